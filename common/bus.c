@@ -1,0 +1,313 @@
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "common/id.h"
+#include "common/pack.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+static zactor_t *authenticator; /* one per process: ZAP is a fixed inproc endpoint */
+
+static void stop_authenticator(void)
+{
+    zactor_destroy(&authenticator);
+}
+
+static zcert_t *load_cert(const char *dir, const char *name)
+{
+    char path[4096];
+    zcert_t *cert;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    cert = zcert_load(path);
+    if (!cert) {
+        char text[4200];
+
+        snprintf(text, sizeof(text), "load CURVE key %s", path);
+        fault(-ENOENT, text);
+    }
+    return cert;
+}
+
+static int needs_keys(const char *endpoint)
+{
+    return !strncmp(endpoint, "tcp://", 6);
+}
+
+static int apply_server_keys(zsock_t *sock, const char *dir)
+{
+    zcert_t *cert = load_cert(dir, "self.cert_secret");
+    char peers[4096];
+
+    if (!cert)
+        return -ENOENT;
+    if (!authenticator) {
+        snprintf(peers, sizeof(peers), "%s/peers", dir);
+        authenticator = zactor_new(zauth, NULL);
+        zstr_sendx(authenticator, "CURVE", peers, NULL);
+        zsock_wait(authenticator);
+        atexit(stop_authenticator);
+    }
+    zcert_apply(cert, sock);
+    zsock_set_curve_server(sock, 1);
+    zcert_destroy(&cert);
+    return 0;
+}
+
+static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
+{
+    zcert_t *self = load_cert(dir, "self.cert_secret"), *server = NULL;
+    char name[256];
+    int r = -ENOENT;
+
+    snprintf(name, sizeof(name), "peers/%s.cert", peer);
+    if (self)
+        server = load_cert(dir, name);
+    if (self && server) {
+        zcert_apply(self, sock);
+        zsock_set_curve_serverkey(sock, zcert_public_txt(server));
+        r = 0;
+    }
+    zcert_destroy(&self);
+    zcert_destroy(&server);
+    return r;
+}
+
+static void set_limits(zsock_t *sock)
+{
+    zsock_set_maxmsgsize(sock, BUS_FRAME_MAX);
+    zsock_set_linger(sock, 300);
+    zsock_set_heartbeat_ivl(sock, 1000);
+    zsock_set_heartbeat_timeout(sock, 3000);
+}
+
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
+{
+    zsock_t *sock = zsock_new(type);
+    char text[300];
+    int r = 0;
+
+    if (!sock)
+        return NULL;
+    set_limits(sock);
+    if (needs_keys(endpoint)) {
+        if (!*curve_dir) {
+            fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
+            r = -EPERM;
+        } else {
+            r = apply_server_keys(sock, curve_dir);
+        }
+    }
+    if (!r && zsock_bind(sock, "%s", endpoint) < 0) {
+        snprintf(text, sizeof(text), "bind %.200s", endpoint);
+        r = fault(-errno, text);
+    }
+    if (r)
+        zsock_destroy(&sock);
+    else if (!strncmp(endpoint, "ipc://", 6))
+        chmod(endpoint + 6, 0660);
+    return sock;
+}
+
+zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
+{
+    zsock_t *sock = zsock_new(type);
+    char *list = strdup(endpoints), *save = NULL;
+    int r = 0;
+
+    if (!sock || !list) {
+        free(list);
+        return sock;
+    }
+    set_limits(sock);
+    zsock_set_reconnect_ivl(sock, 50);
+    zsock_set_reconnect_ivl_max(sock, 500);
+    if (needs_keys(endpoints))
+        r = *curve_dir ? apply_client_keys(sock, curve_dir, peer)
+                       : fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
+    for (char *one = strtok_r(list, ",", &save); !r && one; one = strtok_r(NULL, ",", &save))
+        if (zsock_connect(sock, "%s", one) < 0) {
+            char text[300];
+
+            snprintf(text, sizeof(text), "connect to %.200s", one);
+            r = fault(-errno, text);
+        }
+    free(list);
+    if (r)
+        zsock_destroy(&sock);
+    return sock;
+}
+
+int64_t bus_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t bus_mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int append_json(zmsg_t *msg, const json_t *value)
+{
+    msgpack_sbuffer buffer;
+    int r;
+
+    msgpack_sbuffer_init(&buffer);
+    r = pack_json(&buffer, value);
+    if (!r)
+        r = zmsg_addmem(msg, buffer.data, buffer.size) ? -ENOMEM : 0;
+    msgpack_sbuffer_destroy(&buffer);
+    return r;
+}
+
+int frame_json(zframe_t *frame, json_t **ret_value)
+{
+    if (!frame)
+        return -EBADMSG;
+    return unpack_json(zframe_data(frame), zframe_size(frame), ret_value) ? -EBADMSG : 0;
+}
+
+zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
+                       int64_t deadline_ms, json_t *actor, json_t *body)
+{
+    _cleanup_(json_clear_ref) json_t *owned = body;
+    _cleanup_(json_clear_ref) json_t *header = json_pack(
+        "{s:i, s:s, s:s, s:s, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key", key ? key : id,
+        "account", account, "deadline", (json_int_t)deadline_ms, "actor", actor);
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, verb);
+    if (!header || append_json(msg, header) || append_json(msg, owned))
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+static int copy_str(const json_t *object, const char *key, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    if (!text || strlen(text) >= size)
+        return -EBADMSG;
+    memcpy(out, text, strlen(text) + 1);
+    return 0;
+}
+
+int request_decode(zmsg_t *msg, request_t *ret_request)
+{
+    _cleanup_(json_clear_ref) json_t *header = NULL;
+    _cleanup_(json_clear_ref) json_t *body = NULL;
+    zframe_t *verb = zmsg_pop(msg), *head = zmsg_pop(msg), *data = zmsg_pop(msg);
+    int r = -EBADMSG;
+
+    memset(ret_request, 0, sizeof(*ret_request));
+    if (verb && head && data && zframe_size(verb) < sizeof(ret_request->verb)
+        && !frame_json(head, &header) && !frame_json(data, &body) && json_is_object(header)
+        && json_is_object(body) && json_integer_value(json_object_get(header, "v")) == BUS_VERSION
+        && !copy_str(header, "id", ret_request->id, sizeof(ret_request->id))
+        && !copy_str(header, "key", ret_request->key, sizeof(ret_request->key))
+        && !copy_str(header, "account", ret_request->account, sizeof(ret_request->account))) {
+        memcpy(ret_request->verb, zframe_data(verb), zframe_size(verb));
+        ret_request->deadline_ms = json_integer_value(json_object_get(header, "deadline"));
+        ret_request->actor = json_incref(json_object_get(header, "actor"));
+        ret_request->body = take(body);
+        r = 0;
+    }
+    zframe_destroy(&verb);
+    zframe_destroy(&head);
+    zframe_destroy(&data);
+    return r;
+}
+
+void request_done(request_t *self)
+{
+    json_decref(self->actor);
+    json_decref(self->body);
+    memset(self, 0, sizeof(*self));
+}
+
+zmsg_t *reply_encode(const char *id, const reply_t *reply)
+{
+    const problem_t *problem = &reply->problem;
+    const outcome_t *row = outcome_find(problem->code);
+    _cleanup_(json_clear_ref) json_t *outcome =
+        json_pack("{s:i, s:s, s:O?, s:I}", "code", problem->code, "msg",
+                  *problem->msg ? problem->msg
+                  : row         ? row->text
+                                : "",
+                  "details", problem->details, "revision", (json_int_t)reply->revision);
+    _cleanup_(json_clear_ref) json_t *empty = json_null();
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, id);
+    if (!outcome || append_json(msg, outcome)
+        || append_json(msg, reply->body ? reply->body : empty))
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body)
+{
+    _cleanup_(json_clear_ref) json_t *outcome = NULL;
+    _cleanup_(json_clear_ref) json_t *body = NULL;
+    zframe_t *first = zmsg_pop(msg), *second = zmsg_pop(msg), *third = zmsg_pop(msg);
+    int r = -EBADMSG;
+
+    if (first && zframe_size(first) < 64 && !frame_json(second, &outcome) && json_is_object(outcome)
+        && !frame_json(third, &body)) {
+        memcpy(id, zframe_data(first), zframe_size(first));
+        id[zframe_size(first)] = '\0';
+        *ret_outcome = take(outcome);
+        *ret_body = take(body);
+        r = 0;
+    }
+    zframe_destroy(&first);
+    zframe_destroy(&second);
+    zframe_destroy(&third);
+    return r;
+}
+
+void reply_done(reply_t *self)
+{
+    problem_done(&self->problem);
+    json_decref(self->body);
+    self->body = NULL;
+}
+
+int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout_ms, json_t *body,
+             json_t **ret_outcome, json_t **ret_body)
+{
+    zpoller_t *poller = zpoller_new(dealer, NULL);
+    int64_t deadline = bus_mono_ms() + timeout_ms;
+    char id[ID_MAX], got[64] = "";
+    zmsg_t *msg;
+    int r = -ETIMEDOUT;
+
+    id_make("op", id);
+    msg = request_encode(verb, id, NULL, account, bus_now_ms() + timeout_ms, NULL, body);
+    if (!msg || zmsg_send(&msg, dealer))
+        r = -EBADMSG;
+    while (r == -ETIMEDOUT && bus_mono_ms() < deadline) {
+        if (!zpoller_wait(poller, (int)(deadline - bus_mono_ms())))
+            continue;
+        msg = zmsg_recv(dealer);
+        if (!msg)
+            break;
+        r = reply_decode(msg, got, ret_outcome, ret_body);
+        zmsg_destroy(&msg);
+        if (!r && strcmp(got, id)) {
+            json_decref(*ret_outcome);
+            json_decref(*ret_body);
+            r = -ETIMEDOUT; /* the answer to an older call */
+        }
+    }
+    zpoller_destroy(&poller);
+    return r;
+}

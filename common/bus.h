@@ -1,0 +1,60 @@
+/* Sockets and the RPC envelope (proto/WIRE.md). ipc:// between processes of one machine, guarded by
+ * file permissions; tcp:// only with CURVE keys. */
+#pragma once
+
+#include "common/err.h"
+
+#include <czmq.h>
+#include <jansson.h>
+#include <stdint.h>
+
+enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
+
+/* Make a socket. curve_dir holds self.cert_secret and peers/NAME.cert (zcert files); it may be ""
+ * when every endpoint is ipc:// or inproc://. Binding tcp:// accepts the keys in peers/ only;
+ * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir);
+zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer);
+
+/* Milliseconds since 1970, and of the monotonic clock. */
+int64_t bus_now_ms(void);
+int64_t bus_mono_ms(void);
+
+typedef struct request {
+    char verb[64];
+    char id[64];         /* op_ KSUID: names the reply, stands in the logs */
+    char key[80];        /* idempotency key: the caller's, else the id */
+    char account[64];    /* "" for internal verbs */
+    int64_t deadline_ms; /* wall clock */
+    json_t *actor;       /* {id, subject, source, credential}; may be null */
+    json_t *body;        /* object */
+} request_t;
+
+typedef struct reply {
+    problem_t problem;
+    json_t *body;     /* owned */
+    int64_t revision; /* of the config log; 0: nothing changed there */
+} reply_t;
+
+/* [verb][header][body]; key NULL: the id; the body is taken. NULL when out of memory. */
+zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
+                       int64_t deadline_ms, json_t *actor, json_t *body);
+
+/* Pops the three frames. 0 | -EBADMSG; then nothing is to be freed. */
+int request_decode(zmsg_t *msg, request_t *ret_request);
+void request_done(request_t *self);
+
+/* [id][outcome][body]. outcome: {code, msg, details, revision}. */
+zmsg_t *reply_encode(const char *id, const reply_t *reply);
+
+/* Pops three frames. acked and live come from the holder of the reply. 0 | -EBADMSG. */
+int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body);
+void reply_done(reply_t *self);
+
+/* Decode one frame. 0 | -EBADMSG. */
+int frame_json(zframe_t *frame, json_t **ret_value);
+
+/* One call, waiting until the deadline (tools and tests). 0 | -ETIMEDOUT | -EBADMSG. The outcome's
+ * code stands in *ret_outcome. The body is taken. */
+int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout_ms, json_t *body,
+             json_t **ret_outcome, json_t **ret_body);

@@ -1,0 +1,690 @@
+#include "common/crud.h"
+#include "common/cleanup.h"
+#include "common/id.h"
+#include "common/pack.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LIST_DEFAULT = 100, LIST_MAX = 100, SQL_MAX = 8192 };
+
+static const char PENDING[] = "-1"; /* revision of entries until the commit names it */
+
+static const kind_rules_t *rules_of(const crud_t *self, const kind_t *kind)
+{
+    for (const kind_rules_t *rules = self->rules; rules->kind; rules++)
+        if (!strcmp(rules->kind, kind->name))
+            return rules;
+    return NULL;
+}
+
+static char *dump(const json_t *value)
+{
+    return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void now_rfc3339(char out[32])
+{
+    time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* ---- reading ---- */
+
+static int row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                  json_t **ret_row)
+{
+    _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
+    int r;
+
+    if (!row)
+        return fault(-EIO, "stored row is not JSON");
+    r = schema_unseal(kind, row, self->key);
+    if (r)
+        return r;
+    *ret_row = take(row);
+    return 0;
+}
+
+int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
+              json_t **ret_row)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char sql[256];
+    int r;
+
+    snprintf(sql, sizeof(sql), "SELECT to_jsonb(t) FROM %s t WHERE id = $1 AND account_id = $2%s",
+             kind->name, lock ? " FOR UPDATE" : "");
+    r = pg_exec(self->pg, &res, sql, 2, id, account);
+    if (r)
+        return r;
+    if (PQntuples(res) == 0)
+        return ERR_NOT_FOUND;
+    return row_at(self, kind, res, 0, ret_row);
+}
+
+/* Fill the CHILDREN fields of rendered objects: one query for all of them. */
+static int add_children(crud_t *self, const kind_t *kind, json_t *list)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+        _cleanup_(json_clear_ref) json_t *ids = json_array();
+        _cleanup_(free_mem) char *ids_text = NULL;
+        const kind_t *child;
+        json_t *owner;
+        char sql[512];
+        size_t i;
+        int r;
+
+        if (field->type != CHILDREN)
+            continue;
+        child = kind_find(field->kinds);
+        json_array_foreach(list, i, owner)
+        {
+            json_array_append(ids, json_object_get(owner, "id"));
+            json_object_set_new(owner, field->name, json_array());
+        }
+        ids_text = dump(ids);
+        snprintf(sql, sizeof(sql),
+                 "SELECT to_jsonb(t) FROM %s t WHERE %s IN (SELECT jsonb_array_elements_text($1)) "
+                 "ORDER BY id",
+                 child->name, child->parent_key);
+        r = pg_exec(self->pg, &res, sql, 1, ids_text);
+        for (int n = 0; !r && n < PQntuples(res); n++) {
+            _cleanup_(json_clear_ref) json_t *row = NULL;
+
+            r = row_at(self, child, res, n, &row);
+            json_array_foreach(list, i,
+                               owner) if (!r
+                                          && json_equal(json_object_get(owner, "id"),
+                                                        json_object_get(row, child->parent_key)))
+                json_array_append_new(json_object_get(owner, field->name),
+                                      schema_render(child, row, self->base_url));
+        }
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
+{
+    _cleanup_(json_clear_ref) json_t *list = json_array();
+    json_t *rendered = schema_render(kind, row, self->base_url);
+    int r;
+
+    json_array_append(list, rendered);
+    r = add_children(self, kind, list);
+    if (r)
+        json_decref(rendered);
+    else
+        *ret_rendered = rendered;
+    return r;
+}
+
+/* The row that the path names; the parent in the path must be its parent. */
+static int load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
+{
+    const json_t *body = self->request->body;
+    const char *id = text_of(body, "id");
+    const char *parent = kind->parent_key ? text_of(body, kind->parent_key) : NULL;
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r;
+
+    if (!id || !id_check(kind->prefix, id))
+        return ERR_NOT_FOUND;
+    r = crud_load(self, kind, self->request->account, id, lock, &row);
+    if (r)
+        return r;
+    if (parent && strcmp(parent, text_of(row, kind->parent_key)))
+        return ERR_ROUTE_EDGE_MISMATCH;
+    *ret_row = take(row);
+    return 0;
+}
+
+static int do_get(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r;
+
+    r = load_addressed(self, kind, false, &row);
+    return r ? r : render_row(self, kind, row, &reply->body);
+}
+
+static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
+{
+    const char *text = text_of(query, "limit");
+    char *end;
+
+    *ret_limit = LIST_DEFAULT;
+    if (!text)
+        return 0;
+    *ret_limit = strtol(text, &end, 10);
+    if (!*text || *end || strlen(text) > 10)
+        return problem_add(problem, ERR_LIMIT_NOT_NUMBER, "limit", "'%.20s' is not a number", text);
+    if (*ret_limit < 1 || *ret_limit > LIST_MAX)
+        return problem_add(problem, ERR_LIMIT_OUT_OF_RANGE, "limit", "must be from 1 to %d",
+                           LIST_MAX);
+    return 0;
+}
+
+/* Newest first by id, before_id exclusive: stable whatever is inserted or deleted meanwhile. */
+static int do_list(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    const json_t *query = json_object_get(self->request->body, "query");
+    const char *before = text_of(query, "before_id");
+    _cleanup_(json_clear_ref) json_t *items = json_array();
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char sql[320], limit_text[24], next[1024] = "";
+    long limit;
+    int r, n;
+
+    r = list_limit(query, &reply->problem, &limit);
+    if (r)
+        return r;
+    if (before && !id_check(kind->prefix, before))
+        return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
+                           "'%.64s' is not the id of a %s", before, kind->name);
+    snprintf(sql, sizeof(sql),
+             "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND ($2::text IS NULL OR id < $2) "
+             "ORDER BY id DESC LIMIT $3::int",
+             kind->name);
+    snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
+    r = pg_exec(self->pg, &res, sql, 3, self->request->account, before, limit_text);
+    if (r)
+        return r;
+    n = PQntuples(res);
+    for (int i = 0; i < n && i < limit; i++) {
+        _cleanup_(json_clear_ref) json_t *row = NULL;
+
+        r = row_at(self, kind, res, i, &row);
+        if (r)
+            return r;
+        json_array_append_new(items, schema_render(kind, row, self->base_url));
+        if (n > limit && i == limit - 1)
+            snprintf(next, sizeof(next), "%s%s?before_id=%s&limit=%ld", self->base_url, kind->path,
+                     text_of(row, "id"), limit);
+    }
+    r = add_children(self, kind, items);
+    if (r)
+        return r;
+    reply->body = json_pack("{s:O, s:s+, s:s?}", kind->list_key, items, "uri", self->base_url,
+                            kind->path, "next_page_uri", *next ? next : NULL);
+    return reply->body ? 0 : -ENOMEM;
+}
+
+/* ---- writing ---- */
+
+int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document)
+{
+    _cleanup_(free_mem) char *sealed = NULL;
+    msgpack_sbuffer buffer;
+    int r = 0;
+
+    if (document) {
+        msgpack_sbuffer_init(&buffer);
+        r = pack_json(&buffer, document);
+        if (!r && !(sealed = secret_seal(self->key, buffer.data, buffer.size)))
+            r = -ENOMEM;
+        msgpack_sbuffer_destroy(&buffer);
+    }
+    if (!r)
+        r = pg_exec(
+            self->pg, NULL,
+            "INSERT INTO config_entry (kind, id, revision, doc) VALUES ($1, $2, $4::bigint, $3) "
+            "ON CONFLICT (kind, id) DO UPDATE SET revision = $4::bigint, doc = EXCLUDED.doc",
+            4, kind, id, sealed, PENDING);
+    if (!r)
+        self->published = true;
+    return r;
+}
+
+static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
+{
+    const kind_rules_t *rules = rules_of(self, kind);
+    _cleanup_(json_clear_ref) json_t *document = NULL;
+    int r;
+
+    if (!rules || !rules->publish)
+        return 0;
+    r = rules->publish(self, row, &document);
+    if (r || !document)
+        return r;
+    return crud_publish(self, kind->name, text_of(row, "id"), document);
+}
+
+int crud_commit(crud_t *self, int64_t *ret_revision)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    *ret_revision = 0;
+    if (self->published) {
+        /* The head row stays locked until the commit: keep this last. */
+        r = pg_exec(
+            self->pg, &res,
+            "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
+            "stamped AS (UPDATE config_entry SET revision = (SELECT revision FROM head) "
+            "            WHERE revision = -1 RETURNING 1), "
+            "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
+            "          WHERE key = $1) "
+            "SELECT (SELECT revision FROM head), (SELECT count(*) FROM stamped), "
+            "       pg_notify('routes_config', '')",
+            1, self->request_key);
+        if (r)
+            return r;
+        *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    }
+    return pg_script(self->pg, "COMMIT");
+}
+
+static int add_audit(crud_t *self, const kind_t *kind, const char *action, const json_t *rendered)
+{
+    _cleanup_(json_clear_ref) json_t *object = json_deep_copy(rendered);
+    _cleanup_(json_clear_ref) json_t *event = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    char id[ID_MAX], type[96], at[32], notify[128];
+    int r;
+
+    schema_mask(kind, object);
+    id_make("ev", id);
+    snprintf(type, sizeof(type), "%s_%s.v0", kind->audit, action);
+    now_rfc3339(at);
+    event = json_pack("{s:s, s:s, s:s, s:s, s:O?, s:O}", "event_id", id, "event_type", type,
+                      "event_timestamp", at, "account_id", self->request->account, "principal",
+                      self->request->actor, "object", object);
+    text = event ? dump(event) : NULL;
+    if (!text)
+        return -ENOMEM;
+    r = pg_exec(self->pg, NULL, "INSERT INTO outbox (event) VALUES ($1::jsonb)", 1, text);
+    snprintf(notify, sizeof(notify), "NOTIFY %s_outbox", self->service);
+    return r ? r : pg_script(self->pg, notify);
+}
+
+/* Answers for unique constraints; a kind's migration names its constraint after the outcome. */
+static int duplicate_answer(const crud_t *self, problem_t *problem)
+{
+    static const struct {
+        const char *constraint;
+        int code;
+        const char *field, *text;
+    } rows[] = {
+        {"https_edge_route_match", ERR_MATCH_DUPLICATE, "match",
+         "another route of this edge has the same match"},
+        {"https_edge_hostport_key", ERR_DUPLICATE, "hostports", "another edge has this hostport"},
+        {"reserved_domain_name", ERR_DUPLICATE, "domain", "this domain is already reserved"},
+    };
+    const char *name = pg_constraint(self->pg);
+
+    for (size_t i = 0; i < LEN(rows); i++)
+        if (!strcmp(rows[i].constraint, name))
+            return problem_add(problem, rows[i].code, rows[i].field, "%s", rows[i].text);
+    return fault(-EIO, name);
+}
+
+/* All references must be objects of this account; FOR KEY SHARE keeps them until we commit. */
+static int check_references(crud_t *self, const json_t *references, problem_t *problem)
+{
+    json_t *pair;
+    size_t i;
+    int r;
+
+    json_array_foreach(references, i, pair)
+    {
+        const char *path = json_string_value(json_array_get(pair, 0));
+        const char *id = json_string_value(json_array_get(pair, 1));
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        r = pg_exec(self->pg, &res,
+                    "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 FOR KEY SHARE", 2, id,
+                    self->request->account);
+        if (r)
+            return r;
+        if (PQntuples(res) == 0)
+            problem_add(problem, ERR_REF_NONEXISTENT, path, "'%.64s' does not exist", id);
+    }
+    return problem->code;
+}
+
+static int write_references(crud_t *self, const char *id, const json_t *references)
+{
+    _cleanup_(free_mem) char *text = dump(references);
+
+    return pg_exec(self->pg, NULL,
+                   "INSERT INTO ref (from_id, path, to_id) SELECT $1, e->>0, e->>1 "
+                   "FROM jsonb_array_elements($2::jsonb) e ON CONFLICT DO NOTHING",
+                   2, id, text);
+}
+
+/* The kind's rules and references of a complete document. */
+static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const json_t *old,
+                       problem_t *problem, json_t **ret_references)
+{
+    _cleanup_(json_clear_ref) json_t *references = schema_references(kind, document);
+    const kind_rules_t *rules = rules_of(self, kind);
+    int r = 0;
+
+    if (rules && rules->check)
+        r = rules->check(self, document, old, references, problem);
+    if (r == PG_DUPLICATE)
+        return duplicate_answer(self, problem);
+    if (r < 0)
+        return r;
+    r = check_references(self, references, problem);
+    if (r)
+        return r;
+    *ret_references = take(references);
+    return 0;
+}
+
+/* Has this request been done before? Then *ret_object is what it did (a borrowed-size copy) and
+ * the transaction is to be abandoned. 0: not yet, and now it is ours | 1: done | fault. */
+static int claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revision)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(pgresult_clear) PGresult *old = NULL;
+    int r;
+
+    r = pg_exec(
+        self->pg, &res,
+        "INSERT INTO request (key, verb) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1", 2,
+        self->request_key, self->request->verb);
+    if (r || PQntuples(res) == 1)
+        return r;
+    r = pg_exec(self->pg, &old,
+                "SELECT coalesce(object_id, ''), coalesce(revision, 0) FROM request "
+                "WHERE key = $1 AND verb = $2",
+                2, self->request_key, self->request->verb);
+    if (r)
+        return r;
+    if (PQntuples(old) == 0)
+        return ERR_DUPLICATE; /* the same key for another operation */
+    snprintf(ret_object, ID_MAX, "%s", PQgetvalue(old, 0, 0));
+    *ret_revision = strtoll(PQgetvalue(old, 0, 1), NULL, 10);
+    return 1;
+}
+
+static int note_object(crud_t *self, const char *id)
+{
+    return pg_exec(self->pg, NULL, "UPDATE request SET object_id = $2 WHERE key = $1", 2,
+                   self->request_key, id);
+}
+
+static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
+{
+    const kind_rules_t *rules = rules_of(self, kind);
+    int r;
+
+    r = render_row(self, kind, row, &reply->body);
+    if (!r && rules && rules->created)
+        r = rules->created(self, row, reply->body);
+    return r;
+}
+
+static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t **ret_row)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    const char *parent = kind->parent_key ? text_of(document, kind->parent_key) : NULL;
+    const char *id = text_of(document, "id");
+    char sql[256];
+    int r;
+
+    r = pg_exec(self->pg, NULL,
+                "INSERT INTO object (id, account_id, kind, parent_id) VALUES ($1, $2, $3, $4)", 4,
+                id, self->request->account, kind->name, parent);
+    if (r == PG_REFERENCED)
+        return ERR_NOT_FOUND; /* the parent went away meanwhile */
+    if (r)
+        return r;
+    r = schema_seal(kind, document, self->key);
+    if (r)
+        return r;
+    text = dump(document);
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO %s AS t SELECT * FROM jsonb_populate_record(NULL::%s, $1::jsonb) "
+             "RETURNING to_jsonb(t)",
+             kind->name, kind->name);
+    r = pg_exec(self->pg, &res, sql, 1, text);
+    return r ? r : row_at(self, kind, res, 0, ret_row);
+}
+
+static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *document, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *references = NULL;
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    _cleanup_(json_clear_ref) json_t *audit = NULL;
+    char id[ID_MAX], done[ID_MAX], at[32];
+    int r;
+
+    r = claim_request(self, done, &reply->revision);
+    if (r == 1) {
+        r = crud_load(self, kind, self->request->account, done, false, &row);
+        if (!r)
+            r = finish_created(self, kind, row, reply);
+        return r ? r : 1;
+    }
+    if (r)
+        return r;
+    if (kind->parent_key) {
+        const char *parent = text_of(self->request->body, kind->parent_key);
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        r = pg_exec(self->pg, &res,
+                    "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 FOR KEY SHARE", 2,
+                    parent ? parent : "", self->request->account);
+        if (r)
+            return r;
+        if (PQntuples(res) == 0)
+            return ERR_NOT_FOUND;
+        json_object_set_new(document, kind->parent_key, json_string(parent));
+    }
+    id_make(kind->prefix, id);
+    json_object_set_new(document, "id", json_string(id));
+    json_object_set_new(document, "account_id", json_string(self->request->account));
+    now_rfc3339(at);
+    json_object_set_new(document, "created_at", json_string(at));
+    r = apply_rules(self, kind, document, NULL, &reply->problem, &references);
+    if (r)
+        return r;
+    r = insert_row(self, kind, document, &row);
+    if (r == PG_DUPLICATE)
+        return duplicate_answer(self, &reply->problem);
+    if (!r)
+        r = write_references(self, id, references);
+    if (!r)
+        r = note_object(self, id);
+    if (!r)
+        r = render_row(self, kind, row, &audit);
+    if (!r)
+        r = add_audit(self, kind, "created", audit);
+    if (!r)
+        r = publish_row(self, kind, row);
+    if (!r)
+        r = finish_created(self, kind, row, reply);
+    return r;
+}
+
+static int do_create(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *document = NULL;
+    int r;
+
+    r = schema_check(kind, CREATE, json_object_get(self->request->body, "document"),
+                     &reply->problem, &document);
+    return r ? r : create_in_transaction(self, kind, document, reply);
+}
+
+/* UPDATE t SET (a, b) = (SELECT a, b FROM jsonb_populate_record(t, patch)): absent keys keep. */
+static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t **ret_row)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    char columns[SQL_MAX / 4] = "", sql[SQL_MAX];
+    const char *key, *id;
+    json_t *value;
+    int r;
+
+    r = schema_seal(kind, document, self->key);
+    if (r)
+        return r;
+    json_object_foreach(document, key, value)
+    {
+        size_t n = strlen(columns);
+
+        (void)value;
+        snprintf(columns + n, sizeof(columns) - n, "%s\"%s\"", n ? ", " : "", key);
+    }
+    id = text_of(document, "id");
+    text = dump(document);
+    snprintf(sql, sizeof(sql),
+             "UPDATE %s AS t SET (%s) = (SELECT %s FROM jsonb_populate_record(t, $1::jsonb)) "
+             "WHERE id = $2 RETURNING to_jsonb(t)",
+             kind->name, columns, columns);
+    r = pg_exec(self->pg, &res, sql, 2, text, id);
+    return r ? r : row_at(self, kind, res, 0, ret_row);
+}
+
+static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *patch = NULL;
+    _cleanup_(json_clear_ref) json_t *old = NULL;
+    _cleanup_(json_clear_ref) json_t *document = NULL;
+    _cleanup_(json_clear_ref) json_t *references = NULL;
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    char done[ID_MAX];
+    int r;
+
+    r = claim_request(self, done, &reply->revision);
+    if (r == 1) {
+        r = do_get(self, kind, reply);
+        return r ? r : 1;
+    }
+    if (!r)
+        r = load_addressed(self, kind, true, &old);
+    if (r)
+        return r;
+    r = schema_check(kind, UPDATE, json_object_get(self->request->body, "document"),
+                     &reply->problem, &patch);
+    if (r)
+        return r;
+    if (kind->operations & NO_EMPTY_UPDATE && json_object_size(patch) == 0)
+        return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
+    document = json_deep_copy(old);
+    json_object_update(document, patch);
+    r = apply_rules(self, kind, document, old, &reply->problem, &references);
+    if (!r)
+        r = update_row(self, kind, document, &row);
+    if (r == PG_DUPLICATE)
+        return duplicate_answer(self, &reply->problem);
+    if (!r)
+        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, text_of(row, "id"));
+    if (!r)
+        r = write_references(self, text_of(row, "id"), references);
+    if (!r)
+        r = note_object(self, text_of(row, "id"));
+    if (!r)
+        r = render_row(self, kind, row, &reply->body);
+    if (!r)
+        r = add_audit(self, kind, "updated", reply->body);
+    if (!r)
+        r = publish_row(self, kind, row);
+    return r;
+}
+
+/* Audit and unpublish one row, its children first. */
+static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
+{
+    const kind_rules_t *rules = rules_of(self, kind);
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(self->pg, &res, "SELECT id, kind FROM object WHERE parent_id = $1 ORDER BY id", 1,
+                text_of(row, "id"));
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        const kind_t *child = kind_find(PQgetvalue(res, i, 1));
+        _cleanup_(json_clear_ref) json_t *child_row = NULL;
+
+        r = crud_load(self, child, self->request->account, PQgetvalue(res, i, 0), true, &child_row);
+        if (!r)
+            r = retire_row(self, child, child_row);
+    }
+    if (!r)
+        r = render_row(self, kind, row, &rendered);
+    if (!r)
+        r = add_audit(self, kind, "deleted", rendered);
+    if (!r && rules && rules->publish)
+        r = crud_publish(self, kind->name, text_of(row, "id"), NULL);
+    return r;
+}
+
+static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    char done[ID_MAX];
+    int r;
+
+    r = claim_request(self, done, &reply->revision);
+    if (r)
+        return r;
+    r = load_addressed(self, kind, true, &row);
+    if (!r)
+        r = retire_row(self, kind, row);
+    if (!r)
+        r = note_object(self, text_of(row, "id"));
+    if (r)
+        return r;
+    r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, text_of(row, "id"));
+    if (r == PG_REFERENCED)
+        return problem_add(&reply->problem, ERR_IN_USE, NULL,
+                           "%s is used by another object: change or delete that one first",
+                           text_of(row, "id"));
+    return r;
+}
+
+int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,
+              reply_t *reply)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+        bool writes;
+        int (*run)(crud_t *, const kind_t *, reply_t *);
+    } operations[] = {
+        {"create", CREATE, true, do_create}, {"get", GET, false, do_get},
+        {"list", LIST, false, do_list},      {"update", UPDATE, true, do_update},
+        {"delete", DELETE, true, do_delete},
+    };
+    int r = ERR_UNKNOWN_VERB;
+
+    self->request = request;
+    self->published = false;
+    snprintf(self->request_key, sizeof(self->request_key), "%s/%s", request->account, request->key);
+    for (size_t i = 0; i < LEN(operations); i++) {
+        if (strcmp(operations[i].name, operation) || !(kind->operations & operations[i].bit))
+            continue;
+        if (!operations[i].writes)
+            return operations[i].run(self, kind, reply);
+        r = pg_script(self->pg, "BEGIN");
+        if (!r)
+            r = operations[i].run(self, kind, reply);
+        if (!r)
+            r = crud_commit(self, &reply->revision);
+        else if (pg_socket(self->pg) >= 0)
+            pg_script(self->pg, "ROLLBACK");
+        return r == 1 ? 0 : r;
+    }
+    return r;
+}

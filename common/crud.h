@@ -1,0 +1,52 @@
+/* Create, get, list, update and delete of any kind in proto/kinds.def, each in one transaction with
+ * its references, audit event, config log entries and idempotency record. What a kind adds to that
+ * stands in its rules. Tables used: common/schema.sql and the kind's own. */
+#pragma once
+
+#include "common/bus.h"
+#include "common/pg.h"
+#include "common/secret.h"
+#include "proto/schema.h"
+
+typedef struct crud {
+    pg_t *pg;
+    const secret_key_t *key;
+    const char *base_url;           /* of the API, for uris */
+    const char *idp_url;            /* of the sign-in endpoints, for SAML */
+    const struct kind_rules *rules; /* ended by a NULL kind */
+    const char *service;
+    bool config_log;          /* the schema has config_head and config_entry */
+    const request_t *request; /* the call in progress */
+    char request_key[160];    /* account/id of it */
+    bool published;           /* a config entry was written in this transaction */
+} crud_t;
+
+typedef struct kind_rules {
+    const char *kind;
+
+    /* Rules beyond the table, on the complete document with secrets in clear; may normalise it, add
+     * columns and add references ([path, id] pairs). old is NULL at create. 0 | code | fault. */
+    int (*check)(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                 problem_t *problem);
+
+    /* What only the creation response carries; row is the stored row. 0 | fault. */
+    int (*created)(crud_t *crud, const json_t *row, json_t *rendered);
+
+    /* The document that edges get, a new reference; *ret_document NULL: edges do not get the kind. */
+    int (*publish)(crud_t *crud, const json_t *row, json_t **ret_document);
+} kind_rules_t;
+
+/* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */
+int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,
+              reply_t *reply);
+
+/* For rules and timers, inside a transaction: write or (document NULL) remove a config entry. */
+int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document);
+
+/* Close the transaction's config entries under one new revision and commit.
+ * *ret_revision 0 when nothing was published. */
+int crud_commit(crud_t *self, int64_t *ret_revision);
+
+/* Load one row of any kind with its secrets opened. 0 | ERR_NOT_FOUND | fault. */
+int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
+              json_t **ret_row);

@@ -1,0 +1,45 @@
+/* Outcomes: 0 is success, positive an answer from proto/errors.def, negative a fault (-errno). */
+#pragma once
+
+#include <jansson.h>
+
+enum {
+#define OUTCOME(name, code, status, situation, text) ERR_##name = code,
+#include "proto/errors.def"
+};
+
+typedef struct outcome {
+    int code;
+    int status; /* HTTP */
+    const char *name;
+    const char *situation;
+    const char *text;
+} outcome_t;
+
+/* Row of an answer; NULL when code is none. */
+const outcome_t *outcome_find(int code);
+
+/* All rows, ended by one with code 0. */
+const outcome_t *outcome_all(void);
+
+/* Short name for logs: OK, NOT_FOUND, or errno's text for a fault. */
+const char *outcome_name(int r);
+
+/* Note where a fault began (thread-local); returns it. An unexpected answer becomes -EPROTO. */
+int fault(int r, const char *what);
+
+/* What the last fault() on this thread said; "" when nothing. */
+const char *fault_text(void);
+
+/* An answer in the making: the first problem names the code, all stand in details. */
+typedef struct problem {
+    int code;
+    char msg[512];
+    json_t *details; /* field -> text; owned */
+} problem_t;
+
+/* Add one problem. field may be NULL. Returns code. */
+int problem_add(problem_t *self, int code, const char *field, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+void problem_done(problem_t *self);

@@ -1,0 +1,16 @@
+/* One-line records on stderr: time level tag text. Values that could hold a newline are quoted by
+ * the caller with log_quote. Never give it a secret, a token or a body. */
+#pragma once
+
+#include <stddef.h>
+
+void log_init(const char *tag);
+
+#define log_error(...) log_line("error", __VA_ARGS__)
+#define log_warn(...)  log_line("warn", __VA_ARGS__)
+#define log_info(...)  log_line("info", __VA_ARGS__)
+
+void log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Peers' bytes made safe for a log line: printable ASCII kept, the rest as \xNN. Returns out. */
+char *log_quote(const char *text, size_t len, char *out, size_t size);

@@ -1,0 +1,174 @@
+#include "common/outbox.h"
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/pack.h"
+#include "common/pg.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { BATCH_MAX = 64, ACK_TIMEOUT_MS = 1000, IDLE_MS = 1000, RETRY_MS = 300, PURGE_MS = 3600000 };
+
+typedef struct outbox {
+    zsock_t *pipe, *events;
+    pg_t *pg;
+    char producer[64], channel[96];
+    bool listening, stop;
+} outbox_t;
+
+static void wait_ms(outbox_t *self, int ms)
+{
+    zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
+                              {NULL, pg_socket(self->pg), ZMQ_POLLIN, 0}};
+    int n = items[1].fd >= 0 ? 2 : 1;
+
+    if (zmq_poll(items, n, ms) < 0)
+        return;
+    if (items[0].revents & ZMQ_POLLIN) {
+        _cleanup_(free_mem) char *command = zstr_recv(self->pipe);
+
+        self->stop = !command || !strcmp(command, "$TERM");
+    }
+    if (n == 2 && items[1].revents && pg_notified(self->pg) < 0)
+        self->listening = false;
+}
+
+static int listen_for_rows(outbox_t *self)
+{
+    int r = pg_ready(self->pg);
+
+    if (!r && (!self->listening))
+        r = pg_script(self->pg, self->channel);
+    self->listening = !r;
+    return r;
+}
+
+/* Frames: "batch", header, body (proto/WIRE.md). */
+static zmsg_t *make_batch(outbox_t *self, const PGresult *rows, const char *sequence)
+{
+    _cleanup_(json_clear_ref) json_t *header =
+        json_pack("{s:s, s:s, s:i, s:s}", "producer", self->producer, "seq", sequence, "count",
+                  PQntuples(rows), "family", "audit");
+    msgpack_sbuffer body, head;
+    zmsg_t *msg = zmsg_new();
+    int r = 0;
+
+    msgpack_sbuffer_init(&body);
+    msgpack_sbuffer_init(&head);
+    for (int i = 0; !r && i < PQntuples(rows); i++) {
+        _cleanup_(json_clear_ref) json_t *event = json_loads(PQgetvalue(rows, i, 1), 0, NULL);
+        const char *type = json_string_value(json_object_get(event, "event_type"));
+        msgpack_sbuffer one;
+        unsigned char lengths[5];
+
+        msgpack_sbuffer_init(&one);
+        r = event && type ? pack_json(&one, event) : -EBADMSG;
+        if (!r) {
+            lengths[0] = (unsigned char)strlen(type);
+            for (int b = 0; b < 4; b++)
+                lengths[1 + b] = (unsigned char)(one.size >> (24 - 8 * b));
+            msgpack_sbuffer_write(&body, (char *)lengths, 5);
+            msgpack_sbuffer_write(&body, type, strlen(type));
+            msgpack_sbuffer_write(&body, one.data, one.size);
+        }
+        msgpack_sbuffer_destroy(&one);
+    }
+    if (!r)
+        r = pack_json(&head, header);
+    zmsg_addstr(msg, "batch");
+    zmsg_addmem(msg, head.data, head.size);
+    zmsg_addmem(msg, body.data, body.size);
+    msgpack_sbuffer_destroy(&body);
+    msgpack_sbuffer_destroy(&head);
+    if (r)
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+/* 0 when the event service acknowledged this sequence. */
+static int await_ack(outbox_t *self, const char *sequence)
+{
+    int64_t deadline = bus_mono_ms() + ACK_TIMEOUT_MS;
+
+    while (bus_mono_ms() < deadline && !self->stop) {
+        zmq_pollitem_t items[] = {{zsock_resolve(self->events), 0, ZMQ_POLLIN, 0},
+                                  {zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0}};
+        zmq_poll(items, 2, (long)(deadline - bus_mono_ms()));
+        if (items[0].revents & ZMQ_POLLIN) {
+            _cleanup_(free_mem) char *word = NULL;
+            _cleanup_(free_mem) char *acked = NULL;
+
+            zstr_recvx(self->events, &word, &acked, NULL);
+            if (word && acked && !strcmp(word, "ack") && !strcmp(acked, sequence))
+                return 0;
+        }
+        if (items[1].revents & ZMQ_POLLIN)
+            wait_ms(self, 0);
+    }
+    return -ETIMEDOUT;
+}
+
+/* Send one batch. *ret_more: a full batch went, so there may be more. */
+static int send_batch(outbox_t *self, bool *ret_more)
+{
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    zmsg_t *msg;
+    char limit[16];
+    int r, n;
+
+    *ret_more = false;
+    snprintf(limit, sizeof(limit), "%d", BATCH_MAX);
+    r = pg_exec(self->pg, &rows, "SELECT seq, event FROM outbox ORDER BY seq LIMIT $1::int", 1,
+                limit);
+    if (r)
+        return r;
+    n = PQntuples(rows);
+    if (n == 0)
+        return 0;
+    msg = make_batch(self, rows, PQgetvalue(rows, n - 1, 0));
+    if (!msg || zmsg_send(&msg, self->events)) {
+        zmsg_destroy(&msg);
+        return -EAGAIN;
+    }
+    r = await_ack(self, PQgetvalue(rows, n - 1, 0));
+    for (int i = 0; !r && i < n; i++)
+        r = pg_exec(self->pg, NULL, "DELETE FROM outbox WHERE seq = $1::bigint", 1,
+                    PQgetvalue(rows, i, 0));
+    *ret_more = !r && n == BATCH_MAX;
+    return r;
+}
+
+void outbox_actor(zsock_t *pipe, void *context)
+{
+    const outbox_args_t *args = context;
+    outbox_t self = {.pipe = pipe};
+    int64_t purge_ms = 0;
+
+    snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
+    snprintf(self.channel, sizeof(self.channel), "LISTEN %s_outbox", args->schema);
+    self.events = bus_connect(ZMQ_DEALER, args->events_endpoint, args->curve_dir, "events");
+    if (pg_new(&self.pg, args->database_url, args->schema) || !self.events) {
+        log_error("cannot start the audit publisher: %s", fault_text());
+        self.stop = true;
+    } else {
+        zsock_set_sndtimeo(self.events, 200);
+    }
+    zsock_signal(pipe, 0);
+    while (!self.stop) {
+        bool more = false;
+        int r = listen_for_rows(&self);
+
+        if (!r)
+            r = send_batch(&self, &more);
+        if (!r && bus_mono_ms() >= purge_ms) {
+            purge_ms = bus_mono_ms() + PURGE_MS;
+            pg_script(self.pg, "DELETE FROM request WHERE at < now() - interval '24 hours'");
+        }
+        if (!more)
+            wait_ms(&self, r ? RETRY_MS : IDLE_MS);
+    }
+    pg_destroy(&self.pg);
+    zsock_destroy(&self.events);
+}

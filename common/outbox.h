@@ -1,0 +1,13 @@
+/* Publisher of a service's outbox table: reads committed audit events, sends them to the event
+ * service, deletes what it acknowledged. At least once; the event service knows an event by its id.
+ * Runs as an actor of its own, because SQL blocks. */
+#pragma once
+
+#include <czmq.h>
+
+typedef struct outbox_args {
+    const char *database_url, *schema, *events_endpoint, *curve_dir;
+} outbox_args_t;
+
+/* zactor function; args is an outbox_args_t that outlives the actor's start. */
+void outbox_actor(zsock_t *pipe, void *args);

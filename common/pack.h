@@ -1,0 +1,18 @@
+/* msgpack on the wire, jansson in memory. Depth, size and item caps hold for every decoder. */
+#pragma once
+
+#include <jansson.h>
+#include <msgpack.h>
+#include <stddef.h>
+
+enum { PACK_DEPTH_MAX = 32, PACK_BYTES_MAX = 16 << 20, PACK_ITEMS_MAX = 1 << 20 };
+
+/* Append value. 0 | -EMSGSIZE (deeper than PACK_DEPTH_MAX) | -ENOMEM. */
+int pack_json(msgpack_sbuffer *out, const json_t *value);
+
+/* Decode exactly one value that fills len bytes. Maps need string keys; binary, extensions, invalid
+ * UTF-8, NUL inside keys and repeated keys are refused. 0 | -EBADMSG | -EMSGSIZE | -ENOMEM. */
+int unpack_json(const void *data, size_t len, json_t **ret_value);
+
+/* Walk without building: same caps as unpack_json, binary allowed. 0 | -EBADMSG | -EMSGSIZE. */
+int pack_check(const void *data, size_t len);

@@ -1,0 +1,15 @@
+/* Request paths, normalised once: what is matched is what goes upstream. No dependencies, so that
+ * the edge and the route service compile the same code.
+ *
+ * RFC 3986 6.2.2: escapes upper-cased, unreserved characters unescaped, dot segments removed; then,
+ * because upstreams do it too: repeated slashes merged and characters that a URI cannot hold
+ * escaped. Refused: no leading slash, malformed escapes, %00 and other control characters (raw or
+ * escaped), '#', raw backslash, invalid (so also over-long) UTF-8, and a dot segment hidden behind
+ * an escaped slash or backslash or a ';' parameter, which some upstreams would resolve. */
+#pragma once
+
+#include <stddef.h>
+
+/* Normalise the path in [path, path+len) into out (not NUL-ended): 0, or -1 when it is refused or
+ * does not fit. Needs at most 3 * len bytes. */
+int path_normalize(const char *path, size_t len, char *out, size_t size, size_t *ret_len);

@@ -1,0 +1,215 @@
+#include "common/pg.h"
+#include "common/cleanup.h"
+#include "common/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct pg {
+    PGconn *conn;
+    char *url;
+    char schema[64];
+    char constraint[80];
+};
+
+int pg_new(pg_t **ret_pg, const char *url, const char *schema)
+{
+    pg_t *self = calloc(1, sizeof(*self));
+
+    if (!self || !(self->url = strdup(url))) {
+        free(self);
+        return -ENOMEM;
+    }
+    snprintf(self->schema, sizeof(self->schema), "%s", schema);
+    *ret_pg = self;
+    return 0;
+}
+
+void pg_destroy(pg_t **self_p)
+{
+    if (!*self_p)
+        return;
+    PQfinish((*self_p)->conn);
+    free((*self_p)->url);
+    free(*self_p);
+    *self_p = NULL;
+}
+
+void pg_drop(pg_t *self)
+{
+    PQfinish(self->conn);
+    self->conn = NULL;
+}
+
+static void ignore_notice(void *context, const char *message)
+{
+    (void)context;
+    (void)message; /* notices may quote rows */
+}
+
+int pg_ready(pg_t *self)
+{
+    char setup[256];
+    int r;
+
+    if (self->conn && PQstatus(self->conn) == CONNECTION_OK)
+        return 0;
+    pg_drop(self);
+    const char *const keys[] = {"dbname", "connect_timeout", "application_name", "tcp_user_timeout",
+                                NULL};
+    const char *const values[] = {self->url, "3", self->schema, "5000", NULL};
+
+    self->conn = PQconnectdbParams(keys, values, 1);
+    if (!self->conn || PQstatus(self->conn) != CONNECTION_OK) {
+        pg_drop(self);
+        return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
+    }
+    PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
+    snprintf(setup, sizeof(setup),
+             "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"
+             "SET idle_in_transaction_session_timeout = 10000",
+             self->schema, PG_STATEMENT_TIMEOUT_MS);
+    r = pg_script(self, setup);
+    if (r)
+        pg_drop(self);
+    return r;
+}
+
+static int check_result(pg_t *self, const PGresult *res)
+{
+    const char *state, *constraint;
+    char text[160];
+
+    switch (PQresultStatus(res)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+        return 0;
+    default:
+        break;
+    }
+    state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    if (!state || PQstatus(self->conn) != CONNECTION_OK || !strncmp(state, "57P", 3)
+        || !strncmp(state, "08", 2)) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
+    snprintf(self->constraint, sizeof(self->constraint), "%s", constraint ? constraint : "");
+    if (!strcmp(state, "23505"))
+        return PG_DUPLICATE;
+    if (!strcmp(state, "23503"))
+        return PG_REFERENCED;
+    if (!strcmp(state, "40001") || !strcmp(state, "40P01"))
+        return PG_AGAIN;
+    /* The SQLSTATE and our own SQL's position only: messages quote rows. */
+    snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
+             self->constraint);
+    return fault(-EIO, text);
+}
+
+int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                   const char *const *params)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    r = check_result(self, res);
+    if (!r && ret_result)
+        *ret_result = take(res);
+    return r;
+}
+
+int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    va_list args;
+
+    va_start(args, n);
+    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+        params[i] = va_arg(args, const char *);
+    va_end(args);
+    return pg_exec_params(self, ret_result, sql, n, params);
+}
+
+int pg_script(pg_t *self, const char *sql)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexec(self->conn, sql);
+    return check_result(self, res);
+}
+
+const char *pg_constraint(const pg_t *self)
+{
+    return self->constraint;
+}
+
+int pg_socket(const pg_t *self)
+{
+    return self->conn ? PQsocket(self->conn) : -1;
+}
+
+int pg_notified(pg_t *self)
+{
+    PGnotify *note;
+    int seen = 0;
+
+    if (!self->conn)
+        return PG_DOWN;
+    if (!PQconsumeInput(self->conn)) {
+        pg_drop(self);
+        return PG_DOWN;
+    }
+    while ((note = PQnotifies(self->conn))) {
+        PQfreemem(note);
+        seen = 1;
+    }
+    return seen;
+}
+
+static int migrate_locked(pg_t *self, const char *const *scripts)
+{
+    char sql[256];
+    int r;
+
+    snprintf(sql, sizeof(sql),
+             "CREATE SCHEMA IF NOT EXISTS %s; CREATE TABLE IF NOT EXISTS migration "
+             "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
+             self->schema);
+    r = pg_script(self, sql);
+    for (int i = 0; !r && scripts[i]; i++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        snprintf(sql, sizeof(sql), "SELECT 1 FROM migration WHERE number = %d", i + 1);
+        r = pg_exec(self, &res, sql, 0);
+        if (r || PQntuples(res) > 0)
+            continue;
+        r = pg_script(self, scripts[i]);
+        snprintf(sql, sizeof(sql), "INSERT INTO migration (number) VALUES (%d)", i + 1);
+        if (!r)
+            r = pg_script(self, sql);
+    }
+    return r;
+}
+
+int pg_migrate(pg_t *self, const char *const *scripts)
+{
+    int r = pg_ready(self);
+
+    if (!r)
+        r = pg_script(self, "BEGIN; SELECT pg_advisory_xact_lock(7463001)");
+    if (!r)
+        r = migrate_locked(self, scripts);
+    if (!r)
+        return pg_script(self, "COMMIT");
+    if (self->conn)
+        pg_script(self, "ROLLBACK");
+    return r;
+}

@@ -1,0 +1,58 @@
+/* One PostgreSQL connection: parameters only, timeouts always, SQLSTATE as errno. */
+#pragma once
+
+#include <libpq-fe.h>
+
+typedef struct pg pg_t;
+
+/* For _cleanup_. */
+static inline void pgresult_clear(PGresult **p)
+{
+    PQclear(*p);
+    *p = NULL;
+}
+
+enum { PG_STATEMENT_TIMEOUT_MS = 5000, PG_PARAMS_MAX = 16 };
+
+/* Faults that callers tell apart. */
+#define PG_DOWN       (-107) /* ENOTCONN: the connection is gone */
+#define PG_AGAIN      (-11) /* EAGAIN: serialization failure or deadlock, try the transaction again */
+#define PG_DUPLICATE  (-17) /* EEXIST: unique_violation */
+#define PG_REFERENCED (-39) /* ENOTEMPTY: foreign_key_violation */
+
+/* Remember where to connect; schema becomes the search path. Connects at the first pg_ready. */
+int pg_new(pg_t **ret_pg, const char *url, const char *schema);
+void pg_destroy(pg_t **self_p);
+
+/* Connect when needed. 0 | PG_DOWN. */
+int pg_ready(pg_t *self);
+
+/* Forget a broken connection: the next pg_ready makes a new one. */
+void pg_drop(pg_t *self);
+
+/* Run one statement with n text parameters. *ret_result may be NULL when no rows are wanted; the
+ * caller clears it. 0 | PG_* | -EIO. */
+int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...);
+int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                   const char *const *params);
+
+/* Several statements without parameters (migrations). */
+int pg_script(pg_t *self, const char *sql);
+
+/* Name of the constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when none. */
+const char *pg_constraint(const pg_t *self);
+
+/* The socket to poll for notifications; -1 when not connected. */
+int pg_socket(const pg_t *self);
+
+/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN. */
+int pg_notified(pg_t *self);
+
+/* Apply the scripts not applied yet, in order, under a lock that all copies share.
+ * scripts ends with NULL. 0 | fault. */
+int pg_migrate(pg_t *self, const char *const *scripts);
+
+/* Put a file into the program: EMBED(name, "path from the repository root"). */
+#define EMBED(symbol, file)                                                                        \
+    __asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n");   \
+    extern const char symbol[]

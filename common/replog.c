@@ -1,0 +1,428 @@
+#include "common/replog.h"
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/pack.h"
+#include "common/pg.h"
+#include "common/secret.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    CHUNK_ROWS = 256, /* entries in one message */
+    BEAT_MS = 250,
+    DEAD_MS = 1000,
+    SUBSCRIBERS_MAX = 256,
+    IDENTITY_MAX = 64
+};
+
+typedef struct subscriber {
+    unsigned char identity[IDENTITY_MAX];
+    size_t identity_len;
+    char name[64];
+    int64_t sent, acked; /* revisions */
+    int64_t heard_ms;
+    char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
+    bool in_snapshot;
+    int64_t snapshot_head;
+    bool live;
+} subscriber_t;
+
+typedef struct replog {
+    zsock_t *pipe, *router;
+    pg_t *pg;
+    const replog_args_t *args;
+    char log_id[64];
+    int64_t head;
+    bool listening, stop, changed;
+    subscriber_t subscribers[SUBSCRIBERS_MAX];
+    int count;
+    int64_t next_beat_ms;
+} replog_t;
+
+/* ---- entries to wire ---- */
+
+static void put_str(msgpack_packer *packer, const char *text)
+{
+    msgpack_pack_str(packer, strlen(text));
+    msgpack_pack_str_body(packer, text, strlen(text));
+}
+
+/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. */
+static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
+{
+    msgpack_packer packer;
+
+    msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
+    msgpack_pack_array(&packer, (size_t)PQntuples(rows));
+    for (int i = 0; i < PQntuples(rows); i++) {
+        msgpack_pack_array(&packer, 3);
+        put_str(&packer, PQgetvalue(rows, i, 0));
+        put_str(&packer, PQgetvalue(rows, i, 1));
+        if (PQgetisnull(rows, i, 2)) {
+            msgpack_pack_nil(&packer);
+        } else {
+            char *plain = NULL;
+            size_t len;
+            int r = secret_open(self->args->key, PQgetvalue(rows, i, 2), &plain, &len);
+
+            if (r)
+                return fault(r, "open a config entry: is this the master key that sealed it?");
+            msgpack_sbuffer_write(out, plain, len);
+            secret_free(&plain, len);
+        }
+    }
+    return 0;
+}
+
+/* Frames to a subscriber: identity, word, log id, previous revision, revision, body. */
+static int send_to(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
+                   int64_t revision, const msgpack_sbuffer *body)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, sub->identity, sub->identity_len);
+    zmsg_addstr(msg, word);
+    zmsg_addstr(msg, self->log_id);
+    zmsg_addstrf(msg, "%" PRId64, previous);
+    zmsg_addstrf(msg, "%" PRId64, revision);
+    if (body)
+        zmsg_addmem(msg, body->data, body->size);
+    if (!zmsg_send(&msg, self->router))
+        return 0;
+    zmsg_destroy(&msg);
+    return -EAGAIN; /* gone, or so far behind that it must say hello again */
+}
+
+static int read_head(replog_t *self)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(self->pg, &res, "SELECT log_id, revision FROM config_head", 0);
+
+    if (r)
+        return r;
+    snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, 0));
+    self->head = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
+    return 0;
+}
+
+/* Everything after `after` up to the head, as one delta. */
+static int send_delta(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after)
+{
+    msgpack_sbuffer body;
+    int r;
+
+    msgpack_sbuffer_init(&body);
+    r = pack_rows(self, rows, &body);
+    if (!r)
+        r = send_to(self, sub, "delta", after, self->head, &body);
+    msgpack_sbuffer_destroy(&body);
+    if (!r)
+        sub->sent = self->head;
+    return r;
+}
+
+static int read_after(replog_t *self, int64_t after, PGresult **ret_rows)
+{
+    char from[24], to[24];
+
+    snprintf(from, sizeof(from), "%" PRId64, after);
+    snprintf(to, sizeof(to), "%" PRId64, self->head);
+    return pg_exec(self->pg, ret_rows,
+                   "SELECT kind, id, doc FROM config_entry "
+                   "WHERE revision > $1::bigint AND revision <= $2::bigint ORDER BY revision",
+                   2, from, to);
+}
+
+/* One chunk of a snapshot, keyed by (kind, id): rows that change meanwhile come again in the delta
+ * from the head at its start. */
+static int send_snapshot_chunk(replog_t *self, subscriber_t *sub)
+{
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    msgpack_sbuffer body;
+    char limit[16];
+    int r, n;
+
+    snprintf(limit, sizeof(limit), "%d", CHUNK_ROWS);
+    r = pg_exec(self->pg, &rows,
+                "SELECT kind, id, doc FROM config_entry "
+                "WHERE doc IS NOT NULL AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3::int",
+                3, sub->snapshot_kind, sub->snapshot_id, limit);
+    if (r)
+        return r;
+    n = PQntuples(rows);
+    msgpack_sbuffer_init(&body);
+    r = pack_rows(self, rows, &body);
+    if (!r && n > 0) {
+        r = send_to(self, sub, *sub->snapshot_kind ? "more" : "snapshot", 0, sub->snapshot_head,
+                    &body);
+        snprintf(sub->snapshot_kind, sizeof(sub->snapshot_kind), "%s", PQgetvalue(rows, n - 1, 0));
+        snprintf(sub->snapshot_id, sizeof(sub->snapshot_id), "%s", PQgetvalue(rows, n - 1, 1));
+    } else if (!r) {
+        if (!*sub->snapshot_kind)
+            r = send_to(self, sub, "snapshot", 0, sub->snapshot_head, &body);
+        if (!r)
+            r = send_to(self, sub, "end", 0, sub->snapshot_head, NULL);
+        sub->in_snapshot = false;
+        sub->sent = sub->snapshot_head;
+    }
+    msgpack_sbuffer_destroy(&body);
+    return r;
+}
+
+/* ---- subscribers ---- */
+
+static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, bool make)
+{
+    size_t len = zframe_size(identity);
+    subscriber_t *spare = NULL;
+
+    for (int i = 0; i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+
+        if (sub->identity_len == len && !memcmp(sub->identity, zframe_data(identity), len))
+            return sub;
+        if (!sub->live)
+            spare = sub;
+    }
+    if (!make || len > IDENTITY_MAX)
+        return NULL;
+    if (!spare && self->count < SUBSCRIBERS_MAX)
+        spare = &self->subscribers[self->count++];
+    if (!spare)
+        return NULL;
+    memset(spare, 0, sizeof(*spare));
+    memcpy(spare->identity, zframe_data(identity), len);
+    spare->identity_len = len;
+    return spare;
+}
+
+static void lose(replog_t *self, subscriber_t *sub, const char *why)
+{
+    if (sub->live)
+        log_warn("edge worker %s left the config log: %s, acknowledged revision %" PRId64,
+                 sub->name, why, sub->acked);
+    sub->live = false;
+    self->changed = true;
+}
+
+static void tell_service(replog_t *self)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, "state");
+    for (int i = 0; i < self->count; i++)
+        if (self->subscribers[i].live)
+            zmsg_addstrf(msg, "%" PRId64, self->subscribers[i].acked);
+    zmsg_send(&msg, self->pipe);
+    self->changed = false;
+}
+
+/* hello: log id, revision, name. Deltas when it has a revision of this log, else a snapshot. */
+static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *log_id = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *name = zmsg_popstr(msg);
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    int64_t has = revision ? strtoll(revision, NULL, 10) : 0;
+    int r;
+
+    if (!log_id || !revision || !name)
+        return -EBADMSG;
+    r = pg_ready(self->pg);
+    if (!r)
+        r = read_head(self);
+    if (r)
+        return r;
+    snprintf(sub->name, sizeof(sub->name), "%s", name);
+    sub->live = true;
+    sub->in_snapshot = false;
+    sub->acked = 0;
+    self->changed = true;
+    if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
+        sub->acked = sub->sent = has;
+        r = read_after(self, has, &rows);
+        if (!r && PQntuples(rows) <= 4 * CHUNK_ROWS)
+            return send_delta(self, sub, rows, has);
+        if (r)
+            return r;
+    }
+    sub->in_snapshot = true;
+    sub->snapshot_head = self->head;
+    sub->snapshot_kind[0] = sub->snapshot_id[0] = '\0';
+    return 0;
+}
+
+static void on_message(replog_t *self)
+{
+    zmsg_t *msg = zmsg_recv(self->router);
+    zframe_t *identity = msg ? zmsg_pop(msg) : NULL;
+    _cleanup_(free_mem) char *word = msg ? zmsg_popstr(msg) : NULL;
+    subscriber_t *sub =
+        identity && word ? find_subscriber(self, identity, !strcmp(word, "hello")) : NULL;
+
+    if (sub) {
+        sub->heard_ms = bus_mono_ms();
+        if (!strcmp(word, "hello")) {
+            if (on_hello(self, sub, msg))
+                lose(self, sub, fault_text());
+        } else if (!strcmp(word, "ack")) {
+            _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
+            int64_t acked = revision ? strtoll(revision, NULL, 10) : 0;
+
+            if (acked > sub->acked && acked <= sub->sent) {
+                sub->acked = acked;
+                self->changed = true;
+            }
+        }
+    }
+    zframe_destroy(&identity);
+    zmsg_destroy(&msg);
+}
+
+/* New revisions: read once, send to everyone who is up to date with the old head. */
+static int push_news(replog_t *self)
+{
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    int64_t old = self->head;
+    int r;
+
+    r = read_head(self);
+    if (r || self->head == old)
+        return r;
+    r = read_after(self, old, &rows);
+    for (int i = 0; !r && i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+
+        if (sub->live && !sub->in_snapshot && sub->sent == old && send_delta(self, sub, rows, old))
+            lose(self, sub, "cannot send");
+    }
+    return r;
+}
+
+/* Subscribers whose snapshot ended before the head moved on. */
+static int push_rest(replog_t *self)
+{
+    int r = 0;
+
+    for (int i = 0; !r && i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+        _cleanup_(pgresult_clear) PGresult *rows = NULL;
+
+        if (!sub->live)
+            continue;
+        if (sub->in_snapshot) {
+            r = send_snapshot_chunk(self, sub);
+        } else if (sub->sent < self->head) {
+            r = read_after(self, sub->sent, &rows);
+            if (!r)
+                r = send_delta(self, sub, rows, sub->sent);
+        }
+        if (r == -EAGAIN) {
+            lose(self, sub, "cannot send");
+            r = 0;
+        }
+    }
+    return r;
+}
+
+static void beat(replog_t *self)
+{
+    int64_t now = bus_mono_ms();
+
+    if (now < self->next_beat_ms)
+        return;
+    self->next_beat_ms = now + BEAT_MS;
+    for (int i = 0; i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+
+        if (!sub->live)
+            continue;
+        if (now - sub->heard_ms > DEAD_MS)
+            lose(self, sub, "silent for too long");
+        else if (!sub->in_snapshot && send_to(self, sub, "beat", 0, sub->sent, NULL))
+            lose(self, sub, "cannot send");
+    }
+}
+
+static bool any_snapshot(const replog_t *self)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->subscribers[i].live && self->subscribers[i].in_snapshot)
+            return true;
+    return false;
+}
+
+static int listen_for_news(replog_t *self)
+{
+    char sql[96];
+    int r = pg_ready(self->pg);
+
+    if (r || self->listening)
+        return r;
+    snprintf(sql, sizeof(sql), "LISTEN %s", self->args->channel);
+    r = pg_script(self->pg, sql);
+    if (!r)
+        r = push_news(self);
+    self->listening = !r;
+    return r;
+}
+
+static void turn(replog_t *self)
+{
+    zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
+                              {zsock_resolve(self->router), 0, ZMQ_POLLIN, 0},
+                              {NULL, pg_socket(self->pg), ZMQ_POLLIN, 0}};
+    int n = items[2].fd >= 0 ? 3 : 2;
+
+    if (zmq_poll(items, n, any_snapshot(self) ? 0 : BEAT_MS / 2) < 0)
+        return;
+    if (items[0].revents & ZMQ_POLLIN) {
+        _cleanup_(free_mem) char *command = zstr_recv(self->pipe);
+
+        self->stop = !command || !strcmp(command, "$TERM");
+    }
+    for (int i = 0; i < 64 && zsock_events(self->router) & ZMQ_POLLIN; i++)
+        on_message(self);
+    if (n == 3 && items[2].revents && pg_notified(self->pg) < 0)
+        self->listening = false;
+    else if (n == 3 && items[2].revents && push_news(self))
+        self->listening = false;
+    if (self->listening && push_rest(self))
+        self->listening = false;
+}
+
+void replog_actor(zsock_t *pipe, void *context)
+{
+    replog_t *self = calloc(1, sizeof(*self));
+    int64_t retry_ms = 0;
+
+    self->pipe = pipe;
+    self->args = context;
+    self->router = bus_bind(ZMQ_ROUTER, self->args->endpoint, self->args->curve_dir);
+    if (!self->router || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
+        log_error("cannot start the config log: %s", fault_text());
+        self->stop = true;
+    } else {
+        zsock_set_router_mandatory(self->router, 1);
+        zsock_set_sndtimeo(self->router, 0);
+        zsock_set_sndhwm(self->router, 10000);
+    }
+    zsock_signal(pipe, self->stop ? 1 : 0);
+    while (!self->stop) {
+        if (!self->listening && bus_mono_ms() >= retry_ms) {
+            retry_ms = bus_mono_ms() + 300;
+            listen_for_news(self);
+        }
+        turn(self);
+        beat(self);
+        if (self->changed)
+            tell_service(self);
+    }
+    pg_destroy(&self->pg);
+    zsock_destroy(&self->router);
+    free(self);
+}

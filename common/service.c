@@ -1,0 +1,531 @@
+#include "common/service.h"
+#include "common/cleanup.h"
+#include "common/health.h"
+#include "common/id.h"
+#include "common/log.h"
+#include "common/outbox.h"
+#include "common/replog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    WORKERS_MAX = 32,
+    QUEUE_MAX = 4096, /* requests waiting for a worker */
+    HOLD_MAX = 4096,  /* replies waiting for acknowledgement */
+    HOLD_MS = 2000,
+    RETRY_MS = 50,
+    EDGES_MAX = 256
+};
+
+const setting_t service_settings[] = {
+    {"database-url", SETTING_STR, NULL, 0, 0, "PostgreSQL connection string"},
+    {"master-key", SETTING_STR, NULL, 0, 0, "file of the key that seals secrets at rest"},
+    {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
+    {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
+    {"rpc", SETTING_STR, NULL, 0, 0, "endpoint of this service's requests"},
+    {"config-log", SETTING_STR, "", 0, 0, "endpoint of the config log"},
+    {"events", SETTING_STR, NULL, 0, 0, "endpoint of the event service's intake"},
+    {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
+    {"workers", SETTING_INT, "4", 1, WORKERS_MAX, "database workers"},
+    {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
+    {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
+    {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
+    {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
+typedef struct worker_args {
+    const service_spec_t *spec;
+    const config_t *config;
+    const secret_key_t *key;
+} worker_args_t;
+
+typedef struct held {
+    zmsg_t *reply; /* identity and the encoded reply */
+    int64_t revision, deadline_ms;
+} held_t;
+
+typedef struct service {
+    const service_spec_t *spec;
+    config_t config;
+    secret_key_t *key;
+    worker_args_t worker_args;
+    outbox_args_t outbox_args;
+    replog_args_t replog_args;
+    zloop_t *loop;
+    zsock_t *rpc;
+    zactor_t *workers[WORKERS_MAX];
+    bool busy[WORKERS_MAX];
+    int worker_count;
+    zlistx_t *queue;
+    held_t *held;
+    int held_count;
+    zactor_t *replog, *outbox;
+    int64_t acked[EDGES_MAX];
+    int live;
+    health_t *health;
+    struct {
+        uint64_t requests, refused, held_late;
+    } metrics;
+} service_t;
+
+/* ---- worker ---- */
+
+static int run_verb(crud_t *crud, const service_spec_t *spec, const request_t *request,
+                    reply_t *reply)
+{
+    const char *dot = strchr(request->verb, '.');
+    char name[64];
+    const kind_t *kind;
+
+    for (const verb_t *verb = spec->verbs; verb && verb->name; verb++)
+        if (!strcmp(verb->name, request->verb)) {
+            crud->request = request;
+            return verb->run(crud, request, reply);
+        }
+    snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - request->verb) : 0, request->verb);
+    kind = kind_find(name);
+    if (!dot || !kind || strcmp(kind->service, spec->name) || !*request->account)
+        return ERR_UNKNOWN_VERB;
+    return crud_call(crud, kind, dot + 1, request, reply);
+}
+
+/* Run until it gives an answer or the deadline passes: a verb is safe to run again, because what it
+ * did is recorded under the request id in its own transaction. */
+static int run_with_retry(crud_t *crud, const service_spec_t *spec, const request_t *request,
+                          reply_t *reply)
+{
+    for (;;) {
+        int r = pg_ready(crud->pg);
+
+        if (!r)
+            r = run_verb(crud, spec, request, reply);
+        if (r != PG_DOWN && r != PG_AGAIN)
+            return r;
+        if (bus_now_ms() + RETRY_MS >= request->deadline_ms)
+            return ERR_MAINTENANCE;
+        reply_done(reply);
+        memset(reply, 0, sizeof(*reply));
+        if (r == PG_DOWN)
+            usleep(RETRY_MS * 1000);
+    }
+}
+
+static void log_request(const request_t *request, int r, int64_t us, const reply_t *reply)
+{
+    char verb[140], id[140];
+
+    log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
+    log_quote(request->id, strlen(request->id), id, sizeof(id));
+    if (r < 0)
+        log_error("verb=%s req=%s r=FAULT us=%" PRId64 " fault=\"%s\"", verb, id, us, fault_text());
+    else
+        log_info("verb=%s req=%s r=%s us=%" PRId64 " revision=%" PRId64, verb, id, outcome_name(r),
+                 us, reply->revision);
+}
+
+/* identity + request frames in, identity + reply frames + revision out. */
+static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_pop(msg);
+    int64_t start = zclock_usecs();
+    request_t request;
+    reply_t reply = {0};
+    zmsg_t *out = NULL;
+    int r;
+
+    if (!identity || request_decode(msg, &request)) {
+        zframe_destroy(&identity);
+        return NULL;
+    }
+    if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
+        r = run_with_retry(crud, spec, &request, &reply);
+        log_request(&request, r, zclock_usecs() - start, &reply);
+        if (r)
+            reply.revision = 0;
+        if (r < 0)
+            r = ERR_INTERNAL;
+        if (r) {
+            json_decref(reply.body);
+            reply.body = NULL;
+            if (!reply.problem.code)
+                reply.problem.code = r;
+        } else {
+            problem_done(&reply.problem);
+            reply.problem.code = 0;
+        }
+        out = reply_encode(request.id, &reply);
+    }
+    if (out) {
+        zmsg_prepend(out, &identity);
+        zmsg_addstrf(out, "%" PRId64, reply.revision);
+    }
+    zframe_destroy(&identity);
+    reply_done(&reply);
+    request_done(&request);
+    return out;
+}
+
+static void worker_actor(zsock_t *pipe, void *context)
+{
+    const worker_args_t *args = context;
+    crud_t crud = {
+        .key = args->key,
+        .base_url = config_str(args->config, "api-url"),
+        .idp_url = config_str(args->config, "idp-url"),
+        .rules = args->spec->rules,
+        .service = args->spec->name,
+        .config_log = args->spec->config_log,
+    };
+
+    if (pg_new(&crud.pg, config_str(args->config, "database-url"), args->spec->name)) {
+        zsock_signal(pipe, 1);
+        return;
+    }
+    zsock_signal(pipe, 0);
+    for (;;) {
+        zmsg_t *msg = zmsg_recv(pipe), *out;
+
+        if (!msg || zframe_streq(zmsg_first(msg), "$TERM")) {
+            zmsg_destroy(&msg);
+            break;
+        }
+        out = handle(&crud, args->spec, msg);
+        zmsg_destroy(&msg);
+        if (!out)
+            out = zmsg_new();
+        zmsg_addstr(out, "done"); /* also when there is nothing to answer */
+        zmsg_send(&out, pipe);
+    }
+    pg_destroy(&crud.pg);
+}
+
+/* ---- reactor ---- */
+
+static void destroy_msg(void **item)
+{
+    zmsg_destroy((zmsg_t **)item);
+}
+
+static void give_work(service_t *self)
+{
+    for (int i = 0; i < self->worker_count && zlistx_size(self->queue); i++) {
+        zmsg_t *msg;
+
+        if (self->busy[i])
+            continue;
+        msg = zlistx_detach(self->queue, NULL); /* the oldest */
+        self->busy[i] = true;
+        zmsg_send(&msg, self->workers[i]);
+    }
+}
+
+static void refuse_busy(service_t *self, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_pop(msg);
+    reply_t reply = {.problem = {.code = ERR_BUSY}};
+    request_t request;
+
+    self->metrics.refused++;
+    if (identity && !request_decode(msg, &request)) {
+        zmsg_t *out = reply_encode(request.id, &reply);
+
+        zmsg_prepend(out, &identity);
+        zmsg_addstr(out, "0");
+        zmsg_addstr(out, "0");
+        zmsg_send(&out, self->rpc);
+        request_done(&request);
+    }
+    zframe_destroy(&identity);
+}
+
+static int on_rpc(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg = zmsg_recv(reader);
+
+    (void)loop;
+    if (!msg)
+        return 0;
+    self->metrics.requests++;
+    if (zlistx_size(self->queue) >= QUEUE_MAX)
+        refuse_busy(self, msg);
+    else
+        zlistx_add_end(self->queue, msg), msg = NULL;
+    zmsg_destroy(&msg);
+    give_work(self);
+    return 0;
+}
+
+static int count_acked(const service_t *self, int64_t revision)
+{
+    int n = 0;
+
+    for (int i = 0; i < self->live; i++)
+        n += self->acked[i] >= revision;
+    return n;
+}
+
+/* reply: identity and three frames; adds how many edges have it in force, of how many live. */
+static void send_reply(service_t *self, zmsg_t *reply, int64_t revision)
+{
+    zmsg_addstrf(reply, "%d", revision ? count_acked(self, revision) : 0);
+    zmsg_addstrf(reply, "%d", revision ? self->live : 0);
+    zmsg_send(&reply, self->rpc);
+    zmsg_destroy(&reply);
+}
+
+static void release_held(service_t *self)
+{
+    int64_t now = bus_mono_ms();
+    int kept = 0;
+
+    for (int i = 0; i < self->held_count; i++) {
+        held_t *held = &self->held[i];
+        bool all = count_acked(self, held->revision) == self->live;
+
+        if (all || now >= held->deadline_ms) {
+            self->metrics.held_late += !all;
+            send_reply(self, held->reply, held->revision);
+        } else {
+            self->held[kept++] = *held;
+        }
+    }
+    self->held_count = kept;
+}
+
+static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg = zmsg_recv(reader);
+    _cleanup_(free_mem) char *revision_text = NULL;
+    zframe_t *done;
+    int64_t revision;
+
+    (void)loop;
+    for (int i = 0; i < self->worker_count; i++)
+        if (zactor_sock(self->workers[i]) == reader)
+            self->busy[i] = false;
+    give_work(self);
+    if (!msg || zmsg_size(msg) < 5) {
+        zmsg_destroy(&msg);
+        return 0;
+    }
+    done = zmsg_last(msg);
+    zmsg_remove(msg, done);
+    zframe_destroy(&done);
+    done = zmsg_last(msg);
+    zmsg_remove(msg, done);
+    revision_text = zframe_strdup(done);
+    zframe_destroy(&done);
+    revision = strtoll(revision_text, NULL, 10);
+    if (revision > 0 && self->live > 0 && self->held_count < HOLD_MAX
+        && count_acked(self, revision) < self->live)
+        self->held[self->held_count++] = (held_t){msg, revision, bus_mono_ms() + HOLD_MS};
+    else
+        send_reply(self, msg, revision);
+    return 0;
+}
+
+static int on_replog(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg = zmsg_recv(reader);
+    _cleanup_(free_mem) char *word = msg ? zmsg_popstr(msg) : NULL;
+
+    (void)loop;
+    if (word && !strcmp(word, "state")) {
+        self->live = 0;
+        while (zmsg_size(msg) && self->live < EDGES_MAX) {
+            _cleanup_(free_mem) char *text = zmsg_popstr(msg);
+
+            self->acked[self->live++] = strtoll(text, NULL, 10);
+        }
+        release_held(self);
+    }
+    zmsg_destroy(&msg);
+    return 0;
+}
+
+static int on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop;
+    (void)timer;
+    release_held(context);
+    return 0;
+}
+
+static int on_stop_check(zloop_t *loop, int timer, void *context)
+{
+    (void)loop;
+    (void)timer;
+    (void)context;
+    return zsys_interrupted ? -1 : 0;
+}
+
+static size_t write_metrics(void *context, char *out, size_t size)
+{
+    service_t *self = context;
+    const char *name = self->spec->name;
+    int64_t lowest = self->live ? INT64_MAX : 0;
+
+    for (int i = 0; i < self->live; i++)
+        lowest = self->acked[i] < lowest ? self->acked[i] : lowest;
+    return (size_t)snprintf(out, size,
+                            "postern_%s_requests_total %" PRIu64 "\n"
+                            "postern_%s_requests_refused_total %" PRIu64 "\n"
+                            "postern_%s_requests_queued %zu\n"
+                            "postern_%s_replies_held %d\n"
+                            "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
+                            "postern_%s_edge_workers_live %d\n"
+                            "postern_%s_edge_revision_lowest %" PRId64 "\n",
+                            name, self->metrics.requests, name, self->metrics.refused, name,
+                            zlistx_size(self->queue), name, self->held_count, name,
+                            self->metrics.held_late, name, self->live, name, lowest);
+}
+
+static bool is_ready(void *context, char *why, size_t size)
+{
+    service_t *self = context;
+
+    if (zlistx_size(self->queue) < QUEUE_MAX)
+        return true;
+    snprintf(why, size, "the request queue is full: is PostgreSQL up?");
+    return false;
+}
+
+/* ---- lifecycle ---- */
+
+static int prepare_database(service_t *self)
+{
+    crud_t crud = {
+        .key = self->key,
+        .base_url = config_str(&self->config, "api-url"),
+        .idp_url = config_str(&self->config, "idp-url"),
+        .rules = self->spec->rules,
+        .service = self->spec->name,
+        .config_log = self->spec->config_log,
+    };
+    int r;
+
+    r = pg_new(&crud.pg, config_str(&self->config, "database-url"), self->spec->name);
+    for (int tries = 0; !r && tries < 300 && !zsys_interrupted; tries++) {
+        r = pg_migrate(crud.pg, self->spec->migrations);
+        if (r != PG_DOWN)
+            break;
+        if (tries == 0)
+            log_warn("PostgreSQL does not answer, trying for a minute: %s", fault_text());
+        r = 0;
+        usleep(200000);
+    }
+    if (!r && !zsys_interrupted)
+        r = pg_ready(crud.pg);
+    if (!r && self->spec->setup)
+        r = self->spec->setup(&crud, &self->config);
+    pg_destroy(&crud.pg);
+    return r;
+}
+
+static int start_actors(service_t *self)
+{
+    self->worker_args = (worker_args_t){self->spec, &self->config, self->key};
+    self->worker_count = (int)config_int(&self->config, "workers");
+    for (int i = 0; i < self->worker_count; i++) {
+        self->workers[i] = zactor_new(worker_actor, &self->worker_args);
+        if (!self->workers[i])
+            return -ENOMEM;
+        zloop_reader(self->loop, zactor_sock(self->workers[i]), on_worker, self);
+        zloop_reader_set_tolerant(self->loop, zactor_sock(self->workers[i]));
+    }
+    self->outbox_args = (outbox_args_t){config_str(&self->config, "database-url"), self->spec->name,
+                                        config_str(&self->config, "events"),
+                                        config_str(&self->config, "curve-dir")};
+    self->outbox = zactor_new(outbox_actor, &self->outbox_args);
+    if (!self->spec->config_log)
+        return 0;
+    self->replog_args = (replog_args_t){config_str(&self->config, "database-url"),
+                                        self->spec->name,
+                                        config_str(&self->config, "config-log"),
+                                        config_str(&self->config, "curve-dir"),
+                                        "routes_config",
+                                        self->key};
+    self->replog = zactor_new(replog_actor, &self->replog_args);
+    zloop_reader(self->loop, zactor_sock(self->replog), on_replog, self);
+    zloop_reader_set_tolerant(self->loop, zactor_sock(self->replog));
+    return 0;
+}
+
+static int setup(service_t *self)
+{
+    int r;
+
+    self->loop = zloop_new();
+    self->queue = zlistx_new();
+    self->held = calloc(HOLD_MAX, sizeof(*self->held));
+    if (!self->loop || !self->queue || !self->held)
+        return -ENOMEM;
+    zlistx_set_destructor(self->queue, destroy_msg);
+    r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
+    if (!r)
+        r = prepare_database(self);
+    if (r)
+        return r;
+    self->rpc = bus_bind(ZMQ_ROUTER, config_str(&self->config, "rpc"),
+                         config_str(&self->config, "curve-dir"));
+    if (!self->rpc)
+        return -EADDRINUSE;
+    zsock_set_sndtimeo(self->rpc, 0);
+    zloop_reader(self->loop, self->rpc, on_rpc, self);
+    zloop_reader_set_tolerant(self->loop, self->rpc);
+    r = start_actors(self);
+    zloop_timer(self->loop, 50, 0, on_tick, self);
+    zloop_timer(self->loop, 100, 0, on_stop_check, self);
+    if (!r)
+        r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
+                       (int)config_int(&self->config, "health-port"), write_metrics, is_ready,
+                       self);
+    return r;
+}
+
+static void teardown(service_t *self)
+{
+    health_destroy(&self->health);
+    zactor_destroy(&self->replog);
+    zactor_destroy(&self->outbox);
+    for (int i = 0; i < self->worker_count; i++)
+        zactor_destroy(&self->workers[i]);
+    for (int i = 0; i < self->held_count; i++)
+        send_reply(self, self->held[i].reply, self->held[i].revision);
+    zloop_destroy(&self->loop);
+    zsock_destroy(&self->rpc);
+    zlistx_destroy(&self->queue);
+    free(self->held);
+    secret_key_destroy(&self->key);
+    config_done(&self->config);
+}
+
+int service_main(const service_spec_t *spec, int argc, char **argv)
+{
+    service_t self = {.spec = spec};
+    int r;
+
+    log_init(spec->name);
+    zsys_init(); /* SIGTERM and SIGINT set zsys_interrupted */
+    r = config_parse(&self.config, service_settings, spec->about, argc, argv);
+    if (r) {
+        config_done(&self.config);
+        return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    r = setup(&self);
+    if (!r) {
+        log_info("ready rpc=%s workers=%d", config_str(&self.config, "rpc"), self.worker_count);
+        zloop_start(self.loop);
+        log_info("stopping");
+    } else {
+        log_error("cannot start: %s", fault_text());
+    }
+    teardown(&self);
+    return r ? EXIT_FAILURE : EXIT_SUCCESS;
+}

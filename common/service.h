@@ -1,0 +1,30 @@
+/* A service: one reactor that owns the sockets, and workers that own a database connection each.
+ * The reactor passes requests to idle workers and holds a reply that carries a config revision until
+ * every live edge worker acknowledged it, or service_hold_ms passed. Waiting occupies no worker. */
+#pragma once
+
+#include "common/config.h"
+#include "common/crud.h"
+
+typedef struct verb {
+    const char *name;
+    /* 0 | code | fault, like crud_call. Not in a transaction. */
+    int (*run)(crud_t *crud, const request_t *request, reply_t *reply);
+} verb_t;
+
+typedef struct service_spec {
+    const char *name;              /* schema, log tag, KIND service */
+    const char *about;             /* for --help */
+    const char *const *migrations; /* ended by NULL */
+    const kind_rules_t *rules;     /* ended by a NULL kind */
+    const verb_t *verbs;           /* ended by a NULL name; may be NULL */
+    bool config_log;
+    /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
+    int (*setup)(crud_t *crud, const config_t *config);
+} service_spec_t;
+
+/* Settings that every such service has; a row with a NULL name ends them. */
+extern const setting_t service_settings[];
+
+/* Parse settings, set up, run until SIGTERM, drain. Returns the exit status. */
+int service_main(const service_spec_t *spec, int argc, char **argv);

@@ -1,0 +1,400 @@
+#include "proto/format.h"
+#include "common/regex.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <yaml.h>
+
+#include "common/path.h"
+
+typedef const char *(*check_fn)(const char *value, char *out, size_t size, int *outcome);
+
+/* RFC 9110 5.6.2 token, at most 256 bytes. */
+const char *format_header_name(const char *name)
+{
+    size_t len = strlen(name);
+
+    if (!len)
+        return "a header name must not be empty";
+    if (len > 256)
+        return "a header name is at most 256 bytes long";
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr("!#$%&'*+-.^_`|~", name[i]))
+            return "has a character that a header name cannot have";
+    return NULL;
+}
+
+const char *format_header_value(const char *value)
+{
+    size_t len = strlen(value);
+
+    if (len > 4096)
+        return "a header value is at most 4096 bytes long";
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)value[i] < 0x20 ? value[i] != '\t' : value[i] == 0x7f)
+            return "has a control character";
+    return NULL;
+}
+
+/* RFC 1123 2.1 host name, lower case; a leading "*." only where wildcard. */
+static const char *hostname_fault(const char *name, size_t len, int wildcard)
+{
+    size_t label = 0;
+    int dots = 0;
+
+    if (wildcard && len > 2 && !strncmp(name, "*.", 2)) {
+        name += 2;
+        len -= 2;
+    }
+    if (!len || len > 253)
+        return "a host name has from 1 to 253 bytes";
+    for (size_t i = 0; i <= len; i++) {
+        char c = i < len ? name[i] : '.';
+
+        if (c == '.') {
+            if (!label || label > 63)
+                return "a label of a host name has from 1 to 63 bytes";
+            if (name[i - 1] == '-')
+                return "a label of a host name cannot end with a hyphen";
+            dots += i < len;
+            label = 0;
+            continue;
+        }
+        if (!islower((unsigned char)c) && !isdigit((unsigned char)c) && (c != '-' || !label))
+            return "a host name takes letters, digits, hyphens and dots";
+        label++;
+    }
+    return NULL;
+}
+
+static int all_digits_and_dots(const char *name)
+{
+    return name[strspn(name, "0123456789.")] == '\0';
+}
+
+static const char *check_domain(const char *value, char *out, size_t size, int *outcome)
+{
+    size_t len = strlen(value);
+    const char *why;
+
+    (void)size;
+    (void)outcome;
+    for (size_t i = 0; i <= len; i++)
+        out[i] = (char)tolower((unsigned char)value[i]);
+    if (len && out[len - 1] == '.')
+        out[--len] = '\0';
+    why = hostname_fault(out, len, 1);
+    if (why)
+        return why;
+    if (!strchr(out, '.'))
+        return "a domain has at least two labels";
+    if (all_digits_and_dots(out))
+        return "an IP address is not a domain";
+    return NULL;
+}
+
+/* host:port; *ret_host_len of out, lower-cased. */
+static const char *split_address(const char *value, char *out, size_t *ret_host_len, long *ret_port)
+{
+    const char *colon = strrchr(value, ':');
+    char *end;
+
+    if (!colon || colon == value)
+        return "must be host:port";
+    if (!isdigit((unsigned char)colon[1]) || strlen(colon + 1) > 5)
+        return "must end in a port from 1 to 65535";
+    *ret_port = strtol(colon + 1, &end, 10);
+    if (*end || *ret_port < 1 || *ret_port > 65535)
+        return "must end in a port from 1 to 65535";
+    *ret_host_len = (size_t)(colon - value);
+    for (size_t i = 0; value[i]; i++)
+        out[i] = (char)tolower((unsigned char)value[i]);
+    out[strlen(value)] = '\0';
+    return NULL;
+}
+
+static const char *check_hostport(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *why;
+    size_t len;
+    long port;
+
+    *outcome = ERR_HOSTPORT_FORMAT;
+    why = split_address(value, out, &len, &port);
+    if (why)
+        return why;
+    if (out[len - 1] == '.')
+        len--; /* a trailing dot names the same host */
+    why = hostname_fault(out, len, 1);
+    if (why)
+        return why;
+    *outcome = ERR_HOSTPORT_NOT_443;
+    if (port != 443)
+        return "an HTTPS hostport must use port 443";
+    snprintf(out + len, size - len, ":443");
+    return NULL;
+}
+
+static const char *check_address(const char *value, char *out, size_t size, int *outcome)
+{
+    unsigned char ip[16];
+    const char *why;
+    char host[256];
+    size_t len;
+    long port;
+
+    (void)size;
+    (void)outcome;
+    why = split_address(value, out, &len, &port);
+    if (why)
+        return why;
+    if (out[0] == '[') {
+        if (out[len - 1] != ']' || len - 2 >= sizeof(host))
+            return "an IPv6 address stands in brackets";
+        snprintf(host, sizeof(host), "%.*s", (int)(len - 2), out + 1);
+        return inet_pton(AF_INET6, host, ip) == 1 ? NULL : "the IPv6 address is invalid";
+    }
+    snprintf(host, sizeof(host), "%.*s", (int)(len < 255 ? len : 255), out);
+    if (all_digits_and_dots(host))
+        return inet_pton(AF_INET, host, ip) == 1 ? NULL : "the IPv4 address is invalid";
+    return hostname_fault(out, len, 0);
+}
+
+/* A path, a host, or a host and a path. The path is normalised exactly as the edge normalises the
+ * paths of requests, so what is stored is what is compared. */
+static const char *check_match(const char *value, char *out, size_t size, int *outcome)
+{
+    size_t host = strcspn(value, "/"), path_len = 0;
+    const char *why;
+
+    if (!*value) {
+        *outcome = ERR_MATCH_MISSING;
+        return "must not be empty";
+    }
+    for (size_t i = 0; i < host; i++)
+        out[i] = (char)tolower((unsigned char)value[i]);
+    if (host) {
+        why = hostname_fault(out, host, 0);
+        if (why)
+            return why;
+        if (!strchr(value, '/') && !memchr(out, '.', host))
+            return "must be a path that begins with /, a host, or a host and a path";
+    }
+    if (!value[host]) {
+        out[host] = '\0';
+        return NULL;
+    }
+    if (strpbrk(value + host, "?#"))
+        return "the path of a match has no query and no fragment";
+    if (path_normalize(value + host, strlen(value + host), out + host, size - host - 1, &path_len))
+        return "the path has a malformed escape, a control character or invalid UTF-8";
+    out[host + path_len] = '\0';
+    return NULL;
+}
+
+static const char *check_header(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    return format_header_name(value);
+}
+
+static const char *check_webhook_provider(const char *value, char *out, size_t size, int *outcome)
+{
+    static const char *const providers[] = {
+#define PROVIDER(name) name,
+#include "proto/webhook_providers.def"
+        NULL,
+    };
+
+    (void)outcome;
+    snprintf(out, size, "%s", value); /* the case is kept as sent */
+    for (int i = 0; providers[i]; i++)
+        if (!strcasecmp(providers[i], value))
+            return NULL;
+    return "is not a supported webhook provider";
+}
+
+static const char *check_cookie_prefix(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    for (; *value; value++)
+        if (!isalnum((unsigned char)*value) && *value != '.')
+            return "takes letters, digits and dots only";
+    return NULL;
+}
+
+static const char *check_email(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *at = strchr(value, '@');
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (!at || at == value || strchr(at + 1, '@') || strlen(value) > 254)
+        return "must be one e-mail address";
+    for (const char *c = value; *c; c++)
+        if (isupper((unsigned char)*c) || isspace((unsigned char)*c) || (unsigned char)*c < 0x21)
+            return "must be lower case without spaces";
+    return hostname_fault(at + 1, strlen(at + 1), 0);
+}
+
+static const char *check_email_domain(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    return hostname_fault(value, strlen(value), 0);
+}
+
+static int slug(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)text[i]) && !strchr("-_.", text[i]))
+            return 0;
+    return len > 0;
+}
+
+static const char *check_slug(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    return slug(value, strlen(value)) ? NULL : "must be the slug of an organization";
+}
+
+static const char *check_team(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *slash = strchr(value, '/');
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (*value && value[strspn(value, "0123456789")] == '\0')
+        return NULL;
+    if (slash && slug(value, (size_t)(slash - value)) && slug(slash + 1, strlen(slash + 1)))
+        return NULL;
+    return "must be org/team or a numeric id";
+}
+
+/* An authority of its own: a user part or a space would make it another place. */
+static const char *check_https_url(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *host = value + strlen("https://");
+    size_t len;
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (strncmp(value, "https://", strlen("https://")))
+        return "must be an https:// URL";
+    len = strcspn(host, "/");
+    if (!len || strpbrk(value, "@?# \t\\"))
+        return "must be an https:// URL without user, query and fragment";
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f)
+            return "must be ASCII without spaces";
+    return NULL;
+}
+
+static const char *check_regex(const char *value, char *out, size_t size, int *outcome)
+{
+    static _Thread_local char why[200];
+    regex_t *regex = NULL;
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (regex_new(&regex, value, why, sizeof(why)))
+        return why;
+    regex_destroy(&regex);
+    return NULL;
+}
+
+/* Only the outer shape: the sandboxed SAML service is where XML is parsed. */
+static const char *check_saml_metadata(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    while (isspace((unsigned char)*value))
+        value++;
+    if (*value != '<' || !strstr(value, "EntityDescriptor"))
+        return "must be an XML EntityDescriptor";
+    if (strstr(value, "<!DOCTYPE") || strstr(value, "<!ENTITY"))
+        return "must not have a document type or entities";
+    return NULL;
+}
+
+/* A mapping at the top with known phases only; JSON is a subset of YAML. */
+static const char *policy_fault(yaml_document_t *document)
+{
+    static const char *const phases[] = {"on_http_request", "on_http_response", "on_tcp_connect",
+                                         "inbound",         "outbound",         "enabled"};
+    yaml_node_t *root = yaml_document_get_root_node(document);
+
+    if (!root || root->type != YAML_MAPPING_NODE)
+        return "must be a JSON or YAML object";
+    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+         pair < root->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        int known = 0;
+
+        for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+            known |= key->type == YAML_SCALAR_NODE
+                     && !strcmp((const char *)key->data.scalar.value, phases[i]);
+        if (!known)
+            return "has a phase that does not exist";
+    }
+    return NULL;
+}
+
+static const char *check_traffic_policy(const char *value, char *out, size_t size, int *outcome)
+{
+    yaml_document_t document;
+    yaml_parser_t parser;
+    const char *why = "is not valid JSON or YAML";
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (!yaml_parser_initialize(&parser))
+        return "could not be parsed: out of memory";
+    yaml_parser_set_input_string(&parser, (const unsigned char *)value, strlen(value));
+    if (yaml_parser_load(&parser, &document)) {
+        why = policy_fault(&document);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return why;
+}
+
+static const struct {
+    const char *name;
+    check_fn check;
+} formats[] = {
+    {"domain", check_domain},
+    {"hostport", check_hostport},
+    {"address", check_address},
+    {"match", check_match},
+    {"header", check_header},
+    {"webhook_provider", check_webhook_provider},
+    {"cookie_prefix", check_cookie_prefix},
+    {"email", check_email},
+    {"email_domain", check_email_domain},
+    {"slug", check_slug},
+    {"team", check_team},
+    {"https_url", check_https_url},
+    {"regex", check_regex},
+    {"saml_metadata", check_saml_metadata},
+    {"traffic_policy", check_traffic_policy},
+};
+
+int format_check(const char *format, int outcome, const char *value, char *out, size_t size,
+                 const char **ret_text)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (!strcmp(formats[i].name, format)) {
+            *ret_text = formats[i].check(value, out, size, &outcome);
+            return *ret_text ? outcome : 0;
+        }
+    return -EINVAL;
+}

@@ -1,0 +1,225 @@
+/* GET /openapi.json: OpenAPI 3.1 from the same tables that check requests. */
+#include "common/cleanup.h"
+#include "proto/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *object_schema(const object_type_t *type, bool request, unsigned operation);
+
+static json_t *enum_of(const char *values)
+{
+    json_t *list = json_array();
+
+    for (const char *at = values; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        json_array_append_new(list, json_stringn(at, strcspn(at, "|")));
+    return list;
+}
+
+static json_t *ref_schema(void)
+{
+    return json_pack("{s:s, s:{s:{s:s}, s:{s:s}}, s:[s,s]}", "type", "object", "properties", "id",
+                     "type", "string", "uri", "type", "string", "required", "id", "uri");
+}
+
+static json_t *string_schema(const field_t *field)
+{
+    json_t *schema = json_pack("{s:s}", "type", "string");
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxLength", json_integer((json_int_t)field->max));
+    if (field->values && field->values[0] != '@')
+        json_object_set_new(schema, "enum", enum_of(field->values));
+    return schema;
+}
+
+static json_t *number_schema(const field_t *field)
+{
+    bool real = field->type == F64;
+
+    return json_pack("{s:s, s:s, s:f, s:f}", "type", real ? "number" : "integer", "format",
+                     real                 ? "double"
+                     : field->type == I32 ? "int32"
+                                          : "int64",
+                     "minimum", field->min, "maximum", field->max);
+}
+
+static json_t *list_of(const field_t *field, json_t *items)
+{
+    json_t *schema = json_pack("{s:s, s:o}", "type", "array", "items", items);
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxItems", json_integer((json_int_t)field->max));
+    if (field->min > 0)
+        json_object_set_new(schema, "minItems", json_integer((json_int_t)field->min));
+    return schema;
+}
+
+static json_t *value_schema(const field_t *field, bool request)
+{
+    char ref[96];
+
+    switch (field->type) {
+    case STR:
+        return string_schema(field);
+    case TIME:
+        return json_pack("{s:s, s:s}", "type", "string", "format", "date-time");
+    case BOOL:
+        return json_pack("{s:s}", "type", "boolean");
+    case U32:
+    case I32:
+    case F64:
+        return number_schema(field);
+    case STRINGS:
+        return list_of(field, json_pack("{s:s}", "type", "string"));
+    case STRMAP:
+        return json_pack("{s:s, s:{s:s}, s:i}", "type", "object", "additionalProperties", "type",
+                         "string", "maxProperties", (int)field->max);
+    case NESTED:
+        return object_schema(field->object, request, CREATE);
+    case NESTEDS:
+        return list_of(field, object_schema(field->object, request, CREATE));
+    case REFERENCE:
+        return request ? json_pack("{s:s}", "type", "string") : ref_schema();
+    case REFERENCES:
+        return list_of(field, request ? json_pack("{s:s}", "type", "string") : ref_schema());
+    case CHILDREN:
+        snprintf(ref, sizeof(ref), "#/components/schemas/%s", field->kinds);
+        return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "$ref", ref);
+    case NONE:
+        break;
+    }
+    return json_pack("{s:s}", "type", "null");
+}
+
+/* OpenAPI 3.1 is JSON Schema 2020-12: null is a type. */
+static json_t *or_null(json_t *schema)
+{
+    return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
+}
+
+static json_t *object_schema(const object_type_t *type, bool request, unsigned operation)
+{
+    json_t *properties = json_object(), *required = json_array(), *schema;
+
+    for (const field_t *field = type->fields; field->name; field++) {
+        json_t *value;
+
+        if (field->flags & HIDDEN || (!request && field->flags & WRITE_ONLY)
+            || (request && field->flags & (READ_ONLY | PATH))
+            || (request && operation == UPDATE && field->flags & IMMUTABLE))
+            continue;
+        value = value_schema(field, request);
+        if (request || field->flags & NULLABLE
+            || (field->type == NESTED && !(field->flags & (ALWAYS | READ_ONLY | REQUIRED))))
+            value = or_null(value);
+        json_object_set_new(value, "description", json_string(field->meaning));
+        if (field->fallback && request && operation == CREATE)
+            json_object_set_new(value, "default",
+                                json_loads(field->fallback, JSON_DECODE_ANY, NULL));
+        json_object_set_new(properties, request ? field_key(field) : field->name, value);
+        if (!request || (operation == CREATE && field->flags & REQUIRED))
+            json_array_append_new(required, json_string(request ? field_key(field) : field->name));
+    }
+    schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+    if (json_array_size(required))
+        json_object_set_new(schema, "required", required);
+    else
+        json_decref(required);
+    return schema;
+}
+
+static json_t *content(json_t *schema)
+{
+    return json_pack("{s:{s:o}}", "application/json", "schema", schema);
+}
+
+static json_t *ref_to(const char *name)
+{
+    return json_pack("{s:o}", "$ref", json_sprintf("#/components/schemas/%s", name));
+}
+
+static json_t *list_schema(const kind_t *kind)
+{
+    return json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s}, s:{s:[s,s]}}}", "type", "object",
+                     "properties", kind->list_key, "type", "array", "items", ref_to(kind->name),
+                     "uri", "type", "string", "next_page_uri", "type", "string", "null");
+}
+
+static json_t *path_parameters(const char *path, bool list)
+{
+    json_t *parameters = json_array();
+
+    for (const char *at = strchr(path, '{'); at; at = strchr(at + 1, '{'))
+        json_array_append_new(parameters,
+                              json_pack("{s:o, s:s, s:b, s:{s:s}}", "name",
+                                        json_stringn(at + 1, strcspn(at + 1, "}")), "in", "path",
+                                        "required", 1, "schema", "type", "string"));
+    if (list) {
+        json_array_append_new(parameters,
+                              json_pack("{s:s, s:s, s:{s:s, s:i, s:i, s:i}}", "name", "limit", "in",
+                                        "query", "schema", "type", "integer", "minimum", 1,
+                                        "maximum", 100, "default", 100));
+        json_array_append_new(parameters, json_pack("{s:s, s:s, s:{s:s}}", "name", "before_id",
+                                                    "in", "query", "schema", "type", "string"));
+    }
+    return parameters;
+}
+
+static void add_operation(json_t *paths, const kind_t *kind, unsigned operation, const char *method,
+                          const char *name, const char *status, bool one)
+{
+    _cleanup_(free_mem) char *path = NULL;
+    json_t *item, *responses = json_object(), *answer, *entry;
+
+    if (!(kind->operations & operation)
+        || asprintf(&path, "%s%s", kind->path, one ? "/{id}" : "") < 0)
+        return;
+    item = json_object_get(paths, path);
+    if (!item) {
+        item = json_object();
+        json_object_set_new(paths, path, item);
+    }
+    answer = json_pack("{s:s}", "description", "success");
+    if (operation != DELETE)
+        json_object_set_new(answer, "content",
+                            content(operation == LIST ? list_schema(kind) : ref_to(kind->name)));
+    json_object_set_new(responses, status, answer);
+    json_object_set_new(
+        responses, "default",
+        json_pack("{s:s, s:o}", "description", "error", "content", content(ref_to("error"))));
+    entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
+                      json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
+                      path_parameters(path, operation == LIST), "responses", responses);
+    if (operation & (CREATE | UPDATE))
+        json_object_set_new(entry, "requestBody",
+                            json_pack("{s:b, s:o}", "required", 1, "content",
+                                      content(object_schema(&kind->type, true, operation))));
+    json_object_set_new(item, method, entry);
+}
+
+json_t *schema_openapi(const char *base_url)
+{
+    json_t *paths = json_object(), *schemas = json_object();
+
+    for (const kind_t *kind = kind_all(); kind->name; kind++) {
+        json_object_set_new(schemas, kind->name, object_schema(&kind->type, false, GET));
+        add_operation(paths, kind, CREATE, "post", "create", "201", false);
+        add_operation(paths, kind, LIST, "get", "list", "200", false);
+        add_operation(paths, kind, GET, "get", "get", "200", true);
+        add_operation(paths, kind, UPDATE, "patch", "update", "200", true);
+        add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
+    }
+    json_object_set_new(
+        schemas, "error",
+        json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s, s:{s:s}}}, s:[s,s,s]}", "type",
+                  "object", "properties", "error_code", "type", "string", "status_code", "type",
+                  "integer", "msg", "type", "string", "details", "type", "object",
+                  "additionalProperties", "type", "string", "required", "status_code", "msg",
+                  "details"));
+    return json_pack(
+        "{s:s, s:{s:s, s:s, s:{s:s}}, s:[{s:s}], s:o, s:{s:o, s:{s:{s:s, s:s}}}, s:[{s:[]}]}",
+        "openapi", "3.1.0", "info", "title", "Postern API", "version", "2", "license", "name",
+        "Apache-2.0", "servers", "url", base_url, "paths", paths, "components", "schemas", schemas,
+        "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "security", "bearer");
+}

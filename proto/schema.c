@@ -1,0 +1,680 @@
+#include "proto/schema.h"
+#include "common/cleanup.h"
+#include "common/id.h"
+#include "proto/format.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the tables ---- */
+
+#define FIELD(...)
+#define OBJECT(...)
+#define REF(...)
+#define REFS(...)
+#define BEGIN(type_name) extern const object_type_t type_##type_name;
+#define END
+#include "proto/types.def"
+#undef FIELD
+#undef OBJECT
+#undef REF
+#undef REFS
+
+#define FIELD(name, type, flags, min, max, values, fallback, outcome, meaning)                     \
+    {#name, NULL, type, flags, min, max, values, fallback, outcome, meaning, NULL, NULL},
+#define OBJECT(name, object, flags, meaning)                                                       \
+    {#name,   NULL,           NESTED, flags, 0, 0, NULL, NULL, ERR_INVALID_FIELD,                  \
+     meaning, &type_##object, NULL},
+#define OBJECTS(name, object, min, max, meaning)                                                   \
+    {#name,   NULL,           NESTEDS, 0, min, max, NULL, "[]", ERR_INVALID_FIELD,                 \
+     meaning, &type_##object, NULL},
+#define REF(name, write_name, flags, kinds, fallback, outcome, meaning)                            \
+    {#name, #write_name, REFERENCE, flags, 0, 64, NULL, fallback, outcome, meaning, NULL, kinds},
+#define REFS(name, write_name, flags, min, max, kinds, outcome, meaning)                           \
+    {#name, #write_name, REFERENCES, flags, min, max, NULL, NULL, outcome, meaning, NULL, kinds},
+#define KINDS(name, kind, meaning)                                                                 \
+    {#name,   NULL, CHILDREN, READ_ONLY | COMPUTED, 0, 0, NULL, NULL, ERR_INVALID_FIELD,           \
+     meaning, NULL, #kind},
+#define LAST                                                                                       \
+    {                                                                                              \
+        NULL, NULL, NONE, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL                                 \
+    }
+
+#define BEGIN(type_name)                                                                           \
+    static const field_t fields_of_##type_name[];                                                  \
+    const object_type_t type_##type_name = {#type_name, fields_of_##type_name};                    \
+    static const field_t fields_of_##type_name[] = {
+#define END                                                                                        \
+    LAST                                                                                           \
+    }                                                                                              \
+    ;
+#include "proto/types.def"
+
+/* clang-format off */
+#define TABLE(name) static const field_t fields_of_##name[] = {
+TABLE(https_edge)
+#include "proto/https_edge.def"
+LAST };
+TABLE(https_edge_route)
+#include "proto/https_edge_route.def"
+LAST };
+TABLE(static_backend)
+#include "proto/static_backend.def"
+LAST };
+TABLE(http_response_backend)
+#include "proto/http_response_backend.def"
+LAST };
+TABLE(reserved_domain)
+#include "proto/reserved_domain.def"
+LAST };
+TABLE(tls_certificate)
+#include "proto/tls_certificate.def"
+LAST };
+TABLE(api_key)
+#include "proto/api_key.def"
+LAST };
+/* clang-format on */
+
+static const kind_t kinds[] = {
+#define KIND(name, prefix, service, audit, list_key, path, parent_key, operations)                 \
+    {#name,      prefix,     service,                                                              \
+     audit,      list_key,   path,                                                                 \
+     parent_key, operations, {#name, fields_of_##name}},
+#include "proto/kinds.def"
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, {NULL, NULL}},
+};
+
+const kind_t *kind_all(void)
+{
+    return kinds;
+}
+
+const kind_t *kind_find(const char *name)
+{
+    for (const kind_t *kind = kinds; kind->name; kind++)
+        if (!strcmp(kind->name, name))
+            return kind;
+    return NULL;
+}
+
+const kind_t *kind_of_id(const char *id)
+{
+    for (const kind_t *kind = kinds; kind->name; kind++)
+        if (id_check(kind->prefix, id))
+            return kind;
+    return NULL;
+}
+
+const char *field_key(const field_t *field)
+{
+    return field->write_name ? field->write_name : field->name;
+}
+
+const field_t *field_find(const object_type_t *type, const char *name)
+{
+    for (const field_t *field = type->fields; field->name; field++)
+        if (!strcmp(field_key(field), name))
+            return field;
+    return NULL;
+}
+
+bool schema_in_list(const char *list, const char *text)
+{
+    size_t n = strlen(text);
+
+    for (const char *at = list; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        if (!strncmp(at, text, n) && (at[n] == '|' || !at[n]))
+            return true;
+    return false;
+}
+
+/* ---- check ---- */
+
+enum { PATH_MAX_LEN = 160, ITEM_MAX = 4096, VALUE_BUFFER = 262144 + 1 };
+
+static int check_object(const object_type_t *type, unsigned operation, const json_t *body,
+                        const char *path, problem_t *problem, json_t *out);
+
+static void path_join(char *out, const char *path, const char *name)
+{
+    snprintf(out, PATH_MAX_LEN, "%s%s%s", path, *path && *name != '[' ? "." : "", name);
+}
+
+static const char *type_words(field_type_t type)
+{
+    static const char *const words[] = {
+        [STR] = "a string",
+        [BOOL] = "true or false",
+        [U32] = "a whole number of zero or more",
+        [I32] = "a whole number",
+        [F64] = "a number",
+        [TIME] = "an RFC 3339 time",
+        [STRINGS] = "a list of strings",
+        [STRMAP] = "an object with string values",
+        [NESTED] = "an object",
+        [NESTEDS] = "a list of objects",
+        [REFERENCE] = "an id",
+        [REFERENCES] = "a list of ids",
+        [CHILDREN] = "read-only",
+        [NONE] = "null",
+    };
+
+    return words[type];
+}
+
+static int wrong_type(const field_t *field, const char *path, problem_t *problem)
+{
+    return problem_add(problem, ERR_INVALID_FIELD, path, "must be %s", type_words(field->type));
+}
+
+/* One string against max bytes, enumeration or format; *ret_value is the normalised string. */
+static int check_string(const field_t *field, const char *value, size_t len, size_t max,
+                        const char *path, problem_t *problem, json_t **ret_value)
+{
+    _cleanup_(free_mem) char *buffer = NULL;
+    const char *why = NULL;
+    int r;
+
+    if (max && len > max)
+        return problem_add(problem, field->outcome, path,
+                           "is %zu bytes long: the limit is %zu bytes", len, max);
+    if (!field->values) {
+        *ret_value = json_stringn(value, len);
+        return *ret_value ? 0 : -ENOMEM;
+    }
+    if (field->values[0] != '@') {
+        if (!schema_in_list(field->values, value))
+            return problem_add(problem, field->outcome, path, "'%.100s' is not one of %s", value,
+                               field->values);
+        *ret_value = json_stringn(value, len);
+        return *ret_value ? 0 : -ENOMEM;
+    }
+    buffer = malloc(2 * len + 64);
+    if (!buffer)
+        return -ENOMEM;
+    r = format_check(field->values + 1, field->outcome, value, buffer, 2 * len + 64, &why);
+    if (r > 0)
+        return problem_add(problem, r, path, "%s", why);
+    if (r)
+        return r;
+    *ret_value = json_string(buffer);
+    return *ret_value ? 0 : -ENOMEM;
+}
+
+static int check_number(const field_t *field, const json_t *value, const char *path,
+                        problem_t *problem, json_t **ret_value)
+{
+    double number = json_number_value(value);
+    bool real = field->type == F64;
+
+    if (real ? !json_is_number(value) : !json_is_integer(value))
+        return wrong_type(field, path, problem);
+    if (!isfinite(number) || number < field->min || number > field->max)
+        return problem_add(problem, field->outcome, path, "must be from %.10g to %.10g", field->min,
+                           field->max);
+    *ret_value = real ? json_real(number) : json_integer(json_integer_value(value));
+    return *ret_value ? 0 : -ENOMEM;
+}
+
+static int check_count(const field_t *field, size_t count, const char *path, problem_t *problem)
+{
+    if ((double)count < field->min || (field->max > 0 && (double)count > field->max))
+        return problem_add(problem, field->outcome, path,
+                           "has %zu items: from %.0f to %.0f are allowed", count, field->min,
+                           field->max);
+    return 0;
+}
+
+/* Shape of a reference; that it exists is the owner's check. */
+static int check_reference(const field_t *field, const char *id, const char *path,
+                           problem_t *problem)
+{
+    const kind_t *kind = kind_of_id(id);
+
+    if (kind && schema_in_list(field->kinds, kind->name))
+        return 0;
+    for (const char *at = field->kinds; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "|"), at);
+        if (!kind_find(name)) /* a kind that this server does not have yet: nothing of it exists */
+            return problem_add(problem, ERR_REF_NONEXISTENT, path, "'%.64s' does not exist", id);
+    }
+    return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "'%.64s' is not the id of a %s", id,
+                       field->kinds);
+}
+
+static int check_list(const field_t *field, const json_t *value, const char *path,
+                      problem_t *problem, json_t **ret_value)
+{
+    _cleanup_(json_clear_ref) json_t *list = json_array();
+    json_t *item;
+    size_t i;
+    int r;
+
+    if (!json_is_array(value))
+        return wrong_type(field, path, problem);
+    r = check_count(field, json_array_size(value), path, problem);
+    if (r)
+        return r;
+    json_array_foreach(value, i, item)
+    {
+        char index[32], at[PATH_MAX_LEN];
+        json_t *checked = NULL;
+
+        snprintf(index, sizeof(index), "[%zu]", i);
+        path_join(at, path, index);
+        if (field->type == NESTEDS) {
+            checked = json_object();
+            r = json_is_object(item)
+                    ? check_object(field->object, CREATE, item, at, problem, checked)
+                    : wrong_type(field, at, problem);
+        } else if (!json_is_string(item)) {
+            r = problem_add(problem, ERR_INVALID_FIELD, at, "must be a string");
+        } else if (field->type == REFERENCES) {
+            r = check_reference(field, json_string_value(item), at, problem);
+            checked = r ? NULL : json_copy(item);
+        } else {
+            r = check_string(field, json_string_value(item), json_string_length(item), ITEM_MAX, at,
+                             problem, &checked);
+        }
+        if (r < 0)
+            return r;
+        for (size_t k = 0; !r && field->type != NESTEDS && k < json_array_size(list); k++)
+            if (json_equal(json_array_get(list, k), checked))
+                r = problem_add(problem, field->outcome, at, "is given twice");
+        json_array_append_new(list, checked ? checked : json_null());
+    }
+    *ret_value = take(list);
+    return 0;
+}
+
+static int check_map(const field_t *field, const json_t *value, const char *path,
+                     problem_t *problem, json_t **ret_value)
+{
+    _cleanup_(json_clear_ref) json_t *map = json_object();
+    const char *key;
+    json_t *item;
+    int r;
+
+    if (!json_is_object(value))
+        return wrong_type(field, path, problem);
+    r = check_count(field, json_object_size(value), path, problem);
+    if (r)
+        return r;
+    json_object_foreach((json_t *)value, key, item)
+    {
+        char at[PATH_MAX_LEN], name[257];
+        const char *why;
+
+        path_join(at, path, key);
+        if (!json_is_string(item)) {
+            problem_add(problem, ERR_INVALID_FIELD, at, "must be a string");
+            continue;
+        }
+        why = format_header_name(key);
+        if (why) {
+            problem_add(problem, field->outcome, at, "%s", why);
+            continue;
+        }
+        why = format_header_value(json_string_value(item));
+        if (why) {
+            problem_add(problem, field->outcome, at, "%s", why);
+            continue;
+        }
+        for (size_t i = 0; i <= strlen(key); i++)
+            name[i] = (char)(field->flags & LOWER_KEYS ? tolower((unsigned char)key[i]) : key[i]);
+        if (json_object_get(map, name))
+            problem_add(problem, field->outcome, at, "the same header is given twice");
+        json_object_set(map, name, item);
+    }
+    *ret_value = take(map);
+    return 0;
+}
+
+static int check_value(const field_t *field, const json_t *value, const char *path,
+                       problem_t *problem, json_t **ret_value)
+{
+    int r;
+
+    switch (field->type) {
+    case STR:
+    case TIME:
+        if (!json_is_string(value))
+            return wrong_type(field, path, problem);
+        return check_string(field, json_string_value(value), json_string_length(value),
+                            (size_t)field->max, path, problem, ret_value);
+    case BOOL:
+        if (!json_is_boolean(value))
+            return wrong_type(field, path, problem);
+        *ret_value = json_boolean(json_is_true(value));
+        return 0;
+    case U32:
+    case I32:
+    case F64:
+        return check_number(field, value, path, problem, ret_value);
+    case STRINGS:
+    case NESTEDS:
+    case REFERENCES:
+        return check_list(field, value, path, problem, ret_value);
+    case STRMAP:
+        return check_map(field, value, path, problem, ret_value);
+    case NESTED:
+        if (!json_is_object(value))
+            return wrong_type(field, path, problem);
+        *ret_value = json_object();
+        return check_object(field->object, CREATE, value, path, problem, *ret_value);
+    case REFERENCE:
+        if (!json_is_string(value))
+            return wrong_type(field, path, problem);
+        r = check_reference(field, json_string_value(value), path, problem);
+        *ret_value = r ? NULL : json_string(json_string_value(value));
+        return r;
+    case CHILDREN:
+    case NONE:
+        break;
+    }
+    return wrong_type(field, path, problem);
+}
+
+/* What an absent field becomes at create. */
+static int set_fallback(const field_t *field, const char *path, problem_t *problem, json_t *out)
+{
+    json_t *value;
+
+    if (field->flags & REQUIRED)
+        return problem_add(problem,
+                           *path && strchr(path, '.') ? field->outcome : ERR_REQUIRED_MISSING, path,
+                           "is required");
+    if (field->type == NESTED && field->flags & ALWAYS) {
+        _cleanup_(json_clear_ref) json_t *empty = json_object();
+
+        value = json_object();
+        json_object_set_new(out, field_key(field), value);
+        return check_object(field->object, CREATE, empty, path, problem, value);
+    }
+    value = field->fallback ? json_loads(field->fallback, JSON_DECODE_ANY, NULL) : json_null();
+    return json_object_set_new(out, field_key(field), value) ? -ENOMEM : 0;
+}
+
+static int check_field(const field_t *field, unsigned operation, const json_t *given,
+                       const char *path, problem_t *problem, json_t *out)
+{
+    json_t *value = NULL;
+    int r;
+
+    if (field->flags & (READ_ONLY | PATH | HIDDEN)) {
+        if (!given || field->flags & PATH || !strcmp(field->name, "id"))
+            return 0; /* clients repeat path parameters in the body */
+        if (json_is_null(given))
+            return 0;
+        return problem_add(problem,
+                           field->outcome == ERR_INVALID_FIELD ? ERR_UNKNOWN_FIELD : field->outcome,
+                           path, "is read-only");
+    }
+    if (!given || json_is_null(given))
+        return operation == CREATE ? set_fallback(field, path, problem, out) : 0;
+    if (operation == UPDATE && field->flags & IMMUTABLE)
+        return problem_add(problem, ERR_IMMUTABLE_FIELD, path, "cannot change after creation");
+    if (json_is_string(given) && !json_string_length(given)) {
+        if (operation == UPDATE && field->flags & KEEP_EMPTY)
+            return 0;
+        if (field->flags & REQUIRED && !(field->values && field->values[0] == '@'))
+            return set_fallback(field, path, problem, out);
+        if (!(field->flags & REQUIRED) && field->type == STR)
+            return set_fallback(field, path, problem, out);
+    }
+    r = check_value(field, given, path, problem, &value);
+    if (value)
+        json_object_set_new(out, field_key(field), value);
+    return r;
+}
+
+static int check_object(const object_type_t *type, unsigned operation, const json_t *body,
+                        const char *path, problem_t *problem, json_t *out)
+{
+    char at[PATH_MAX_LEN];
+    const char *key;
+    json_t *value;
+    int r;
+
+    for (const field_t *field = type->fields; field->name; field++) {
+        path_join(at, path, field_key(field));
+        r = check_field(field, operation, json_object_get(body, field_key(field)), at, problem,
+                        out);
+        if (r < 0)
+            return r;
+    }
+    json_object_foreach((json_t *)body, key, value)
+    {
+        if (field_find(type, key))
+            continue;
+        path_join(at, path, key);
+        problem_add(problem, ERR_UNKNOWN_FIELD, at, "is not a field of this object");
+    }
+    return problem->code;
+}
+
+int schema_check(const kind_t *kind, unsigned operation, const json_t *body, problem_t *problem,
+                 json_t **ret_document)
+{
+    _cleanup_(json_clear_ref) json_t *out = json_object();
+    int r;
+
+    if (!json_is_object(body))
+        return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
+    r = check_object(&kind->type, operation, body, "", problem, out);
+    if (r)
+        return r;
+    *ret_document = take(out);
+    return 0;
+}
+
+/* ---- render ---- */
+
+char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url)
+{
+    const char *open = strchr(kind->path, '{'), *close = open ? strchr(open, '}') : NULL;
+    char text[1024];
+
+    if (open)
+        snprintf(text, sizeof(text), "%s%.*s%s%s/%s", base_url, (int)(open - kind->path),
+                 kind->path, parent_id ? parent_id : "", close + 1, id);
+    else
+        snprintf(text, sizeof(text), "%s%s/%s", base_url, kind->path, id);
+    return strdup(text);
+}
+
+json_t *schema_ref(const char *id, const char *base_url)
+{
+    const kind_t *kind = kind_of_id(id);
+    _cleanup_(free_mem) char *uri = kind ? schema_uri(kind, id, NULL, base_url) : strdup("");
+
+    return json_pack("{s:s, s:s}", "id", id, "uri", uri);
+}
+
+static json_t *render_object(const object_type_t *type, const json_t *stored, const char *base_url);
+
+/* PostgreSQL prints 2026-01-02T03:04:05.678+00:00; the API gives whole seconds with Z. */
+static json_t *render_time(const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || strlen(text) < 19)
+        return json_null();
+    return json_sprintf("%.10sT%.8sZ", text, text + 11);
+}
+
+static json_t *render_list(const field_t *field, const json_t *value, const char *base_url)
+{
+    json_t *list = json_array(), *item;
+    size_t i;
+
+    json_array_foreach(value, i, item) json_array_append_new(
+        list, field->type == REFERENCES ? schema_ref(json_string_value(item), base_url)
+                                        : render_object(field->object, item, base_url));
+    return list;
+}
+
+static json_t *render_value(const field_t *field, const json_t *value, const char *base_url)
+{
+    if (field->type == REFERENCES || field->type == NESTEDS)
+        return render_list(field, value, base_url);
+    if (!value || json_is_null(value) || field->type == NONE)
+        return json_null();
+    if (field->type == NESTED)
+        return render_object(field->object, value, base_url);
+    if (field->type == REFERENCE)
+        return schema_ref(json_string_value(value), base_url);
+    if (field->type == TIME)
+        return render_time(value);
+    return json_incref((json_t *)value);
+}
+
+static json_t *render_object(const object_type_t *type, const json_t *stored, const char *base_url)
+{
+    json_t *out = json_object();
+
+    for (const field_t *field = type->fields; field->name; field++)
+        if (!(field->flags & (WRITE_ONLY | HIDDEN)))
+            json_object_set_new(
+                out, field->name,
+                render_value(field, json_object_get(stored, field_key(field)), base_url));
+    return out;
+}
+
+json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url)
+{
+    const char *parent =
+        kind->parent_key ? json_string_value(json_object_get(row, kind->parent_key)) : NULL;
+    const char *id = json_string_value(json_object_get(row, "id"));
+    _cleanup_(free_mem) char *uri = schema_uri(kind, id, parent, base_url);
+    json_t *out = render_object(&kind->type, row, base_url);
+
+    json_object_set_new(out, "uri", json_string(uri));
+    return out;
+}
+
+/* ---- secrets and references inside documents ---- */
+
+typedef int (*visit_fn)(const field_t *field, json_t *owner, const char *key, json_t *value,
+                        const char *path, void *context);
+
+/* Call visit for every present, non-null field of a document in stored (or rendered) form. */
+static int visit_fields(const object_type_t *type, json_t *document, bool rendered,
+                        const char *path, visit_fn visit, void *context)
+{
+    int r;
+
+    for (const field_t *field = type->fields; field->name; field++) {
+        const char *key = rendered ? field->name : field_key(field);
+        json_t *value = json_object_get(document, key), *item;
+        char at[PATH_MAX_LEN];
+        size_t i;
+
+        if (!value || json_is_null(value))
+            continue;
+        path_join(at, path, key);
+        r = visit(field, document, key, value, at, context);
+        if (r)
+            return r;
+        if (field->type == NESTED) {
+            r = visit_fields(field->object, value, rendered, at, visit, context);
+            if (r)
+                return r;
+        }
+        if (field->type == NESTEDS)
+            json_array_foreach(value, i, item)
+            {
+                r = visit_fields(field->object, item, rendered, at, visit, context);
+                if (r)
+                    return r;
+            }
+    }
+    return 0;
+}
+
+static int seal_one(const field_t *field, json_t *owner, const char *key, json_t *value,
+                    const char *path, void *context)
+{
+    _cleanup_(free_mem) char *sealed = NULL;
+
+    (void)path;
+    if (!(field->flags & SEALED) || !json_is_string(value))
+        return 0;
+    sealed = secret_seal(context, json_string_value(value), json_string_length(value));
+    if (!sealed || json_object_set_new(owner, key, json_string(sealed)))
+        return -ENOMEM;
+    return 0;
+}
+
+static int unseal_one(const field_t *field, json_t *owner, const char *key, json_t *value,
+                      const char *path, void *context)
+{
+    char *plain = NULL;
+    size_t len;
+    int r;
+
+    (void)path;
+    if (!(field->flags & SEALED) || !json_is_string(value))
+        return 0;
+    r = secret_open(context, json_string_value(value), &plain, &len);
+    if (r)
+        return fault(r, "open a stored secret: is this the master key that sealed it?");
+    if (json_object_set_new(owner, key, json_stringn(plain, len)))
+        r = -ENOMEM;
+    secret_free(&plain, len);
+    return r;
+}
+
+static int mask_one(const field_t *field, json_t *owner, const char *key, json_t *value,
+                    const char *path, void *context)
+{
+    (void)path;
+    (void)context;
+    if (field->flags & SEALED && json_string_length(value))
+        json_object_set_new(owner, key, json_string("***"));
+    return 0;
+}
+
+int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key)
+{
+    return visit_fields(&kind->type, document, false, "", seal_one, (void *)key);
+}
+
+int schema_unseal(const kind_t *kind, json_t *document, const secret_key_t *key)
+{
+    return visit_fields(&kind->type, document, false, "", unseal_one, (void *)key);
+}
+
+void schema_mask(const kind_t *kind, json_t *rendered)
+{
+    visit_fields(&kind->type, rendered, true, "", mask_one, NULL);
+}
+
+static int collect_one(const field_t *field, json_t *owner, const char *key, json_t *value,
+                       const char *path, void *context)
+{
+    json_t *item;
+    size_t i;
+
+    (void)owner;
+    (void)key;
+    if (field->type == REFERENCE)
+        json_array_append_new(context, json_pack("[s, O]", path, value));
+    if (field->type == REFERENCES)
+        json_array_foreach(value, i, item)
+            json_array_append_new(context, json_pack("[s, O]", path, item));
+    return 0;
+}
+
+json_t *schema_references(const kind_t *kind, const json_t *document)
+{
+    json_t *out = json_array();
+
+    visit_fields(&kind->type, (json_t *)document, false, "", collect_one, out);
+    return out;
+}

@@ -1,0 +1,121 @@
+/* The tables in memory, and what is generic over them: check, default, render, seal.
+ * A stored document has a field's write name (backend_id); a rendered one its name (backend). */
+#pragma once
+
+#include "common/err.h"
+#include "common/secret.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum field_type {
+    STR, /* UTF-8; max in bytes */
+    BOOL,
+    U32,
+    I32,
+    F64,
+    TIME,       /* RFC 3339 UTC, whole seconds */
+    STRINGS,    /* list of strings; min and max in items */
+    STRMAP,     /* string to string; max in pairs */
+    NESTED,     /* one object of a type */
+    NESTEDS,    /* list of them */
+    REFERENCE,  /* written as an id, rendered as {id, uri} */
+    REFERENCES, /* written as a list of ids, rendered as a list of {id, uri} */
+    CHILDREN,   /* rendered list of another kind's objects */
+    NONE        /* always null */
+} field_type_t;
+
+enum {
+    REQUIRED = 1 << 0,   /* at create: present, not null, not empty */
+    READ_ONLY = 1 << 1,  /* never in a request body; tolerated there when clients echo it is not */
+    IMMUTABLE = 1 << 2,  /* at create only */
+    NULLABLE = 1 << 3,   /* may be null when rendered */
+    WRITE_ONLY = 1 << 4, /* never rendered */
+    SEALED = 1 << 5,     /* encrypted at rest */
+    KEEP_EMPTY = 1 << 6, /* "" in an update means unchanged */
+    LOWER_KEYS = 1 << 7, /* map keys are folded to lower case */
+    ALWAYS = 1 << 8,     /* an absent object gets its defaults instead of null */
+    PATH = 1 << 9,       /* comes from the path */
+    COMPUTED = 1 << 10,  /* has no column */
+    HIDDEN = 1 << 11     /* stored, never rendered, never written */
+};
+
+enum {
+    CREATE = 1,
+    GET = 2,
+    LIST = 4,
+    UPDATE = 8,
+    DELETE = 16,
+    NO_EMPTY_UPDATE = 32 /* an update that sets nothing is an error */
+};
+
+typedef struct object_type object_type_t;
+
+typedef struct field {
+    const char *name;
+    const char *write_name; /* references only, else NULL */
+    field_type_t type;
+    unsigned flags;
+    double min, max;
+    const char *values;   /* a|b|c, or @format */
+    const char *fallback; /* JSON text; NULL: none */
+    int outcome;          /* when the value breaks its rule */
+    const char *meaning;
+    const object_type_t *object; /* NESTED, NESTEDS */
+    const char *kinds;           /* references and children: kind names a|b */
+} field_t;
+
+struct object_type {
+    const char *name;
+    const field_t *fields; /* ended by a NULL name */
+};
+
+typedef struct kind {
+    const char *name, *prefix, *service, *audit, *list_key, *path, *parent_key;
+    unsigned operations;
+    object_type_t type;
+} kind_t;
+
+/* All kinds, ended by a NULL name. */
+const kind_t *kind_all(void);
+const kind_t *kind_find(const char *name);
+
+/* By the id's prefix; NULL when none. */
+const kind_t *kind_of_id(const char *id);
+
+const field_t *field_find(const object_type_t *type, const char *name);
+
+/* The key under which a stored document holds the field. */
+const char *field_key(const field_t *field);
+
+/* Check a request body of CREATE or UPDATE against the table and build the stored document: for
+ * CREATE complete with defaults, for UPDATE only what changes. Every problem found is added.
+ * 0 | the first problem's code. *ret_document is the caller's, set only on 0. */
+int schema_check(const kind_t *kind, unsigned operation, const json_t *body, problem_t *problem,
+                 json_t **ret_document);
+
+/* The API's representation of a stored row. base_url has no trailing slash. */
+json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url);
+
+/* Absolute uri of an object; parent_id where the kind has a parent, else NULL. Caller frees. */
+char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url);
+
+/* {id, uri} of an id of any kind (uri "" for users and unknown kinds). */
+json_t *schema_ref(const char *id, const char *base_url);
+
+/* Encrypt or decrypt, in place, every SEALED string of a stored document. 0 | -EBADMSG | -ENOMEM. */
+int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key);
+int schema_unseal(const kind_t *kind, json_t *document, const secret_key_t *key);
+
+/* Replace every non-empty SEALED string of a rendered object by "***" (audit events). */
+void schema_mask(const kind_t *kind, json_t *rendered);
+
+/* Every id that the document refers to, as [field path, id] pairs in a new array. */
+json_t *schema_references(const kind_t *kind, const json_t *document);
+
+/* OpenAPI 3.1 description of all kinds. */
+json_t *schema_openapi(const char *base_url);
+
+/* True when the a|b|c list has text. */
+bool schema_in_list(const char *list, const char *text);

@@ -1,0 +1,218 @@
+/* postern: the command line. Reads var/postern.env for what the environment does not say. */
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "common/pack.h"
+#include "common/service.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CALL_TIMEOUT_MS = 10000 };
+
+static const char help[] =
+    "postern: command line of a Postern server\n\n"
+    "Usage:\n"
+    "  postern tail [TOPIC_PREFIX]            print events as JSON lines until stopped\n"
+    "  postern account create NAME EMAIL      make an account and its first owner\n"
+    "  postern api-key create ACCOUNT OWNER [DESCRIPTION]\n"
+    "                                         make an API key; prints its token once\n"
+    "  postern health                         ask every service\n\n"
+    "Environment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
+    "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
+    "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
+    "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
+    "  POSTERN_CURVE_DIR      CURVE keys, for tcp:// endpoints\n";
+
+/* NAME=value lines; what is set already wins. */
+static void load_env(void)
+{
+    const char *home = getenv("POSTERN_HOME");
+    char path[4096], line[4096];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/postern.env", home && *home ? home : "var");
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        char *equals = strchr(line, '=');
+
+        if (!equals || *line == '#')
+            continue;
+        *equals = '\0';
+        equals[1 + strcspn(equals + 1, "\n")] = '\0';
+        setenv(line, equals + 1, 0);
+    }
+    if (file)
+        fclose(file);
+}
+
+static const char *need_env(const char *name)
+{
+    const char *value = getenv(name);
+
+    if (value && *value)
+        return value;
+    fprintf(stderr, "error: %s is not set: source var/postern.env, or set POSTERN_HOME\n", name);
+    exit(EXIT_FAILURE);
+}
+
+static const char *curve_dir(void)
+{
+    const char *dir = getenv("POSTERN_CURVE_DIR");
+
+    return dir ? dir : "";
+}
+
+static int tail(const char *prefix)
+{
+    zsock_t *sub = bus_connect(ZMQ_SUB, need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
+
+    if (!sub) {
+        fprintf(stderr, "error: %s\n", fault_text());
+        return EXIT_FAILURE;
+    }
+    zsock_set_rcvhwm(sub, 0); /* this process's memory is the buffer */
+    zsock_set_subscribe(sub, prefix);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (!zsys_interrupted) {
+        zmsg_t *msg = zmsg_recv(sub);
+        _cleanup_(json_clear_ref) json_t *event = NULL;
+        _cleanup_(free_mem) char *text = NULL;
+        zframe_t *topic, *body;
+
+        if (!msg)
+            break;
+        topic = zmsg_pop(msg);
+        body = zmsg_pop(msg);
+        if (body && !frame_json(body, &event) && (text = json_dumps(event, JSON_COMPACT)))
+            printf("%s\n", text);
+        else
+            fprintf(stderr, "warning: skipped an event that cannot be decoded\n");
+        zframe_destroy(&topic);
+        zframe_destroy(&body);
+        zmsg_destroy(&msg);
+    }
+    zsock_destroy(&sub);
+    return EXIT_SUCCESS;
+}
+
+/* One call to identity; prints the answer as JSON. */
+static int call_identity(const char *verb, const char *account, json_t *body)
+{
+    _cleanup_(json_clear_ref) json_t *outcome = NULL;
+    _cleanup_(json_clear_ref) json_t *answer = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    zsock_t *dealer =
+        bus_connect(ZMQ_DEALER, need_env("POSTERN_IDENTITY_RPC"), curve_dir(), "identity");
+    int r;
+
+    if (!dealer) {
+        fprintf(stderr, "error: %s\n", fault_text());
+        return EXIT_FAILURE;
+    }
+    zsock_set_linger(dealer, 0);
+    r = bus_call(dealer, verb, account, CALL_TIMEOUT_MS, body, &outcome, &answer);
+    zsock_destroy(&dealer);
+    if (r) {
+        fprintf(stderr, "error: postern-identity does not answer: is it running?\n");
+        return EXIT_FAILURE;
+    }
+    if (json_integer_value(json_object_get(outcome, "code"))) {
+        fprintf(stderr, "error: %s\n", json_string_value(json_object_get(outcome, "msg")));
+        return EXIT_FAILURE;
+    }
+    text = json_dumps(answer, JSON_COMPACT);
+    printf("%s\n", text);
+    return EXIT_SUCCESS;
+}
+
+static int api_key_create(const char *account, const char *owner, const char *description)
+{
+    return call_identity(
+        "api_key.create", account,
+        json_pack("{s:{s:s, s:s}}", "document", "owner_id", owner, "description", description));
+}
+
+/* GET /readyz of one host:port. */
+static int check_one(const char *address)
+{
+    zsock_t *sock = zsock_new(ZMQ_STREAM);
+    zpoller_t *poller;
+    zframe_t *identity;
+    char answer[256] = "no answer";
+    int64_t deadline = bus_mono_ms() + 2000;
+    bool ok = false;
+
+    zsock_set_linger(sock, 0);
+    if (zsock_connect(sock, "tcp://%s", address)) {
+        zsock_destroy(&sock);
+        return -1;
+    }
+    poller = zpoller_new(sock, NULL);
+    identity = NULL;
+    while (!ok && bus_mono_ms() < deadline) {
+        zmsg_t *msg;
+        zframe_t *from, *data;
+
+        if (!zpoller_wait(poller, 200))
+            continue;
+        msg = zmsg_recv(sock);
+        from = msg ? zmsg_pop(msg) : NULL;
+        data = msg ? zmsg_pop(msg) : NULL;
+        if (from && !identity) { /* connected: ask */
+            zmsg_t *ask = zmsg_new();
+
+            identity = zframe_dup(from);
+            zmsg_addmem(ask, zframe_data(from), zframe_size(from));
+            zmsg_addstrf(ask, "GET /readyz HTTP/1.0\r\nHost: %s\r\n\r\n", address);
+            zmsg_send(&ask, sock);
+        } else if (data && zframe_size(data) > 12) {
+            snprintf(answer, sizeof(answer), "%.*s",
+                     (int)strcspn((char *)zframe_data(data), "\r\n"), (char *)zframe_data(data));
+            ok = strstr(answer, " 200 ") != NULL;
+            deadline = 0;
+        }
+        zframe_destroy(&from);
+        zframe_destroy(&data);
+        zmsg_destroy(&msg);
+    }
+    printf("%s %s\n", address, ok ? "ready" : answer);
+    zframe_destroy(&identity);
+    zpoller_destroy(&poller);
+    zsock_destroy(&sock);
+    return ok ? 0 : -1;
+}
+
+static int health(void)
+{
+    char *list = strdup(need_env("POSTERN_HEALTH_URLS")), *save = NULL;
+    int r = EXIT_SUCCESS;
+
+    for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save))
+        if (check_one(one))
+            r = EXIT_FAILURE;
+    free(list);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "", *sub = argc > 2 ? argv[2] : "";
+
+    if (argc < 2 || !strcmp(command, "--help") || !strcmp(command, "help")) {
+        fputs(help, argc < 2 ? stderr : stdout);
+        return argc < 2 ? EXIT_FAILURE : EXIT_SUCCESS;
+    }
+    load_env();
+    if (!strcmp(command, "tail") && argc <= 3)
+        return tail(sub);
+    if (!strcmp(command, "health") && argc == 2)
+        return health();
+    if (!strcmp(command, "account") && !strcmp(sub, "create") && argc == 5)
+        return call_identity("account.create", "",
+                             json_pack("{s:s, s:s}", "name", argv[3], "email", argv[4]));
+    if (!strcmp(command, "api-key") && !strcmp(sub, "create") && (argc == 5 || argc == 6))
+        return api_key_create(argv[3], argv[4], argc == 6 ? argv[5] : "");
+    fprintf(stderr, "error: unknown command: see postern --help\n");
+    return EXIT_FAILURE;
+}

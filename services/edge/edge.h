@@ -1,0 +1,153 @@
+/* The edge module's parts. A worker owns one table of what it serves, a config log subscription, an
+ * event ring in shared memory, and nothing that another process must answer before it can serve. */
+#pragma once
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_http.h>
+
+#include "table.h"
+
+typedef struct {
+    ngx_str_t name;       /* of this edge, in events and logs */
+    ngx_str_t config_log; /* endpoint */
+    ngx_str_t events;     /* endpoint */
+    ngx_str_t state_dir;
+    ngx_str_t state_key; /* 32-byte file */
+    ngx_str_t curve_dir;
+    ngx_uint_t https_port; /* public, for redirects */
+    size_t ring_size;      /* event memory of each worker */
+    off_t spool_size;      /* event file of each worker */
+    ngx_array_t *trusted;  /* ngx_cidr_t: proxies whose X-Forwarded-* count */
+    ngx_shm_zone_t *ring_zone;
+} edge_conf_t;
+
+/* One worker. */
+typedef struct {
+    edge_conf_t *conf;
+    table_t *table;    /* in force */
+    table_t *building; /* a snapshot that is arriving */
+    table_t *retired;  /* freed a little at a time */
+    char log_id[64];
+    int64_t revision; /* in force; 0: nothing yet */
+    int events_wanted;
+    ngx_uint_t running; /* sockets exist: not in the master */
+} edge_worker_t;
+
+extern edge_worker_t edge_worker;
+extern ngx_module_t ngx_http_postern_module;
+
+/* A request. Found again after an internal redirect, which clears r->ctx. */
+typedef struct {
+    route_t *route;
+    backend_t *backend;
+    ngx_str_t host; /* lower case, no port */
+    ngx_str_t path; /* normalised: what was matched and what goes upstream */
+    ngx_str_t upstream_host;
+    ngx_str_t account_id;
+    ngx_uint_t error;          /* code of proto/errors.def; 0: none */
+    int blocked_by;            /* module_id_t, or -1 */
+    ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
+    ngx_uint_t own_index;
+    ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
+    unsigned upgrade : 1;
+    unsigned bad_tls : 1;
+    unsigned redirect : 1; /* plain http: not an event of a route */
+    char request_id[64];
+} edge_ctx_t;
+
+edge_ctx_t *edge_ctx(ngx_http_request_t *r);
+
+/* A route module: one file each, one row in edge_modules. run decides before the upstream is asked,
+ * filter edits the response header. A module without run cannot be enforced: the route answers 503.
+ * run: NGX_DECLINED to go on; NGX_OK when it has set the content handler. */
+typedef struct {
+    ngx_int_t (*run)(ngx_http_request_t *r, edge_ctx_t *ctx);
+    ngx_int_t (*filter)(ngx_http_request_t *r, edge_ctx_t *ctx);
+} edge_module_t;
+
+extern const edge_module_t edge_modules[MODULE_COUNT];
+
+/* edge_route.c: host and path to route, then its modules */
+ngx_int_t edge_route_handler(ngx_http_request_t *r);
+ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
+ngx_int_t edge_response_filter(ngx_http_request_t *r);
+
+/* module_backend.c, module_headers.c */
+ngx_int_t module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx);
+ngx_int_t module_request_headers_run(ngx_http_request_t *r, edge_ctx_t *ctx);
+ngx_int_t module_response_headers_filter(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* Keep a client's header from the upstream; it stays in the event. */
+ngx_int_t edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header);
+/* Add one of ours, after all of the client's. */
+ngx_int_t edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const char *name, size_t name_len,
+                          const char *value, size_t value_len);
+/* True when the header was hidden. */
+ngx_uint_t edge_header_hidden(const ngx_table_elt_t *header);
+
+/* edge_page.c: answers of the edge itself */
+ngx_int_t edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code);
+ngx_int_t edge_error_handler(ngx_http_request_t *r);
+ngx_int_t edge_status_handler(ngx_http_request_t *r);
+
+/* edge_upstream.c */
+char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* edge_tls.c */
+ngx_int_t edge_tls_install(ngx_conf_t *cf);
+void edge_tls_free_parsed(void *parsed);
+/* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. */
+ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host);
+
+/* edge_state.c: the last configuration on disk */
+ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
+void edge_state_write(int type, int64_t revision, const void *body, size_t len);
+ngx_uint_t edge_state_wants_snapshot(void);
+enum { STATE_SNAPSHOT = 'S', STATE_MORE = 'M', STATE_END = 'E', STATE_DELTA = 'D' };
+/* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
+void edge_swap(table_t *fresh);
+
+/* edge_bus.c: the one file that speaks ZeroMQ */
+ngx_int_t edge_bus_start(ngx_cycle_t *cycle);
+void edge_bus_stop(void);
+void edge_bus_resolved(void); /* backends have addresses: acknowledgements may go */
+void edge_bus_send_events(void);
+
+/* edge_resolve.c: names of backends to addresses, off the request path */
+ngx_int_t edge_resolve_start(ngx_cycle_t *cycle);
+void edge_resolve_stop(void);
+void edge_resolve_add(backend_t *backend);
+ngx_uint_t edge_resolve_pending(void);
+void edge_resolve_wait(ngx_msec_t timeout);
+
+/* edge_ring.c: events in shared memory, then in a spool file, until acknowledged */
+typedef struct {
+    const u_char *data;
+    size_t len;
+    uint64_t seq; /* of the last event */
+    uint32_t count;
+    uint64_t dropped;
+    char producer[160];
+} edge_batch_t;
+
+ngx_int_t edge_ring_init_zone(ngx_shm_zone_t *zone, void *data);
+ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
+void edge_ring_close(void);
+void edge_ring_put(const u_char *event, size_t len);
+/* Close the open batch when it has events. */
+void edge_ring_seal(void);
+/* Next batch not sent yet; 0 when none. */
+ngx_uint_t edge_ring_next(edge_batch_t *batch);
+void edge_ring_acknowledge(uint64_t seq);
+void edge_ring_resend(void);
+ngx_uint_t edge_ring_unsent(void);
+typedef struct {
+    uint64_t requests, events, dropped, spooled, unacknowledged, revision, ready;
+} edge_counters_t;
+edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */
+
+/* edge_event.c */
+void edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx);

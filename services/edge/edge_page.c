@@ -1,0 +1,208 @@
+/* Answers of the edge itself: errors as HTML or JSON by Accept, and the status pages of operators. */
+#include "edge.h"
+#include "common/err.h"
+#include "common/id.h"
+
+static const outcome_t  rows[] = {
+#define OUTCOME(name, code, status, situation, text) { code, status, #name, situation, text },
+#include "proto/errors.def"
+};
+
+
+static const outcome_t *
+find(ngx_uint_t code)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if ((ngx_uint_t) rows[i].code == code) {
+            return &rows[i];
+        }
+    }
+    return find(ERR_EDGE_INTERNAL);
+}
+
+
+static ngx_uint_t
+wants_html(ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].key.len == 6
+                && ngx_memcmp(header[i].lowcase_key, "accept", 6) == 0)
+            {
+                return ngx_strcasestrn(header[i].value.data, "text/html", 8)
+                       != NULL;
+            }
+        }
+    }
+    return 0;
+}
+
+
+static ngx_int_t
+send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type,
+    u_char *text, size_t len)
+{
+    ngx_buf_t    *b;
+    ngx_int_t     rc;
+    ngx_chain_t   out;
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = len;
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+    b->pos = text;
+    b->last = text + len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
+}
+
+
+static ngx_int_t
+add_header(ngx_http_request_t *r, char *name, char *value)
+{
+    ngx_table_elt_t  *h = ngx_list_push(&r->headers_out.headers);
+
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(h, sizeof(*h));
+    h->hash = 1;
+    h->key.data = (u_char *) name;
+    h->key.len = ngx_strlen(name);
+    h->value.data = (u_char *) value;
+    h->value.len = ngx_strlen(value);
+    return NGX_OK;
+}
+
+
+/* Content handler, and error_page target for what the proxy could not do. Nothing of the request is
+ * repeated in the page. */
+ngx_int_t
+edge_error_handler(ngx_http_request_t *r)
+{
+    u_char           *text, *last;
+    edge_ctx_t       *ctx = edge_ctx(r);
+    const outcome_t  *row;
+
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (ctx->error == 0) {
+        ctx->error = ctx->bad_tls ? ERR_EDGE_BAD_TLS
+                     : r->err_status == NGX_HTTP_GATEWAY_TIME_OUT
+                       ? ERR_EDGE_TIMEOUT
+                     : r->err_status == NGX_HTTP_BAD_GATEWAY ? ERR_EDGE_REFUSED
+                                                              : ERR_EDGE_INTERNAL;
+    }
+    row = find(ctx->error);
+    ngx_http_discard_request_body(r);
+    id_make("req", ctx->request_id);
+    text = ngx_pnalloc(r->pool, 2048);
+    if (text == NULL
+        || add_header(r, "Postern-Request-Id", ctx->request_id) != NGX_OK
+        || add_header(r, "Cache-Control", "no-store") != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->err_status = 0;
+    if (wants_html(r)) {
+        last = ngx_snprintf(text, 2048,
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+            "<meta name=\"viewport\" content=\"width=device-width\">"
+            "<title>%d</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
+            "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
+            "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
+            "<p><code>%s</code></p></html>\n",
+            row->status, row->text, row->code, ctx->request_id);
+        return send_text(r, row->status, "text/html; charset=utf-8", text,
+                         last - text);
+    }
+    last = ngx_snprintf(text, 2048,
+        "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%d,\"msg\":\"%s\","
+        "\"details\":{\"request_id\":\"%s\"}}\n",
+        row->code, row->status, row->text, ctx->request_id);
+    return send_text(r, row->status, "application/json", text, last - text);
+}
+
+
+/* Deny: the error page takes the place of the proxy. */
+ngx_int_t
+edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
+{
+    ctx->error = code;
+    r->content_handler = edge_error_handler;
+    return NGX_OK;   /* the next module must not run */
+}
+
+
+/* /healthz, /readyz and /metrics, on the operator's port. */
+ngx_int_t
+edge_status_handler(ngx_http_request_t *r)
+{
+    u_char           *text, *p, *end;
+    ngx_uint_t        i;
+    edge_counters_t  *one;
+    ngx_core_conf_t  *core;
+
+    core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                            ngx_core_module);
+    ngx_http_discard_request_body(r);
+    text = ngx_pnalloc(r->pool, 32768);
+    if (text == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    p = text;
+    end = text + 32768;
+    if (r->uri.len == 8 && ngx_strncmp(r->uri.data, "/healthz", 8) == 0) {
+        return send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
+    }
+    if (r->uri.len == 7 && ngx_strncmp(r->uri.data, "/readyz", 7) == 0) {
+        for (i = 0; i < (ngx_uint_t) core->worker_processes; i++) {
+            one = edge_ring_counters(i);
+            if (one == NULL || one->ready == 0) {
+                return send_text(r, 503, "text/plain",
+                                 (u_char *) "no configuration yet\n", 21);
+            }
+        }
+        return send_text(r, 200, "text/plain", (u_char *) "ready\n", 6);
+    }
+    if (r->uri.len != 8 || ngx_strncmp(r->uri.data, "/metrics", 8) != 0) {
+        return NGX_HTTP_NOT_FOUND;
+    }
+    for (i = 0; i < (ngx_uint_t) core->worker_processes; i++) {
+        one = edge_ring_counters(i);
+        if (one == NULL) {
+            break;
+        }
+        p = ngx_slprintf(p, end,
+            "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_dropped_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_spooled_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
+            "postern_edge_revision{worker=\"%ui\"} %uL\n",
+            i, one->requests, i, one->events, i, one->dropped, i, one->spooled,
+            i, one->unacknowledged, i, one->revision);
+    }
+    return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
+}

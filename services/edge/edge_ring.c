@@ -1,0 +1,478 @@
+/* Events of a worker until they are acknowledged: a ring in shared memory, which outlives the worker,
+ * then a spool file, then they are dropped and counted.
+ *
+ * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A record is
+ * a batch: header, then [topic length][body length, 4 bytes][topic][body]... The open batch is the
+ * last record; an event's bytes are written before the header that counts them. */
+#include "edge.h"
+
+enum { BATCH_EVENTS = 64, BATCH_BYTES = 60000, WORKERS_MAX = 64, SPOOL_READ = 1 << 20 };
+
+typedef struct {
+    uint32_t  len;      /* of the payload; WRAP: go on at the start */
+    uint32_t  count;
+    uint64_t  seq;      /* of the last event */
+    uint64_t  dropped;  /* before this batch */
+    uint64_t  sealed;
+} record_t;
+
+#define WRAP  0xffffffffu
+
+typedef struct {
+    edge_counters_t  counters;
+    uint64_t         boot;       /* names the sequence */
+    uint64_t         seq;        /* last event */
+    uint64_t         dropped;    /* not yet told */
+    uint64_t         head, tail; /* bytes ever written and freed; modulo size */
+    uint64_t         open;       /* offset of the open batch; NONE */
+    size_t           size;
+    u_char           data[];
+} slot_t;
+
+#define NONE  ((uint64_t) -1)
+
+typedef struct {
+    uint64_t  boot;
+    uint64_t  seq;
+    uint64_t  dropped;
+    uint32_t  len, count;
+} spooled_t;
+
+static slot_t     *slot;
+static uint64_t    sent;            /* offset up to which batches were sent */
+static ngx_fd_t    spool = NGX_INVALID_FILE;
+static off_t       spool_end, spool_sent, spool_acked;
+static u_char     *spool_buffer;
+static ngx_uint_t  saying;          /* the spool's trouble was logged */
+
+
+static size_t
+slot_bytes(edge_conf_t *conf)
+{
+    return ngx_align(sizeof(slot_t) + conf->ring_size, 64);
+}
+
+
+static slot_t *
+slot_at(edge_conf_t *conf, ngx_uint_t worker)
+{
+    return (slot_t *) ((u_char *) conf->ring_zone->data
+                       + worker * slot_bytes(conf));
+}
+
+
+ngx_int_t
+edge_ring_init_zone(ngx_shm_zone_t *zone, void *data)
+{
+    slot_t       *one;
+    ngx_uint_t    i;
+    edge_conf_t  *conf = edge_worker.conf;
+
+    if (data) {
+        zone->data = data;   /* a reload: everything stays */
+        return NGX_OK;
+    }
+    /* our own layout instead of the slab allocator's: fixed slots */
+    zone->data = (u_char *) zone->shm.addr
+                 + ngx_align(sizeof(ngx_slab_pool_t), 4096);
+    for (i = 0; i < WORKERS_MAX; i++) {
+        if ((u_char *) slot_at(conf, i) + slot_bytes(conf)
+            > zone->shm.addr + zone->shm.size)
+        {
+            break;
+        }
+        one = slot_at(conf, i);
+        one->size = conf->ring_size;
+        one->boot = (uint64_t) ngx_time() << 32 | (uint32_t) ngx_random();
+        one->open = NONE;
+    }
+    return NGX_OK;
+}
+
+
+edge_counters_t *
+edge_ring_counters(ngx_uint_t worker)
+{
+    edge_conf_t  *conf = edge_worker.conf;
+
+    if (conf->ring_zone == NULL
+        || (u_char *) slot_at(conf, worker) + slot_bytes(conf)
+           > conf->ring_zone->shm.addr + conf->ring_zone->shm.size)
+    {
+        return NULL;
+    }
+    return &slot_at(conf, worker)->counters;
+}
+
+
+static record_t *
+record_at(uint64_t offset)
+{
+    return (record_t *) (slot->data + offset % slot->size);
+}
+
+
+static size_t
+record_bytes(const record_t *record)
+{
+    return ngx_align(sizeof(record_t) + record->len, 8);
+}
+
+
+/* The record at offset, past a wrap mark; NULL at the head. */
+static record_t *
+read_record(uint64_t *offset)
+{
+    record_t  *record;
+
+    if (*offset == slot->head) {
+        return NULL;
+    }
+    record = record_at(*offset);
+    if (slot->size - *offset % slot->size < sizeof(record_t)
+        || record->len == WRAP)
+    {
+        *offset += slot->size - *offset % slot->size;
+        if (*offset == slot->head) {
+            return NULL;
+        }
+        record = record_at(*offset);
+    }
+    return record;
+}
+
+
+/* ---- spool ---- */
+
+static ngx_int_t
+spool_open(void)
+{
+    char          path[NGX_MAX_PATH];
+    edge_conf_t  *conf = edge_worker.conf;
+
+    if (spool != NGX_INVALID_FILE) {
+        return NGX_OK;
+    }
+    ngx_snprintf((u_char *) path, sizeof(path), "%V/events.%ui.spool%Z",
+                 &conf->state_dir, ngx_worker);
+    spool = open(path, O_RDWR|O_CREAT|O_CLOEXEC, 0600);
+    if (spool == NGX_INVALID_FILE) {
+        if (!saying) {
+            saying = 1;
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                          "postern: cannot open the event spool \"%s\": events "
+                          "beyond the ring will be dropped", path);
+        }
+        return NGX_ERROR;
+    }
+    spool_end = lseek(spool, 0, SEEK_END);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+spool_append(const record_t *record)
+{
+    spooled_t     head;
+    struct iovec  iov[2];
+    ssize_t       want;
+
+    if (spool_open() != NGX_OK
+        || spool_end + (off_t) (sizeof(head) + record->len)
+           > edge_worker.conf->spool_size)
+    {
+        return NGX_ERROR;
+    }
+    ngx_memzero(&head, sizeof(head));
+    head.boot = slot->boot;
+    head.seq = record->seq;
+    head.dropped = record->dropped;
+    head.len = record->len;
+    head.count = record->count;
+    iov[0].iov_base = &head;
+    iov[0].iov_len = sizeof(head);
+    iov[1].iov_base = (void *) (record + 1);
+    iov[1].iov_len = record->len;
+    want = sizeof(head) + record->len;
+    if (pwritev(spool, iov, 2, spool_end) != want) {
+        return NGX_ERROR;
+    }
+    spool_end += want;
+    return NGX_OK;
+}
+
+
+/* Everything sealed in the ring goes to the spool, oldest first. */
+static ngx_int_t
+spill(void)
+{
+    record_t  *record;
+    uint64_t   offset = slot->tail;
+
+    while ((record = read_record(&offset)) != NULL && record->sealed) {
+        if (spool_append(record) != NGX_OK) {
+            return NGX_ERROR;
+        }
+        slot->counters.spooled += record->count;
+        offset += record_bytes(record);
+        slot->tail = offset;
+        if (sent < offset) {
+            sent = offset;
+        }
+    }
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+spool_next(edge_batch_t *batch)
+{
+    spooled_t  head;
+
+    if (spool == NGX_INVALID_FILE || spool_sent >= spool_end) {
+        return 0;
+    }
+    if (spool_buffer == NULL) {
+        spool_buffer = malloc(SPOOL_READ);
+    }
+    if (spool_buffer == NULL
+        || pread(spool, &head, sizeof(head), spool_sent)
+           != (ssize_t) sizeof(head)
+        || head.len > SPOOL_READ
+        || pread(spool, spool_buffer, head.len, spool_sent + sizeof(head))
+           != (ssize_t) head.len)
+    {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "postern: the event spool is torn at byte %O of %O: the "
+                      "rest of it is lost", spool_sent, spool_end);
+        spool_end = spool_sent;
+        return 0;
+    }
+    spool_sent += sizeof(head) + head.len;
+    batch->data = spool_buffer;
+    batch->len = head.len;
+    batch->seq = head.seq;
+    batch->count = head.count;
+    batch->dropped = head.dropped;
+    ngx_snprintf((u_char *) batch->producer, sizeof(batch->producer),
+                 "%V/%ui/%xL%Z", &edge_worker.conf->name, ngx_worker,
+                 head.boot);
+    return 1;
+}
+
+
+/* ---- ring ---- */
+
+static ngx_uint_t
+fits(size_t bytes)
+{
+    size_t  at = slot->head % slot->size, used = slot->head - slot->tail;
+
+    if (at + bytes > slot->size) {
+        bytes += slot->size - at;   /* skip to the start */
+    }
+    return used + bytes <= slot->size;
+}
+
+
+static void
+open_batch(void)
+{
+    size_t     at = slot->head % slot->size;
+    record_t  *record;
+
+    /* room for a whole batch in one piece */
+    if (at + sizeof(record_t) + BATCH_BYTES > slot->size) {
+        if (slot->size - at >= sizeof(record_t)) {
+            record_at(slot->head)->len = WRAP;
+        }
+        slot->head += slot->size - at;
+    }
+    record = record_at(slot->head);
+    ngx_memzero(record, sizeof(*record));
+    record->dropped = slot->dropped;
+    record->seq = slot->seq;
+    slot->dropped = 0;
+    slot->open = slot->head;
+    slot->head += ngx_align(sizeof(record_t) + BATCH_BYTES, 8);
+}
+
+
+void
+edge_ring_seal(void)
+{
+    record_t  *record;
+
+    if (slot->open == NONE) {
+        return;
+    }
+    record = record_at(slot->open);
+    if (record->count == 0) {
+        return;
+    }
+    record->sealed = 1;
+    slot->head = slot->open + record_bytes(record);
+    slot->open = NONE;
+}
+
+
+void
+edge_ring_put(const u_char *event, size_t len)
+{
+    record_t  *record;
+    size_t     batch = ngx_align(sizeof(record_t) + BATCH_BYTES, 8);
+
+    slot->counters.events++;
+    if (slot->open != NONE) {
+        record = record_at(slot->open);
+        if (record->count >= BATCH_EVENTS || record->len + len > BATCH_BYTES) {
+            edge_ring_seal();
+        }
+    }
+    if (slot->open == NONE) {
+        if (!fits(batch)) {
+            spill();
+        }
+        if (!fits(batch) || len > BATCH_BYTES) {
+            slot->seq++;
+            slot->dropped++;
+            slot->counters.dropped++;
+            return;
+        }
+        open_batch();
+    }
+    record = record_at(slot->open);
+    ngx_memcpy((u_char *) (record + 1) + record->len, event, len);
+    ngx_memory_barrier();
+    slot->seq++;
+    record->seq = slot->seq;
+    record->count++;
+    record->len += len;
+}
+
+
+/* Oldest first: the spool, and the ring only when the spool is empty. */
+ngx_uint_t
+edge_ring_next(edge_batch_t *batch)
+{
+    record_t  *record;
+
+    if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
+        return spool_next(batch);
+    }
+    record = read_record(&sent);
+    if (record == NULL || !record->sealed) {
+        return 0;
+    }
+    sent += record_bytes(record);
+    batch->data = (u_char *) (record + 1);
+    batch->len = record->len;
+    batch->seq = record->seq;
+    batch->count = record->count;
+    batch->dropped = record->dropped;
+    ngx_snprintf((u_char *) batch->producer, sizeof(batch->producer),
+                 "%V/%ui/%xL%Z", &edge_worker.conf->name, ngx_worker,
+                 slot->boot);
+    return 1;
+}
+
+
+static void
+spool_acknowledge(uint64_t seq)
+{
+    spooled_t  head;
+
+    while (spool_acked < spool_sent
+           && pread(spool, &head, sizeof(head), spool_acked)
+              == (ssize_t) sizeof(head))
+    {
+        spool_acked += sizeof(head) + head.len;
+        if (head.seq == seq) {
+            break;
+        }
+    }
+    if (spool_acked >= spool_end) {
+        if (ftruncate(spool, 0) == 0) {
+            spool_end = spool_sent = spool_acked = 0;
+        }
+    }
+}
+
+
+void
+edge_ring_acknowledge(uint64_t seq)
+{
+    record_t  *record;
+    uint64_t   offset;
+
+    if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
+        spool_acknowledge(seq);
+        return;
+    }
+    offset = slot->tail;
+    while (offset < sent && (record = read_record(&offset)) != NULL
+           && record->sealed && record->seq <= seq)
+    {
+        offset += record_bytes(record);
+        slot->tail = offset;
+    }
+    slot->counters.unacknowledged = slot->head - slot->tail;
+}
+
+
+void
+edge_ring_resend(void)
+{
+    sent = slot->tail;
+    spool_sent = spool_acked;
+}
+
+
+ngx_uint_t
+edge_ring_unsent(void)
+{
+    return slot->open != NONE && record_at(slot->open)->count > 0;
+}
+
+
+ngx_int_t
+edge_ring_open(ngx_cycle_t *cycle)
+{
+    edge_conf_t  *conf = edge_worker.conf;
+    char          path[NGX_MAX_PATH];
+    struct stat   st;
+
+    if (edge_ring_counters(ngx_worker) == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "postern: more than %d worker processes", WORKERS_MAX);
+        return NGX_ERROR;
+    }
+    slot = slot_at(conf, ngx_worker);
+    slot->counters.ready = 0;
+    edge_ring_seal();             /* a batch that a dead worker left open */
+    if (slot->open != NONE) {     /* it had nothing in it */
+        slot->head = slot->open;
+        slot->open = NONE;
+    }
+    sent = slot->tail;
+    ngx_snprintf((u_char *) path, sizeof(path), "%V/events.%ui.spool%Z",
+                 &conf->state_dir, ngx_worker);
+    if (stat(path, &st) == 0 && st.st_size > 0) {
+        spool_open();
+    }
+    return NGX_OK;
+}
+
+
+void
+edge_ring_close(void)
+{
+    if (slot == NULL) {
+        return;
+    }
+    edge_ring_seal();
+    if (ngx_terminate || ngx_quit || ngx_exiting) {
+        /* the zone goes with the last process: what is not acknowledged goes to disk */
+        spill();
+    }
+}

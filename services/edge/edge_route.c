@@ -1,0 +1,407 @@
+/* One request: host and path, normalised once; the route; its modules in their order. Denied requests
+ * never reach the upstream, because the content handler is replaced before the proxy sees them. */
+#include "edge.h"
+#include "common/err.h"
+#include "common/path.h"
+
+const edge_module_t  edge_modules[MODULE_COUNT] = {
+    [MODULE_REQUEST_HEADERS] = { module_request_headers_run, NULL },
+    [MODULE_BACKEND] = { module_backend_run, NULL },
+    [MODULE_RESPONSE_HEADERS] = { NULL, module_response_headers_filter },
+};
+
+
+/* Names that only the edge may set; compared with '_' folded to '-'. */
+static const char *const owned_prefixes[] = {
+    "postern-", "x-postern-", "ngrok-auth-", "ngrok-mtls-", "x-ngrok-", NULL
+};
+static const char *const forwarded[] = {
+    "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", NULL
+};
+
+
+static ngx_uint_t
+owned(const ngx_table_elt_t *header)
+{
+    u_char      name[32];
+    size_t      i, len = ngx_min(header->key.len, sizeof(name) - 1);
+    ngx_uint_t  p;
+
+    for (i = 0; i < len; i++) {
+        name[i] = header->lowcase_key[i] == '_' ? '-' : header->lowcase_key[i];
+    }
+    name[len] = '\0';
+    for (p = 0; owned_prefixes[p]; p++) {
+        if (ngx_strncmp(name, owned_prefixes[p], ngx_strlen(owned_prefixes[p]))
+            == 0)
+        {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+static ngx_uint_t
+named(const ngx_table_elt_t *header, const char *name)
+{
+    size_t  len = ngx_strlen(name);
+
+    return header->key.len == len
+           && ngx_memcmp(header->lowcase_key, name, len) == 0;
+}
+
+
+static ngx_uint_t
+trusted(ngx_http_request_t *r)
+{
+    edge_conf_t  *conf = edge_worker.conf;
+
+    return conf->trusted
+           && ngx_cidr_match(r->connection->sockaddr, conf->trusted) == NGX_OK;
+}
+
+
+/* Take from the client what is not its to say, then add the truth. A trusted proxy's X-Forwarded-*
+ * are kept and appended to; anybody else's are not believed (GHSA-7x63-xv5r-3p2x). */
+static ngx_int_t
+set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    u_char           *last;
+    ngx_str_t         values[3];
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    ngx_uint_t        trust = trusted(r);
+
+    ngx_memzero(values, sizeof(values));
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (owned(&header[i])) {
+                if (edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
+                    return NGX_ERROR;
+                }
+                continue;
+            }
+            for (n = 0; forwarded[n]; n++) {
+                if (!named(&header[i], forwarded[n])) {
+                    continue;
+                }
+                if (trust && values[n].len == 0) {
+                    values[n] = header[i].value;
+                }
+                if (edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
+                    return NGX_ERROR;
+                }
+                break;
+            }
+        }
+    }
+    for (n = 0; n < 2; n++) {
+        ngx_str_t  own = n == 0 ? r->connection->addr_text
+                                : (ngx_str_t) ngx_string("https");
+
+        if (values[n].len) {
+            u_char  *text = ngx_pnalloc(r->pool, values[n].len + 2 + own.len);
+
+            if (text == NULL) {
+                return NGX_ERROR;
+            }
+            last = ngx_sprintf(text, "%V, %V", &values[n], &own);
+            values[n].data = text;
+            values[n].len = last - text;
+        } else {
+            values[n] = own;
+        }
+    }
+    if (values[2].len == 0) {
+        values[2] = r->headers_in.host->value;
+    }
+    for (n = 0; n < 3; n++) {
+        if (edge_header_add(r, ctx, n == 0 ? "X-Forwarded-For"
+                                    : n == 1 ? "X-Forwarded-Proto"
+                                             : "X-Forwarded-Host",
+                            ngx_strlen(forwarded[n]), (char *) values[n].data,
+                            values[n].len)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* Only the path: a '?' ends it, and a '#' is refused by path_normalize. */
+static ngx_int_t
+normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    u_char  *end, *out;
+    size_t   path_len, args_len, size, len;
+
+    end = ngx_strlchr(r->unparsed_uri.data,
+                      r->unparsed_uri.data + r->unparsed_uri.len, '?');
+    path_len = end ? (size_t) (end - r->unparsed_uri.data)
+                   : r->unparsed_uri.len;
+    args_len = r->unparsed_uri.len - path_len;
+    if (end && (ngx_strlchr(end, end + args_len, '#')
+                || ngx_strlchr(end, end + args_len, '\0')))
+    {
+        return NGX_DECLINED;
+    }
+    size = 3 * path_len + 3;
+    out = ngx_pnalloc(r->pool, size + args_len);
+    if (out == NULL) {
+        return NGX_ERROR;
+    }
+    if (path_normalize((char *) r->unparsed_uri.data, path_len, (char *) out,
+                       size, &len))
+    {
+        return NGX_DECLINED;
+    }
+    ctx->path.data = out;
+    ctx->path.len = len;
+    if (args_len) {
+        ngx_memcpy(out + len, end, args_len);
+    }
+    /* the proxy module sends unparsed_uri as it is */
+    r->unparsed_uri.data = out;
+    r->unparsed_uri.len = len + args_len;
+    r->valid_unparsed_uri = 1;
+    return NGX_OK;
+}
+
+
+static void
+cleanup(void *data)
+{
+    edge_ctx_t  *ctx = data;
+
+    route_release(ctx->route);
+    backend_release(ctx->backend);
+}
+
+
+edge_ctx_t *
+edge_ctx(ngx_http_request_t *r)
+{
+    edge_ctx_t          *ctx;
+    ngx_pool_cleanup_t  *cln;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_postern_module);
+    if (ctx || (!r->internal && !r->filter_finalize)) {
+        return ctx;
+    }
+    /* an internal redirect clears r->ctx, not the pool */
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == cleanup) {
+            ngx_http_set_ctx(r, cln->data, ngx_http_postern_module);
+            return cln->data;
+        }
+    }
+    return NULL;
+}
+
+
+static edge_ctx_t *
+new_ctx(ngx_http_request_t *r)
+{
+    edge_ctx_t          *ctx;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(edge_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(*ctx));
+    ctx->blocked_by = -1;
+    cln->handler = cleanup;
+    ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
+    return ctx;
+}
+
+
+/* RFC 6455 4.1; nothing else is upgraded, h2c least of all. */
+static ngx_uint_t
+is_websocket(ngx_http_request_t *r)
+{
+    ngx_table_elt_t  *upgrade = r->headers_in.upgrade;
+
+    return upgrade && r->method == NGX_HTTP_GET
+           && upgrade->value.len == 9
+           && ngx_strncasecmp(upgrade->value.data, (u_char *) "websocket", 9)
+              == 0;
+}
+
+
+static ngx_int_t
+run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  i;
+
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if ((ctx->route->enabled & (1u << i)) == 0 || edge_modules[i].filter) {
+            continue;
+        }
+        if (edge_modules[i].run == NULL) {
+            ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                          "postern: module %s of route %s cannot be enforced: "
+                          "denied", module_names[i], ctx->route->id);
+            ctx->blocked_by = i;
+            return edge_page(r, ctx, ERR_EDGE_MODULE);
+        }
+    }
+    if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
+        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
+    }
+    if (set_forwarded(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if ((ctx->route->enabled & (1u << i)) == 0 || !edge_modules[i].run) {
+            continue;
+        }
+        rc = edge_modules[i].run(r, ctx);
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
+    }
+    return NGX_DECLINED;
+}
+
+
+/* Pre-access phase of the HTTPS server. */
+ngx_int_t
+edge_route_handler(ngx_http_request_t *r)
+{
+    edge_t           *edge;
+    ngx_int_t         rc;
+    edge_ctx_t       *ctx;
+    edge_counters_t  *counters;
+
+    if (r->internal || r != r->main) {
+        return NGX_DECLINED;   /* the error page of a request that was routed */
+    }
+    ctx = new_ctx(r);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    counters = edge_ring_counters(ngx_worker);
+    counters->requests++;
+    ctx->host = r->headers_in.server;
+    edge = ctx->host.len ? table_edge(edge_worker.table,
+                                      (char *) ctx->host.data, ctx->host.len)
+                         : NULL;
+    if (edge == NULL || !edge->present) {
+        return edge_page(r, ctx, ERR_EDGE_NO_HOST);
+    }
+    if (edge->account_id) {
+        ctx->account_id.len = ngx_strlen(edge->account_id);
+        ctx->account_id.data = ngx_pnalloc(r->pool, ctx->account_id.len);
+        if (ctx->account_id.data == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+        ngx_memcpy(ctx->account_id.data, edge->account_id, ctx->account_id.len);
+    }
+    if (edge_tls_agrees(r, edge, &ctx->host) != NGX_OK) {
+        return edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
+    rc = normalize(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
+                             (char *) ctx->path.data, ctx->path.len);
+    if (ctx->route == NULL) {
+        return edge_page(r, ctx, ERR_EDGE_NO_ROUTE);
+    }
+    ctx->route->refs++;
+    ctx->upgrade = is_websocket(r);
+    return run_modules(r, ctx);
+}
+
+
+ngx_int_t
+edge_response_filter(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+    ngx_uint_t   i;
+
+    if (ctx == NULL || ctx->route == NULL || r != r->main) {
+        return NGX_OK;
+    }
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (ctx->route->enabled & (1u << i) && edge_modules[i].filter
+            && edge_modules[i].filter(r, ctx) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* Content handler of the plain HTTP server: to HTTPS, for hosts that have an edge. */
+ngx_int_t
+edge_redirect_handler(ngx_http_request_t *r)
+{
+    edge_t           *edge;
+    edge_ctx_t       *ctx;
+    ngx_str_t        *host = &r->headers_in.server;
+    ngx_table_elt_t  *location;
+    char              port[16] = "";
+
+    ngx_http_discard_request_body(r);
+    ctx = new_ctx(r);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->redirect = 1;
+    edge = host->len ? table_edge(edge_worker.table, (char *) host->data,
+                                  host->len)
+                     : NULL;
+    if (edge == NULL || !edge->present) {
+        ctx->error = ERR_EDGE_NO_HOST;
+        return edge_error_handler(r);
+    }
+    if (normalize(r, ctx) != NGX_OK) {
+        ctx->error = ERR_EDGE_BAD_REQUEST;
+        return edge_error_handler(r);
+    }
+    if (edge_worker.conf->https_port != 443) {
+        snprintf(port, sizeof(port), ":%u",
+                 (unsigned) edge_worker.conf->https_port);
+    }
+    ngx_http_clear_location(r);
+    location = ngx_list_push(&r->headers_out.headers);
+    if (location == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location->hash = 1;
+    ngx_str_set(&location->key, "Location");
+#if (nginx_version >= 1023000)
+    location->next = NULL;
+#endif
+    location->value.data = ngx_pnalloc(r->pool, host->len + r->unparsed_uri.len
+                                                + 32);
+    if (location->value.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location->value.len = ngx_sprintf(location->value.data, "https://%V%s%V",
+                                      host, port, &r->unparsed_uri)
+                          - location->value.data;
+    r->headers_out.location = location;
+    r->headers_out.status = r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)
+                            ? NGX_HTTP_MOVED_PERMANENTLY
+                            : NGX_HTTP_PERMANENT_REDIRECT;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    return ngx_http_send_header(r);
+}

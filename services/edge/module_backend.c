@@ -1,0 +1,101 @@
+/* backend: a static upstream through nginx's proxy, or a fixed answer of the edge. */
+#include "edge.h"
+#include "common/err.h"
+
+
+static ngx_int_t
+add_header(ngx_http_request_t *r, const header_t *header)
+{
+    ngx_table_elt_t  *out;
+
+    if (ngx_strcmp(header->lower, "content-type") == 0) {
+        r->headers_out.content_type.data = (u_char *) header->value;
+        r->headers_out.content_type.len = header->value_len;
+        r->headers_out.content_type_len = header->value_len;
+        return NGX_OK;
+    }
+    out = ngx_list_push(&r->headers_out.headers);
+    if (out == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(out, sizeof(*out));
+    out->hash = 1;
+    out->key.data = (u_char *) header->name;
+    out->key.len = header->name_len;
+    out->value.data = (u_char *) header->value;
+    out->value.len = header->value_len;
+    return NGX_OK;
+}
+
+
+/* Content handler of an http_response backend. Its strings live as long as ctx->backend. */
+static ngx_int_t
+send_response(ngx_http_request_t *r)
+{
+    size_t        i;
+    ngx_buf_t    *b;
+    ngx_int_t     rc;
+    ngx_chain_t   out;
+    edge_ctx_t   *ctx = edge_ctx(r);
+    backend_t    *backend = ctx->backend;
+
+    rc = ngx_http_discard_request_body(r);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    r->headers_out.status = backend->status;
+    r->headers_out.content_length_n = backend->body_len;
+    ngx_str_set(&r->headers_out.content_type, "text/plain");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    for (i = 0; i < backend->headers.add_count; i++) {
+        if (add_header(r, &backend->headers.add[i]) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    if (backend->status == NGX_HTTP_NO_CONTENT || backend->status == 304
+        || backend->body_len == 0)
+    {
+        r->header_only = 1;
+        if (backend->status == NGX_HTTP_NO_CONTENT || backend->status == 304) {
+            ngx_http_clear_content_length(r);
+        }
+    }
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    b->pos = (u_char *) backend->body;
+    b->last = b->pos + backend->body_len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
+}
+
+
+ngx_int_t
+module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    backend_t  *backend = NULL;
+
+    if (ctx->route->backend_id) {
+        backend = table_backend(edge_worker.table, ctx->route->backend_id);
+    }
+    if (backend == NULL) {
+        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
+    }
+    backend->refs++;
+    ctx->backend = backend;
+    if (backend->http_response) {
+        r->content_handler = send_response;
+    } else if (backend->address_len == 0) {
+        return edge_page(r, ctx, ERR_EDGE_REFUSED);   /* its name has no address */
+    }
+    return NGX_DECLINED;
+}

@@ -1,0 +1,459 @@
+/* The edge: directives, phases, the worker's start and end. What a request goes through stands in
+ * edge_route.c. */
+#include "edge.h"
+
+edge_worker_t  edge_worker;
+
+static ngx_http_output_header_filter_pt  next_header_filter;
+
+
+static ngx_int_t
+header_filter(ngx_http_request_t *r)
+{
+    if (edge_response_filter(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    return next_header_filter(r);
+}
+
+
+/* The log phase runs for every request of every server: only routed ones have a context. */
+static ngx_int_t
+log_handler(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    if (ctx && !ctx->redirect) {
+        edge_event_log(r, ctx);
+    }
+    return NGX_OK;
+}
+
+
+/* ---- variables ---- */
+
+static ngx_int_t
+set_value(ngx_http_variable_value_t *v, const char *text, size_t len)
+{
+    v->data = (u_char *) text;
+    v->len = len;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+scheme_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    (void) data;
+    return ctx && ctx->backend && ctx->backend->tls ? set_value(v, "https", 5)
+                                                    : set_value(v, "http", 4);
+}
+
+
+/* What the upstream's certificate must be for. */
+static ngx_int_t
+name_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    (void) data;
+    return ctx && ctx->backend
+           ? set_value(v, ctx->backend->host, ngx_strlen(ctx->backend->host))
+           : set_value(v, "", 0);
+}
+
+
+static ngx_int_t
+host_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+    ngx_str_t   *host = &r->headers_in.server;
+
+    (void) data;
+    if (ctx && ctx->upstream_host.len) {
+        host = &ctx->upstream_host;
+    } else if (r->headers_in.host) {
+        host = &r->headers_in.host->value;
+    }
+    return set_value(v, (char *) host->data, host->len);
+}
+
+
+static ngx_int_t
+upgrade_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    if (ctx == NULL || !ctx->upgrade) {
+        return set_value(v, "", 0);
+    }
+    return data ? set_value(v, "upgrade", 7) : set_value(v, "websocket", 9);
+}
+
+
+static ngx_http_variable_t  variables[] = {
+    { ngx_string("postern_scheme"), NULL, scheme_variable, 0, 0, 0 },
+    { ngx_string("postern_name"), NULL, name_variable, 0, 0, 0 },
+    { ngx_string("postern_host"), NULL, host_variable, 0, 0, 0 },
+    { ngx_string("postern_upgrade"), NULL, upgrade_variable, 0, 0, 0 },
+    { ngx_string("postern_connection"), NULL, upgrade_variable, 1, 0, 0 },
+      ngx_http_null_variable
+};
+
+
+static ngx_int_t
+add_variables(ngx_conf_t *cf)
+{
+    ngx_http_variable_t  *v, *added;
+
+    for (v = variables; v->name.len; v++) {
+        added = ngx_http_add_variable(cf, &v->name, v->flags);
+        if (added == NULL) {
+            return NGX_ERROR;
+        }
+        added->get_handler = v->get_handler;
+        added->data = v->data;
+    }
+    return NGX_OK;
+}
+
+
+/* ---- directives ---- */
+
+typedef struct {
+    ngx_flag_t  on;
+} location_conf_t;
+
+
+static void *
+create_main_conf(ngx_conf_t *cf)
+{
+    edge_conf_t  *conf = ngx_pcalloc(cf->pool, sizeof(edge_conf_t));
+
+    if (conf) {
+        conf->https_port = NGX_CONF_UNSET_UINT;
+        conf->ring_size = NGX_CONF_UNSET_SIZE;
+        conf->spool_size = NGX_CONF_UNSET;
+    }
+    return conf;
+}
+
+
+static char *
+init_main_conf(ngx_conf_t *cf, void *data)
+{
+    edge_conf_t  *conf = data;
+
+    (void) cf;
+    ngx_conf_init_uint_value(conf->https_port, 443);
+    ngx_conf_init_size_value(conf->ring_size, 8 << 20);
+    if (conf->spool_size == NGX_CONF_UNSET) {
+        conf->spool_size = 256 << 20;
+    }
+    return NGX_CONF_OK;
+}
+
+
+static void *
+create_location_conf(ngx_conf_t *cf)
+{
+    location_conf_t  *conf = ngx_pcalloc(cf->pool, sizeof(location_conf_t));
+
+    if (conf) {
+        conf->on = NGX_CONF_UNSET;
+    }
+    return conf;
+}
+
+
+static char *
+merge_location_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    location_conf_t  *prev = parent, *conf = child;
+
+    (void) cf;
+    ngx_conf_merge_value(conf->on, prev->on, 0);
+    return NGX_CONF_OK;
+}
+
+
+static char *
+set_handler(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    (void) conf;
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    clcf->handler = (ngx_http_handler_pt) cmd->post;
+    return NGX_CONF_OK;
+}
+
+
+static char *
+set_trusted(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+    ngx_int_t     rc;
+    ngx_str_t    *value = cf->args->elts;
+    ngx_uint_t    i;
+    ngx_cidr_t   *cidr;
+    edge_conf_t  *conf = data;
+
+    (void) cmd;
+    if (conf->trusted == NULL) {
+        conf->trusted = ngx_array_create(cf->pool, 4, sizeof(ngx_cidr_t));
+    }
+    for (i = 1; conf->trusted && i < cf->args->nelts; i++) {
+        cidr = ngx_array_push(conf->trusted);
+        if (cidr == NULL) {
+            return NGX_CONF_ERROR;
+        }
+        rc = ngx_ptocidr(&value[i], cidr);
+        if (rc == NGX_ERROR) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" is not a CIDR",
+                               &value[i]);
+            return NGX_CONF_ERROR;
+        }
+    }
+    return conf->trusted ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+route_phase(ngx_http_request_t *r)
+{
+    location_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_postern_module);
+    return conf->on ? edge_route_handler(r) : NGX_DECLINED;
+}
+
+
+#define MAIN_STR(name, field)                                                  \
+    { ngx_string(name), NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,                     \
+      ngx_conf_set_str_slot, NGX_HTTP_MAIN_CONF_OFFSET,                        \
+      offsetof(edge_conf_t, field), NULL }
+
+static ngx_command_t  commands[] = {
+
+    MAIN_STR("postern_edge_name", name),
+    MAIN_STR("postern_config_log", config_log),
+    MAIN_STR("postern_events", events),
+    MAIN_STR("postern_state_dir", state_dir),
+    MAIN_STR("postern_state_key", state_key),
+    MAIN_STR("postern_curve_dir", curve_dir),
+
+    { ngx_string("postern_https_port"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, https_port),
+      NULL },
+
+    { ngx_string("postern_event_ring"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, ring_size),
+      NULL },
+
+    { ngx_string("postern_event_spool"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_off_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, spool_size),
+      NULL },
+
+    { ngx_string("postern_trusted_proxies"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      set_trusted,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("postern_peer"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,
+      edge_upstream_directive,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("postern"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(location_conf_t, on),
+      NULL },
+
+    { ngx_string("postern_redirect"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      set_handler,
+      0,
+      0,
+      (void *) edge_redirect_handler },
+
+    { ngx_string("postern_error_page"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      set_handler,
+      0,
+      0,
+      (void *) edge_error_handler },
+
+    { ngx_string("postern_status"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      set_handler,
+      0,
+      0,
+      (void *) edge_status_handler },
+
+      ngx_null_command
+};
+
+
+/* ---- configuration's end ---- */
+
+static ngx_int_t
+add_ring_zone(ngx_conf_t *cf, edge_conf_t *conf)
+{
+    ngx_str_t         name = ngx_string("postern_events");
+    ngx_int_t         workers;
+    ngx_core_conf_t  *core;
+
+    core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                            ngx_core_module);
+    workers = core->worker_processes == NGX_CONF_UNSET ? 1
+                                                       : core->worker_processes;
+    conf->ring_zone = ngx_shared_memory_add(cf, &name,
+                          65536 + workers * (conf->ring_size + 4096),
+                          &ngx_http_postern_module);
+    if (conf->ring_zone == NULL) {
+        return NGX_ERROR;
+    }
+    conf->ring_zone->init = edge_ring_init_zone;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+add_phase(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handler)
+{
+    ngx_http_handler_pt        *h;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    h = ngx_array_push(&cmcf->phases[phase].handlers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+    *h = handler;
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+postconfiguration(ngx_conf_t *cf)
+{
+    edge_conf_t  *conf;
+
+    conf = ngx_http_conf_get_module_main_conf(cf, ngx_http_postern_module);
+    if (conf->config_log.len == 0) {
+        return NGX_OK;   /* loaded, not used */
+    }
+    if (conf->events.len == 0 || conf->state_dir.len == 0
+        || conf->state_key.len == 0 || conf->name.len == 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_edge_name, postern_config_log, "
+                           "postern_events, postern_state_dir and "
+                           "postern_state_key belong together");
+        return NGX_ERROR;
+    }
+    edge_worker.conf = conf;
+    next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = header_filter;
+    if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
+        || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK
+        || add_ring_zone(cf, conf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    return edge_tls_install(cf);
+}
+
+
+/* ---- processes ---- */
+
+/* In the master: workers start with its table and share its pages. */
+static ngx_int_t
+init_module(ngx_cycle_t *cycle)
+{
+    if (edge_worker.conf == NULL || ngx_test_config) {
+        return NGX_OK;
+    }
+    return edge_state_load(cycle);
+}
+
+
+/* The cache manager and loader come by here too, and must not make sockets. */
+static ngx_int_t
+init_process(ngx_cycle_t *cycle)
+{
+    if (edge_worker.conf == NULL
+        || (ngx_process != NGX_PROCESS_WORKER
+            && ngx_process != NGX_PROCESS_SINGLE))
+    {
+        return NGX_OK;
+    }
+    if (edge_ring_open(cycle) != NGX_OK
+        || edge_resolve_start(cycle) != NGX_OK
+        || edge_state_load(cycle) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    return edge_bus_start(cycle);
+}
+
+
+static void
+exit_process(ngx_cycle_t *cycle)
+{
+    (void) cycle;
+    edge_bus_stop();
+    edge_resolve_stop();
+}
+
+
+static ngx_http_module_t  module_ctx = {
+    add_variables,
+    postconfiguration,
+    create_main_conf,
+    init_main_conf,
+    NULL,
+    NULL,
+    create_location_conf,
+    merge_location_conf
+};
+
+
+ngx_module_t  ngx_http_postern_module = {
+    NGX_MODULE_V1,
+    &module_ctx,
+    commands,
+    NGX_HTTP_MODULE,
+    NULL,
+    init_module,
+    init_process,
+    NULL,
+    NULL,
+    exit_process,
+    NULL,
+    NGX_MODULE_V1_PADDING
+};

@@ -1,0 +1,200 @@
+#include "strmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEGMENT = 256, FIRST_BUCKETS = 16, DIRECTORY = 4096 }; /* up to a million buckets */
+
+typedef struct node {
+    struct node *next;
+    void *value;
+    uint32_t hash, len;
+    char key[];
+} node_t;
+
+struct strmap {
+    node_t **segments[DIRECTORY];
+    size_t popped;                       /* buckets that strmap_pop found empty */
+    size_t buckets, round, split, count; /* round: a power of two; buckets = round + split */
+    uint32_t seed;
+};
+
+/* FNV-1a, finished like murmur: the low bits pick the bucket. */
+static uint32_t hash_of(const strmap_t *self, const char *key, size_t len)
+{
+    uint32_t h = 2166136261u ^ self->seed;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)key[i]) * 16777619u;
+    h ^= h >> 16;
+    h *= 0x85ebca6bu;
+    h ^= h >> 13;
+    return h;
+}
+
+static node_t **bucket(const strmap_t *self, size_t i)
+{
+    return &self->segments[i / SEGMENT][i % SEGMENT];
+}
+
+static node_t **bucket_of(const strmap_t *self, uint32_t hash)
+{
+    size_t i = hash & (self->round - 1);
+
+    if (i < self->split)
+        i = hash & (2 * self->round - 1);
+    return bucket(self, i);
+}
+
+strmap_t *strmap_new(void)
+{
+    strmap_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->segments[0] = calloc(SEGMENT, sizeof(node_t *));
+    if (!self->segments[0]) {
+        free(self);
+        return NULL;
+    }
+    self->round = self->buckets = FIRST_BUCKETS;
+    self->seed = (uint32_t)((uintptr_t)self >> 4);
+    return self;
+}
+
+void strmap_destroy(strmap_t **self_p)
+{
+    strmap_t *self = *self_p;
+
+    if (!self)
+        return;
+    for (size_t i = 0; i < self->buckets; i++)
+        for (node_t *node = *bucket(self, i), *next; node; node = next) {
+            next = node->next;
+            free(node);
+        }
+    for (size_t i = 0; i < DIRECTORY; i++)
+        free(self->segments[i]);
+    free(self);
+    *self_p = NULL;
+}
+
+static node_t **find(const strmap_t *self, uint32_t hash, const char *key, size_t len)
+{
+    node_t **at = bucket_of(self, hash);
+
+    while (*at && ((*at)->hash != hash || (*at)->len != len || memcmp((*at)->key, key, len)))
+        at = &(*at)->next;
+    return at;
+}
+
+void *strmap_get(const strmap_t *self, const char *key, size_t len)
+{
+    node_t *node = *find(self, hash_of(self, key, len), key, len);
+
+    return node ? node->value : NULL;
+}
+
+/* One more bucket: divide bucket `split` between itself and the new one. */
+static void grow(strmap_t *self)
+{
+    size_t fresh = self->buckets;
+    node_t **old, *node, *next;
+
+    if (fresh / SEGMENT >= DIRECTORY)
+        return;
+    if (!self->segments[fresh / SEGMENT]) {
+        self->segments[fresh / SEGMENT] = calloc(SEGMENT, sizeof(node_t *));
+        if (!self->segments[fresh / SEGMENT])
+            return; /* longer chains, nothing worse */
+    }
+    old = bucket(self, self->split);
+    node = *old;
+    *old = NULL;
+    self->buckets++;
+    if (++self->split == self->round) {
+        self->round *= 2;
+        self->split = 0;
+    }
+    for (; node; node = next) {
+        node_t **at = bucket_of(self, node->hash);
+
+        next = node->next;
+        node->next = *at;
+        *at = node;
+    }
+}
+
+void *strmap_put(strmap_t *self, const char *key, size_t len, void *value)
+{
+    uint32_t hash = hash_of(self, key, len);
+    node_t **at = find(self, hash, key, len), *node;
+
+    if (*at) {
+        void *old = (*at)->value;
+
+        (*at)->value = value;
+        return old;
+    }
+    node = malloc(sizeof(*node) + len + 1);
+    if (!node)
+        abort(); /* the worker restarts from its state on disk */
+    node->hash = hash;
+    node->len = (uint32_t)len;
+    memcpy(node->key, key, len);
+    node->key[len] = '\0';
+    node->value = value;
+    node->next = NULL;
+    *at = node;
+    if (++self->count > self->buckets)
+        grow(self);
+    return NULL;
+}
+
+void *strmap_del(strmap_t *self, const char *key, size_t len)
+{
+    node_t **at = find(self, hash_of(self, key, len), key, len), *node = *at;
+    void *value;
+
+    if (!node)
+        return NULL;
+    *at = node->next;
+    value = node->value;
+    free(node);
+    self->count--;
+    return value;
+}
+
+void *strmap_pop(strmap_t *self)
+{
+    node_t **at, *node;
+    void *value;
+
+    if (!self->count)
+        return NULL;
+    while (!*(at = bucket(self, self->popped % self->buckets)))
+        self->popped++;
+    node = *at;
+    *at = node->next;
+    value = node->value;
+    free(node);
+    self->count--;
+    return value;
+}
+
+size_t strmap_count(const strmap_t *self)
+{
+    return self->count;
+}
+
+void *strmap_next(const strmap_t *self, size_t *cursor_bucket, void **cursor_node)
+{
+    node_t *node = *cursor_node;
+
+    if (node)
+        node = node->next;
+    while (!node && *cursor_bucket < self->buckets)
+        node = *bucket(self, (*cursor_bucket)++);
+    *cursor_node = node;
+    return node ? node->value : NULL;
+}

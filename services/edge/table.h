@@ -1,0 +1,121 @@
+/* What an edge worker serves: hosts, routes, backends, certificates, built from config log entries.
+ * No nginx in here; a worker has one table in force and builds a snapshot beside it. */
+#pragma once
+
+#include "strmap.h"
+#include "tree.h"
+
+#include <msgpack.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Route modules, in the order in which they run. */
+typedef enum module_id {
+    MODULE_IP_RESTRICTION,
+    MODULE_USER_AGENT_FILTER,
+    MODULE_CIRCUIT_BREAKER,
+    MODULE_WEBHOOK_VERIFICATION,
+    MODULE_OAUTH,
+    MODULE_OIDC,
+    MODULE_SAML,
+    MODULE_TRAFFIC_POLICY,
+    MODULE_REQUEST_HEADERS,
+    MODULE_BACKEND,
+    MODULE_WEBSOCKET_TCP_CONVERTER,
+    MODULE_RESPONSE_HEADERS,
+    MODULE_COMPRESSION,
+    MODULE_COUNT
+} module_id_t;
+
+extern const char *const module_names[MODULE_COUNT];
+
+typedef struct header {
+    char *name, *lower, *value; /* value NULL: remove */
+    size_t name_len, value_len;
+} header_t;
+
+typedef struct headers {
+    header_t *add, *remove;
+    size_t add_count, remove_count;
+} headers_t;
+
+typedef struct route {
+    char *id, *account_id, *edge_id;
+    char *match; /* as stored; host_len bytes of host, then the path */
+    size_t host_len;
+    bool exact;
+    uint32_t enabled; /* bit of each module that is on */
+    char *backend_id;
+    headers_t request_headers, response_headers;
+    unsigned refs; /* the table's and running requests' */
+} route_t;
+
+typedef struct edge {
+    char *id, *account_id;
+    char **hosts;
+    size_t host_count;
+    bool present;                /* an entry came; else only its routes did */
+    bool mutual_tls;             /* asked for: nobody is let in until the edge can verify it */
+    int min_version;             /* TLS1_2_VERSION or TLS1_3_VERSION */
+    unsigned char profile[32];   /* of its TLS settings, the same in every worker: binds tickets */
+    tree_t *any;                 /* routes without a host */
+    strmap_t *hosts_with_routes; /* host -> tree_t */
+    strmap_t *routes;            /* id -> route_t */
+} edge_t;
+
+typedef struct backend {
+    char *id;
+    bool http_response;
+    /* static */
+    char *host; /* name or address, without brackets */
+    uint16_t port;
+    bool tls;
+    uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
+    struct sockaddr_storage address;
+    socklen_t address_len; /* 0: not resolved (yet) */
+    bool literal;          /* an address, not a name */
+    /* http_response */
+    unsigned status;
+    char *body;
+    size_t body_len;
+    headers_t headers;
+    unsigned refs;
+} backend_t;
+
+typedef struct domain {
+    char *name, *certificate_id; /* id NULL: its own pair below */
+    char *chain_pem, *key_pem;
+    void *parsed; /* edge_tls.c's, made at the first handshake */
+} domain_t;
+
+typedef struct table {
+    strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
+    strmap_t *hosts;                                              /* host -> edge_t */
+    strmap_t *domain_names;                                       /* name -> domain_t */
+    void (*free_parsed)(void *parsed);
+    void (*backend_added)(backend_t *backend); /* start to resolve its name */
+} table_t;
+
+table_t *table_new(void);
+
+/* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
+bool table_free_some(table_t **self_p, size_t budget);
+
+/* Apply one entry; document NULL removes. 0 | -1: the entry is not what the tables promise. */
+int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
+                const msgpack_object *document);
+
+/* Lower-case host without port. The longest name wins: exact, then *.parent. */
+edge_t *table_edge(const table_t *self, const char *host, size_t len);
+domain_t *table_domain(const table_t *self, const char *host, size_t len);
+
+/* Normalised path. A route with a host beats one without. */
+route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
+                     size_t path_len);
+
+backend_t *table_backend(const table_t *self, const char *id);
+
+/* Requests keep what they use alive over changes. */
+void route_release(route_t *route);
+void backend_release(backend_t *backend);

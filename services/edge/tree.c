@@ -1,0 +1,191 @@
+#include "tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct node {
+    struct node *child, *next; /* siblings begin with different bytes */
+    void *exact, *prefix;
+    size_t len;
+    char label[];
+} node_t;
+
+struct tree {
+    node_t *root; /* empty label */
+};
+
+static node_t *node_new(const char *label, size_t len)
+{
+    node_t *node = calloc(1, sizeof(*node) + len);
+
+    if (!node)
+        abort(); /* the worker restarts from its state on disk */
+    node->len = len;
+    memcpy(node->label, label, len);
+    return node;
+}
+
+tree_t *tree_new(void)
+{
+    tree_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        abort();
+    self->root = node_new("", 0);
+    return self;
+}
+
+/* Depth is bounded by the length of a path. */
+static void free_nodes(node_t *node)
+{
+    while (node) {
+        node_t *next = node->next;
+
+        free_nodes(node->child);
+        free(node);
+        node = next;
+    }
+}
+
+void tree_destroy(tree_t **self_p)
+{
+    if (!*self_p)
+        return;
+    free_nodes((*self_p)->root);
+    free(*self_p);
+    *self_p = NULL;
+}
+
+static node_t **child_at(node_t *node, char first)
+{
+    node_t **at = &node->child;
+
+    while (*at && (*at)->label[0] != first)
+        at = &(*at)->next;
+    return at;
+}
+
+static size_t common(const node_t *node, const char *path, size_t len)
+{
+    size_t n = 0;
+
+    while (n < node->len && n < len && node->label[n] == path[n])
+        n++;
+    return n;
+}
+
+/* Cut *at after n bytes of its label: a new parent above it. */
+static node_t *split(node_t **at, size_t n)
+{
+    node_t *lower = *at, *upper = node_new(lower->label, n);
+
+    upper->next = lower->next;
+    upper->child = lower;
+    lower->next = NULL;
+    lower->len -= n;
+    memmove(lower->label, lower->label + n, lower->len);
+    *at = upper;
+    return upper;
+}
+
+static void **slot(node_t *node, bool exact)
+{
+    return exact ? &node->exact : &node->prefix;
+}
+
+void *tree_put(tree_t *self, const char *path, size_t len, bool exact, void *value)
+{
+    node_t *node = self->root;
+    void **place, *old;
+
+    while (len > 0) {
+        node_t **at = child_at(node, path[0]);
+        size_t n;
+
+        if (!*at) {
+            *at = node_new(path, len);
+            node = *at;
+            break;
+        }
+        n = common(*at, path, len);
+        node = n < (*at)->len ? split(at, n) : *at;
+        path += n;
+        len -= n;
+    }
+    place = slot(node, exact);
+    old = *place;
+    *place = value;
+    return old;
+}
+
+/* Remove a node that holds nothing, or join it with its only child. */
+static void tidy(node_t **at)
+{
+    node_t *node = *at, *child = node->child, *joined;
+
+    if (node->exact || node->prefix || node->len == 0)
+        return;
+    if (!child) {
+        *at = node->next;
+        free(node);
+        return;
+    }
+    if (child->next)
+        return;
+    joined = node_new("", node->len + child->len);
+    joined->len = node->len + child->len;
+    memcpy(joined->label, node->label, node->len);
+    memcpy(joined->label + node->len, child->label, child->len);
+    joined->exact = child->exact;
+    joined->prefix = child->prefix;
+    joined->child = child->child;
+    joined->next = node->next;
+    *at = joined;
+    free(node);
+    free(child);
+}
+
+static void *del(node_t **at, const char *path, size_t len, bool exact)
+{
+    node_t *node = *at, **child;
+    void *old;
+
+    if (len == 0) {
+        old = *slot(node, exact);
+        *slot(node, exact) = NULL;
+    } else {
+        child = child_at(node, path[0]);
+        if (!*child || common(*child, path, len) < (*child)->len)
+            return NULL;
+        old = del(child, path + (*child)->len, len - (*child)->len, exact);
+    }
+    tidy(at);
+    return old;
+}
+
+void *tree_del(tree_t *self, const char *path, size_t len, bool exact)
+{
+    return del(&self->root, path, len, exact);
+}
+
+bool tree_empty(const tree_t *self)
+{
+    return !self->root->child && !self->root->exact && !self->root->prefix;
+}
+
+void *tree_find(const tree_t *self, const char *path, size_t len)
+{
+    node_t *node = self->root;
+    void *best = node->prefix;
+
+    while (len > 0) {
+        node = *child_at(node, path[0]);
+        if (!node || node->len > len || memcmp(node->label, path, node->len))
+            return best;
+        path += node->len;
+        len -= node->len;
+        if (node->prefix)
+            best = node->prefix;
+    }
+    return node->exact ? node->exact : best;
+}

@@ -1,0 +1,77 @@
+#include "services/events/batch.h"
+#include "common/cleanup.h"
+#include "common/pack.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { COUNT_MAX = 4096, TOPIC_MAX = 96 };
+
+static int64_t number(const json_t *header, const char *key)
+{
+    const json_t *value = json_object_get(header, key);
+
+    /* A 64-bit sequence may come as text: not every producer has that integer. */
+    return json_is_string(value) ? strtoll(json_string_value(value), NULL, 10)
+                                 : json_integer_value(value);
+}
+
+int batch_header(const void *data, size_t len, batch_t *ret_batch)
+{
+    _cleanup_(json_clear_ref) json_t *header = NULL;
+    const char *producer, *family;
+
+    memset(ret_batch, 0, sizeof(*ret_batch));
+    if (unpack_json(data, len, &header) || !json_is_object(header))
+        return -EBADMSG;
+    producer = json_string_value(json_object_get(header, "producer"));
+    family = json_string_value(json_object_get(header, "family"));
+    if (!producer || !*producer || strlen(producer) >= sizeof(ret_batch->producer) || !family)
+        return -EBADMSG;
+    memcpy(ret_batch->producer, producer, strlen(producer) + 1);
+    ret_batch->audit = !strcmp(family, "audit");
+    ret_batch->seq = number(header, "seq");
+    ret_batch->count = number(header, "count");
+    ret_batch->dropped = number(header, "dropped");
+    if (ret_batch->seq < 1 || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
+        || ret_batch->dropped < 0)
+        return -EBADMSG;
+    return 0;
+}
+
+int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view_t *ret_event)
+{
+    const unsigned char *at = data + *offset;
+    size_t left = len - *offset, topic_len, body_len;
+
+    if (left == 0)
+        return 0;
+    if (left < 5)
+        return -EBADMSG;
+    topic_len = at[0];
+    body_len = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
+    if (topic_len == 0 || topic_len > TOPIC_MAX || left - 5 < topic_len
+        || left - 5 - topic_len < body_len)
+        return -EBADMSG;
+    ret_event->topic = (const char *)at + 5;
+    ret_event->topic_len = topic_len;
+    ret_event->body = at + 5 + topic_len;
+    ret_event->body_len = body_len;
+    *offset += 5 + topic_len + body_len;
+    return 1;
+}
+
+int batch_check(const unsigned char *data, size_t len, int64_t count)
+{
+    event_view_t event;
+    size_t offset = 0;
+    int64_t n = 0;
+    int r;
+
+    while ((r = batch_next(data, len, &offset, &event)) == 1) {
+        if (pack_check(event.body, event.body_len))
+            return -EBADMSG;
+        n++;
+    }
+    return r || n != count ? -EBADMSG : 0;
+}

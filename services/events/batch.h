@@ -1,0 +1,30 @@
+/* A batch of events as producers send it (proto/WIRE.md). */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct batch {
+    char producer[128];
+    int64_t seq; /* of its last event */
+    int64_t count;
+    int64_t dropped; /* given up by the producer since its last batch */
+    bool audit;
+} batch_t;
+
+typedef struct event_view {
+    const char *topic;
+    size_t topic_len;
+    const unsigned char *body; /* msgpack envelope, not looked into */
+    size_t body_len;
+} event_view_t;
+
+/* Decode and check the header frame. 0 | -EBADMSG. */
+int batch_header(const void *data, size_t len, batch_t *ret_batch);
+
+/* Next event at *offset of the body frame. 1: there is one | 0: the end | -EBADMSG. */
+int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view_t *ret_event);
+
+/* The body holds exactly count events of valid msgpack. 0 | -EBADMSG. */
+int batch_check(const unsigned char *data, size_t len, int64_t count);

@@ -1,0 +1,14 @@
+/* The event service's database side, an actor: one transaction for all batches that came together.
+ *
+ * A job on the pipe is frames [identity][header][body] repeated; the answer repeats them as
+ * [identity][header][body][verdict], verdict "new", "old" (had it before) or "bad" (not a batch). */
+#pragma once
+
+#include <czmq.h>
+
+typedef struct store_args {
+    const char *database_url;
+    const char *const *migrations;
+} store_args_t;
+
+void store_actor(zsock_t *pipe, void *args);

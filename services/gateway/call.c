@@ -1,0 +1,310 @@
+/* One API request from its head to its answer: checks that need no service, then two bus calls. */
+#include "common/cleanup.h"
+#include "services/gateway/gateway.h"
+
+#include <string.h>
+#include <strings.h>
+
+void call_destroy(call_t **self_p)
+{
+    call_t *self = *self_p;
+
+    if (!self)
+        return;
+    free(self->path);
+    if (self->body)
+        explicit_bzero(self->body, self->body_len); /* may hold a private key */
+    free(self->body);
+    free(self->origin);
+    free(self->request_headers);
+    free(self->text);
+    json_decref(self->actor);
+    json_decref(self->document);
+    json_decref(self->query);
+    json_decref(self->answer);
+    free(self);
+    *self_p = NULL;
+}
+
+void call_answer(call_t *call, unsigned status, json_t *body)
+{
+    call->status = status;
+    call->answer = body;
+    call->state = ANSWERED;
+}
+
+static void refuse_with(call_t *call, int code, const char *msg, json_t *details)
+{
+    const outcome_t *row = outcome_find(code);
+    json_t *body = json_object();
+
+    if (!row)
+        row = outcome_find(ERR_INTERNAL);
+    if (code != ERR_UNKNOWN_PATH && code != ERR_WRONG_METHOD)
+        json_object_set_new(body, "error_code", json_sprintf("ERR_POSTERN_%d", row->code));
+    json_object_set_new(body, "status_code", json_integer(row->status));
+    json_object_set_new(body, "msg", json_string(msg && *msg ? msg : row->text));
+    if (!json_is_object(details)) {
+        json_decref(details);
+        details = json_object();
+    }
+    json_object_set_new(details, "operation_id", json_string(call->operation_id));
+    json_object_set_new(body, "details", details);
+    call_answer(call, (unsigned)row->status, body);
+}
+
+void call_refuse(call_t *call, int code, const char *field, const char *msg)
+{
+    json_t *details = json_object();
+
+    if (field)
+        json_object_set_new(details, field, json_string(msg ? msg : outcome_find(code)->text));
+    refuse_with(call, code, msg, details);
+}
+
+/* The outcome of a service, as it came. */
+static void refuse_outcome(call_t *call, const json_t *outcome)
+{
+    refuse_with(call, (int)json_integer_value(json_object_get(outcome, "code")),
+                json_string_value(json_object_get(outcome, "msg")),
+                json_deep_copy(json_object_get(outcome, "details")));
+}
+
+static const char *header(call_t *call, const char *name)
+{
+    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+}
+
+static int check_version(call_t *call)
+{
+    static const char *const names[] = {"Service-Version", "Postern-Version", "Ngrok-Version"};
+    const char *version = NULL;
+
+    for (size_t i = 0; i < LEN(names) && !version; i++)
+        version = header(call, names[i]);
+    if (!version)
+        return ERR_VERSION_MISSING;
+    return strcmp(version, "2") ? ERR_VERSION_INVALID : 0;
+}
+
+/* RFC 6750 2.1. The token stays out of every message. */
+static int check_bearer(call_t *call, const char **ret_token)
+{
+    const char *value = header(call, "Authorization");
+
+    if (!value)
+        return ERR_AUTH_MISSING;
+    if (strncasecmp(value, "Bearer ", 7))
+        return ERR_AUTH_UNPARSABLE;
+    for (value += 7; *value == ' '; value++)
+        ;
+    *ret_token = value;
+    return *value ? 0 : ERR_AUTH_MALFORMED;
+}
+
+static int check_idempotency_key(call_t *call)
+{
+    const char *key = header(call, "Idempotency-Key");
+
+    if (!key) {
+        snprintf(call->key, sizeof(call->key), "%s", call->operation_id);
+        return 0;
+    }
+    if (!*key || strlen(key) > 72)
+        return ERR_INVALID_FIELD;
+    for (const char *c = key; *c; c++)
+        if (*c <= 0x20 || *c >= 0x7f)
+            return ERR_INVALID_FIELD;
+    snprintf(call->key, sizeof(call->key), "key:%s", key);
+    return 0;
+}
+
+static bool is_json(const char *type)
+{
+    size_t n = strcspn(type, "; \t");
+
+    return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
+}
+
+static int parse_body(call_t *call)
+{
+    bool takes_body = call->target.operation & (CREATE | UPDATE);
+    const char *type = header(call, "Content-Type");
+    json_error_t error;
+
+    if (call->body_too_large)
+        return ERR_BODY_TOO_LARGE;
+    if (!takes_body)
+        return call->body_len ? ERR_UNEXPECTED_BODY : 0; /* some clients send the type alone */
+    if (!type)
+        return ERR_CONTENT_TYPE_MISSING;
+    if (!is_json(type))
+        return ERR_CONTENT_TYPE_UNSUPPORTED;
+    call->document =
+        json_loadb(call->body ? call->body : "", call->body_len, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(call->document)) {
+        char msg[320];
+
+        if (call->document)
+            snprintf(msg, sizeof(msg), "The request body is not a JSON object.");
+        else
+            snprintf(msg, sizeof(msg), "The request body is not JSON: line %d, column %d: %.160s",
+                     error.line, error.column,
+                     strchr(error.text, '\'') ? "syntax error" : error.text);
+        call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
+    }
+    return 0;
+}
+
+static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    call_t *call = context;
+    bool list = call->target.operation == LIST;
+
+    (void)kind;
+    if (call->state == ANSWERED)
+        return MHD_NO;
+    if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
+        name = "before_id";
+    if (!list || (strcmp(name, "limit") && strcmp(name, "before_id"))) {
+        char msg[200];
+
+        snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);
+        call_refuse(call, ERR_UNKNOWN_QUERY_PARAMETER, NULL, msg);
+    } else if (json_object_get(call->query, name)) {
+        call_refuse(call, ERR_REPEATED_QUERY_PARAMETER, name, "was given twice");
+    } else if (!value || json_object_set_new(call->query, name, json_string(value))) {
+        call_refuse(call, ERR_BAD_QUERY, NULL, NULL); /* not UTF-8 */
+    }
+    return MHD_YES;
+}
+
+static void answer_root(call_t *call)
+{
+    const char *base = config_str(&call->gateway->config, "api-url");
+    json_t *uris = json_object();
+
+    for (const kind_t *kind = kind_all(); kind->name; kind++)
+        if (!kind->parent_key)
+            json_object_set_new(uris, kind->name, json_sprintf("%s%s", base, kind->path));
+    call_answer(call, 200, json_pack("{s:s+, s:o}", "uri", base, "/", "subresource_uris", uris));
+}
+
+/* Paths that need no key. True when answered. */
+static bool answer_open(call_t *call)
+{
+    bool get = !strcmp(call->method, "GET") || !strcmp(call->method, "HEAD");
+
+    if (!strcmp(call->method, "OPTIONS")) {
+        call_answer(call, 204, NULL);
+    } else if (get && !strcmp(call->path, "/healthz")) {
+        call_answer(call, 200, json_pack("{s:s}", "status", "ok"));
+    } else if (get && !strcmp(call->path, "/readyz")) {
+        bool ready = zhashx_size(call->gateway->calls) < CONNECTIONS_MAX;
+
+        call_answer(call, ready ? 200 : 503,
+                    json_pack("{s:s}", "status", ready ? "ready" : "busy"));
+    } else if (get && !strcmp(call->path, "/openapi.json")) {
+        call_answer(call, 200, json_incref(call->gateway->openapi));
+    }
+    return call->state == ANSWERED;
+}
+
+/* Checks in the order in which their answers matter to a client. */
+static int check_request(call_t *call)
+{
+    const char *token;
+    int r;
+
+    call->metrics = !strcmp(call->path, "/metrics") && !strcmp(call->method, "GET");
+    if (!call->target.kind && !call->metrics && strcmp(call->path, "/")) {
+        call_refuse(call, ERR_UNKNOWN_PATH, "path", call->path);
+        return 0;
+    }
+    if (call->target.kind && !call->target.operation) {
+        call->allow = call->target.allow;
+        call_refuse(call, ERR_WRONG_METHOD, "path", call->path);
+        return 0;
+    }
+    r = check_bearer(call, &token);
+    if (r)
+        return r;
+    if (call->metrics)
+        return 0;
+    r = check_version(call);
+    if (r)
+        return r;
+    r = check_idempotency_key(call);
+    if (r)
+        return r;
+    MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, take_parameter, call);
+    return call->state == ANSWERED ? 0 : parse_body(call);
+}
+
+void call_begin(call_t *call)
+{
+    int r;
+
+    if (answer_open(call))
+        return;
+    call->query = json_object();
+    r = check_request(call);
+    if (r)
+        call_refuse(call, r, NULL, NULL);
+    if (call->state == ANSWERED)
+        return;
+    call->state = AUTHENTICATING;
+    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
+    upstream_send(call);
+}
+
+/* ---- answers of the services ---- */
+
+static void on_authenticated(call_t *call, json_t *body)
+{
+    const char *account = json_string_value(json_object_get(body, "account"));
+
+    if (!account || strlen(account) >= sizeof(call->account)) {
+        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        return;
+    }
+    snprintf(call->account, sizeof(call->account), "%s", account);
+    call->actor = json_incref(json_object_get(body, "actor"));
+    if (call->metrics) {
+        call->text = malloc(16384);
+        call->text[gateway_metrics(call->gateway, call->text, 16383)] = '\0';
+        call_answer(call, 200, NULL);
+    } else if (!call->target.kind) {
+        answer_root(call);
+    } else {
+        call->state = CALLING;
+        upstream_send(call);
+    }
+}
+
+static void on_called(call_t *call, const json_t *outcome, json_t *body, const char *edges)
+{
+    int64_t revision = json_integer_value(json_object_get(outcome, "revision"));
+
+    if (revision > 0) {
+        snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
+        snprintf(call->edges, sizeof(call->edges), "%s", edges);
+    }
+    if (call->target.operation == DELETE)
+        call_answer(call, 204, NULL);
+    else
+        call_answer(call, call->target.operation == CREATE ? 201 : 200, json_incref(body));
+}
+
+void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *edges)
+{
+    if (json_integer_value(json_object_get(outcome, "code")))
+        refuse_outcome(call, outcome);
+    else if (call->state == AUTHENTICATING)
+        on_authenticated(call, body);
+    else
+        on_called(call, outcome, body, edges);
+    if (call->state == ANSWERED)
+        http_resume(call);
+}

@@ -1,0 +1,101 @@
+/* postern-gateway: the REST API. Binds HTTP; every request becomes bus requests to the service that
+ * owns the kind. Must never touch the database or know a resource's rules. */
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "services/gateway/gateway.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static const setting_t settings[] = {
+    {"http-host", SETTING_STR, "127.0.0.1", 0, 0, "address of the API"},
+    {"http-port", SETTING_INT, "8400", 1, 65535, "port of the API"},
+    {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
+    {"identity-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-identity, comma-separated"},
+    {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},
+    {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
+    {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
+    {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
+    {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
+size_t gateway_metrics(void *context, char *out, size_t size)
+{
+    gateway_t *self = context;
+    size_t n = 0;
+
+    for (int i = 2; i < 6; i++)
+        n += (size_t)snprintf(out + n, size - n,
+                              "postern_gateway_answers_total{class=\"%dxx\"} %" PRIu64 "\n", i,
+                              self->metrics.answers[i]);
+    n += (size_t)snprintf(out + n, size - n,
+                          "postern_gateway_requests_total %" PRIu64 "\n"
+                          "postern_gateway_calls_in_flight %zu\n"
+                          "postern_gateway_calls_resent_total %" PRIu64 "\n"
+                          "postern_gateway_calls_timed_out_total %" PRIu64 "\n"
+                          "postern_gateway_clients_cut_off_total %" PRIu64 "\n",
+                          self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
+                          self->metrics.timed_out, self->metrics.cut_off);
+    return n;
+}
+
+static bool is_ready(void *context, char *why, size_t size)
+{
+    gateway_t *self = context;
+
+    if (zhashx_size(self->calls) < CONNECTIONS_MAX)
+        return true;
+    snprintf(why, size, "too many calls in flight");
+    return false;
+}
+
+static int setup(gateway_t *self)
+{
+    int r;
+
+    self->loop = zloop_new();
+    self->openapi = schema_openapi(config_str(&self->config, "api-url"));
+    r = upstream_start(self);
+    if (!r)
+        r = http_start(self);
+    if (!r)
+        r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
+                       (int)config_int(&self->config, "health-port"), gateway_metrics, is_ready,
+                       self);
+    return r;
+}
+
+static void teardown(gateway_t *self)
+{
+    health_destroy(&self->health);
+    http_stop(self);
+    zloop_destroy(&self->loop);
+    upstream_stop(self);
+    json_decref(self->openapi);
+    config_done(&self->config);
+}
+
+int main(int argc, char **argv)
+{
+    gateway_t self = {0};
+    int r;
+
+    log_init("gateway");
+    zsys_init();
+    r = config_parse(&self.config, settings, "postern-gateway: the REST API", argc, argv);
+    if (r) {
+        config_done(&self.config);
+        return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    r = setup(&self);
+    if (!r) {
+        log_info("ready http=%s:%ld", config_str(&self.config, "http-host"),
+                 config_int(&self.config, "http-port"));
+        zloop_start(self.loop);
+        log_info("stopping");
+    } else {
+        log_error("cannot start: %s", fault_text());
+    }
+    teardown(&self);
+    return r ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,14 @@
+/* HTTP path and method to kind and operation, from proto/kinds.def. */
+#pragma once
+
+#include "proto/schema.h"
+
+typedef struct target {
+    const kind_t *kind;      /* NULL: no such path */
+    unsigned operation;      /* 0: the path exists, this method does not */
+    const char *verb;        /* "create", ... */
+    char id[80], parent[80]; /* from the path; "" when it has none */
+    char allow[64];          /* for the Allow header */
+} target_t;
+
+void path_match(const char *method, const char *path, target_t *ret_target);

@@ -1,0 +1,150 @@
+/* The services on the bus: requests out, replies in, resends, deadlines. A lost request is sent again
+ * under the same idempotency key, so a service that died half-way does nothing twice. */
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "services/gateway/gateway.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* One call asks two questions: the suffix tells their answers apart. */
+static const char AUTH_SUFFIX[] = ".auth";
+
+/* The bearer token leaves this process only towards identity. */
+static json_t *authenticate_body(call_t *call)
+{
+    const char *value =
+        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization");
+
+    for (value += strlen("Bearer "); *value == ' '; value++)
+        ;
+    return json_pack("{s:s}", "token", value);
+}
+
+static json_t *call_body(call_t *call)
+{
+    const target_t *target = &call->target;
+    json_t *body = json_pack("{s:O?, s:O}", "document", call->document, "query", call->query);
+
+    if (*target->id)
+        json_object_set_new(body, "id", json_string(target->id));
+    if (*target->parent)
+        json_object_set_new(body, target->kind->parent_key, json_string(target->parent));
+    return body;
+}
+
+void upstream_send(call_t *call)
+{
+    gateway_t *self = call->gateway;
+    int64_t now = bus_mono_ms(), deadline = bus_now_ms() + (call->deadline_ms - now);
+    bool auth = call->state == AUTHENTICATING;
+    char verb[96] = "api_key.authenticate", id[ID_MAX + 8];
+    json_t *body = auth ? authenticate_body(call) : call_body(call);
+    zsock_t *sock = self->identity;
+    zmsg_t *msg;
+
+    if (!auth) {
+        snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
+        if (!strcmp(call->target.kind->service, "routes"))
+            sock = self->routes;
+    }
+    call->resend_ms = now + RESEND_MS;
+    if (!body) { /* the token is not UTF-8 */
+        call_refuse(call, ERR_AUTH_MALFORMED, NULL, NULL);
+        return;
+    }
+    zhashx_update(self->calls, call->operation_id, call);
+    snprintf(id, sizeof(id), "%s%s", call->operation_id, auth ? AUTH_SUFFIX : "");
+    msg = request_encode(verb, id, auth ? NULL : call->key, call->account, deadline, call->actor,
+                         body);
+    if (!msg || zmsg_send(&msg, sock))
+        zmsg_destroy(&msg); /* the timer sends it again */
+}
+
+static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
+{
+    gateway_t *self = context;
+
+    (void)loop;
+    for (int i = 0; i < 256 && zsock_events(reader) & ZMQ_POLLIN; i++) {
+        zmsg_t *msg = zmsg_recv(reader);
+        _cleanup_(json_clear_ref) json_t *outcome = NULL;
+        _cleanup_(json_clear_ref) json_t *body = NULL;
+        char id[64], edges[32] = "", *suffix;
+        call_t *call;
+
+        if (!msg)
+            break;
+        if (!reply_decode(msg, id, &outcome, &body)) {
+            _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
+            _cleanup_(free_mem) char *live = zmsg_popstr(msg);
+
+            snprintf(edges, sizeof(edges), "%.10s/%.10s", acked ? acked : "0", live ? live : "0");
+            suffix = strchr(id, *AUTH_SUFFIX);
+            if (suffix)
+                *suffix = '\0';
+            call = zhashx_lookup(self->calls, id);
+            /* A late answer to the question before must not answer this one. */
+            if (call && (call->state == AUTHENTICATING) == (suffix != NULL))
+                call_reply(call, outcome, body, edges);
+        }
+        zmsg_destroy(&msg);
+    }
+    http_run(self);
+    return 0;
+}
+
+static int on_tick(zloop_t *loop, int timer, void *context)
+{
+    gateway_t *self = context;
+    int64_t now = bus_mono_ms();
+    zlistx_t *late = zlistx_new();
+
+    (void)loop;
+    (void)timer;
+    for (call_t *call = zhashx_first(self->calls); call; call = zhashx_next(self->calls))
+        if (now >= call->deadline_ms || now >= call->resend_ms)
+            zlistx_add_end(late, call);
+    for (call_t *call = zlistx_first(late); call; call = zlistx_next(late)) {
+        if (now >= call->deadline_ms) {
+            self->metrics.timed_out++;
+            call_refuse(call, ERR_MAINTENANCE, NULL, NULL);
+            http_resume(call);
+        } else {
+            self->metrics.resent++;
+            upstream_send(call);
+        }
+    }
+    zlistx_destroy(&late);
+    http_run(self);
+    return 0;
+}
+
+int upstream_start(gateway_t *self)
+{
+    const char *curve = config_str(&self->config, "curve-dir");
+
+    self->calls = zhashx_new();
+    self->identity =
+        bus_connect(ZMQ_DEALER, config_str(&self->config, "identity-rpc"), curve, "identity");
+    self->routes =
+        bus_connect(ZMQ_DEALER, config_str(&self->config, "routes-rpc"), curve, "routes");
+    if (!self->identity || !self->routes)
+        return -ENOTCONN;
+    zsock_set_sndtimeo(self->identity, 0);
+    zsock_set_sndtimeo(self->routes, 0);
+    zloop_reader(self->loop, self->identity, on_reply, self);
+    zloop_reader_set_tolerant(self->loop, self->identity);
+    zloop_reader(self->loop, self->routes, on_reply, self);
+    zloop_reader_set_tolerant(self->loop, self->routes);
+    zloop_timer(self->loop, 100, 0, on_tick, self);
+    return 0;
+}
+
+void upstream_stop(gateway_t *self)
+{
+    zsock_destroy(&self->identity);
+    zsock_destroy(&self->routes);
+    zhashx_destroy(&self->calls);
+}

@@ -1,0 +1,218 @@
+/* https_edge_route: what the modules' tables cannot say. */
+#include "common/cleanup.h"
+#include "services/routes/rules.h"
+#include "services/routes/x509.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ROUTES_MAX = 1000 };
+
+static const json_t *module(const json_t *document, const char *name)
+{
+    const json_t *value = json_object_get(document, name);
+
+    return json_is_object(value) ? value : NULL;
+}
+
+static bool enabled(const json_t *document, const char *name)
+{
+    const json_t *value = module(document, name);
+
+    return value && json_is_true(json_object_get(value, "enabled"));
+}
+
+static const char *text(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value ? value : "";
+}
+
+static void check_auth(const json_t *document, problem_t *problem)
+{
+    if (enabled(document, "oauth") + enabled(document, "oidc") + enabled(document, "saml") > 1)
+        problem_add(problem, ERR_AUTH_MODULES_CONFLICT,
+                    enabled(document, "oauth") ? "oauth" : "oidc",
+                    "only one of oauth, oidc and saml can be enabled on a route");
+}
+
+static void check_oauth(const json_t *document, problem_t *problem)
+{
+    const json_t *oauth = module(document, "oauth");
+    json_t *provider;
+    const char *name;
+    int given = 0;
+
+    if (!oauth)
+        return;
+    json_object_foreach(json_object_get(oauth, "provider"), name, provider)
+    {
+        const char *id, *secret;
+        char path[80];
+
+        if (!json_is_object(provider))
+            continue;
+        given++;
+        id = text(provider, "client_id");
+        secret = text(provider, "client_secret");
+        snprintf(path, sizeof(path), "oauth.provider.%s", name);
+        if (!*id != !*secret)
+            problem_add(problem, ERR_OAUTH_CLIENT_PAIR, path,
+                        "client_id and client_secret must be given together");
+        if (!*id && json_array_size(json_object_get(provider, "scopes")))
+            problem_add(problem, ERR_OAUTH_SCOPES_MANAGED, path,
+                        "scopes need your own client_id and client_secret");
+        if (!*id && (!strcmp(name, "amazon") || !strcmp(name, "facebook")))
+            problem_add(problem, ERR_OAUTH_NO_MANAGED_APP, path,
+                        "needs client_id and client_secret");
+    }
+    if (given != 1)
+        problem_add(problem, ERR_OAUTH_PROVIDER_COUNT, "oauth.provider",
+                    "needs exactly one provider, not %d", given);
+}
+
+static void check_webhook(const json_t *document, problem_t *problem)
+{
+    const json_t *webhook = module(document, "webhook_verification");
+    bool sns;
+
+    if (!webhook)
+        return;
+    sns = !strcasecmp(text(webhook, "provider"), "sns");
+    if (sns == (*text(webhook, "secret") != '\0'))
+        problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret",
+                    sns ? "must be absent for this provider" : "is required for this provider");
+}
+
+/* The hop-by-hop and framing headers belong to the proxy (RFC 9110 7.6.1). */
+static bool is_framing(const char *name)
+{
+    static const char *const names[] = {
+        "connection", "content-length", "transfer-encoding", "upgrade", "te",
+        "trailer",    "keep-alive",     "proxy-connection",  NULL};
+
+    for (int i = 0; names[i]; i++)
+        if (!strcasecmp(names[i], name))
+            return true;
+    return false;
+}
+
+static void check_headers(const json_t *document, const char *name, bool request,
+                          problem_t *problem)
+{
+    const json_t *headers = module(document, name);
+    const char *key;
+    json_t *item;
+    char path[300];
+    size_t i;
+
+    if (!headers)
+        return;
+    json_object_foreach(json_object_get(headers, "add"), key, item)
+    {
+        (void)item;
+        snprintf(path, sizeof(path), "%s.add.%s", name, key);
+        if (is_framing(key))
+            problem_add(problem, ERR_HEADER_INVALID, path, "belongs to the connection");
+    }
+    json_array_foreach(json_object_get(headers, "remove"), i, item)
+    {
+        snprintf(path, sizeof(path), "%s.remove[%zu]", name, i);
+        if (is_framing(json_string_value(item)))
+            problem_add(problem, ERR_HEADER_INVALID, path, "belongs to the connection");
+        if (request && !strcasecmp(json_string_value(item), "host")
+            && !json_object_get(json_object_get(headers, "add"), "host"))
+            problem_add(problem, ERR_HEADER_PROTECTED, path,
+                        "the host header can be removed only with a replacement in add");
+        if (request && !strcasecmp(json_string_value(item), "user-agent"))
+            problem_add(problem, ERR_HEADER_PROTECTED, path, "the user-agent header is fixed");
+    }
+}
+
+/* The service provider's own half: urls, and a key pair made once and kept over updates. */
+static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
+{
+    json_t *saml = json_object_get(document, "saml");
+    const json_t *before = old ? module(old, "saml") : NULL;
+    const char *id = text(document, "id");
+    int r;
+
+    if (!json_is_object(saml))
+        return 0;
+    json_object_set_new(saml, "entity_id", json_sprintf("%s/saml/%s", crud->idp_url, id));
+    json_object_set_new(saml, "metadata_url", json_sprintf("%s/saml/%s", crud->idp_url, id));
+    json_object_set_new(saml, "assertion_consumer_service_url",
+                        json_sprintf("%s/saml/%s/acs", crud->idp_url, id));
+    json_object_set_new(saml, "single_logout_url",
+                        json_sprintf("%s/saml/%s/slo", crud->idp_url, id));
+    if (!before) {
+        char *certificate = NULL, *key = NULL;
+
+        r = x509_make_signer(id, &certificate, &key);
+        if (r)
+            return r;
+        json_object_set_new(saml, "request_signing_certificate_pem", json_string(certificate));
+        json_object_set_new(saml, "request_signing_key_pem", json_string(key));
+        secret_free(&certificate, strlen(certificate));
+        secret_free(&key, strlen(key));
+        return 0;
+    }
+    json_object_set(saml, "request_signing_certificate_pem",
+                    json_object_get(before, "request_signing_certificate_pem"));
+    json_object_set(saml, "request_signing_key_pem",
+                    json_object_get(before, "request_signing_key_pem"));
+    return 0;
+}
+
+static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(crud->pg, &res, "SELECT count(*) FROM https_edge_route WHERE edge_id = $1", 1,
+                text(document, "edge_id"));
+    if (!r && strtol(PQgetvalue(res, 0, 0), NULL, 10) >= ROUTES_MAX)
+        return problem_add(problem, ERR_TOO_MANY_ROUTES, NULL, "an edge has at most %d routes",
+                           ROUTES_MAX);
+    return r;
+}
+
+int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                           problem_t *problem)
+{
+    int r = 0;
+
+    (void)references;
+    check_auth(document, problem);
+    check_oauth(document, problem);
+    check_webhook(document, problem);
+    check_headers(document, "request_headers", true, problem);
+    check_headers(document, "response_headers", false, problem);
+    if (!old)
+        r = check_count(crud, document, problem);
+    if (r < 0 || problem->code)
+        return r < 0 ? r : problem->code;
+    return complete_saml(crud, document, old);
+}
+
+/* Edges get every enabled module; one that is off is as if it were not there. */
+int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    const kind_t *kind = kind_find("https_edge_route");
+    json_t *document;
+
+    (void)crud;
+    document =
+        json_pack("{s:O, s:O, s:O, s:O}", "account_id", json_object_get(row, "account_id"),
+                  "edge_id", json_object_get(row, "edge_id"), "match_type",
+                  json_object_get(row, "match_type"), "match", json_object_get(row, "match"));
+    if (!document)
+        return -ENOMEM;
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        if (field->type == NESTED && enabled(row, field->name))
+            json_object_set(document, field->name, json_object_get(row, field->name));
+    *ret_document = document;
+    return 0;
+}

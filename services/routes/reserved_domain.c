@@ -1,0 +1,200 @@
+/* reserved_domain: its certificate, and the local authority that signs one when it has none. */
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "services/routes/rules.h"
+#include "services/routes/x509.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RENEW_S = 30 * 86400 };
+
+static int load_authority(crud_t *crud, char **ret_certificate, char **ret_key, size_t *ret_key_len)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(crud->pg, &res, "SELECT certificate_pem, key_sealed FROM local_authority", 0);
+    if (r)
+        return r;
+    if (PQntuples(res) == 0)
+        return ERR_NOT_FOUND;
+    r = secret_open(crud->key, PQgetvalue(res, 0, 1), ret_key, ret_key_len);
+    if (r)
+        return fault(r, "open the local authority's key: is this the master key that sealed it?");
+    *ret_certificate = strdup(PQgetvalue(res, 0, 0));
+    return 0;
+}
+
+/* Put a fresh certificate of the local authority into the document's columns. */
+static int issue_local(crud_t *crud, json_t *document)
+{
+    _cleanup_(free_mem) char *authority = NULL;
+    _cleanup_(free_mem) char *chain = NULL;
+    _cleanup_(free_mem) char *sealed = NULL;
+    char *authority_key = NULL, *key = NULL;
+    size_t authority_key_len = 0;
+    int r;
+
+    r = load_authority(crud, &authority, &authority_key, &authority_key_len);
+    if (!r)
+        r = x509_issue(authority, authority_key,
+                       json_string_value(json_object_get(document, "domain")), &chain, &key);
+    if (!r && !(sealed = secret_seal(crud->key, key, strlen(key))))
+        r = -ENOMEM;
+    if (!r) {
+        json_object_set_new(document, "local_certificate_pem", json_string(chain));
+        json_object_set_new(document, "local_key_sealed", json_string(sealed));
+    }
+    secret_free(&authority_key, authority_key_len);
+    secret_free(&key, key ? strlen(key) : 0);
+    return r > 0 ? fault(r, "there is no local authority") : r;
+}
+
+int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem)
+{
+    bool own = json_is_string(json_object_get(document, "certificate_id"));
+    bool policy = json_is_object(json_object_get(document, "certificate_management_policy"));
+
+    (void)old;
+    (void)references;
+    if (own && policy)
+        return problem_add(problem, ERR_CERT_EXCLUSIVE, "certificate_id",
+                           "excludes certificate_management_policy");
+    if (policy)
+        return problem_add(problem, ERR_CERT_POLICY_UNSUPPORTED, "certificate_management_policy",
+                           "this server has no ACME account: leave the field out, or give "
+                           "certificate_id");
+    if (own || json_is_string(json_object_get(document, "local_certificate_pem")))
+        return 0;
+    return issue_local(crud, document);
+}
+
+int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    const json_t *certificate_id = json_object_get(row, "certificate_id");
+    const char *sealed = json_string_value(json_object_get(row, "local_key_sealed"));
+    char *key = NULL;
+    size_t len = 0;
+    int r;
+
+    if (json_is_string(certificate_id)) {
+        *ret_document = json_pack("{s:O, s:O}", "domain", json_object_get(row, "domain"),
+                                  "certificate_id", certificate_id);
+        return *ret_document ? 0 : -ENOMEM;
+    }
+    r = secret_open(crud->key, sealed ? sealed : "", &key, &len);
+    if (r)
+        return fault(r, "open a local certificate's key");
+    *ret_document =
+        json_pack("{s:O, s:O, s:s}", "domain", json_object_get(row, "domain"), "certificate_pem",
+                  json_object_get(row, "local_certificate_pem"), "private_key_pem", key);
+    secret_free(&key, len);
+    return *ret_document ? 0 : -ENOMEM;
+}
+
+/* ---- the authority ---- */
+
+/* A reader must never see half a file. */
+static int write_file(const char *path, const char *text)
+{
+    char temp[4096], why[4200];
+    FILE *file;
+    int r = 0;
+
+    snprintf(temp, sizeof(temp), "%s.%d", path, (int)getpid());
+    file = fopen(temp, "we");
+    if (!file || fputs(text, file) < 0)
+        r = -EIO;
+    if (file && fclose(file))
+        r = -EIO;
+    if (!r && rename(temp, path))
+        r = -errno;
+    snprintf(why, sizeof(why), "write ca-file %s", path);
+    return r ? fault(r, why) : 0;
+}
+
+static int make_authority(crud_t *crud)
+{
+    _cleanup_(free_mem) char *certificate = NULL;
+    _cleanup_(free_mem) char *sealed = NULL;
+    char *key = NULL;
+    int r;
+
+    r = x509_make_authority("Postern local authority", &certificate, &key);
+    if (r)
+        return r;
+    sealed = secret_seal(crud->key, key, strlen(key));
+    secret_free(&key, strlen(key));
+    if (!sealed)
+        return -ENOMEM;
+    return pg_exec(crud->pg, NULL,
+                   "INSERT INTO local_authority (certificate_pem, key_sealed) VALUES ($1, $2) "
+                   "ON CONFLICT DO NOTHING",
+                   2, certificate, sealed);
+}
+
+/* Domains whose local certificate ends within RENEW_S get a new one, published like any change. */
+static int renew_expiring(crud_t *crud)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r, renewed = 0;
+
+    r = pg_exec(crud->pg, &res,
+                "SELECT to_jsonb(t) FROM reserved_domain t WHERE certificate_id IS NULL", 0);
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
+        _cleanup_(json_clear_ref) json_t *document = NULL;
+        const char *id = json_string_value(json_object_get(row, "id"));
+        const char *chain = json_string_value(json_object_get(row, "local_certificate_pem"));
+        int64_t revision;
+
+        if (chain && x509_seconds_left(chain) > RENEW_S)
+            continue;
+        crud->published = false;
+        r = pg_script(crud->pg, "BEGIN");
+        if (!r)
+            r = issue_local(crud, row);
+        if (!r)
+            r = pg_exec(crud->pg, NULL,
+                        "UPDATE reserved_domain SET local_certificate_pem = $2, "
+                        "local_key_sealed = $3 WHERE id = $1",
+                        3, id, json_string_value(json_object_get(row, "local_certificate_pem")),
+                        json_string_value(json_object_get(row, "local_key_sealed")));
+        if (!r)
+            r = reserved_domain_publish(crud, row, &document);
+        if (!r)
+            r = crud_publish(crud, "reserved_domain", id, document);
+        if (!r)
+            r = crud_commit(crud, &revision);
+        else if (pg_socket(crud->pg) >= 0)
+            pg_script(crud->pg, "ROLLBACK");
+        renewed += !r;
+    }
+    if (renewed)
+        log_info("renewed %d local certificates", renewed);
+    return r;
+}
+
+int local_authority_setup(crud_t *crud, const config_t *config)
+{
+    _cleanup_(free_mem) char *certificate = NULL;
+    const char *file = config_str(config, "ca-file");
+    char *key = NULL;
+    size_t len = 0;
+    int r;
+
+    r = load_authority(crud, &certificate, &key, &len);
+    if (r == ERR_NOT_FOUND) {
+        r = make_authority(crud);
+        if (!r)
+            r = load_authority(crud, &certificate, &key, &len);
+    }
+    secret_free(&key, len);
+    if (!r && *file)
+        r = write_file(file, certificate);
+    return r ? r : renew_expiring(crud);
+}

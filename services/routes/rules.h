@@ -1,0 +1,35 @@
+/* Rules of the kinds that the route service owns, beyond what their tables say. */
+#pragma once
+
+#include "common/config.h"
+#include "common/crud.h"
+
+/* https_edge.c */
+int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                     problem_t *problem);
+int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* https_edge_route.c */
+int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                           problem_t *problem);
+int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* backend.c */
+int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
+                                json_t *references, problem_t *problem);
+int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* reserved_domain.c */
+int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem);
+int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* Make the local authority when there is none, write its certificate to the setting ca-file, and
+ * issue anew what is about to expire. 0 | fault. */
+int local_authority_setup(crud_t *crud, const config_t *config);
+
+/* tls_certificate.c */
+int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem);
+int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_document);

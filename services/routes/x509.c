@@ -1,0 +1,379 @@
+#include "services/routes/x509.h"
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <time.h>
+
+enum { DAY = 86400, CHAIN_MAX = 10, AUTHORITY_DAYS = 3650, LEAF_DAYS = 800, SIGNER_DAYS = 12775 };
+
+static void bio_clear(BIO **p)
+{
+    BIO_free(*p);
+}
+
+static void x509_clear(X509 **p)
+{
+    X509_free(*p);
+}
+
+static void pkey_clear(EVP_PKEY **p)
+{
+    EVP_PKEY_free(*p);
+}
+
+static void chain_clear(STACK_OF(X509) * *p)
+{
+    sk_X509_pop_free(*p, X509_free);
+}
+
+/* An encrypted key must fail, not ask the terminal. */
+static int no_password(char *buffer, int size, int writing, void *context)
+{
+    (void)buffer;
+    (void)size;
+    (void)writing;
+    (void)context;
+    return -1;
+}
+
+static EVP_PKEY *read_key(const char *pem)
+{
+    _cleanup_(bio_clear) BIO *bio = BIO_new_mem_buf(pem, -1);
+
+    return PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+}
+
+static STACK_OF(X509) * read_chain(const char *pem)
+{
+    _cleanup_(bio_clear) BIO *bio = BIO_new_mem_buf(pem, -1);
+    STACK_OF(X509) *chain = sk_X509_new_null();
+    X509 *one;
+
+    while (sk_X509_num(chain) <= CHAIN_MAX
+           && (one = PEM_read_bio_X509(bio, NULL, no_password, NULL)))
+        sk_X509_push(chain, one);
+    if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE || sk_X509_num(chain) == 0
+        || sk_X509_num(chain) > CHAIN_MAX)
+        chain_clear(&chain), chain = NULL;
+    ERR_clear_error();
+    return chain;
+}
+
+static void set_name(json_t *document, const char *key, X509_NAME *name, int nid)
+{
+    int at = X509_NAME_get_index_by_NID(name, nid, -1);
+    unsigned char *text = NULL;
+
+    if (at >= 0)
+        ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+    json_object_set_new(document, key, text ? json_string((char *)text) : json_string(""));
+    if (!json_object_get(document, key))
+        json_object_set_new(document, key, json_string(""));
+    OPENSSL_free(text);
+}
+
+static void set_time(json_t *document, const char *key, const ASN1_TIME *time)
+{
+    char text[40];
+    struct tm tm;
+
+    if (ASN1_TIME_to_tm(time, &tm) != 1 || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+        snprintf(text, sizeof(text), "1970-01-01T00:00:00Z");
+    json_object_set_new(document, key, json_string(text));
+}
+
+static void set_alternative_names(json_t *document, X509 *leaf)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
+    json_t *dns = json_array(), *ips = json_array();
+
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+
+        if (name->type == GEN_DNS)
+            json_array_append_new(dns,
+                                  json_stringn((const char *)ASN1_STRING_get0_data(name->d.dNSName),
+                                               (size_t)ASN1_STRING_length(name->d.dNSName)));
+        if (name->type == GEN_IPADD) {
+            char *text = NULL;
+            int n = ASN1_STRING_length(name->d.iPAddress);
+            const unsigned char *b = ASN1_STRING_get0_data(name->d.iPAddress);
+
+            if (n == 4)
+                json_array_append_new(ips, json_sprintf("%d.%d.%d.%d", b[0], b[1], b[2], b[3]));
+            else if ((text = i2s_ASN1_OCTET_STRING(NULL, name->d.iPAddress)))
+                json_array_append_new(ips, json_string(text));
+            OPENSSL_free(text);
+        }
+    }
+    GENERAL_NAMES_free(names);
+    json_object_set_new(document, "subject_alternative_names",
+                        json_pack("{s:o, s:o}", "dns_names", dns, "ips", ips));
+}
+
+static void set_usages(json_t *document, X509 *leaf)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } usages[] =
+        {
+            {KU_DIGITAL_SIGNATURE, "digital_signature"},
+            {KU_NON_REPUDIATION, "content_commitment"},
+            {KU_KEY_ENCIPHERMENT, "key_encipherment"},
+            {KU_DATA_ENCIPHERMENT, "data_encipherment"},
+            {KU_KEY_AGREEMENT, "key_agreement"},
+            {KU_KEY_CERT_SIGN, "cert_sign"},
+            {KU_CRL_SIGN, "crl_sign"},
+            {KU_ENCIPHER_ONLY, "encipher_only"},
+            {KU_DECIPHER_ONLY, "decipher_only"},
+        },
+      extended[] = {
+          {XKU_SSL_SERVER, "server_auth"},
+          {XKU_SSL_CLIENT, "client_auth"},
+          {XKU_CODE_SIGN, "code_signing"},
+          {XKU_SMIME, "email_protection"},
+          {XKU_TIMESTAMP, "time_stamping"},
+          {XKU_OCSP_SIGN, "ocsp_signing"},
+          {XKU_ANYEKU, "any"},
+      };
+    uint32_t ku = X509_get_key_usage(leaf), xku = X509_get_extended_key_usage(leaf);
+    json_t *list = json_array(), *more = json_array();
+
+    for (size_t i = 0; ku != UINT32_MAX && i < LEN(usages); i++)
+        if (ku & usages[i].bit)
+            json_array_append_new(list, json_string(usages[i].name));
+    for (size_t i = 0; xku != UINT32_MAX && i < LEN(extended); i++)
+        if (xku & extended[i].bit)
+            json_array_append_new(more, json_string(extended[i].name));
+    json_object_set_new(document, "key_usages", list);
+    json_object_set_new(document, "extended_key_usages", more);
+}
+
+static void set_serial(json_t *document, X509 *leaf)
+{
+    BIGNUM *number = ASN1_INTEGER_to_BN(X509_get_serialNumber(leaf), NULL);
+    char *hex = number ? BN_bn2hex(number) : NULL;
+
+    for (char *c = hex; c && *c; c++)
+        if (*c >= 'A' && *c <= 'F')
+            *c = (char)(*c + 32);
+    json_object_set_new(document, "serial_number", json_string(hex ? hex : ""));
+    OPENSSL_free(hex);
+    BN_free(number);
+}
+
+static const char *key_type(EVP_PKEY *key)
+{
+    switch (EVP_PKEY_base_id(key)) {
+    case EVP_PKEY_RSA:
+        return EVP_PKEY_bits(key) >= 2048 ? "rsa" : NULL;
+    case EVP_PKEY_EC:
+        return "ecdsa";
+    case EVP_PKEY_ED25519:
+        return "ed25519";
+    default:
+        return NULL;
+    }
+}
+
+int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, problem_t *problem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
+    _cleanup_(pkey_clear) EVP_PKEY *key = read_key(key_pem);
+    X509 *leaf = chain ? sk_X509_value(chain, 0) : NULL;
+
+    ERR_clear_error();
+    if (!chain)
+        problem_add(problem, ERR_CERT_PEM, "certificate_pem",
+                    "is not a PEM chain of 1 to %d certificates", CHAIN_MAX);
+    if (!key)
+        problem_add(problem, ERR_CERT_PEM, "private_key_pem",
+                    "is not an unencrypted private key in PEM");
+    if (!chain || !key)
+        return problem->code;
+    if (!key_type(key))
+        return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
+                           "must be RSA of at least 2048 bits, ECDSA or Ed25519");
+    if (X509_check_private_key(leaf, key) != 1) {
+        ERR_clear_error();
+        return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
+                           "does not belong to the first certificate");
+    }
+    for (int i = 0; i + 1 < sk_X509_num(chain); i++) {
+        _cleanup_(pkey_clear) EVP_PKEY *issuer = X509_get_pubkey(sk_X509_value(chain, i + 1));
+
+        if (!issuer || X509_verify(sk_X509_value(chain, i), issuer) != 1) {
+            ERR_clear_error();
+            return problem_add(problem, ERR_CERT_PEM, "certificate_pem",
+                               "certificate %d did not sign certificate %d: leaf first, then each "
+                               "issuer",
+                               i + 2, i + 1);
+        }
+    }
+    set_name(document, "subject_common_name", X509_get_subject_name(leaf), NID_commonName);
+    set_name(document, "issuer_common_name", X509_get_issuer_name(leaf), NID_commonName);
+    set_name(document, "subject_organization", X509_get_subject_name(leaf), NID_organizationName);
+    set_name(document, "subject_organizational_unit", X509_get_subject_name(leaf),
+             NID_organizationalUnitName);
+    set_name(document, "subject_locality", X509_get_subject_name(leaf), NID_localityName);
+    set_name(document, "subject_province", X509_get_subject_name(leaf), NID_stateOrProvinceName);
+    set_name(document, "subject_country", X509_get_subject_name(leaf), NID_countryName);
+    set_time(document, "not_before", X509_get0_notBefore(leaf));
+    set_time(document, "not_after", X509_get0_notAfter(leaf));
+    set_alternative_names(document, leaf);
+    set_usages(document, leaf);
+    set_serial(document, leaf);
+    json_object_set_new(document, "private_key_type", json_string(key_type(key)));
+    return 0;
+}
+
+/* ---- making certificates ---- */
+
+static char *bio_text(BIO *bio)
+{
+    char *data;
+    long len = BIO_get_mem_data(bio, &data);
+
+    return strndup(data, (size_t)len);
+}
+
+static char *key_to_pem(EVP_PKEY *key)
+{
+    _cleanup_(bio_clear) BIO *bio = BIO_new(BIO_s_secmem());
+
+    return PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? bio_text(bio) : NULL;
+}
+
+static char *certificates_to_pem(X509 *first, X509 *second)
+{
+    _cleanup_(bio_clear) BIO *bio = BIO_new(BIO_s_mem());
+
+    if (!PEM_write_bio_X509(bio, first) || (second && !PEM_write_bio_X509(bio, second)))
+        return NULL;
+    return bio_text(bio);
+}
+
+static int add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
+{
+    X509V3_CTX context;
+    X509_EXTENSION *extension;
+    int ok;
+
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+    extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+    ok = extension && X509_add_ext(certificate, extension, -1);
+    X509_EXTENSION_free(extension);
+    return ok ? 0 : -EIO;
+}
+
+/* A certificate without extensions and signature; issuer NULL: its own. */
+static X509 *new_certificate(const char *name, EVP_PKEY *key, X509 *issuer, int days)
+{
+    X509 *certificate = X509_new();
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    unsigned char serial[16];
+    BIGNUM *number;
+
+    RAND_bytes(serial, sizeof(serial));
+    serial[0] &= 0x7f; /* RFC 5280 4.1.2.2: positive */
+    number = BN_bin2bn(serial, sizeof(serial), NULL);
+    BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
+    BN_free(number);
+    X509_set_version(certificate, X509_VERSION_3);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600); /* clocks differ */
+    X509_time_adj_ex(X509_getm_notAfter(certificate), days, 0, NULL);
+    X509_set_pubkey(certificate, key);
+    /* RFC 5280 upper bound of a common name is 64; the alternative name is what counts. */
+    if (strlen(name) <= 64)
+        X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
+                                   (const unsigned char *)name, -1, -1, 0);
+    X509_set_issuer_name(certificate, issuer ? X509_get_subject_name(issuer) : subject);
+    return certificate;
+}
+
+static int finish(X509 *certificate, X509 *chain, EVP_PKEY *key, EVP_PKEY *signer, char **ret_pem,
+                  char **ret_key)
+{
+    _cleanup_(free_mem) char *pem = NULL;
+    _cleanup_(free_mem) char *key_pem = NULL;
+
+    if (X509_sign(certificate, signer, EVP_sha256()) == 0)
+        return fault(-EIO, "sign a certificate");
+    pem = certificates_to_pem(certificate, chain);
+    key_pem = key_to_pem(key);
+    if (!pem || !key_pem)
+        return fault(-EIO, "write a certificate");
+    *ret_pem = take(pem);
+    *ret_key = take(key_pem);
+    return 0;
+}
+
+int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret_key_pem)
+{
+    _cleanup_(pkey_clear) EVP_PKEY *key = EVP_EC_gen("P-256");
+    _cleanup_(x509_clear) X509 *certificate =
+        key ? new_certificate(name, key, NULL, AUTHORITY_DAYS) : NULL;
+
+    if (!certificate
+        || add_extension(certificate, certificate, NID_basic_constraints,
+                         "critical,CA:TRUE,pathlen:0")
+        || add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign")
+        || add_extension(certificate, certificate, NID_subject_key_identifier, "hash"))
+        return fault(-EIO, "make the local authority");
+    return finish(certificate, NULL, key, key, ret_certificate_pem, ret_key_pem);
+}
+
+int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
+               char **ret_chain_pem, char **ret_key_pem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(authority_pem);
+    _cleanup_(pkey_clear) EVP_PKEY *authority_key = read_key(authority_key_pem);
+    _cleanup_(pkey_clear) EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *authority = chain ? sk_X509_value(chain, 0) : NULL;
+    _cleanup_(x509_clear) X509 *leaf = NULL;
+    char names[300];
+
+    if (!authority || !authority_key || !key)
+        return fault(-EIO, "read the local authority");
+    leaf = new_certificate(domain, key, authority, LEAF_DAYS);
+    snprintf(names, sizeof(names), "DNS:%s", domain);
+    if (add_extension(leaf, authority, NID_basic_constraints, "critical,CA:FALSE")
+        || add_extension(leaf, authority, NID_key_usage, "critical,digitalSignature")
+        || add_extension(leaf, authority, NID_ext_key_usage, "serverAuth")
+        || add_extension(leaf, authority, NID_subject_alt_name, names)
+        || add_extension(leaf, authority, NID_subject_key_identifier, "hash")
+        || add_extension(leaf, authority, NID_authority_key_identifier, "keyid"))
+        return fault(-EIO, "issue a local certificate");
+    return finish(leaf, authority, key, authority_key, ret_chain_pem, ret_key_pem);
+}
+
+int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem)
+{
+    _cleanup_(pkey_clear) EVP_PKEY *key = EVP_RSA_gen(2048);
+    _cleanup_(x509_clear) X509 *certificate =
+        key ? new_certificate(name, key, NULL, SIGNER_DAYS) : NULL;
+
+    if (!certificate || add_extension(certificate, certificate, NID_key_usage, "digitalSignature"))
+        return fault(-EIO, "make a signing certificate");
+    return finish(certificate, NULL, key, key, ret_certificate_pem, ret_key_pem);
+}
+
+long x509_seconds_left(const char *chain_pem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
+    int days, seconds;
+
+    if (!chain
+        || !ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(sk_X509_value(chain, 0))))
+        return -1;
+    return (long)days * DAY + seconds;
+}

@@ -1,0 +1,26 @@
+/* X.509: reading uploaded certificates, and a small local authority. OpenSSL only, no state. */
+#pragma once
+
+#include "common/err.h"
+
+#include <jansson.h>
+
+/* Parse a chain (leaf first) and its key; check that they belong together and that each
+ * certificate signed the one before it. Adds the read-only columns of tls_certificate to document.
+ * 0 | ERR_CERT_PEM (told in problem) | fault. */
+int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, problem_t *problem);
+
+/* A new authority: EC P-256, 10 years. The caller frees both. 0 | -EIO. */
+int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+
+/* A server certificate for domain (may be *.domain), signed by the authority: EC P-256, 800 days.
+ * The chain holds the leaf and the authority. 0 | -EIO. */
+int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
+               char **ret_chain_pem, char **ret_key_pem);
+
+/* A self-signed RSA-2048 certificate for signing SAML requests, 35 years. 0 | -EIO. */
+int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+
+/* Seconds from now until the first certificate of the chain expires; negative when it has or is
+ * unreadable. */
+long x509_seconds_left(const char *chain_pem);
