@@ -160,6 +160,7 @@ on_certificate(SSL *ssl, void *unused)
     if (pair == NULL) {
         return 1;   /* the placeholder, which no client trusts */
     }
+    SSL_certs_clear(ssl);   /* an EC placeholder would be preferred to an RSA pair */
     return SSL_use_cert_and_key(ssl, pair->leaf, pair->key, pair->chain, 1);
 }
 

@@ -219,12 +219,12 @@ static int check_request(call_t *call)
 
     call->metrics = !strcmp(call->path, "/metrics") && !strcmp(call->method, "GET");
     if (!call->target.kind && !call->metrics && strcmp(call->path, "/")) {
-        call_refuse(call, ERR_UNKNOWN_PATH, "path", call->path);
+        refuse_with(call, ERR_UNKNOWN_PATH, NULL, json_pack("{s:s}", "path", call->path));
         return 0;
     }
     if (call->target.kind && !call->target.operation) {
         call->allow = call->target.allow;
-        call_refuse(call, ERR_WRONG_METHOD, "path", call->path);
+        refuse_with(call, ERR_WRONG_METHOD, NULL, json_pack("{s:s}", "path", call->path));
         return 0;
     }
     r = check_bearer(call, &token);

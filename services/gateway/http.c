@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { RUNS_MAX = 64 };
+
 typedef struct peer {
     int fd;
     int64_t deadline_ms; /* to have sent a whole request; 0: it has, or sends none */
@@ -246,9 +248,17 @@ void http_resume(call_t *call)
     }
 }
 
+/* A timeout of zero means that libmicrohttpd has more to do than its descriptors show: a resumed
+ * connection, or a request that came in one piece with the one before. */
 void http_run(gateway_t *self)
 {
-    MHD_run(self->daemon);
+    MHD_UNSIGNED_LONG_LONG timeout;
+
+    for (int i = 0; i < RUNS_MAX; i++) {
+        MHD_run(self->daemon);
+        if (MHD_get_timeout(self->daemon, &timeout) != MHD_YES || timeout > 0)
+            return;
+    }
 }
 
 static int on_readable(zloop_t *loop, zmq_pollitem_t *item, void *context)

@@ -1,0 +1,175 @@
+// What every story needs: the running system's addresses, raw HTTP to the API and through the edge,
+// upstreams of the story's own, and names that no other story uses.
+import fs from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import net from 'node:net';
+import path from 'node:path';
+import tls from 'node:tls';
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const home = process.env.POSTERN_HOME || path.join(root, 'var');
+export const env = Object.fromEntries(
+  fs.readFileSync(path.join(home, 'postern.env'), 'utf8').split('\n')
+    .filter((line) => line.includes('='))
+    .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+export const ca = fs.readFileSync(env.POSTERN_EDGE_CA);
+const [edgeHost, edgePort] = env.POSTERN_EDGE_HTTPS.split(':');
+const [plainHost, plainPort] = env.POSTERN_EDGE_HTTP.split(':');
+export const edge = { host: edgeHost, port: Number(edgePort), plainHost, plainPort: Number(plainPort) };
+
+const require = createRequire(path.join(root, 'tests/e2e/package.json'));
+export const { Ngrok } = require('@ngrok/ngrok-api');
+export const WebSocket = require('ws');
+export const client = () => new Ngrok({ baseUrl: env.POSTERN_API_URL, apiToken: env.POSTERN_API_KEY });
+
+let count = 0;
+export const unique = (prefix) =>
+  `${prefix}-${process.pid}-${Date.now().toString(36)}-${count++}.example.test`;
+
+// Raw API call: {status, headers, body}. headers with undefined are left out.
+export function api(method, target, body, headers = {}) {
+  const text = body === undefined ? undefined : typeof body === 'string' || Buffer.isBuffer(body)
+    ? body : JSON.stringify(body);
+  const all = {
+    Authorization: `Bearer ${env.POSTERN_API_KEY}`,
+    'Service-Version': '2',
+    ...(text === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+    ...headers,
+  };
+  for (const key of Object.keys(all)) if (all[key] === undefined) delete all[key];
+  return new Promise((resolve, reject) => {
+    const url = new URL(env.POSTERN_API_URL);
+    const request = http.request({ host: url.hostname, port: url.port, method, path: target, headers: all }, (response) => {
+      const parts = [];
+      response.on('data', (part) => parts.push(part));
+      response.on('end', () => {
+        const raw = Buffer.concat(parts).toString();
+        let parsed = raw;
+        try { parsed = JSON.parse(raw); } catch { /* not JSON: as it is */ }
+        resolve({ status: response.statusCode, headers: response.headers, body: parsed, raw });
+      });
+    });
+    request.on('error', reject);
+    request.end(text);
+  });
+}
+
+export async function must(method, target, body, status) {
+  const answer = await api(method, target, body);
+  const want = status ?? (method === 'POST' ? 201 : method === 'DELETE' ? 204 : 200);
+  if (answer.status !== want) throw new Error(`${method} ${target}: ${answer.status} ${answer.raw}`);
+  return answer.body;
+}
+
+// One request through the edge: {status, headers, body, socket}.
+export function through(host, target = '/', options = {}) {
+  return new Promise((resolve, reject) => {
+    const request = https.request({
+      host: edge.host, port: edge.port, servername: options.servername ?? host, ca,
+      path: target, method: options.method ?? 'GET', headers: { Host: host, ...options.headers },
+      agent: options.agent ?? false, ...options.tls,
+    }, (response) => {
+      const parts = [];
+      response.on('data', (part) => parts.push(part));
+      response.on('error', reject);
+      response.on('end', () => resolve({
+        status: response.statusCode, headers: response.headers, rawHeaders: response.rawHeaders,
+        body: Buffer.concat(parts).toString(),
+      }));
+    });
+    request.on('error', reject);
+    request.end(options.body);
+  });
+}
+
+// Bytes as they are over TLS; resolves with everything the edge answered.
+export function raw(servername, bytes, { wait = 1500, tlsOptions = {} } = {}) {
+  return new Promise((resolve, reject) => {
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ...tlsOptions });
+    const parts = [];
+    const timer = setTimeout(() => socket.destroy(), wait);
+    socket.on('secureConnect', () => socket.write(bytes));
+    socket.on('data', (part) => parts.push(part));
+    socket.on('error', (error) => (parts.length ? undefined : reject(error)));
+    socket.on('close', () => { clearTimeout(timer); resolve(Buffer.concat(parts).toString('latin1')); });
+  });
+}
+
+// An upstream of the story's own; handler(request, response, body). Records what arrives.
+export async function upstream(handler, tlsOptions) {
+  const seen = [];
+  const listener = (request, response) => {
+    const parts = [];
+    request.on('data', (part) => parts.push(part));
+    request.on('end', () => {
+      const body = Buffer.concat(parts);
+      seen.push({ method: request.method, url: request.url, headers: request.headers, rawHeaders: request.rawHeaders, body });
+      if (handler) handler(request, response, body);
+      else response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers, body: body.toString() }));
+    });
+  };
+  const server = tlsOptions ? https.createServer(tlsOptions, listener) : http.createServer(listener);
+  server.keepAliveTimeout = 60000;
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    server, seen, address: `127.0.0.1:${server.address().port}`, port: server.address().port,
+    close: () => new Promise((resolve) => { server.closeAllConnections(); server.close(resolve); }),
+  };
+}
+
+export async function tcpUpstream(onSocket) {
+  const server = net.createServer(onSocket);
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, address: `127.0.0.1:${server.address().port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+// Domain, edge and one route for a host; returns their objects.
+export async function endpoint(backend, { match = '/', match_type = 'path_prefix', host = unique('story'), edgeFields = {}, ...modules } = {}) {
+  const domain = await must('POST', '/reserved_domains', { domain: host });
+  const front = await must('POST', '/edges/https', { hostports: [`${host}:443`], ...edgeFields });
+  const where = typeof backend === 'string'
+    ? await must('POST', '/backends/static', { address: backend })
+    : backend.id ? backend : await must('POST', '/backends/http_response', backend);
+  const route = await must('POST', `/edges/https/${front.id}/routes`,
+    { match_type, match, backend: { backend_id: where.id }, ...modules });
+  return { host, domain, edge: front, backend: where, route };
+}
+
+// Events from the PUB socket, through the command line.
+export function tail(topic = '') {
+  const child = spawn(path.join(home, 'bin/postern'), ['tail', topic], { env: { ...process.env, POSTERN_HOME: home } });
+  const events = [];
+  let rest = '';
+  child.stdout.on('data', (part) => {
+    const lines = (rest + part).split('\n');
+    rest = lines.pop();
+    for (const line of lines) events.push(JSON.parse(line));
+  });
+  return { events, stop: () => new Promise((resolve) => { child.on('close', resolve); child.kill('SIGTERM'); }) };
+}
+
+export async function until(check, what, limit = 10000) {
+  const end = Date.now() + limit;
+  for (;;) {
+    const value = await check();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`never happened: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+// A listening tail is not enough: the edges must have heard that somebody listens.
+export async function listening(topic = '') {
+  const subscription = tail(topic);
+  const { host } = await listening.probe();
+  await until(async () => {
+    await through(host, '/probe');
+    return subscription.events.length > 0;
+  }, 'first event');
+  return subscription;
+}
+listening.probe = async () => (listening.made ??= await endpoint({ body: 'probe' }));
