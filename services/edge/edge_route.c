@@ -293,6 +293,7 @@ edge_route_handler(ngx_http_request_t *r)
     counters = edge_ring_counters(ngx_worker);
     counters->requests++;
     ctx->host = r->headers_in.server;
+    ctx->http_version = r->http_version;
     edge = ctx->host.len ? table_edge(edge_worker.table,
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
@@ -337,11 +338,18 @@ edge_response_filter(ngx_http_request_t *r)
     if (ctx == NULL || ctx->route == NULL || r != r->main) {
         return NGX_OK;
     }
+    if (r->upstream && r->http_version == NGX_HTTP_VERSION_9
+        && ctx->http_version != NGX_HTTP_VERSION_9)
+    {
+        /* no status line: nginx would pass the bytes on as they are, headers and all */
+        r->http_version = ctx->http_version;
+        return NGX_HTTP_BAD_GATEWAY;
+    }
     for (i = 0; i < MODULE_COUNT; i++) {
         if (ctx->route->enabled & (1u << i) && edge_modules[i].filter
             && edge_modules[i].filter(r, ctx) != NGX_OK)
         {
-            return NGX_ERROR;
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }
     return NGX_OK;

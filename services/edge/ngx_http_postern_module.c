@@ -10,8 +10,10 @@ static ngx_http_output_header_filter_pt  next_header_filter;
 static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
-    if (edge_response_filter(r) != NGX_OK) {
-        return NGX_ERROR;
+    ngx_int_t  rc = edge_response_filter(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
     return next_header_filter(r);
 }

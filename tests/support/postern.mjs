@@ -122,9 +122,18 @@ export async function upstream(handler, tlsOptions) {
 }
 
 export async function tcpUpstream(onSocket) {
-  const server = net.createServer(onSocket);
+  const sockets = new Set();
+  const server = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => {});
+    onSocket(socket);
+  });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { server, address: `127.0.0.1:${server.address().port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+  return {
+    server, address: `127.0.0.1:${server.address().port}`,
+    close: () => new Promise((resolve) => { for (const socket of sockets) socket.destroy(); server.close(resolve); }),
+  };
 }
 
 // Domain, edge and one route for a host; returns their objects.
