@@ -1,0 +1,166 @@
+// Malformed and hostile requests at the edge, each with its answer. What reaches the upstream must be
+// what was matched: a private path is on another route than the public one.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { endpoint, must, raw, through, upstream } from '../support/postern.mjs';
+
+const open = await upstream(), closed = await upstream();
+const to = await endpoint(open.address);
+const priv = await must('POST', '/backends/static', { address: closed.address });
+const root = `/edges/https/${to.edge.id}/routes`;
+await must('POST', root, { match: '/admin', match_type: 'path_prefix', backend: { backend_id: priv.id } });
+await must('POST', root, { match: '/health', match_type: 'exact_path', backend: { backend_id: priv.id } });
+const host = to.host;
+
+const status = (text) => Number((/^HTTP\/1\.[01] (\d+)/.exec(text) ?? [])[1] ?? 0);
+const lines = (first, ...headers) => [first, `Host: ${host}`, 'Connection: close', ...headers, '', ''].join('\r\n');
+const get = (target) => lines(`GET ${target} HTTP/1.1`);
+
+// [what, bytes, allowed statuses (0: closed without answer), upstream url or undefined]
+const cases = [
+  // paths: normalised once, matched and sent in the same spelling
+  ['dot segment', get('/a/./b'), [200], '/a/b'],
+  ['dot dot', get('/a/../b'), [200], '/b'],
+  ['dot dot at the root', get('/../b'), [200, 400], '/b'],
+  ['escaped dots', get('/a/%2e%2e/b'), [200], '/b'],
+  ['escaped dots upper', get('/a/%2E%2E/b'), [200], '/b'],
+  ['half escaped dots', get('/a/.%2e/b'), [200], '/b'],
+  ['to a private path by dots', get('/x/../admin'), [200], '/admin', closed],
+  ['to a private path by escaped dots', get('/x/%2e%2e/admin/y'), [200], '/admin/y', closed],
+  ['to a private path by an escaped letter', get('/%61dmin'), [200], '/admin', closed],
+  ['to a private path by slashes', get('//admin'), [200], '/admin', closed],
+  ['many slashes', get('/a////b//'), [200], '/a/b/'],
+  ['escaped slash stays', get('/a%2fb'), [200], '/a%2Fb'],
+  ['escaped slash and dots', get('/a/..%2fadmin'), [400]],
+  ['escaped backslash and dots', get('/a/..%5cadmin'), [400]],
+  ['dots behind an escaped slash', get('/a%2f../admin'), [200, 400], undefined],
+  ['dots hidden behind an escaped slash', get('/a%2f..'), [400]],
+  ['dots with a parameter', get('/a/..;/admin'), [400]],
+  ['dots with a parameter value', get('/a/..;x=1/admin'), [400]],
+  ['parameter', get('/a;x=1/b'), [200], '/a;x=1/b'],
+  ['raw backslash', get('/a\\..\\admin'), [400]],
+  ['escaped NUL', get('/a%00b'), [400]],
+  ['escaped NUL before a suffix', get('/admin%00.png'), [400]],
+  ['escaped newline', get('/a%0d%0aX: y'), [400]],
+  ['escaped newline alone', get('/a%0d%0ab'), [400]],
+  ['escaped tab', get('/a%09b'), [400]],
+  ['escaped DEL', get('/a%7f'), [400]],
+  ['percent alone', get('/a%'), [400]],
+  ['percent and one digit', get('/a%2'), [400]],
+  ['percent and no hex', get('/a%zz'), [400]],
+  ['double escape stays', get('/a%252e%252e/b'), [200], '/a%252e%252e/b'],
+  ['over-long slash', get('/a%c0%afb'), [400]],
+  ['over-long dot', get('/%c0%ae%c0%ae/admin'), [400]],
+  ['over-long three bytes', get('/%e0%80%ae'), [400]],
+  ['surrogate', get('/%ed%a0%80'), [400]],
+  ['beyond Unicode', get('/%f4%90%80%80'), [400]],
+  ['truncated UTF-8', get('/%e2%82'), [400]],
+  ['UTF-8', get('/%e2%82%ac'), [200], '/%E2%82%AC'],
+  ['raw UTF-8', Buffer.from(get('/\u20ac')), [200, 400], '/%E2%82%AC'],
+  ['raw byte', Buffer.from(get('/\u00ff'), 'latin1'), [400]],
+  ['fragment', get('/public#/../admin'), [400]],
+  ['fragment in the query', get('/public?a=b#c'), [400]],
+  ['escaped fragment', get('/a%23b'), [200], '/a%23b'],
+  ['exact path in the query', get('/x?path=/health'), [200], '/x?path=/health'],
+  ['exact path and a parameter', get('/health;x'), [200], '/health;x'],
+  ['exact path and an escaped fragment', get('/health%23'), [200], '/health%23'],
+  ['exact path and an escaped question mark', get('/health%3f'), [200], '/health%3F'],
+  ['exact path itself', get('/health'), [200], '/health', closed],
+  ['query kept as it is', get('/x?a=%2e%2e/&b=%00'), [200], '/x?a=%2e%2e/&b=%00'],
+  ['URI of 20 KB', get(`/${'a'.repeat(20000)}`), [414, 400]],
+  // request lines
+  ['absolute form', get(`https://${host}/abs`), [200], '/abs'],
+  ['absolute form of another host', get('https://other.example.test/abs'), [421, 404]],
+  ['asterisk', get('*'), [400]],
+  ['no leading slash', get('admin'), [400]],
+  ['space in the target', lines('GET /a b HTTP/1.1'), [400]],
+  ['tab in the target', lines('GET /a\tb HTTP/1.1'), [400]],
+  ['control byte in the target', Buffer.from(lines('GET /a\u0001b HTTP/1.1'), 'latin1'), [400]],
+  ['NUL in the target', Buffer.from(lines('GET /a\u0000b HTTP/1.1'), 'latin1'), [400]],
+  ['lower-case method', lines('get / HTTP/1.1'), [400]],
+  ['CONNECT', lines(`CONNECT ${host}:443 HTTP/1.1`), [400, 405]],
+  ['TRACE', lines('TRACE / HTTP/1.1'), [405]],
+  ['HTTP/3.0', lines('GET / HTTP/3.0'), [505, 400]],
+  ['HTTP/1.2', lines('GET / HTTP/1.2'), [200, 505, 400], '/'],
+  ['garbage', 'hello\r\n\r\n', [400, 0]],
+  ['TLS inside TLS', Buffer.from([22, 3, 1, 0, 5, 1, 0, 0, 1, 0]), [400, 0]],
+  // hosts
+  ['no Host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', [400]],
+  ['two Hosts', lines('GET / HTTP/1.1', 'Host: other.example.test'), [400]],
+  ['Host with a slash', `GET / HTTP/1.1\r\nHost: ${host}/x\r\nConnection: close\r\n\r\n`, [400, 404]],
+  ['Host with a space', `GET / HTTP/1.1\r\nHost: ${host} x\r\nConnection: close\r\n\r\n`, [400, 404]],
+  ['Host with a user', `GET / HTTP/1.1\r\nHost: a@${host}\r\nConnection: close\r\n\r\n`, [400, 404, 421]],
+  ['Host of nobody', 'GET / HTTP/1.1\r\nHost: nobody.example.test\r\nConnection: close\r\n\r\n', [404]],
+  ['empty Host', 'GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n', [400, 404]],
+  // headers
+  ['space before the colon', lines('GET / HTTP/1.1', 'X-A : b'), [400]],
+  ['no colon', lines('GET / HTTP/1.1', 'nonsense'), [400, 200], '/'],
+  ['empty name', lines('GET / HTTP/1.1', ': evil'), [400, 200], '/'],
+  ['folded line', lines('GET / HTTP/1.1', 'X-A: b', ' c: d'), [400, 200], '/'],
+  ['NUL in a value', Buffer.from(lines('GET / HTTP/1.1', 'X-A: b\u0000c'), 'latin1'), [400]],
+  ['CR in a value', lines('GET / HTTP/1.1', 'X-A: b\rX-C: d'), [400, 200], '/'],
+  ['headers of 100 KB', lines('GET / HTTP/1.1', `X-A: ${'a'.repeat(100000)}`), [400, 431]],
+  // framing: what one peer reads as two requests
+  ['class_smuggling_cl_te', `${lines('POST / HTTP/1.1', 'Content-Length: 6', 'Transfer-Encoding: chunked')}0\r\n\r\nG`, [400]],
+  ['class_smuggling_te_cl', `${lines('POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Content-Length: 3')}8\r\nSMUGGLED\r\n0\r\n\r\n`, [400]],
+  ['class_smuggling_two_lengths', `${lines('POST / HTTP/1.1', 'Content-Length: 1', 'Content-Length: 2')}ab`, [400]],
+  ['class_smuggling_length_list', `${lines('POST / HTTP/1.1', 'Content-Length: 1, 1')}a`, [400]],
+  ['class_smuggling_negative_length', lines('POST / HTTP/1.1', 'Content-Length: -1'), [400]],
+  ['class_smuggling_plus_length', `${lines('POST / HTTP/1.1', 'Content-Length: +1')}a`, [400]],
+  ['class_smuggling_huge_length', lines('POST / HTTP/1.1', 'Content-Length: 99999999999999999999'), [400, 413]],
+  ['class_smuggling_te_identity', lines('POST / HTTP/1.1', 'Transfer-Encoding: identity'), [501, 400]],
+  ['class_smuggling_te_list', lines('POST / HTTP/1.1', 'Transfer-Encoding: gzip, chunked'), [501, 400]],
+  ['class_smuggling_te_twice', lines('POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'), [400, 501]],
+  ['class_smuggling_te_tab', lines('POST / HTTP/1.1', 'Transfer-Encoding:\tchunked, x'), [400, 501]],
+  ['class_smuggling_te_underscore', `${lines('POST / HTTP/1.1', 'Transfer_Encoding: chunked', 'Content-Length: 2')}hi`, [200], '/'],
+  ['class_smuggling_bad_chunk', `${lines('POST / HTTP/1.1', 'Transfer-Encoding: chunked')}zz\r\nhello\r\n0\r\n\r\n`, [400, 0, 502], undefined],
+  ['class_smuggling_huge_chunk', `${lines('POST / HTTP/1.1', 'Transfer-Encoding: chunked')}fffffffffffffffff\r\nhello\r\n`, [400, 413, 0, 502], undefined],
+  ['class_h2c_upgrade', lines('GET / HTTP/1.1', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__', 'Connection: Upgrade, HTTP2-Settings'), [200, 400], '/'],
+];
+
+test('at_least_60_hostile_requests', () => assert.ok(cases.length >= 60, `${cases.length} cases`));
+
+for (const [what, bytes, allowed, url, where = open] of cases)
+  test(`bad_edge: ${what}`, async () => {
+    open.seen.length = closed.seen.length = 0;
+    const text = await raw(host, bytes, { wait: 3000 });
+    const got = status(text);
+    assert.ok(allowed.includes(got), `${got}, not ${allowed}: ${text.slice(0, 200)}`);
+    const arrived = [...open.seen, ...closed.seen];
+    if (got === 200 && url) {
+      assert.equal(arrived.length, 1);
+      assert.equal(where.seen.length, 1, 'the matched route is the one that serves');
+      assert.equal(where.seen[0].url, url);
+      assert.ok(!('upgrade' in where.seen[0].headers));
+    } else if (got !== 200) {
+      assert.equal(arrived.length, 0, `reached an upstream: ${JSON.stringify(arrived.map((one) => one.url))}`);
+    }
+  });
+
+test('class_normalisation_agrees_with_the_upstream_path_for_generated_variants', { timeout: 120000 }, async () => {
+  const { Agent } = await import('node:https');
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const pieces = ['/', '//', '.', '..', '%2e', '%2E', '%2f', '%5c', 'a', '%61', 'admin', '%61dmin', ';', ';x', '%3b', '~', '%7e', '%c3%a9', '+'];
+  let seed = 12345;
+  const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
+  const one = async () => {
+    let path = '/';
+    for (let i = 0; i < 1 + random(7); i++) path += pieces[random(pieces.length)];
+    const got = await through(host, path, { agent, headers: { 'X-Sent': path } });
+    if (got.status !== 200) { assert.equal(got.status, 400, path); return; }
+    const { url, headers } = JSON.parse(got.body);
+    assert.equal(headers['x-sent'], path);
+    assert.ok(!/(^|\/)\.\.?(\/|$)|\/\/|%2e|%7e|%61/i.test(url), `${path} arrived as ${url}`);
+    const served = closed.seen.some((seen) => seen.headers['x-sent'] === path) ? 'closed' : 'open';
+    assert.equal(served, url.startsWith('/admin') || url === '/health' ? 'closed' : 'open', `${path} as ${url}`);
+  };
+  open.seen.length = closed.seen.length = 0;
+  for (let i = 0; i < 250; i++) await Promise.all(Array.from({ length: 8 }, one));
+  agent.destroy();
+});
+
+test('after_all_that_the_edge_still_serves', async () => {
+  assert.equal((await through(host, '/fine')).status, 200);
+  await open.close();
+  await closed.close();
+});
