@@ -95,3 +95,98 @@ down:
 
 clean:
 	rm -rf $(BUILD)
+
+# ---- tests ----
+UNIT_SRC  := $(wildcard tests/unit/*.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c)
+SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 60
+
+$(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lcriterion -o $@
+
+# Criterion's own macros do not declare what they define, and tests build strings freely.
+$(BUILD)/obj/tests/%.c.o: CFLAGS += -Wno-missing-prototypes -Wno-stringop-truncation
+$(BUILD)/obj/services/edge/%.c.o: CPPFLAGS += -Iservices/edge
+
+check: $(BUILD)/bin-test/unit
+	@$(BUILD)/bin-test/unit -j2 --short-filename
+
+asan:
+	@$(MAKE) --no-print-directory check BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
+
+# The whole product under ASan and UBSan: what the end-to-end stories run against.
+asan-programs:
+	@$(MAKE) --no-print-directory programs BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
+
+FUZZ_SAN := address,undefined
+fuzz-library:
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a build/fuzz/lib/obj/services/events/batch.c.o \
+	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
+	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
+
+build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
+	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o build/fuzz/lib/obj/services/events/batch.c.o \
+	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
+
+fuzz: $(FUZZERS:%=build/fuzz/%)
+	@for f in $(FUZZERS); do \
+	    mkdir -p build/fuzz/corpus-$$f; \
+	    echo "fuzz $$f: seeds, then $(FUZZ_SECONDS) s"; \
+	    build/fuzz/$$f -runs=0 tests/fuzz/seeds/$$f 2>/dev/null >/dev/null || { echo "a seed of $$f fails"; exit 1; }; \
+	    build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 build/fuzz/corpus-$$f tests/fuzz/seeds/$$f >build/fuzz/$$f.log 2>&1 \
+	        || { tail -30 build/fuzz/$$f.log; exit 1; }; \
+	    grep stat::number_of_executed_units build/fuzz/$$f.log; \
+	done
+
+FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c))
+TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c proto/*.c services/*/*.c)) services/edge/strmap.c services/edge/tree.c services/edge/table.c
+
+format:
+	@clang-format -i $(FORMATTED)
+
+lint:
+	@clang-format --dry-run --Werror $(FORMATTED)
+	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) -Iservices/edge 2>/dev/null' sh
+
+# ---- everything ----
+
+E2E_PORT ?= 9400
+E2E_HOME := $(abspath build/e2e/var)
+
+node-packages:
+	@cd tests/e2e && { [ -d node_modules/@ngrok/ngrok-api ] || npm ci --no-audit --no-fund --silent; }
+
+# Stories against the whole product under ASan and UBSan, on ports and state of their own.
+e2e: asan-programs edge node-packages
+	@mkdir -p build/e2e build/asan/edge && cp $(EDGE_SO) build/asan/edge/
+	@rm -rf $(E2E_HOME)
+	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) \
+	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
+	deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	node --test --test-force-exit --test-concurrency=1 --test-timeout=300000 --test-reporter=spec tests/e2e/*.test.mjs; r=$$?; \
+	deploy/stack down; \
+	if grep -lE 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log; then \
+	    grep -hE -A20 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log | head -60; r=1; fi; \
+	exit $$r
+
+# Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
+chaos: all node-packages
+	@rm -rf $(E2E_HOME); mkdir -p build/e2e
+	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
+	deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	node --test --test-force-exit --test-concurrency=1 --test-timeout=600000 --test-reporter=spec tests/chaos/*.test.mjs; r=$$?; \
+	deploy/stack down; exit $$r
+
+clang:
+	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
+
+test:
+	@deploy/install-packages test
+	@$(MAKE) --no-print-directory all clang lint check asan
+	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory chaos

@@ -50,7 +50,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!strcmp(url, "/readyz")) {
         bool ready = self->ready(self->context, text, sizeof(text) - 2);
 
-        strcat(text, "\n");
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n");
         return respond(connection, ready ? 200 : 503, ready ? "ready\n" : text);
     }
     if (!strcmp(url, "/metrics")) {

@@ -6,8 +6,7 @@
 #include <re2/re2.h>
 
 struct re2_regex {
-    explicit re2_regex(const char *pattern, const RE2::Options &options)
-        : re(pattern, options)
+    explicit re2_regex(const char *pattern, const RE2::Options &options) : re(pattern, options)
     {
     }
     RE2 re;

@@ -589,8 +589,8 @@ static int visit_fields(const object_type_t *type, json_t *document, bool render
         if (field->type == NESTEDS || field->type == CHILDREN)
             json_array_foreach(value, i, item)
             {
-                r = visit_fields(field->object ? field->object : &kind_find(field->kinds)->type, item,
-                                 rendered, at, visit, context);
+                r = visit_fields(field->object ? field->object : &kind_find(field->kinds)->type,
+                                 item, rendered, at, visit, context);
                 if (r)
                     return r;
             }

@@ -46,7 +46,7 @@ typedef struct {
     ngx_str_t path; /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
-    ngx_uint_t http_version; /* of the client: the proxy may overwrite the one of r */
+    ngx_uint_t http_version;   /* of the client: the proxy may overwrite the one of r */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */

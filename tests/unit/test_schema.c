@@ -1,0 +1,140 @@
+#include "common/cleanup.h"
+#include "common/id.h"
+#include "proto/schema.h"
+
+#include <criterion/criterion.h>
+#include <sodium.h>
+#include <string.h>
+
+static int check(const char *kind, unsigned operation, const char *text, problem_t *problem,
+                 json_t **out)
+{
+    _cleanup_(json_clear_ref) json_t *body = json_loads(text, 0, NULL);
+
+    cr_assert_not_null(body, "%s", text);
+    memset(problem, 0, sizeof(*problem));
+    *out = NULL;
+    return schema_check(kind_find(kind), operation, body, problem, out);
+}
+
+Test(schema, every_table_is_consistent)
+{
+    for (const kind_t *kind = kind_all(); kind->name; kind++) {
+        cr_assert_eq(kind_find(kind->name), kind);
+        cr_assert_not_null(field_find(&kind->type, "id"), "%s", kind->name);
+        for (const field_t *field = kind->type.fields; field->name; field++) {
+            cr_assert_not_null(field->meaning, "%s.%s", kind->name, field->name);
+            if (field->fallback) {
+                json_t *value = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
+
+                cr_assert_not_null(value, "%s.%s", kind->name, field->name);
+                json_decref(value);
+            }
+        }
+    }
+    for (const outcome_t *row = outcome_all(); row->code; row++)
+        for (const outcome_t *other = row + 1; other->code; other++)
+            cr_assert_neq(row->code, other->code, "%s and %s", row->name, other->name);
+}
+
+Test(schema, fills_defaults_at_create_and_only_changes_at_update)
+{
+    problem_t problem;
+    json_t *out;
+
+    cr_assert_eq(check("static_backend", CREATE, "{\"address\":\"H:80\"}", &problem, &out), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(out, "address")), "h:80");
+    cr_assert(json_is_false(json_object_get(json_object_get(out, "tls"), "enabled")));
+    json_decref(out);
+    cr_assert_eq(
+        check("static_backend", UPDATE, "{\"description\":\"\",\"address\":\"\"}", &problem, &out),
+        0);
+    cr_assert_eq(json_object_size(out), 1, "\"\" clears the description and leaves the address");
+    json_decref(out);
+    cr_assert_eq(check("static_backend", UPDATE, "{\"tls\":{}}", &problem, &out), 0);
+    cr_assert(json_is_false(json_object_get(json_object_get(out, "tls"), "enabled")));
+    json_decref(out);
+}
+
+Test(schema, counts_bytes_at_the_edge_and_one_past_it)
+{
+    char text[400];
+    problem_t problem;
+    json_t *out;
+
+    snprintf(text, sizeof(text), "{\"description\":\"%0*d\"}", 255, 0);
+    cr_assert_eq(check("api_key", CREATE, text, &problem, &out), 0);
+    json_decref(out);
+    snprintf(text, sizeof(text), "{\"description\":\"%0*d\"}", 256, 0);
+    cr_assert_eq(check("api_key", CREATE, text, &problem, &out), ERR_DESCRIPTION_TOO_LONG);
+    cr_assert_not_null(json_object_get(problem.details, "description"));
+    problem_done(&problem);
+}
+
+Test(schema, seals_and_opens_every_secret_however_deep)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = NULL;
+    _cleanup_(json_clear_ref) json_t *before = NULL;
+    char path[] = "/tmp/postern-key-XXXXXX";
+    problem_t problem;
+    json_t *out;
+    char *text;
+
+    close(mkstemp(path));
+    unlink(path);
+    cr_assert_eq(secret_key_load(&key, path), 0);
+    cr_assert_eq(check("https_edge_route", CREATE,
+                       "{\"match\":\"/\",\"match_type\":\"path_prefix\","
+                       "\"oauth\":{\"provider\":{\"github\":{\"client_id\":\"c\",\"client_secret\":"
+                       "\"canary1\"}}},"
+                       "\"webhook_verification\":{\"provider\":\"github\",\"secret\":\"canary2\"}}",
+                       &problem, &out),
+                 0);
+    before = json_deep_copy(out);
+    cr_assert_eq(schema_seal(kind_find("https_edge_route"), out, key), 0);
+    text = json_dumps(out, 0);
+    cr_assert_null(strstr(text, "canary"));
+    free(text);
+    cr_assert_eq(schema_unseal(kind_find("https_edge_route"), out, key), 0);
+    cr_assert(json_equal(before, out));
+    json_decref(out);
+    unlink(path);
+}
+
+Test(id, sorts_by_creation_and_has_its_shape)
+{
+    char last[ID_MAX] = "", now[ID_MAX];
+
+    for (int i = 0; i < 1000; i++) {
+        id_make("rd", now);
+        cr_assert(id_check("rd", now), "%s", now);
+        cr_assert_lt(strcmp(last, now), 0);
+        memcpy(last, now, sizeof(last));
+    }
+    cr_assert_not(id_check("ak", now));
+    cr_assert_not(id_check("rd", "rd_short"));
+}
+
+Test(secret, refuses_what_was_changed)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = NULL;
+    char path[] = "/tmp/postern-key-XXXXXX", *sealed, *plain;
+    size_t len;
+
+    close(mkstemp(path));
+    unlink(path);
+    cr_assert_eq(secret_key_load(&key, path), 0);
+    sealed = secret_seal(key, "canary", 6);
+    cr_assert_eq(secret_open(key, sealed, &plain, &len), 0);
+    cr_assert_str_eq(plain, "canary");
+    secret_free(&plain, len);
+    for (size_t i = 0; sealed[i]; i++) {
+        char was = sealed[i];
+
+        sealed[i] = was == 'A' ? 'B' : 'A';
+        cr_assert_neq(secret_open(key, sealed, &plain, &len), 0, "byte %zu", i);
+        sealed[i] = was;
+    }
+    free(sealed);
+    unlink(path);
+}
