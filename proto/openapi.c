@@ -170,11 +170,12 @@ static void add_operation(json_t *paths, const kind_t *kind, unsigned operation,
                           const char *name, const char *status, bool one)
 {
     _cleanup_(free_mem) char *path = NULL;
-    json_t *item, *responses = json_object(), *answer, *entry;
+    json_t *item, *responses, *answer, *entry;
 
     if (!(kind->operations & operation)
         || asprintf(&path, "%s%s", kind->path, one ? "/{id}" : "") < 0)
         return;
+    responses = json_object();
     item = json_object_get(paths, path);
     if (!item) {
         item = json_object();

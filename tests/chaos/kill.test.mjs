@@ -1,0 +1,136 @@
+// kill -9 of each process in turn, under traffic and API changes: nothing that was confirmed is lost, nothing is
+// done twice, traffic goes on, and everything comes back by itself.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import https from 'node:https';
+import test from 'node:test';
+import { api, edge, endpoint, env, listening, must, through, unique, until, upstream } from '../support/postern.mjs';
+
+const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-Atc', text], { encoding: 'utf8' }).trim();
+const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const healthy = async () => (await api('GET', '/api_keys?limit=1').catch(() => ({}))).status === 200;
+const RATE = 1000; // requests a second
+
+// Steady traffic on keep-alive connections; a request that fails is a failure of the story.
+function traffic(host) {
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 32 });
+  const stats = { sent: 0, ok: 0, failed: [], stop: null };
+  let running = true;
+  const pending = new Set();
+  const loop = (async () => {
+    while (running) {
+      for (let i = 0; i < RATE / 50; i++) {
+        const path = `/t/${stats.sent++}`;
+        const one = through(host, path, { agent }).then(
+          (got) => { if (got.status === 200) stats.ok++; else stats.failed.push(`${path} ${got.status}`); },
+          (error) => stats.failed.push(`${path} ${error.code ?? error.message}`)).finally(() => pending.delete(one));
+        pending.add(one);
+      }
+      await sleep(20);
+    }
+  })();
+  stats.stop = async () => { running = false; await loop; await Promise.all(pending); agent.destroy(); };
+  return stats;
+}
+
+// Creates under idempotency keys, sent again until they are answered for good.
+function changes() {
+  const made = new Map(); // key -> id
+  let running = true, n = 0;
+  const loop = (async () => {
+    while (running) {
+      const key = `chaos-${process.pid}-${Date.now()}-${n++}`;
+      for (;;) {
+        const answer = await api('POST', '/backends/static', { address: '127.0.0.1:1', metadata: key }, { 'Idempotency-Key': key }).catch(() => null);
+        if (answer?.status === 201) { made.set(key, answer.body.id); break; }
+        assert.ok(!answer || answer.status === 503, answer?.raw);
+        await sleep(50);
+      }
+    }
+  })();
+  return { made, stop: async () => { running = false; await loop; } };
+}
+
+const up = await upstream((q, s) => s.end('ok'));
+const to = await endpoint(up.address);
+const subscription = await listening('');
+
+for (const name of ['gateway', 'routes', 'identity', 'events', 'postgresql'])
+  test(`kill -9 of ${name} fails no request and loses no change`, { timeout: 120000 }, async () => {
+    const load = traffic(to.host), api_load = changes();
+    await sleep(700);
+    process.kill(pidOf(name), 'SIGKILL');
+    await sleep(1500);
+    await until(healthy, 'the API answers again', 60000);
+    await sleep(500);
+    await api_load.stop();
+    await load.stop();
+    assert.deepEqual(load.failed, [], 'requests failed');
+    assert.ok(api_load.made.size > 0);
+    for (const [key, id] of api_load.made)
+      assert.equal(sql(`SELECT string_agg(id, ',') FROM routes.static_backend WHERE metadata = '${key}'`), id, 'made once');
+    const keys = [...api_load.made.values()];
+    await until(() => Number(sql(`SELECT count(*) FROM events.log WHERE event->'object'->>'id' IN (${keys.map((id) => `'${id}'`).join(',')})`)) === keys.length, 'one audit event each', 20000);
+    console.log(`${name}: ${load.ok} requests ok, ${load.failed.length} failed, ${api_load.made.size} creates kept`);
+  });
+
+test('kill -9 of a worker fails only what was on it, and the next worker is up to date', { timeout: 120000 }, async () => {
+  const load = traffic(to.host);
+  await sleep(700);
+  const victim = workers()[0];
+  process.kill(victim, 'SIGKILL');
+  await until(() => workers().length >= 2 && !workers().includes(victim), 'a new worker');
+  const host = unique('after');
+  const after = await endpoint({ body: 'new' }, { host });
+  for (let i = 0; i < 40; i++) assert.equal((await through(after.host)).body, 'new');
+  await sleep(500);
+  await load.stop();
+  const other = load.failed.filter((line) => !/ECONNRESET|socket hang up|EPIPE/.test(line));
+  assert.deepEqual(other, []);
+  assert.ok(load.failed.length <= 32, `${load.failed.length} connections were on the killed worker`);
+  console.log(`worker: ${load.ok} requests ok, ${load.failed.length} were in flight on it`);
+});
+
+test('every request has its event, over all of these kills', { timeout: 60000 }, async () => {
+  const host = unique('count');
+  const counted = await endpoint({ body: 'c' }, { host });
+  for (let i = 0; i < 300; i++) await through(counted.host, `/${i}`);
+  const mine = () => subscription.events.filter((event) => event.object.http?.request.url.host === host);
+  await until(() => mine().length === 300, '300 events');
+  await sleep(500);
+  assert.equal(new Set(mine().map((event) => event.event_id)).size, 300);
+  const [lost, dropped] = sql('SELECT coalesce(sum(lost),0), coalesce(sum(dropped),0) FROM events.producer').split('|').map(Number);
+  assert.equal(lost, 0);
+  assert.equal(dropped, 0);
+  const metrics = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text());
+  const packed = [...metrics.matchAll(/postern_edge_events_total\{worker="\d+"\} (\d+)/g)].reduce((sum, m) => sum + Number(m[1]), 0);
+  await until(() => Number(sql('SELECT sum(events) FROM events.producer')) === packed, `the ${packed} events that the edge made are the ones that were received`);
+  await subscription.stop();
+});
+
+test('with every service down a restarted edge serves its last configuration', { timeout: 60000 }, async () => {
+  const host = unique('alone');
+  await endpoint({ body: 'alone' }, { host });
+  // stopped, not killed: the supervisor would start them again
+  const names = ['gateway', 'routes', 'identity', 'events', 'postgresql'];
+  const pids = names.map(pidOf);
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  try {
+    const before = pidOf('edge');
+    process.kill(before, 'SIGKILL');
+    await until(() => pidOf('edge') !== before, 'a new edge');
+    await until(() => through(host).then((got) => got.body === 'alone', () => false), 'the edge serves alone', 20000);
+    assert.equal((await through(to.host)).status, 200);
+  } finally {
+    for (const pid of pids) process.kill(pid, 'SIGCONT');
+  }
+  await until(healthy, 'the API answers again', 30000);
+  const after = await endpoint({ body: 'again' });
+  assert.equal((await through(after.host)).body, 'again');
+  await must('GET', '/edges/https?limit=1');
+});
+
+test('cleanup', async () => up.close());
