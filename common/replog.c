@@ -39,7 +39,8 @@ typedef struct replog {
     bool listening, stop, changed;
     subscriber_t subscribers[SUBSCRIBERS_MAX];
     int count;
-    int64_t next_beat_ms;
+    int64_t next_beat_ms, last_turn_ms;
+    int64_t settle_ms; /* until then we may not know every edge: no answer leaves on our word */
 } replog_t;
 
 /* ---- entries to wire ---- */
@@ -212,7 +213,7 @@ static void tell_service(replog_t *self)
 {
     zmsg_t *msg = zmsg_new();
 
-    zmsg_addstr(msg, "state");
+    zmsg_addstr(msg, bus_mono_ms() < self->settle_ms ? "settling" : "state");
     for (int i = 0; i < self->count; i++)
         if (self->subscribers[i].live)
             zmsg_addstrf(msg, "%" PRId64, self->subscribers[i].acked);
@@ -264,6 +265,14 @@ static void on_message(replog_t *self)
     subscriber_t *sub =
         identity && word ? find_subscriber(self, identity, !strcmp(word, "hello")) : NULL;
 
+    if (identity && word && !sub) {
+        zmsg_t *who = zmsg_new(); /* it subscribed to our predecessor */
+
+        zmsg_addmem(who, zframe_data(identity), zframe_size(identity));
+        zmsg_addstr(who, "who");
+        zmsg_send(&who, self->router);
+        zmsg_destroy(&who);
+    }
     if (sub) {
         sub->heard_ms = bus_mono_ms();
         if (!strcmp(word, "hello")) {
@@ -327,6 +336,25 @@ static int push_rest(replog_t *self)
         }
     }
     return r;
+}
+
+/* After a start, or when this process was stopped for a while, edges get the time to be heard before
+ * anyone is counted as gone and before a change counts as live without them. */
+static void settle(replog_t *self)
+{
+    int64_t now = bus_mono_ms();
+
+    if (now - self->last_turn_ms > DEAD_MS / 2) {
+        self->settle_ms = now + DEAD_MS;
+        self->changed = true;
+        for (int i = 0; i < self->count; i++)
+            self->subscribers[i].heard_ms = now;
+    }
+    if (self->settle_ms && now >= self->settle_ms) {
+        self->settle_ms = 0;
+        self->changed = true;
+    }
+    self->last_turn_ms = now;
 }
 
 static void beat(replog_t *self)
@@ -418,6 +446,7 @@ void replog_actor(zsock_t *pipe, void *context)
             listen_for_news(self);
         }
         turn(self);
+        settle(self);
         beat(self);
         if (self->changed)
             tell_service(self);

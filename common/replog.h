@@ -2,7 +2,7 @@
  * knows what each has in force (proto/WIRE.md). An actor of its own.
  *
  * To the service, on its pipe: "state" and then one frame for each live subscriber, its acknowledged
- * revision in decimal. */
+ * revision in decimal; or "settling": it is not known yet who is there. */
 #pragma once
 
 #include <czmq.h>

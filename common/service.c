@@ -64,7 +64,8 @@ typedef struct service {
     int held_count;
     zactor_t *replog, *outbox;
     int64_t acked[EDGES_MAX];
-    int live;
+    int live;      /* edge workers */
+    bool settling; /* who is there is not known yet */
     health_t *health;
     struct {
         uint64_t requests, refused, held_late;
@@ -284,7 +285,7 @@ static void release_held(service_t *self)
 
     for (int i = 0; i < self->held_count; i++) {
         held_t *held = &self->held[i];
-        bool all = count_acked(self, held->revision) == self->live;
+        bool all = !self->settling && count_acked(self, held->revision) == self->live;
 
         if (all || now >= held->deadline_ms) {
             self->metrics.held_late += !all;
@@ -321,8 +322,8 @@ static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
     revision_text = zframe_strdup(done);
     zframe_destroy(&done);
     revision = strtoll(revision_text, NULL, 10);
-    if (revision > 0 && self->live > 0 && self->held_count < HOLD_MAX
-        && count_acked(self, revision) < self->live)
+    if (revision > 0 && self->held_count < HOLD_MAX
+        && (self->settling || count_acked(self, revision) < self->live))
         self->held[self->held_count++] = (held_t){msg, revision, bus_mono_ms() + HOLD_MS};
     else
         send_reply(self, msg, revision);
@@ -336,7 +337,8 @@ static int on_replog(zloop_t *loop, zsock_t *reader, void *context)
     _cleanup_(free_mem) char *word = msg ? zmsg_popstr(msg) : NULL;
 
     (void)loop;
-    if (word && !strcmp(word, "state")) {
+    if (word) {
+        self->settling = strcmp(word, "state") != 0;
         self->live = 0;
         while (zmsg_size(msg) && self->live < EDGES_MAX) {
             _cleanup_(free_mem) char *text = zmsg_popstr(msg);
@@ -451,6 +453,7 @@ static int start_actors(service_t *self)
                                         config_str(&self->config, "curve-dir"),
                                         "routes_config",
                                         self->key};
+    self->settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);
     zloop_reader(self->loop, zactor_sock(self->replog), on_replog, self);
     zloop_reader_set_tolerant(self->loop, zactor_sock(self->replog));

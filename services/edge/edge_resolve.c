@@ -94,7 +94,9 @@ collect(void)
         if (job->address_len) {
             job->backend->address = job->address;
             job->backend->address_len = job->address_len;
-        } else if (job->backend->address_len == 0) {
+            job->backend->unresolved = 0;
+        } else if (!job->backend->unresolved) {
+            job->backend->unresolved = 1;
             ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                           "postern: cannot resolve \"%s\" of backend %s",
                           job->host, job->backend->id);

@@ -74,6 +74,7 @@ typedef struct backend {
     uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
     struct sockaddr_storage address;
     socklen_t address_len; /* 0: not resolved (yet) */
+    bool unresolved;       /* said once in the log */
     bool literal;          /* an address, not a name */
     /* http_response */
     unsigned status;
