@@ -190,3 +190,8 @@ test:
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory chaos
+
+bench: deps
+	@command -v wrk >/dev/null && command -v node >/dev/null || deploy/install-packages test
+	@$(MAKE) --no-print-directory all
+	@set -a; tests/bench/edge

@@ -45,7 +45,6 @@ const char *format_header_value(const char *value)
 static const char *hostname_fault(const char *name, size_t len, int wildcard)
 {
     size_t label = 0;
-    int dots = 0;
 
     if (wildcard && len > 2 && !strncmp(name, "*.", 2)) {
         name += 2;
@@ -61,7 +60,6 @@ static const char *hostname_fault(const char *name, size_t len, int wildcard)
                 return "a label of a host name has from 1 to 63 bytes";
             if (name[i - 1] == '-')
                 return "a label of a host name cannot end with a hyphen";
-            dots += i < len;
             label = 0;
             continue;
         }
