@@ -195,3 +195,8 @@ bench: deps
 	@command -v wrk >/dev/null && command -v node >/dev/null || deploy/install-packages test
 	@$(MAKE) --no-print-directory all
 	@set -a; tests/bench/edge
+
+# One root in full, the other to a served request and its event.
+test-fresh:
+	@tests/fresh trixie
+	@tests/fresh full bookworm
