@@ -163,10 +163,9 @@ node-packages:
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs edge node-packages
 	@mkdir -p build/e2e build/asan/edge && cp $(EDGE_SO) build/asan/edge/
-	@rm -rf $(E2E_HOME)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
-	deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	node --test --test-force-exit --test-concurrency=1 --test-timeout=300000 --test-reporter=spec tests/e2e/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	if grep -lE 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log; then \
@@ -175,9 +174,9 @@ e2e: asan-programs edge node-packages
 
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
 chaos: all node-packages
-	@rm -rf $(E2E_HOME); mkdir -p build/e2e
+	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
-	deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	node --test --test-force-exit --test-concurrency=1 --test-timeout=600000 --test-reporter=spec tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; exit $$r
 

@@ -195,6 +195,43 @@ static int health(void)
     return r;
 }
 
+/* Every NAME gets a key of its own, readable by its owner only, and the public keys of all. What is
+ * there already stays. */
+static int curve_keys(const char *dir, int count, char **names)
+{
+    char path[4096];
+
+    umask(0077);
+    for (int i = 0; i < count; i++) {
+        zcert_t *cert;
+
+        snprintf(path, sizeof(path), "%s/%s/peers", dir, names[i]);
+        zsys_dir_create("%s", path);
+        snprintf(path, sizeof(path), "%s/%s/self.cert_secret", dir, names[i]);
+        cert = zcert_load(path);
+        if (!cert) {
+            cert = zcert_new();
+            snprintf(path, sizeof(path), "%s/%s/self.cert", dir, names[i]);
+            zcert_set_meta(cert, "name", "%s", names[i]);
+            if (zcert_save(cert, path)) {
+                fprintf(stderr, "error: cannot write %s\n", path);
+                return EXIT_FAILURE;
+            }
+        }
+        for (int k = 0; k < count; k++) {
+            snprintf(path, sizeof(path), "%s/%s/peers", dir, names[k]);
+            zsys_dir_create("%s", path);
+            snprintf(path, sizeof(path), "%s/%s/peers/%s.cert", dir, names[k], names[i]);
+            if (zcert_save_public(cert, path)) {
+                fprintf(stderr, "error: cannot write %s\n", path);
+                return EXIT_FAILURE;
+            }
+        }
+        zcert_destroy(&cert);
+    }
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "", *sub = argc > 2 ? argv[2] : "";
@@ -208,6 +245,8 @@ int main(int argc, char **argv)
         return tail(sub);
     if (!strcmp(command, "health") && argc == 2)
         return health();
+    if (!strcmp(command, "curve-keys") && argc >= 4)
+        return curve_keys(sub, argc - 3, argv + 3);
     if (!strcmp(command, "account") && !strcmp(sub, "create") && argc == 5)
         return call_identity("account.create", "",
                              json_pack("{s:s, s:s}", "name", argv[3], "email", argv[4]));

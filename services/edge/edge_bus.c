@@ -35,7 +35,7 @@ static void         *context;
 static bus_socket_t  config, events;
 static ngx_event_t   batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
-static ngx_msec_t    config_heard, config_hello, events_heard, events_hello;
+static ngx_msec_t    config_heard, config_hello, events_heard, events_hello, events_resent;
 static ngx_uint_t    config_synced, in_snapshot;
 static ngx_int_t     on_way;
 static int64_t       ack_due;          /* revision in force but not acknowledged: names pending */
@@ -288,6 +288,15 @@ on_events(message_t *message)
     events_heard = ngx_current_msec;
     if (ngx_strcmp(word, "want") == 0) {
         edge_worker.events_wanted = frame_number(message, 1) != 0;
+
+    } else if (ngx_strcmp(word, "resend") == 0) {
+        /* one came too early; once for all that are on the way */
+        if (ngx_current_msec - events_resent > BEAT_MS) {
+            events_resent = ngx_current_msec;
+            on_way = 0;
+            edge_ring_resend();
+            edge_bus_send_events();
+        }
 
     } else if (ngx_strcmp(word, "ack") == 0) {
         edge_ring_acknowledge(frame_number(message, 1));

@@ -169,7 +169,7 @@ static void take_message(events_t *self, zmsg_t *msg)
         self->pending_bytes += zmsg_content_size(msg);
         zlistx_add_end(self->pending, msg);
         return;
-    } else {
+    } else if (word && *word) { /* a peer that connects announces itself with an empty frame */
         self->metrics.bad++;
     }
     zframe_destroy(&identity);
@@ -224,6 +224,16 @@ static void acknowledge(events_t *self, zframe_t **identity, zframe_t *header)
     zmsg_destroy(&msg);
 }
 
+static void tell_resend(events_t *self, zframe_t *identity)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, "resend");
+    zmsg_send(&msg, self->intake);
+    zmsg_destroy(&msg);
+}
+
 static int on_stored(zloop_t *loop, zsock_t *reader, void *context)
 {
     events_t *self = context;
@@ -242,7 +252,9 @@ static int on_stored(zloop_t *loop, zsock_t *reader, void *context)
             self->metrics.bad++;
             log_warn("refused a batch that cannot be decoded");
         }
-        if (strcmp(verdict, "stop")) /* a bad batch too: sent again it stays bad */
+        if (!strcmp(verdict, "early"))
+            tell_resend(self, identity);
+        else if (strcmp(verdict, "stop")) /* a bad batch too: sent again it stays bad */
             acknowledge(self, &identity, header);
         zframe_destroy(&identity);
         zframe_destroy(&header);

@@ -12,10 +12,12 @@
 
 enum { RETRY_MS = 200, JOB_MAX = 512 };
 
-/* Count a batch under its producer's sequence. 1 new | 0 seen before | fault. */
+/* Count a batch under its producer's sequence. A batch that came before an older one is refused, not
+ * stored: the producer sends both again, in order. 1 new | 0 seen before | ERR_BUSY too early | fault. */
 static int note_batch(pg_t *pg, const batch_t *batch)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(pgresult_clear) PGresult *old = NULL;
     char seq[24], count[24], dropped[24];
     int r;
 
@@ -23,15 +25,22 @@ static int note_batch(pg_t *pg, const batch_t *batch)
     snprintf(count, sizeof(count), "%" PRId64, batch->count);
     snprintf(dropped, sizeof(dropped), "%" PRId64, batch->dropped);
     r = pg_exec(pg, &res,
-                "INSERT INTO producer AS p (name, last_seq, events, dropped) "
-                "VALUES ($1, $2::bigint, $3::bigint, $4::bigint) "
+                "INSERT INTO producer AS p (name, last_seq, events, dropped, lost) "
+                "VALUES ($1, $2::bigint, $3::bigint, $4::bigint, "
+                "        greatest(0, $2::bigint - $3::bigint - $4::bigint)) "
                 "ON CONFLICT (name) DO UPDATE SET last_seq = EXCLUDED.last_seq, "
                 "events = p.events + EXCLUDED.events, dropped = p.dropped + EXCLUDED.dropped, "
-                "lost = p.lost + greatest(0, EXCLUDED.last_seq - EXCLUDED.events - "
-                "EXCLUDED.dropped - p.last_seq), at = now() "
-                "WHERE p.last_seq < EXCLUDED.last_seq RETURNING 1",
+                "at = now() "
+                "WHERE p.last_seq = EXCLUDED.last_seq - EXCLUDED.events - EXCLUDED.dropped "
+                "RETURNING 1",
                 4, batch->producer, seq, count, dropped);
-    return r ? r : PQntuples(res) > 0;
+    if (r || PQntuples(res) > 0)
+        return r ? r : 1;
+    r = pg_exec(pg, &old, "SELECT last_seq >= $2::bigint FROM producer WHERE name = $1", 2,
+                batch->producer, seq);
+    if (r)
+        return r;
+    return strcmp(PQgetvalue(old, 0, 0), "t") == 0 ? 0 : ERR_BUSY;
 }
 
 /* 1: at least one event is new | 0: all were here before | fault. */
@@ -72,20 +81,28 @@ static const char *store_batch(pg_t *pg, zframe_t *header, zframe_t *body, int *
     r = batch.audit ? store_audit(pg, body) : note_batch(pg, &batch);
     if (r < 0)
         *ret_fault = r;
-    return r > 0 ? "new" : "old";
+    return r == ERR_BUSY ? "early" : r > 0 ? "new" : "old";
 }
 
-/* All batches of the job in one transaction; verdicts[i] for the i-th. 0 | fault. */
-static int store_job(pg_t *pg, zframe_t **frames, int batches, const char **verdicts)
+/* All batches of the job in one transaction; verdicts[i] for the i-th. When a commit's answer was
+ * lost, *unsure is set: then "seen before" may be our own doing, and such batches count as new, so
+ * that subscribers hear of them at least once. 0 | fault. */
+static int store_job(pg_t *pg, zframe_t **frames, int batches, const char **verdicts, bool *unsure)
 {
     int r = pg_ready(pg);
 
     if (!r)
         r = pg_script(pg, "BEGIN");
-    for (int i = 0; !r && i < batches; i++)
+    for (int i = 0; !r && i < batches; i++) {
         verdicts[i] = store_batch(pg, frames[3 * i + 1], frames[3 * i + 2], &r);
-    if (!r)
-        return pg_script(pg, "COMMIT");
+        if (*unsure && !strcmp(verdicts[i], "old"))
+            verdicts[i] = "new";
+    }
+    if (!r) {
+        r = pg_script(pg, "COMMIT");
+        *unsure |= r != 0;
+        return r;
+    }
     if (pg_socket(pg) >= 0)
         pg_script(pg, "ROLLBACK");
     return r;
@@ -96,6 +113,7 @@ static int do_job(zsock_t *pipe, pg_t *pg, zmsg_t *job)
 {
     zframe_t *frames[3 * JOB_MAX];
     const char *verdicts[JOB_MAX];
+    bool unsure = false;
     int batches = 0, r;
     zmsg_t *out = zmsg_new();
 
@@ -104,7 +122,7 @@ static int do_job(zsock_t *pipe, pg_t *pg, zmsg_t *job)
             frames[3 * batches + i] = zmsg_pop(job);
         batches++;
     }
-    while ((r = store_job(pg, frames, batches, verdicts)) && !zsys_interrupted) {
+    while ((r = store_job(pg, frames, batches, verdicts, &unsure)) && !zsys_interrupted) {
         log_warn("events wait for the database: %s", fault_text());
         usleep(RETRY_MS * 1000);
     }
