@@ -21,7 +21,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan e2e fuzz lint format bench test-fresh chaos compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -36,7 +36,9 @@ help:
 	@echo "e2e         stories against a running system, with the official client"
 	@echo "fuzz        replay seeds, then FUZZ_SECONDS=60 of fuzzing for each parser"
 	@echo "lint format clang-format and clang-tidy; format rewrites"
+	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and make test in clean Debian roots"
+	@echo "compose     the containers as a story"
 
 deps:
 	@deploy/install-packages
@@ -199,3 +201,6 @@ bench: deps
 test-fresh:
 	@tests/fresh trixie
 	@tests/fresh full bookworm
+
+compose:
+	@tests/compose

@@ -94,9 +94,9 @@ static int check_bearer(call_t *call, const char **ret_token)
 
     if (!value)
         return ERR_AUTH_MISSING;
-    if (strncasecmp(value, "Bearer ", 7))
+    if (strncasecmp(value, "Bearer", 6) || (value[6] && value[6] != ' '))
         return ERR_AUTH_UNPARSABLE;
-    for (value += 7; *value == ' '; value++)
+    for (value += 6; *value == ' '; value++)
         ;
     *ret_token = value;
     return *value ? 0 : ERR_AUTH_MALFORMED;

@@ -17,7 +17,7 @@ static json_t *authenticate_body(call_t *call)
     const char *value =
         MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization");
 
-    for (value += strlen("Bearer "); *value == ' '; value++)
+    for (value += strlen("Bearer"); *value == ' '; value++)
         ;
     return json_pack("{s:s}", "token", value);
 }
