@@ -2,6 +2,8 @@
  * edge_route.c. */
 #include "edge.h"
 
+#include <sodium.h>
+
 edge_worker_t  edge_worker;
 
 static ngx_http_output_header_filter_pt  next_header_filter;
@@ -414,6 +416,8 @@ init_process(ngx_cycle_t *cycle)
     {
         return NGX_OK;
     }
+    /* event ids: a generator in this process instead of a system call each */
+    randombytes_set_implementation(&randombytes_internal_implementation);
     if (edge_ring_open(cycle) != NGX_OK
         || edge_resolve_start(cycle) != NGX_OK
         || edge_state_load(cycle) != NGX_OK)

@@ -26,5 +26,6 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch);
 /* Next event at *offset of the body frame. 1: there is one | 0: the end | -EBADMSG. */
 int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view_t *ret_event);
 
-/* The body holds exactly count events of valid msgpack. 0 | -EBADMSG. */
+/* The body holds exactly count events. Envelopes are not looked into: nothing here decodes traffic
+ * events, and who decodes audit events checks them then. 0 | -EBADMSG. */
 int batch_check(const unsigned char *data, size_t len, int64_t count);

@@ -17,7 +17,8 @@
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
 
 enum {
-    JOB_BATCHES = 256,        /* batches in one transaction */
+    JOB_BATCHES = 256, /* batches in one transaction */
+    JOB_MS = 20,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
     PUB_HWM = 100000          /* events queued for one slow subscriber; later ones it misses */
 };
@@ -40,7 +41,8 @@ typedef struct events {
     store_args_t store_args;
     zlistx_t *pending; /* zmsg: identity, header, body */
     size_t pending_bytes;
-    bool storing, paused;
+    bool storing, paused, timer_set;
+    int64_t job_ms;      /* when the last job began */
     zhashx_t *topics;    /* live subscriptions, by topic prefix */
     zhashx_t *producers; /* hex identity -> zframe identity */
     bool wanted;         /* somebody subscribes to traffic events */
@@ -123,13 +125,22 @@ static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
 
 /* ---- intake ---- */
 
+static int on_job_timer(zloop_t *loop, int timer, void *context);
+
 static void give_job(events_t *self)
 {
+    int64_t now = bus_mono_ms();
     zmsg_t *job, *one;
     int n = 0;
 
-    if (self->storing || !zlistx_size(self->pending))
+    if (self->storing || self->timer_set || !zlistx_size(self->pending))
         return;
+    if (now - self->job_ms < JOB_MS) {
+        self->timer_set = true;
+        zloop_timer(self->loop, (size_t)(JOB_MS - (now - self->job_ms)), 1, on_job_timer, self);
+        return;
+    }
+    self->job_ms = now;
     job = zmsg_new();
     while (n++ < JOB_BATCHES && (one = zlistx_detach(self->pending, NULL))) {
         self->pending_bytes -= zmsg_content_size(one);
@@ -144,6 +155,17 @@ static void give_job(events_t *self)
         zloop_reader(self->loop, self->intake, on_intake, self);
         zloop_reader_set_tolerant(self->loop, self->intake);
     }
+}
+
+static int on_job_timer(zloop_t *loop, int timer, void *context)
+{
+    events_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    self->timer_set = false;
+    give_job(self);
+    return 0;
 }
 
 static void remember_producer(events_t *self, zframe_t *identity)

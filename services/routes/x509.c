@@ -252,13 +252,11 @@ static char *key_to_pem(EVP_PKEY *key)
     return PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) ? bio_text(bio) : NULL;
 }
 
-static char *certificates_to_pem(X509 *first, X509 *second)
+static char *certificate_to_pem(X509 *certificate)
 {
     _cleanup_(bio_clear) BIO *bio = BIO_new(BIO_s_mem());
 
-    if (!PEM_write_bio_X509(bio, first) || (second && !PEM_write_bio_X509(bio, second)))
-        return NULL;
-    return bio_text(bio);
+    return PEM_write_bio_X509(bio, certificate) ? bio_text(bio) : NULL;
 }
 
 static int add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
@@ -300,7 +298,7 @@ static X509 *new_certificate(const char *name, EVP_PKEY *key, X509 *issuer, int 
     return certificate;
 }
 
-static int finish(X509 *certificate, X509 *chain, EVP_PKEY *key, EVP_PKEY *signer, char **ret_pem,
+static int finish(X509 *certificate, EVP_PKEY *key, EVP_PKEY *signer, char **ret_pem,
                   char **ret_key)
 {
     _cleanup_(free_mem) char *pem = NULL;
@@ -308,7 +306,7 @@ static int finish(X509 *certificate, X509 *chain, EVP_PKEY *key, EVP_PKEY *signe
 
     if (X509_sign(certificate, signer, EVP_sha256()) == 0)
         return fault(-EIO, "sign a certificate");
-    pem = certificates_to_pem(certificate, chain);
+    pem = certificate_to_pem(certificate);
     key_pem = key_to_pem(key);
     if (!pem || !key_pem)
         return fault(-EIO, "write a certificate");
@@ -329,7 +327,7 @@ int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret
         || add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign")
         || add_extension(certificate, certificate, NID_subject_key_identifier, "hash"))
         return fault(-EIO, "make the local authority");
-    return finish(certificate, NULL, key, key, ret_certificate_pem, ret_key_pem);
+    return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
 int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
@@ -353,7 +351,7 @@ int x509_issue(const char *authority_pem, const char *authority_key_pem, const c
         || add_extension(leaf, authority, NID_subject_key_identifier, "hash")
         || add_extension(leaf, authority, NID_authority_key_identifier, "keyid"))
         return fault(-EIO, "issue a local certificate");
-    return finish(leaf, authority, key, authority_key, ret_chain_pem, ret_key_pem);
+    return finish(leaf, key, authority_key, ret_chain_pem, ret_key_pem);
 }
 
 int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem)
@@ -364,7 +362,7 @@ int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_ke
 
     if (!certificate || add_extension(certificate, certificate, NID_key_usage, "digitalSignature"))
         return fault(-EIO, "make a signing certificate");
-    return finish(certificate, NULL, key, key, ret_certificate_pem, ret_key_pem);
+    return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
 long x509_seconds_left(const char *chain_pem)

@@ -14,7 +14,7 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
 int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret_key_pem);
 
 /* A server certificate for domain (may be *.domain), signed by the authority: EC P-256, 800 days.
- * The chain holds the leaf and the authority. 0 | -EIO. */
+ * The chain is the leaf alone: who trusts the authority has it. 0 | -EIO. */
 int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
                char **ret_chain_pem, char **ret_key_pem);
 
