@@ -110,6 +110,23 @@ static int await_ack(outbox_t *self, const char *sequence)
     return -ETIMEDOUT;
 }
 
+/* These rows and no others: one with a lower number may have been committed meanwhile. */
+static int delete_rows(pg_t *pg, PGresult *rows)
+{
+    _cleanup_(free_mem) char *list = NULL;
+    size_t len, n = (size_t)PQntuples(rows), size = 24 * n + 3;
+
+    list = malloc(size);
+    if (!list)
+        return -ENOMEM;
+    len = (size_t)snprintf(list, size, "{");
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(list + len, size - len, "%s%s", i ? "," : "",
+                                PQgetvalue(rows, (int)i, 0));
+    snprintf(list + len, size - len, "}");
+    return pg_exec(pg, NULL, "DELETE FROM outbox WHERE seq = ANY($1::bigint[])", 1, list);
+}
+
 /* Send one batch. *ret_more: a full batch went, so there may be more. */
 static int send_batch(outbox_t *self, bool *ret_more)
 {
@@ -133,9 +150,8 @@ static int send_batch(outbox_t *self, bool *ret_more)
         return -EAGAIN;
     }
     r = await_ack(self, PQgetvalue(rows, n - 1, 0));
-    for (int i = 0; !r && i < n; i++)
-        r = pg_exec(self->pg, NULL, "DELETE FROM outbox WHERE seq = $1::bigint", 1,
-                    PQgetvalue(rows, i, 0));
+    if (!r)
+        r = delete_rows(self->pg, rows);
     *ret_more = !r && n == BATCH_MAX;
     return r;
 }

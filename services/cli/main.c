@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +67,11 @@ static const char *curve_dir(void)
 
 static zsock_t *subscribe(const char *prefix)
 {
-    zsock_t *sub = bus_connect(ZMQ_SUB, need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
+    zsock_t *sub;
+
+    /* Whoever watches traffic does not preempt it. */
+    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+    sub = bus_connect(ZMQ_SUB, need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
 
     if (!sub) {
         fprintf(stderr, "error: %s\n", fault_text());

@@ -82,9 +82,8 @@ ngx_int_t module_response_headers_filter(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 /* Keep a client's header from the upstream; it stays in the event. */
 ngx_int_t edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header);
-/* Add one of ours, after all of the client's. */
-ngx_int_t edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const char *name, size_t name_len,
-                          const char *value, size_t value_len);
+/* Add one of ours, after all of the client's. The strings must live as long as the request. */
+ngx_int_t edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add);
 /* True when the header was hidden. */
 ngx_uint_t edge_header_hidden(const ngx_table_elt_t *header);
 
@@ -131,7 +130,8 @@ typedef struct {
     uint64_t seq; /* of the last event */
     uint32_t count;
     uint64_t dropped;
-    char producer[160];
+    ngx_uint_t oldest;  /* none before it waits for an answer */
+    char producer[128]; /* name/worker/boot; proto/WIRE.md */
 } edge_batch_t;
 
 ngx_int_t edge_ring_init_zone(ngx_shm_zone_t *zone, void *data);
@@ -142,7 +142,8 @@ void edge_ring_put(const u_char *event, size_t len);
 void edge_ring_seal(void);
 /* Next batch not sent yet; 0 when none. */
 ngx_uint_t edge_ring_next(edge_batch_t *batch);
-void edge_ring_acknowledge(uint64_t seq);
+/* The batch of that producer that ends with seq is stored: free it, and in the ring all before it. */
+void edge_ring_acknowledge(const char *producer, uint64_t seq);
 void edge_ring_resend(void);
 ngx_uint_t edge_ring_unsent(void);
 typedef struct {

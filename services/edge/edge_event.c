@@ -1,66 +1,104 @@
 /* http_request_complete.v0, packed once as msgpack in the log phase; nobody looks into it again on
  * its way to subscribers. Fields of modules that did not run say "invalid". */
 #include "edge.h"
+#include "edge_pack.h"
 #include "common/id.h"
-
-#include <msgpack.h>
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192 };
 
 static const char  topic[] = "http_request_complete.v0";
 
-typedef struct {
-    size_t      len;
-    ngx_uint_t  full;
-    u_char      bytes[EVENT_MAX];
-} buffer_t;
-
-static buffer_t  buffer;   /* a worker packs one event at a time */
+static u_char  buffer[EVENT_MAX];   /* a worker packs one event at a time */
 
 
-static int
-append(void *data, const char *bytes, size_t len)
-{
-    buffer_t  *out = data;
-
-    if (len > sizeof(out->bytes) - out->len) {
-        out->full = 1;
-        return -1;
-    }
-    ngx_memcpy(out->bytes + out->len, bytes, len);
-    out->len += len;
-    return 0;
-}
-
-
-static void
-put(msgpack_packer *pk, const void *data, size_t len)
+static inline void
+put(pack_t *pk, const void *data, size_t len)
 {
     len = ngx_min(len, VALUE_MAX);
-    msgpack_pack_str(pk, len);
-    msgpack_pack_str_body(pk, data, len);
+    pack_str(pk, len);
+    pack_str_body(pk, data, len);
 }
 
 #define KEY(name)  put(pk, name, sizeof(name) - 1)
 #define TEXT(name, value, n)  do { KEY(name); put(pk, value, n); } while (0)
 #define WORD(name, value)  do { KEY(name); KEY(value); } while (0)
-#define NUMBER(name, value)  do { KEY(name); msgpack_pack_int64(pk, value); } while (0)
-#define MAP(name, n)  do { KEY(name); msgpack_pack_map(pk, n); } while (0)
+#define NUMBER(name, value)  do { KEY(name); pack_int64(pk, value); } while (0)
+#define MAP(name, n)  do { KEY(name); pack_map(pk, n); } while (0)
 
 
-/* Bytes that are not UTF-8 become '?': every string of an event is text. Valid text goes as it is. */
-static void
-put_text(msgpack_packer *pk, u_char *data, size_t len)
+/* Eight bytes at a time; the last eight may overlap those before them. */
+#define HIGH_BITS  0x8080808080808080u
+#define EACH(byte)  (0x0101010101010101u * (byte))
+
+
+static inline uint64_t
+load(const u_char *at)
 {
-    u_char   clean[VALUE_MAX], *p, *end, *q = clean;
-    size_t   n = ngx_min(len, VALUE_MAX);
+    uint64_t  eight;
 
-    for (p = data, end = data + n; p < end && *p < 0x80; p++) { /* void */ }
-    if (p == end) {
-        put(pk, data, n);
-        return;
+    memcpy(&eight, at, 8);
+    return eight;
+}
+
+
+static ngx_uint_t
+is_ascii(const u_char *data, size_t len)
+{
+    size_t    i;
+    uint64_t  bits = 0;
+
+    for (i = 0; i + 8 <= len; i += 8) {
+        bits |= load(data + i);
     }
-    for (p = data; p < end; /* void */) {
+    if (len >= 8) {
+        bits |= load(data + len - 8);
+        i = len;
+    }
+    for (/* void */; i < len; i++) {
+        bits |= data[i];
+    }
+    return (bits & HIGH_BITS) == 0;
+}
+
+
+/* ASCII letters to lower case, other bytes as they are. */
+static inline void
+lower_eight(u_char *out, const u_char *data)
+{
+    uint64_t  eight = load(data), low = eight & ~HIGH_BITS;
+    uint64_t  upper = (low + EACH(0x80 - 'A')) & ~(low + EACH(0x7f - 'Z'))
+                      & ~eight & HIGH_BITS;
+
+    eight |= upper >> 2;
+    memcpy(out, &eight, 8);
+}
+
+
+static void
+lower(u_char *out, const u_char *data, size_t len)
+{
+    size_t  i;
+
+    for (i = 0; i + 8 <= len; i += 8) {
+        lower_eight(out + i, data + i);
+    }
+    if (len >= 8) {
+        lower_eight(out + len - 8, data + len - 8);
+        i = len;
+    }
+    for (/* void */; i < len; i++) {
+        out[i] = ngx_tolower(data[i]);
+    }
+}
+
+
+/* Bytes that are not UTF-8 become '?': every string of an event is text. */
+static void
+put_cleaned(pack_t *pk, u_char *data, size_t len)
+{
+    u_char  clean[VALUE_MAX], *p = data, *end = data + len, *q = clean;
+
+    while (p < end) {
         u_char   *at = p;
         uint32_t  c = *p < 0x80 ? *p++ : ngx_utf8_decode(&p, end - p);
 
@@ -76,16 +114,61 @@ put_text(msgpack_packer *pk, u_char *data, size_t len)
 
 
 static void
-put_time(msgpack_packer *pk, time_t sec, ngx_msec_t msec)
+put_text(pack_t *pk, u_char *data, size_t len)
 {
-    u_char    text[40];
-    ngx_tm_t  tm;
+    len = ngx_min(len, VALUE_MAX);
+    if (is_ascii(data, len)) {
+        put(pk, data, len);
+    } else {
+        put_cleaned(pk, data, len);
+    }
+}
 
-    ngx_gmtime(sec, &tm);
-    put(pk, text, ngx_sprintf(text, "%4d-%02d-%02dT%02d:%02d:%02d.%03MZ",
-                              tm.ngx_tm_year, tm.ngx_tm_mon, tm.ngx_tm_mday,
-                              tm.ngx_tm_hour, tm.ngx_tm_min, tm.ngx_tm_sec,
-                              msec) - text);
+
+static void
+put_lower(pack_t *pk, u_char *data, size_t len)
+{
+    u_char  out[VALUE_MAX];
+
+    len = ngx_min(len, VALUE_MAX);
+    lower(out, data, len);
+    put_text(pk, out, len);
+}
+
+
+static u_char *
+digits(u_char *out, ngx_uint_t value, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = n; i > 0; i--) {
+        out[i - 1] = '0' + value % 10;
+        value /= 10;
+    }
+    return out + n;
+}
+
+
+/* RFC 3339 with milliseconds. The text of the last second is kept. */
+static void
+put_time(pack_t *pk, time_t sec, ngx_msec_t msec)
+{
+    static u_char  text[] = "0000-00-00T00:00:00.000Z";
+    static time_t  second = -1;
+    ngx_tm_t       tm;
+
+    if (sec != second) {
+        second = sec;
+        ngx_gmtime(sec, &tm);
+        digits(text, tm.ngx_tm_year, 4);
+        digits(text + 5, tm.ngx_tm_mon, 2);
+        digits(text + 8, tm.ngx_tm_mday, 2);
+        digits(text + 11, tm.ngx_tm_hour, 2);
+        digits(text + 14, tm.ngx_tm_min, 2);
+        digits(text + 17, tm.ngx_tm_sec, 2);
+    }
+    digits(text + 20, msec, 3);
+    put(pk, text, sizeof(text) - 1);
 }
 
 
@@ -126,64 +209,58 @@ secret(const ngx_str_t *name)
 }
 
 
+/* Capitals at the start and behind each '-'. */
 static void
-put_name(msgpack_packer *pk, const ngx_str_t *name)
+put_name(pack_t *pk, const ngx_str_t *name)
 {
-    u_char  out[256];
-    size_t  i, n = ngx_min(name->len, sizeof(out));
+    u_char  out[256], *p;
+    size_t  n = ngx_min(name->len, sizeof(out) - 1);
 
-    for (i = 0; i < n; i++) {
-        out[i] = i == 0 || name->data[i - 1] == '-' ? ngx_toupper(name->data[i])
-                                                    : ngx_tolower(name->data[i]);
+    lower(out, name->data, n);
+    out[n] = '\0';
+    for (p = out; p; p = p ? p + 1 : NULL) {
+        *p = ngx_toupper(*p);
+        p = (u_char *) ngx_strchr(p, '-');
     }
     put_text(pk, out, n);
 }
 
 
 static void
-put_value(msgpack_packer *pk, const pair_t *pair)
+put_value(pack_t *pk, const pair_t *pair)
 {
-    u_char  out[VALUE_MAX];
-    size_t  n = ngx_min(pair->value.len, sizeof(out));
-
     if (secret(&pair->name)) {
         put(pk, "[redacted]", 10);
         return;
     }
-    ngx_strlow(out, pair->value.data, n);
-    put_text(pk, out, n);
+    put_lower(pk, pair->value.data, pair->value.len);
 }
 
 
 static void
-put_pairs(msgpack_packer *pk, ngx_uint_t n)
+put_pairs(pack_t *pk, ngx_uint_t n)
 {
-    ngx_uint_t  i, k, names = 0, count;
-    u_char      seen[HEADERS_MAX];
+    u_char      first[HEADERS_MAX], count[HEADERS_MAX];   /* of the same name */
+    ngx_uint_t  i, k, names = 0;
 
-    ngx_memzero(seen, n);
     for (i = 0; i < n; i++) {
         for (k = 0; k < i && !same(&pairs[i].name, &pairs[k].name); k++) { /* void */ }
-        if (k < i) {
-            seen[i] = 1;
-        } else {
-            names++;
-        }
+        first[i] = k;
+        count[i] = 0;
+        count[k]++;
+        names += k == i;
     }
-    msgpack_pack_map(pk, names);
+    pack_map(pk, names);
     for (i = 0; i < n; i++) {
-        if (seen[i]) {
+        if (first[i] != i) {
             continue;
         }
-        count = 1;
-        for (k = i + 1; k < n; k++) {
-            count += same(&pairs[i].name, &pairs[k].name);
-        }
         put_name(pk, &pairs[i].name);
-        msgpack_pack_array(pk, count);
-        for (k = i; k < n; k++) {
-            if (k == i || (seen[k] && same(&pairs[i].name, &pairs[k].name))) {
+        pack_array(pk, count[i]);
+        for (k = i; count[i]; k++) {
+            if (first[k] == i) {
                 put_value(pk, &pairs[k]);
+                count[i]--;
             }
         }
     }
@@ -251,7 +328,7 @@ collect_response(ngx_http_request_t *r)
 /* ---- the object ---- */
 
 static void
-put_conn(msgpack_packer *pk, ngx_http_request_t *r)
+put_conn(pack_t *pk, ngx_http_request_t *r)
 {
     ngx_str_t          server;
     u_char             text[NGX_SOCKADDR_STRLEN];
@@ -282,25 +359,16 @@ put_conn(msgpack_packer *pk, ngx_http_request_t *r)
 
 
 static void
-put_method(msgpack_packer *pk, ngx_http_request_t *r)
+put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    u_char  out[32];
-    size_t  n = ngx_min(r->method_name.len, sizeof(out));
-
-    ngx_strlow(out, r->method_name.data, n);
-    put_text(pk, out, n);
-}
-
-
-static void
-put_url(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    u_char     raw[VALUE_MAX], *last;
+    u_char     raw[VALUE_MAX], *last, *end = raw + sizeof(raw);
     ngx_str_t  path = ctx->path.len ? ctx->path : r->unparsed_uri;
     ngx_str_t  host = r->headers_in.host ? r->headers_in.host->value : ctx->host;
 
-    last = ngx_snprintf(raw, sizeof(raw), "https://%V%V", &host,
-                        &r->unparsed_uri);
+    last = ngx_cpymem(raw, "https://", 8);
+    last = ngx_cpymem(last, host.data, ngx_min(host.len, (size_t) (end - last)));
+    last = ngx_cpymem(last, r->unparsed_uri.data,
+                      ngx_min(r->unparsed_uri.len, (size_t) (end - last)));
     MAP("url", 5);
     KEY("host");
     put_text(pk, host.data, host.len);
@@ -315,7 +383,7 @@ put_url(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 static void
-put_http(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
 {
     ngx_table_elt_t  *agent = r->headers_in.user_agent;
@@ -336,7 +404,7 @@ put_http(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     KEY("headers");
     put_pairs(pk, with_headers ? collect_request(r, ctx) : 0);
     KEY("method");
-    put_method(pk, r);
+    put_lower(pk, r->method_name.data, ngx_min(r->method_name.len, 32));
     put_url(pk, r, ctx);
     KEY("user_agent");
     put_text(pk, agent ? agent->value.data : (u_char *) "",
@@ -351,7 +419,7 @@ put_http(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 
 
 static void
-put_tls(msgpack_packer *pk, ngx_http_request_t *r)
+put_tls(pack_t *pk, ngx_http_request_t *r)
 {
     const char  *cipher = "", *version = "";
 
@@ -371,7 +439,7 @@ put_tls(msgpack_packer *pk, ngx_http_request_t *r)
 
 /* A module that denied the request says "block"; the others did not run. */
 static void
-put_decision(msgpack_packer *pk, edge_ctx_t *ctx, int module)
+put_decision(pack_t *pk, edge_ctx_t *ctx, int module)
 {
     if (ctx->blocked_by == module) {
         WORD("decision", "block");
@@ -382,7 +450,7 @@ put_decision(msgpack_packer *pk, edge_ctx_t *ctx, int module)
 
 
 static void
-put_object(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
 {
     int         sign_in = ctx->blocked_by == MODULE_OIDC
@@ -390,10 +458,10 @@ put_object(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
                                                             : MODULE_OAUTH;
     ngx_uint_t  reused = r->upstream && r->upstream->peer.cached;
 
-    msgpack_pack_map(pk, 11);
+    pack_map(pk, 11);
     MAP("backend", 1);
     KEY("connection_reused");
-    reused ? msgpack_pack_true(pk) : msgpack_pack_false(pk);
+    reused ? pack_true(pk) : pack_false(pk);
     MAP("basic_auth", 2);
     WORD("decision", "invalid");
     WORD("username", "");
@@ -415,7 +483,7 @@ put_object(msgpack_packer *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     put_tls(pk, r);
     MAP("traffic_policy", 1);
     KEY("logs");
-    msgpack_pack_array(pk, 0);
+    pack_array(pk, 0);
     MAP("webhook_verification", 1);
     put_decision(pk, ctx, MODULE_WEBHOOK_VERIFICATION);
 }
@@ -443,49 +511,52 @@ next_id(void)
 }
 
 
-static ngx_uint_t
+/* [topic length][body length, 4 bytes][topic][body]. Bytes used; 0: it does not fit. */
+static size_t
 pack_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 {
-    const char      *id = next_id();
-    size_t           body, start = 5 + sizeof(topic) - 1;
-    ngx_time_t      *now = ngx_timeofday();
-    msgpack_packer   packer, *pk = &packer;
+    u_char      *start = buffer + 5 + sizeof(topic) - 1;
+    size_t       body;
+    pack_t       packer = { start, buffer + sizeof(buffer), false };
+    pack_t      *pk = &packer;
+    ngx_time_t  *now = ngx_timeofday();
+    const char  *id = next_id();
 
-    buffer.full = 0;
-    buffer.len = start;
-    msgpack_packer_init(pk, &buffer, append);
-    msgpack_pack_map(pk, 6);
+    pack_map(pk, 6);
     TEXT("event_id", id, ngx_strlen(id));
     TEXT("event_type", topic, sizeof(topic) - 1);
     KEY("event_timestamp");
     put_time(pk, now->sec, now->msec);
     TEXT("account_id", ctx->account_id.data, ctx->account_id.len);
     KEY("principal");
-    msgpack_pack_nil(pk);
+    pack_nil(pk);
     KEY("object");
     put_object(pk, r, ctx, with_headers);
 
-    body = buffer.len - start;
-    buffer.bytes[0] = sizeof(topic) - 1;
-    buffer.bytes[1] = (u_char) (body >> 24);
-    buffer.bytes[2] = (u_char) (body >> 16);
-    buffer.bytes[3] = (u_char) (body >> 8);
-    buffer.bytes[4] = (u_char) body;
-    ngx_memcpy(buffer.bytes + 5, topic, sizeof(topic) - 1);
-    return !buffer.full;
+    body = pk->at - start;
+    buffer[0] = sizeof(topic) - 1;
+    buffer[1] = (u_char) (body >> 24);
+    buffer[2] = (u_char) (body >> 16);
+    buffer[3] = (u_char) (body >> 8);
+    buffer[4] = (u_char) body;
+    ngx_memcpy(buffer + 5, topic, sizeof(topic) - 1);
+    return pk->full ? 0 : pk->at - buffer;
 }
 
 
 void
 edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
+    size_t  len;
+
     if (!edge_worker.events_wanted || !edge_worker.running) {
         return;
     }
-    /* headers of 60 KB do not fit: the event goes without them rather than not at all */
-    if (!pack_event(r, ctx, 1)) {
-        pack_event(r, ctx, 0);
+    len = pack_event(r, ctx, 1);
+    if (len == 0) {
+        /* headers of 60 KB do not fit: the event goes without them rather than not at all */
+        len = pack_event(r, ctx, 0);
     }
-    edge_ring_put(buffer.bytes, buffer.len);
+    edge_ring_put(buffer, len);
     edge_bus_send_events();
 }

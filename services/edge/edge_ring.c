@@ -6,7 +6,13 @@
  * last record; an event's bytes are written before the header that counts them. */
 #include "edge.h"
 
-enum { BATCH_EVENTS = 64, BATCH_BYTES = 60000, WORKERS_MAX = 64, SPOOL_READ = 1 << 20 };
+enum {
+    BATCH_EVENTS = 1024,
+    BATCH_BYTES = 512 * 1024,  /* and no more than a part of the ring */
+    RING_PARTS = 8,
+    WORKERS_MAX = 64,
+    SPOOL_READ = 1 << 20
+};
 
 typedef struct {
     uint32_t  len;      /* of the payload; WRAP: go on at the start */
@@ -43,6 +49,7 @@ static uint64_t    sent;            /* offset up to which batches were sent */
 static ngx_fd_t    spool = NGX_INVALID_FILE;
 static off_t       spool_end, spool_sent, spool_acked;
 static u_char     *spool_buffer;
+static size_t      batch_bytes;     /* payload of a batch, at most */
 static ngx_uint_t  saying;          /* the spool's trouble was logged */
 
 
@@ -224,6 +231,39 @@ spill(void)
 }
 
 
+static void
+name_producer(char *out, size_t size, uint64_t boot)
+{
+    ngx_snprintf((u_char *) out, size, "%V/%ui/%xL%Z", &edge_worker.conf->name,
+                 ngx_worker, boot);
+}
+
+
+/* Zeros at the end are what a power cut leaves of a write. */
+static ngx_uint_t
+spool_read(spooled_t *head, off_t at)
+{
+    return pread(spool, head, sizeof(*head), at) == (ssize_t) sizeof(*head)
+           && head->seq > 0 && head->count > 0 && head->len > 0
+           && head->len <= SPOOL_READ;
+}
+
+
+/* Empty when everything in it is acknowledged; cut where it is torn. */
+static void
+spool_trim(void)
+{
+    if (spool_acked >= spool_end) {
+        spool_end = spool_sent = spool_acked = 0;
+    }
+    if (ftruncate(spool, spool_end) != 0) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "postern: cannot shorten the event spool to %O bytes",
+                      spool_end);
+    }
+}
+
+
 static ngx_uint_t
 spool_next(edge_batch_t *batch)
 {
@@ -236,9 +276,7 @@ spool_next(edge_batch_t *batch)
         spool_buffer = malloc(SPOOL_READ);
     }
     if (spool_buffer == NULL
-        || pread(spool, &head, sizeof(head), spool_sent)
-           != (ssize_t) sizeof(head)
-        || head.len > SPOOL_READ
+        || !spool_read(&head, spool_sent)
         || pread(spool, spool_buffer, head.len, spool_sent + sizeof(head))
            != (ssize_t) head.len)
     {
@@ -246,17 +284,17 @@ spool_next(edge_batch_t *batch)
                       "postern: the event spool is torn at byte %O of %O: the "
                       "rest of it is lost", spool_sent, spool_end);
         spool_end = spool_sent;
+        spool_trim();
         return 0;
     }
+    batch->oldest = spool_sent == spool_acked;
     spool_sent += sizeof(head) + head.len;
     batch->data = spool_buffer;
     batch->len = head.len;
     batch->seq = head.seq;
     batch->count = head.count;
     batch->dropped = head.dropped;
-    ngx_snprintf((u_char *) batch->producer, sizeof(batch->producer),
-                 "%V/%ui/%xL%Z", &edge_worker.conf->name, ngx_worker,
-                 head.boot);
+    name_producer(batch->producer, sizeof(batch->producer), head.boot);
     return 1;
 }
 
@@ -282,7 +320,7 @@ open_batch(void)
     record_t  *record;
 
     /* room for a whole batch in one piece */
-    if (at + sizeof(record_t) + BATCH_BYTES > slot->size) {
+    if (at + sizeof(record_t) + batch_bytes > slot->size) {
         if (slot->size - at >= sizeof(record_t)) {
             record_at(slot->head)->len = WRAP;
         }
@@ -294,7 +332,7 @@ open_batch(void)
     record->seq = slot->seq;
     slot->dropped = 0;
     slot->open = slot->head;
-    slot->head += ngx_align(sizeof(record_t) + BATCH_BYTES, 8);
+    slot->head += ngx_align(sizeof(record_t) + batch_bytes, 8);
 }
 
 
@@ -320,12 +358,12 @@ void
 edge_ring_put(const u_char *event, size_t len)
 {
     record_t  *record;
-    size_t     batch = ngx_align(sizeof(record_t) + BATCH_BYTES, 8);
+    size_t     batch = ngx_align(sizeof(record_t) + batch_bytes, 8);
 
     slot->counters.events++;
     if (slot->open != NONE) {
         record = record_at(slot->open);
-        if (record->count >= BATCH_EVENTS || record->len + len > BATCH_BYTES) {
+        if (record->count >= BATCH_EVENTS || record->len + len > batch_bytes) {
             edge_ring_seal();
         }
     }
@@ -333,7 +371,7 @@ edge_ring_put(const u_char *event, size_t len)
         if (!fits(batch)) {
             spill();
         }
-        if (!fits(batch) || len > BATCH_BYTES) {
+        if (!fits(batch) || len > batch_bytes) {
             slot->seq++;
             slot->dropped++;
             slot->counters.dropped++;
@@ -356,6 +394,7 @@ ngx_uint_t
 edge_ring_next(edge_batch_t *batch)
 {
     record_t  *record;
+    uint64_t   tail = slot->tail;
 
     if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
         return spool_next(batch);
@@ -364,49 +403,55 @@ edge_ring_next(edge_batch_t *batch)
     if (record == NULL || !record->sealed) {
         return 0;
     }
+    read_record(&tail);   /* past a wrap mark, as sent is */
+    batch->oldest = tail == sent;
     sent += record_bytes(record);
     batch->data = (u_char *) (record + 1);
     batch->len = record->len;
     batch->seq = record->seq;
     batch->count = record->count;
     batch->dropped = record->dropped;
-    ngx_snprintf((u_char *) batch->producer, sizeof(batch->producer),
-                 "%V/%ui/%xL%Z", &edge_worker.conf->name, ngx_worker,
-                 slot->boot);
+    name_producer(batch->producer, sizeof(batch->producer), slot->boot);
     return 1;
 }
 
 
+/* Up to the batch that was named, which was sent from here; an answer to one that was sent from the
+ * ring before it was spooled names none of them. */
 static void
-spool_acknowledge(uint64_t seq)
+spool_acknowledge(const char *producer, uint64_t seq)
 {
+    char       name[sizeof(((edge_batch_t *) 0)->producer)];
+    off_t      at;
     spooled_t  head;
 
-    while (spool_acked < spool_sent
-           && pread(spool, &head, sizeof(head), spool_acked)
-              == (ssize_t) sizeof(head))
-    {
-        spool_acked += sizeof(head) + head.len;
-        if (head.seq == seq) {
+    for (at = spool_acked; at < spool_sent && spool_read(&head, at); /* void */) {
+        at += sizeof(head) + head.len;
+        name_producer(name, sizeof(name), head.boot);
+        if (head.seq == seq && ngx_strcmp(name, producer) == 0) {
+            spool_acked = at;
             break;
         }
     }
     if (spool_acked >= spool_end) {
-        if (ftruncate(spool, 0) == 0) {
-            spool_end = spool_sent = spool_acked = 0;
-        }
+        spool_trim();
     }
 }
 
 
 void
-edge_ring_acknowledge(uint64_t seq)
+edge_ring_acknowledge(const char *producer, uint64_t seq)
 {
+    char       name[sizeof(((edge_batch_t *) 0)->producer)];
     record_t  *record;
     uint64_t   offset;
 
     if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
-        spool_acknowledge(seq);
+        spool_acknowledge(producer, seq);
+        return;
+    }
+    name_producer(name, sizeof(name), slot->boot);
+    if (ngx_strcmp(name, producer) != 0) {
         return;
     }
     offset = slot->tail;
@@ -448,6 +493,7 @@ edge_ring_open(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
     slot = slot_at(conf, ngx_worker);
+    batch_bytes = ngx_min((size_t) BATCH_BYTES, conf->ring_size / RING_PARTS);
     slot->counters.ready = 0;
     edge_ring_seal();             /* a batch that a dead worker left open */
     if (slot->open != NONE) {     /* it had nothing in it */

@@ -15,18 +15,25 @@ const edge_module_t  edge_modules[MODULE_COUNT] = {
 static const char *const owned_prefixes[] = {
     "postern-", "x-postern-", "ngrok-auth-", "ngrok-mtls-", "x-ngrok-", NULL
 };
-static const char *const forwarded[] = {
-    "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", NULL
+static const header_t  forwarded[] = {
+#define NAME(text, low)  { (char *) text, (char *) low, NULL, sizeof(text) - 1, 0 }
+    NAME("X-Forwarded-For", "x-forwarded-for"),
+    NAME("X-Forwarded-Proto", "x-forwarded-proto"),
+    NAME("X-Forwarded-Host", "x-forwarded-host")
+#undef NAME
 };
 
 
 static ngx_uint_t
 owned(const ngx_table_elt_t *header)
 {
-    u_char      name[32];
+    u_char      name[32], first = header->lowcase_key[0];
     size_t      i, len = ngx_min(header->key.len, sizeof(name) - 1);
     ngx_uint_t  p;
 
+    if (first != 'p' && first != 'x' && first != 'n') {
+        return 0;   /* most headers */
+    }
     for (i = 0; i < len; i++) {
         name[i] = header->lowcase_key[i] == '_' ? '-' : header->lowcase_key[i];
     }
@@ -43,12 +50,10 @@ owned(const ngx_table_elt_t *header)
 
 
 static ngx_uint_t
-named(const ngx_table_elt_t *header, const char *name)
+named(const ngx_table_elt_t *header, const header_t *name)
 {
-    size_t  len = ngx_strlen(name);
-
-    return header->key.len == len
-           && ngx_memcmp(header->lowcase_key, name, len) == 0;
+    return header->key.len == name->name_len
+           && ngx_memcmp(header->lowcase_key, name->lower, name->name_len) == 0;
 }
 
 
@@ -85,8 +90,8 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
                 }
                 continue;
             }
-            for (n = 0; forwarded[n]; n++) {
-                if (!named(&header[i], forwarded[n])) {
+            for (n = 0; n < 3; n++) {
+                if (!named(&header[i], &forwarded[n])) {
                     continue;
                 }
                 if (trust && values[n].len == 0) {
@@ -120,13 +125,11 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
         values[2] = r->headers_in.host->value;
     }
     for (n = 0; n < 3; n++) {
-        if (edge_header_add(r, ctx, n == 0 ? "X-Forwarded-For"
-                                    : n == 1 ? "X-Forwarded-Proto"
-                                             : "X-Forwarded-Host",
-                            ngx_strlen(forwarded[n]), (char *) values[n].data,
-                            values[n].len)
-            != NGX_OK)
-        {
+        header_t  add = forwarded[n];
+
+        add.value = (char *) values[n].data;
+        add.value_len = values[n].len;
+        if (edge_header_add(r, ctx, &add) != NGX_OK) {
             return NGX_ERROR;
         }
     }

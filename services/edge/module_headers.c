@@ -44,8 +44,7 @@ edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx,
 
 
 ngx_int_t
-edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const char *name,
-    size_t name_len, const char *value, size_t value_len)
+edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
 {
     ngx_table_elt_t  *header;
 
@@ -59,16 +58,12 @@ edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const char *name,
         return NGX_ERROR;
     }
     ngx_memzero(header, sizeof(*header));
-    header->key.data = (u_char *) name;
-    header->key.len = name_len;
-    header->value.data = (u_char *) value;
-    header->value.len = value_len;
-    header->lowcase_key = ngx_pnalloc(r->pool, name_len);
-    if (header->lowcase_key == NULL) {
-        return NGX_ERROR;
-    }
-    header->hash = ngx_hash_strlow(header->lowcase_key, (u_char *) name,
-                                   name_len);
+    header->key.data = (u_char *) add->name;
+    header->key.len = add->name_len;
+    header->value.data = (u_char *) add->value;
+    header->value.len = add->value_len;
+    header->lowcase_key = (u_char *) add->lower;
+    header->hash = ngx_hash_key((u_char *) add->lower, add->name_len);
     return NGX_OK;
 }
 
@@ -116,9 +111,7 @@ module_request_headers_run(ngx_http_request_t *r, edge_ctx_t *ctx)
             ctx->upstream_host.len = header->value_len;
             continue;
         }
-        if (edge_header_add(r, ctx, header->name, header->name_len,
-                            header->value, header->value_len) != NGX_OK)
-        {
+        if (edge_header_add(r, ctx, header) != NGX_OK) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }

@@ -157,11 +157,20 @@ init_main_conf(ngx_conf_t *cf, void *data)
 {
     edge_conf_t  *conf = data;
 
-    (void) cf;
     ngx_conf_init_uint_value(conf->https_port, 443);
     ngx_conf_init_size_value(conf->ring_size, 8 << 20);
     if (conf->spool_size == NGX_CONF_UNSET) {
         conf->spool_size = 256 << 20;
+    }
+    if (conf->ring_size < 1 << 20) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_event_ring must be at least 1m");
+        return NGX_CONF_ERROR;
+    }
+    if (conf->name.len > 64) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_name must be at most 64 bytes");
+        return NGX_CONF_ERROR;
     }
     return NGX_CONF_OK;
 }

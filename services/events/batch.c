@@ -33,6 +33,7 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
     ret_batch->seq = number(header, "seq");
     ret_batch->count = number(header, "count");
     ret_batch->dropped = number(header, "dropped");
+    ret_batch->oldest = json_is_true(json_object_get(header, "oldest"));
     if (ret_batch->seq < 1 || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
         || ret_batch->dropped < 0)
         return -EBADMSG;

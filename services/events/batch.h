@@ -11,6 +11,7 @@ typedef struct batch {
     int64_t count;
     int64_t dropped; /* given up by the producer since its last batch */
     bool audit;
+    bool oldest; /* the producer has none before it that waits for an answer */
 } batch_t;
 
 typedef struct event_view {

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
-import { api, edge, endpoint, env, listening, must, through, unique, until, upstream } from '../support/postern.mjs';
+import { api, edge, endpoint, env, home, listening, must, through, unique, until, upstream } from '../support/postern.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -116,6 +116,31 @@ test('every request has its event, over all of these kills', { timeout: 60000 },
   const made = await packed();
   await until(() => received() - before === made, `the ${made} events that the edge made are the ones that were received`);
   console.log(`events: ${made} made, ${received() - before} received, 0 lost, 0 dropped`);
+});
+
+// What is gone is counted and the sequence goes on; a producer must not be told to resend for ever.
+test('a database restored from an older backup and a torn spool hold no later event up', { timeout: 60000 }, async () => {
+  const host = unique('gap');
+  const to_count = await endpoint({ body: 'g' }, { host });
+  const mine = () => subscription.events.filter((event) => event.object.http?.request.url.host === host).length;
+  const drive = async (n) => { const want = mine() + n; for (let i = 0; i < n; i++) await through(to_count.host); await until(() => mine() >= want, `${n} more events`); };
+  await drive(100);
+  const lostBefore = Number(sql('SELECT coalesce(sum(lost), 0) FROM events.producer'));
+  const live = sql("SELECT count(*) FROM events.producer WHERE at > now() - interval '5 s' AND last_seq > 20");
+  assert.ok(Number(live) > 0);
+  sql("UPDATE events.producer SET last_seq = last_seq - 7 WHERE at > now() - interval '5 s' AND last_seq > 20");
+  await drive(100);
+  await until(() => Number(sql('SELECT coalesce(sum(lost), 0) FROM events.producer')) === lostBefore + 7 * Number(live), 'what is missing is counted', 10000)
+    .catch((error) => { throw new Error(`${error.message}: ${sql('SELECT name, last_seq, events, lost, at FROM events.producer')}`); });
+
+  const victim = workers()[0];
+  fs.writeFileSync(`${home}/edge/events.0.spool`, Buffer.alloc(100, 0xff), { mode: 0o600 });
+  fs.writeFileSync(`${home}/edge/events.1.spool`, Buffer.alloc(4096), { mode: 0o600 });
+  const uid = fs.statSync(`${home}/edge`).uid;
+  for (const i of [0, 1]) if (process.getuid() === 0) fs.chownSync(`${home}/edge/events.${i}.spool`, uid, uid);
+  process.kill(victim, 'SIGKILL');
+  await until(() => workers().length >= 2 && !workers().includes(victim), 'a new worker');
+  await drive(200);
   await subscription.stop();
 });
 
