@@ -121,7 +121,7 @@ asan:
 
 # The whole product under ASan and UBSan: what the end-to-end stories run against.
 asan-programs:
-	@$(MAKE) --no-print-directory programs BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
+	@$(MAKE) --no-print-directory programs edge BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
 
 FUZZ_SAN := address,undefined
 fuzz-library:
@@ -163,10 +163,11 @@ node-packages:
 	@cd tests/e2e && { [ -d node_modules/@ngrok/ngrok-api ] || npm ci --no-audit --no-fund --silent; }
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
-e2e: asan-programs edge node-packages
-	@mkdir -p build/e2e build/asan/edge && cp $(EDGE_SO) build/asan/edge/
+e2e: asan-programs node-packages
+	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) \
-	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
+	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	node --test --test-force-exit --test-concurrency=1 --test-timeout=300000 --test-reporter=spec tests/e2e/*.test.mjs; r=$$?; \
 	deploy/stack down; \

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { DRAIN_MAX = 100000, RECEIVE_MARK = 1000 };
+
 static zactor_t *authenticator; /* one per process: ZAP is a fixed inproc endpoint */
 
 static void stop_authenticator(void)
@@ -82,7 +84,7 @@ static void set_limits(zsock_t *sock)
     zsock_set_heartbeat_timeout(sock, 3000);
 }
 
-zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
+static zsock_t *bind_with_mark(int type, int mark, const char *endpoint, const char *curve_dir)
 {
     zsock_t *sock = zsock_new(type);
     char text[300];
@@ -91,6 +93,7 @@ zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
     if (!sock)
         return NULL;
     set_limits(sock);
+    zsock_set_rcvhwm(sock, mark);
     if (needs_keys(endpoint)) {
         if (!*curve_dir) {
             fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
@@ -108,6 +111,16 @@ zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
     else if (!strncmp(endpoint, "ipc://", 6))
         chmod(endpoint + 6, 0660);
     return sock;
+}
+
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
+{
+    return bind_with_mark(type, RECEIVE_MARK, endpoint, curve_dir);
+}
+
+zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
+{
+    return bind_with_mark(ZMQ_ROUTER, 0, endpoint, curve_dir);
 }
 
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
@@ -137,6 +150,18 @@ zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, con
     if (r)
         zsock_destroy(&sock);
     return sock;
+}
+
+void bus_drain(zsock_t *sock)
+{
+    zsock_set_rcvtimeo(sock, 0);
+    for (int i = 0; i < DRAIN_MAX; i++) {
+        zmsg_t *msg = zmsg_recv(sock);
+
+        if (!msg)
+            return;
+        zmsg_destroy(&msg);
+    }
 }
 
 int64_t bus_now_ms(void)

@@ -14,7 +14,13 @@ enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
  * when every endpoint is ipc:// or inproc://. Binding tcp:// accepts the keys in peers/ only;
  * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */
 zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir);
+/* A ROUTER for peers that bound what they have on the way: it has no receive mark, because libzmq
+ * 4.3.4 aborts when a peer goes while the socket is at it. Drain it before closing. */
+zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir);
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer);
+
+/* Throw away what waits to be received. */
+void bus_drain(zsock_t *sock);
 
 /* Milliseconds since 1970, and of the monotonic clock. */
 int64_t bus_now_ms(void);

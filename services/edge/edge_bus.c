@@ -19,7 +19,8 @@ enum {
     ACK_HOLD_MS = 1500,    /* a change with names to resolve is acknowledged after this anyway */
     BATCH_MS = 20,           /* 64 events or 5 ms cost a tenth of the throughput */
     EVENT_HELLO_MS = 1000,
-    EVENT_ACK_MS = 2000,   /* then unacknowledged batches go again */
+    EVENT_ACK_MS = 30000,  /* without progress: unacknowledged batches go again */
+    EVENT_QUIET_MS = 10000, /* hellos to somebody who does not answer */
     WINDOW = 64,           /* batches on the way */
     LINGER_MS = 300,
     TURN_US = 2000,        /* of one event loop turn, for config messages */
@@ -36,7 +37,8 @@ static void         *contexts[2];      /* of config, of events */
 static bus_socket_t  config, events;
 static ngx_event_t   batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
-static ngx_msec_t    config_heard, config_hello, events_heard, events_hello, events_resent;
+static ngx_msec_t    config_heard, config_hello;
+static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_uint_t    config_synced, in_snapshot;
 static ngx_int_t     on_way;
 static int64_t       ack_due;          /* revision in force but not acknowledged: names pending */
@@ -300,6 +302,7 @@ on_events(message_t *message)
         }
 
     } else if (ngx_strcmp(word, "ack") == 0) {
+        events_moved = ngx_current_msec;
         edge_ring_acknowledge(frame_text(message, 2, producer, sizeof(producer)),
                               frame_number(message, 1));
         if (on_way > 0) {
@@ -417,7 +420,7 @@ edge_bus_send_events(void)
             return;
         }
         if (on_way++ == 0) {
-            events_heard = ngx_current_msec;
+            events_moved = ngx_current_msec;
         }
     }
     if (edge_ring_unsent() && !batch_timer.timer_set) {
@@ -456,11 +459,14 @@ on_beat(ngx_event_t *ev)
         send_strings(&config, "ack", "0", NULL, NULL);
     }
 
-    if (ngx_current_msec - events_hello >= EVENT_HELLO_MS) {
+    if (ngx_current_msec - events_hello
+        >= (events_heard >= events_hello ? EVENT_HELLO_MS : EVENT_QUIET_MS))
+    {
         events_hello = ngx_current_msec;
         send_strings(&events, "hello", NULL, NULL, NULL);
     }
-    if (on_way && ngx_current_msec - events_heard > EVENT_ACK_MS) {
+    if (on_way && ngx_current_msec - events_moved > EVENT_ACK_MS) {
+        events_moved = ngx_current_msec;
         on_way = 0;
         edge_ring_resend();
     }

@@ -169,22 +169,36 @@ static int on_job_timer(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+static void tell_resend(events_t *self, zframe_t *identity)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, "resend");
+    zmsg_send(&msg, self->intake);
+    zmsg_destroy(&msg);
+}
+
 static void remember_producer(events_t *self, zframe_t *identity)
 {
     _cleanup_(free_mem) char *key = zframe_strhex(identity);
 
-    if (!zhashx_lookup(self->producers, key))
-        zhashx_insert(self->producers, key, zframe_dup(identity));
     tell_producer(self, identity);
+    if (!zhashx_lookup(self->producers, key)) {
+        /* a new connection: what was on the way on its last one may be gone */
+        zhashx_insert(self->producers, key, zframe_dup(identity));
+        tell_resend(self, identity);
+    }
 }
 
-/* [identity]["hello"] | [identity]["batch"][header][body] */
+/* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
+ * [identity]["batch"][header][body] */
 static void take_message(events_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
     _cleanup_(free_mem) char *word = zmsg_popstr(msg);
 
-    if (identity && word && !strcmp(word, "hello")) {
+    if (identity && word && (!*word || !strcmp(word, "hello"))) {
         remember_producer(self, identity);
     } else if (identity && word && !strcmp(word, "batch") && zmsg_size(msg) == 2) {
         self->metrics.batches++;
@@ -192,7 +206,7 @@ static void take_message(events_t *self, zmsg_t *msg)
         self->pending_bytes += zmsg_content_size(msg);
         zlistx_add_end(self->pending, msg);
         return;
-    } else if (word && *word) { /* a peer that connects announces itself with an empty frame */
+    } else {
         self->metrics.bad++;
     }
     zframe_destroy(&identity);
@@ -244,16 +258,6 @@ static void acknowledge(events_t *self, zframe_t **identity, zframe_t *header)
     zmsg_addstr(msg, "ack");
     zmsg_addstrf(msg, "%" PRId64, batch.seq);
     zmsg_addstr(msg, batch.producer);
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
-
-static void tell_resend(events_t *self, zframe_t *identity)
-{
-    zmsg_t *msg = zmsg_new();
-
-    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
-    zmsg_addstr(msg, "resend");
     zmsg_send(&msg, self->intake);
     zmsg_destroy(&msg);
 }
@@ -326,11 +330,9 @@ static int setup(events_t *self, const char *const *migrations)
     self->producers = zhashx_new();
     zlistx_set_destructor(self->pending, destroy_msg);
     zhashx_set_destructor(self->producers, destroy_frame);
-    self->intake = bus_bind(ZMQ_ROUTER, config_str(&self->config, "intake"), curve);
+    self->intake = bus_bind_intake(config_str(&self->config, "intake"), curve);
     if (!self->intake)
         return -EADDRINUSE;
-    zsock_set_rcvhwm(self->intake,
-                     10000); /* never at its mark when it closes: it is drained first */
     zsock_set_sndtimeo(self->intake, 0);
     self->pub = bus_bind(ZMQ_XPUB, config_str(&self->config, "pub"), curve);
     if (!self->pub)
@@ -348,27 +350,13 @@ static int setup(events_t *self, const char *const *migrations)
                       (int)config_int(&self->config, "health-port"), write_metrics, is_ready, self);
 }
 
-/* libzmq 4.3.4 hangs in ctx_term when a ROUTER over ipc closes at its receive mark: read what is
- * there first. Producers send it again, because it was not acknowledged. */
-static void drain(zsock_t *sock)
-{
-    zsock_set_rcvtimeo(sock, 0);
-    for (int i = 0; i < 100000; i++) {
-        zmsg_t *msg = zmsg_recv(sock);
-
-        if (!msg)
-            return;
-        zmsg_destroy(&msg);
-    }
-}
-
 static void teardown(events_t *self)
 {
     health_destroy(&self->health);
     zactor_destroy(&self->store);
     zloop_destroy(&self->loop);
     if (self->intake)
-        drain(self->intake);
+        bus_drain(self->intake); /* producers send it again: it was not acknowledged */
     zsock_destroy(&self->intake);
     zsock_destroy(&self->pub);
     zlistx_destroy(&self->pending);
