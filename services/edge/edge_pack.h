@@ -14,6 +14,9 @@ typedef struct {
 static inline int
 pack_append(pack_t *out, const void *bytes, size_t len)
 {
+    if (len == 0) {
+        return 0;   /* bytes may be NULL */
+    }
     if (len > (size_t) (out->end - out->at)) {
         out->full = true;
         return -1;

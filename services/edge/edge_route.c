@@ -240,6 +240,37 @@ is_websocket(ngx_http_request_t *r)
 }
 
 
+/* RFC 9113 8.2.2: fields of the connection make an HTTP/2 request malformed. They would say to an
+ * HTTP/1.1 upstream where the body ends. */
+static ngx_uint_t
+has_connection_fields(ngx_http_request_t *r)
+{
+    ngx_uint_t              i;
+    ngx_list_part_t        *part;
+    ngx_table_elt_t        *header;
+    static const header_t   names[] = {
+#define NAME(low)  { NULL, (char *) low, NULL, sizeof(low) - 1, 0 }
+        NAME("connection"), NAME("keep-alive"), NAME("proxy-connection"),
+        NAME("transfer-encoding"), NAME("upgrade")
+#undef NAME
+    };
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            ngx_uint_t  n;
+
+            for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+                if (named(&header[i], &names[n])) {
+                    return 1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+
 static ngx_int_t
 run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -313,6 +344,9 @@ edge_route_handler(ngx_http_request_t *r)
     }
     if (edge_tls_agrees(r, edge, &ctx->host) != NGX_OK) {
         return edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
+    if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
     rc = normalize(r, ctx);
     if (rc == NGX_DECLINED) {
