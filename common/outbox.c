@@ -22,8 +22,12 @@ static void wait_ms(outbox_t *self, int ms)
 {
     zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
                               {NULL, pg_socket(self->pg), ZMQ_POLLIN, 0}};
-    int n = items[1].fd >= 0 ? 2 : 1;
+    int n = items[1].fd >= 0 ? 2 : 1, seen;
 
+    if (n == 2 && (seen = pg_notified(self->pg)) != 0) {
+        self->listening = seen > 0;
+        ms = 0;
+    }
     if (zmq_poll(items, n, ms) < 0)
         return;
     if (items[0].revents & ZMQ_POLLIN) {

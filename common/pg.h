@@ -45,7 +45,8 @@ const char *pg_constraint(const pg_t *self);
 /* The socket to poll for notifications; -1 when not connected. */
 int pg_socket(const pg_t *self);
 
-/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN. */
+/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN. Ask before polling the socket: a
+ * statement that ran meanwhile may have read them from it, and then it does not become readable. */
 int pg_notified(pg_t *self);
 
 /* Apply the scripts not applied yet, in order, under a lock that all copies share.

@@ -399,6 +399,19 @@ static int listen_for_news(replog_t *self)
     return r;
 }
 
+/* What was notified, also while a statement of ours ran. */
+static int take_news(replog_t *self)
+{
+    int r;
+
+    while ((r = pg_notified(self->pg)) > 0) {
+        r = push_news(self);
+        if (r)
+            return r;
+    }
+    return r;
+}
+
 static void turn(replog_t *self)
 {
     zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
@@ -406,6 +419,10 @@ static void turn(replog_t *self)
                               {NULL, pg_socket(self->pg), ZMQ_POLLIN, 0}};
     int n = items[2].fd >= 0 ? 3 : 2;
 
+    if (self->listening && take_news(self)) {
+        self->listening = false;
+        return;
+    }
     if (zmq_poll(items, n, any_snapshot(self) ? 0 : BEAT_MS / 2) < 0)
         return;
     if (items[0].revents & ZMQ_POLLIN) {
@@ -415,11 +432,7 @@ static void turn(replog_t *self)
     }
     for (int i = 0; i < 64 && zsock_events(self->router) & ZMQ_POLLIN; i++)
         on_message(self);
-    if (n == 3 && items[2].revents && pg_notified(self->pg) < 0)
-        self->listening = false;
-    else if (n == 3 && items[2].revents && push_news(self))
-        self->listening = false;
-    if (self->listening && push_rest(self))
+    if (self->listening && (take_news(self) || push_rest(self)))
         self->listening = false;
 }
 
