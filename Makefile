@@ -169,7 +169,7 @@ e2e: asan-programs node-packages
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	node --test --test-force-exit --test-concurrency=1 --test-timeout=300000 --test-reporter=spec tests/e2e/*.test.mjs; r=$$?; \
+	tests/support/stories tests/e2e/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	if grep -lE 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log; then \
 	    grep -hE -A20 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log | head -60; r=1; fi; \
@@ -180,7 +180,7 @@ chaos: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	node --test --test-force-exit --test-concurrency=1 --test-timeout=600000 --test-reporter=spec tests/chaos/*.test.mjs; r=$$?; \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; exit $$r
 
 clang:

@@ -556,13 +556,40 @@ static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t
     return r ? r : row_at(self, kind, res, 0, ret_row);
 }
 
+/* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
+static int change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
+                      reply_t *reply, json_t **ret_rendered)
+{
+    _cleanup_(json_clear_ref) json_t *document = json_deep_copy(old);
+    _cleanup_(json_clear_ref) json_t *references = NULL;
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r;
+
+    json_object_update(document, patch);
+    r = apply_rules(self, kind, document, old, &reply->problem, &references);
+    if (!r)
+        r = update_row(self, kind, document, &row);
+    if (r == PG_DUPLICATE)
+        return duplicate_answer(self, &reply->problem);
+    if (!r)
+        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, text_of(row, "id"));
+    if (!r)
+        r = write_references(self, text_of(row, "id"), references);
+    if (!r)
+        r = note_object(self, text_of(row, "id"));
+    if (!r)
+        r = render_row(self, kind, row, ret_rendered);
+    if (!r)
+        r = add_audit(self, kind, "updated", *ret_rendered);
+    if (!r)
+        r = publish_row(self, kind, row);
+    return r;
+}
+
 static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *patch = NULL;
     _cleanup_(json_clear_ref) json_t *old = NULL;
-    _cleanup_(json_clear_ref) json_t *document = NULL;
-    _cleanup_(json_clear_ref) json_t *references = NULL;
-    _cleanup_(json_clear_ref) json_t *row = NULL;
     char done[ID_MAX];
     int r;
 
@@ -581,26 +608,88 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
         return r;
     if (kind->operations & NO_EMPTY_UPDATE && json_object_size(patch) == 0)
         return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
-    document = json_deep_copy(old);
-    json_object_update(document, patch);
-    r = apply_rules(self, kind, document, old, &reply->problem, &references);
+    return change_row(self, kind, old, patch, reply, &reply->body);
+}
+
+/* ---- one module of an object ---- */
+
+static int do_get_module(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    const char *module = text_of(self->request->body, "module");
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    int r;
+
+    if (!module || !kind_module(kind, module))
+        return ERR_NOT_FOUND;
+    r = load_addressed(self, kind, false, &row);
+    if (r)
+        return r;
+    rendered = schema_render(kind, row, self->base_url);
+    if (!json_is_object(json_object_get(rendered, module)))
+        return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no module %s",
+                           text_of(row, "id"), module);
+    reply->body = json_incref(json_object_get(rendered, module));
+    return 0;
+}
+
+/* Set the module to value (NULL: remove it); *ret_rendered is the object after that. */
+static int put_module(crud_t *self, const kind_t *kind, const field_t *module, json_t *value,
+                      const json_t *old, reply_t *reply, json_t **ret_rendered)
+{
+    _cleanup_(json_clear_ref) json_t *patch =
+        json_pack("{s:o}", module->name, value ? json_incref(value) : json_null());
+
+    return change_row(self, kind, old, patch, reply, ret_rendered);
+}
+
+static int do_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    const char *name = text_of(self->request->body, "module");
+    const field_t *module = name ? kind_module(kind, name) : NULL;
+    _cleanup_(json_clear_ref) json_t *old = NULL;
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    char done[ID_MAX];
+    int r;
+
+    if (!module)
+        return ERR_NOT_FOUND;
+    r = claim_request(self, done, &reply->revision);
+    if (r == 1) {
+        r = do_get_module(self, kind, reply);
+        return r ? r : 1;
+    }
     if (!r)
-        r = update_row(self, kind, document, &row);
-    if (r == PG_DUPLICATE)
-        return duplicate_answer(self, &reply->problem);
+        r = load_addressed(self, kind, true, &old);
     if (!r)
-        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, text_of(row, "id"));
+        r = schema_check_module(module, json_object_get(self->request->body, "document"),
+                                &reply->problem, &value);
     if (!r)
-        r = write_references(self, text_of(row, "id"), references);
+        r = put_module(self, kind, module, value, old, reply, &rendered);
     if (!r)
-        r = note_object(self, text_of(row, "id"));
-    if (!r)
-        r = render_row(self, kind, row, &reply->body);
-    if (!r)
-        r = add_audit(self, kind, "updated", reply->body);
-    if (!r)
-        r = publish_row(self, kind, row);
+        reply->body = json_incref(json_object_get(rendered, name));
     return r;
+}
+
+/* A module that is not set is deleted already: clients delete all of them to be sure. */
+static int do_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    const char *name = text_of(self->request->body, "module");
+    const field_t *module = name ? kind_module(kind, name) : NULL;
+    _cleanup_(json_clear_ref) json_t *old = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    char done[ID_MAX];
+    int r;
+
+    if (!module)
+        return ERR_NOT_FOUND;
+    r = claim_request(self, done, &reply->revision);
+    if (!r)
+        r = load_addressed(self, kind, true, &old);
+    if (r || json_is_null(json_object_get(old, name)))
+        return r;
+    return put_module(self, kind, module, NULL, old, reply, &rendered);
 }
 
 /* Audit and unpublish one row, its children first. */
@@ -666,6 +755,9 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
         {"create", CREATE, true, do_create}, {"get", GET, false, do_get},
         {"list", LIST, false, do_list},      {"update", UPDATE, true, do_update},
         {"delete", DELETE, true, do_delete},
+        {"get_module", GET, false, do_get_module},
+        {"replace_module", UPDATE, true, do_replace_module},
+        {"delete_module", UPDATE, true, do_delete_module},
     };
     int r = ERR_UNKNOWN_VERB;
 

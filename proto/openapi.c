@@ -199,6 +199,42 @@ static void add_operation(json_t *paths, const kind_t *kind, unsigned operation,
     json_object_set_new(item, method, entry);
 }
 
+/* PUT, GET and DELETE of each module, below its owner's path. */
+static void add_modules(json_t *paths, const kind_t *kind)
+{
+    static const struct {
+        const char *method, *name, *status;
+    } rows[] = {{"put", "replace", "200"}, {"get", "get", "200"}, {"delete", "delete", "204"}};
+
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(free_mem) char *path = NULL;
+        json_t *item = json_object();
+
+        if (!(field->flags & MODULE) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
+            json_decref(item);
+            continue;
+        }
+        for (size_t i = 0; i < LEN(rows); i++) {
+            json_t *answer = json_pack("{s:s}", "description", "success"), *entry;
+
+            if (strcmp(rows[i].method, "delete"))
+                json_object_set_new(answer, "content",
+                                    content(object_schema(field->object, false, GET)));
+            entry = json_pack("{s:o, s:[s], s:o, s:{s:o, s:{s:s, s:o}}}", "operationId",
+                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
+                              "tags", kind->name, "parameters", path_parameters(path, false),
+                              "responses", rows[i].status, answer, "default", "description",
+                              "error", "content", content(ref_to("error")));
+            if (!strcmp(rows[i].method, "put"))
+                json_object_set_new(entry, "requestBody",
+                                    json_pack("{s:o}", "content",
+                                              content(object_schema(field->object, true, CREATE))));
+            json_object_set_new(item, rows[i].method, entry);
+        }
+        json_object_set_new(paths, path, item);
+    }
+}
+
 json_t *schema_openapi(const char *base_url)
 {
     json_t *paths = json_object(), *schemas = json_object();
@@ -210,6 +246,7 @@ json_t *schema_openapi(const char *base_url)
         add_operation(paths, kind, GET, "get", "get", "200", true);
         add_operation(paths, kind, UPDATE, "patch", "update", "200", true);
         add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
+        add_modules(paths, kind);
     }
     json_object_set_new(
         schemas, "error",

@@ -108,6 +108,13 @@ const kind_t *kind_of_id(const char *id)
     return NULL;
 }
 
+const field_t *kind_module(const kind_t *kind, const char *name)
+{
+    const field_t *field = field_find(&kind->type, name);
+
+    return field && field->flags & MODULE ? field : NULL;
+}
+
 const char *field_key(const field_t *field)
 {
     return field->write_name ? field->write_name : field->name;
@@ -470,6 +477,21 @@ int schema_check(const kind_t *kind, unsigned operation, const json_t *body, pro
     if (r)
         return r;
     *ret_document = take(out);
+    return 0;
+}
+
+int schema_check_module(const field_t *module, const json_t *body, problem_t *problem,
+                        json_t **ret_module)
+{
+    _cleanup_(json_clear_ref) json_t *out = json_object();
+    int r;
+
+    if (!json_is_object(body))
+        return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
+    r = check_object(module->object, CREATE, body, module->name, problem, out);
+    if (r)
+        return r;
+    *ret_module = take(out);
     return 0;
 }
 

@@ -38,7 +38,8 @@ enum {
     ALWAYS = 1 << 8,     /* an absent object gets its defaults instead of null */
     PATH = 1 << 9,       /* comes from the path */
     COMPUTED = 1 << 10,  /* has no column */
-    HIDDEN = 1 << 11     /* stored, never rendered, never written */
+    HIDDEN = 1 << 11,    /* stored, never rendered, never written */
+    MODULE = 1 << 12     /* an object with a path of its own below its owner's */
 };
 
 enum {
@@ -47,7 +48,11 @@ enum {
     LIST = 4,
     UPDATE = 8,
     DELETE = 16,
-    NO_EMPTY_UPDATE = 32 /* an update that sets nothing is an error */
+    NO_EMPTY_UPDATE = 32, /* an update that sets nothing is an error */
+    /* on one module of an object, wherever it has UPDATE */
+    REPLACE_MODULE = 64,
+    GET_MODULE = 128,
+    DELETE_MODULE = 256
 };
 
 typedef struct object_type object_type_t;
@@ -94,6 +99,13 @@ const char *field_key(const field_t *field);
  * 0 | the first problem's code. *ret_document is the caller's, set only on 0. */
 int schema_check(const kind_t *kind, unsigned operation, const json_t *body, problem_t *problem,
                  json_t **ret_document);
+
+/* The same for one whole module: what the body leaves out gets its default. */
+int schema_check_module(const field_t *module, const json_t *body, problem_t *problem,
+                        json_t **ret_module);
+
+/* The module of that name; NULL when the kind has none. */
+const field_t *kind_module(const kind_t *kind, const char *name);
 
 /* The API's representation of a stored row. base_url has no trailing slash. */
 json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url);

@@ -148,6 +148,7 @@ void edge_ring_resend(void);
 ngx_uint_t edge_ring_unsent(void);
 typedef struct {
     uint64_t requests, events, dropped, spooled, unacknowledged, revision, ready;
+    uint64_t config_turn_us; /* the longest that configuration kept a worker from requests */
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */
 

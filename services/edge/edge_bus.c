@@ -313,16 +313,37 @@ on_events(message_t *message)
 }
 
 
+static uint64_t
+now_us(void)
+{
+    struct timespec  now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+
+static void
+note_turn(uint64_t start)
+{
+    uint64_t          took = now_us() - start;
+    edge_counters_t  *counters = edge_ring_counters(ngx_worker);
+
+    if (took > counters->config_turn_us) {
+        counters->config_turn_us = took;
+    }
+}
+
+
 /* Everything that waits, within the time of one turn; the rest in the next. */
 static void
 drain(bus_socket_t *bus, void (*handle)(message_t *))
 {
-    int             flags = 0;
-    size_t          size = sizeof(flags);
-    message_t       message;
-    struct timeval  start, now;
+    int        flags = 0;
+    size_t     size = sizeof(flags);
+    uint64_t   start = now_us();
+    message_t  message;
 
-    ngx_gettimeofday(&start);
     while (zmq_getsockopt(bus->socket, ZMQ_EVENTS, &flags, &size) == 0
            && flags & ZMQ_POLLIN)
     {
@@ -332,10 +353,7 @@ drain(bus_socket_t *bus, void (*handle)(message_t *))
         }
         handle(&message);
         message_close(&message);
-        ngx_gettimeofday(&now);
-        if ((now.tv_sec - start.tv_sec) * 1000000 + now.tv_usec - start.tv_usec
-            > TURN_US)
-        {
+        if (now_us() - start > TURN_US) {
             if (bus->connection) {
                 ngx_post_event(bus->connection->read, &ngx_posted_next_events);
             }
@@ -348,8 +366,11 @@ drain(bus_socket_t *bus, void (*handle)(message_t *))
 static void
 on_config_readable(ngx_event_t *ev)
 {
+    uint64_t  start = now_us();
+
     (void) ev;
     drain(&config, on_config);
+    note_turn(start);
 }
 
 
@@ -480,8 +501,11 @@ on_beat(ngx_event_t *ev)
 static void
 on_retire(ngx_event_t *ev)
 {
+    uint64_t  start = now_us();
+
     if (edge_worker.retired) {
         table_free_some(&edge_worker.retired, 500);
+        note_turn(start);
     }
     ngx_add_timer(ev, edge_worker.retired ? 5 : 100);
 }

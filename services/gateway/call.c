@@ -126,9 +126,24 @@ static bool is_json(const char *type)
     return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
 }
 
+/* {edge_id, id, module: {...}}, as the TypeScript client sends it, or the module itself, in which
+ * path parameters may be repeated. */
+static void unwrap_module(call_t *call)
+{
+    json_t *module = json_object_get(call->document, "module");
+
+    json_object_del(call->document, "id");
+    json_object_del(call->document, "edge_id");
+    if (json_is_object(module) && json_object_size(call->document) == 1) {
+        json_incref(module);
+        json_decref(call->document);
+        call->document = module;
+    }
+}
+
 static int parse_body(call_t *call)
 {
-    bool takes_body = call->target.operation & (CREATE | UPDATE);
+    bool takes_body = call->target.operation & (CREATE | UPDATE | REPLACE_MODULE);
     const char *type = header(call, "Content-Type");
     json_error_t error;
 
@@ -136,6 +151,10 @@ static int parse_body(call_t *call)
         return ERR_BODY_TOO_LARGE;
     if (!takes_body)
         return call->body_len ? ERR_UNEXPECTED_BODY : 0; /* some clients send the type alone */
+    if (call->target.operation == REPLACE_MODULE && !call->body_len) {
+        call->document = json_object(); /* the Python client sends an empty module so */
+        return 0;
+    }
     if (!type)
         return ERR_CONTENT_TYPE_MISSING;
     if (!is_json(type))
@@ -152,6 +171,8 @@ static int parse_body(call_t *call)
                      error.line, error.column,
                      strchr(error.text, '\'') ? "syntax error" : error.text);
         call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
+    } else if (call->target.operation == REPLACE_MODULE) {
+        unwrap_module(call);
     }
     return 0;
 }
@@ -291,7 +312,7 @@ static void on_called(call_t *call, const json_t *outcome, json_t *body, const c
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation == DELETE)
+    if (call->target.operation & (DELETE | DELETE_MODULE))
         call_answer(call, 204, NULL);
     else
         call_answer(call, call->target.operation == CREATE ? 201 : 200, json_incref(body));

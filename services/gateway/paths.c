@@ -3,33 +3,46 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Match one segment after another; {name} takes any one segment, kept in parent. 1: the collection,
- * 2: one object of it, 0: neither. */
-static int match_pattern(const char *pattern, const char *path, target_t *target)
+enum { NOWHERE, COLLECTION, ONE, PART };
+
+/* Match one segment after another; {name} takes any one segment, kept in parent. */
+static int match_pattern(const kind_t *kind, const char *path, target_t *target)
 {
-    target->parent[0] = target->id[0] = '\0';
+    const char *pattern = kind->path;
+    size_t len;
+
+    target->parent[0] = target->id[0] = target->module[0] = '\0';
     while (*pattern) {
         size_t want, got;
 
         if (*pattern++ != '/' || *path++ != '/')
-            return 0;
+            return NOWHERE;
         want = strcspn(pattern, "/");
         got = strcspn(path, "/");
         if (got == 0 || got >= sizeof(target->parent))
-            return 0;
+            return NOWHERE;
         if (*pattern == '{')
             snprintf(target->parent, sizeof(target->parent), "%.*s", (int)got, path);
         else if (want != got || strncmp(pattern, path, got))
-            return 0;
+            return NOWHERE;
         pattern += want;
         path += got;
     }
     if (!*path)
-        return 1;
-    if (*path != '/' || !path[1] || strchr(path + 1, '/') || strlen(path + 1) >= sizeof(target->id))
-        return 0;
-    snprintf(target->id, sizeof(target->id), "%s", path + 1);
-    return 2;
+        return COLLECTION;
+    if (*path++ != '/')
+        return NOWHERE;
+    len = strcspn(path, "/");
+    if (len == 0 || len >= sizeof(target->id))
+        return NOWHERE;
+    snprintf(target->id, sizeof(target->id), "%.*s", (int)len, path);
+    path += len;
+    if (!*path)
+        return ONE;
+    if (!kind_module(kind, path + 1))
+        return NOWHERE;
+    snprintf(target->module, sizeof(target->module), "%s", path + 1);
+    return PART;
 }
 
 void path_match(const char *method, const char *path, target_t *ret_target)
@@ -37,15 +50,21 @@ void path_match(const char *method, const char *path, target_t *ret_target)
     static const struct {
         int where;
         const char *method, *verb;
-        unsigned operation;
+        unsigned operation, needs; /* needs: of the kind */
     } rows[] = {
-        {1, "POST", "create", CREATE},  {1, "GET", "list", LIST},        {2, "GET", "get", GET},
-        {2, "PATCH", "update", UPDATE}, {2, "DELETE", "delete", DELETE},
+        {COLLECTION, "POST", "create", CREATE, CREATE},
+        {COLLECTION, "GET", "list", LIST, LIST},
+        {ONE, "GET", "get", GET, GET},
+        {ONE, "PATCH", "update", UPDATE, UPDATE},
+        {ONE, "DELETE", "delete", DELETE, DELETE},
+        {PART, "PUT", "replace_module", REPLACE_MODULE, UPDATE},
+        {PART, "GET", "get_module", GET_MODULE, GET},
+        {PART, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
     };
 
     memset(ret_target, 0, sizeof(*ret_target));
     for (const kind_t *kind = kind_all(); kind->name; kind++) {
-        int where = match_pattern(kind->path, path, ret_target);
+        int where = match_pattern(kind, path, ret_target);
 
         if (!where)
             continue;
@@ -53,7 +72,7 @@ void path_match(const char *method, const char *path, target_t *ret_target)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
             size_t n = strlen(ret_target->allow);
 
-            if (rows[i].where != where || !(kind->operations & rows[i].operation))
+            if (rows[i].where != where || !(kind->operations & rows[i].needs))
                 continue;
             snprintf(ret_target->allow + n, sizeof(ret_target->allow) - n, "%s%s", n ? ", " : "",
                      rows[i].method);

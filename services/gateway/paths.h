@@ -8,6 +8,7 @@ typedef struct target {
     unsigned operation;      /* 0: the path exists, this method does not */
     const char *verb;        /* "create", ... */
     char id[80], parent[80]; /* from the path; "" when it has none */
+    char module[40];         /* the part of the object that the path names; "" */
     char allow[64];          /* for the Allow header */
 } target_t;
 

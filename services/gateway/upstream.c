@@ -29,6 +29,8 @@ static json_t *call_body(call_t *call)
 
     if (*target->id)
         json_object_set_new(body, "id", json_string(target->id));
+    if (*target->module)
+        json_object_set_new(body, "module", json_string(target->module));
     if (*target->parent)
         json_object_set_new(body, target->kind->parent_key, json_string(target->parent));
     return body;

@@ -5,6 +5,7 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
+import test from 'node:test';
 import tls from 'node:tls';
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -25,6 +26,9 @@ const require = createRequire(path.join(root, 'tests/e2e/package.json'));
 export const { Ngrok } = require('@ngrok/ngrok-api');
 export const WebSocket = require('ws');
 export const client = () => new Ngrok({ baseUrl: env.POSTERN_API_URL, apiToken: env.POSTERN_API_KEY });
+
+// A socket that a story left open must not keep the runner waiting.
+test.after?.(() => setTimeout(() => process.exit(), 1000).unref());
 
 let count = 0;
 export const unique = (prefix) =>
