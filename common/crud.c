@@ -752,8 +752,10 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
         bool writes;
         int (*run)(crud_t *, const kind_t *, reply_t *);
     } operations[] = {
-        {"create", CREATE, true, do_create}, {"get", GET, false, do_get},
-        {"list", LIST, false, do_list},      {"update", UPDATE, true, do_update},
+        {"create", CREATE, true, do_create},
+        {"get", GET, false, do_get},
+        {"list", LIST, false, do_list},
+        {"update", UPDATE, true, do_update},
         {"delete", DELETE, true, do_delete},
         {"get_module", GET, false, do_get_module},
         {"replace_module", UPDATE, true, do_replace_module},

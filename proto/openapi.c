@@ -210,7 +210,8 @@ static void add_modules(json_t *paths, const kind_t *kind)
         _cleanup_(free_mem) char *path = NULL;
         json_t *item = json_object();
 
-        if (!(field->flags & MODULE) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
+        if (!(field->flags & MODULE)
+            || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
             json_decref(item);
             continue;
         }
