@@ -324,6 +324,8 @@ static int duplicate_answer(const crud_t *self, problem_t *problem)
          "another route of this edge has the same match"},
         {"https_edge_hostport_key", ERR_DUPLICATE, "hostports", "another edge has this hostport"},
         {"reserved_domain_name", ERR_DUPLICATE, "domain", "this domain is already reserved"},
+        {"ip_policy_rule_cidr", ERR_DUPLICATE, "cidr",
+         "another rule of this policy has this network"},
     };
     const char *name = pg_constraint(self->pg);
 
@@ -436,7 +438,10 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *text = NULL;
-    const char *parent = kind->parent_key ? text_of(document, kind->parent_key) : NULL;
+    const field_t *owner = kind_owner(kind);
+    const char *parent = kind->parent_key ? text_of(document, kind->parent_key)
+                         : owner          ? text_of(document, field_key(owner))
+                                          : NULL;
     const char *id = text_of(document, "id");
     char sql[256];
     int r;
@@ -458,6 +463,17 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t
              kind->name, kind->name);
     r = pg_exec(self->pg, &res, sql, 1, text);
     return r ? r : row_at(self, kind, res, 0, ret_row);
+}
+
+/* What the object belongs to must be there, and stays until we commit. */
+static int check_owner(crud_t *self, const kind_t *kind, const json_t *document, problem_t *problem)
+{
+    const field_t *owner = kind_owner(kind);
+    _cleanup_(json_clear_ref) json_t *references =
+        owner ? json_pack("[[s, O]]", field_key(owner), json_object_get(document, field_key(owner)))
+              : NULL;
+
+    return owner ? check_references(self, references, problem) : 0;
 }
 
 static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *document, reply_t *reply)
@@ -495,7 +511,9 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     json_object_set_new(document, "account_id", json_string(self->request->account));
     now_rfc3339(at);
     json_object_set_new(document, "created_at", json_string(at));
-    r = apply_rules(self, kind, document, NULL, &reply->problem, &references);
+    r = check_owner(self, kind, document, &reply->problem);
+    if (!r)
+        r = apply_rules(self, kind, document, NULL, &reply->problem, &references);
     if (r)
         return r;
     r = insert_row(self, kind, document, &row);

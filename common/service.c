@@ -33,6 +33,9 @@ const setting_t service_settings[] = {
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
     {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
     {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
+    {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
+    {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
+    {"tcp-port-last", SETTING_INT, "29999", 1, 65535, "their highest port"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 

@@ -41,6 +41,20 @@ const char *format_header_value(const char *value)
     return NULL;
 }
 
+const char *format_label(const char *text, int is_key)
+{
+    size_t len = strlen(text);
+
+    if (is_key && !len)
+        return "a label's key must not be empty";
+    if (len > 255)
+        return "keys and values of labels are at most 255 bytes long";
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return "has a control character";
+    return NULL;
+}
+
 /* RFC 1123 2.1 host name, lower case; a leading "*." only where wildcard. */
 static const char *hostname_fault(const char *name, size_t len, int wildcard)
 {
@@ -135,6 +149,49 @@ static const char *check_hostport(const char *value, char *out, size_t size, int
     if (port != 443)
         return "an HTTPS hostport must use port 443";
     snprintf(out + len, size - len, ":443");
+    return NULL;
+}
+
+/* host:port of a reserved TCP address; that it is one is the owner's check. */
+static const char *check_tcp_hostport(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *why;
+    size_t len;
+    long port;
+
+    (void)size;
+    *outcome = ERR_HOSTPORT_FORMAT;
+    why = split_address(value, out, &len, &port);
+    return why ? why : hostname_fault(out, len, 0);
+}
+
+/* RFC 4632, RFC 4291 2.3: a mask, no host bits, one spelling. inet_pton refuses leading zeros. */
+static const char *check_cidr(const char *value, char *out, size_t size, int *outcome)
+{
+    const char *slash = strchr(value, '/');
+    unsigned char bytes[16] = {0};
+    char address[64], *end;
+    int family = strchr(value, ':') ? AF_INET6 : AF_INET;
+    long mask, bits = family == AF_INET6 ? 128 : 32;
+
+    (void)outcome;
+    if (!slash)
+        return "must have a mask, like 192.0.2.0/24";
+    if ((size_t)(slash - value) >= sizeof(address))
+        return "is not an IPv4 or IPv6 network";
+    snprintf(address, sizeof(address), "%.*s", (int)(slash - value), value);
+    if (inet_pton(family, address, bytes) != 1)
+        return "is not an IPv4 or IPv6 network";
+    if (!isdigit((unsigned char)slash[1]) || strlen(slash + 1) > 3 || (slash[1] == '0' && slash[2]))
+        return "has a mask that is not a number of bits";
+    mask = strtol(slash + 1, &end, 10);
+    if (*end || mask > bits)
+        return "has a mask that is not a number of bits";
+    for (long i = mask; i < bits; i++)
+        if (bytes[i / 8] & (0x80 >> (i % 8)))
+            return "has host bits behind its mask";
+    inet_ntop(family, bytes, address, sizeof(address));
+    snprintf(out, size, "%s/%ld", address, mask);
     return NULL;
 }
 
@@ -371,6 +428,8 @@ static const struct {
 } formats[] = {
     {"domain", check_domain},
     {"hostport", check_hostport},
+    {"tcp_hostport", check_tcp_hostport},
+    {"cidr", check_cidr},
     {"address", check_address},
     {"match", check_match},
     {"header", check_header},

@@ -12,4 +12,6 @@ int format_check(const char *format, int outcome, const char *value, char *out, 
 
 /* Header name and value as RFC 9110 5.1 and 5.5 allow; NULL when fine, else the fault. */
 const char *format_header_name(const char *name);
+/* Key (not empty) or value of a label. */
+const char *format_label(const char *text, int is_key);
 const char *format_header_value(const char *value);

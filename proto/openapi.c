@@ -75,6 +75,10 @@ static json_t *value_schema(const field_t *field, bool request)
     case STRMAP:
         return json_pack("{s:s, s:{s:s}, s:i}", "type", "object", "additionalProperties", "type",
                          "string", "maxProperties", (int)field->max);
+    case WEIGHT_MAP:
+        return json_pack("{s:s, s:{s:s, s:i, s:i}, s:i}", "type", "object", "additionalProperties",
+                         "type", "integer", "minimum", 0, "maximum", (int)field->min,
+                         "maxProperties", (int)field->max);
     case NESTED:
         return object_schema(field->object, request, CREATE);
     case NESTEDS:
@@ -82,7 +86,8 @@ static json_t *value_schema(const field_t *field, bool request)
     case REFERENCE:
         return request ? json_pack("{s:s}", "type", "string") : ref_schema();
     case REFERENCES:
-        return list_of(field, request ? json_pack("{s:s}", "type", "string") : ref_schema());
+        return list_of(field, request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
+                                                              : ref_schema());
     case CHILDREN:
         snprintf(ref, sizeof(ref), "#/components/schemas/%s", field->kinds);
         return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "$ref", ref);

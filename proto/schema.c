@@ -35,6 +35,10 @@
     {#name, #write_name, REFERENCE, flags, 0, 64, NULL, fallback, outcome, meaning, NULL, kinds},
 #define REFS(name, write_name, flags, min, max, kinds, outcome, meaning)                           \
     {#name, #write_name, REFERENCES, flags, min, max, NULL, NULL, outcome, meaning, NULL, kinds},
+#define IDS(name, flags, min, max, kinds, outcome, meaning)                                        \
+    {#name, NULL, REFERENCES, (flags) | PLAIN, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
+#define WEIGHTS(name, max, highest, kinds, outcome, meaning)                                       \
+    {#name, NULL, WEIGHT_MAP, 0, highest, max, NULL, "{}", outcome, meaning, NULL, kinds},
 #define KINDS(name, kind, meaning)                                                                 \
     {#name,   NULL, CHILDREN, READ_ONLY | COMPUTED, 0, 0, NULL, NULL, ERR_INVALID_FIELD,           \
      meaning, NULL, #kind},
@@ -66,6 +70,33 @@ TABLE(static_backend)
 LAST };
 TABLE(http_response_backend)
 #include "proto/http_response_backend.def"
+LAST };
+TABLE(ip_policy)
+#include "proto/ip_policy.def"
+LAST };
+TABLE(ip_policy_rule)
+#include "proto/ip_policy_rule.def"
+LAST };
+TABLE(weighted_backend)
+#include "proto/weighted_backend.def"
+LAST };
+TABLE(failover_backend)
+#include "proto/failover_backend.def"
+LAST };
+TABLE(tunnel_group_backend)
+#include "proto/tunnel_group_backend.def"
+LAST };
+TABLE(reserved_addr)
+#include "proto/reserved_addr.def"
+LAST };
+TABLE(certificate_authority)
+#include "proto/certificate_authority.def"
+LAST };
+TABLE(tcp_edge)
+#include "proto/tcp_edge.def"
+LAST };
+TABLE(tls_edge)
+#include "proto/tls_edge.def"
 LAST };
 TABLE(reserved_domain)
 #include "proto/reserved_domain.def"
@@ -106,6 +137,15 @@ const kind_t *kind_of_id(const char *id)
         if (id_check(kind->prefix, id))
             return kind;
     return NULL;
+}
+
+const field_t *kind_owner(const kind_t *kind)
+{
+    const field_t *field = kind->type.fields;
+
+    while (field->name && !(field->flags & OWNER))
+        field++;
+    return field->name ? field : NULL;
 }
 
 const field_t *kind_module(const kind_t *kind, const char *name)
@@ -161,6 +201,7 @@ static const char *type_words(field_type_t type)
         [TIME] = "an RFC 3339 time",
         [STRINGS] = "a list of strings",
         [STRMAP] = "an object with string values",
+        [WEIGHT_MAP] = "an object of ids and whole numbers",
         [NESTED] = "an object",
         [NESTEDS] = "a list of objects",
         [REFERENCE] = "an id",
@@ -250,6 +291,9 @@ static int check_reference(const field_t *field, const char *id, const char *pat
         if (!kind_find(name)) /* a kind that this server does not have yet: nothing of it exists */
             return problem_add(problem, ERR_REF_NONEXISTENT, path, "'%.64s' does not exist", id);
     }
+    if (kind && field->flags & PLAIN)
+        return problem_add(problem, field->outcome, path, "'%.64s' is a %s: only %s can be in here",
+                           id, kind->name, field->kinds);
     return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "'%.64s' is not the id of a %s", id,
                        field->kinds);
 }
@@ -299,6 +343,39 @@ static int check_list(const field_t *field, const json_t *value, const char *pat
     return 0;
 }
 
+/* id to weight. The kinds that may be in it are told apart from ids that are none. */
+static int check_weights(const field_t *field, const json_t *value, const char *path,
+                         problem_t *problem, json_t **ret_value)
+{
+    field_t one = *field;
+    const char *key;
+    json_t *item;
+    int r;
+
+    if (!json_is_object(value))
+        return wrong_type(field, path, problem);
+    if (json_object_size(value) > (size_t)field->max)
+        return problem_add(problem, field->outcome, path, "has %zu items: the limit is %.0f",
+                           json_object_size(value), field->max);
+    one.flags |= PLAIN;
+    one.outcome = ERR_BACKEND_KIND;
+    json_object_foreach((json_t *)value, key, item)
+    {
+        char at[PATH_MAX_LEN];
+
+        path_join(at, path, key);
+        r = check_reference(&one, key, at, problem);
+        if (r < 0)
+            return r;
+        if (!json_is_integer(item) || json_integer_value(item) < 0
+            || (double)json_integer_value(item) > field->min)
+            problem_add(problem, field->outcome, at, "must be a whole number from 0 to %.0f",
+                        field->min);
+    }
+    *ret_value = json_deep_copy(value);
+    return *ret_value ? 0 : -ENOMEM;
+}
+
 static int check_map(const field_t *field, const json_t *value, const char *path,
                      problem_t *problem, json_t **ret_value)
 {
@@ -314,6 +391,7 @@ static int check_map(const field_t *field, const json_t *value, const char *path
         return r;
     json_object_foreach((json_t *)value, key, item)
     {
+        bool label = field->values && !strcmp(field->values, "@label");
         char at[PATH_MAX_LEN], name[257];
         const char *why;
 
@@ -322,12 +400,13 @@ static int check_map(const field_t *field, const json_t *value, const char *path
             problem_add(problem, ERR_INVALID_FIELD, at, "must be a string");
             continue;
         }
-        why = format_header_name(key);
+        why = label ? format_label(key, 1) : format_header_name(key);
         if (why) {
             problem_add(problem, field->outcome, at, "%s", why);
             continue;
         }
-        why = format_header_value(json_string_value(item));
+        why = label ? format_label(json_string_value(item), 0)
+                    : format_header_value(json_string_value(item));
         if (why) {
             problem_add(problem, field->outcome, at, "%s", why);
             continue;
@@ -335,7 +414,7 @@ static int check_map(const field_t *field, const json_t *value, const char *path
         for (size_t i = 0; i <= strlen(key); i++)
             name[i] = (char)(field->flags & LOWER_KEYS ? tolower((unsigned char)key[i]) : key[i]);
         if (json_object_get(map, name))
-            problem_add(problem, field->outcome, at, "the same header is given twice");
+            problem_add(problem, field->outcome, at, "is given twice");
         json_object_set(map, name, item);
     }
     *ret_value = take(map);
@@ -369,6 +448,8 @@ static int check_value(const field_t *field, const json_t *value, const char *pa
         return check_list(field, value, path, problem, ret_value);
     case STRMAP:
         return check_map(field, value, path, problem, ret_value);
+    case WEIGHT_MAP:
+        return check_weights(field, value, path, problem, ret_value);
     case NESTED:
         if (!json_is_object(value))
             return wrong_type(field, path, problem);
@@ -535,9 +616,15 @@ static json_t *render_list(const field_t *field, const json_t *value, const char
     json_t *list = json_array(), *item;
     size_t i;
 
-    json_array_foreach(value, i, item) json_array_append_new(
-        list, field->type == REFERENCES ? schema_ref(json_string_value(item), base_url)
-                                        : render_object(field->object, item, base_url));
+    json_array_foreach(value, i, item)
+    {
+        if (field->flags & PLAIN)
+            json_array_append(list, item);
+        else if (field->type == REFERENCES)
+            json_array_append_new(list, schema_ref(json_string_value(item), base_url));
+        else
+            json_array_append_new(list, render_object(field->object, item, base_url));
+    }
     return list;
 }
 
@@ -681,13 +768,17 @@ void schema_mask(const kind_t *kind, json_t *rendered)
 static int collect_one(const field_t *field, json_t *owner, const char *key, json_t *value,
                        const char *path, void *context)
 {
+    const char *id;
     json_t *item;
     size_t i;
 
     (void)owner;
     (void)key;
-    if (field->type == REFERENCE)
+    if (field->type == REFERENCE && !(field->flags & OWNER))
         json_array_append_new(context, json_pack("[s, O]", path, value));
+    if (field->type == WEIGHT_MAP)
+        json_object_foreach(value, id, item)
+            json_array_append_new(context, json_pack("[s, s]", path, id));
     if (field->type == REFERENCES)
         json_array_foreach(value, i, item)
             json_array_append_new(context, json_pack("[s, O]", path, item));

@@ -18,6 +18,7 @@ typedef enum field_type {
     TIME,       /* RFC 3339 UTC, whole seconds */
     STRINGS,    /* list of strings; min and max in items */
     STRMAP,     /* string to string; max in pairs */
+    WEIGHT_MAP, /* id to whole number from 0 to min; max in pairs */
     NESTED,     /* one object of a type */
     NESTEDS,    /* list of them */
     REFERENCE,  /* written as an id, rendered as {id, uri} */
@@ -39,7 +40,9 @@ enum {
     PATH = 1 << 9,       /* comes from the path */
     COMPUTED = 1 << 10,  /* has no column */
     HIDDEN = 1 << 11,    /* stored, never rendered, never written */
-    MODULE = 1 << 12     /* an object with a path of its own below its owner's */
+    MODULE = 1 << 12,    /* an object with a path of its own below its owner's */
+    OWNER = 1 << 13,     /* the reference's target takes the object along when it is deleted */
+    PLAIN = 1 << 14      /* references that are rendered as ids */
 };
 
 enum {
@@ -103,6 +106,9 @@ int schema_check(const kind_t *kind, unsigned operation, const json_t *body, pro
 /* The same for one whole module: what the body leaves out gets its default. */
 int schema_check_module(const field_t *module, const json_t *body, problem_t *problem,
                         json_t **ret_module);
+
+/* The reference to what an object of the kind belongs to, when that is not in its path; else NULL. */
+const field_t *kind_owner(const kind_t *kind);
 
 /* The module of that name; NULL when the kind has none. */
 const field_t *kind_module(const kind_t *kind, const char *name);

@@ -140,6 +140,9 @@ void backend_release(backend_t *backend)
     if (!backend || --backend->refs)
         return;
     headers_free(&backend->headers);
+    for (size_t i = 0; i < backend->choice_count; i++)
+        free(backend->choices[i].id);
+    free(backend->choices);
     free(backend->id);
     free(backend->host);
     free(backend->body);
@@ -224,19 +227,44 @@ static backend_t *parse_response(const msgpack_object *document)
     return backend;
 }
 
+static backend_t *parse_weighted(const msgpack_object *document)
+{
+    const msgpack_object *members = get(document, "backends");
+    backend_t *backend;
+    uint32_t sum = 0;
+
+    if (!members || members->type != MSGPACK_OBJECT_MAP)
+        return NULL;
+    backend = calloc(1, sizeof(*backend));
+    if (backend)
+        backend->choices = calloc(members->via.map.size + 1, sizeof(*backend->choices));
+    if (!backend || !backend->choices)
+        abort();
+    for (uint32_t i = 0; i < members->via.map.size; i++) {
+        const msgpack_object_kv *pair = &members->via.map.ptr[i];
+
+        if (pair->val.type != MSGPACK_OBJECT_POSITIVE_INTEGER || !pair->val.via.u64)
+            continue;
+        sum += (uint32_t)pair->val.via.u64; /* at most 100 times 10,000 */
+        backend->choices[backend->choice_count].id = copy_object(&pair->key);
+        backend->choices[backend->choice_count++].upto = sum;
+    }
+    return backend;
+}
+
 static int apply_backend(table_t *self, const char *id, size_t len, const msgpack_object *document,
-                         bool response)
+                         backend_t *(*parse)(const msgpack_object *document))
 {
     backend_t *backend = NULL;
 
     if (document) {
-        backend = response ? parse_response(document) : parse_static(document);
+        backend = parse(document);
         if (!backend)
             return -1;
         backend->id = copy(id, len);
         backend->refs = 1;
         backend_release(strmap_put(self->backends, id, len, backend));
-        if (!response && !backend->literal && self->backend_added)
+        if (backend->host && !backend->literal && self->backend_added)
             self->backend_added(backend);
         return 0;
     }
@@ -247,6 +275,21 @@ static int apply_backend(table_t *self, const char *id, size_t len, const msgpac
 backend_t *table_backend(const table_t *self, const char *id)
 {
     return strmap_get(self->backends, id, strlen(id));
+}
+
+backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number)
+{
+    size_t i = 0;
+
+    if (!backend || !backend->choices)
+        return backend;
+    if (!backend->choice_count)
+        return NULL;
+    number %= backend->choices[backend->choice_count - 1].upto;
+    while (number >= backend->choices[i].upto)
+        i++;
+    backend = table_backend(self, backend->choices[i].id);
+    return backend && backend->choices ? NULL : backend; /* shares are not nested */
 }
 
 /* ---- edges ---- */
@@ -578,9 +621,11 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
     if (IS("https_edge"))
         return apply_edge(self, id, id_len, document);
     if (IS("static_backend"))
-        return apply_backend(self, id, id_len, document, false);
+        return apply_backend(self, id, id_len, document, parse_static);
     if (IS("http_response_backend"))
-        return apply_backend(self, id, id_len, document, true);
+        return apply_backend(self, id, id_len, document, parse_response);
+    if (IS("weighted_backend"))
+        return apply_backend(self, id, id_len, document, parse_weighted);
     if (IS("reserved_domain"))
         return apply_pair(self, self->domains, id, id_len, document, true);
     if (IS("tls_certificate"))

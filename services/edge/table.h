@@ -76,6 +76,12 @@ typedef struct backend {
     socklen_t address_len; /* 0: not resolved (yet) */
     bool unresolved;       /* said once in the log */
     bool literal;          /* an address, not a name */
+    /* weighted */
+    struct choice {
+        char *id;
+        uint32_t upto; /* sum of the weights up to this one */
+    } * choices;
+    size_t choice_count; /* the last one's upto is the sum of all */
     /* http_response */
     unsigned status;
     char *body;
@@ -116,6 +122,10 @@ route_t *table_route(const edge_t *edge, const char *host, size_t host_len, cons
                      size_t path_len);
 
 backend_t *table_backend(const table_t *self, const char *id);
+
+/* The backend that serves: of a weighted one, the member into whose share number falls, else the
+ * backend itself. NULL: it has no member with a weight, or the member is not there. */
+backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number);
 
 /* Requests keep what they use alive over changes. */
 void route_release(route_t *route);

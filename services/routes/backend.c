@@ -43,3 +43,10 @@ int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_
                               json_object_get(row, "status_code"));
     return *ret_document ? 0 : -ENOMEM;
 }
+
+int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    (void)crud;
+    *ret_document = json_pack("{s:O}", "backends", json_object_get(row, "backends"));
+    return *ret_document ? 0 : -ENOMEM;
+}

@@ -7,27 +7,41 @@
 EMBED(common_schema_sql, "common/schema.sql");
 EMBED(config_log_sql, "common/config_log.sql");
 EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
+EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
 
 static const kind_rules_t rules[] = {
     {"https_edge", https_edge_check, NULL, https_edge_publish},
     {"https_edge_route", https_edge_route_check, NULL, https_edge_route_publish},
     {"static_backend", NULL, NULL, static_backend_publish},
     {"http_response_backend", http_response_backend_check, NULL, http_response_backend_publish},
+    {"weighted_backend", NULL, NULL, weighted_backend_publish},
+    {"tcp_edge", tcp_edge_check, NULL, NULL},
+    {"tls_edge", tls_edge_check, NULL, NULL},
+    {"reserved_addr", reserved_addr_check, NULL, NULL},
+    {"certificate_authority", certificate_authority_check, NULL, NULL},
     {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish},
     {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish},
     {NULL, NULL, NULL, NULL},
 };
 
+static int setup(crud_t *crud, const config_t *config)
+{
+    int r = reserved_addr_setup(config);
+
+    return r ? r : local_authority_setup(crud, config);
+}
+
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, config_log_sql, routes_0001_sql, NULL};
+    const char *const migrations[] = {common_schema_sql, config_log_sql, routes_0001_sql,
+                                      routes_0002_sql, NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",
         .migrations = migrations,
         .rules = rules,
         .config_log = true,
-        .setup = local_authority_setup,
+        .setup = setup,
     };
 
     return service_main(&spec, argc, argv);

@@ -4,6 +4,10 @@
 #include "common/config.h"
 #include "common/crud.h"
 
+/* hostports.c: the hostports of an edge; tcp: of reserved addresses, else of reserved domains. */
+int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *references,
+                    problem_t *problem);
+
 /* https_edge.c */
 int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                      problem_t *problem);
@@ -14,11 +18,27 @@ int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, js
                            problem_t *problem);
 int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
+/* tcp_tls_edge.c */
+int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                   problem_t *problem);
+int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                   problem_t *problem);
+
+/* reserved_addr.c */
+int reserved_addr_setup(const config_t *config);
+int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                        problem_t *problem);
+
+/* certificate_authority.c */
+int certificate_authority_check(crud_t *crud, json_t *document, const json_t *old,
+                                json_t *references, problem_t *problem);
+
 /* backend.c */
 int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
                                 json_t *references, problem_t *problem);
 int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
 /* reserved_domain.c */
 int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

@@ -235,6 +235,25 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     return 0;
 }
 
+int x509_describe_authority(const char *pem, json_t *document, problem_t *problem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(pem);
+    X509 *authority = chain ? sk_X509_value(chain, 0) : NULL;
+
+    ERR_clear_error();
+    if (!chain || sk_X509_num(chain) != 1)
+        return problem_add(problem, ERR_CERT_PEM, "ca_pem", "must be one certificate in PEM");
+    /* RFC 5280 4.2.1.9; an old v1 root has no basicConstraints and is none */
+    if (!(X509_get_extension_flags(authority) & EXFLAG_CA))
+        return problem_add(problem, ERR_CERT_PEM, "ca_pem",
+                           "is not a certificate authority: basicConstraints must say CA:TRUE");
+    set_name(document, "subject_common_name", X509_get_subject_name(authority), NID_commonName);
+    set_time(document, "not_before", X509_get0_notBefore(authority));
+    set_time(document, "not_after", X509_get0_notAfter(authority));
+    set_usages(document, authority);
+    return 0;
+}
+
 /* ---- making certificates ---- */
 
 static char *bio_text(BIO *bio)

@@ -10,6 +10,10 @@
  * 0 | ERR_CERT_PEM (told in problem) | fault. */
 int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, problem_t *problem);
 
+/* Parse one CA certificate; adds the read-only columns of certificate_authority to document.
+ * 0 | ERR_CERT_PEM (told in problem) | fault. */
+int x509_describe_authority(const char *pem, json_t *document, problem_t *problem);
+
 /* A new authority: EC P-256, 10 years. The caller frees both. 0 | -EIO. */
 int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret_key_pem);
 

@@ -103,6 +103,9 @@ export function raw(servername, bytes, { wait = 1500, tlsOptions = {} } = {}) {
   });
 }
 
+// Where upstreams of stories listen: an edge in a container reaches another address of this machine.
+const storyHost = process.env.STORY_HOST || '127.0.0.1';
+
 // An upstream of the story's own; handler(request, response, body). Records what arrives.
 export async function upstream(handler, tlsOptions) {
   const seen = [];
@@ -118,9 +121,9 @@ export async function upstream(handler, tlsOptions) {
   };
   const server = tlsOptions ? https.createServer(tlsOptions, listener) : http.createServer(listener);
   server.keepAliveTimeout = 60000;
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise((resolve) => server.listen(0, storyHost, resolve));
   return {
-    server, seen, address: `127.0.0.1:${server.address().port}`, port: server.address().port,
+    server, seen, address: `${storyHost}:${server.address().port}`, port: server.address().port,
     close: () => new Promise((resolve) => { server.closeAllConnections(); server.close(resolve); }),
   };
 }
@@ -133,9 +136,9 @@ export async function tcpUpstream(onSocket) {
     socket.on('error', () => {});
     onSocket(socket);
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise((resolve) => server.listen(0, storyHost, resolve));
   return {
-    server, address: `127.0.0.1:${server.address().port}`,
+    server, address: `${storyHost}:${server.address().port}`,
     close: () => new Promise((resolve) => { for (const socket of sockets) socket.destroy(); server.close(resolve); }),
   };
 }

@@ -1,0 +1,251 @@
+// One story a kind: every operation, every field and its limits, what absent, null and empty mean, references and
+// deletes. With the official client where it has the operation.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import test from 'node:test';
+import { api, client, endpoint, must, through, unique, until, listening } from '../support/postern.mjs';
+
+const none = (prefix) => `${prefix}_${'0'.repeat(27)}`;
+const refused = async (code, field, method, path, body) => {
+  const answer = await api(method, path, body);
+  assert.equal(answer.body.error_code, `ERR_POSTERN_${code}`, `${method} ${path} ${JSON.stringify(body)}: ${answer.raw}`);
+  if (field) assert.ok(Object.keys(answer.body.details).includes(field), `${field} in ${answer.raw}`);
+  return answer;
+};
+
+// What every kind with description and metadata does.
+async function common(path, list_key, body, { emptyUpdate = false } = {}) {
+  const made = await must('POST', path, { ...body, description: 'd', metadata: 'm' });
+  assert.match(made.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  assert.ok(made.uri.endsWith(`${path}/${made.id}`));
+  assert.deepEqual(await must('GET', `${path}/${made.id}`), made);
+  const plain = await must('POST', path, { ...(typeof body.again === 'function' ? body.again() : body), again: undefined });
+  assert.deepEqual([plain.description, plain.metadata], ['', '']);
+  const one = await must('GET', `${path}?limit=1`);
+  assert.deepEqual(one[list_key], [plain]);
+  assert.ok(one.next_page_uri.includes(`before_id=${plain.id}`));
+  assert.equal((await must('PATCH', `${path}/${made.id}`, { description: 'x'.repeat(255), metadata: 'y'.repeat(4096) })).description.length, 255);
+  await refused(123, 'description', 'PATCH', `${path}/${made.id}`, { description: 'x'.repeat(256) });
+  await refused(124, 'metadata', 'POST', path, { ...body, metadata: 'y'.repeat(4097) });
+  const kept = await must('PATCH', `${path}/${made.id}`, { description: 'kept', metadata: null });
+  assert.deepEqual([kept.description, kept.metadata.length], ['kept', 4096], 'null is absent');
+  const cleared = await must('PATCH', `${path}/${made.id}`, { description: '', metadata: '' });
+  assert.deepEqual([cleared.description, cleared.metadata], ['', ''], 'empty clears');
+  const empty = await api('PATCH', `${path}/${made.id}`, {});
+  assert.equal(empty.status, emptyUpdate ? 400 : 200, 'an update of nothing');
+  await refused(120, 'nonsense', 'POST', path, { ...body, nonsense: 1 });
+  await refused(121, 'description', 'POST', path, { ...body, description: 1 });
+  const prefix = made.id.split('_').slice(0, -1).join('_');
+  for (const id of [none(prefix), 'nonsense', `${made.id}x`, none('zz')]) {
+    assert.equal((await api('GET', `${path}/${id}`)).status, 404, id);
+    assert.equal((await api('DELETE', `${path}/${id}`)).status, 404, id);
+  }
+  await must('DELETE', `${path}/${plain.id}`);
+  assert.equal((await api('GET', `${path}/${plain.id}`)).status, 404);
+  return made;
+}
+
+let ca;
+function authority(...more) {
+  const dir = fs.mkdtempSync('/tmp/postern-ca-');
+  fs.writeFileSync(`${dir}/conf`, '[req]\ndistinguished_name = name\n[name]\n'); // no extensions but those asked for
+  execFileSync('openssl', ['req', '-config', `${dir}/conf`, '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30', '-subj', '/CN=Story Authority', '-keyout', `${dir}/key`, '-out', `${dir}/ca`, ...more], { stdio: 'ignore' });
+  return fs.readFileSync(`${dir}/ca`, 'utf8');
+}
+
+test('ip_policy and ip_policy_rule', async () => {
+  const policy = await common('/ip_policies', 'ip_policies', {}, { emptyUpdate: true });
+  const other = await must('POST', '/ip_policies', {});
+  let n = 0;
+  const rule = await common('/ip_policy_rules', 'ip_policy_rules', { ip_policy_id: policy.id, cidr: '192.0.2.0/24', action: 'allow', again: () => ({ ip_policy_id: policy.id, cidr: `10.0.${n++}.0/24`, action: 'deny' }) }, { emptyUpdate: true })
+    .catch(async (error) => { throw error; });
+  assert.deepEqual(rule.ip_policy, { id: policy.id, uri: policy.uri });
+  assert.equal(rule.action, 'allow');
+  // one spelling for one network; RFC 4632 and RFC 4291
+  const cidrs = { '::ffff:10.0.0.0/104': '::ffff:10.0.0.0/104', '2001:DB8::/32': '2001:db8::/32', '2001:0db8:0000::0/48': '2001:db8::/48', '0.0.0.0/0': '0.0.0.0/0', '::/0': '::/0', '198.51.100.7/32': '198.51.100.7/32', '::1/128': '::1/128' };
+  for (const [cidr, want] of Object.entries(cidrs)) assert.equal((await must('POST', '/ip_policy_rules', { ip_policy_id: other.id, cidr, action: 'deny' })).cidr, want);
+  for (const cidr of ['010.0.0.0/8', '10.0.0.1/8', '10.0.0.0', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/08', '10.0.0.0/8 ', '10.0.0.0/', 'fe80::1%eth0/128', '::1/129', '1.2.3/24', '0x0a.0.0.0/8', '2001:db8::1/32', '10.0.0.0/8/8', 'example.test/24', '/8'])
+    await refused(194, 'cidr', 'POST', '/ip_policy_rules', { ip_policy_id: other.id, cidr, action: 'allow' });
+  await refused(122, 'cidr', 'POST', '/ip_policy_rules', { ip_policy_id: other.id, action: 'allow' });
+  await refused(122, 'ip_policy_id', 'POST', '/ip_policy_rules', { cidr: '10.0.0.0/8', action: 'allow' });
+  await refused(195, 'action', 'POST', '/ip_policy_rules', { ip_policy_id: other.id, cidr: '10.0.0.0/8', action: 'drop' });
+  await refused(128, 'ip_policy_id', 'POST', '/ip_policy_rules', { ip_policy_id: none('ipp'), cidr: '10.0.0.0/8', action: 'allow' });
+  await refused(127, 'ip_policy_id', 'POST', '/ip_policy_rules', { ip_policy_id: rule.id, cidr: '10.0.0.0/8', action: 'allow' });
+  await refused(143, 'cidr', 'POST', '/ip_policy_rules', { ip_policy_id: policy.id, cidr: '192.0.2.0/24', action: 'deny' });
+  await must('POST', '/ip_policy_rules', { ip_policy_id: other.id, cidr: '192.0.2.0/24', action: 'deny' });
+  await refused(126, 'action', 'PATCH', `/ip_policy_rules/${rule.id}`, { action: 'deny' });
+  await refused(126, 'ip_policy_id', 'PATCH', `/ip_policy_rules/${rule.id}`, { ip_policy_id: other.id });
+  assert.equal((await must('PATCH', `/ip_policy_rules/${rule.id}`, { cidr: '203.0.113.0/24' })).cidr, '203.0.113.0/24');
+  assert.equal((await must('PATCH', `/ip_policy_rules/${rule.id}`, { cidr: '', description: 'still' })).cidr, '203.0.113.0/24');
+  // used by a route, a policy stays; else it takes its rules along, each with an audit event
+  const to = await endpoint({ body: 'x' });
+  const path = `/edges/https/${to.edge.id}/routes/${to.route.id}/ip_restriction`;
+  assert.deepEqual((await must('PUT', path, { ip_policy_ids: [policy.id] }, 200)).ip_policies, [{ id: policy.id, uri: policy.uri }]);
+  await refused(142, null, 'DELETE', `/ip_policies/${policy.id}`);
+  await must('DELETE', path);
+  const sub = await listening('');
+  await must('DELETE', `/ip_policies/${policy.id}`);
+  assert.equal((await api('GET', `/ip_policy_rules/${rule.id}`)).status, 404);
+  await until(() => sub.events.some((event) => event.event_type === 'ip_policy_rule_deleted.v0' && event.object.id === rule.id), 'the rule has its event');
+  await until(() => sub.events.some((event) => event.event_type === 'ip_policy_deleted.v0' && event.object.id === policy.id), 'and the policy');
+  await sub.stop();
+  // the official client
+  const { ipPolicies, ipPolicyRules } = client();
+  const made = await ipPolicies.create({ description: 'by the client' });
+  const allowed = await ipPolicyRules.create({ ipPolicyId: made.id, cidr: '10.0.0.0/8', action: 'allow' });
+  assert.equal(allowed.ipPolicy.id, made.id);
+  assert.equal((await ipPolicyRules.update({ id: allowed.id, cidr: '10.0.0.0/9' })).cidr, '10.0.0.0/9');
+  assert.equal((await ipPolicies.get(made.id)).description, 'by the client');
+  assert.ok((await ipPolicyRules.list(undefined, '5')).some(({ id }) => id === allowed.id));
+});
+
+test('weighted_backend: shares by weight, live when it returns', async () => {
+  const one = await must('POST', '/backends/http_response', { body: 'one' }), two = await must('POST', '/backends/http_response', { body: 'two' });
+  const weighted = await common('/backends/weighted', 'backends', { backends: { [one.id]: 1, [two.id]: 0 } });
+  assert.deepEqual(weighted.backends, { [one.id]: 1, [two.id]: 0 });
+  assert.deepEqual((await must('POST', '/backends/weighted', {})).backends, {});
+  const to = await endpoint(weighted);
+  for (let i = 0; i < 20; i++) assert.equal((await through(to.host)).body, 'one', 'a weight of 0 gets nothing');
+  assert.deepEqual((await must('PATCH', `/backends/weighted/${weighted.id}`, { description: 'kept' })).backends, weighted.backends, 'absent keeps');
+  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: { [one.id]: 3000, [two.id]: 1000 } });
+  const seen = { one: 0, two: 0 };
+  for (let i = 0; i < 400; i++) seen[(await through(to.host)).body]++;
+  assert.ok(seen.two > 50 && seen.two < 150, `a quarter of 400 is about 100: ${JSON.stringify(seen)}`);
+  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: {} });
+  assert.equal((await through(to.host)).status, 503, 'nobody is left');
+  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: { [two.id]: 10000 } });
+  assert.equal((await through(to.host)).body, 'two');
+  await refused(192, `backends.${one.id}`, 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { [one.id]: 10001 } });
+  await refused(192, `backends.${one.id}`, 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { [one.id]: -1 } });
+  await refused(192, `backends.${one.id}`, 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { [one.id]: 1.5 } });
+  await refused(189, null, 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { [weighted.id]: 1 } });
+  await refused(128, 'backends', 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { [none('bkdhr')]: 1 } });
+  await refused(127, null, 'PATCH', `/backends/weighted/${weighted.id}`, { backends: { nonsense: 1 } });
+  await refused(192, 'backends', 'PATCH', `/backends/weighted/${weighted.id}`, { backends: Object.fromEntries(Array.from({ length: 101 }, (_, i) => [`bkdhr_${String(i).padStart(27, '0')}`, 1])) });
+  await refused(142, null, 'DELETE', `/backends/http_response/${two.id}`);
+  await refused(142, null, 'DELETE', `/backends/weighted/${weighted.id}`);
+  // this client spells map keys its own way, so it can give no ids
+  const made = await client().backends.weightedBackends.create({ description: 'by the client' });
+  assert.deepEqual(made.backends, {});
+  assert.equal((await client().backends.weightedBackends.get(weighted.id)).id, weighted.id);
+});
+
+test('failover_backend: an ordered list; a route on it is denied until edges can serve it', async () => {
+  const one = await must('POST', '/backends/http_response', { body: 'one' }), weighted = await must('POST', '/backends/weighted', { backends: { [one.id]: 1 } });
+  const failover = await common('/backends/failover', 'backends', { backends: [weighted.id, one.id] });
+  assert.deepEqual(failover.backends, [weighted.id, one.id], 'ids, in order');
+  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { description: 'kept' })).backends, failover.backends);
+  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { backends: [one.id, weighted.id] })).backends, [one.id, weighted.id]);
+  await refused(189, 'backends[0]', 'PATCH', `/backends/failover/${failover.id}`, { backends: [failover.id] });
+  await refused(189, 'backends[1]', 'PATCH', `/backends/failover/${failover.id}`, { backends: [one.id, one.id] });
+  await refused(128, 'backends', 'PATCH', `/backends/failover/${failover.id}`, { backends: [none('bkdsc')] });
+  await refused(142, null, 'DELETE', `/backends/weighted/${weighted.id}`);
+  const to = await endpoint(failover);
+  assert.equal((await through(to.host)).status, 503);
+  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { backends: [] })).backends, [], 'empty clears');
+  await must('DELETE', `/backends/weighted/${weighted.id}`);
+  assert.deepEqual((await client().backends.failoverBackends.create({ backends: [one.id] })).backends, [one.id]);
+});
+
+test('tunnel_group_backend: labels', async () => {
+  const group = await common('/backends/tunnel_group', 'backends', { labels: { App: 'x', env: '' } });
+  assert.deepEqual([group.labels, group.tunnels], [{ App: 'x', env: '' }, []]);
+  assert.deepEqual((await must('PATCH', `/backends/tunnel_group/${group.id}`, { description: 'kept' })).labels, group.labels);
+  assert.deepEqual((await must('PATCH', `/backends/tunnel_group/${group.id}`, { labels: {} })).labels, {});
+  await refused(193, null, 'POST', '/backends/tunnel_group', { labels: { '': 'x' } });
+  await refused(193, 'labels.a', 'POST', '/backends/tunnel_group', { labels: { a: 'x'.repeat(256) } });
+  await refused(193, 'labels', 'POST', '/backends/tunnel_group', { labels: Object.fromEntries(Array.from({ length: 51 }, (_, i) => [`k${i}`, ''])) });
+  await refused(121, 'labels.a', 'POST', '/backends/tunnel_group', { labels: { a: 1 } });
+  assert.deepEqual((await client().backends.tunnelGroupBackends.create({ labels: { a: 'b' } })).labels, { a: 'b' });
+});
+
+test('certificate_authority: parsed, used by mutual_tls', async () => {
+  ca = authority('-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=critical,keyCertSign,cRLSign');
+  const made = await common('/certificate_authorities', 'certificate_authorities', { ca_pem: ca });
+  assert.equal(made.subject_common_name, 'Story Authority');
+  assert.deepEqual(made.key_usages, ['cert_sign', 'crl_sign']);
+  assert.deepEqual(made.extended_key_usages, []);
+  assert.ok(Date.parse(made.not_after) - Date.parse(made.not_before) === 30 * 86400000);
+  assert.equal(made.ca_pem, ca);
+  await refused(122, 'ca_pem', 'POST', '/certificate_authorities', {});
+  for (const ca_pem of ['nonsense', ca + ca, ca.replace(/[A-Za-z]{20}/, 'A'.repeat(20)), authority('-addext', 'basicConstraints=critical,CA:FALSE'), authority('-addext', 'keyUsage=critical,digitalSignature')])
+    await refused(184, 'ca_pem', 'POST', '/certificate_authorities', { ca_pem });
+  await refused(126, 'ca_pem', 'PATCH', `/certificate_authorities/${made.id}`, { ca_pem: ca });
+  const to = await endpoint({ body: 'x' });
+  const path = `/edges/https/${to.edge.id}/mutual_tls`;
+  assert.deepEqual((await must('PUT', path, { certificate_authority_ids: [made.id] }, 200)), { enabled: true, certificate_authorities: [{ id: made.id, uri: made.uri }] });
+  assert.notEqual((await through(to.host).catch(() => ({ status: 0 }))).status, 200, 'until edges can verify clients nobody is let in');
+  await refused(163, null, 'PUT', path, { certificate_authority_ids: Array.from({ length: 11 }, (_, i) => `ca_${String(i).padStart(27, '0')}`) });
+  await refused(142, null, 'DELETE', `/certificate_authorities/${made.id}`);
+  await must('DELETE', path);
+  assert.equal((await through(to.host)).status, 200);
+  await must('DELETE', `/certificate_authorities/${made.id}`);
+  assert.equal((await client().certificateAuthorities.create({ caPem: ca })).subjectCommonName, 'Story Authority');
+});
+
+test('reserved_addr: a port of its own', async () => {
+  const made = await common('/reserved_addrs', 'reserved_addrs', {}, { emptyUpdate: true });
+  assert.match(made.addr, /^localhost:2\d{4}$/);
+  assert.equal(made.region, 'us');
+  assert.equal(made.endpoint_configuration, null);
+  const many = await Promise.all(Array.from({ length: 20 }, () => must('POST', '/reserved_addrs', {})));
+  assert.equal(new Set(many.map((one) => one.addr)).size, 20, 'no two have the same');
+  await refused(126, 'region', 'PATCH', `/reserved_addrs/${made.id}`, { region: 'eu' });
+  await refused(121, 'region', 'POST', '/reserved_addrs', { region: 'mars' });
+  await refused(120, 'addr', 'POST', '/reserved_addrs', { addr: 'x:1' });
+  assert.equal((await client().reservedAddrs.create({ region: 'eu' })).region, 'eu');
+});
+
+test('tcp_edge and its modules', async () => {
+  const addr = await must('POST', '/reserved_addrs', {}), second = await must('POST', '/reserved_addrs', {});
+  const backend = await must('POST', '/backends/static', { address: '127.0.0.1:1' });
+  const policy = await must('POST', '/ip_policies', {});
+  const made = await common('/edges/tcp', 'tcp_edges', { hostports: [addr.addr], backend: { backend_id: backend.id }, again: () => ({}) });
+  assert.deepEqual(made.hostports, [addr.addr]);
+  assert.equal(made.backend.backend.id, backend.id);
+  assert.deepEqual([made.ip_restriction, made.traffic_policy, made.policy], [null, null, null]);
+  assert.equal((await must('POST', '/edges/tcp', {})).hostports, null, 'never set');
+  await refused(143, 'hostports', 'POST', '/edges/tcp', { hostports: [addr.addr] });
+  await refused(151, 'hostports[0]', 'POST', '/edges/tcp', { hostports: ['localhost:1'] });
+  await refused(150, 'hostports[0]', 'POST', '/edges/tcp', { hostports: ['localhost'] });
+  const domain = await must('POST', '/reserved_domains', { domain: unique('tcp') });
+  await refused(187, 'hostports[0]', 'POST', '/edges/tcp', { hostports: [`${domain.domain}:443`] });
+  assert.deepEqual((await must('PATCH', `/edges/tcp/${made.id}`, { hostports: [addr.addr, second.addr] })).hostports, [addr.addr, second.addr]);
+  await refused(142, null, 'DELETE', `/reserved_addrs/${addr.id}`);
+  for (const [module, body] of [['ip_restriction', { ip_policy_ids: [policy.id] }], ['traffic_policy', { value: '{}' }], ['backend', { backend_id: backend.id }]]) {
+    const put = await must('PUT', `/edges/tcp/${made.id}/${module}`, { id: made.id, module: body }, 200);
+    assert.deepEqual((await must('GET', `/edges/tcp/${made.id}`))[module], put);
+    assert.deepEqual(await must('GET', `/edges/tcp/${made.id}/${module}`), put);
+    await must('DELETE', `/edges/tcp/${made.id}/${module}`);
+    assert.equal((await api('GET', `/edges/tcp/${made.id}/${module}`)).status, 404);
+  }
+  assert.deepEqual((await must('PATCH', `/edges/tcp/${made.id}`, { hostports: [] })).hostports, [], 'empty clears');
+  await must('DELETE', `/reserved_addrs/${addr.id}`);
+  assert.deepEqual((await client().edges.edgesTcp.create({ hostports: [second.addr] })).hostports, [second.addr]);
+});
+
+test('tls_edge and its modules', async () => {
+  const domain = await must('POST', '/reserved_domains', { domain: unique('tls') }), hostports = [`${domain.domain}:443`];
+  const authorityMade = await must('POST', '/certificate_authorities', { ca_pem: ca });
+  const made = await common('/edges/tls', 'tls_edges', { hostports, again: () => ({}) });
+  assert.deepEqual(made.hostports, hostports);
+  assert.deepEqual((await must('POST', '/edges/tls', {})).hostports, []);
+  await refused(143, 'hostports', 'POST', '/edges/https', { hostports }, 'one edge of any kind a hostport');
+  await refused(143, 'hostports', 'POST', '/edges/tls', { hostports });
+  const addr = await must('POST', '/reserved_addrs', {});
+  await refused(152, 'hostports[0]', 'POST', '/edges/tls', { hostports: [addr.addr] });
+  const at = `/edges/tls/${made.id}`;
+  assert.deepEqual(await must('PUT', `${at}/tls_termination`, {}, 200), { enabled: true, terminate_at: 'edge', min_version: null });
+  assert.equal((await must('PUT', `${at}/tls_termination`, { min_version: '1.3' }, 200)).min_version, '1.3');
+  await refused(159, 'tls_termination.min_version', 'PUT', `${at}/tls_termination`, { terminate_at: 'upstream', min_version: '1.3' });
+  await refused(160, 'tls_termination.terminate_at', 'PUT', `${at}/tls_termination`, { terminate_at: 'nowhere' });
+  await must('PUT', `${at}/mutual_tls`, { certificate_authority_ids: [authorityMade.id] }, 200);
+  await refused(188, 'mutual_tls', 'PUT', `${at}/tls_termination`, { terminate_at: 'upstream' });
+  await must('DELETE', `${at}/mutual_tls`);
+  assert.equal((await must('PUT', `${at}/tls_termination`, { terminate_at: 'upstream' }, 200)).terminate_at, 'upstream');
+  await refused(142, null, 'DELETE', `/reserved_domains/${domain.id}`);
+  await must('DELETE', at);
+  await must('DELETE', `/reserved_domains/${domain.id}`);
+  assert.deepEqual((await client().edges.edgesTls.create({ description: 'by the client' })).description, 'by the client');
+});
