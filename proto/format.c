@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sodium.h>
 #include <yaml.h>
 
 #include "common/path.h"
@@ -422,10 +423,60 @@ static const char *check_traffic_policy(const char *value, char *out, size_t siz
     return why;
 }
 
+static const char *check_acl(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    if (strcmp(value, "*") && (strncmp(value, "bind:", 5) || !value[5]))
+        return "must be * or begin with bind:";
+    if (strlen(value) > 255)
+        return "is longer than 255 bytes";
+    snprintf(out, size, "%s", value);
+    return NULL;
+}
+
+/* RFC 4253 6.6, RFC 5656 3.1, RFC 8709 4: the key inside must be of the type before it. */
+static const char *check_ssh_public_key(const char *value, char *out, size_t size, int *outcome)
+{
+    static const char *const types[] = {"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256",
+                                        "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"};
+    unsigned char blob[8192];
+    char type[32];
+    size_t len, name, rest;
+    const char *base64, *end;
+
+    (void)outcome;
+    name = strcspn(value, " \t");
+    if (name >= sizeof(type))
+        return "is not an OpenSSH public key";
+    snprintf(type, sizeof(type), "%.*s", (int)name, value);
+    for (size_t i = 0; i <= sizeof(types) / sizeof(types[0]); i++) {
+        if (i == sizeof(types) / sizeof(types[0]))
+            return "is not an OpenSSH public key of type RSA, ECDSA or Ed25519";
+        if (!strcmp(types[i], type))
+            break;
+    }
+    base64 = value + name + strspn(value + name, " \t");
+    rest = strcspn(base64, " \t\r\n");
+    if (sodium_base642bin(blob, sizeof(blob), base64, rest, NULL, &len, &end,
+                          sodium_base64_VARIANT_ORIGINAL)
+        || end != base64 + rest || len < name + 8)
+        return "is not an OpenSSH public key";
+    if (blob[0] || blob[1] || blob[2] || blob[3] != name || memcmp(blob + 4, type, name))
+        return "holds a key of another type than it says";
+    if (!strcmp(type, "ssh-ed25519") ? len != name + 4 + 4 + 32 : 0)
+        return "is cut short";
+    if (!strcmp(type, "ssh-rsa") && len < 256)
+        return "is an RSA key of less than 2048 bits";
+    snprintf(out, size, "%s", value);
+    return NULL;
+}
+
 static const struct {
     const char *name;
     check_fn check;
 } formats[] = {
+    {"acl", check_acl},
+    {"ssh_public_key", check_ssh_public_key},
     {"domain", check_domain},
     {"hostport", check_hostport},
     {"tcp_hostport", check_tcp_hostport},

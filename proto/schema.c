@@ -104,6 +104,18 @@ LAST };
 TABLE(tls_certificate)
 #include "proto/tls_certificate.def"
 LAST };
+TABLE(bot_user)
+#include "proto/bot_user.def"
+LAST };
+TABLE(service_user)
+#include "proto/service_user.def"
+LAST };
+TABLE(credential)
+#include "proto/credential.def"
+LAST };
+TABLE(ssh_credential)
+#include "proto/ssh_credential.def"
+LAST };
 TABLE(api_key)
 #include "proto/api_key.def"
 LAST };

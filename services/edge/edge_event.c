@@ -14,9 +14,7 @@ static u_char  buffer[EVENT_MAX];   /* a worker packs one event at a time */
 static inline void
 put(pack_t *pk, const void *data, size_t len)
 {
-    len = ngx_min(len, VALUE_MAX);
-    pack_str(pk, len);
-    pack_str_body(pk, data, len);
+    pack_str(pk, data, ngx_min(len, VALUE_MAX));
 }
 
 #define KEY(name)  put(pk, name, sizeof(name) - 1)
@@ -461,7 +459,7 @@ put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     pack_map(pk, 11);
     MAP("backend", 1);
     KEY("connection_reused");
-    reused ? pack_true(pk) : pack_false(pk);
+    pack_bool(pk, reused);
     MAP("basic_auth", 2);
     WORD("decision", "invalid");
     WORD("username", "");

@@ -1,80 +1,32 @@
 #include "services/identity/api_key.h"
 #include "common/cleanup.h"
-#include "common/id.h"
+#include "services/identity/owner.h"
+#include "services/identity/token.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <string.h>
-
-enum { TOKEN_LEN = KSUID_LEN + 1 + TOKEN_SECRET_LEN, HASH_HEX = 65 };
-
-static void make_token(const crud_t *crud, const char *id, char out[TOKEN_LEN + 1])
-{
-    unsigned char bytes[32];
-
-    secret_derive(crud->key, "api_key token", id, bytes);
-    memcpy(out, strchr(id, '_') + 1, KSUID_LEN);
-    out[KSUID_LEN] = '_';
-    base62_from(bytes, TOKEN_SECRET_LEN, out + KSUID_LEN + 1);
-    sodium_memzero(bytes, sizeof(bytes));
-}
-
-static void hash_token(const char *token, char out[HASH_HEX])
-{
-    unsigned char hash[crypto_hash_sha256_BYTES];
-
-    crypto_hash_sha256(hash, (const unsigned char *)token, strlen(token));
-    sodium_bin2hex(out, HASH_HEX, hash, sizeof(hash));
-}
 
 int api_key_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                   problem_t *problem)
 {
-    const char *owner = json_string_value(json_object_get(document, "owner_id"));
+    if (!old)
+        token_note(crud, document);
+    return owner_check(crud, document, references, problem);
+}
+
+/* A well-formed token that is no API key: of a credential it is a mistake worth naming. */
+static int not_a_key(crud_t *crud, const char *token, const char hash[TOKEN_HASH_SIZE])
+{
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char token[TOKEN_LEN + 1], hash[HASH_HEX];
+    char id[ID_MAX];
     int r;
 
-    (void)references;
-    if (old)
-        return 0;
-    if (!owner)
-        owner = json_string_value(json_object_get(crud->request->actor, "id"));
-    if (!owner)
-        return problem_add(problem, ERR_REQUIRED_MISSING, "owner_id", "is required");
-    r = pg_exec(crud->pg, &res, "SELECT 1 FROM owner WHERE id = $1 AND account_id = $2", 2, owner,
-                crud->request->account);
+    snprintf(id, sizeof(id), "cr_%.*s", KSUID_LEN, token);
+    r = pg_exec(crud->pg, &res, "SELECT token_hash FROM credential WHERE id = $1", 1, id);
     if (r)
         return r;
-    if (PQntuples(res) == 0)
-        return problem_add(problem, ERR_REF_NONEXISTENT, "owner_id", "'%.64s' does not exist",
-                           owner);
-    make_token(crud, json_string_value(json_object_get(document, "id")), token);
-    hash_token(token, hash);
-    sodium_memzero(token, sizeof(token));
-    json_object_set_new(document, "owner_id", json_string(owner));
-    json_object_set_new(document, "token_hash", json_string(hash));
-    return 0;
-}
-
-int api_key_created(crud_t *crud, const json_t *row, json_t *rendered)
-{
-    char token[TOKEN_LEN + 1];
-
-    make_token(crud, json_string_value(json_object_get(row, "id")), token);
-    json_object_set_new(rendered, "token", json_string(token));
-    sodium_memzero(token, sizeof(token));
-    return 0;
-}
-
-static int token_shape(const char *token)
-{
-    if (id_check("ak", token))
-        return ERR_AUTH_IS_KEY_ID;
-    if (strlen(token) != TOKEN_LEN || token[KSUID_LEN] != '_' || !base62_check(token, KSUID_LEN)
-        || !base62_check(token + KSUID_LEN + 1, TOKEN_SECRET_LEN))
-        return ERR_AUTH_MALFORMED;
-    return 0;
+    return PQntuples(res) && token_is(hash, PQgetvalue(res, 0, 0)) ? ERR_AUTH_WRONG_KIND
+                                                                   : ERR_AUTH_UNKNOWN;
 }
 
 int on_api_key_authenticate(crud_t *crud, const request_t *request, reply_t *reply)
@@ -82,22 +34,25 @@ int on_api_key_authenticate(crud_t *crud, const request_t *request, reply_t *rep
     const char *token = json_string_value(json_object_get(request->body, "token"));
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *uri = NULL;
-    char id[ID_MAX], hash[HASH_HEX];
+    char id[ID_MAX], hash[TOKEN_HASH_SIZE];
     int r;
 
+    if (token && id_check("ak", token))
+        return ERR_AUTH_IS_KEY_ID;
     r = token_shape(token ? token : "");
     if (r)
         return r;
     snprintf(id, sizeof(id), "ak_%.*s", KSUID_LEN, token);
-    hash_token(token, hash);
+    token_hash(token, hash);
     r = pg_exec(crud->pg, &res,
                 "SELECT k.token_hash, k.account_id, o.id, o.email, o.active "
                 "FROM api_key k JOIN owner o ON o.id = k.owner_id WHERE k.id = $1",
                 1, id);
     if (r)
         return r;
-    if (PQntuples(res) == 0 || strlen(PQgetvalue(res, 0, 0)) != HASH_HEX - 1
-        || sodium_memcmp(hash, PQgetvalue(res, 0, 0), HASH_HEX - 1))
+    if (PQntuples(res) == 0)
+        return not_a_key(crud, token, hash);
+    if (!token_is(hash, PQgetvalue(res, 0, 0)))
         return ERR_AUTH_UNKNOWN;
     if (strcmp(PQgetvalue(res, 0, 4), "t"))
         return ERR_AUTH_OWNER_INACTIVE;

@@ -5,12 +5,16 @@
 #include "common/id.h"
 #include "common/service.h"
 #include "services/identity/api_key.h"
+#include "services/identity/credential.h"
+#include "services/identity/owner.h"
+#include "services/identity/token.h"
 
 #include <errno.h>
 #include <string.h>
 
 EMBED(common_schema_sql, "common/schema.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
+EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
 
 /* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same account. */
 static int on_account_create(crud_t *crud, const request_t *request, reply_t *reply)
@@ -43,7 +47,11 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
 }
 
 static const kind_rules_t rules[] = {
-    {"api_key", api_key_check, api_key_created, NULL},
+    {"api_key", api_key_check, token_reveal, NULL},
+    {"bot_user", owner_user_check, NULL, NULL},
+    {"service_user", owner_user_check, NULL, NULL},
+    {"credential", credential_check, token_reveal, NULL},
+    {"ssh_credential", ssh_credential_check, NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -55,7 +63,8 @@ static const verb_t verbs[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, identity_0001_sql, NULL};
+    const char *const migrations[] = {common_schema_sql, identity_0001_sql, identity_0002_sql,
+                                      NULL};
     const service_spec_t spec = {
         .name = "identity",
         .about = "postern-identity: accounts, API keys and their owners",

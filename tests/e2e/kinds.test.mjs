@@ -16,11 +16,13 @@ const refused = async (code, field, method, path, body) => {
 
 // What every kind with description and metadata does.
 async function common(path, list_key, body, { emptyUpdate = false } = {}) {
-  const made = await must('POST', path, { ...body, description: 'd', metadata: 'm' });
+  const made = await must('POST', path, { ...body, description: 'd', metadata: 'm', again: undefined });
+  if ('token' in made) made.token = null; // in the creation response only
   assert.match(made.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
   assert.ok(made.uri.endsWith(`${path}/${made.id}`));
   assert.deepEqual(await must('GET', `${path}/${made.id}`), made);
-  const plain = await must('POST', path, { ...(typeof body.again === 'function' ? body.again() : body), again: undefined });
+  const plain = await must('POST', path, { ...(body.again ? body.again() : body), again: undefined });
+  if ('token' in plain) plain.token = null;
   assert.deepEqual([plain.description, plain.metadata], ['', '']);
   const one = await must('GET', `${path}?limit=1`);
   assert.deepEqual(one[list_key], [plain]);
@@ -58,8 +60,7 @@ test('ip_policy and ip_policy_rule', async () => {
   const policy = await common('/ip_policies', 'ip_policies', {}, { emptyUpdate: true });
   const other = await must('POST', '/ip_policies', {});
   let n = 0;
-  const rule = await common('/ip_policy_rules', 'ip_policy_rules', { ip_policy_id: policy.id, cidr: '192.0.2.0/24', action: 'allow', again: () => ({ ip_policy_id: policy.id, cidr: `10.0.${n++}.0/24`, action: 'deny' }) }, { emptyUpdate: true })
-    .catch(async (error) => { throw error; });
+  const rule = await common('/ip_policy_rules', 'ip_policy_rules', { ip_policy_id: policy.id, cidr: '192.0.2.0/24', action: 'allow', again: () => ({ ip_policy_id: policy.id, cidr: `10.0.${n++}.0/24`, action: 'deny' }) }, { emptyUpdate: true });
   assert.deepEqual(rule.ip_policy, { id: policy.id, uri: policy.uri });
   assert.equal(rule.action, 'allow');
   // one spelling for one network; RFC 4632 and RFC 4291
@@ -169,7 +170,7 @@ test('certificate_authority: parsed, used by mutual_tls', async () => {
   assert.ok(Date.parse(made.not_after) - Date.parse(made.not_before) === 30 * 86400000);
   assert.equal(made.ca_pem, ca);
   await refused(122, 'ca_pem', 'POST', '/certificate_authorities', {});
-  for (const ca_pem of ['nonsense', ca + ca, ca.replace(/[A-Za-z]{20}/, 'A'.repeat(20)), authority('-addext', 'basicConstraints=critical,CA:FALSE'), authority('-addext', 'keyUsage=critical,digitalSignature')])
+  for (const ca_pem of ['nonsense', ca + ca, ca.replace('BEGIN CERTIFICATE', 'BEGIN PUBLIC KEY'), ca.slice(0, 200), authority('-addext', 'basicConstraints=critical,CA:FALSE'), authority('-addext', 'keyUsage=critical,digitalSignature')])
     await refused(184, 'ca_pem', 'POST', '/certificate_authorities', { ca_pem });
   await refused(126, 'ca_pem', 'PATCH', `/certificate_authorities/${made.id}`, { ca_pem: ca });
   const to = await endpoint({ body: 'x' });
@@ -182,6 +183,67 @@ test('certificate_authority: parsed, used by mutual_tls', async () => {
   assert.equal((await through(to.host)).status, 200);
   await must('DELETE', `/certificate_authorities/${made.id}`);
   assert.equal((await client().certificateAuthorities.create({ caPem: ca })).subjectCommonName, 'Story Authority');
+});
+
+for (const [kind, path, list_key] of [['bot_user', '/bot_users', 'bot_users'], ['service_user', '/service_users', 'service_users']])
+  test(`${kind}: owns keys, refused when inactive`, async () => {
+    const made = await must('POST', path, { name: 'robot' });
+    assert.deepEqual(Object.keys(made).sort(), ['active', 'created_at', 'id', 'name', 'uri']);
+    assert.deepEqual([made.name, made.active], ['robot', true]);
+    assert.deepEqual(await must('GET', `${path}/${made.id}`), made);
+    assert.deepEqual((await must('GET', `${path}?limit=1`))[list_key], [made]);
+    await refused(122, 'name', 'POST', path, {});
+    await refused(121, 'name', 'POST', path, { name: 'x'.repeat(256) });
+    await refused(121, 'active', 'POST', path, { name: 'x', active: 'yes' });
+    const key = await must('POST', '/api_keys', { owner_id: made.id });
+    assert.equal(key.owner_id, made.id);
+    const as = (method, target, body) => api(method, target, body, { Authorization: `Bearer ${key.token}` });
+    assert.equal((await as('GET', path)).status, 200);
+    assert.equal((await must('PATCH', `${path}/${made.id}`, { active: false })).active, false);
+    const denied = await as('GET', path);
+    assert.deepEqual([denied.status, denied.body.error_code], [403, 'ERR_POSTERN_108']);
+    assert.equal((await must('PATCH', `${path}/${made.id}`, { name: '' })).name, 'robot', 'an empty name keeps it');
+    assert.equal((await must('PATCH', `${path}/${made.id}`, { active: true, name: 'again' })).name, 'again');
+    assert.equal((await as('GET', path)).status, 200);
+    await refused(142, null, 'DELETE', `${path}/${made.id}`);
+    await must('DELETE', `/api_keys/${key.id}`);
+    await must('DELETE', `${path}/${made.id}`);
+    await refused(128, 'owner_id', 'POST', '/api_keys', { owner_id: made.id });
+    assert.equal((await as('GET', path)).status, 401);
+    if (kind === 'bot_user') assert.equal((await client().botUsers.create({ name: 'by the client' })).active, true);
+  });
+
+test('credential: a token once, rules, no key for the API', async () => {
+  const made = await must('POST', '/credentials', { acl: ['bind:*.example.test', '*'], description: 'd' });
+  assert.match(made.token, /^[0-9A-Za-z]{27}_[0-9A-Za-z]{21}$/);
+  assert.equal((await must('GET', `/credentials/${made.id}`)).token, null);
+  assert.match(made.owner_id, /^usr_/);
+  const other = await common('/credentials', 'credentials', {}, { emptyUpdate: true });
+  assert.deepEqual(other.acl, []);
+  assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: ['bind:x'] })).acl, ['bind:x']);
+  assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: [] })).acl, [], 'empty clears');
+  for (const acl of [['allow:x'], ['bind:'], ['']]) await refused(198, 'acl[0]', 'POST', '/credentials', { acl });
+  const wrong = await api('GET', '/credentials', undefined, { Authorization: `Bearer ${made.token}` });
+  assert.deepEqual([wrong.status, wrong.body.error_code], [400, 'ERR_POSTERN_109']);
+  assert.equal((await api('GET', '/credentials', undefined, { Authorization: `Bearer ${made.token.slice(0, -1)}${made.token.endsWith('a') ? 'b' : 'a'}` })).status, 401);
+  assert.match((await client().credentials.create({ acl: ['*'] })).token, /_/);
+});
+
+test('ssh_credential: real keys only, one of each', async () => {
+  const dir = fs.mkdtempSync('/tmp/postern-ssh-');
+  const key = (type, bits) => { const file = `${dir}/${type}${bits ?? ''}`; if (!fs.existsSync(file)) execFileSync('ssh-keygen', ['-q', '-t', type, ...(bits ? ['-b', String(bits)] : []), '-N', '', '-C', 'a comment', '-f', file]); return fs.readFileSync(`${file}.pub`, 'utf8').trim(); };
+  const ed = key('ed25519');
+  const made = await must('POST', '/ssh_credentials', { public_key: ed, acl: ['bind:x'], description: 'd' });
+  assert.equal(made.public_key, ed);
+  for (const public_key of [key('rsa', 2048), key('ecdsa', 256), key('ecdsa', 384), key('ecdsa', 521)]) await must('POST', '/ssh_credentials', { public_key });
+  await refused(143, 'public_key', 'POST', '/ssh_credentials', { public_key: `${ed.split(' ').slice(0, 2).join(' ')} another comment` });
+  for (const public_key of [key('rsa', 1024), 'ssh-ed25519', 'ssh-ed25519 nonsense', ed.replace('ssh-ed25519', 'ssh-rsa'), ed.slice(0, 50), `ssh-dss ${ed.split(' ')[1]}`, '-----BEGIN OPENSSH PRIVATE KEY-----'])
+    await refused(197, 'public_key', 'POST', '/ssh_credentials', { public_key });
+  await refused(122, 'public_key', 'POST', '/ssh_credentials', {});
+  await refused(126, 'public_key', 'PATCH', `/ssh_credentials/${made.id}`, { public_key: ed });
+  assert.equal((await must('PATCH', `/ssh_credentials/${made.id}`, { description: '' })).description, '');
+  await must('DELETE', `/ssh_credentials/${made.id}`);
+  assert.equal((await client().sshCredentials.create({ publicKey: ed })).publicKey, ed);
 });
 
 test('reserved_addr: a port of its own', async () => {

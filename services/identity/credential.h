@@ -1,0 +1,9 @@
+/* credential and ssh_credential: what agents and SSH clients prove themselves with. */
+#pragma once
+
+#include "common/crud.h"
+
+int credential_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                     problem_t *problem);
+int ssh_credential_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                         problem_t *problem);

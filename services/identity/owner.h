@@ -1,0 +1,12 @@
+/* Who can own keys and credentials: users, bot users and service users. */
+#pragma once
+
+#include "common/crud.h"
+
+/* Fill in owner_id of a document that is being created (default: the caller) and check it. A bot or
+ * service user that owns something cannot be deleted. 0 | code | fault. */
+int owner_check(crud_t *crud, json_t *document, json_t *references, problem_t *problem);
+
+/* bot_user and service_user: the row in table owner. */
+int owner_user_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                     problem_t *problem);
