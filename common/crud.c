@@ -324,6 +324,7 @@ static int duplicate_answer(const crud_t *self, problem_t *problem)
          "another route of this edge has the same match"},
         {"https_edge_hostport_key", ERR_DUPLICATE, "hostports", "another edge has this hostport"},
         {"reserved_domain_name", ERR_DUPLICATE, "domain", "this domain is already reserved"},
+        {"ip_restriction_type", ERR_RESTRICTION_TYPE, "type", "there is a restriction of this type already"},
         {"ssh_credential_key", ERR_DUPLICATE, "public_key", "another credential has this key"},
         {"ip_policy_rule_cidr", ERR_DUPLICATE, "cidr",
          "another rule of this policy has this network"},

@@ -86,6 +86,9 @@ LAST };
 TABLE(tunnel_group_backend)
 #include "proto/tunnel_group_backend.def"
 LAST };
+TABLE(ip_restriction)
+#include "proto/ip_restriction.def"
+LAST };
 TABLE(reserved_addr)
 #include "proto/reserved_addr.def"
 LAST };

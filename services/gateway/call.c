@@ -292,6 +292,12 @@ static void on_authenticated(call_t *call, json_t *body)
     }
     snprintf(call->account, sizeof(call->account), "%s", account);
     call->actor = json_incref(json_object_get(body, "actor"));
+    call->state = ADMITTING;
+    upstream_send(call);
+}
+
+static void on_admitted(call_t *call)
+{
     if (call->metrics) {
         call->text = malloc(16384);
         call->text[gateway_metrics(call->gateway, call->text, 16383)] = '\0';
@@ -324,6 +330,8 @@ void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *e
         refuse_outcome(call, outcome);
     else if (call->state == AUTHENTICATING)
         on_authenticated(call, body);
+    else if (call->state == ADMITTING)
+        on_admitted(call);
     else
         on_called(call, outcome, body, edges);
     if (call->state == ANSWERED)

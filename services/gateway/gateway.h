@@ -24,7 +24,8 @@ typedef struct call call_t;
 /* Where a call stands. */
 typedef enum call_state {
     READING,        /* collecting the body */
-    AUTHENTICATING, /* suspended, asking identity */
+    AUTHENTICATING, /* suspended, asking identity who it is */
+    ADMITTING,      /* suspended, asking routes whether its address may */
     CALLING,        /* suspended, asking the kind's service */
     ANSWERED        /* status and body are set */
 } call_state_t;
@@ -44,6 +45,7 @@ struct call {
     bool body_too_large;
     char key[80];
     char account[64];
+    char ip[64]; /* of the connection */
     json_t *actor;
     json_t *document; /* parsed body */
     json_t *query;

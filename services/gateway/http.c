@@ -105,6 +105,16 @@ static char *copy_header(struct MHD_Connection *connection, const char *name)
     return value && strlen(value) < 1024 ? strdup(value) : NULL;
 }
 
+static void set_ip(call_t *call)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr_in *address = info ? (const void *)info->client_addr : NULL;
+
+    if (address && address->sin_family == AF_INET)
+        inet_ntop(AF_INET, &address->sin_addr, call->ip, sizeof(call->ip));
+}
+
 static call_t *call_new(gateway_t *gateway, struct MHD_Connection *connection, const char *method,
                         const char *url)
 {
@@ -116,6 +126,7 @@ static call_t *call_new(gateway_t *gateway, struct MHD_Connection *connection, c
     call->connection = connection;
     call->started_ms = bus_mono_ms();
     call->path = strdup(url);
+    set_ip(call);
     id_make("op", call->operation_id);
     snprintf(call->method, sizeof(call->method), "%.15s", method);
     path_match(call->method, call->path, &call->target);

@@ -8,8 +8,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* One call asks two questions: the suffix tells their answers apart. */
-static const char AUTH_SUFFIX[] = ".auth";
+/* One call asks several questions: the suffix of the id tells their answers apart, so that a late
+ * answer to one does not answer the next. */
+static const char *suffix_of(call_state_t state)
+{
+    return state == AUTHENTICATING ? ".auth" : state == ADMITTING ? ".admit" : "";
+}
 
 /* The bearer token leaves this process only towards identity. */
 static json_t *authenticate_body(call_t *call)
@@ -40,14 +44,20 @@ void upstream_send(call_t *call)
 {
     gateway_t *self = call->gateway;
     int64_t now = bus_mono_ms(), deadline = bus_now_ms() + (call->deadline_ms - now);
-    bool auth = call->state == AUTHENTICATING;
     char verb[96] = "api_key.authenticate", id[ID_MAX + 8];
-    json_t *body = auth ? authenticate_body(call) : call_body(call);
     zsock_t *sock = self->identity;
+    json_t *body;
     zmsg_t *msg;
 
-    if (!auth) {
+    if (call->state == AUTHENTICATING) {
+        body = authenticate_body(call);
+    } else if (call->state == ADMITTING) {
+        snprintf(verb, sizeof(verb), "ip_restriction.admit");
+        body = json_pack("{s:s}", "ip", call->ip);
+        sock = self->routes;
+    } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
+        body = call_body(call);
         if (!strcmp(call->target.kind->service, "routes"))
             sock = self->routes;
     }
@@ -57,9 +67,9 @@ void upstream_send(call_t *call)
         return;
     }
     zhashx_update(self->calls, call->operation_id, call);
-    snprintf(id, sizeof(id), "%s%s", call->operation_id, auth ? AUTH_SUFFIX : "");
-    msg = request_encode(verb, id, auth ? NULL : call->key, call->account, deadline, call->actor,
-                         body);
+    snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
+    msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account,
+                         deadline, call->actor, body);
     if (!msg || zmsg_send(&msg, sock))
         zmsg_destroy(&msg); /* the timer sends it again */
 }
@@ -73,7 +83,7 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
         zmsg_t *msg = zmsg_recv(reader);
         _cleanup_(json_clear_ref) json_t *outcome = NULL;
         _cleanup_(json_clear_ref) json_t *body = NULL;
-        char id[64], edges[32] = "", *suffix;
+        char id[64], edges[32] = "", suffix[16] = "";
         call_t *call;
 
         if (!msg)
@@ -83,12 +93,10 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
             _cleanup_(free_mem) char *live = zmsg_popstr(msg);
 
             snprintf(edges, sizeof(edges), "%.10s/%.10s", acked ? acked : "0", live ? live : "0");
-            suffix = strchr(id, *AUTH_SUFFIX);
-            if (suffix)
-                *suffix = '\0';
+            snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
+            id[strcspn(id, ".")] = '\0';
             call = zhashx_lookup(self->calls, id);
-            /* A late answer to the question before must not answer this one. */
-            if (call && (call->state == AUTHENTICATING) == (suffix != NULL))
+            if (call && !strcmp(suffix, suffix_of(call->state)))
                 call_reply(call, outcome, body, edges);
         }
         zmsg_destroy(&msg);

@@ -17,11 +17,17 @@ static const kind_rules_t rules[] = {
     {"weighted_backend", NULL, NULL, weighted_backend_publish},
     {"tcp_edge", tcp_edge_check, NULL, NULL},
     {"tls_edge", tls_edge_check, NULL, NULL},
+    {"ip_restriction", ip_restriction_check, NULL, NULL},
     {"reserved_addr", reserved_addr_check, NULL, NULL},
     {"certificate_authority", certificate_authority_check, NULL, NULL},
     {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish},
     {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish},
     {NULL, NULL, NULL, NULL},
+};
+
+static const verb_t verbs[] = {
+    {"ip_restriction.admit", on_ip_restriction_admit},
+    {NULL, NULL},
 };
 
 static int setup(crud_t *crud, const config_t *config)
@@ -40,6 +46,7 @@ int main(int argc, char **argv)
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",
         .migrations = migrations,
         .rules = rules,
+        .verbs = verbs,
         .config_log = true,
         .setup = setup,
     };

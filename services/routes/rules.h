@@ -24,6 +24,12 @@ int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
 int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                    problem_t *problem);
 
+/* ip_restriction.c */
+int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                         problem_t *problem);
+/* ip_restriction.admit {ip} -> {}: may this address use the API for the account? */
+int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);
+
 /* reserved_addr.c */
 int reserved_addr_setup(const config_t *config);
 int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
-import { api, client, endpoint, must, through, unique, until, listening } from '../support/postern.mjs';
+import { api, client, endpoint, env, must, through, unique, until, listening } from '../support/postern.mjs';
 
 const none = (prefix) => `${prefix}_${'0'.repeat(27)}`;
 const refused = async (code, field, method, path, body) => {
@@ -244,6 +244,39 @@ test('ssh_credential: real keys only, one of each', async () => {
   assert.equal((await must('PATCH', `/ssh_credentials/${made.id}`, { description: '' })).description, '');
   await must('DELETE', `/ssh_credentials/${made.id}`);
   assert.equal((await client().sshCredentials.create({ publicKey: ed })).publicKey, ed);
+});
+
+test('ip_restriction: the API asks it for every request', async () => {
+  const mine = await must('POST', '/ip_policies', {}), empty = await must('POST', '/ip_policies', {});
+  await must('POST', '/ip_policy_rules', { ip_policy_id: mine.id, cidr: '127.0.0.0/8', action: 'allow' });
+  const made = await must('POST', '/ip_restrictions', { type: 'api', ip_policy_ids: [mine.id, empty.id], description: 'd' });
+  assert.deepEqual([made.enforced, made.type, made.ip_policies.map(({ id }) => id)], [false, 'api', [mine.id, empty.id]]);
+  try {
+    await refused(199, 'type', 'POST', '/ip_restrictions', { type: 'api', ip_policy_ids: [mine.id] });
+    await refused(199, 'type', 'POST', '/ip_restrictions', { type: 'nonsense', ip_policy_ids: [mine.id] });
+    await refused(162, 'ip_policy_ids', 'POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [] });
+    await refused(122, 'ip_policy_ids', 'POST', '/ip_restrictions', { type: 'agent' });
+    await refused(200, 'enforced', 'POST', '/ip_restrictions', { type: 'endpoints', enforced: true, ip_policy_ids: [mine.id] });
+    const agent = await must('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [mine.id] });
+    await must('DELETE', `/ip_restrictions/${agent.id}`);
+    await refused(126, 'type', 'PATCH', `/ip_restrictions/${made.id}`, { type: 'agent' });
+    assert.equal((await must('PATCH', `/ip_restrictions/${made.id}`, { enforced: true })).enforced, true);
+    assert.equal((await api('GET', '/ip_policies')).status, 200, 'allowed by a rule');
+    await refused(142, null, 'DELETE', `/ip_policies/${empty.id}`);
+    // a deny rule beats the allow rule, whatever its policy; it holds for every path and both services
+    const deny = await must('POST', '/ip_policy_rules', { ip_policy_id: empty.id, cidr: '127.0.0.1/32', action: 'deny' });
+    for (const [method, path] of [['GET', '/ip_policies'], ['GET', '/api_keys'], ['GET', '/'], ['GET', '/metrics'], ['DELETE', `/ip_policy_rules/${deny.id}`], ['PATCH', `/ip_restrictions/${made.id}`]])
+      assert.deepEqual([method, path, (await api(method, path, method === 'PATCH' ? { enforced: false } : undefined)).body.error_code], [method, path, 'ERR_POSTERN_201']);
+    assert.equal((await api('GET', '/healthz')).status, 200);
+    execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]); // the way back in that the README names
+    assert.equal((await api('GET', '/ip_policies')).status, 200, 'warned, not refused');
+    await must('DELETE', `/ip_policy_rules/${deny.id}`);
+    await must('PATCH', `/ip_restrictions/${made.id}`, { ip_policy_ids: [empty.id] });
+    assert.deepEqual((await client().ipRestrictions.get(made.id)).ipPolicies.map(({ id }) => id), [empty.id]);
+  } finally {
+    execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]);
+    await must('DELETE', `/ip_restrictions/${made.id}`);
+  }
 });
 
 test('reserved_addr: a port of its own', async () => {

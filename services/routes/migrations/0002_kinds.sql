@@ -101,3 +101,16 @@ CREATE TABLE certificate_authority (
     extended_key_usages jsonb NOT NULL
 );
 CREATE INDEX certificate_authority_account ON certificate_authority (account_id, id);
+
+CREATE TABLE ip_restriction (
+    id          text PRIMARY KEY COLLATE "C" REFERENCES object ON DELETE CASCADE,
+    account_id  text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    description text NOT NULL,
+    metadata    text NOT NULL,
+    enforced    boolean NOT NULL,
+    type        text NOT NULL,
+    ip_policy_ids jsonb NOT NULL,
+    CONSTRAINT ip_restriction_type UNIQUE (account_id, type)
+);
+CREATE INDEX ip_restriction_account ON ip_restriction (account_id, id);
