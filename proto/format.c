@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <sodium.h>
 #include <yaml.h>
 
@@ -471,10 +472,55 @@ static const char *check_ssh_public_key(const char *value, char *out, size_t siz
     return NULL;
 }
 
+/* To UTC and whole seconds. */
+static const char *check_rfc3339(const char *value, char *out, size_t size, int *outcome)
+{
+    int y, mo, d, h, mi, s, at = 0, oh = 0, om = 0;
+    struct tm tm;
+    char sign;
+    time_t t;
+
+    (void)outcome;
+    if (strlen(value) < 20
+        || sscanf(value, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &y, &mo, &d, &h, &mi, &s, &at) != 6
+        || at != 19 || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || s > 59)
+        return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
+    value += at;
+    if (*value == '.')
+        value += 1 + strspn(value + 1, "0123456789");
+    if (!strcasecmp(value, "Z"))
+        sign = '+';
+    else if (sscanf(value, "%c%2d:%2d%n", &sign, &oh, &om, &at) != 3 || value[at]
+             || (sign != '+' && sign != '-') || oh > 23 || om > 59)
+        return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
+    tm = (struct tm){.tm_year = y - 1900,
+                     .tm_mon = mo - 1,
+                     .tm_mday = d,
+                     .tm_hour = h,
+                     .tm_min = mi,
+                     .tm_sec = s};
+    t = timegm(&tm);
+    if (tm.tm_mday != d)
+        return "is a day that does not exist";
+    t -= (sign == '-' ? -1 : 1) * (oh * 3600 + om * 60);
+    gmtime_r(&t, &tm);
+    strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return NULL;
+}
+
+static const char *check_label(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    return format_label(value, 1);
+}
+
 static const struct {
     const char *name;
     check_fn check;
 } formats[] = {
+    {"rfc3339", check_rfc3339},
+    {"label", check_label},
     {"acl", check_acl},
     {"ssh_public_key", check_ssh_public_key},
     {"domain", check_domain},

@@ -84,7 +84,8 @@ static json_t *value_schema(const field_t *field, bool request)
     case NESTEDS:
         return list_of(field, object_schema(field->object, request, CREATE));
     case REFERENCE:
-        return request ? json_pack("{s:s}", "type", "string") : ref_schema();
+        return request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
+                                               : ref_schema();
     case REFERENCES:
         return list_of(field, request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
                                                               : ref_schema());

@@ -37,6 +37,8 @@
     {#name, #write_name, REFERENCES, flags, min, max, NULL, NULL, outcome, meaning, NULL, kinds},
 #define IDS(name, flags, min, max, kinds, outcome, meaning)                                        \
     {#name, NULL, REFERENCES, (flags) | PLAIN, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
+#define ID(name, flags, kinds, outcome, meaning)                                                   \
+    {#name, NULL, REFERENCE, (flags) | PLAIN, 0, 64, NULL, NULL, outcome, meaning, NULL, kinds},
 #define WEIGHTS(name, max, highest, kinds, outcome, meaning)                                       \
     {#name, NULL, WEIGHT_MAP, 0, highest, max, NULL, "{}", outcome, meaning, NULL, kinds},
 #define KINDS(name, kind, meaning)                                                                 \
@@ -118,6 +120,15 @@ TABLE(credential)
 LAST };
 TABLE(ssh_credential)
 #include "proto/ssh_credential.def"
+LAST };
+TABLE(ssh_certificate_authority)
+#include "proto/ssh_certificate_authority.def"
+LAST };
+TABLE(ssh_host_certificate)
+#include "proto/ssh_host_certificate.def"
+LAST };
+TABLE(ssh_user_certificate)
+#include "proto/ssh_user_certificate.def"
 LAST };
 TABLE(api_key)
 #include "proto/api_key.def"
@@ -651,7 +662,7 @@ static json_t *render_value(const field_t *field, const json_t *value, const cha
         return json_null();
     if (field->type == NESTED)
         return render_object(field->object, value, base_url);
-    if (field->type == REFERENCE)
+    if (field->type == REFERENCE && !(field->flags & PLAIN))
         return schema_ref(json_string_value(value), base_url);
     if (field->type == TIME)
         return render_time(value);

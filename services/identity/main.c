@@ -7,6 +7,7 @@
 #include "services/identity/api_key.h"
 #include "services/identity/credential.h"
 #include "services/identity/owner.h"
+#include "services/identity/ssh_authority.h"
 #include "services/identity/token.h"
 
 #include <errno.h>
@@ -52,6 +53,9 @@ static const kind_rules_t rules[] = {
     {"service_user", owner_user_check, NULL, NULL},
     {"credential", credential_check, token_reveal, NULL},
     {"ssh_credential", ssh_credential_check, NULL, NULL},
+    {"ssh_certificate_authority", ssh_authority_check, NULL, NULL},
+    {"ssh_host_certificate", ssh_host_certificate_check, NULL, NULL},
+    {"ssh_user_certificate", ssh_user_certificate_check, NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 

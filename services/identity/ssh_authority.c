@@ -1,0 +1,131 @@
+#include "services/identity/ssh_authority.h"
+#include "common/cleanup.h"
+#include "services/identity/ssh.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum { DAY_S = 86400, HOST_DAYS = 365, RSA_BITS = 2048 };
+
+static const char *text(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value ? value : "";
+}
+
+int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                        problem_t *problem)
+{
+    const char *type = text(document, "private_key_type"),
+               *curve = text(document, "elliptic_curve");
+    int bits = (int)json_integer_value(json_object_get(document, "key_size"));
+    char *public_key = NULL, *private_key = NULL;
+    int r;
+
+    (void)crud;
+    (void)references;
+    if (old)
+        return 0; /* its key cannot change */
+    if (*curve && strcmp(type, "ecdsa"))
+        problem_add(problem, ERR_SSH_KEY, "elliptic_curve", "is for ecdsa keys only");
+    if (bits && strcmp(type, "rsa"))
+        problem_add(problem, ERR_SSH_KEY, "key_size", "is for rsa keys only");
+    if (bits && bits != 2048 && bits != 4096)
+        problem_add(problem, ERR_SSH_KEY, "key_size", "must be 2048 or 4096");
+    if (problem->code)
+        return problem->code;
+    r = ssh_make_key(type, *curve ? curve : "p256", bits ? bits : RSA_BITS, &public_key,
+                     &private_key);
+    if (!r) {
+        json_object_set_new(document, "public_key", json_string(public_key));
+        json_object_set_new(document, "key_type", json_string(type));
+        json_object_set_new(document, "private_key_pem", json_string(private_key));
+    }
+    free(public_key);
+    secret_free(&private_key, private_key ? strlen(private_key) : 0);
+    return r;
+}
+
+/* RFC 3339 UTC, whole seconds, as the table's format leaves it. */
+static int64_t unix_time(const char *value)
+{
+    struct tm tm = {0};
+
+    return strptime(value, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (int64_t)timegm(&tm) : 0;
+}
+
+static void set_time(json_t *document, const char *key, int64_t value)
+{
+    time_t seconds = (time_t)value;
+    char out[32];
+    struct tm tm;
+
+    gmtime_r(&seconds, &tm);
+    strftime(out, sizeof(out), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    json_object_set_new(document, key, json_string(out));
+}
+
+/* From now, for so many days, where the request leaves it open. */
+static int set_validity(json_t *document, int days, ssh_certificate_t *certificate,
+                        problem_t *problem)
+{
+    const char *after = text(document, "valid_after"), *until = text(document, "valid_until");
+
+    certificate->valid_after = *after ? unix_time(after) : (int64_t)time(NULL);
+    certificate->valid_until =
+        *until ? unix_time(until) : certificate->valid_after + (int64_t)days * DAY_S;
+    if (certificate->valid_until <= certificate->valid_after)
+        return problem_add(problem, ERR_BAD_TIMESTAMP, "valid_until", "must be after valid_after");
+    set_time(document, "valid_after", certificate->valid_after);
+    set_time(document, "valid_until", certificate->valid_until);
+    return 0;
+}
+
+static int certify(crud_t *crud, json_t *document, bool host, problem_t *problem)
+{
+    _cleanup_(json_clear_ref) json_t *authority = NULL;
+    ssh_certificate_t certificate = {
+        .public_key = text(document, "public_key"),
+        .host = host,
+        .key_id = text(document, "id"),
+        .principals = json_object_get(document, "principals"),
+        .critical_options = json_object_get(document, "critical_options"),
+        .extensions = json_object_get(document, "extensions"),
+    };
+    char *line = NULL;
+    int r;
+
+    r = set_validity(document, host ? HOST_DAYS : 1, &certificate, problem);
+    if (r)
+        return r;
+    r = crud_load(crud, kind_find("ssh_certificate_authority"), crud->request->account,
+                  text(document, "ssh_certificate_authority_id"), false, &authority);
+    if (r == ERR_NOT_FOUND)
+        return 0; /* the references say so */
+    if (!r)
+        r = ssh_certify(text(authority, "private_key_pem"), &certificate, &line);
+    if (r == -EINVAL)
+        return problem_add(problem, ERR_SSH_KEY, "public_key", "cannot be certified");
+    if (r)
+        return r;
+    json_object_set_new(document, "certificate", json_string(line));
+    json_object_set_new(document, "key_type", json_string(ssh_key_type(certificate.public_key)));
+    free(line);
+    return 0;
+}
+
+int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem)
+{
+    (void)references;
+    return old ? 0 : certify(crud, document, true, problem);
+}
+
+int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem)
+{
+    (void)references;
+    return old ? 0 : certify(crud, document, false, problem);
+}

@@ -1,0 +1,11 @@
+/* ssh_certificate_authority, ssh_host_certificate, ssh_user_certificate: made once, at creation. */
+#pragma once
+
+#include "common/crud.h"
+
+int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                        problem_t *problem);
+int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem);
+int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem);
