@@ -262,12 +262,12 @@ zmsg_t *reply_encode(const char *id, const reply_t *reply)
 {
     const problem_t *problem = &reply->problem;
     const outcome_t *row = outcome_find(problem->code);
-    _cleanup_(json_clear_ref) json_t *outcome =
-        json_pack("{s:i, s:s, s:O?, s:I}", "code", problem->code, "msg",
-                  *problem->msg ? problem->msg
-                  : row         ? row->text
-                                : "",
-                  "details", problem->details, "revision", (json_int_t)reply->revision);
+    _cleanup_(json_clear_ref) json_t *outcome = json_pack(
+        "{s:i, s:s, s:O?, s:I, s:s}", "code", problem->code, "msg",
+        *problem->msg ? problem->msg
+        : row         ? row->text
+                      : "",
+        "details", problem->details, "revision", (json_int_t)reply->revision, "etag", reply->etag);
     _cleanup_(json_clear_ref) json_t *empty = json_null();
     zmsg_t *msg = zmsg_new();
 

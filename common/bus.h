@@ -40,6 +40,7 @@ typedef struct reply {
     problem_t problem;
     json_t *body;     /* owned */
     int64_t revision; /* of the config log; 0: nothing changed there */
+    char etag[40];    /* of the object in body, RFC 9110 8.8.3; "" where there is none */
 } reply_t;
 
 /* [verb][header][body]; key NULL: the id; the body is taken. NULL when out of memory. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -153,13 +154,75 @@ static int load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **
     return 0;
 }
 
+/* ---- preconditions ---- */
+
+/* A strong validator: the same bytes in every answer, whoever gives it. */
+static void set_etag(const json_t *rendered, char out[40])
+{
+    _cleanup_(free_mem) char *text = json_dumps(rendered, JSON_COMPACT | JSON_SORT_KEYS);
+    unsigned char hash[crypto_hash_sha256_BYTES];
+    char hex[33];
+
+    crypto_hash_sha256(hash, (const unsigned char *)text, strlen(text));
+    sodium_bin2hex(hex, sizeof(hex), hash, 16);
+    snprintf(out, 40, "\"%s\"", hex);
+}
+
+/* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
+static int check_precondition(crud_t *self, const json_t *rendered, problem_t *problem)
+{
+    const char *wanted = text_of(self->request->body, "if_match"), *at = wanted;
+    char etag[40] = "";
+
+    if (!wanted)
+        return 0;
+    if (rendered)
+        set_etag(rendered, etag);
+    while (rendered && *at) {
+        size_t len;
+
+        at += strspn(at, ", \t");
+        len = strcspn(at, ", \t");
+        if ((len == 1 && *at == '*') || (len == strlen(etag) && !strncmp(at, etag, len)))
+            return 0;
+        at += len;
+    }
+    return problem_add(problem, ERR_PRECONDITION_FAILED, NULL, "the object has changed since");
+}
+
+/* The same for a whole object, which is rendered only when somebody asks. */
+static int check_row_precondition(crud_t *self, const kind_t *kind, const json_t *row,
+                                  problem_t *problem)
+{
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    int r;
+
+    if (!text_of(self->request->body, "if_match"))
+        return 0;
+    r = render_row(self, kind, row, &rendered);
+    return r ? r : check_precondition(self, rendered, problem);
+}
+
+static int check_module_precondition(crud_t *self, const kind_t *kind, const json_t *row,
+                                     const char *module, problem_t *problem)
+{
+    _cleanup_(json_clear_ref) json_t *rendered = schema_render(kind, row, self->base_url);
+    const json_t *value = json_object_get(rendered, module);
+
+    return check_precondition(self, json_is_object(value) ? value : NULL, problem);
+}
+
 static int do_get(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
     r = load_addressed(self, kind, false, &row);
-    return r ? r : render_row(self, kind, row, &reply->body);
+    if (!r)
+        r = render_row(self, kind, row, &reply->body);
+    if (!r)
+        set_etag(reply->body, reply->etag);
+    return r;
 }
 
 static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
@@ -432,6 +495,8 @@ static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, r
     int r;
 
     r = render_row(self, kind, row, &reply->body);
+    if (!r)
+        set_etag(reply->body, reply->etag);
     if (!r && rules && rules->created)
         r = rules->created(self, row, reply->body);
     return r;
@@ -621,6 +686,8 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
     }
     if (!r)
         r = load_addressed(self, kind, true, &old);
+    if (!r)
+        r = check_row_precondition(self, kind, old, &reply->problem);
     if (r)
         return r;
     r = schema_check(kind, UPDATE, json_object_get(self->request->body, "document"),
@@ -629,7 +696,10 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
         return r;
     if (kind->operations & NO_EMPTY_UPDATE && json_object_size(patch) == 0)
         return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
-    return change_row(self, kind, old, patch, reply, &reply->body);
+    r = change_row(self, kind, old, patch, reply, &reply->body);
+    if (!r)
+        set_etag(reply->body, reply->etag);
+    return r;
 }
 
 /* ---- one module of an object ---- */
@@ -651,6 +721,7 @@ static int do_get_module(crud_t *self, const kind_t *kind, reply_t *reply)
         return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no module %s",
                            text_of(row, "id"), module);
     reply->body = json_incref(json_object_get(rendered, module));
+    set_etag(reply->body, reply->etag);
     return 0;
 }
 
@@ -684,13 +755,17 @@ static int do_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
     if (!r)
         r = load_addressed(self, kind, true, &old);
     if (!r)
+        r = check_module_precondition(self, kind, old, name, &reply->problem);
+    if (!r)
         r = schema_check_module(module, json_object_get(self->request->body, "document"),
                                 &reply->problem, &value);
     if (!r)
         r = put_module(self, kind, module, value, old, reply, &rendered);
-    if (!r)
-        reply->body = json_incref(json_object_get(rendered, name));
-    return r;
+    if (r)
+        return r;
+    reply->body = json_incref(json_object_get(rendered, name));
+    set_etag(reply->body, reply->etag);
+    return 0;
 }
 
 /* A module that is not set is deleted already: clients delete all of them to be sure. */
@@ -708,6 +783,8 @@ static int do_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
     r = claim_request(self, done, &reply->revision);
     if (!r)
         r = load_addressed(self, kind, true, &old);
+    if (!r)
+        r = check_module_precondition(self, kind, old, name, &reply->problem);
     if (r || json_is_null(json_object_get(old, name)))
         return r;
     return put_module(self, kind, module, NULL, old, reply, &rendered);
@@ -750,6 +827,8 @@ static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     if (r)
         return r;
     r = load_addressed(self, kind, true, &row);
+    if (!r)
+        r = check_row_precondition(self, kind, row, &reply->problem);
     if (!r)
         r = retire_row(self, kind, row);
     if (!r)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,6 +205,8 @@ static void worker_actor(zsock_t *pipe, void *context)
         zmsg_send(&out, pipe);
     }
     pg_destroy(&crud.pg);
+    /* Now, not in a destructor of this detached thread, which the process may not wait for. */
+    OPENSSL_thread_stop();
 }
 
 /* ---- reactor ---- */

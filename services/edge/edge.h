@@ -28,7 +28,7 @@ typedef struct {
     edge_conf_t *conf;
     table_t *table;    /* in force */
     table_t *building; /* a snapshot that is arriving */
-    table_t *retired;  /* freed a little at a time */
+    table_t *retired;  /* a list: freed a little at a time */
     char log_id[64];
     int64_t revision; /* in force; 0: nothing yet */
     int events_wanted;
@@ -109,6 +109,7 @@ enum { STATE_SNAPSHOT = 'S', STATE_MORE = 'M', STATE_END = 'E', STATE_DELTA = 'D
 /* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
 void edge_swap(table_t *fresh);
+void edge_retire(table_t *table);
 
 /* edge_bus.c: the one file that speaks ZeroMQ */
 ngx_int_t edge_bus_start(ngx_cycle_t *cycle);

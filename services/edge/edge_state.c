@@ -103,11 +103,17 @@ edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log)
 void
 edge_swap(table_t *fresh)
 {
-    /* One table at a time is freed in the background; a second one now. */
-    while (edge_worker.retired
-           && !table_free_some(&edge_worker.retired, 1000)) { /* void */ }
-    edge_worker.retired = edge_worker.table;
+    edge_retire(edge_worker.table);
     edge_worker.table = fresh;
+}
+
+
+/* Freed in the background, a little at a time. */
+void
+edge_retire(table_t *table)
+{
+    table->next = edge_worker.retired;
+    edge_worker.retired = table;
 }
 
 

@@ -638,7 +638,8 @@ bool table_free_some(table_t **self_p, size_t budget)
 {
     table_t *self = *self_p;
 
-    for (; self && budget > 0; budget--) {
+    while (self && budget > 0) {
+        size_t cost = 1;
         route_t *route;
         backend_t *backend;
         domain_t *domain;
@@ -655,6 +656,7 @@ bool table_free_some(table_t **self_p, size_t budget)
             for (size_t i = 0; i < edge->host_count; i++)
                 free(edge->hosts[i]);
             free(edge->hosts);
+            cost += strmap_count(edge->routes); /* its tree has as many leaves */
             edge_free(edge);
         } else {
             strmap_destroy(&self->edges);
@@ -667,6 +669,7 @@ bool table_free_some(table_t **self_p, size_t budget)
             free(self);
             *self_p = self = NULL;
         }
+        budget -= cost < budget ? cost : budget;
     }
     return !self;
 }

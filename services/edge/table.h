@@ -102,11 +102,13 @@ typedef struct table {
     strmap_t *domain_names;                                       /* name -> domain_t */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
+    struct table *next;                        /* of those that wait to be freed */
 } table_t;
 
 table_t *table_new(void);
 
-/* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
+/* Free about budget objects, at most one edge's routes more; true when all is gone and *self_p NULL.
+ * Call until it is. */
 bool table_free_some(table_t **self_p, size_t budget);
 
 /* Apply one entry; document NULL removes. 0 | -1: the entry is not what the tables promise. */

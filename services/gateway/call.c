@@ -213,6 +213,25 @@ static void answer_root(call_t *call)
 }
 
 /* Paths that need no key. True when answered. */
+static const char ERRORS_PATH[] = "/errors/ERR_POSTERN_";
+
+/* GET /errors/ERR_POSTERN_nnn: what the code means. */
+static void answer_error(call_t *call)
+{
+    const char *digits = call->path + strlen(ERRORS_PATH);
+    const outcome_t *row = strspn(digits, "0123456789") == strlen(digits) && strlen(digits) == 3
+                               ? outcome_find(atoi(digits))
+                               : NULL;
+
+    if (row)
+        call_answer(call, 200,
+                    json_pack("{s:s+, s:i, s:s, s:s}", "error_code", "ERR_POSTERN_", digits,
+                              "status_code", row->status, "situation", row->situation, "msg",
+                              row->text));
+    else
+        refuse_with(call, ERR_UNKNOWN_PATH, NULL, json_pack("{s:s}", "path", call->path));
+}
+
 static bool answer_open(call_t *call)
 {
     bool get = !strcmp(call->method, "GET") || !strcmp(call->method, "HEAD");
@@ -228,6 +247,8 @@ static bool answer_open(call_t *call)
                     json_pack("{s:s}", "status", ready ? "ready" : "busy"));
     } else if (get && !strcmp(call->path, "/openapi.json")) {
         call_answer(call, 200, json_incref(call->gateway->openapi));
+    } else if (get && !strncmp(call->path, ERRORS_PATH, strlen(ERRORS_PATH))) {
+        answer_error(call);
     }
     return call->state == ANSWERED;
 }
@@ -284,7 +305,7 @@ void call_begin(call_t *call)
 
 static void on_authenticated(call_t *call, json_t *body)
 {
-    const char *account = json_string_value(json_object_get(body, "account"));
+    const char *account = json_string_value(json_object_get(body, "account")), *credential;
 
     if (!account || strlen(account) >= sizeof(call->account)) {
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
@@ -292,6 +313,13 @@ static void on_authenticated(call_t *call, json_t *body)
     }
     snprintf(call->account, sizeof(call->account), "%s", account);
     call->actor = json_incref(json_object_get(body, "actor"));
+    credential =
+        json_string_value(json_object_get(json_object_get(call->actor, "credential"), "id"));
+    call->retry_after = rate_take(call->gateway, credential ? credential : call->account);
+    if (call->retry_after) {
+        call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
+        return;
+    }
     call->state = ADMITTING;
     upstream_send(call);
 }
@@ -313,6 +341,10 @@ static void on_admitted(call_t *call)
 static void on_called(call_t *call, const json_t *outcome, json_t *body, const char *edges)
 {
     int64_t revision = json_integer_value(json_object_get(outcome, "revision"));
+    const char *etag = json_string_value(json_object_get(outcome, "etag"));
+
+    if (etag)
+        snprintf(call->etag, sizeof(call->etag), "%s", etag);
 
     if (revision > 0) {
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);

@@ -55,7 +55,8 @@ struct call {
     unsigned status;
     json_t *answer;
     char *text; /* instead of answer */
-    char revision[24], edges[32];
+    char revision[24], edges[32], etag[40];
+    int retry_after; /* seconds, with 429 and 503 */
     const char *allow;
 };
 
@@ -68,6 +69,7 @@ struct gateway {
     zhashx_t *calls;       /* operation id -> suspended call */
     zhashx_t *connections; /* for the read deadline */
     json_t *openapi;
+    zhashx_t *rates; /* credential id -> rate_t */
     health_t *health;
     struct {
         uint64_t requests, answers[6], resent, timed_out, cut_off;
@@ -80,6 +82,12 @@ void http_stop(gateway_t *self);
 void http_run(gateway_t *self);
 /* A suspended call has its answer: let libmicrohttpd send it. */
 void http_resume(call_t *call);
+
+/* rate.c: so many requests a minute for each API key, with bursts of as many. 0: go on, else seconds to
+ * wait. */
+int rate_take(gateway_t *self, const char *credential);
+/* Forget those that are full again. */
+void rate_purge(gateway_t *self);
 
 /* call.c: the request is complete; either sets the answer or sends the first bus request. */
 void call_begin(call_t *call);

@@ -41,6 +41,7 @@ static void add_cors(call_t *call, struct MHD_Response *response)
 
 static enum MHD_Result send_answer(call_t *call)
 {
+    char wait[16];
     _cleanup_(free_mem) char *text = call->text     ? take(call->text)
                                      : call->answer ? json_dumps(call->answer, JSON_COMPACT)
                                                     : NULL;
@@ -67,8 +68,12 @@ static enum MHD_Result send_answer(call_t *call)
         MHD_add_response_header(response, "Allow", call->allow);
     if (call->status == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-    if (call->status == 429 || call->status == 503)
-        MHD_add_response_header(response, "Retry-After", "1");
+    if (*call->etag)
+        MHD_add_response_header(response, "ETag", call->etag);
+    if (call->status == 429 || call->status == 503) {
+        snprintf(wait, sizeof(wait), "%d", call->retry_after ? call->retry_after : 1);
+        MHD_add_response_header(response, "Retry-After", wait);
+    }
     add_cors(call, response);
     r = MHD_queue_response(call->connection, call->status, response);
     MHD_destroy_response(response);
@@ -246,6 +251,7 @@ static int on_deadlines(zloop_t *loop, int timer, void *context)
             peer->deadline_ms = 0;
             self->metrics.cut_off++;
         }
+    rate_purge(self);
     http_run(self);
     return 0;
 }
@@ -351,4 +357,5 @@ void http_stop(gateway_t *self)
     MHD_stop_daemon(self->daemon);
     self->daemon = NULL;
     zhashx_destroy(&self->connections);
+    zhashx_destroy(&self->rates);
 }

@@ -10,6 +10,8 @@
 static const setting_t settings[] = {
     {"http-host", SETTING_STR, "127.0.0.1", 0, 0, "address of the API"},
     {"http-port", SETTING_INT, "8400", 1, 65535, "port of the API"},
+    {"rate-limit", SETTING_INT, "0", 0, 10000000,
+     "requests a minute for each API key; 0: no limit"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
     {"identity-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-identity, comma-separated"},
     {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},

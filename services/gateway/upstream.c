@@ -29,7 +29,10 @@ static json_t *authenticate_body(call_t *call)
 static json_t *call_body(call_t *call)
 {
     const target_t *target = &call->target;
-    json_t *body = json_pack("{s:O?, s:O}", "document", call->document, "query", call->query);
+    const char *if_match =
+        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "If-Match");
+    json_t *body = json_pack("{s:O?, s:O, s:s?}", "document", call->document, "query", call->query,
+                             "if_match", if_match);
 
     if (*target->id)
         json_object_set_new(body, "id", json_string(target->id));

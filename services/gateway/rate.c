@@ -1,0 +1,58 @@
+#include "services/gateway/gateway.h"
+
+#include <math.h>
+
+enum { MINUTE_MS = 60000 };
+
+typedef struct rate {
+    double tokens;
+    int64_t at_ms;
+} rate_t;
+
+static void destroy(void **item)
+{
+    free(*item);
+    *item = NULL;
+}
+
+int rate_take(gateway_t *self, const char *credential)
+{
+    double limit = (double)config_int(&self->config, "rate-limit");
+    int64_t now = bus_mono_ms();
+    rate_t *rate;
+
+    if (limit <= 0)
+        return 0;
+    if (!self->rates) {
+        self->rates = zhashx_new();
+        zhashx_set_destructor(self->rates, destroy);
+    }
+    rate = zhashx_lookup(self->rates, credential);
+    if (!rate) {
+        rate = calloc(1, sizeof(*rate));
+        if (!rate)
+            return 1;
+        *rate = (rate_t){limit, now};
+        zhashx_insert(self->rates, credential, rate);
+    }
+    rate->tokens = fmin(limit, rate->tokens + (double)(now - rate->at_ms) * limit / MINUTE_MS);
+    rate->at_ms = now;
+    if (rate->tokens < 1)
+        return (int)ceil((1 - rate->tokens) * MINUTE_MS / limit / 1000);
+    rate->tokens -= 1;
+    return 0;
+}
+
+void rate_purge(gateway_t *self)
+{
+    int64_t now = bus_mono_ms();
+    zlistx_t *keys = self->rates ? zhashx_keys(self->rates) : NULL;
+
+    for (const char *key = keys ? zlistx_first(keys) : NULL; key; key = zlistx_next(keys)) {
+        const rate_t *rate = zhashx_lookup(self->rates, key);
+
+        if (rate && now - rate->at_ms > MINUTE_MS)
+            zhashx_delete(self->rates, key);
+    }
+    zlistx_destroy(&keys);
+}

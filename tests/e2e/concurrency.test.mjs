@@ -1,0 +1,129 @@
+// Two clients and one object: ETags and If-Match, races on one name, one object, one delete; and the rate limit.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import test from 'node:test';
+import { api, endpoint, env, home, must, unique, until } from '../support/postern.mjs';
+
+const etagOf = async (target) => (await api('GET', target)).headers.etag;
+
+test('every object has an ETag that changes with it', async () => {
+  const made = await api('POST', '/backends/http_response', { body: 'x' });
+  const target = `/backends/http_response/${made.body.id}`;
+  assert.match(made.headers.etag, /^"[0-9a-f]{32}"$/);
+  assert.equal(await etagOf(target), made.headers.etag, 'the same for whoever reads it');
+  const changed = await api('PATCH', target, { body: 'y' }, { 'If-Match': made.headers.etag });
+  assert.equal(changed.status, 200);
+  assert.notEqual(changed.headers.etag, made.headers.etag);
+  const stale = await api('PATCH', target, { body: 'z' }, { 'If-Match': made.headers.etag });
+  assert.deepEqual([stale.status, stale.body.error_code], [412, 'ERR_POSTERN_145']);
+  assert.equal((await must('GET', target)).body, 'y');
+  for (const tag of ['W/' + changed.headers.etag, '"x"', 'nonsense', '', changed.headers.etag.slice(1, -1)])
+    assert.equal((await api('PATCH', target, { body: 'z' }, { 'If-Match': tag })).status, 412, tag);
+  for (const tag of ['*', `"x", ${changed.headers.etag}`])
+    assert.equal((await api('PATCH', target, { body: 'y' }, { 'If-Match': tag })).status, 200, tag);
+  assert.equal((await api('DELETE', target, undefined, { 'If-Match': made.headers.etag })).status, 412);
+  assert.equal((await api('DELETE', target, undefined, { 'If-Match': await etagOf(target) })).status, 204);
+  const key = await api('POST', '/api_keys', {});
+  assert.equal(await etagOf(`/api_keys/${key.body.id}`), key.headers.etag, 'a token that is shown once is no part of it');
+  await must('DELETE', `/api_keys/${key.body.id}`);
+});
+
+test('an edge has another ETag when one of its routes changes, a module has its own', async () => {
+  const to = await endpoint({ body: 'x' });
+  const edge = `/edges/https/${to.edge.id}`, module = `${edge}/routes/${to.route.id}/compression`;
+  const before = await etagOf(edge);
+  const put = await api('PUT', module, {});
+  assert.notEqual(await etagOf(edge), before);
+  assert.equal(await etagOf(module), put.headers.etag);
+  assert.equal((await api('PUT', module, { enabled: false }, { 'If-Match': '"x"' })).status, 412);
+  assert.equal((await api('PUT', module, { enabled: false }, { 'If-Match': put.headers.etag })).status, 200);
+  assert.equal((await api('DELETE', module, undefined, { 'If-Match': put.headers.etag })).status, 412);
+  await must('DELETE', module);
+  assert.equal((await api('PUT', module, {}, { 'If-Match': '*' })).status, 412, 'nothing is there to match');
+});
+
+const CLIENTS = 64;
+const all = (make) => Promise.all(Array.from({ length: CLIENTS }, (_, i) => make(i)));
+
+test('64 clients on one name: one wins', { timeout: 120000 }, async () => {
+  for (let round = 0; round < 20; round++) {
+    const domain = unique('race');
+    const got = await all(() => api('POST', '/reserved_domains', { domain }));
+    const won = got.filter(({ status }) => status === 201);
+    assert.equal(won.length, 1);
+    assert.ok(got.every(({ status }) => status === 201 || status === 409));
+    const edges = await all(() => api('POST', '/edges/https', { hostports: [`${domain}:443`] }));
+    assert.equal(edges.filter(({ status }) => status === 201).length, 1);
+    const edge = edges.find(({ status }) => status === 201).body;
+    const routes = await all(() => api('POST', `/edges/https/${edge.id}/routes`, { match: '/', match_type: 'path_prefix' }));
+    assert.equal(routes.filter(({ status }) => status === 201).length, 1);
+    assert.ok(routes.every(({ status }) => status === 201 || status === 409));
+    assert.equal((await must('GET', `/edges/https/${edge.id}`)).routes.length, 1);
+    const deletes = await all(() => api('DELETE', `/edges/https/${edge.id}`));
+    assert.equal(deletes.filter(({ status }) => status === 204).length, 1);
+    assert.ok(deletes.every(({ status }) => status === 204 || status === 404));
+    await must('DELETE', `/reserved_domains/${won[0].body.id}`);
+  }
+});
+
+test('64 clients change one object: no field is lost, and with If-Match each change follows the one before', { timeout: 120000 }, async () => {
+  const made = await must('POST', '/backends/http_response', { body: '0' });
+  const target = `/backends/http_response/${made.id}`;
+  await Promise.all([api('PATCH', target, { description: 'd' }), api('PATCH', target, { metadata: 'm' }), api('PATCH', target, { status_code: 201 })]);
+  const after = await must('GET', target);
+  assert.deepEqual([after.description, after.metadata, after.status_code], ['d', 'm', 201]);
+  let added = 0;
+  await all(async () => {
+    for (;;) {
+      const now = await api('GET', target);
+      const answer = await api('PATCH', target, { body: String(Number(now.body.body) + 1) }, { 'If-Match': now.headers.etag });
+      if (answer.status === 200) { added++; return; }
+      assert.equal(answer.status, 412, answer.raw);
+    }
+  });
+  assert.equal((await must('GET', target)).body, String(added));
+  assert.equal(added, CLIENTS);
+});
+
+test('64 clients refer to an object that another deletes: it is used or gone, never both', { timeout: 120000 }, async () => {
+  for (let round = 0; round < 20; round++) {
+    const backend = await must('POST', '/backends/http_response', { body: 'x' });
+    const [deleted, ...made] = await Promise.all([api('DELETE', `/backends/http_response/${backend.id}`),
+      ...Array.from({ length: 8 }, () => api('POST', '/backends/weighted', { backends: { [backend.id]: 1 } }))]);
+    const users = made.filter(({ status }) => status === 201);
+    assert.ok(made.every(({ status }) => status === 201 || status === 400), JSON.stringify(made.map(({ status }) => status)));
+    assert.equal((await api('GET', `/backends/http_response/${backend.id}`)).status, deleted.status === 204 ? 404 : 200);
+    assert.ok(deleted.status === 204 ? users.length === 0 : deleted.status === 409 && users.length > 0, `${deleted.status}, ${users.length} users`);
+  }
+});
+
+test('error codes explain themselves', async () => {
+  const answer = await api('GET', '/errors/ERR_POSTERN_145', undefined, { Authorization: undefined, 'Service-Version': undefined });
+  assert.deepEqual([answer.status, answer.body.status_code, answer.body.situation], [200, 412, 'precondition_failed']);
+  for (const code of ['999', '1', '0', 'x', '145x', '']) assert.equal((await api('GET', `/errors/ERR_POSTERN_${code}`)).status, 404, code);
+});
+
+test('a key that used up its rate waits as long as Retry-After says; others do not', { timeout: 60000 }, async () => {
+  const port = 9000 + (process.pid % 300);
+  const run = env.POSTERN_RUN_DIR;
+  const gateway = spawn(path.join(home, 'bin/postern-gateway'), [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
+    env: { ...process.env, POSTERN_RATE_LIMIT: '30', POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
+  const get = (token) => new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, path: '/ip_policies?limit=1', headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2' } }, (response) => { response.resume(); response.on('end', () => resolve(response)); }).on('error', reject));
+  try {
+    await until(() => get('x').then(() => true, () => false), 'the second gateway');
+    const got = await Promise.all(Array.from({ length: 40 }, () => get(env.POSTERN_API_KEY)));
+    const refused = got.filter(({ statusCode }) => statusCode === 429);
+    assert.equal(got.filter(({ statusCode }) => statusCode === 200).length, 30);
+    assert.equal(refused.length, 10);
+    assert.ok(refused.every(({ headers }) => Number(headers['retry-after']) >= 1 && Number(headers['retry-after']) <= 2), refused[0].headers['retry-after']);
+    const other = await must('POST', '/api_keys', {});
+    assert.equal((await get(other.token)).statusCode, 200);
+    await must('DELETE', `/api_keys/${other.id}`);
+    await until(async () => (await get(env.POSTERN_API_KEY)).statusCode === 200, 'it may again');
+  } finally {
+    gateway.kill();
+  }
+});
