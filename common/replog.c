@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-    CHUNK_ROWS = 256, /* entries in one message */
+    CHUNK_ROWS = 128,  /* entries in one message: a millisecond of an edge worker's time */
+    DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
     BEAT_MS = 250,
     DEAD_MS = 1000,
     SUBSCRIBERS_MAX = 256,
@@ -246,7 +247,7 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
         sub->acked = sub->sent = has;
         r = read_after(self, has, &rows);
-        if (!r && PQntuples(rows) <= 4 * CHUNK_ROWS)
+        if (!r && PQntuples(rows) <= DELTA_ROWS)
             return send_delta(self, sub, rows, has);
         if (r)
             return r;

@@ -24,6 +24,7 @@ enum {
     WINDOW = 64,           /* batches on the way */
     LINGER_MS = 300,
     TURN_US = 2000,        /* of one event loop turn, for config messages */
+    RETIRE_OBJECTS = 100,  /* of an old table freed in one turn; its pages may be the master's */
     HWM = 10000
 };
 
@@ -521,7 +522,7 @@ on_retire(ngx_event_t *ev)
 
     if (edge_worker.retired) {
         next = edge_worker.retired->next;
-        if (table_free_some(&edge_worker.retired, 500)) {
+        if (table_free_some(&edge_worker.retired, RETIRE_OBJECTS)) {
             edge_worker.retired = next;
         }
         note_turn(start);

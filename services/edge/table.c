@@ -634,30 +634,51 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
     return 0; /* a kind that this edge does not serve */
 }
 
+/* One leaf of one edge, then the edge itself when it has none. True when there was something. */
+static bool free_edge_part(table_t *self)
+{
+    edge_t *edge = self->dying;
+    const char *path;
+    route_t *route;
+
+    if (!edge)
+        edge = self->dying = strmap_pop(self->edges);
+    if (!edge)
+        return false;
+    route = strmap_pop(edge->routes);
+    if (route) {
+        path = route_path(route);
+        tree_del(tree_for(edge, route, false), path, strlen(path), route->exact);
+        return true;
+    }
+    for (size_t i = 0; i < edge->host_count; i++)
+        free(edge->hosts[i]);
+    free(edge->hosts);
+    edge_free(edge);
+    self->dying = NULL;
+    return true;
+}
+
 bool table_free_some(table_t **self_p, size_t budget)
 {
     table_t *self = *self_p;
 
-    while (self && budget > 0) {
-        size_t cost = 1;
+    for (; self && budget > 0; budget--) {
         route_t *route;
         backend_t *backend;
         domain_t *domain;
-        edge_t *edge;
 
-        if ((route = strmap_pop(self->routes))) {
+        if (free_edge_part(self)) { /* before the routes: their paths lead to the leaves */
+            continue;
+        } else if ((route = strmap_pop(self->routes))) {
             route_release(route);
         } else if ((backend = strmap_pop(self->backends))) {
             backend_release(backend);
         } else if ((domain = strmap_pop(self->domains))
                    || (domain = strmap_pop(self->certificates))) {
             domain_free(self, domain);
-        } else if ((edge = strmap_pop(self->edges))) {
-            for (size_t i = 0; i < edge->host_count; i++)
-                free(edge->hosts[i]);
-            free(edge->hosts);
-            cost += strmap_count(edge->routes); /* its tree has as many leaves */
-            edge_free(edge);
+        } else if (strmap_pop(self->hosts) || strmap_pop(self->domain_names)) {
+            continue; /* only names: what they led to is gone */
         } else {
             strmap_destroy(&self->edges);
             strmap_destroy(&self->routes);
@@ -669,7 +690,6 @@ bool table_free_some(table_t **self_p, size_t budget)
             free(self);
             *self_p = self = NULL;
         }
-        budget -= cost < budget ? cost : budget;
     }
     return !self;
 }

@@ -103,12 +103,12 @@ typedef struct table {
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
     struct table *next;                        /* of those that wait to be freed */
+    edge_t *dying;                             /* the edge that is being taken apart */
 } table_t;
 
 table_t *table_new(void);
 
-/* Free about budget objects, at most one edge's routes more; true when all is gone and *self_p NULL.
- * Call until it is. */
+/* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
 bool table_free_some(table_t **self_p, size_t budget);
 
 /* Apply one entry; document NULL removes. 0 | -1: the entry is not what the tables promise. */
