@@ -12,7 +12,8 @@
 
 enum { LIST_DEFAULT = 100, LIST_MAX = 100, SQL_MAX = 8192 };
 
-static const char PENDING[] = "-1"; /* revision of entries until the commit names it */
+static const char AFTER_ALL[] = "~"; /* behind every id, in collation C */
+static const char PENDING[] = "-1";  /* revision of entries until the commit names it */
 
 static const kind_rules_t *rules_of(const crud_t *self, const kind_t *kind)
 {
@@ -260,11 +261,12 @@ static int do_list(crud_t *self, const kind_t *kind, reply_t *reply)
         return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
                            "'%.64s' is not the id of a %s", before, kind->name);
     snprintf(sql, sizeof(sql),
-             "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND ($2::text IS NULL OR id < $2) "
+             "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2 "
              "ORDER BY id DESC LIMIT $3::int",
              kind->name);
     snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
-    r = pg_exec(self->pg, &res, sql, 3, self->request->account, before, limit_text);
+    r = pg_exec(self->pg, &res, sql, 3, self->request->account, before ? before : AFTER_ALL,
+                limit_text);
     if (r)
         return r;
     n = PQntuples(res);
@@ -375,7 +377,7 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
     return r ? r : pg_script(self->pg, notify);
 }
 
-/* Answers for unique constraints; a kind's migration names its constraint after the outcome. */
+/* What a broken unique constraint means: proto/uniques.def. */
 static int duplicate_answer(const crud_t *self, problem_t *problem)
 {
     static const struct {
@@ -383,15 +385,8 @@ static int duplicate_answer(const crud_t *self, problem_t *problem)
         int code;
         const char *field, *text;
     } rows[] = {
-        {"https_edge_route_match", ERR_MATCH_DUPLICATE, "match",
-         "another route of this edge has the same match"},
-        {"https_edge_hostport_key", ERR_DUPLICATE, "hostports", "another edge has this hostport"},
-        {"reserved_domain_name", ERR_DUPLICATE, "domain", "this domain is already reserved"},
-        {"ip_restriction_type", ERR_RESTRICTION_TYPE, "type",
-         "there is a restriction of this type already"},
-        {"ssh_credential_key", ERR_DUPLICATE, "public_key", "another credential has this key"},
-        {"ip_policy_rule_cidr", ERR_DUPLICATE, "cidr",
-         "another rule of this policy has this network"},
+#define UNIQUE(constraint, outcome, field, text) {#constraint, outcome, field, text},
+#include "proto/uniques.def"
     };
     const char *name = pg_constraint(self->pg);
 

@@ -5,13 +5,18 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { PREPARED_MAX = 256 };
 
 struct pg {
     PGconn *conn;
     char *url;
     char schema[64];
     char constraint[80];
+    char *prepared[PREPARED_MAX]; /* SQL of statement "s<i>" of this connection */
+    int prepared_count;
 };
 
 int pg_new(pg_t **ret_pg, const char *url, const char *schema)
@@ -31,7 +36,7 @@ void pg_destroy(pg_t **self_p)
 {
     if (!*self_p)
         return;
-    PQfinish((*self_p)->conn);
+    pg_drop(*self_p);
     free((*self_p)->url);
     free(*self_p);
     *self_p = NULL;
@@ -41,6 +46,8 @@ void pg_drop(pg_t *self)
 {
     PQfinish(self->conn);
     self->conn = NULL;
+    while (self->prepared_count > 0)
+        free(self->prepared[--self->prepared_count]);
 }
 
 static void ignore_notice(void *context, const char *message)
@@ -90,8 +97,9 @@ static int check_result(pg_t *self, const PGresult *res)
         break;
     }
     state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    /* 0A000, 26000: a migration of another copy made a prepared statement void */
     if (!state || PQstatus(self->conn) != CONNECTION_OK || !strncmp(state, "57P", 3)
-        || !strncmp(state, "08", 2)) {
+        || !strncmp(state, "08", 2) || !strcmp(state, "0A000") || !strcmp(state, "26000")) {
         pg_drop(self);
         return fault(PG_DOWN, "PostgreSQL connection lost");
     }
@@ -109,15 +117,45 @@ static int check_result(pg_t *self, const PGresult *res)
     return fault(-EIO, text);
 }
 
+/* Parsing and planning cost as much as running: each statement text is prepared once a connection.
+ * 1: *ret_name is its name | 0: there are too many, run it as it is | fault. */
+static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int i = 0, r;
+
+    while (i < self->prepared_count && strcmp(self->prepared[i], sql))
+        i++;
+    snprintf(ret_name, 16, "s%d", i);
+    if (i < self->prepared_count)
+        return 1;
+    if (i == PREPARED_MAX)
+        return 0;
+    res = PQprepare(self->conn, ret_name, sql, n, NULL);
+    r = check_result(self, res);
+    if (r)
+        return r;
+    self->prepared[i] = strdup(sql);
+    if (!self->prepared[i])
+        return -ENOMEM;
+    self->prepared_count++;
+    return 1;
+}
+
 int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
                    const char *const *params)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char name[16];
     int r;
 
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
-    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    r = prepare(self, sql, n, name);
+    if (r < 0)
+        return r;
+    res = r ? PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0)
+            : PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
     r = check_result(self, res);
     if (!r && ret_result)
         *ret_result = take(res);
