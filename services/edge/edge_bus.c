@@ -23,8 +23,8 @@ enum {
     EVENT_QUIET_MS = 10000, /* hellos to somebody who does not answer */
     WINDOW = 64,           /* batches on the way */
     LINGER_MS = 300,
-    TURN_US = 2000,        /* of one event loop turn, for config messages */
-    RETIRE_OBJECTS = 100,  /* of an old table freed in one turn; its pages may be the master's */
+    TURN_US = 1000,        /* of one event loop turn, for config messages */
+    RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     HWM = 10000
 };
 
