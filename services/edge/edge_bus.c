@@ -17,7 +17,7 @@ enum {
     SYNC_MS = 1000,        /* a starting worker waits this long for the config log */
     RESOLVE_MS = 1000,     /* and this long for names */
     ACK_HOLD_MS = 1500,    /* a change with names to resolve is acknowledged after this anyway */
-    BATCH_MS = 20,           /* 64 events or 5 ms cost a tenth of the throughput */
+    BATCH_MS = 20,         /* larger batches wake fewer threads and commits an event */
     EVENT_HELLO_MS = 1000,
     EVENT_ACK_MS = 30000,  /* without progress: unacknowledged batches go again */
     EVENT_QUIET_MS = 10000, /* hellos to somebody who does not answer */

@@ -1,6 +1,6 @@
 /* The few msgpack forms that an event needs, written inline into a fixed buffer (msgpack
  * specification, "Formats"). msgpack-c calls a function through a pointer for every header byte, which
- * was a fifth of a request's cost; decoding and everything off the request path stays with it. */
+ * was a fifth of a request's instructions; decoding and what is off the request path stay with it. */
 #pragma once
 
 #include <stdbool.h>
