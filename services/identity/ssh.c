@@ -104,7 +104,7 @@ static void put_mpint(BIO *out, const BIGNUM *number)
     unsigned char bytes[1 + 1024] = {0};
     int len = BN_bn2bin(number, bytes + 1), lead = len > 0 && bytes[1] & 0x80;
 
-    put_bytes(out, bytes + 1 - lead, (size_t)(len + lead));
+    put_bytes(out, bytes + 1 - lead, (size_t)len + (size_t)lead);
 }
 
 static char *base64(BIO *blob)
