@@ -146,8 +146,11 @@ int path_normalize(const char *path, size_t len, char *out, size_t size, size_t 
             if (end == total)
                 out[n++] = '/';
         } else if (seg == 2 && out[at + 1] == '.' && out[at + 2] == '.') {
-            while (n > 0 && out[--n] != '/')
-                ;
+            while (n > 0) {
+                n--;
+                if (out[n] == '/')
+                    break;
+            }
             if (end == total)
                 out[n++] = '/';
         } else if (hidden_dots(out + at + 1, out + end)) {

@@ -44,10 +44,10 @@
 #define KINDS(name, kind, meaning)                                                                 \
     {#name,   NULL, CHILDREN, READ_ONLY | COMPUTED, 0, 0, NULL, NULL, ERR_INVALID_FIELD,           \
      meaning, NULL, #kind},
-#define LAST                                                                                       \
-    {                                                                                              \
-        NULL, NULL, NONE, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL                                 \
-    }
+/* Versions of clang-format differ about this one. */
+/* clang-format off */
+#define LAST {NULL, NULL, NONE, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL}
+/* clang-format on */
 
 #define BEGIN(type_name)                                                                           \
     static const field_t fields_of_##type_name[];                                                  \

@@ -155,7 +155,7 @@ add_all(void)
     while ((backend = strmap_next(edge_worker.table->backends, &bucket,
                                   &node)) != NULL)
     {
-        if (!backend->http_response && !backend->literal) {
+        if (backend->host && !backend->literal) {
             edge_resolve_add(backend);
         }
     }

@@ -64,6 +64,12 @@ typedef struct edge {
     strmap_t *routes;            /* id -> route_t */
 } edge_t;
 
+/* A member of a weighted backend. */
+typedef struct choice {
+    char *id;
+    uint32_t upto; /* sum of the weights up to this one */
+} choice_t;
+
 typedef struct backend {
     char *id;
     bool http_response;
@@ -77,10 +83,7 @@ typedef struct backend {
     bool unresolved;       /* said once in the log */
     bool literal;          /* an address, not a name */
     /* weighted */
-    struct choice {
-        char *id;
-        uint32_t upto; /* sum of the weights up to this one */
-    } * choices;
+    choice_t *choices;
     size_t choice_count; /* the last one's upto is the sum of all */
     /* http_response */
     unsigned status;

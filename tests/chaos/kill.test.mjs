@@ -147,7 +147,8 @@ test('a database restored from an older backup and a torn spool hold no later ev
 
 test('with every service down a restarted edge serves its last configuration', { timeout: 60000 }, async () => {
   const host = unique('alone');
-  await endpoint({ body: 'alone' }, { host });
+  const { backend } = await endpoint({ body: 'alone' }, { host });
+  const shared = await endpoint(await must('POST', '/backends/weighted', { backends: { [backend.id]: 1 } }));
   // stopped, not killed: the supervisor would start them again
   const names = ['gateway', 'routes', 'identity', 'events', 'postgresql'];
   const pids = names.map(pidOf);
@@ -158,6 +159,7 @@ test('with every service down a restarted edge serves its last configuration', {
     await until(() => pidOf('edge') !== before, 'a new edge');
     await until(() => through(host).then((got) => got.body === 'alone', () => false), 'the edge serves alone', 20000);
     assert.equal((await through(to.host)).status, 200);
+    assert.equal((await through(shared.host)).body, 'alone', 'backends of every kind');
   } finally {
     for (const pid of pids) process.kill(pid, 'SIGCONT');
   }

@@ -109,7 +109,8 @@ test('error codes explain themselves', async () => {
 test('a key that used up its rate waits as long as Retry-After says; others do not', { timeout: 60000 }, async () => {
   const port = 9000 + (process.pid % 300);
   const run = env.POSTERN_RUN_DIR;
-  const gateway = spawn(path.join(home, 'bin/postern-gateway'), [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
+  const program = fs.realpathSync(path.join(home, 'bin/postern-gateway')); // as its own user, who may not enter this folder
+  const gateway = spawn(program, [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
     env: { ...process.env, POSTERN_RATE_LIMIT: '30', POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
   const get = (token) => new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, path: '/ip_policies?limit=1', headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2' } }, (response) => { response.resume(); response.on('end', () => resolve(response)); }).on('error', reject));
   try {
