@@ -34,6 +34,7 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
     const end = () => { clearTimeout(timer); socket.destroy(); resolve(got); };
     const timer = setTimeout(end, wait);
     socket.on('secureConnect', () => {
+      got.connected = true;
       socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0)]));
       for (const one of frames) socket.write(one);
     });
@@ -49,7 +50,7 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
       }
       if (until?.(got)) end();
     });
-    socket.on('error', (error) => (got.bytes ? end() : reject(error)));
+    socket.on('error', (error) => (got.connected ? end() : reject(error))); // a flood may be cut off before any answer
     socket.on('close', end);
   });
 }
