@@ -504,6 +504,8 @@ static const char *check_rfc3339(const char *value, char *out, size_t size, int 
         return "is a day that does not exist";
     t -= (sign == '-' ? -1 : 1) * (oh * 3600 + om * 60);
     gmtime_r(&t, &tm);
+    if (t < 0 || tm.tm_year + 1900 > 9999)
+        return "must be from 1970 to 9999";
     strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &tm);
     return NULL;
 }

@@ -119,6 +119,18 @@ static int check_idempotency_key(call_t *call)
     return 0;
 }
 
+static int check_if_match(call_t *call)
+{
+    const char *tags = header(call, "If-Match");
+
+    if (tags && strlen(tags) > 1024)
+        return ERR_INVALID_FIELD;
+    for (const char *c = tags; c && *c; c++)
+        if (*c < 0x20 || *c >= 0x7f)
+            return ERR_INVALID_FIELD;
+    return 0;
+}
+
 static bool is_json(const char *type)
 {
     size_t n = strcspn(type, "; \t");
@@ -278,6 +290,8 @@ static int check_request(call_t *call)
     if (r)
         return r;
     r = check_idempotency_key(call);
+    if (!r)
+        r = check_if_match(call);
     if (r)
         return r;
     MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, take_parameter, call);

@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "services/routes/rules.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 static struct {
@@ -14,7 +15,9 @@ int reserved_addr_setup(const config_t *config)
     range.host = config_str(config, "tcp-host");
     range.first = config_int(config, "tcp-port-first");
     range.last = config_int(config, "tcp-port-last");
-    return 0;
+    return range.first <= range.last
+               ? 0
+               : fault(-EINVAL, "tcp-port-first must not be above tcp-port-last");
 }
 
 int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

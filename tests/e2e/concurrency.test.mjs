@@ -22,6 +22,8 @@ test('every object has an ETag that changes with it', async () => {
   assert.equal((await must('GET', target)).body, 'y');
   for (const tag of ['W/' + changed.headers.etag, '"x"', 'nonsense', '', changed.headers.etag.slice(1, -1)])
     assert.equal((await api('PATCH', target, { body: 'z' }, { 'If-Match': tag })).status, 412, tag);
+  for (const tag of ['"\u00e9"', `"${'x'.repeat(1100)}"`])
+    assert.equal((await api('PATCH', target, { body: 'z' }, { 'If-Match': tag })).status, 400, tag.slice(0, 9));
   for (const tag of ['*', `"x", ${changed.headers.etag}`])
     assert.equal((await api('PATCH', target, { body: 'y' }, { 'If-Match': tag })).status, 200, tag);
   assert.equal((await api('DELETE', target, undefined, { 'If-Match': made.headers.etag })).status, 412);

@@ -101,7 +101,7 @@ test('what is refused', async () => {
     await refused(122, 'ssh_certificate_authority_id', path, { public_key });
     await refused(128, 'ssh_certificate_authority_id', path, { public_key, ssh_certificate_authority_id: `sshca_${'0'.repeat(27)}` });
     await refused(127, 'ssh_certificate_authority_id', path, { public_key, ssh_certificate_authority_id: `ca_${'0'.repeat(27)}` });
-    for (const valid_after of ['tomorrow', '2026-13-01T00:00:00Z', '2026-02-30T00:00:00Z', '2026-01-01', '2026-01-01T00:00:00', '2026-01-01T24:00:00Z'])
+    for (const valid_after of ['tomorrow', '2026-13-01T00:00:00Z', '2026-02-30T00:00:00Z', '2026-01-01', '2026-01-01T00:00:00', '2026-01-01T24:00:00Z', '-123-01-01T00:00:00Z', '0000-01-01T00:00:00Z', '1969-12-31T23:59:59Z', '9999-12-31T23:59:59-23:59', '2026-01-01T00:00:00+25:00', '2026-01-01T00:00:00Zx'])
       await refused(202, 'valid_after', path, { public_key, ssh_certificate_authority_id: ca.id, valid_after });
     await refused(202, 'valid_until', path, { public_key, ssh_certificate_authority_id: ca.id, valid_after: '2026-01-02T00:00:00Z', valid_until: '2026-01-01T00:00:00Z' });
     const made = await must('POST', path, { public_key, ssh_certificate_authority_id: ca.id });
