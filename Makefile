@@ -15,7 +15,7 @@ CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
 LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 
-SHARED   := $(wildcard common/*.c proto/*.c)
+SHARED   := $(wildcard common/*.c common/cel/*.c proto/*.c)
 SERVICES := gateway routes identity events
 PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))

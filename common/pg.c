@@ -162,6 +162,21 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
     return r;
 }
 
+int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                 const char *const *params)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    r = check_result(self, res);
+    if (!r)
+        *ret_result = take(res);
+    return r;
+}
+
 int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
 {
     const char *params[PG_PARAMS_MAX];

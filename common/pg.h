@@ -36,6 +36,10 @@ int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...);
 int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
                    const char *const *params);
 
+/* The same for a statement whose text depends on what somebody asked for: it is not kept prepared. */
+int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                 const char *const *params);
+
 /* Several statements without parameters (migrations). */
 int pg_script(pg_t *self, const char *sql);
 

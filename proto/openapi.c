@@ -152,7 +152,7 @@ static json_t *list_schema(const kind_t *kind)
                      "uri", "type", "string", "next_page_uri", "type", "string", "null");
 }
 
-static json_t *path_parameters(const char *path, bool list)
+static json_t *path_parameters(const char *path, bool list, bool filtered)
 {
     json_t *parameters = json_array();
 
@@ -169,6 +169,11 @@ static json_t *path_parameters(const char *path, bool list)
         json_array_append_new(parameters, json_pack("{s:s, s:s, s:{s:s}}", "name", "before_id",
                                                     "in", "query", "schema", "type", "string"));
     }
+    if (filtered)
+        json_array_append_new(
+            parameters, json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query",
+                                  "description", "CEL over obj: see the list filters in the README",
+                                  "schema", "type", "string"));
     return parameters;
 }
 
@@ -195,9 +200,11 @@ static void add_operation(json_t *paths, const kind_t *kind, unsigned operation,
     json_object_set_new(
         responses, "default",
         json_pack("{s:s, s:o}", "description", "error", "content", content(ref_to("error"))));
-    entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
-                      json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
-                      path_parameters(path, operation == LIST), "responses", responses);
+    entry = json_pack(
+        "{s:o, s:[s], s:o, s:o}", "operationId", json_sprintf("%s_%s", kind->name, name), "tags",
+        kind->name, "parameters",
+        path_parameters(path, operation == LIST, operation == LIST && kind->operations & FILTERS),
+        "responses", responses);
     if (operation & (CREATE | UPDATE))
         json_object_set_new(entry, "requestBody",
                             json_pack("{s:b, s:o}", "required", 1, "content",
@@ -229,7 +236,7 @@ static void add_modules(json_t *paths, const kind_t *kind)
                                     content(object_schema(field->object, false, GET)));
             entry = json_pack("{s:o, s:[s], s:o, s:{s:o, s:{s:s, s:o}}}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
-                              "tags", kind->name, "parameters", path_parameters(path, false),
+                              "tags", kind->name, "parameters", path_parameters(path, false, false),
                               "responses", rows[i].status, answer, "default", "description",
                               "error", "content", content(ref_to("error")));
             if (!strcmp(rows[i].method, "put"))

@@ -42,7 +42,8 @@ enum {
     HIDDEN = 1 << 11,    /* stored, never rendered, never written */
     MODULE = 1 << 12,    /* an object with a path of its own below its owner's */
     OWNER = 1 << 13,     /* the reference's target takes the object along when it is deleted */
-    PLAIN = 1 << 14      /* references that are rendered as ids */
+    PLAIN = 1 << 14,     /* references that are rendered as ids */
+    FILTER = 1 << 15     /* a list's filter may use it, where the kind has FILTERS */
 };
 
 enum {
@@ -55,7 +56,8 @@ enum {
     /* on one module of an object, wherever it has UPDATE */
     REPLACE_MODULE = 64,
     GET_MODULE = 128,
-    DELETE_MODULE = 256
+    DELETE_MODULE = 256,
+    FILTERS = 512 /* its list takes a filter */
 };
 
 typedef struct object_type object_type_t;

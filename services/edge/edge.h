@@ -138,7 +138,12 @@ typedef struct {
 ngx_int_t edge_ring_init_zone(ngx_shm_zone_t *zone, void *data);
 ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
 void edge_ring_close(void);
-void edge_ring_put(const u_char *event, size_t len);
+/* Where the next event's bytes go and how many may; NULL: ring and spool are full. */
+u_char *edge_ring_reserve(size_t *room);
+/* What was reserved holds an event of len bytes. */
+void edge_ring_commit(size_t len);
+/* An event that cannot be kept: counted, and told with the next batch. */
+void edge_ring_drop(void);
 /* Close the open batch when it has events. */
 void edge_ring_seal(void);
 /* Next batch not sent yet; 0 when none. */

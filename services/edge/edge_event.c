@@ -4,11 +4,9 @@
 #include "edge_pack.h"
 #include "common/id.h"
 
-enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192 };
+enum { EVENT_MAX = 58000, HEAD_MAX = 64, HEADERS_MAX = 100, VALUE_MAX = 8192 };
 
 static const char  topic[] = "http_request_complete.v0";
-
-static u_char  buffer[EVENT_MAX];   /* a worker packs one event at a time */
 
 
 static inline void
@@ -129,8 +127,18 @@ put_lower(pack_t *pk, u_char *data, size_t len)
     u_char  out[VALUE_MAX];
 
     len = ngx_min(len, VALUE_MAX);
+    if (is_ascii(data, len)) {
+        pack_str_head(pk, len);
+        if (len <= (size_t) (pk->end - pk->at)) {
+            lower(pk->at, data, len);
+            pk->at += len;
+        } else {
+            pk->full = true;
+        }
+        return;
+    }
     lower(out, data, len);
-    put_text(pk, out, len);
+    put_cleaned(pk, out, len);
 }
 
 
@@ -147,16 +155,25 @@ digits(u_char *out, ngx_uint_t value, ngx_uint_t n)
 }
 
 
-/* RFC 3339 with milliseconds. The text of the last second is kept. */
-static void
-put_time(pack_t *pk, time_t sec, ngx_msec_t msec)
-{
-    static u_char  text[] = "0000-00-00T00:00:00.000Z";
-    static time_t  second = -1;
-    ngx_tm_t       tm;
+/* The text of a second is kept until another one is asked for. */
+typedef struct {
+    time_t  second;
+    u_char  text[sizeof("0000-00-00T00:00:00.000Z")];
+} second_t;
 
-    if (sec != second) {
-        second = sec;
+static second_t  now_second = { -1, "0000-00-00T00:00:00.000Z" };
+static second_t  start_second = { -1, "0000-00-00T00:00:00.000Z" };
+
+
+/* RFC 3339 with milliseconds. */
+static void
+put_time(pack_t *pk, second_t *kept, time_t sec, ngx_msec_t msec)
+{
+    u_char    *text = kept->text;
+    ngx_tm_t   tm;
+
+    if (sec != kept->second) {
+        kept->second = sec;
         ngx_gmtime(sec, &tm);
         digits(text, tm.ngx_tm_year, 4);
         digits(text + 5, tm.ngx_tm_mon, 2);
@@ -166,7 +183,7 @@ put_time(pack_t *pk, time_t sec, ngx_msec_t msec)
         digits(text + 17, tm.ngx_tm_sec, 2);
     }
     digits(text + 20, msec, 3);
-    put(pk, text, sizeof(text) - 1);
+    put(pk, text, sizeof(kept->text) - 1);
 }
 
 
@@ -179,10 +196,12 @@ typedef struct {
 static pair_t  pairs[HEADERS_MAX];
 
 
-static ngx_uint_t
+/* Header names seldom agree in length and last letter without being the same. */
+static inline ngx_uint_t
 same(const ngx_str_t *a, const ngx_str_t *b)
 {
-    return a->len == b->len
+    return a->len == b->len && a->len > 0
+           && ((a->data[a->len - 1] ^ b->data[b->len - 1]) & 0x1f) == 0
            && ngx_strncasecmp(a->data, b->data, a->len) == 0;
 }
 
@@ -211,14 +230,13 @@ secret(const ngx_str_t *name)
 static void
 put_name(pack_t *pk, const ngx_str_t *name)
 {
-    u_char  out[256], *p;
-    size_t  n = ngx_min(name->len, sizeof(out) - 1);
+    u_char  out[256], before = '-';
+    size_t  i, n = ngx_min(name->len, sizeof(out));
 
-    lower(out, name->data, n);
-    out[n] = '\0';
-    for (p = out; p; p = p ? p + 1 : NULL) {
-        *p = ngx_toupper(*p);
-        p = (u_char *) ngx_strchr(p, '-');
+    for (i = 0; i < n; i++) {
+        out[i] = before == '-' ? ngx_toupper(name->data[i])
+                               : ngx_tolower(name->data[i]);
+        before = out[i];
     }
     put_text(pk, out, n);
 }
@@ -325,21 +343,37 @@ collect_response(ngx_http_request_t *r)
 
 /* ---- the object ---- */
 
+/* The text of the address that the client connected to; the last one is kept. */
+static ngx_str_t
+server_ip(ngx_connection_t *c)
+{
+    static u_char           text[NGX_SOCKADDR_STRLEN];
+    static ngx_str_t        kept = { 0, text };
+    static ngx_sockaddr_t   address;
+    static socklen_t        len;
+
+    if (ngx_connection_local_sockaddr(c, NULL, 0) != NGX_OK) {
+        return (ngx_str_t) ngx_null_string;
+    }
+    if (len != c->local_socklen || ngx_memcmp(&address, c->local_sockaddr, len) != 0) {
+        len = ngx_min(c->local_socklen, (socklen_t) sizeof(address));
+        ngx_memcpy(&address, c->local_sockaddr, len);
+        kept.len = ngx_sock_ntop(c->local_sockaddr, c->local_socklen, text,
+                                 sizeof(text), 0);
+    }
+    return kept;
+}
+
+
 static void
 put_conn(pack_t *pk, ngx_http_request_t *r)
 {
-    ngx_str_t          server;
-    u_char             text[NGX_SOCKADDR_STRLEN];
     ngx_connection_t  *c = r->connection;
+    ngx_str_t          server = server_ip(c);
     const char        *sni = NULL;
     uint64_t           age;
     ngx_time_t        *now = ngx_timeofday();
 
-    server.data = text;
-    server.len = sizeof(text);
-    if (ngx_connection_local_sockaddr(c, &server, 0) != NGX_OK) {
-        server.len = 0;
-    }
     if (c->ssl) {
         sni = SSL_get_servername(c->ssl->connection, TLSEXT_NAMETYPE_host_name);
     }
@@ -352,7 +386,7 @@ put_conn(pack_t *pk, ngx_http_request_t *r)
     KEY("start_ts");
     age = ngx_current_msec - c->start_time;
     age = (uint64_t) now->sec * 1000 + now->msec - age;
-    put_time(pk, age / 1000, age % 1000);
+    put_time(pk, &start_second, age / 1000, age % 1000);
 }
 
 
@@ -511,20 +545,25 @@ next_id(void)
 
 /* [topic length][body length, 4 bytes][topic][body]. Bytes used; 0: it does not fit. */
 static size_t
-pack_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
+pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
+    ngx_uint_t with_headers)
 {
     u_char      *start = buffer + 5 + sizeof(topic) - 1;
     size_t       body;
-    pack_t       packer = { start, buffer + sizeof(buffer), false };
+    pack_t       packer = { start, buffer + room, false };
     pack_t      *pk = &packer;
     ngx_time_t  *now = ngx_timeofday();
     const char  *id = next_id();
+
+    if (room < HEAD_MAX) {
+        return 0;
+    }
 
     pack_map(pk, 6);
     TEXT("event_id", id, ngx_strlen(id));
     TEXT("event_type", topic, sizeof(topic) - 1);
     KEY("event_timestamp");
-    put_time(pk, now->sec, now->msec);
+    put_time(pk, &now_second, now->sec, now->msec);
     TEXT("account_id", ctx->account_id.data, ctx->account_id.len);
     KEY("principal");
     pack_nil(pk);
@@ -542,6 +581,18 @@ pack_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 }
 
 
+/* Straight into the ring. Bytes used; 0: it does not fit, or there is no room at all. */
+static size_t
+write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
+{
+    size_t   room;
+    u_char  *at = edge_ring_reserve(&room);
+
+    return at ? pack_event(at, ngx_min(room, EVENT_MAX), r, ctx, with_headers)
+              : 0;
+}
+
+
 void
 edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -550,11 +601,19 @@ edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (!edge_worker.events_wanted || !edge_worker.running) {
         return;
     }
-    len = pack_event(r, ctx, 1);
+    len = write_event(r, ctx, 1);
+    if (len == 0) {
+        edge_ring_seal();   /* the batch may have been near its end */
+        len = write_event(r, ctx, 1);
+    }
     if (len == 0) {
         /* headers of 60 KB do not fit: the event goes without them rather than not at all */
-        len = pack_event(r, ctx, 0);
+        len = write_event(r, ctx, 0);
     }
-    edge_ring_put(buffer, len);
+    if (len) {
+        edge_ring_commit(len);
+    } else {
+        edge_ring_drop();
+    }
     edge_bus_send_events();
 }

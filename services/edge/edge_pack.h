@@ -102,9 +102,9 @@ pack_array(pack_t *out, size_t items)
 }
 
 
-/* At most 65,535 bytes. */
+/* What stands before len bytes of text, at most 65,535. */
 static inline void
-pack_str(pack_t *out, const void *bytes, size_t len)
+pack_str_head(pack_t *out, size_t len)
 {
     if (len < 32) {
         pack_byte(out, 0xa0 | (unsigned) len);
@@ -113,5 +113,13 @@ pack_str(pack_t *out, const void *bytes, size_t len)
     } else {
         pack_number(out, 0xda, len, 2);
     }
+}
+
+
+/* At most 65,535 bytes. */
+static inline void
+pack_str(pack_t *out, const void *bytes, size_t len)
+{
+    pack_str_head(out, len);
     pack_append(out, bytes, len);
 }

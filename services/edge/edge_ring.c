@@ -354,38 +354,52 @@ edge_ring_seal(void)
 }
 
 
-void
-edge_ring_put(const u_char *event, size_t len)
+u_char *
+edge_ring_reserve(size_t *room)
 {
     record_t  *record;
     size_t     batch = ngx_align(sizeof(record_t) + batch_bytes, 8);
 
-    slot->counters.events++;
-    if (slot->open != NONE) {
-        record = record_at(slot->open);
-        if (record->count >= BATCH_EVENTS || record->len + len > batch_bytes) {
-            edge_ring_seal();
-        }
+    *room = 0;
+    if (slot->open != NONE && record_at(slot->open)->count >= BATCH_EVENTS) {
+        edge_ring_seal();
     }
     if (slot->open == NONE) {
         if (!fits(batch)) {
             spill();
         }
-        if (!fits(batch) || len > batch_bytes) {
-            slot->seq++;
-            slot->dropped++;
-            slot->counters.dropped++;
-            return;
+        if (!fits(batch)) {
+            return NULL;
         }
         open_batch();
     }
     record = record_at(slot->open);
-    ngx_memcpy((u_char *) (record + 1) + record->len, event, len);
+    *room = batch_bytes - record->len;
+    return (u_char *) (record + 1) + record->len;
+}
+
+
+void
+edge_ring_commit(size_t len)
+{
+    record_t  *record = record_at(slot->open);
+
     ngx_memory_barrier();
+    slot->counters.events++;
     slot->seq++;
     record->seq = slot->seq;
     record->count++;
     record->len += len;
+}
+
+
+void
+edge_ring_drop(void)
+{
+    slot->counters.events++;
+    slot->seq++;
+    slot->dropped++;
+    slot->counters.dropped++;
 }
 
 

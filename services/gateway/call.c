@@ -194,13 +194,16 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
 {
     call_t *call = context;
     bool list = call->target.operation == LIST;
+    bool filtered = list && call->target.kind->operations & FILTERS;
 
     (void)kind;
     if (call->state == ANSWERED)
         return MHD_NO;
     if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
         name = "before_id";
-    if (!list || (strcmp(name, "limit") && strcmp(name, "before_id"))) {
+    if (!list
+        || (strcmp(name, "limit") && strcmp(name, "before_id")
+            && (!filtered || strcmp(name, "filter")))) {
         char msg[200];
 
         snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);

@@ -1,0 +1,107 @@
+/* The Common Expression Language (github.com/google/cel-spec, doc/langdef.md): from source to a checked
+ * tree. Lexer, parser and checker know the whole language but messages; what a use of it leaves out
+ * (list filters: indices, arithmetic, ...) it refuses when it walks the tree. Nothing is evaluated
+ * here. Everything is bounded: source, nodes, depth. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CEL_SOURCE_MAX = 4096, CEL_NODES_MAX = 1000, CEL_DEPTH_MAX = 64 };
+
+typedef enum cel_type {
+    CEL_DYN, /* known at run time only */
+    CEL_NULL,
+    CEL_BOOL,
+    CEL_INT,
+    CEL_UINT,
+    CEL_DOUBLE,
+    CEL_STRING,
+    CEL_BYTES,
+    CEL_LIST,
+    CEL_MAP,
+    CEL_TIMESTAMP,
+    CEL_DURATION,
+    CEL_TYPE
+} cel_type_t;
+
+typedef enum cel_op {
+    CEL_CONSTANT,  /* its type says which member of value, or text */
+    CEL_IDENT,     /* text */
+    CEL_VARIABLE,  /* text: the dotted name of a declared variable; made by the checker */
+    CEL_SELECT,    /* first.text */
+    CEL_INDEX,     /* first[second] */
+    CEL_CALL,      /* text(children) */
+    CEL_METHOD,    /* first.text(others) */
+    CEL_MAKE_LIST, /* [children] */
+    CEL_MAKE_MAP,  /* {key: value}: children in pairs */
+    CEL_NOT,
+    CEL_NEGATE,
+    CEL_MULTIPLY,
+    CEL_DIVIDE,
+    CEL_MODULO,
+    CEL_ADD,
+    CEL_SUBTRACT,
+    CEL_EQ,
+    CEL_NE,
+    CEL_LT,
+    CEL_LE,
+    CEL_GT,
+    CEL_GE,
+    CEL_IN,
+    CEL_AND,
+    CEL_OR,
+    CEL_CONDITION /* first ? second : third */
+} cel_op_t;
+
+typedef struct cel_node {
+    cel_op_t op;
+    cel_type_t type;  /* of the value; CEL_DYN before the check */
+    size_t at;        /* byte of the source where it begins */
+    const char *text; /* without quotes and escapes, NUL behind it; bytes may hold NULs */
+    size_t len;
+    union {
+        bool boolean;
+        int64_t integer;
+        uint64_t natural;
+        double real;
+    } value;
+    struct cel_node *first, *next; /* children; siblings */
+} cel_node_t;
+
+typedef struct cel cel_t;
+
+typedef struct cel_error {
+    size_t at; /* byte of the source */
+    char text[200];
+} cel_error_t;
+
+/* A function beside the standard ones. Methods have their target as the first argument. */
+typedef struct cel_function {
+    const char *name;
+    bool method;
+    cel_type_t result;
+    int count;
+    cel_type_t arguments[3];
+} cel_function_t;
+
+/* What an expression may use. */
+typedef struct cel_env {
+    /* Type of a variable by its dotted name; false: there is none. */
+    bool (*find)(const void *context, const char *name, cel_type_t *ret_type);
+    const void *context;
+    const cel_function_t *functions; /* ended by a NULL name; may be NULL */
+} cel_env_t;
+
+/* Parse. 0 | 1: *error says what is wrong | -ENOMEM. */
+int cel_parse(cel_t **ret_cel, const char *source, size_t len, cel_error_t *error);
+void cel_destroy(cel_t **self_p);
+
+const cel_node_t *cel_root(const cel_t *self);
+
+/* Resolve variables, check functions and operand types, note the type of each node.
+ * 0 | 1: *error says what is wrong | -ENOMEM. */
+int cel_check(cel_t *self, const cel_env_t *env, cel_error_t *error);
+
+const char *cel_type_name(cel_type_t type);
