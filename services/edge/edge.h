@@ -105,6 +105,7 @@ ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
 void edge_state_write(int type, int64_t revision, const void *body, size_t len);
 ngx_uint_t edge_state_wants_snapshot(void);
+ngx_uint_t edge_state_retire(void); /* gives back a little of a file that was replaced; 1: go on */
 enum { STATE_SNAPSHOT = 'S', STATE_MORE = 'M', STATE_END = 'E', STATE_DELTA = 'D' };
 /* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);

@@ -7,6 +7,7 @@
 #include "edge.h"
 #include "common/pack.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <zmq.h>
@@ -25,6 +26,8 @@ enum {
     LINGER_MS = 300,
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
+    MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
+    SORT_BYTES = 64 << 10, /* an allocation larger than what a table frees */
     HWM = 10000
 };
 
@@ -517,17 +520,23 @@ on_beat(ngx_event_t *ev)
 static void
 on_retire(ngx_event_t *ev)
 {
-    table_t   *next;
-    uint64_t   start = turn_start();
+    table_t     *next;
+    uint64_t     start = turn_start();
+    ngx_uint_t   more;
+    void *volatile  sort;   /* or the compiler leaves both out */
 
     if (edge_worker.retired) {
         next = edge_worker.retired->next;
         if (table_free_some(&edge_worker.retired, RETIRE_OBJECTS)) {
             edge_worker.retired = next;
         }
-        note_turn(start);
+        /* glibc sorts what was freed when somebody next allocates: now, while it is little */
+        sort = malloc(SORT_BYTES);
+        free(sort);
     }
-    ngx_add_timer(ev, edge_worker.retired ? 5 : 100);
+    more = edge_state_retire();
+    note_turn(start);
+    ngx_add_timer(ev, edge_worker.retired || more ? 5 : 100);
 }
 
 
@@ -704,10 +713,23 @@ open_events(ngx_cycle_t *cycle)
 }
 
 
+/* Freeing many small objects must not be paid for in one piece later: no fast bins, which a large
+ * allocation would walk through, and no trimming of the heap, whose memory the next snapshot takes. */
+static void
+tame_allocator(void)
+{
+    mallopt(M_MXFAST, 0);
+    mallopt(M_TRIM_THRESHOLD, -1);
+    mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+}
+
+
 ngx_int_t
 edge_bus_start(ngx_cycle_t *cycle)
 {
     edge_conf_t  *conf = edge_worker.conf;
+
+    tame_allocator();
 
     timer_dummy.fd = (ngx_socket_t) -1;
     contexts[0] = zmq_ctx_new();

@@ -10,6 +10,8 @@
 enum {
     HEAD = 1 + 64 + 8,
     RECORD_MAX = PACK_BYTES_MAX + 4096,
+    RETIRE_BYTES = 1 << 20, /* of a file that was replaced, given back at once */
+    RETIRE_SEC = 10,        /* a worker that starts may still be reading it */
     GROWTH = 16 << 20,      /* delta bytes after which a new snapshot is asked for */
     OVERHEAD = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES
 };
@@ -17,6 +19,9 @@ enum {
 static u_char    key[crypto_secretbox_KEYBYTES];
 static ngx_fd_t  fd = NGX_INVALID_FILE;      /* current file, append */
 static ngx_fd_t  fresh_fd = NGX_INVALID_FILE; /* snapshot in the making */
+static ngx_fd_t  old_fd = NGX_INVALID_FILE;   /* the file before, which has no name any more */
+static off_t     old_bytes;
+static time_t    old_since;
 static off_t     read_offset, delta_bytes, snapshot_bytes;
 static ino_t     read_inode;
 static ngx_uint_t broken;                    /* writing failed: said once */
@@ -293,14 +298,35 @@ finish_snapshot(void)
                       "postern: cannot replace \"%s\"", path);
         return;
     }
-    if (fd != NGX_INVALID_FILE) {
-        ngx_close_file(fd);
+    if (old_fd != NGX_INVALID_FILE) {
+        ngx_close_file(old_fd);
     }
+    old_fd = fd;
+    old_bytes = old_fd == NGX_INVALID_FILE ? 0 : lseek(old_fd, 0, SEEK_END);
+    old_since = ngx_time();
     fd = fresh_fd;
     fresh_fd = NGX_INVALID_FILE;
     snapshot_bytes = lseek(fd, 0, SEEK_END);
     delta_bytes = 0;
     broken = 0;
+}
+
+
+/* The last name of the old file is gone: its pages are given back a little at a time, because closing
+ * a large one takes milliseconds. */
+ngx_uint_t
+edge_state_retire(void)
+{
+    if (old_fd == NGX_INVALID_FILE || ngx_time() - old_since < RETIRE_SEC) {
+        return 0;
+    }
+    old_bytes -= RETIRE_BYTES;
+    if (old_bytes > 0 && ftruncate(old_fd, old_bytes) == 0) {
+        return 1;
+    }
+    ngx_close_file(old_fd);
+    old_fd = NGX_INVALID_FILE;
+    return 0;
 }
 
 

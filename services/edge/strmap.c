@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { SEGMENT = 256, FIRST_BUCKETS = 16, DIRECTORY = 4096 }; /* up to a million buckets */
+enum { FIRST_SEGMENTS = 4 };
 
 typedef struct node {
     struct node *next;
@@ -13,7 +14,8 @@ typedef struct node {
 } node_t;
 
 struct strmap {
-    node_t **segments[DIRECTORY];
+    node_t ***segments; /* room for `room` of them, which doubles: most maps are small */
+    size_t room;
     size_t popped;                       /* buckets that strmap_pop found empty */
     size_t buckets, round, split, count; /* round: a power of two; buckets = round + split */
     uint32_t seed;
@@ -52,8 +54,12 @@ strmap_t *strmap_new(void)
 
     if (!self)
         return NULL;
-    self->segments[0] = calloc(SEGMENT, sizeof(node_t *));
-    if (!self->segments[0]) {
+    self->room = FIRST_SEGMENTS;
+    self->segments = calloc(self->room, sizeof(*self->segments));
+    if (self->segments)
+        self->segments[0] = calloc(SEGMENT, sizeof(node_t *));
+    if (!self->segments || !self->segments[0]) {
+        free(self->segments);
         free(self);
         return NULL;
     }
@@ -73,8 +79,9 @@ void strmap_destroy(strmap_t **self_p)
             next = node->next;
             free(node);
         }
-    for (size_t i = 0; i < DIRECTORY; i++)
+    for (size_t i = 0; i < self->room; i++)
         free(self->segments[i]);
+    free(self->segments);
     free(self);
     *self_p = NULL;
 }
@@ -95,19 +102,32 @@ void *strmap_get(const strmap_t *self, const char *key, size_t len)
     return node ? node->value : NULL;
 }
 
+/* Room for segment i: pointers only, so this is never a long pause. */
+static int make_segment(strmap_t *self, size_t i)
+{
+    if (i == self->room) {
+        node_t ***more = calloc(2 * self->room, sizeof(*more));
+
+        if (!more)
+            return -1;
+        memcpy(more, self->segments, self->room * sizeof(*more));
+        free(self->segments);
+        self->segments = more;
+        self->room *= 2;
+    }
+    if (!self->segments[i])
+        self->segments[i] = calloc(SEGMENT, sizeof(node_t *));
+    return self->segments[i] ? 0 : -1;
+}
+
 /* One more bucket: divide bucket `split` between itself and the new one. */
 static void grow(strmap_t *self)
 {
     size_t fresh = self->buckets;
     node_t **old, *node, *next;
 
-    if (fresh / SEGMENT >= DIRECTORY)
-        return;
-    if (!self->segments[fresh / SEGMENT]) {
-        self->segments[fresh / SEGMENT] = calloc(SEGMENT, sizeof(node_t *));
-        if (!self->segments[fresh / SEGMENT])
-            return; /* longer chains, nothing worse */
-    }
+    if (fresh / SEGMENT >= DIRECTORY || make_segment(self, fresh / SEGMENT))
+        return; /* longer chains, nothing worse */
     old = bucket(self, self->split);
     node = *old;
     *old = NULL;
