@@ -1,6 +1,6 @@
 #include "common/crud.h"
 #include "common/cleanup.h"
-#include "common/filter.h"
+#include "common/crud_internal.h"
 #include "common/id.h"
 #include "common/pack.h"
 
@@ -11,10 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { LIST_DEFAULT = 100, LIST_MAX = 100, SQL_MAX = 8192 };
+enum { SQL_MAX = 8192 };
 
-static const char AFTER_ALL[] = "~"; /* behind every id, in collation C */
-static const char PENDING[] = "-1";  /* revision of entries until the commit names it */
+static const char PENDING[] = "-1"; /* revision of entries until the commit names it */
 
 static const kind_rules_t *rules_of(const crud_t *self, const kind_t *kind)
 {
@@ -29,11 +28,6 @@ static char *dump(const json_t *value)
     return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
 static void now_rfc3339(char out[32])
 {
     time_t now = time(NULL);
@@ -45,8 +39,8 @@ static void now_rfc3339(char out[32])
 
 /* ---- reading ---- */
 
-static int row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
-                  json_t **ret_row)
+int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
     int r;
@@ -74,11 +68,11 @@ int crud_load(crud_t *self, const kind_t *kind, const char *account, const char 
         return r;
     if (PQntuples(res) == 0)
         return ERR_NOT_FOUND;
-    return row_at(self, kind, res, 0, ret_row);
+    return crud_row_at(self, kind, res, 0, ret_row);
 }
 
 /* Fill the CHILDREN fields of rendered objects: one query for all of them. */
-static int add_children(crud_t *self, const kind_t *kind, json_t *list)
+int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
 {
     for (const field_t *field = kind->type.fields; field->name; field++) {
         _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -107,7 +101,7 @@ static int add_children(crud_t *self, const kind_t *kind, json_t *list)
         for (int n = 0; !r && n < PQntuples(res); n++) {
             _cleanup_(json_clear_ref) json_t *row = NULL;
 
-            r = row_at(self, child, res, n, &row);
+            r = crud_row_at(self, child, res, n, &row);
             json_array_foreach(list, i,
                                owner) if (!r
                                           && json_equal(json_object_get(owner, "id"),
@@ -121,14 +115,14 @@ static int add_children(crud_t *self, const kind_t *kind, json_t *list)
     return 0;
 }
 
-static int render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
+int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
 {
     _cleanup_(json_clear_ref) json_t *list = json_array();
     json_t *rendered = schema_render(kind, row, self->base_url);
     int r;
 
     json_array_append(list, rendered);
-    r = add_children(self, kind, list);
+    r = crud_add_children(self, kind, list);
     if (r)
         json_decref(rendered);
     else
@@ -137,11 +131,11 @@ static int render_row(crud_t *self, const kind_t *kind, const json_t *row, json_
 }
 
 /* The row that the path names; the parent in the path must be its parent. */
-static int load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
+int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
 {
     const json_t *body = self->request->body;
-    const char *id = text_of(body, "id");
-    const char *parent = kind->parent_key ? text_of(body, kind->parent_key) : NULL;
+    const char *id = crud_text(body, "id");
+    const char *parent = kind->parent_key ? crud_text(body, kind->parent_key) : NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
@@ -150,7 +144,7 @@ static int load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **
     r = crud_load(self, kind, self->request->account, id, lock, &row);
     if (r)
         return r;
-    if (parent && strcmp(parent, text_of(row, kind->parent_key)))
+    if (parent && strcmp(parent, crud_text(row, kind->parent_key)))
         return ERR_ROUTE_EDGE_MISMATCH;
     *ret_row = take(row);
     return 0;
@@ -159,7 +153,7 @@ static int load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **
 /* ---- preconditions ---- */
 
 /* A strong validator: the same bytes in every answer, whoever gives it. */
-static void set_etag(const json_t *rendered, char out[40])
+void crud_set_etag(const json_t *rendered, char out[40])
 {
     _cleanup_(free_mem) char *text = json_dumps(rendered, JSON_COMPACT | JSON_SORT_KEYS);
     unsigned char hash[crypto_hash_sha256_BYTES];
@@ -171,15 +165,15 @@ static void set_etag(const json_t *rendered, char out[40])
 }
 
 /* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
-static int check_precondition(crud_t *self, const json_t *rendered, problem_t *problem)
+int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *problem)
 {
-    const char *wanted = text_of(self->request->body, "if_match"), *at = wanted;
+    const char *wanted = crud_text(self->request->body, "if_match"), *at = wanted;
     char etag[40] = "";
 
     if (!wanted)
         return 0;
     if (rendered)
-        set_etag(rendered, etag);
+        crud_set_etag(rendered, etag);
     while (rendered && *at) {
         size_t len;
 
@@ -199,19 +193,10 @@ static int check_row_precondition(crud_t *self, const kind_t *kind, const json_t
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     int r;
 
-    if (!text_of(self->request->body, "if_match"))
+    if (!crud_text(self->request->body, "if_match"))
         return 0;
-    r = render_row(self, kind, row, &rendered);
-    return r ? r : check_precondition(self, rendered, problem);
-}
-
-static int check_module_precondition(crud_t *self, const kind_t *kind, const json_t *row,
-                                     const char *module, problem_t *problem)
-{
-    _cleanup_(json_clear_ref) json_t *rendered = schema_render(kind, row, self->base_url);
-    const json_t *value = json_object_get(rendered, module);
-
-    return check_precondition(self, json_is_object(value) ? value : NULL, problem);
+    r = crud_render_row(self, kind, row, &rendered);
+    return r ? r : crud_check_precondition(self, rendered, problem);
 }
 
 static int do_get(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -219,122 +204,12 @@ static int do_get(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    r = load_addressed(self, kind, false, &row);
+    r = crud_load_addressed(self, kind, false, &row);
     if (!r)
-        r = render_row(self, kind, row, &reply->body);
+        r = crud_render_row(self, kind, row, &reply->body);
     if (!r)
-        set_etag(reply->body, reply->etag);
+        crud_set_etag(reply->body, reply->etag);
     return r;
-}
-
-static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
-{
-    const char *text = text_of(query, "limit");
-    char *end;
-
-    *ret_limit = LIST_DEFAULT;
-    if (!text)
-        return 0;
-    *ret_limit = strtol(text, &end, 10);
-    if (!*text || *end || strlen(text) > 10)
-        return problem_add(problem, ERR_LIMIT_NOT_NUMBER, "limit", "'%.20s' is not a number", text);
-    if (*ret_limit < 1 || *ret_limit > LIST_MAX)
-        return problem_add(problem, ERR_LIMIT_OUT_OF_RANGE, "limit", "must be from 1 to %d",
-                           LIST_MAX);
-    return 0;
-}
-
-/* One more row than the limit, to see whether there is a next page. */
-static int select_page(crud_t *self, const kind_t *kind, const json_t *query, long limit,
-                       problem_t *problem, PGresult **ret_rows)
-{
-    const char *before = text_of(query, "before_id"), *source = text_of(query, "filter");
-    const char *params[3 + FILTER_PARAMS_MAX] = {self->request->account,
-                                                 before ? before : AFTER_ALL};
-    _cleanup_(filter_done) filter_t filter = {.count = 0};
-    _cleanup_(free_mem) char *sql = NULL;
-    char limit_text[24];
-    int r = 0;
-
-    snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
-    params[2] = limit_text;
-    if (source && *source)
-        r = filter_compile(&filter, kind, source, 4, problem);
-    if (r)
-        return r;
-    for (int i = 0; i < filter.count; i++)
-        params[3 + i] = filter.params[i];
-    if (asprintf(&sql,
-                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s "
-                 "ORDER BY id DESC LIMIT $3::int",
-                 kind->name, *filter.sql ? " AND " : "", filter.sql)
-        < 0)
-        return -ENOMEM;
-    return *filter.sql ? pg_exec_once(self->pg, ret_rows, sql, 3 + filter.count, params)
-                       : pg_exec_params(self->pg, ret_rows, sql, 3, params);
-}
-
-/* Absolute, with what the query said (RFC 3986 2.1). Caller frees. */
-static char *next_page(const crud_t *self, const kind_t *kind, const json_t *query, long limit,
-                       const json_t *last)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    const char *filter = text_of(query, "filter");
-    _cleanup_(free_mem) char *encoded = calloc(1, filter ? 3 * strlen(filter) + 1 : 1);
-    char *uri = NULL;
-    size_t n = 0;
-
-    for (const char *at = filter; encoded && at && *at; at++)
-        if (strchr(plain, *at))
-            encoded[n++] = *at;
-        else
-            n += (size_t)sprintf(encoded + n, "%%%02X", (unsigned char)*at);
-    if (!encoded
-        || asprintf(&uri, "%s%s?before_id=%s&limit=%ld%s%s", self->base_url, kind->path,
-                    text_of(last, "id"), limit, n ? "&filter=" : "", encoded)
-               < 0)
-        return NULL;
-    return uri;
-}
-
-/* Newest first by id, before_id exclusive: stable whatever is inserted or deleted meanwhile. */
-static int do_list(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    const json_t *query = json_object_get(self->request->body, "query");
-    const char *before = text_of(query, "before_id");
-    _cleanup_(json_clear_ref) json_t *items = json_array();
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    _cleanup_(free_mem) char *next = NULL;
-    long limit;
-    int r, n;
-
-    r = list_limit(query, &reply->problem, &limit);
-    if (r)
-        return r;
-    if (before && !id_check(kind->prefix, before))
-        return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
-                           "'%.64s' is not the id of a %s", before, kind->name);
-    r = select_page(self, kind, query, limit, &reply->problem, &res);
-    if (r)
-        return r;
-    n = PQntuples(res);
-    for (int i = 0; i < n && i < limit; i++) {
-        _cleanup_(json_clear_ref) json_t *row = NULL;
-
-        r = row_at(self, kind, res, i, &row);
-        if (r)
-            return r;
-        json_array_append_new(items, schema_render(kind, row, self->base_url));
-        if (n > limit && i == limit - 1 && !(next = next_page(self, kind, query, limit, row)))
-            return -ENOMEM;
-    }
-    r = add_children(self, kind, items);
-    if (r)
-        return r;
-    reply->body = json_pack("{s:O, s:s+, s:s?}", kind->list_key, items, "uri", self->base_url,
-                            kind->path, "next_page_uri", next);
-    return reply->body ? 0 : -ENOMEM;
 }
 
 /* ---- writing ---- */
@@ -374,7 +249,7 @@ static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
     r = rules->publish(self, row, &document);
     if (r || !document)
         return r;
-    return crud_publish(self, kind->name, text_of(row, "id"), document);
+    return crud_publish(self, kind->name, crud_text(row, "id"), document);
 }
 
 int crud_commit(crud_t *self, int64_t *ret_revision)
@@ -501,7 +376,7 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
 
 /* Has this request been done before? Then *ret_object is what it did (a borrowed-size copy) and
  * the transaction is to be abandoned. 0: not yet, and now it is ours | 1: done | fault. */
-static int claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revision)
+int crud_claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(pgresult_clear) PGresult *old = NULL;
@@ -537,9 +412,9 @@ static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, r
     const kind_rules_t *rules = rules_of(self, kind);
     int r;
 
-    r = render_row(self, kind, row, &reply->body);
+    r = crud_render_row(self, kind, row, &reply->body);
     if (!r)
-        set_etag(reply->body, reply->etag);
+        crud_set_etag(reply->body, reply->etag);
     if (!r && rules && rules->created)
         r = rules->created(self, row, reply->body);
     return r;
@@ -550,10 +425,10 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *text = NULL;
     const field_t *owner = kind_owner(kind);
-    const char *parent = kind->parent_key ? text_of(document, kind->parent_key)
-                         : owner          ? text_of(document, field_key(owner))
+    const char *parent = kind->parent_key ? crud_text(document, kind->parent_key)
+                         : owner          ? crud_text(document, field_key(owner))
                                           : NULL;
-    const char *id = text_of(document, "id");
+    const char *id = crud_text(document, "id");
     char sql[256];
     int r;
 
@@ -573,7 +448,7 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t
              "RETURNING to_jsonb(t)",
              kind->name, kind->name);
     r = pg_exec(self->pg, &res, sql, 1, text);
-    return r ? r : row_at(self, kind, res, 0, ret_row);
+    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
 /* What the object belongs to must be there, and stays until we commit. */
@@ -595,7 +470,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     char id[ID_MAX], done[ID_MAX], at[32];
     int r;
 
-    r = claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, done, &reply->revision);
     if (r == 1) {
         r = crud_load(self, kind, self->request->account, done, false, &row);
         if (!r)
@@ -605,7 +480,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     if (r)
         return r;
     if (kind->parent_key) {
-        const char *parent = text_of(self->request->body, kind->parent_key);
+        const char *parent = crud_text(self->request->body, kind->parent_key);
         _cleanup_(pgresult_clear) PGresult *res = NULL;
 
         r = pg_exec(self->pg, &res,
@@ -635,7 +510,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     if (!r)
         r = note_object(self, id);
     if (!r)
-        r = render_row(self, kind, row, &audit);
+        r = crud_render_row(self, kind, row, &audit);
     if (!r)
         r = add_audit(self, kind, "created", audit);
     if (!r)
@@ -675,19 +550,19 @@ static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t
         (void)value;
         snprintf(columns + n, sizeof(columns) - n, "%s\"%s\"", n ? ", " : "", key);
     }
-    id = text_of(document, "id");
+    id = crud_text(document, "id");
     text = dump(document);
     snprintf(sql, sizeof(sql),
              "UPDATE %s AS t SET (%s) = (SELECT %s FROM jsonb_populate_record(t, $1::jsonb)) "
              "WHERE id = $2 RETURNING to_jsonb(t)",
              kind->name, columns, columns);
     r = pg_exec(self->pg, &res, sql, 2, text, id);
-    return r ? r : row_at(self, kind, res, 0, ret_row);
+    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
-static int change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
-                      reply_t *reply, json_t **ret_rendered)
+int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
+                    reply_t *reply, json_t **ret_rendered)
 {
     _cleanup_(json_clear_ref) json_t *document = json_deep_copy(old);
     _cleanup_(json_clear_ref) json_t *references = NULL;
@@ -701,13 +576,13 @@ static int change_row(crud_t *self, const kind_t *kind, const json_t *old, json_
     if (r == PG_DUPLICATE)
         return duplicate_answer(self, &reply->problem);
     if (!r)
-        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, text_of(row, "id"));
+        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, crud_text(row, "id"));
     if (!r)
-        r = write_references(self, text_of(row, "id"), references);
+        r = write_references(self, crud_text(row, "id"), references);
     if (!r)
-        r = note_object(self, text_of(row, "id"));
+        r = note_object(self, crud_text(row, "id"));
     if (!r)
-        r = render_row(self, kind, row, ret_rendered);
+        r = crud_render_row(self, kind, row, ret_rendered);
     if (!r)
         r = add_audit(self, kind, "updated", *ret_rendered);
     if (!r)
@@ -722,13 +597,13 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
     char done[ID_MAX];
     int r;
 
-    r = claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, done, &reply->revision);
     if (r == 1) {
         r = do_get(self, kind, reply);
         return r ? r : 1;
     }
     if (!r)
-        r = load_addressed(self, kind, true, &old);
+        r = crud_load_addressed(self, kind, true, &old);
     if (!r)
         r = check_row_precondition(self, kind, old, &reply->problem);
     if (r)
@@ -739,98 +614,10 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
         return r;
     if (kind->operations & NO_EMPTY_UPDATE && json_object_size(patch) == 0)
         return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
-    r = change_row(self, kind, old, patch, reply, &reply->body);
+    r = crud_change_row(self, kind, old, patch, reply, &reply->body);
     if (!r)
-        set_etag(reply->body, reply->etag);
+        crud_set_etag(reply->body, reply->etag);
     return r;
-}
-
-/* ---- one module of an object ---- */
-
-static int do_get_module(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    const char *module = text_of(self->request->body, "module");
-    _cleanup_(json_clear_ref) json_t *row = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    int r;
-
-    if (!module || !kind_module(kind, module))
-        return ERR_NOT_FOUND;
-    r = load_addressed(self, kind, false, &row);
-    if (r)
-        return r;
-    rendered = schema_render(kind, row, self->base_url);
-    if (!json_is_object(json_object_get(rendered, module)))
-        return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no module %s",
-                           text_of(row, "id"), module);
-    reply->body = json_incref(json_object_get(rendered, module));
-    set_etag(reply->body, reply->etag);
-    return 0;
-}
-
-/* Set the module to value (NULL: remove it); *ret_rendered is the object after that. */
-static int put_module(crud_t *self, const kind_t *kind, const field_t *module, json_t *value,
-                      const json_t *old, reply_t *reply, json_t **ret_rendered)
-{
-    _cleanup_(json_clear_ref) json_t *patch =
-        json_pack("{s:o}", module->name, value ? json_incref(value) : json_null());
-
-    return change_row(self, kind, old, patch, reply, ret_rendered);
-}
-
-static int do_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    const char *name = text_of(self->request->body, "module");
-    const field_t *module = name ? kind_module(kind, name) : NULL;
-    _cleanup_(json_clear_ref) json_t *old = NULL;
-    _cleanup_(json_clear_ref) json_t *value = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    char done[ID_MAX];
-    int r;
-
-    if (!module)
-        return ERR_NOT_FOUND;
-    r = claim_request(self, done, &reply->revision);
-    if (r == 1) {
-        r = do_get_module(self, kind, reply);
-        return r ? r : 1;
-    }
-    if (!r)
-        r = load_addressed(self, kind, true, &old);
-    if (!r)
-        r = check_module_precondition(self, kind, old, name, &reply->problem);
-    if (!r)
-        r = schema_check_module(module, json_object_get(self->request->body, "document"),
-                                &reply->problem, &value);
-    if (!r)
-        r = put_module(self, kind, module, value, old, reply, &rendered);
-    if (r)
-        return r;
-    reply->body = json_incref(json_object_get(rendered, name));
-    set_etag(reply->body, reply->etag);
-    return 0;
-}
-
-/* A module that is not set is deleted already: clients delete all of them to be sure. */
-static int do_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    const char *name = text_of(self->request->body, "module");
-    const field_t *module = name ? kind_module(kind, name) : NULL;
-    _cleanup_(json_clear_ref) json_t *old = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    char done[ID_MAX];
-    int r;
-
-    if (!module)
-        return ERR_NOT_FOUND;
-    r = claim_request(self, done, &reply->revision);
-    if (!r)
-        r = load_addressed(self, kind, true, &old);
-    if (!r)
-        r = check_module_precondition(self, kind, old, name, &reply->problem);
-    if (r || json_is_null(json_object_get(old, name)))
-        return r;
-    return put_module(self, kind, module, NULL, old, reply, &rendered);
 }
 
 /* Audit and unpublish one row, its children first. */
@@ -842,7 +629,7 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
     int r;
 
     r = pg_exec(self->pg, &res, "SELECT id, kind FROM object WHERE parent_id = $1 ORDER BY id", 1,
-                text_of(row, "id"));
+                crud_text(row, "id"));
     for (int i = 0; !r && i < PQntuples(res); i++) {
         const kind_t *child = kind_find(PQgetvalue(res, i, 1));
         _cleanup_(json_clear_ref) json_t *child_row = NULL;
@@ -852,11 +639,11 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
             r = retire_row(self, child, child_row);
     }
     if (!r)
-        r = render_row(self, kind, row, &rendered);
+        r = crud_render_row(self, kind, row, &rendered);
     if (!r)
         r = add_audit(self, kind, "deleted", rendered);
     if (!r && rules && rules->publish)
-        r = crud_publish(self, kind->name, text_of(row, "id"), NULL);
+        r = crud_publish(self, kind->name, crud_text(row, "id"), NULL);
     return r;
 }
 
@@ -866,23 +653,23 @@ static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     char done[ID_MAX];
     int r;
 
-    r = claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, done, &reply->revision);
     if (r)
         return r;
-    r = load_addressed(self, kind, true, &row);
+    r = crud_load_addressed(self, kind, true, &row);
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
     if (!r)
         r = retire_row(self, kind, row);
     if (!r)
-        r = note_object(self, text_of(row, "id"));
+        r = note_object(self, crud_text(row, "id"));
     if (r)
         return r;
-    r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, text_of(row, "id"));
+    r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, crud_text(row, "id"));
     if (r == PG_REFERENCED)
         return problem_add(&reply->problem, ERR_IN_USE, NULL,
                            "%s is used by another object: change or delete that one first",
-                           text_of(row, "id"));
+                           crud_text(row, "id"));
     return r;
 }
 
@@ -897,12 +684,17 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
     } operations[] = {
         {"create", CREATE, true, do_create},
         {"get", GET, false, do_get},
-        {"list", LIST, false, do_list},
+        {"list", LIST, false, crud_list},
         {"update", UPDATE, true, do_update},
         {"delete", DELETE, true, do_delete},
-        {"get_module", GET, false, do_get_module},
-        {"replace_module", UPDATE, true, do_replace_module},
-        {"delete_module", UPDATE, true, do_delete_module},
+        {"get_module", GET, false, crud_get_module},
+        {"replace_module", UPDATE, true, crud_replace_module},
+        {"delete_module", UPDATE, true, crud_delete_module},
+        {"list_members", GET, false, crud_list_members},
+        {"get_member", GET, false, crud_get_member},
+        {"create_member", UPDATE, true, crud_create_member},
+        {"update_member", UPDATE, true, crud_update_member},
+        {"delete_member", UPDATE, true, crud_delete_member},
     };
     int r = ERR_UNKNOWN_VERB;
 

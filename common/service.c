@@ -6,6 +6,7 @@
 #include "common/outbox.h"
 #include "common/replog.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -21,7 +22,7 @@ enum {
     EDGES_MAX = 256
 };
 
-const setting_t service_settings[] = {
+static const setting_t common_settings[] = {
     {"database-url", SETTING_STR, NULL, 0, 0, "PostgreSQL connection string"},
     {"master-key", SETTING_STR, NULL, 0, 0, "file of the key that seals secrets at rest"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
@@ -33,10 +34,6 @@ const setting_t service_settings[] = {
     {"workers", SETTING_INT, "4", 1, WORKERS_MAX, "database workers"},
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
     {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
-    {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
-    {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
-    {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
-    {"tcp-port-last", SETTING_INT, "29999", 1, 65535, "their highest port"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
@@ -53,7 +50,9 @@ typedef struct held {
 
 typedef struct service {
     const service_spec_t *spec;
+    setting_t settings[CONFIG_MAX];
     config_t config;
+    void *part;
     secret_key_t *key;
     worker_args_t worker_args;
     outbox_args_t outbox_args;
@@ -377,27 +376,34 @@ static size_t write_metrics(void *context, char *out, size_t size)
 {
     service_t *self = context;
     const char *name = self->spec->name;
+    const service_part_t *part = self->spec->part;
+    size_t n = part ? part->metrics(self->part, out, size) : 0;
     int64_t lowest = self->live ? INT64_MAX : 0;
 
     for (int i = 0; i < self->live; i++)
         lowest = self->acked[i] < lowest ? self->acked[i] : lowest;
-    return (size_t)snprintf(out, size,
-                            "postern_%s_requests_total %" PRIu64 "\n"
-                            "postern_%s_requests_refused_total %" PRIu64 "\n"
-                            "postern_%s_requests_queued %zu\n"
-                            "postern_%s_replies_held %d\n"
-                            "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
-                            "postern_%s_edge_workers_live %d\n"
-                            "postern_%s_edge_revision_lowest %" PRId64 "\n",
-                            name, self->metrics.requests, name, self->metrics.refused, name,
-                            zlistx_size(self->queue), name, self->held_count, name,
-                            self->metrics.held_late, name, self->live, name, lowest);
+    out += n;
+    size -= n;
+    return n
+           + (size_t)snprintf(out, size,
+                              "postern_%s_requests_total %" PRIu64 "\n"
+                              "postern_%s_requests_refused_total %" PRIu64 "\n"
+                              "postern_%s_requests_queued %zu\n"
+                              "postern_%s_replies_held %d\n"
+                              "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
+                              "postern_%s_edge_workers_live %d\n"
+                              "postern_%s_edge_revision_lowest %" PRId64 "\n",
+                              name, self->metrics.requests, name, self->metrics.refused, name,
+                              zlistx_size(self->queue), name, self->held_count, name,
+                              self->metrics.held_late, name, self->live, name, lowest);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
 {
     service_t *self = context;
 
+    if (self->spec->part && !self->spec->part->is_ready(self->part, why, size))
+        return false;
     if (zlistx_size(self->queue) < QUEUE_MAX)
         return true;
     snprintf(why, size, "the request queue is full: is PostgreSQL up?");
@@ -488,7 +494,10 @@ static int setup(service_t *self)
     zsock_set_sndtimeo(self->rpc, 0);
     zloop_reader(self->loop, self->rpc, on_rpc, self);
     zloop_reader_set_tolerant(self->loop, self->rpc);
-    r = start_actors(self);
+    if (self->spec->part)
+        r = self->spec->part->start(&self->part, self->loop, &self->config);
+    if (!r)
+        r = start_actors(self);
     zloop_timer(self->loop, 50, 0, on_tick, self);
     zloop_timer(self->loop, 100, 0, on_stop_check, self);
     if (!r)
@@ -508,6 +517,8 @@ static void teardown(service_t *self)
     for (int i = 0; i < self->held_count; i++)
         send_reply(self, self->held[i].reply, self->held[i].revision);
     zloop_destroy(&self->loop);
+    if (self->spec->part && self->part)
+        self->spec->part->stop(&self->part);
     zsock_destroy(&self->rpc);
     zlistx_destroy(&self->queue);
     free(self->held);
@@ -515,14 +526,30 @@ static void teardown(service_t *self)
     config_done(&self->config);
 }
 
+/* The service's own settings behind those of all. */
+static void join_settings(service_t *self)
+{
+    int n = 0;
+
+    for (const setting_t *row = common_settings; row->name; row++)
+        self->settings[n++] = *row;
+    for (const setting_t *row = self->spec->settings; row && row->name; row++) {
+        assert(n < CONFIG_MAX - 1);
+        self->settings[n++] = *row;
+    }
+    self->settings[n] = (setting_t){NULL, SETTING_STR, NULL, 0, 0, NULL};
+}
+
 int service_main(const service_spec_t *spec, int argc, char **argv)
 {
     service_t self = {.spec = spec};
     int r;
 
+    join_settings(&self);
+
     log_init(spec->name);
     zsys_init(); /* SIGTERM and SIGINT set zsys_interrupted */
-    r = config_parse(&self.config, service_settings, spec->about, argc, argv);
+    r = config_parse(&self.config, self.settings, spec->about, argc, argv);
     if (r) {
         config_done(&self.config);
         return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -6,11 +6,23 @@
 #include "common/config.h"
 #include "common/crud.h"
 
+#include <czmq.h>
+
 typedef struct verb {
     const char *name;
     /* 0 | code | fault, like crud_call. Not in a transaction. */
     int (*run)(crud_t *crud, const request_t *request, reply_t *reply);
 } verb_t;
+
+/* What a service does beside its verbs, in the same reactor. */
+typedef struct service_part {
+    /* After the migrations. 0 | fault; what was made so far is in *ret_self, also then. */
+    int (*start)(void **ret_self, zloop_t *loop, const config_t *config);
+    /* When the reactor has ended. */
+    void (*stop)(void **self_p);
+    size_t (*metrics)(void *self, char *out, size_t size);
+    bool (*is_ready)(void *self, char *why, size_t size);
+} service_part_t;
 
 typedef struct service_spec {
     const char *name;              /* schema, log tag, KIND service */
@@ -19,12 +31,11 @@ typedef struct service_spec {
     const kind_rules_t *rules;     /* ended by a NULL kind */
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
     bool config_log;
+    const setting_t *settings;  /* beside service_settings, ended by a NULL name; may be NULL */
+    const service_part_t *part; /* may be NULL */
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;
-
-/* Settings that every such service has; a row with a NULL name ends them. */
-extern const setting_t service_settings[];
 
 /* Parse settings, set up, run until SIGTERM, drain. Returns the exit status. */
 int service_main(const service_spec_t *spec, int argc, char **argv);

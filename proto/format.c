@@ -1,4 +1,5 @@
 #include "proto/format.h"
+#include "proto/event_types.h"
 #include "common/regex.h"
 
 #include <arpa/inet.h>
@@ -517,10 +518,67 @@ static const char *check_label(const char *value, char *out, size_t size, int *o
     return format_label(value, 1);
 }
 
+/* The only format, in either case. */
+static const char *check_event_format(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "json");
+    return strcasecmp(value, "json") ? "must be json" : NULL;
+}
+
+static const char *check_event_type(const char *value, char *out, size_t size, int *outcome)
+{
+    bool traffic;
+
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    return event_type_known(value, &traffic) ? NULL : "is not the name of an event type";
+}
+
+/* arn:partition:service:region:account:resource */
+static bool is_arn(const char *value, const char *service)
+{
+    const char *at = value;
+    size_t part[6];
+
+    for (int i = 0; i < 6; i++) {
+        part[i] = i < 5 ? strcspn(at, ":") : strlen(at);
+        if (i == 2 && (part[i] != strlen(service) || strncmp(at, service, part[i])))
+            return false;
+        if ((i == 1 || i == 5) && !part[i])
+            return false;
+        if (i == 0 && (part[i] != 3 || strncmp(at, "arn", 3)))
+            return false;
+        at += part[i];
+        if (i < 5 && *at++ != ':')
+            return false;
+    }
+    return true;
+}
+
+#define ARN(service)                                                                               \
+    static const char *check_arn_##service(const char *value, char *out, size_t size,              \
+                                           int *outcome)                                           \
+    {                                                                                              \
+        (void)outcome;                                                                             \
+        snprintf(out, size, "%s", value);                                                          \
+        return is_arn(value, #service) ? NULL : "is not an ARN of " #service;                      \
+    }
+ARN(iam)
+ARN(firehose)
+ARN(kinesis)
+ARN(logs)
+
 static const struct {
     const char *name;
     check_fn check;
 } formats[] = {
+    {"event_format", check_event_format},
+    {"event_type", check_event_type},
+    {"arn_iam", check_arn_iam},
+    {"arn_firehose", check_arn_firehose},
+    {"arn_kinesis", check_arn_kinesis},
+    {"arn_logs", check_arn_logs},
     {"rfc3339", check_rfc3339},
     {"label", check_label},
     {"acl", check_acl},

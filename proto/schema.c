@@ -31,10 +31,12 @@
 #define OBJECTS(name, object, min, max, meaning)                                                   \
     {#name,   NULL,           NESTEDS, 0, min, max, NULL, "[]", ERR_INVALID_FIELD,                 \
      meaning, &type_##object, NULL},
+#define MEMBERS(name, object, key, max, outcome, meaning)                                          \
+    {#name, NULL, NESTEDS, LISTED, 0, max, #key, "[]", outcome, meaning, &type_##object, NULL},
 #define REF(name, write_name, flags, kinds, fallback, outcome, meaning)                            \
     {#name, #write_name, REFERENCE, flags, 0, 64, NULL, fallback, outcome, meaning, NULL, kinds},
 #define REFS(name, write_name, flags, min, max, kinds, outcome, meaning)                           \
-    {#name, #write_name, REFERENCES, flags, min, max, NULL, NULL, outcome, meaning, NULL, kinds},
+    {#name, #write_name, REFERENCES, flags, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
 #define IDS(name, flags, min, max, kinds, outcome, meaning)                                        \
     {#name, NULL, REFERENCES, (flags) | PLAIN, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
 #define ID(name, flags, kinds, outcome, meaning)                                                   \
@@ -109,6 +111,12 @@ LAST };
 TABLE(tls_certificate)
 #include "proto/tls_certificate.def"
 LAST };
+TABLE(event_destination)
+#include "proto/event_destination.def"
+LAST };
+TABLE(event_subscription)
+#include "proto/event_subscription.def"
+LAST };
 TABLE(bot_user)
 #include "proto/bot_user.def"
 LAST };
@@ -179,6 +187,13 @@ const field_t *kind_module(const kind_t *kind, const char *name)
     const field_t *field = field_find(&kind->type, name);
 
     return field && field->flags & MODULE ? field : NULL;
+}
+
+const field_t *kind_members(const kind_t *kind, const char *name)
+{
+    const field_t *field = field_find(&kind->type, name);
+
+    return field && field->flags & LISTED ? field : NULL;
 }
 
 const char *field_key(const field_t *field)
@@ -602,6 +617,21 @@ int schema_check_module(const field_t *module, const json_t *body, problem_t *pr
     return 0;
 }
 
+int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
+                        problem_t *problem, json_t **ret_member)
+{
+    _cleanup_(json_clear_ref) json_t *out = json_object();
+    int r;
+
+    if (!json_is_object(body))
+        return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
+    r = check_object(members->object, operation, body, "", problem, out);
+    if (r)
+        return r;
+    *ret_member = take(out);
+    return 0;
+}
+
 /* ---- render ---- */
 
 char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url)
@@ -660,6 +690,8 @@ static json_t *render_value(const field_t *field, const json_t *value, const cha
         return render_list(field, value, base_url);
     if (!value || json_is_null(value) || field->type == NONE)
         return json_null();
+    if (field->flags & BLANK)
+        return json_string("");
     if (field->type == NESTED)
         return render_object(field->object, value, base_url);
     if (field->type == REFERENCE && !(field->flags & PLAIN))
@@ -681,6 +713,21 @@ static json_t *render_object(const object_type_t *type, const json_t *stored, co
     return out;
 }
 
+/* uri of each item of the LISTED fields. */
+static void render_members(const kind_t *kind, json_t *rendered, const char *uri)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        json_t *item;
+        size_t i;
+
+        if (field->flags & LISTED)
+            json_array_foreach(json_object_get(rendered, field->name), i, item) json_object_set_new(
+                item, "uri",
+                json_sprintf("%s/%s/%s", uri, field->name,
+                             json_string_value(json_object_get(item, field->values))));
+    }
+}
+
 json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url)
 {
     const char *parent =
@@ -690,6 +737,7 @@ json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_ur
     json_t *out = render_object(&kind->type, row, base_url);
 
     json_object_set_new(out, "uri", json_string(uri));
+    render_members(kind, out, uri);
     return out;
 }
 

@@ -43,7 +43,9 @@ enum {
     MODULE = 1 << 12,    /* an object with a path of its own below its owner's */
     OWNER = 1 << 13,     /* the reference's target takes the object along when it is deleted */
     PLAIN = 1 << 14,     /* references that are rendered as ids */
-    FILTER = 1 << 15     /* a list's filter may use it, where the kind has FILTERS */
+    FILTER = 1 << 15,    /* a list's filter may use it, where the kind has FILTERS */
+    LISTED = 1 << 16,    /* a list of objects whose items have paths; values is their key's name */
+    BLANK = 1 << 17      /* rendered as "": a secret that clients want to see a field for */
 };
 
 enum {
@@ -57,7 +59,13 @@ enum {
     REPLACE_MODULE = 64,
     GET_MODULE = 128,
     DELETE_MODULE = 256,
-    FILTERS = 512 /* its list takes a filter */
+    FILTERS = 512, /* its list takes a filter */
+    /* on one item of a LISTED field */
+    CREATE_MEMBER = 1024,
+    LIST_MEMBERS = 2048,
+    GET_MEMBER = 4096,
+    UPDATE_MEMBER = 8192,
+    DELETE_MEMBER = 16384
 };
 
 typedef struct object_type object_type_t;
@@ -114,6 +122,13 @@ const field_t *kind_owner(const kind_t *kind);
 
 /* The module of that name; NULL when the kind has none. */
 const field_t *kind_module(const kind_t *kind, const char *name);
+
+/* The LISTED field of that name; NULL when the kind has none. */
+const field_t *kind_members(const kind_t *kind, const char *name);
+
+/* Check one item of a LISTED field: for CREATE complete with defaults, for UPDATE only what changes. */
+int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
+                        problem_t *problem, json_t **ret_member);
 
 /* The API's representation of a stored row. base_url has no trailing slash. */
 json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url);

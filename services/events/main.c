@@ -1,394 +1,43 @@
-/* postern-events owns the event log and the fan-out.
- * Binds: RPC-less intake for producers, PUB for subscribers. Publishes: every event, once stored or
- * counted. Must never block its producers: they keep what is not acknowledged. */
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/config.h"
-#include "common/health.h"
-#include "common/log.h"
-#include "common/pg.h"
-#include "services/events/batch.h"
-#include "services/events/store.h"
+/* postern-events owns the event log, subscriptions, destinations and the fan-out.
+ * Binds: RPC, intake for producers, PUB for subscribers. Publishes: every event, once stored or counted;
+ * audit events of its own kinds through its outbox, which sends them to its own intake.
+ * Must never block its producers. */
+#include "common/service.h"
+#include "services/events/destination.h"
+#include "services/events/intake.h"
+#include "services/events/subscription.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <string.h>
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
-
-enum {
-    JOB_BATCHES = 256, /* batches in one transaction */
-    JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
-    PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
-    PUB_HWM = 100000          /* events queued for one slow subscriber; later ones it misses */
-};
+EMBED(common_schema_sql, "common/schema.sql");
+EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 
 static const setting_t settings[] = {
-    {"database-url", SETTING_STR, NULL, 0, 0, "PostgreSQL connection string"},
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
     {"pub", SETTING_STR, NULL, 0, 0, "PUB endpoint for subscribers"},
-    {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
-    {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
-    {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
-typedef struct events {
-    config_t config;
-    zloop_t *loop;
-    zsock_t *intake, *pub;
-    zactor_t *store;
-    store_args_t store_args;
-    zlistx_t *pending; /* zmsg: identity, header, body */
-    size_t pending_bytes;
-    bool storing, paused, timer_set;
-    int64_t job_ms;      /* when the last job began */
-    zhashx_t *topics;    /* live subscriptions, by topic prefix */
-    zhashx_t *producers; /* hex identity -> zframe identity */
-    bool wanted;         /* somebody subscribes to traffic events */
-    health_t *health;
-    struct {
-        uint64_t batches, repeated, bad, published;
-    } metrics;
-} events_t;
-
-static int on_intake(zloop_t *loop, zsock_t *reader, void *context);
-
-static void destroy_msg(void **item)
-{
-    zmsg_destroy((zmsg_t **)item);
-}
-
-static void destroy_frame(void **item)
-{
-    zframe_destroy((zframe_t **)item);
-}
-
-/* ---- who listens ---- */
-
-static bool topic_wanted(events_t *self, const char *topic)
-{
-    for (void *item = zhashx_first(self->topics); item; item = zhashx_next(self->topics)) {
-        const char *prefix = zhashx_cursor(self->topics);
-
-        if (prefix[0] == '=' && !strncmp(topic, prefix + 1, strlen(prefix + 1)))
-            return true;
-    }
-    return false;
-}
-
-static void tell_producer(events_t *self, zframe_t *identity)
-{
-    zmsg_t *msg = zmsg_new();
-
-    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
-    zmsg_addstr(msg, "want");
-    zmsg_addstr(msg, self->wanted ? "1" : "0");
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
-
-static void tell_producers(events_t *self)
-{
-    for (zframe_t *one = zhashx_first(self->producers); one; one = zhashx_next(self->producers))
-        tell_producer(self, one);
-}
-
-/* XPUB hands us subscriptions: 1 or 0, then the topic prefix. The key gets a '=' in front, because
- * an empty prefix is a subscription too. */
-static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
-{
-    events_t *self = context;
-    zframe_t *frame = zframe_recv(reader);
-    size_t len = frame ? zframe_size(frame) : 0;
-    char key[256] = "=";
-    bool wanted;
-
-    (void)loop;
-    if (len >= 1 && len < sizeof(key) - 1) {
-        memcpy(key + 1, zframe_data(frame) + 1, len - 1);
-        key[len] = '\0';
-        if (zframe_data(frame)[0])
-            zhashx_update(self->topics, key, self);
-        else
-            zhashx_delete(self->topics, key);
-    }
-    zframe_destroy(&frame);
-    wanted = topic_wanted(self, "http_request_complete.v0")
-             || topic_wanted(self, "tcp_connection_closed.v0");
-    if (wanted != self->wanted) {
-        self->wanted = wanted;
-        tell_producers(self);
-    }
-    return 0;
-}
-
-/* ---- intake ---- */
-
-static int on_job_timer(zloop_t *loop, int timer, void *context);
-
-static void give_job(events_t *self)
-{
-    int64_t now = bus_mono_ms();
-    zmsg_t *job, *one;
-    int n = 0;
-
-    if (self->storing || self->timer_set || !zlistx_size(self->pending))
-        return;
-    if (now - self->job_ms < JOB_MS) {
-        self->timer_set = true;
-        zloop_timer(self->loop, (size_t)(JOB_MS - (now - self->job_ms)), 1, on_job_timer, self);
-        return;
-    }
-    self->job_ms = now;
-    job = zmsg_new();
-    while (n++ < JOB_BATCHES && (one = zlistx_detach(self->pending, NULL))) {
-        self->pending_bytes -= zmsg_content_size(one);
-        for (zframe_t *frame; (frame = zmsg_pop(one));)
-            zmsg_append(job, &frame);
-        zmsg_destroy(&one);
-    }
-    self->storing = true;
-    zmsg_send(&job, self->store);
-    if (self->paused && self->pending_bytes < PENDING_BYTES / 2) {
-        self->paused = false;
-        zloop_reader(self->loop, self->intake, on_intake, self);
-        zloop_reader_set_tolerant(self->loop, self->intake);
-    }
-}
-
-static int on_job_timer(zloop_t *loop, int timer, void *context)
-{
-    events_t *self = context;
-
-    (void)loop;
-    (void)timer;
-    self->timer_set = false;
-    give_job(self);
-    return 0;
-}
-
-static void tell_resend(events_t *self, zframe_t *identity)
-{
-    zmsg_t *msg = zmsg_new();
-
-    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
-    zmsg_addstr(msg, "resend");
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
-
-static void remember_producer(events_t *self, zframe_t *identity)
-{
-    _cleanup_(free_mem) char *key = zframe_strhex(identity);
-
-    tell_producer(self, identity);
-    if (!zhashx_lookup(self->producers, key)) {
-        /* a new connection: what was on the way on its last one may be gone */
-        zhashx_insert(self->producers, key, zframe_dup(identity));
-        tell_resend(self, identity);
-    }
-}
-
-/* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
- * [identity]["batch"][header][body] */
-static void take_message(events_t *self, zmsg_t *msg)
-{
-    zframe_t *identity = zmsg_pop(msg);
-    _cleanup_(free_mem) char *word = zmsg_popstr(msg);
-
-    if (identity && word && (!*word || !strcmp(word, "hello"))) {
-        remember_producer(self, identity);
-    } else if (identity && word && !strcmp(word, "batch") && zmsg_size(msg) == 2) {
-        self->metrics.batches++;
-        zmsg_prepend(msg, &identity);
-        self->pending_bytes += zmsg_content_size(msg);
-        zlistx_add_end(self->pending, msg);
-        return;
-    } else {
-        self->metrics.bad++;
-    }
-    zframe_destroy(&identity);
-    zmsg_destroy(&msg);
-}
-
-static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
-{
-    events_t *self = context;
-
-    for (int i = 0; i < JOB_BATCHES && zsock_events(reader) & ZMQ_POLLIN; i++) {
-        zmsg_t *msg = zmsg_recv(reader);
-
-        if (!msg)
-            break;
-        take_message(self, msg);
-    }
-    if (self->pending_bytes > PENDING_BYTES && !self->paused) {
-        self->paused = true;
-        zloop_reader_end(loop, reader);
-    }
-    give_job(self);
-    return 0;
-}
-
-static void publish(events_t *self, zframe_t *body)
-{
-    void *pub = zsock_resolve(self->pub);
-    event_view_t view;
-    size_t offset = 0;
-
-    while (batch_next(zframe_data(body), zframe_size(body), &offset, &view) == 1) {
-        zmq_send(pub, view.topic, view.topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-        zmq_send(pub, view.body, view.body_len, ZMQ_DONTWAIT);
-        self->metrics.published++;
-    }
-}
-
-static void acknowledge(events_t *self, zframe_t **identity, zframe_t *header)
-{
-    zmsg_t *msg = zmsg_new();
-    batch_t batch;
-
-    if (batch_header(zframe_data(header), zframe_size(header), &batch)) {
-        zmsg_destroy(&msg); /* nobody to answer */
-        return;
-    }
-    zmsg_append(msg, identity);
-    zmsg_addstr(msg, "ack");
-    zmsg_addstrf(msg, "%" PRId64, batch.seq);
-    zmsg_addstr(msg, batch.producer);
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
-
-static int on_stored(zloop_t *loop, zsock_t *reader, void *context)
-{
-    events_t *self = context;
-    zmsg_t *msg = zmsg_recv(reader);
-
-    (void)loop;
-    self->storing = false;
-    while (msg && zmsg_size(msg) >= 4) {
-        zframe_t *identity = zmsg_pop(msg), *header = zmsg_pop(msg), *body = zmsg_pop(msg);
-        _cleanup_(free_mem) char *verdict = zmsg_popstr(msg);
-
-        if (!strcmp(verdict, "new"))
-            publish(self, body);
-        self->metrics.repeated += !strcmp(verdict, "old");
-        if (!strcmp(verdict, "bad")) {
-            self->metrics.bad++;
-            log_warn("refused a batch that cannot be decoded");
-        }
-        if (!strcmp(verdict, "early"))
-            tell_resend(self, identity);
-        else if (strcmp(verdict, "stop")) /* a bad batch too: sent again it stays bad */
-            acknowledge(self, &identity, header);
-        zframe_destroy(&identity);
-        zframe_destroy(&header);
-        zframe_destroy(&body);
-    }
-    zmsg_destroy(&msg);
-    give_job(self);
-    return 0;
-}
-
-/* ---- lifecycle ---- */
-
-static size_t write_metrics(void *context, char *out, size_t size)
-{
-    events_t *self = context;
-
-    return (size_t)snprintf(out, size,
-                            "postern_events_batches_total %" PRIu64 "\n"
-                            "postern_events_batches_repeated_total %" PRIu64 "\n"
-                            "postern_events_batches_refused_total %" PRIu64 "\n"
-                            "postern_events_published_total %" PRIu64 "\n"
-                            "postern_events_pending_bytes %zu\n"
-                            "postern_events_traffic_wanted %d\n",
-                            self->metrics.batches, self->metrics.repeated, self->metrics.bad,
-                            self->metrics.published, self->pending_bytes, self->wanted);
-}
-
-static bool is_ready(void *context, char *why, size_t size)
-{
-    events_t *self = context;
-
-    if (!self->paused)
-        return true;
-    snprintf(why, size, "producers wait: is PostgreSQL up?");
-    return false;
-}
-
-static int setup(events_t *self, const char *const *migrations)
-{
-    const char *curve = config_str(&self->config, "curve-dir");
-
-    self->loop = zloop_new();
-    self->pending = zlistx_new();
-    self->topics = zhashx_new();
-    self->producers = zhashx_new();
-    zlistx_set_destructor(self->pending, destroy_msg);
-    zhashx_set_destructor(self->producers, destroy_frame);
-    self->intake = bus_bind_intake(config_str(&self->config, "intake"), curve);
-    if (!self->intake)
-        return -EADDRINUSE;
-    zsock_set_sndtimeo(self->intake, 0);
-    self->pub = bus_bind(ZMQ_XPUB, config_str(&self->config, "pub"), curve);
-    if (!self->pub)
-        return -EADDRINUSE;
-    zsock_set_sndhwm(self->pub, PUB_HWM);
-    self->store_args = (store_args_t){config_str(&self->config, "database-url"), migrations};
-    self->store = zactor_new(store_actor, &self->store_args);
-    zloop_reader(self->loop, self->intake, on_intake, self);
-    zloop_reader_set_tolerant(self->loop, self->intake);
-    zloop_reader(self->loop, self->pub, on_subscription, self);
-    zloop_reader_set_tolerant(self->loop, self->pub);
-    zloop_reader(self->loop, zactor_sock(self->store), on_stored, self);
-    zloop_reader_set_tolerant(self->loop, zactor_sock(self->store));
-    return health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
-                      (int)config_int(&self->config, "health-port"), write_metrics, is_ready, self);
-}
-
-static void teardown(events_t *self)
-{
-    health_destroy(&self->health);
-    zactor_destroy(&self->store);
-    zloop_destroy(&self->loop);
-    if (self->intake)
-        bus_drain(self->intake); /* producers send it again: it was not acknowledged */
-    zsock_destroy(&self->intake);
-    zsock_destroy(&self->pub);
-    zlistx_destroy(&self->pending);
-    zhashx_destroy(&self->topics);
-    zhashx_destroy(&self->producers);
-    config_done(&self->config);
-}
+static const kind_rules_t rules[] = {
+    {"event_destination", event_destination_check, NULL, NULL},
+    {"event_subscription", event_subscription_check, NULL, NULL},
+    {NULL, NULL, NULL, NULL},
+};
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql, NULL};
-    events_t self = {0};
-    int r;
+    const char *const migrations[] = {events_0001_sql, common_schema_sql, events_0002_sql, NULL};
+    const service_spec_t spec = {
+        .name = "events",
+        .about = "postern-events: event log, subscriptions, destinations and fan-out",
+        .migrations = migrations,
+        .rules = rules,
+        .settings = settings,
+        .part = &intake_part,
+    };
 
     /* Traffic goes before events: no thread of ours preempts an edge on the same machine. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    log_init("events");
-    zsys_init();
-    r = config_parse(&self.config, settings, "postern-events: event log and fan-out", argc, argv);
-    if (r) {
-        config_done(&self.config);
-        return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
-    }
-    r = setup(&self, migrations);
-    if (!r) {
-        log_info("ready intake=%s pub=%s", config_str(&self.config, "intake"),
-                 config_str(&self.config, "pub"));
-        zloop_start(self.loop);
-        log_info("stopping");
-    } else {
-        log_error("cannot start: %s", fault_text());
-    }
-    teardown(&self);
-    return r ? EXIT_FAILURE : EXIT_SUCCESS;
+    return service_main(&spec, argc, argv);
 }

@@ -228,12 +228,8 @@ void store_actor(zsock_t *pipe, void *context)
 
     r = pg_new(&pg, args->database_url, "events");
     zsock_signal(pipe, 0);
-    while (!r && (r = pg_migrate(pg, args->migrations)) == PG_DOWN && !zsys_interrupted) {
-        usleep(RETRY_MS * 1000);
-        r = 0;
-    }
     if (r)
-        log_error("cannot migrate the events schema: %s", fault_text());
+        log_error("cannot start the event store: %s", fault_text());
     while (!zsys_interrupted) {
         zmsg_t *job = zmsg_recv(pipe);
 

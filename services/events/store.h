@@ -9,7 +9,6 @@
 
 typedef struct store_args {
     const char *database_url;
-    const char *const *migrations;
 } store_args_t;
 
 void store_actor(zsock_t *pipe, void *args);

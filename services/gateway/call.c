@@ -155,7 +155,8 @@ static void unwrap_module(call_t *call)
 
 static int parse_body(call_t *call)
 {
-    bool takes_body = call->target.operation & (CREATE | UPDATE | REPLACE_MODULE);
+    bool takes_body =
+        call->target.operation & (CREATE | UPDATE | REPLACE_MODULE | CREATE_MEMBER | UPDATE_MEMBER);
     const char *type = header(call, "Content-Type");
     json_error_t error;
 
@@ -367,10 +368,11 @@ static void on_called(call_t *call, const json_t *outcome, json_t *body, const c
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation & (DELETE | DELETE_MODULE))
+    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER))
         call_answer(call, 204, NULL);
     else
-        call_answer(call, call->target.operation == CREATE ? 201 : 200, json_incref(body));
+        call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200,
+                    json_incref(body));
 }
 
 void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *edges)

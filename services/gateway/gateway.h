@@ -65,7 +65,7 @@ struct gateway {
     zloop_t *loop;
     struct MHD_Daemon *daemon;
     zmq_pollitem_t poll;
-    zsock_t *identity, *routes;
+    zsock_t *identity, *routes, *events;
     zhashx_t *calls;       /* operation id -> suspended call */
     zhashx_t *connections; /* for the read deadline */
     json_t *openapi;

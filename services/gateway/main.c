@@ -15,6 +15,7 @@ static const setting_t settings[] = {
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
     {"identity-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-identity, comma-separated"},
     {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},
+    {"events-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-events, comma-separated"},
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
     {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},

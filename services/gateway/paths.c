@@ -3,7 +3,28 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE, COLLECTION, ONE, PART };
+enum { NOWHERE, COLLECTION, ONE, PART, MEMBERS, MEMBER };
+
+/* Behind the object's id: a module, a list of members, or one of them. */
+static int match_part(const kind_t *kind, const char *path, target_t *target)
+{
+    size_t len = strcspn(path, "/");
+
+    if (len >= sizeof(target->module))
+        return NOWHERE;
+    snprintf(target->module, sizeof(target->module), "%.*s", (int)len, path);
+    path += len;
+    if (kind_module(kind, target->module) && !*path)
+        return PART;
+    if (!kind_members(kind, target->module))
+        return NOWHERE;
+    if (!*path)
+        return MEMBERS;
+    if (!path[1] || strchr(path + 1, '/') || strlen(path + 1) >= sizeof(target->member))
+        return NOWHERE;
+    snprintf(target->member, sizeof(target->member), "%s", path + 1);
+    return MEMBER;
+}
 
 /* Match one segment after another; {name} takes any one segment, kept in parent. */
 static int match_pattern(const kind_t *kind, const char *path, target_t *target)
@@ -11,7 +32,7 @@ static int match_pattern(const kind_t *kind, const char *path, target_t *target)
     const char *pattern = kind->path;
     size_t len;
 
-    target->parent[0] = target->id[0] = target->module[0] = '\0';
+    target->parent[0] = target->id[0] = target->module[0] = target->member[0] = '\0';
     while (*pattern) {
         size_t want, got;
 
@@ -39,10 +60,7 @@ static int match_pattern(const kind_t *kind, const char *path, target_t *target)
     path += len;
     if (!*path)
         return ONE;
-    if (!kind_module(kind, path + 1))
-        return NOWHERE;
-    snprintf(target->module, sizeof(target->module), "%s", path + 1);
-    return PART;
+    return match_part(kind, path + 1, target);
 }
 
 void path_match(const char *method, const char *path, target_t *ret_target)
@@ -60,6 +78,11 @@ void path_match(const char *method, const char *path, target_t *ret_target)
         {PART, "PUT", "replace_module", REPLACE_MODULE, UPDATE},
         {PART, "GET", "get_module", GET_MODULE, GET},
         {PART, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
+        {MEMBERS, "POST", "create_member", CREATE_MEMBER, UPDATE},
+        {MEMBERS, "GET", "list_members", LIST_MEMBERS, GET},
+        {MEMBER, "GET", "get_member", GET_MEMBER, GET},
+        {MEMBER, "PATCH", "update_member", UPDATE_MEMBER, UPDATE},
+        {MEMBER, "DELETE", "delete_member", DELETE_MEMBER, UPDATE},
     };
 
     memset(ret_target, 0, sizeof(*ret_target));

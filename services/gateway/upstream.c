@@ -38,6 +38,8 @@ static json_t *call_body(call_t *call)
         json_object_set_new(body, "id", json_string(target->id));
     if (*target->module)
         json_object_set_new(body, "module", json_string(target->module));
+    if (*target->member)
+        json_object_set_new(body, "member", json_string(target->member));
     if (*target->parent)
         json_object_set_new(body, target->kind->parent_key, json_string(target->parent));
     return body;
@@ -61,8 +63,9 @@ void upstream_send(call_t *call)
     } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
         body = call_body(call);
-        if (!strcmp(call->target.kind->service, "routes"))
-            sock = self->routes;
+        sock = !strcmp(call->target.kind->service, "routes")   ? self->routes
+               : !strcmp(call->target.kind->service, "events") ? self->events
+                                                               : self->identity;
     }
     call->resend_ms = now + RESEND_MS;
     if (!body) { /* the token is not UTF-8 */
@@ -143,14 +146,17 @@ int upstream_start(gateway_t *self)
         bus_connect(ZMQ_DEALER, config_str(&self->config, "identity-rpc"), curve, "identity");
     self->routes =
         bus_connect(ZMQ_DEALER, config_str(&self->config, "routes-rpc"), curve, "routes");
-    if (!self->identity || !self->routes)
-        return -ENOTCONN;
-    zsock_set_sndtimeo(self->identity, 0);
-    zsock_set_sndtimeo(self->routes, 0);
-    zloop_reader(self->loop, self->identity, on_reply, self);
-    zloop_reader_set_tolerant(self->loop, self->identity);
-    zloop_reader(self->loop, self->routes, on_reply, self);
-    zloop_reader_set_tolerant(self->loop, self->routes);
+    self->events =
+        bus_connect(ZMQ_DEALER, config_str(&self->config, "events-rpc"), curve, "events");
+    zsock_t *const socks[] = {self->identity, self->routes, self->events};
+
+    for (size_t i = 0; i < LEN(socks); i++) {
+        if (!socks[i])
+            return -ENOTCONN;
+        zsock_set_sndtimeo(socks[i], 0);
+        zloop_reader(self->loop, socks[i], on_reply, self);
+        zloop_reader_set_tolerant(self->loop, socks[i]);
+    }
     zloop_timer(self->loop, 100, 0, on_tick, self);
     return 0;
 }
@@ -159,5 +165,6 @@ void upstream_stop(gateway_t *self)
 {
     zsock_destroy(&self->identity);
     zsock_destroy(&self->routes);
+    zsock_destroy(&self->events);
     zhashx_destroy(&self->calls);
 }

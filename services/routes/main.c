@@ -30,6 +30,14 @@ static const verb_t verbs[] = {
     {NULL, NULL},
 };
 
+static const setting_t settings[] = {
+    {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
+    {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
+    {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
+    {"tcp-port-last", SETTING_INT, "29999", 1, 65535, "their highest port"},
+    {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
 static int setup(crud_t *crud, const config_t *config)
 {
     int r = reserved_addr_setup(config);
@@ -49,6 +57,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .config_log = true,
         .setup = setup,
+        .settings = settings,
     };
 
     return service_main(&spec, argc, argv);

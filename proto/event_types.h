@@ -1,0 +1,10 @@
+/* The events that there are: proto/events.def and the audit events of proto/kinds.def. */
+#pragma once
+
+#include "proto/schema.h"
+
+/* What an event type is; false: there is none of that name. */
+bool event_type_known(const char *type, bool *ret_traffic);
+
+/* A field of a traffic event by its dotted name; NULL. Its flags have FILTER where a source's filter may use it. */
+const field_t *event_field(const char *type, const char *name);
