@@ -28,7 +28,7 @@ static char *dump(const json_t *value)
     return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
-static void now_rfc3339(char out[32])
+void crud_now(char out[32])
 {
     time_t now = time(NULL);
     struct tm utc;
@@ -288,7 +288,7 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
     schema_mask(kind, object);
     id_make("ev", id);
     snprintf(type, sizeof(type), "%s_%s.v0", kind->audit, action);
-    now_rfc3339(at);
+    crud_now(at);
     event = json_pack("{s:s, s:s, s:s, s:s, s:O?, s:O}", "event_id", id, "event_type", type,
                       "event_timestamp", at, "account_id", self->request->account, "principal",
                       self->request->actor, "object", object);
@@ -495,7 +495,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     id_make(kind->prefix, id);
     json_object_set_new(document, "id", json_string(id));
     json_object_set_new(document, "account_id", json_string(self->request->account));
-    now_rfc3339(at);
+    crud_now(at);
     json_object_set_new(document, "created_at", json_string(at));
     r = check_owner(self, kind, document, &reply->problem);
     if (!r)

@@ -40,6 +40,9 @@ typedef struct kind_rules {
 int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,
               reply_t *reply);
 
+/* The time as the API writes it, whole seconds of UTC. */
+void crud_now(char out[32]);
+
 /* For rules and timers, inside a transaction: write or (document NULL) remove a config entry. */
 int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document);
 

@@ -34,8 +34,11 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
                        problem_t *problem, PGresult **ret_rows)
 {
     const char *before = crud_text(query, "before_id"), *source = crud_text(query, "filter");
-    const char *params[3 + FILTER_PARAMS_MAX] = {self->request->account,
+    const char *within =
+        crud_text(self->request->body, "within"); /* a column: check_owner checked it */
+    const char *params[4 + FILTER_PARAMS_MAX] = {self->request->account,
                                                  before ? before : AFTER_ALL};
+    int n = 3;
     _cleanup_(filter_done) filter_t filter = {.count = 0};
     _cleanup_(free_mem) char *sql = NULL;
     char limit_text[24];
@@ -43,20 +46,50 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
 
     snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
     params[2] = limit_text;
+    if (within)
+        params[n++] = crud_text(self->request->body, within);
     if (source && *source)
-        r = filter_compile(&filter, kind, source, 4, problem);
+        r = filter_compile(&filter, kind, source, n + 1, problem);
     if (r)
         return r;
     for (int i = 0; i < filter.count; i++)
-        params[3 + i] = filter.params[i];
+        params[n++] = filter.params[i];
     if (asprintf(&sql,
-                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s "
+                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s%s%s%s "
                  "ORDER BY id DESC LIMIT $3::int",
-                 kind->name, *filter.sql ? " AND " : "", filter.sql)
+                 kind->name, within ? " AND " : "", within ? within : "", within ? " = $4" : "",
+                 *filter.sql ? " AND " : "", filter.sql)
         < 0)
         return -ENOMEM;
-    return *filter.sql ? pg_exec_once(self->pg, ret_rows, sql, 3 + filter.count, params)
-                       : pg_exec_params(self->pg, ret_rows, sql, 3, params);
+    return *filter.sql ? pg_exec_once(self->pg, ret_rows, sql, n, params)
+                       : pg_exec_params(self->pg, ret_rows, sql, n, params);
+}
+
+/* A list below another object (proto/lists.def): that object must be there, and the field that refers
+ * to it must be one of the kind. */
+static int check_owner(crud_t *self, const kind_t *kind)
+{
+    const char *within = crud_text(self->request->body, "within");
+    const char *id = within ? crud_text(self->request->body, within) : NULL;
+    const field_t *field = within ? field_find(&kind->type, within) : NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    if (!within)
+        return 0;
+    if (!field || field->type != REFERENCE || !id)
+        return ERR_NOT_FOUND;
+    r = pg_exec(self->pg, &res, "SELECT 1 FROM object WHERE id = $1 AND account_id = $2", 2, id,
+                self->request->account);
+    return r || PQntuples(res) ? r : ERR_NOT_FOUND;
+}
+
+/* Where the list is. */
+static const char *list_path(const crud_t *self, const kind_t *kind)
+{
+    const char *path = crud_text(self->request->body, "path");
+
+    return crud_text(self->request->body, "within") && path ? path : kind->path;
 }
 
 /* Absolute, with what the query said (RFC 3986 2.1). Caller frees. */
@@ -76,7 +109,7 @@ static char *next_page(const crud_t *self, const kind_t *kind, const json_t *que
         else
             n += (size_t)sprintf(encoded + n, "%%%02X", (unsigned char)*at);
     if (!encoded
-        || asprintf(&uri, "%s%s?before_id=%s&limit=%ld%s%s", self->base_url, kind->path,
+        || asprintf(&uri, "%s%s?before_id=%s&limit=%ld%s%s", self->base_url, list_path(self, kind),
                     crud_text(last, "id"), limit, n ? "&filter=" : "", encoded)
                < 0)
         return NULL;
@@ -100,6 +133,9 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     if (before && !id_check(kind->prefix, before))
         return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
                            "'%.64s' is not the id of a %s", before, kind->name);
+    r = check_owner(self, kind);
+    if (r)
+        return r;
     r = select_page(self, kind, query, limit, &reply->problem, &res);
     if (r)
         return r;
@@ -118,6 +154,6 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     if (r)
         return r;
     reply->body = json_pack("{s:O, s:s+, s:s?}", kind->list_key, items, "uri", self->base_url,
-                            kind->path, "next_page_uri", next);
+                            list_path(self, kind), "next_page_uri", next);
     return reply->body ? 0 : -ENOMEM;
 }

@@ -518,6 +518,16 @@ static const char *check_label(const char *value, char *out, size_t size, int *o
     return format_label(value, 1);
 }
 
+static const char *check_secret_name(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    for (const char *c = value; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_-/.", *c))
+            return "takes letters, digits and _ - / . only";
+    return *value ? NULL : "is required";
+}
+
 /* The only format, in either case. */
 static const char *check_event_format(const char *value, char *out, size_t size, int *outcome)
 {
@@ -573,6 +583,7 @@ static const struct {
     const char *name;
     check_fn check;
 } formats[] = {
+    {"secret_name", check_secret_name},
     {"event_format", check_event_format},
     {"event_type", check_event_type},
     {"arn_iam", check_arn_iam},

@@ -111,6 +111,18 @@ LAST };
 TABLE(tls_certificate)
 #include "proto/tls_certificate.def"
 LAST };
+TABLE(vault)
+#include "proto/vault.def"
+LAST };
+TABLE(secret)
+#include "proto/secret.def"
+LAST };
+TABLE(agent_ingress)
+#include "proto/agent_ingress.def"
+LAST };
+TABLE(endpoint)
+#include "proto/endpoint.def"
+LAST };
 TABLE(event_destination)
 #include "proto/event_destination.def"
 LAST };
@@ -848,7 +860,7 @@ static int collect_one(const field_t *field, json_t *owner, const char *key, jso
 
     (void)owner;
     (void)key;
-    if (field->type == REFERENCE && !(field->flags & OWNER))
+    if (field->type == REFERENCE && !(field->flags & (OWNER | READ_ONLY)))
         json_array_append_new(context, json_pack("[s, O]", path, value));
     if (field->type == WEIGHT_MAP)
         json_object_foreach(value, id, item)

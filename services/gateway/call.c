@@ -223,7 +223,7 @@ static void answer_root(call_t *call)
     json_t *uris = json_object();
 
     for (const kind_t *kind = kind_all(); kind->name; kind++)
-        if (!kind->parent_key)
+        if (!kind->parent_key && kind->operations & LIST)
             json_object_set_new(uris, kind->name, json_sprintf("%s%s", base, kind->path));
     call_answer(call, 200, json_pack("{s:s+, s:o}", "uri", base, "/", "subresource_uris", uris));
 }
@@ -275,8 +275,17 @@ static int check_request(call_t *call)
     const char *token;
     int r;
 
-    call->metrics = !strcmp(call->path, "/metrics") && !strcmp(call->method, "GET");
-    if (!call->target.kind && !call->metrics && strcmp(call->path, "/")) {
+    bool get = !strcmp(call->method, "GET");
+    const char *why;
+
+    call->metrics = get && !strcmp(call->path, "/metrics");
+    call->self = get && !strcmp(call->path, "/self");
+    why = path_left_out(call->path);
+    if (why) {
+        refuse_with(call, ERR_KIND_LEFT_OUT, why, json_pack("{s:s}", "path", call->path));
+        return 0;
+    }
+    if (!call->target.kind && !call->metrics && !call->self && strcmp(call->path, "/")) {
         refuse_with(call, ERR_UNKNOWN_PATH, NULL, json_pack("{s:s}", "path", call->path));
         return 0;
     }
@@ -348,7 +357,7 @@ static void on_admitted(call_t *call)
         call->text = malloc(16384);
         call->text[gateway_metrics(call->gateway, call->text, 16383)] = '\0';
         call_answer(call, 200, NULL);
-    } else if (!call->target.kind) {
+    } else if (!call->target.kind && !call->self) {
         answer_root(call);
     } else {
         call->state = CALLING;

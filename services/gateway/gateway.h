@@ -40,6 +40,7 @@ struct call {
     char *path;
     target_t target;
     bool metrics; /* GET /metrics, which needs a key too */
+    bool self;    /* GET /self: whose key it is */
     char *body;
     size_t body_len;
     bool body_too_large;

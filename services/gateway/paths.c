@@ -63,6 +63,54 @@ static int match_pattern(const kind_t *kind, const char *path, target_t *target)
     return match_part(kind, path + 1, target);
 }
 
+const char *path_left_out(const char *path)
+{
+    static const struct {
+        const char *path, *reason;
+    } rows[] = {
+#define LEFT_OUT(path, reason) {path, reason},
+#include "proto/left_out.def"
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t n = strlen(rows[i].path);
+
+        if (!strncmp(rows[i].path, path, n) && (!path[n] || path[n] == '/'))
+            return rows[i].reason;
+    }
+    return NULL;
+}
+
+/* A list of a kind below another object: proto/lists.def. */
+static bool match_list(const char *method, const char *path, target_t *target)
+{
+    static const struct {
+        const char *kind, *head, *tail, *key;
+    } rows[] = {
+#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
+#include "proto/lists.def"
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *id = path + strlen(rows[i].head);
+        size_t len;
+
+        if (strncmp(path, rows[i].head, strlen(rows[i].head)))
+            continue;
+        len = strcspn(id, "/");
+        if (!len || len >= sizeof(target->parent) || strcmp(id + len, rows[i].tail))
+            continue;
+        snprintf(target->parent, sizeof(target->parent), "%.*s", (int)len, id);
+        snprintf(target->allow, sizeof(target->allow), "GET");
+        target->kind = kind_find(rows[i].kind);
+        target->parent_key = rows[i].key;
+        target->verb = "list";
+        target->operation = strcmp(method, "GET") ? 0 : LIST;
+        return true;
+    }
+    return false;
+}
+
 void path_match(const char *method, const char *path, target_t *ret_target)
 {
     static const struct {
@@ -86,12 +134,15 @@ void path_match(const char *method, const char *path, target_t *ret_target)
     };
 
     memset(ret_target, 0, sizeof(*ret_target));
+    if (match_list(method, path, ret_target))
+        return;
     for (const kind_t *kind = kind_all(); kind->name; kind++) {
         int where = match_pattern(kind, path, ret_target);
 
         if (!where)
             continue;
         ret_target->kind = kind;
+        ret_target->parent_key = kind->parent_key;
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
             size_t n = strlen(ret_target->allow);
 

@@ -41,7 +41,10 @@ static json_t *call_body(call_t *call)
     if (*target->member)
         json_object_set_new(body, "member", json_string(target->member));
     if (*target->parent)
-        json_object_set_new(body, target->kind->parent_key, json_string(target->parent));
+        json_object_set_new(body, target->parent_key, json_string(target->parent));
+    if (target->operation == LIST && *target->parent)
+        json_object_set_new(body, "within", json_string(target->parent_key));
+    json_object_set_new(body, "path", json_string(call->path));
     return body;
 }
 
@@ -60,6 +63,9 @@ void upstream_send(call_t *call)
         snprintf(verb, sizeof(verb), "ip_restriction.admit");
         body = json_pack("{s:s}", "ip", call->ip);
         sock = self->routes;
+    } else if (call->self) {
+        snprintf(verb, sizeof(verb), "self.get");
+        body = json_object();
     } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
         body = call_body(call);

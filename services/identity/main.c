@@ -1,4 +1,4 @@
-/* postern-identity owns accounts, API keys and their owners; later identities and sessions.
+/* postern-identity owns accounts, API keys and their owners, vaults; later identities and sessions.
  * Binds: RPC. Publishes: audit events through its outbox. Sole holder of key hashes.
  * Must never forward traffic. */
 #include "common/cleanup.h"
@@ -8,7 +8,9 @@
 #include "services/identity/credential.h"
 #include "services/identity/owner.h"
 #include "services/identity/ssh_authority.h"
+#include "services/identity/self.h"
 #include "services/identity/token.h"
+#include "services/identity/vault.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 EMBED(common_schema_sql, "common/schema.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
 EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
+EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");
 
 /* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same account. */
 static int on_account_create(crud_t *crud, const request_t *request, reply_t *reply)
@@ -56,19 +59,22 @@ static const kind_rules_t rules[] = {
     {"ssh_certificate_authority", ssh_authority_check, NULL, NULL},
     {"ssh_host_certificate", ssh_host_certificate_check, NULL, NULL},
     {"ssh_user_certificate", ssh_user_certificate_check, NULL, NULL},
+    {"vault", vault_check, NULL, NULL},
+    {"secret", secret_check, NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
 static const verb_t verbs[] = {
     {"api_key.authenticate", on_api_key_authenticate},
     {"account.create", on_account_create},
+    {"self.get", on_self_get},
     {NULL, NULL},
 };
 
 int main(int argc, char **argv)
 {
     const char *const migrations[] = {common_schema_sql, identity_0001_sql, identity_0002_sql,
-                                      NULL};
+                                      identity_0003_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .about = "postern-identity: accounts, API keys and their owners",

@@ -1,5 +1,7 @@
-/* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. */
+/* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. Each is an
+ * endpoint, which lives as long as the edge has the hostport. */
 #include "common/cleanup.h"
+#include "common/id.h"
 #include "services/routes/rules.h"
 
 #include <string.h>
@@ -55,6 +57,42 @@ static int find_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **
     return r;
 }
 
+/* Those that the edge does not have any more. */
+static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostports)
+{
+    _cleanup_(free_mem) char *kept =
+        json_is_array(hostports) ? json_dumps(hostports, JSON_COMPACT) : strdup("[]");
+
+    return pg_exec(crud->pg, NULL,
+                   "DELETE FROM endpoint WHERE edge_id = $1 AND hostport NOT IN "
+                   "(SELECT jsonb_array_elements_text($2::jsonb))",
+                   2, edge_id, kept);
+}
+
+static int keep_endpoint(crud_t *crud, const char *edge_id, const char *hostport,
+                         const char *reserved)
+{
+    const char *kind = kind_of_id(edge_id)->name; /* https_edge, ... */
+    const char *who = json_string_value(json_object_get(crud->request->actor, "id"));
+    char id[ID_MAX], proto[16], host[260], url[300];
+    bool https, tcp;
+
+    id_make("ep", id);
+    snprintf(proto, sizeof(proto), "%.*s", (int)strcspn(kind, "_"), kind);
+    snprintf(host, sizeof(host), "%.*s", (int)strcspn(hostport, ":"), hostport);
+    https = !strcmp(proto, "https");
+    tcp = !strcmp(proto, "tcp");
+    snprintf(url, sizeof(url), "%s://%s", proto, https ? host : hostport);
+    return pg_exec(
+        crud->pg, NULL,
+        "INSERT INTO endpoint (id, account_id, public_url, url, proto, scheme, hostport, "
+        "host, port, edge_id, principal_id, domain_id, tcp_addr_id) "
+        "SELECT $1, $2, $3, $3, $4, $4, $5, $6, $7::int, $8, $9, $10, $11 "
+        "WHERE NOT EXISTS (SELECT 1 FROM endpoint WHERE hostport = $5 AND edge_id = $8)",
+        11, id, crud->request->account, url, proto, hostport, host, strchr(hostport, ':') + 1,
+        edge_id, who, tcp ? NULL : reserved, tcp ? reserved : NULL);
+}
+
 int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *references,
                     problem_t *problem)
 {
@@ -64,7 +102,7 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
     size_t i;
     int r;
 
-    r = pg_exec(crud->pg, NULL, "DELETE FROM edge_hostport WHERE edge_id = $1", 1, edge_id);
+    r = drop_endpoints(crud, edge_id, hostports);
     if (r)
         return r;
     json_array_foreach(hostports, i, item)
@@ -87,8 +125,7 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
             continue;
         }
         json_array_append_new(references, json_pack("[s, o]", path, reserved));
-        r = pg_exec(crud->pg, NULL, "INSERT INTO edge_hostport (hostport, edge_id) VALUES ($1, $2)",
-                    2, hostport, edge_id);
+        r = keep_endpoint(crud, edge_id, hostport, json_string_value(reserved));
         if (r)
             return r;
     }

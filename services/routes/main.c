@@ -8,6 +8,7 @@ EMBED(common_schema_sql, "common/schema.sql");
 EMBED(config_log_sql, "common/config_log.sql");
 EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
+EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
 
 static const kind_rules_t rules[] = {
     {"https_edge", https_edge_check, NULL, https_edge_publish},
@@ -19,6 +20,7 @@ static const kind_rules_t rules[] = {
     {"tls_edge", tls_edge_check, NULL, NULL},
     {"ip_restriction", ip_restriction_check, NULL, NULL},
     {"reserved_addr", reserved_addr_check, NULL, NULL},
+    {"agent_ingress", agent_ingress_check, NULL, NULL},
     {"certificate_authority", certificate_authority_check, NULL, NULL},
     {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish},
     {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish},
@@ -47,8 +49,8 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, config_log_sql, routes_0001_sql,
-                                      routes_0002_sql, NULL};
+    const char *const migrations[] = {common_schema_sql, config_log_sql,  routes_0001_sql,
+                                      routes_0002_sql,   routes_0003_sql, NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",

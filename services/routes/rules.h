@@ -59,3 +59,7 @@ int local_authority_setup(crud_t *crud, const config_t *config);
 int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                           problem_t *problem);
 int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* agent_ingress.c */
+int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                        problem_t *problem);

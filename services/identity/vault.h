@@ -1,0 +1,12 @@
+/* Rules of vaults and secrets beyond their tables. */
+#pragma once
+
+#include "common/crud.h"
+
+/* Who changed it and when; a new name goes to its secrets too. */
+int vault_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                problem_t *problem);
+
+/* The vault by vault_id or vault_name, which must not contradict each other. */
+int secret_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                 problem_t *problem);
