@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -420,8 +421,10 @@ static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, r
     return r;
 }
 
-static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t **ret_row)
+static int insert_row(crud_t *self, const kind_t *kind, json_t *document, problem_t *problem,
+                      json_t **ret_row)
 {
+    _cleanup_(pgresult_clear) PGresult *added = NULL;
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *text = NULL;
     const field_t *owner = kind_owner(kind);
@@ -429,12 +432,19 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, json_t
                          : owner          ? crud_text(document, field_key(owner))
                                           : NULL;
     const char *id = crud_text(document, "id");
-    char sql[256];
+    char limit[24], sql[256];
     int r;
 
-    r = pg_exec(self->pg, NULL,
-                "INSERT INTO object (id, account_id, kind, parent_id) VALUES ($1, $2, $3, $4)", 4,
-                id, self->request->account, kind->name, parent);
+    snprintf(limit, sizeof(limit), "%ld", self->object_limit ? self->object_limit : LONG_MAX);
+    r = pg_exec(self->pg, &added,
+                "INSERT INTO object (id, account_id, kind, parent_id) SELECT $1, $2, $3, $4 "
+                "WHERE (SELECT coalesce(sum(n), 0) FROM object_count WHERE account_id = $2 "
+                "AND kind = $3) < $5::bigint RETURNING 1",
+                5, id, self->request->account, kind->name, parent, limit);
+    if (!r && PQntuples(added) == 0)
+        return problem_add(problem, ERR_LIMIT_EXCEEDED, NULL,
+                           "this account has %s objects of kind %s: that is the limit", limit,
+                           kind->name);
     if (r == PG_REFERENCED)
         return ERR_NOT_FOUND; /* the parent went away meanwhile */
     if (r)
@@ -502,7 +512,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
         r = apply_rules(self, kind, document, NULL, &reply->problem, &references);
     if (r)
         return r;
-    r = insert_row(self, kind, document, &row);
+    r = insert_row(self, kind, document, &reply->problem, &row);
     if (r == PG_DUPLICATE)
         return duplicate_answer(self, &reply->problem);
     if (!r)

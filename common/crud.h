@@ -15,6 +15,7 @@ typedef struct crud {
     const char *idp_url;            /* of the sign-in endpoints, for SAML */
     const struct kind_rules *rules; /* ended by a NULL kind */
     const char *service;
+    long object_limit;        /* of one kind in an account; 0: none */
     bool config_log;          /* the schema has config_head and config_entry */
     const request_t *request; /* the call in progress */
     char request_key[160];    /* account/id of it */

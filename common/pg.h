@@ -1,6 +1,8 @@
 /* One PostgreSQL connection: parameters only, timeouts always, SQLSTATE as errno. */
 #pragma once
 
+#include "common/embed.h"
+
 #include <libpq-fe.h>
 
 typedef struct pg pg_t;
@@ -56,8 +58,3 @@ int pg_notified(pg_t *self);
 /* Apply the scripts not applied yet, in order, under a lock that all copies share.
  * scripts ends with NULL. 0 | fault. */
 int pg_migrate(pg_t *self, const char *const *scripts);
-
-/* Put a file into the program: EMBED(name, "path from the repository root"). */
-#define EMBED(symbol, file)                                                                        \
-    __asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n");   \
-    extern const char symbol[]

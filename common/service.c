@@ -32,6 +32,8 @@ static const setting_t common_settings[] = {
     {"events", SETTING_STR, NULL, 0, 0, "endpoint of the event service's intake"},
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
     {"workers", SETTING_INT, "4", 1, WORKERS_MAX, "database workers"},
+    {"object-limit", SETTING_INT, "1000000", 0, 1000000000,
+     "objects of one kind that an account may have; 0: no limit"},
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
     {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
@@ -181,6 +183,7 @@ static void worker_actor(zsock_t *pipe, void *context)
         .idp_url = config_str(args->config, "idp-url"),
         .rules = args->spec->rules,
         .service = args->spec->name,
+        .object_limit = config_int(args->config, "object-limit"),
         .config_log = args->spec->config_log,
     };
 
@@ -420,6 +423,7 @@ static int prepare_database(service_t *self)
         .idp_url = config_str(&self->config, "idp-url"),
         .rules = self->spec->rules,
         .service = self->spec->name,
+        .object_limit = config_int(&self->config, "object-limit"),
         .config_log = self->spec->config_log,
     };
     int r;

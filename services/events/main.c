@@ -11,6 +11,7 @@
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(common_limits_sql, "common/limits.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 
 static const setting_t settings[] = {
@@ -27,7 +28,8 @@ static const kind_rules_t rules[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql, common_schema_sql, events_0002_sql, NULL};
+    const char *const migrations[] = {events_0001_sql, common_schema_sql, events_0002_sql,
+                                      common_limits_sql, NULL};
     const service_spec_t spec = {
         .name = "events",
         .about = "postern-events: event log, subscriptions, destinations and fan-out",

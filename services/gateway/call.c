@@ -263,6 +263,9 @@ static bool answer_open(call_t *call)
                     json_pack("{s:s}", "status", ready ? "ready" : "busy"));
     } else if (get && !strcmp(call->path, "/openapi.json")) {
         call_answer(call, 200, json_incref(call->gateway->openapi));
+    } else if (get && docs_find(call->path)) {
+        call->file = docs_find(call->path);
+        call_answer(call, 200, NULL);
     } else if (get && !strncmp(call->path, ERRORS_PATH, strlen(ERRORS_PATH))) {
         answer_error(call);
     }

@@ -6,6 +6,7 @@
 #include "common/config.h"
 #include "common/health.h"
 #include "common/id.h"
+#include "services/gateway/docs.h"
 #include "services/gateway/paths.h"
 
 #include <microhttpd.h>
@@ -55,7 +56,8 @@ struct call {
     /* answer */
     unsigned status;
     json_t *answer;
-    char *text; /* instead of answer */
+    char *text;              /* instead of answer */
+    const docs_file_t *file; /* the same */
     char revision[24], edges[32], etag[40];
     int retry_after; /* seconds, with 429 and 503 */
     const char *allow;

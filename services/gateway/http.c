@@ -45,8 +45,12 @@ static enum MHD_Result send_answer(call_t *call)
     _cleanup_(free_mem) char *text = call->text     ? take(call->text)
                                      : call->answer ? json_dumps(call->answer, JSON_COMPACT)
                                                     : NULL;
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        text ? strlen(text) : 0, text ? text : (char *)"", MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response =
+        call->file
+            ? MHD_create_response_from_buffer(strlen(call->file->text), (char *)call->file->text,
+                                              MHD_RESPMEM_PERSISTENT)
+            : MHD_create_response_from_buffer(text ? strlen(text) : 0, text ? text : (char *)"",
+                                              MHD_RESPMEM_MUST_COPY);
     unsigned status_class = call->status / 100;
     enum MHD_Result r;
 
@@ -55,6 +59,10 @@ static enum MHD_Result send_answer(call_t *call)
     if (text)
         MHD_add_response_header(response, "Content-Type",
                                 call->answer ? "application/json" : "text/plain; version=0.0.4");
+    if (call->file) {
+        MHD_add_response_header(response, "Content-Type", call->file->type);
+        MHD_add_response_header(response, "Content-Security-Policy", docs_policy);
+    }
     MHD_add_response_header(response, "Postern-Operation-Id", call->operation_id);
     MHD_add_response_header(response, "Ngrok-Operation-Id",
                             call->operation_id); /* clients read it */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(common_limits_sql, "common/limits.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
 EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
 EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");
@@ -74,7 +75,7 @@ static const verb_t verbs[] = {
 int main(int argc, char **argv)
 {
     const char *const migrations[] = {common_schema_sql, identity_0001_sql, identity_0002_sql,
-                                      identity_0003_sql, NULL};
+                                      identity_0003_sql, common_limits_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .about = "postern-identity: accounts, API keys and their owners",

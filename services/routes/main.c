@@ -5,6 +5,7 @@
 #include "services/routes/rules.h"
 
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(common_limits_sql, "common/limits.sql");
 EMBED(config_log_sql, "common/config_log.sql");
 EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
@@ -49,8 +50,13 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, config_log_sql,  routes_0001_sql,
-                                      routes_0002_sql,   routes_0003_sql, NULL};
+    const char *const migrations[] = {common_schema_sql,
+                                      config_log_sql,
+                                      routes_0001_sql,
+                                      routes_0002_sql,
+                                      routes_0003_sql,
+                                      common_limits_sql,
+                                      NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",

@@ -1,0 +1,14 @@
+/* GET /docs: the API's reference, a viewer (swagger-ui, from npm, in services/gateway/docs) over
+ * /openapi.json. Its files are part of the program. */
+#pragma once
+
+typedef struct docs_file {
+    const char *path, *type;
+    const char *text;
+} docs_file_t;
+
+/* NULL: no such file. */
+const docs_file_t *docs_find(const char *path);
+
+/* What the page may load: nothing from another host. */
+extern const char docs_policy[];
