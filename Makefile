@@ -21,7 +21,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e contract chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -36,6 +36,7 @@ help:
 	@echo "e2e         stories against a running system, with the official client"
 	@echo "fuzz        replay seeds, then FUZZ_SECONDS=60 of fuzzing for each parser"
 	@echo "lint format clang-format and clang-tidy; format rewrites"
+	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and make test in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -145,8 +146,8 @@ fuzz: $(FUZZERS:%=build/fuzz/%)
 	    grep stat::number_of_executed_units build/fuzz/$$f.log; \
 	done
 
-FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c))
-TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c proto/*.c services/*/*.c)) services/edge/strmap.c services/edge/tree.c services/edge/table.c
+FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c))
+TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/strmap.c services/edge/tree.c services/edge/table.c
 
 format:
 	@clang-format -i $(FORMATTED)
@@ -163,6 +164,8 @@ E2E_HOME := $(abspath build/e2e/var)
 node-packages:
 	@cd tests/e2e && { [ -d node_modules/@ngrok/ngrok-api ] || npm ci --no-audit --no-fund --silent; }
 
+STORIES ?= tests/e2e/*.test.mjs tests/contract/*.test.mjs
+
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs node-packages
 	@mkdir -p build/e2e
@@ -170,11 +173,15 @@ e2e: asan-programs node-packages
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	tests/support/stories tests/e2e/*.test.mjs; r=$$?; \
+	tests/support/stories $(STORIES); r=$$?; \
 	deploy/stack down; \
 	if grep -lE 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log; then \
 	    grep -hE -A20 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log | head -60; r=1; fi; \
 	exit $$r
+
+# The generated bodies of tests/contract, many of them.
+contract:
+	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
 
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
 chaos: all node-packages

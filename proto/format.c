@@ -372,12 +372,18 @@ static const char *check_regex(const char *value, char *out, size_t size, int *o
 /* Only the outer shape: the sandboxed SAML service is where XML is parsed. */
 static const char *check_saml_metadata(const char *value, char *out, size_t size, int *outcome)
 {
+    static const char end[] = "EntityDescriptor>"; /* whatever its namespace prefix */
+    size_t n = strlen(value);
+
     (void)outcome;
     snprintf(out, size, "%s", value);
     while (isspace((unsigned char)*value))
         value++;
-    if (*value != '<' || !strstr(value, "EntityDescriptor"))
-        return "must be an XML EntityDescriptor";
+    while (n > 0 && isspace((unsigned char)out[n - 1]))
+        n--;
+    if (*value != '<' || !strstr(value, "EntityDescriptor") || n < sizeof(end)
+        || (strncmp(out + n - strlen(end), end, strlen(end)) && strncmp(out + n - 2, "/>", 2)))
+        return "must be an XML EntityDescriptor, complete with its closing tag";
     if (strstr(value, "<!DOCTYPE") || strstr(value, "<!ENTITY"))
         return "must not have a document type or entities";
     return NULL;

@@ -104,6 +104,18 @@ static json_t *or_null(json_t *schema)
     return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
 }
 
+/* What the check is called and which error breaks it: for generated tests and curious readers. */
+static void add_rule(json_t *value, const field_t *field)
+{
+    if (field->values && field->values[0] == '@')
+        json_object_set_new(value, "x-format", json_string(field->values + 1));
+    if (field->kinds)
+        json_object_set_new(value, "x-kinds", json_string(field->kinds));
+    if (field->flags & REQUIRED)
+        json_object_set_new(value, "x-required", json_true());
+    json_object_set_new(value, "x-error", json_sprintf("ERR_POSTERN_%d", field->outcome));
+}
+
 static json_t *object_schema(const object_type_t *type, bool request, unsigned operation)
 {
     json_t *properties = json_object(), *required = json_array(), *schema;
@@ -120,6 +132,8 @@ static json_t *object_schema(const object_type_t *type, bool request, unsigned o
             || (field->type == NESTED && !(field->flags & (ALWAYS | READ_ONLY | REQUIRED))))
             value = or_null(value);
         json_object_set_new(value, "description", json_string(field->meaning));
+        if (request)
+            add_rule(value, field);
         if (field->fallback && request && operation == CREATE)
             json_object_set_new(value, "default",
                                 json_loads(field->fallback, JSON_DECODE_ANY, NULL));
@@ -175,6 +189,37 @@ static json_t *path_parameters(const char *path, bool list, bool filtered)
                                   "description", "CEL over obj: see the list filters in the README",
                                   "schema", "type", "string"));
     return parameters;
+}
+
+/* Lists below another object (proto/lists.def), and what is not a kind. */
+static void add_other_paths(json_t *paths)
+{
+    static const struct {
+        const char *kind, *head, *tail, *key;
+    } rows[] = {
+#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
+#include "proto/lists.def"
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (asprintf(&path, "%s{%s}%s", rows[i].head, rows[i].key, rows[i].tail) < 0)
+            return;
+        json_object_set_new(
+            paths, path,
+            json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s, s:o}}}}", "get", "operationId",
+                      json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key), "tags",
+                      rows[i].kind, "parameters", path_parameters(path, true, false), "responses",
+                      "200", "description", "success", "content",
+                      content(list_schema(kind_find(rows[i].kind)))));
+    }
+    json_object_set_new(
+        paths, "/self",
+        json_pack("{s:{s:s, s:[s], s:s, s:{s:{s:s}}}}", "get", "operationId", "self_get", "tags",
+                  "self", "summary",
+                  "The API key that the request was made with, its account and owner", "responses",
+                  "200", "description", "success"));
 }
 
 static void add_operation(json_t *paths, const kind_t *kind, unsigned operation, const char *method,
@@ -249,6 +294,55 @@ static void add_modules(json_t *paths, const kind_t *kind)
     }
 }
 
+/* The items of LISTED fields. */
+static void add_members(json_t *paths, const kind_t *kind)
+{
+    static const struct {
+        const char *method, *name, *status;
+        bool one;
+        unsigned body;
+    } rows[] = {{"post", "create", "201", false, CREATE},
+                {"get", "list", "200", false, 0},
+                {"get", "get", "200", true, 0},
+                {"patch", "update", "200", true, UPDATE},
+                {"delete", "delete", "204", true, 0}};
+
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        for (size_t i = 0; field->flags & LISTED && i < LEN(rows); i++) {
+            _cleanup_(free_mem) char *path = NULL;
+            json_t *item, *answer = json_pack("{s:s}", "description", "success"), *entry;
+
+            if (asprintf(&path, "%s/{id}/%s%s%s%s", kind->path, field->name,
+                         rows[i].one ? "/{" : "", rows[i].one ? field->values : "",
+                         rows[i].one ? "}" : "")
+                < 0)
+                return;
+            item = json_object_get(paths, path);
+            if (!item)
+                json_object_set_new(paths, path, item = json_object());
+            if (strcmp(rows[i].method, "delete"))
+                json_object_set_new(
+                    answer, "content",
+                    content(
+                        strcmp(rows[i].name, "list")
+                            ? object_schema(field->object, false, GET)
+                            : json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties",
+                                        field->name,
+                                        list_of(field, object_schema(field->object, false, GET)),
+                                        "uri", "type", "string")));
+            entry = json_pack("{s:o, s:[s], s:o, s:{s:o}}", "operationId",
+                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
+                              "tags", kind->name, "parameters", path_parameters(path, false, false),
+                              "responses", rows[i].status, answer);
+            if (rows[i].body)
+                json_object_set_new(
+                    entry, "requestBody",
+                    json_pack("{s:o}", "content",
+                              content(object_schema(field->object, true, rows[i].body))));
+            json_object_set_new(item, rows[i].method, entry);
+        }
+}
+
 json_t *schema_openapi(const char *base_url)
 {
     json_t *paths = json_object(), *schemas = json_object();
@@ -261,7 +355,9 @@ json_t *schema_openapi(const char *base_url)
         add_operation(paths, kind, UPDATE, "patch", "update", "200", true);
         add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
         add_modules(paths, kind);
+        add_members(paths, kind);
     }
+    add_other_paths(paths);
     json_object_set_new(
         schemas, "error",
         json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s, s:{s:s}}}, s:[s,s,s]}", "type",

@@ -548,6 +548,9 @@ static int check_field(const field_t *field, unsigned operation, const json_t *g
     int r;
 
     if (field->flags & (READ_ONLY | PATH | HIDDEN)) {
+        if (operation == CREATE && field->fallback && !(field->flags & COMPUTED)
+            && (!given || json_is_null(given)))
+            return set_fallback(field, path, problem, out);
         if (!given || field->flags & PATH || !strcmp(field->name, "id"))
             return 0; /* clients repeat path parameters in the body */
         if (json_is_null(given))

@@ -14,6 +14,7 @@ struct tree {
     node_t *root; /* empty label */
 };
 
+/* label NULL: the caller writes it. */
 static node_t *node_new(const char *label, size_t len)
 {
     node_t *node = calloc(1, sizeof(*node) + len);
@@ -21,7 +22,8 @@ static node_t *node_new(const char *label, size_t len)
     if (!node)
         abort(); /* the worker restarts from its state on disk */
     node->len = len;
-    memcpy(node->label, label, len);
+    if (label)
+        memcpy(node->label, label, len);
     return node;
 }
 
@@ -132,8 +134,7 @@ static void tidy(node_t **at)
     }
     if (child->next)
         return;
-    joined = node_new("", node->len + child->len);
-    joined->len = node->len + child->len;
+    joined = node_new(NULL, node->len + child->len);
     memcpy(joined->label, node->label, node->len);
     memcpy(joined->label + node->len, child->label, child->len);
     joined->exact = child->exact;

@@ -1,6 +1,6 @@
 // Two clients and one object: ETags and If-Match, races on one name, one object, one delete; and the rate limit.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
@@ -71,6 +71,53 @@ test('64 clients on one name: one wins', { timeout: 120000 }, async () => {
   }
 });
 
+// RACE_ROUNDS=10000 for the long run.
+const ROUNDS = Number(process.env.RACE_ROUNDS ?? 20);
+test(`64 clients make, change and delete the same thing, ${ROUNDS} rounds`, { timeout: 3600000 }, async () => {
+  const audits = (id) => execFileSync('psql', [env.DATABASE_URL, '-Atc', `SELECT string_agg(event->>'event_type', ',' ORDER BY event->>'event_id') FROM events.log WHERE event->'object'->>'id' = '${id}'`]).toString().trim();
+  const agent = new http.Agent({ keepAlive: true, maxSockets: CLIENTS });
+  const { port, hostname } = new URL(env.POSTERN_API_URL);
+  const call = (method, target, body, headers = {}) => new Promise((resolve, reject) => {
+    const request = http.request({ agent, host: hostname, port, method, path: target, headers: { Authorization: `Bearer ${env.POSTERN_API_KEY}`, 'Service-Version': '2', ...(body && { 'Content-Type': 'application/json' }), ...headers } }, (response) => {
+      let text = '';
+      response.on('data', (part) => (text += part)).on('end', () => resolve({ status: response.statusCode, body: text && JSON.parse(text), etag: response.headers.etag }));
+    });
+    request.on('error', reject).end(body && JSON.stringify(body));
+  });
+  const count = (got, status) => got.filter((one) => one.status === status).length;
+  for (let round = 0; round < ROUNDS; round++) {
+    const name = unique('race');
+    const made = await all(() => call('POST', '/vaults', { name }));
+    assert.deepEqual([count(made, 201), count(made, 409)], [1, CLIENTS - 1], `round ${round}`);
+    const { body: vault, etag } = made.find(({ status }) => status === 201);
+    const changed = await all((i) => call('PATCH', `/vaults/${vault.id}`, { description: `d${i}` }, { 'If-Match': etag }));
+    assert.deepEqual([count(changed, 200), count(changed, 412)], [1, CLIENTS - 1], `round ${round}`);
+    const gone = await all(() => call('DELETE', `/vaults/${vault.id}`));
+    assert.deepEqual([count(gone, 204), count(gone, 404)], [1, CLIENTS - 1], `round ${round}`);
+    if (round % 100 === 0) await until(() => audits(vault.id) === 'vault_created.v0,vault_updated.v0,vault_deleted.v0', 'one audit event each');
+  }
+  agent.destroy();
+});
+
+test('the limit of objects of a kind holds at its edge', async () => {
+  const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', text]).toString().trim();
+  const where = `account_id = '${env.POSTERN_ACCOUNT}' AND kind = 'bot_user'`;
+  const first = await must('POST', '/bot_users', { name: 'a' });
+  const others = Number(sql(`SELECT sum(n) FROM identity.object_count WHERE ${where}`));
+  assert.equal(others, Number(sql(`SELECT count(*) FROM identity.bot_user WHERE account_id = '${env.POSTERN_ACCOUNT}'`)), 'counted as they come and go');
+  sql(`INSERT INTO identity.object_count VALUES ('${env.POSTERN_ACCOUNT}', 'bot_user', 99, ${1000000 - others - 1})`);
+  try {
+    const last = await must('POST', '/bot_users', { name: 'b' });
+    const refused = await api('POST', '/bot_users', { name: 'c' });
+    assert.deepEqual([refused.status, refused.body.error_code], [400, 'ERR_POSTERN_196'], refused.raw);
+    await must('DELETE', `/bot_users/${last.id}`);
+    await must('DELETE', `/bot_users/${(await must('POST', '/bot_users', { name: 'd' })).id}`);
+  } finally {
+    sql(`DELETE FROM identity.object_count WHERE ${where} AND shard = 99`);
+  }
+  await must('DELETE', `/bot_users/${first.id}`);
+});
+
 test('64 clients change one object: no field is lost, and with If-Match each change follows the one before', { timeout: 120000 }, async () => {
   const made = await must('POST', '/backends/http_response', { body: '0' });
   const target = `/backends/http_response/${made.id}`;
@@ -113,7 +160,7 @@ test('a key that used up its rate waits as long as Retry-After says; others do n
   const run = env.POSTERN_RUN_DIR;
   const program = fs.realpathSync(path.join(home, 'bin/postern-gateway')); // as its own user, who may not enter this folder
   const gateway = spawn(program, [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
-    env: { ...process.env, POSTERN_RATE_LIMIT: '30', POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
+    env: { ...process.env, POSTERN_RATE_LIMIT: '30', POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_EVENTS_RPC: `ipc://${run}/events.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
   const get = (token) => new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, path: '/ip_policies?limit=1', headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2' } }, (response) => { response.resume(); response.on('end', () => resolve(response)); }).on('error', reject));
   try {
     await until(() => get('x').then(() => true, () => false), 'the second gateway');

@@ -1,0 +1,28 @@
+// GET /docs: the reference from the server's own description, with nothing from another host.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import test from 'node:test';
+import { api, env } from '../support/postern.mjs';
+
+test('the viewer and its files', async () => {
+  const open = { Authorization: undefined, 'Service-Version': undefined };
+  const page = await api('GET', '/docs', undefined, open);
+  assert.equal(page.status, 200);
+  assert.equal(page.headers['content-type'], 'text/html; charset=utf-8');
+  assert.match(page.headers['content-security-policy'], /default-src 'none'.*connect-src 'self'/);
+  const files = [...page.raw.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path).filter((path) => path !== 'data:,');
+  assert.equal(files.length, 3);
+  for (const path of files) {
+    const file = await api('GET', path, undefined, open);
+    assert.equal(file.status, 200, path);
+    assert.ok(file.raw.length > 100 && /^text\/(css|javascript)/.test(file.headers['content-type']), path);
+  }
+  for (const path of ['/docs/', '/docs/nonsense', '/docs/../docs', '/docs/swagger-ui.css/x']) assert.notEqual((await api('GET', path, undefined, open)).status, 200, path);
+});
+
+let browser;
+try { browser = execFileSync('sh', ['-c', 'command -v chromium']).toString().trim(); } catch { /* skipped, and says so */ }
+test('a browser shows every kind', { skip: browser ? false : 'chromium is not installed', timeout: 60000 }, () => {
+  const page = execFileSync(browser, ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000', '--dump-dom', `${env.POSTERN_API_URL}/docs`], { stdio: ['ignore', 'pipe', 'ignore'], timeout: 50000, maxBuffer: 1 << 27 }).toString();
+  for (const kind of ['https_edge_route', 'event_subscription', 'secret', 'ssh_user_certificate', 'endpoint']) assert.ok(page.includes(`operations-tag-${kind}`), kind);
+});
