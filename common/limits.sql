@@ -8,7 +8,7 @@ CREATE TABLE object_count (
     PRIMARY KEY (account_id, kind, shard)
 ) WITH (fillfactor = 50);
 
-CREATE FUNCTION count_object() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION count_object() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO object_count VALUES (NEW.account_id, NEW.kind, pg_backend_pid() % 16, 1)

@@ -66,9 +66,10 @@ static const kind_rules_t rules[] = {
 };
 
 static const verb_t verbs[] = {
-    {"api_key.authenticate", on_api_key_authenticate},
-    {"account.create", on_account_create},
-    {"self.get", on_self_get},
+#define VERB_identity(name, handler)         {name, handler},
+#define VERB_routes(name, handler)
+#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#include "proto/verbs.def"
     {NULL, NULL},
 };
 

@@ -29,7 +29,10 @@ static const kind_rules_t rules[] = {
 };
 
 static const verb_t verbs[] = {
-    {"ip_restriction.admit", on_ip_restriction_admit},
+#define VERB_identity(name, handler)
+#define VERB_routes(name, handler)           {name, handler},
+#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#include "proto/verbs.def"
     {NULL, NULL},
 };
 

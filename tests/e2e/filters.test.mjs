@@ -1,7 +1,7 @@
 // List filters: CEL over obj, through the API and into SQL.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { api, client, env, must, unique } from '../support/postern.mjs';
+import { api, must, unique } from '../support/postern.mjs';
 
 const list = async (path, filter, extra = '') => must('GET', `${path}?filter=${encodeURIComponent(filter)}${extra}`);
 const refused = async (path, filter, says) => {
@@ -83,5 +83,4 @@ test('a filter sees the fields that it may and this account only', async () => {
   assert.equal((await api('GET', '/api_keys?filter=')).status, 200, 'empty is none');
   for (const path of ['/edges/https', '/backends/static', '/bot_users']) assert.equal((await api('GET', `${path}?filter=true`)).body.error_code, 'ERR_POSTERN_131', path);
   assert.equal((await api('GET', '/openapi.json')).body.paths['/api_keys'].get.parameters.some((one) => one.name === 'filter'), true);
-  assert.ok(env.POSTERN_ACCOUNT && client());
 });
