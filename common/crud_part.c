@@ -49,27 +49,36 @@ static int put_module(crud_t *self, const kind_t *kind, const field_t *module, j
     return crud_change_row(self, kind, old, patch, reply, ret_rendered);
 }
 
-int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
+/* Begin a change of the module that the path names: *ret_old is the object, locked.
+ * 0 | 1: this request has been done before | code | fault. */
+static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply,
+                        const field_t **ret_module, json_t **ret_old)
 {
     const char *name = crud_text(self->request->body, "module");
-    const field_t *module = name ? kind_module(kind, name) : NULL;
-    _cleanup_(json_clear_ref) json_t *old = NULL;
-    _cleanup_(json_clear_ref) json_t *value = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
     char done[ID_MAX];
     int r;
 
-    if (!module)
+    *ret_module = name ? kind_module(kind, name) : NULL;
+    if (!*ret_module)
         return ERR_NOT_FOUND;
     r = crud_claim_request(self, done, &reply->revision);
+    if (!r)
+        r = crud_load_addressed(self, kind, true, ret_old);
+    return r ? r : check_module_precondition(self, kind, *ret_old, name, &reply->problem);
+}
+
+int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *old = NULL;
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    const field_t *module;
+    int r = begin_module(self, kind, reply, &module, &old);
+
     if (r == 1) {
         r = crud_get_module(self, kind, reply);
         return r ? r : 1;
     }
-    if (!r)
-        r = crud_load_addressed(self, kind, true, &old);
-    if (!r)
-        r = check_module_precondition(self, kind, old, name, &reply->problem);
     if (!r)
         r = schema_check_module(module, json_object_get(self->request->body, "document"),
                                 &reply->problem, &value);
@@ -77,7 +86,7 @@ int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
         r = put_module(self, kind, module, value, old, reply, &rendered);
     if (r)
         return r;
-    reply->body = json_incref(json_object_get(rendered, name));
+    reply->body = json_incref(json_object_get(rendered, module->name));
     crud_set_etag(reply->body, reply->etag);
     return 0;
 }
@@ -85,21 +94,12 @@ int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
 /* A module that is not set is deleted already: clients delete all of them to be sure. */
 int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
 {
-    const char *name = crud_text(self->request->body, "module");
-    const field_t *module = name ? kind_module(kind, name) : NULL;
     _cleanup_(json_clear_ref) json_t *old = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    char done[ID_MAX];
-    int r;
+    const field_t *module;
+    int r = begin_module(self, kind, reply, &module, &old);
 
-    if (!module)
-        return ERR_NOT_FOUND;
-    r = crud_claim_request(self, done, &reply->revision);
-    if (!r)
-        r = crud_load_addressed(self, kind, true, &old);
-    if (!r)
-        r = check_module_precondition(self, kind, old, name, &reply->problem);
-    if (r || json_is_null(json_object_get(old, name)))
+    if (r || json_is_null(json_object_get(old, module->name)))
         return r;
     return put_module(self, kind, module, NULL, old, reply, &rendered);
 }

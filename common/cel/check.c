@@ -341,6 +341,7 @@ static bool is(cel_type_t type, cel_type_t wanted)
 
 static int check_operator(checker_t *self, cel_node_t *node)
 {
+    const cel_node_t *third;
     cel_type_t a, b;
     bool good;
 
@@ -371,7 +372,8 @@ static int check_operator(checker_t *self, cel_node_t *node)
         good = is(b, CEL_LIST) || b == CEL_MAP;
         break;
     case CEL_CONDITION:
-        node->type = b == node->first->next->next->type ? b : CEL_DYN;
+        third = node->first->next ? node->first->next->next : NULL;
+        node->type = third && third->type == b ? b : CEL_DYN;
         good = is(a, CEL_BOOL);
         break;
     case CEL_EQ:

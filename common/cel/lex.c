@@ -155,7 +155,7 @@ static int lex_escape(cel_t *self, bool bytes, char *out, size_t *len)
     size_t where = offset(self);
     int c = self->at < self->end ? (unsigned char)*self->at : 0;
     const char *simple = c ? strchr(names, c) : NULL;
-    uint32_t code;
+    uint32_t code = 0;
     bool octet = c == 'x' || c == 'X' || (c >= '0' && c <= '3');
     int r;
 

@@ -36,16 +36,16 @@ static int need_secret(json_t *owner, const json_t *old, const char *key, const 
 static int check_aws(json_t *target, const json_t *old, const char *kind, problem_t *problem)
 {
     json_t *auth = json_object_get(target, "auth"), *creds = json_object_get(auth, "creds");
-    char path[120];
+    char path[80], secret[120];
 
     snprintf(path, sizeof(path), "target.%s.auth", kind);
+    snprintf(secret, sizeof(secret), "%s.creds.aws_secret_access_key", path);
     if (json_is_object(creds) == json_is_object(json_object_get(auth, "role")))
         return problem_add(problem, ERR_EVENT_TARGET, path, "needs exactly one of role and creds");
     if (!json_is_object(creds))
         return 0;
-    strcat(path, ".creds.aws_secret_access_key");
     return need_secret(creds, json_object_get(json_object_get(old, "auth"), "creds"),
-                       "aws_secret_access_key", path, problem);
+                       "aws_secret_access_key", secret, problem);
 }
 
 int event_destination_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

@@ -1,6 +1,7 @@
 // GET /docs: the reference from the server's own description, with nothing from another host.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
 import test from 'node:test';
 import { api, env } from '../support/postern.mjs';
 
@@ -25,4 +26,14 @@ try { browser = execFileSync('sh', ['-c', 'command -v chromium']).toString().tri
 test('a browser shows every kind', { skip: browser ? false : 'chromium is not installed', timeout: 60000 }, () => {
   const page = execFileSync(browser, ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000', '--dump-dom', `${env.POSTERN_API_URL}/docs`], { stdio: ['ignore', 'pipe', 'ignore'], timeout: 50000, maxBuffer: 1 << 27 }).toString();
   for (const kind of ['https_edge_route', 'event_subscription', 'secret', 'ssh_user_certificate', 'endpoint']) assert.ok(page.includes(`operations-tag-${kind}`), kind);
+});
+
+test('the README explains every error code as the server does', async () => {
+  const rows = [...fs.readFileSync(new URL('../../proto/errors.def', import.meta.url), 'utf8').matchAll(/^OUTCOME\(\w+,\s*(\d+),\s*(\d+),\s*"\w+",\s*"(.*)"\)/gm)];
+  const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  assert.ok(rows.length > 100);
+  for (const [, code, status, text] of rows) {
+    assert.ok(readme.includes(`| ${code} | ${status} | ${text} |`), `${code} in the README`);
+    assert.equal((await api('GET', `/errors/ERR_POSTERN_${code}`)).body.msg, text);
+  }
 });
