@@ -15,6 +15,7 @@ enum {
     JOB_BATCHES = 256, /* batches in one transaction */
     JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
+    PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
     PUB_HWM = 100000          /* events queued for one slow subscriber; later ones it misses */
 };
 
@@ -168,6 +169,8 @@ static void remember_producer(intake_t *self, zframe_t *identity)
     tell_producer(self, identity);
     if (!zhashx_lookup(self->producers, key)) {
         /* a new connection: what was on the way on its last one may be gone */
+        if (zhashx_size(self->producers) >= PRODUCERS_MAX)
+            zhashx_purge(self->producers); /* those that live say hello within a second */
         zhashx_insert(self->producers, key, zframe_dup(identity));
         tell_resend(self, identity);
     }

@@ -1,5 +1,6 @@
 #include "common/cleanup.h"
 #include "common/id.h"
+#include "proto/event_types.h"
 #include "proto/schema.h"
 
 #include <criterion/criterion.h>
@@ -137,4 +138,22 @@ Test(secret, refuses_what_was_changed)
     }
     free(sealed);
     unlink(path);
+}
+
+Test(events, types_are_those_of_the_kinds_and_of_the_table)
+{
+    bool traffic;
+
+    cr_assert(event_type_known("api_key_created.v0", &traffic) && !traffic);
+    cr_assert(event_type_known("domain_updated.v0", &traffic) && !traffic);
+    cr_assert(event_type_known("agent_session_stop.v0", &traffic) && !traffic);
+    cr_assert(event_type_known("http_request_complete.v0", &traffic) && traffic);
+    cr_assert(!event_type_known("endpoint_created.v0", &traffic), "nobody creates endpoints");
+    cr_assert(!event_type_known("api_key_created", &traffic));
+    cr_assert(!event_type_known("", &traffic));
+    cr_assert(event_field("http_request_complete.v0", "conn.client_ip")->flags & FILTER);
+    cr_assert_not(event_field("http_request_complete.v0", "http.request.method")->flags & FILTER);
+    cr_assert_not_null(event_field("tcp_connection_closed.v0", "conn.bytes_in"));
+    cr_assert_null(event_field("tcp_connection_closed.v0", "http.request.method"));
+    cr_assert_null(event_field("nonsense", "conn.client_ip"));
 }
