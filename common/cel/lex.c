@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,8 @@ static int lex_double(cel_t *self, const char *begin, const char *end)
     text[end - begin] = '\0';
     self->token.type = TOKEN_DOUBLE;
     self->token.value.real = strtod(text, NULL);
+    if (!isfinite(self->token.value.real))
+        return cel_fail(self, offset(self), "the number is too large");
     self->at = end;
     return 0;
 }

@@ -142,6 +142,7 @@ ParameterizedTestParameters(cel, refuses_and_says_where)
         {"'\\ud800'", 2, "not a character"},
         {"9223372036854775808", 0, "64 bits"},
         {"0x", 0, "not a number"},
+        {"1e999", 0, "too large"},
         {"1 & 2", 2, "no place here"},
         {"while", 0, "reserved word"},
         {"a.", 2, "field name is missing"},
