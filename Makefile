@@ -71,7 +71,7 @@ $(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql commo
 $(BUILD)/obj/services/identity/main.c.o: common/schema.sql common/limits.sql $(wildcard services/identity/migrations/*.sql)
 $(BUILD)/obj/services/events/main.c.o: common/schema.sql common/limits.sql $(wildcard services/events/migrations/*.sql)
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
-$(BUILD)/obj/proto/schema.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.def)
+$(BUILD)/obj/proto/tables.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.def)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 

@@ -107,7 +107,7 @@ static char *next_page(const crud_t *self, const kind_t *kind, const json_t *que
         if (strchr(plain, *at))
             encoded[n++] = *at;
         else
-            n += (size_t)sprintf(encoded + n, "%%%02X", (unsigned char)*at);
+            n += (size_t)snprintf(encoded + n, 4, "%%%02X", (unsigned char)*at);
     if (!encoded
         || asprintf(&uri, "%s%s?before_id=%s&limit=%ld%s%s", self->base_url, list_path(self, kind),
                     crud_text(last, "id"), limit, n ? "&filter=" : "", encoded)
