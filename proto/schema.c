@@ -481,6 +481,8 @@ static json_t *render_value(const field_t *field, const json_t *value, const cha
 {
     if (field->type == REFERENCES || field->type == NESTEDS)
         return render_list(field, value, base_url);
+    if ((!value || json_is_null(value)) && field->flags & READ_ONLY && field->fallback)
+        return json_loads(field->fallback, JSON_DECODE_ANY, NULL); /* stored before it was there */
     if (!value || json_is_null(value) || field->type == NONE)
         return json_null();
     if (field->flags & BLANK)
