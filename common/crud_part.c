@@ -44,14 +44,14 @@ static int put_module(crud_t *self, const kind_t *kind, const field_t *module, j
                       const json_t *old, reply_t *reply, json_t **ret_rendered)
 {
     _cleanup_(json_clear_ref) json_t *patch =
-        json_pack("{s:o}", module->name, value ? json_incref(value) : json_null());
+        json_pack("{s:o}", field_key(module), value ? json_incref(value) : json_null());
 
     return crud_change_row(self, kind, old, patch, reply, ret_rendered);
 }
 
-/* Begin a change of the module that the path names: *ret_old is the object, locked.
+/* Begin a change of the module that the path names, or with detach of a DETACH field: *ret_old is the object, locked.
  * 0 | 1: this request has been done before | code | fault. */
-static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply,
+static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool detach,
                         const field_t **ret_module, json_t **ret_old)
 {
     const char *name = crud_text(self->request->body, "module");
@@ -59,6 +59,8 @@ static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply,
     int r;
 
     *ret_module = name ? kind_module(kind, name) : NULL;
+    if (name && !*ret_module && detach)
+        *ret_module = kind_detachable(kind, name);
     if (!*ret_module)
         return ERR_NOT_FOUND;
     r = crud_claim_request(self, done, &reply->revision);
@@ -73,7 +75,7 @@ int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *value = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     const field_t *module;
-    int r = begin_module(self, kind, reply, &module, &old);
+    int r = begin_module(self, kind, reply, false, &module, &old);
 
     if (r == 1) {
         r = crud_get_module(self, kind, reply);
@@ -97,9 +99,9 @@ int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *old = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     const field_t *module;
-    int r = begin_module(self, kind, reply, &module, &old);
+    int r = begin_module(self, kind, reply, true, &module, &old);
 
-    if (r || json_is_null(json_object_get(old, module->name)))
+    if (r || json_is_null(json_object_get(old, field_key(module))))
         return r;
     return put_module(self, kind, module, NULL, old, reply, &rendered);
 }

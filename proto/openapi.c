@@ -294,6 +294,22 @@ static void add_modules(json_t *paths, const kind_t *kind)
     }
 }
 
+/* DELETE of DETACH fields. */
+static void add_detachables(json_t *paths, const kind_t *kind)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (!(field->flags & DETACH) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
+            continue;
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s}}}}", "delete", "operationId",
+                                      json_sprintf("%s_%s_delete", kind->name, field->name), "tags",
+                                      kind->name, "parameters", path_parameters(path, false, false),
+                                      "responses", "204", "description", "success"));
+    }
+}
+
 /* The items of LISTED fields. */
 static void add_members(json_t *paths, const kind_t *kind)
 {
@@ -356,6 +372,7 @@ json_t *schema_openapi(const char *base_url)
         add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
         add_modules(paths, kind);
         add_members(paths, kind);
+        add_detachables(paths, kind);
     }
     add_other_paths(paths);
     json_object_set_new(

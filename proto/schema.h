@@ -45,6 +45,7 @@ enum {
     PLAIN = 1 << 14,     /* references that are rendered as ids */
     FILTER = 1 << 15,    /* a list's filter may use it, where the kind has FILTERS */
     LISTED = 1 << 16,    /* a list of objects whose items have paths; values is their key's name */
+    DETACH = 1 << 18,    /* DELETE on <object>/<name> sets it to null */
     BLANK = 1 << 17      /* rendered as "": a secret that clients want to see a field for */
 };
 
@@ -122,6 +123,9 @@ const field_t *kind_owner(const kind_t *kind);
 
 /* The module of that name; NULL when the kind has none. */
 const field_t *kind_module(const kind_t *kind, const char *name);
+
+/* The DETACH field of that name; NULL when the kind has none. */
+const field_t *kind_detachable(const kind_t *kind, const char *name);
 
 /* The LISTED field of that name; NULL when the kind has none. */
 const field_t *kind_members(const kind_t *kind, const char *name);

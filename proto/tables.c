@@ -194,6 +194,15 @@ const field_t *kind_module(const kind_t *kind, const char *name)
     return field && field->flags & MODULE ? field : NULL;
 }
 
+const field_t *kind_detachable(const kind_t *kind, const char *name)
+{
+    const field_t *field = kind->type.fields;
+
+    while (field->name && !(field->flags & DETACH && !strcmp(field->name, name)))
+        field++;
+    return field->name ? field : NULL;
+}
+
 const field_t *kind_members(const kind_t *kind, const char *name)
 {
     const field_t *field = field_find(&kind->type, name);

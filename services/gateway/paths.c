@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE, COLLECTION, ONE, PART, MEMBERS, MEMBER };
+enum { NOWHERE, COLLECTION, ONE, PART, DETACHABLE, MEMBERS, MEMBER };
 
 /* Behind the object's id: a module, a list of members, or one of them. */
 static int match_part(const kind_t *kind, const char *path, target_t *target)
@@ -16,6 +16,8 @@ static int match_part(const kind_t *kind, const char *path, target_t *target)
     path += len;
     if (kind_module(kind, target->module) && !*path)
         return PART;
+    if (kind_detachable(kind, target->module) && !*path)
+        return DETACHABLE;
     if (!kind_members(kind, target->module))
         return NOWHERE;
     if (!*path)
@@ -126,6 +128,7 @@ void path_match(const char *method, const char *path, target_t *ret_target)
         {PART, "PUT", "replace_module", REPLACE_MODULE, UPDATE},
         {PART, "GET", "get_module", GET_MODULE, GET},
         {PART, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
+        {DETACHABLE, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
         {MEMBERS, "POST", "create_member", CREATE_MEMBER, UPDATE},
         {MEMBERS, "GET", "list_members", LIST_MEMBERS, GET},
         {MEMBER, "GET", "get_member", GET_MEMBER, GET},

@@ -173,6 +173,13 @@ test('an_uploaded_certificate_is_parsed_and_served', async () => {
   const refused = await api('DELETE', `/tls_certificates/${certificate.id}`);
   assert.equal(refused.status, 409);
   assert.equal(refused.body.error_code, 'ERR_POSTERN_142');
+  // detached, the local authority's certificate takes its place; a second time there is nothing left to do
+  for (const part of ['certificate', 'certificate', 'certificate_management_policy']) await must('DELETE', `/reserved_domains/${domain.id}/${part}`);
+  assert.equal((await must('GET', `/reserved_domains/${domain.id}`)).certificate, null);
+  assert.equal((await through(host)).body, 'mine');
+  assert.equal((await api('GET', `/reserved_domains/${domain.id}/certificate`)).status, 405);
+  assert.equal((await api('DELETE', `/reserved_domains/${domain.id}/description`)).status, 404);
+  await must('DELETE', `/tls_certificates/${certificate.id}`);
 });
 
 test('a_retried_create_makes_one_object', async () => {
