@@ -75,8 +75,13 @@ const char *path_left_out(const char *path)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        size_t n = strlen(rows[i].path);
+        size_t n = strlen(rows[i].path), len = strlen(path);
 
+        if (rows[i].path[0] == '*') {
+            if (len >= n && !strcmp(path + len - (n - 1), rows[i].path + 1))
+                return rows[i].reason;
+            continue;
+        }
         if (!strncmp(rows[i].path, path, n) && (!path[n] || path[n] == '/'))
             return rows[i].reason;
     }

@@ -1,4 +1,5 @@
 // The configuration API as its official client uses it, and its errors.
+import fs from 'node:fs';
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { api, client, env, must, through, unique, upstream } from '../support/postern.mjs';
@@ -222,4 +223,19 @@ test('cors_echoes_origin_and_headers', async () => {
 test('metrics_need_a_key_on_the_api_port', async () => {
   assert.equal((await api('GET', '/metrics', undefined, { Authorization: undefined })).status, 401);
   assert.match((await api('GET', '/metrics')).raw, /postern_gateway_requests_total \d+/);
+});
+
+test('every_operation_of_the_official_client_has_an_answer_of_its_own', async () => {
+  const text = fs.readFileSync(new URL('./node_modules/@ngrok/ngrok-api/lib/services.js', import.meta.url), 'utf8');
+  const operations = new Set([...text.matchAll(/\.url\(`([^`]+)`\)[\s\S]{0,80}?\.(get|post|patch|put|delete)\(/g)]
+    .map(([, path, method]) => `${method.toUpperCase()} ${path.replace(/\$\{[^}]*type\}/, 'vault_created.v0').replace(/\$\{[^}]+\}/g, `x_${'0'.repeat(27)}`)}`));
+  assert.ok(operations.size > 200, `${operations.size} operations`);
+  const unknown = [];
+  for (const operation of operations) {
+    const [method, path] = operation.split(' ');
+    const answer = await api(method, path, method === 'GET' || method === 'DELETE' ? undefined : {});
+    assert.ok(answer.status < 500, `${operation}: ${answer.raw}`);
+    if ((answer.status === 404 || answer.status === 405) && !answer.body.error_code) unknown.push(`${operation} ${answer.status}`);
+  }
+  assert.deepEqual(unknown, []);
 });
