@@ -716,6 +716,7 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
             continue;
         if (!operations[i].writes)
             return operations[i].run(self, kind, reply);
+        self->revokes = kind->operations & ADMITS;
         r = pg_script(self->pg, "BEGIN");
         if (!r)
             r = operations[i].run(self, kind, reply);

@@ -20,6 +20,7 @@ typedef struct crud {
     const request_t *request; /* the call in progress */
     char request_key[160];    /* account/id of it */
     bool published;           /* a config entry was written in this transaction */
+    bool revokes;             /* the call writes a kind with ADMITS */
 } crud_t;
 
 typedef struct kind_rules {

@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "common/health.h"
 #include "common/id.h"
+#include "common/lease.h"
 #include "common/log.h"
 #include "common/outbox.h"
 #include "common/replog.h"
@@ -46,8 +47,8 @@ typedef struct worker_args {
 } worker_args_t;
 
 typedef struct held {
-    zmsg_t *reply; /* identity and the encoded reply */
-    int64_t revision, deadline_ms;
+    zmsg_t *reply;                        /* identity and the encoded reply */
+    int64_t revision, epoch, deadline_ms; /* 0: nothing to wait for */
 } held_t;
 
 typedef struct service {
@@ -71,6 +72,7 @@ typedef struct service {
     int64_t acked[EDGES_MAX];
     int live;      /* edge workers */
     bool settling; /* who is there is not known yet */
+    leases_t leases;
     health_t *health;
     struct {
         uint64_t requests, refused, held_late;
@@ -132,7 +134,7 @@ static void log_request(const request_t *request, int r, int64_t us, const reply
                  us, reply->revision);
 }
 
-/* identity + request frames in, identity + reply frames + revision out. */
+/* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
 static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
@@ -146,11 +148,14 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
         zframe_destroy(&identity);
         return NULL;
     }
+    crud->revokes = false;
     if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
         r = run_with_retry(crud, spec, &request, &reply);
         log_request(&request, r, zclock_usecs() - start, &reply);
         if (r)
             reply.revision = 0;
+        if (r > 0 && r != ERR_MAINTENANCE)
+            crud->revokes = false; /* refused; any other failure may have been committed */
         if (r < 0)
             r = ERR_INTERNAL;
         if (r) {
@@ -167,6 +172,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     if (out) {
         zmsg_prepend(out, &identity);
         zmsg_addstrf(out, "%" PRId64, reply.revision);
+        zmsg_addstr(out, crud->revokes ? "revokes" : "");
     }
     zframe_destroy(&identity);
     reply_done(&reply);
@@ -250,24 +256,6 @@ static void refuse_busy(service_t *self, zmsg_t *msg)
     zframe_destroy(&identity);
 }
 
-static int on_rpc(zloop_t *loop, zsock_t *reader, void *context)
-{
-    service_t *self = context;
-    zmsg_t *msg = zmsg_recv(reader);
-
-    (void)loop;
-    if (!msg)
-        return 0;
-    self->metrics.requests++;
-    if (zlistx_size(self->queue) >= QUEUE_MAX)
-        refuse_busy(self, msg);
-    else
-        zlistx_add_end(self->queue, msg), msg = NULL;
-    zmsg_destroy(&msg);
-    give_work(self);
-    return 0;
-}
-
 static int count_acked(const service_t *self, int64_t revision)
 {
     int n = 0;
@@ -286,6 +274,13 @@ static void send_reply(service_t *self, zmsg_t *reply, int64_t revision)
     zmsg_destroy(&reply);
 }
 
+/* At every edge worker, and forgotten by everybody who held a lease. */
+static bool is_in_force(const service_t *self, int64_t revision, int64_t epoch)
+{
+    return (!revision || (!self->settling && count_acked(self, revision) == self->live))
+           && (!epoch || leases_settled(&self->leases, epoch, bus_mono_ms()));
+}
+
 static void release_held(service_t *self)
 {
     int64_t now = bus_mono_ms();
@@ -293,7 +288,7 @@ static void release_held(service_t *self)
 
     for (int i = 0; i < self->held_count; i++) {
         held_t *held = &self->held[i];
-        bool all = !self->settling && count_acked(self, held->revision) == self->live;
+        bool all = is_in_force(self, held->revision, held->epoch);
 
         if (all || now >= held->deadline_ms) {
             self->metrics.held_late += !all;
@@ -305,34 +300,65 @@ static void release_held(service_t *self)
     self->held_count = kept;
 }
 
+static int on_rpc(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg = zmsg_recv(reader);
+
+    (void)loop;
+    if (!msg)
+        return 0;
+    if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
+        zmsg_destroy(&msg);
+        release_held(self);
+        return 0;
+    }
+    self->metrics.requests++;
+    if (zlistx_size(self->queue) >= QUEUE_MAX)
+        refuse_busy(self, msg);
+    else
+        zlistx_add_end(self->queue, msg), msg = NULL;
+    zmsg_destroy(&msg);
+    give_work(self);
+    return 0;
+}
+
+static char *pop_last(zmsg_t *msg)
+{
+    zframe_t *frame = zmsg_last(msg);
+    char *text = zframe_strdup(frame);
+
+    zmsg_remove(msg, frame);
+    zframe_destroy(&frame);
+    return text;
+}
+
 static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
 {
     service_t *self = context;
     zmsg_t *msg = zmsg_recv(reader);
+    _cleanup_(free_mem) char *done = NULL;
+    _cleanup_(free_mem) char *revokes = NULL;
     _cleanup_(free_mem) char *revision_text = NULL;
-    zframe_t *done;
-    int64_t revision;
+    int64_t revision, epoch = 0;
 
     (void)loop;
     for (int i = 0; i < self->worker_count; i++)
         if (zactor_sock(self->workers[i]) == reader)
             self->busy[i] = false;
     give_work(self);
-    if (!msg || zmsg_size(msg) < 5) {
+    if (!msg || zmsg_size(msg) < 6) {
         zmsg_destroy(&msg);
         return 0;
     }
-    done = zmsg_last(msg);
-    zmsg_remove(msg, done);
-    zframe_destroy(&done);
-    done = zmsg_last(msg);
-    zmsg_remove(msg, done);
-    revision_text = zframe_strdup(done);
-    zframe_destroy(&done);
+    done = pop_last(msg);
+    revokes = pop_last(msg);
+    revision_text = pop_last(msg);
     revision = strtoll(revision_text, NULL, 10);
-    if (revision > 0 && self->held_count < HOLD_MAX
-        && (self->settling || count_acked(self, revision) < self->live))
-        self->held[self->held_count++] = (held_t){msg, revision, bus_mono_ms() + HOLD_MS};
+    if (*revokes)
+        epoch = leases_revoke(&self->leases, self->rpc);
+    if (self->held_count < HOLD_MAX && !is_in_force(self, revision, epoch))
+        self->held[self->held_count++] = (held_t){msg, revision, epoch, bus_mono_ms() + HOLD_MS};
     else
         send_reply(self, msg, revision);
     return 0;
@@ -486,6 +512,7 @@ static int setup(service_t *self)
     if (!self->loop || !self->queue || !self->held)
         return -ENOMEM;
     zlistx_set_destructor(self->queue, destroy_msg);
+    leases_init(&self->leases, bus_mono_ms());
     r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
     if (!r)
         r = prepare_database(self);
@@ -524,6 +551,7 @@ static void teardown(service_t *self)
     if (self->spec->part && self->part)
         self->spec->part->stop(&self->part);
     zsock_destroy(&self->rpc);
+    leases_done(&self->leases);
     zlistx_destroy(&self->queue);
     free(self->held);
     secret_key_destroy(&self->key);

@@ -66,7 +66,9 @@ enum {
     LIST_MEMBERS = 2048,
     GET_MEMBER = 4096,
     UPDATE_MEMBER = 8192,
-    DELETE_MEMBER = 16384
+    DELETE_MEMBER = 16384,
+    ADMITS =
+        32768 /* a change of it may change who may call: gateways forget what they know before it is answered */
 };
 
 typedef struct object_type object_type_t;

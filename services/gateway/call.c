@@ -1,4 +1,4 @@
-/* One API request from its head to its answer: checks that need no service, then two bus calls. */
+/* One API request from its head to its answer: checks that need no service, who it is, then the bus call. */
 #include "common/cleanup.h"
 #include "services/gateway/gateway.h"
 
@@ -100,6 +100,14 @@ static int check_bearer(call_t *call, const char **ret_token)
         ;
     *ret_token = value;
     return *value ? 0 : ERR_AUTH_MALFORMED;
+}
+
+const char *call_token(call_t *call)
+{
+    const char *token = "";
+
+    check_bearer(call, &token);
+    return token;
 }
 
 static int check_idempotency_key(call_t *call)
@@ -314,44 +322,16 @@ static int check_request(call_t *call)
     return call->state == ANSWERED ? 0 : parse_body(call);
 }
 
-void call_begin(call_t *call)
+/* Nonzero: answered. */
+static int check_rate(call_t *call)
 {
-    int r;
-
-    if (answer_open(call))
-        return;
-    call->query = json_object();
-    r = check_request(call);
-    if (r)
-        call_refuse(call, r, NULL, NULL);
-    if (call->state == ANSWERED)
-        return;
-    call->state = AUTHENTICATING;
-    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
-    upstream_send(call);
-}
-
-/* ---- answers of the services ---- */
-
-static void on_authenticated(call_t *call, json_t *body)
-{
-    const char *account = json_string_value(json_object_get(body, "account")), *credential;
-
-    if (!account || strlen(account) >= sizeof(call->account)) {
-        call_refuse(call, ERR_INTERNAL, NULL, NULL);
-        return;
-    }
-    snprintf(call->account, sizeof(call->account), "%s", account);
-    call->actor = json_incref(json_object_get(body, "actor"));
-    credential =
+    const char *credential =
         json_string_value(json_object_get(json_object_get(call->actor, "credential"), "id"));
+
     call->retry_after = rate_take(call->gateway, credential ? credential : call->account);
-    if (call->retry_after) {
+    if (call->retry_after)
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
-        return;
-    }
-    call->state = ADMITTING;
-    upstream_send(call);
+    return call->retry_after;
 }
 
 static void on_admitted(call_t *call)
@@ -366,6 +346,48 @@ static void on_admitted(call_t *call)
         call->state = CALLING;
         upstream_send(call);
     }
+}
+
+void call_begin(call_t *call)
+{
+    int r;
+
+    if (answer_open(call))
+        return;
+    call->query = json_object();
+    r = check_request(call);
+    if (r)
+        call_refuse(call, r, NULL, NULL);
+    if (call->state == ANSWERED)
+        return;
+    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
+    if (admission_recall(call->gateway->admission, call_token(call), call->ip, call->account,
+                         &call->actor)) {
+        if (!check_rate(call))
+            on_admitted(call);
+        return;
+    }
+    call->state = AUTHENTICATING;
+    call->generation = admission_generation(call->gateway->admission);
+    upstream_send(call);
+}
+
+/* ---- answers of the services ---- */
+
+static void on_authenticated(call_t *call, json_t *body)
+{
+    const char *account = json_string_value(json_object_get(body, "account"));
+
+    if (!account || strlen(account) >= sizeof(call->account)) {
+        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        return;
+    }
+    snprintf(call->account, sizeof(call->account), "%s", account);
+    call->actor = json_incref(json_object_get(body, "actor"));
+    if (check_rate(call))
+        return;
+    call->state = ADMITTING;
+    upstream_send(call);
 }
 
 static void on_called(call_t *call, const json_t *outcome, json_t *body, const char *edges)
@@ -393,9 +415,11 @@ void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *e
         refuse_outcome(call, outcome);
     else if (call->state == AUTHENTICATING)
         on_authenticated(call, body);
-    else if (call->state == ADMITTING)
+    else if (call->state == ADMITTING) {
+        admission_remember(call->gateway->admission, call->generation, call_token(call), call->ip,
+                           call->account, call->actor);
         on_admitted(call);
-    else
+    } else
         on_called(call, outcome, body, edges);
     if (call->state == ANSWERED)
         http_resume(call);

@@ -21,6 +21,7 @@ enum {
 
 typedef struct gateway gateway_t;
 typedef struct call call_t;
+typedef struct admission admission_t;
 
 /* Where a call stands. */
 typedef enum call_state {
@@ -49,7 +50,8 @@ struct call {
     char account[64];
     char ip[64]; /* of the connection */
     json_t *actor;
-    json_t *document; /* parsed body */
+    uint64_t generation; /* of what is remembered about callers, when this one was asked about */
+    json_t *document;    /* parsed body */
     json_t *query;
     int64_t started_ms, deadline_ms, resend_ms;
     char *origin, *request_headers; /* CORS */
@@ -69,6 +71,7 @@ struct gateway {
     struct MHD_Daemon *daemon;
     zmq_pollitem_t poll;
     zsock_t *identity, *routes, *events;
+    admission_t *admission;
     zhashx_t *calls;       /* operation id -> suspended call */
     zhashx_t *connections; /* for the read deadline */
     json_t *openapi;
@@ -86,6 +89,19 @@ void http_run(gateway_t *self);
 /* A suspended call has its answer: let libmicrohttpd send it. */
 void http_resume(call_t *call);
 
+/* admission.c: who may call, remembered while services lease it. */
+int admission_new(admission_t **ret_self, zloop_t *loop, const config_t *config);
+void admission_destroy(admission_t **self_p);
+/* True: this token may call from this address; *ret_actor is a new reference. */
+bool admission_recall(admission_t *self, const char *token, const char *ip, char account[64],
+                      json_t **ret_actor);
+/* Changes whenever something is forgotten: ask for it before asking the services. */
+uint64_t admission_generation(const admission_t *self);
+/* Both services allowed it, asked at that generation. */
+void admission_remember(admission_t *self, uint64_t generation, const char *token, const char *ip,
+                        const char *account, json_t *actor);
+size_t admission_metrics(const admission_t *self, char *out, size_t size);
+
 /* rate.c: so many requests a minute for each API key, with bursts of as many. 0: go on, else seconds to
  * wait. */
 int rate_take(gateway_t *self, const char *credential);
@@ -95,6 +111,8 @@ void rate_purge(gateway_t *self);
 /* call.c: the request is complete; either sets the answer or sends the first bus request. */
 void call_begin(call_t *call);
 void call_destroy(call_t **self_p);
+/* The bearer token of a request that has one; it leaves this process only towards identity. */
+const char *call_token(call_t *call);
 /* Answer with an outcome; field may be NULL. */
 void call_refuse(call_t *call, int code, const char *field, const char *msg);
 void call_answer(call_t *call, unsigned status, json_t *body);

@@ -39,7 +39,7 @@ size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_clients_cut_off_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
                           self->metrics.timed_out, self->metrics.cut_off);
-    return n;
+    return n + admission_metrics(self->admission, out + n, size - n);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
@@ -60,6 +60,8 @@ static int setup(gateway_t *self)
     self->openapi = schema_openapi(config_str(&self->config, "api-url"));
     r = upstream_start(self);
     if (!r)
+        r = admission_new(&self->admission, self->loop, &self->config);
+    if (!r)
         r = http_start(self);
     if (!r)
         r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
@@ -74,6 +76,7 @@ static void teardown(gateway_t *self)
     http_stop(self);
     zloop_destroy(&self->loop);
     upstream_stop(self);
+    admission_destroy(&self->admission);
     json_decref(self->openapi);
     config_done(&self->config);
 }

@@ -15,17 +15,6 @@ static const char *suffix_of(call_state_t state)
     return state == AUTHENTICATING ? ".auth" : state == ADMITTING ? ".admit" : "";
 }
 
-/* The bearer token leaves this process only towards identity. */
-static json_t *authenticate_body(call_t *call)
-{
-    const char *value =
-        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization");
-
-    for (value += strlen("Bearer"); *value == ' '; value++)
-        ;
-    return json_pack("{s:s}", "token", value);
-}
-
 static json_t *call_body(call_t *call)
 {
     const target_t *target = &call->target;
@@ -58,7 +47,7 @@ void upstream_send(call_t *call)
     zmsg_t *msg;
 
     if (call->state == AUTHENTICATING) {
-        body = authenticate_body(call);
+        body = json_pack("{s:s}", "token", call_token(call));
     } else if (call->state == ADMITTING) {
         snprintf(verb, sizeof(verb), "ip_restriction.admit");
         body = json_pack("{s:s}", "ip", call->ip);

@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
-import { api, edge, endpoint, env, listening, through, unique, until } from '../support/postern.mjs';
+import { api, edge, endpoint, env, listening, must, through, unique, until } from '../support/postern.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
 const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
@@ -65,4 +65,16 @@ test('trap_06_a_worker_without_a_control_plane_serves', { timeout: 60000 }, asyn
     for (const pid of stopped) process.kill(pid, 'SIGCONT');
   }
   await until(async () => edges(await change().catch(() => undefined)) === all(), 'acknowledged again', 20000);
+});
+
+test('a key that is deleted right after the identity service was killed is refused by the next request', async () => {
+  const run = `lease-${process.pid}-${Date.now()}`;
+  for (let i = 0; i < 5; i++) {
+    const key = await must('POST', '/api_keys', { description: run });
+    const ask = async () => (await api('GET', '/ip_policies?limit=1', undefined, { Authorization: `Bearer ${key.token}` })).status;
+    for (let n = 0; n < 3; n++) assert.equal(await ask(), 200);
+    process.kill(pidOf('identity'), 'SIGKILL'); // the gateway's lease is one of the process that is gone
+    await until(async () => (await api('DELETE', `/api_keys/${key.id}`, undefined, { 'Idempotency-Key': `${run}-${i}` })).status === 204, 'the key is deleted', 30000);
+    assert.equal(await ask(), 401, `round ${i}`);
+  }
 });
