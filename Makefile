@@ -8,7 +8,8 @@ WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -
 LIBS     := libpq jansson libczmq libzmq libmicrohttpd libsodium openssl re2 yaml-0.1
 MSGPACK  := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 LDMSG    := $(shell pkg-config --exists msgpack-c && echo -lmsgpack-c || echo -lmsgpackc)
-CPPFLAGS += -I. -D_GNU_SOURCE $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
+CPPFLAGS += -I. -D_GNU_SOURCE $(PKGFLAGS)
 CFLAGS   ?= -O2 -g
 CFLAGS   += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
 CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
@@ -126,14 +127,16 @@ asan-programs:
 	@$(MAKE) --no-print-directory programs edge BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
 
 FUZZ_SAN := address,undefined
+# Parsers that are a service's own.
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/events/batch.c services/gateway/paths.c)
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a build/fuzz/lib/obj/services/events/batch.c.o \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o build/fuzz/lib/obj/services/events/batch.c.o \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 fuzz: $(FUZZERS:%=build/fuzz/%)

@@ -443,8 +443,8 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, proble
                 5, id, self->request->account, kind->name, parent, limit);
     if (!r && PQntuples(added) == 0)
         return problem_add(problem, ERR_LIMIT_EXCEEDED, NULL,
-                           "this account has %s objects of kind %s: that is the limit", limit,
-                           kind->name);
+                           "the limit is %s objects of kind %s in an account, and it is reached",
+                           limit, kind->name);
     if (r == PG_REFERENCED)
         return ERR_NOT_FOUND; /* the parent went away meanwhile */
     if (r)

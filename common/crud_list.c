@@ -61,8 +61,14 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
                  *filter.sql ? " AND " : "", filter.sql)
         < 0)
         return -ENOMEM;
-    return *filter.sql ? pg_exec_once(self->pg, ret_rows, sql, n, params)
-                       : pg_exec_params(self->pg, ret_rows, sql, n, params);
+    if (!*filter.sql)
+        return pg_exec_params(self->pg, ret_rows, sql, n, params);
+    r = pg_exec_once(self->pg, ret_rows, sql, n, params);
+    if (r == PG_TIMEOUT)
+        return problem_add(problem, ERR_BAD_FILTER, "filter",
+                           "takes longer than %d s on what there is: make it narrower",
+                           PG_STATEMENT_TIMEOUT_MS / 1000);
+    return r;
 }
 
 /* A list below another object (proto/lists.def): that object must be there, and the field that refers

@@ -160,6 +160,8 @@ static int list(compiler_t *self, const cel_node_t *node)
     return emit_param(self, node, json_dumps(items, JSON_COMPACT), "jsonb");
 }
 
+enum { WHOLE_SECONDS = 19 /* YYYY-MM-DDThh:mm:ss */ };
+
 /* timestamp("...") */
 static int time_of_text(compiler_t *self, const cel_node_t *node)
 {
@@ -171,6 +173,13 @@ static int time_of_text(compiler_t *self, const cel_node_t *node)
         return refuse(self, node, "timestamp() takes a text in quotes, or time.now");
     if (format_check("rfc3339", ERR_BAD_TIMESTAMP, text->text, normal, sizeof(normal), &why))
         return refuse(self, text, "'%.60s' %s", text->text, why);
+    /* the format keeps whole seconds; a comparison must not lose the rest (microseconds are PostgreSQL's) */
+    if (text->text[WHOLE_SECONDS] == '.')
+        snprintf(normal + WHOLE_SECONDS, sizeof(normal) - WHOLE_SECONDS, ".%.*sZ",
+                 (int)strspn(text->text + WHOLE_SECONDS + 1, "0123456789") < 6
+                     ? (int)strspn(text->text + WHOLE_SECONDS + 1, "0123456789")
+                     : 6,
+                 text->text + WHOLE_SECONDS + 1);
     return emit_param(self, text, strdup(normal), "timestamptz");
 }
 

@@ -109,6 +109,8 @@ static int check_result(pg_t *self, const PGresult *res)
         return PG_DUPLICATE;
     if (!strcmp(state, "23503"))
         return PG_REFERENCED;
+    if (!strcmp(state, "57014"))
+        return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
     if (!strcmp(state, "40001") || !strcmp(state, "40P01"))
         return PG_AGAIN;
     /* The SQLSTATE and our own SQL's position only: messages quote rows. */

@@ -110,6 +110,10 @@ static int run_with_retry(crud_t *crud, const service_spec_t *spec, const reques
 
         if (!r)
             r = run_verb(crud, spec, request, reply);
+        if (r == PG_TIMEOUT) {
+            log_warn("req=%s %s", request->id, fault_text());
+            return ERR_MAINTENANCE;
+        }
         if (r != PG_DOWN && r != PG_AGAIN)
             return r;
         if (bus_now_ms() + RETRY_MS >= request->deadline_ms)

@@ -493,8 +493,13 @@ static const char *check_rfc3339(const char *value, char *out, size_t size, int 
         || at != 19 || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || s > 59)
         return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
     value += at;
-    if (*value == '.')
-        value += 1 + strspn(value + 1, "0123456789");
+    if (*value == '.') {
+        size_t digits = strspn(value + 1, "0123456789");
+
+        if (!digits)
+            return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
+        value += 1 + digits;
+    }
     if (!strcasecmp(value, "Z"))
         sign = '+';
     else if (sscanf(value, "%c%2d:%2d%n", &sign, &oh, &om, &at) != 3 || value[at]

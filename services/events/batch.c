@@ -73,3 +73,47 @@ int batch_check(const unsigned char *data, size_t len, int64_t count)
         n++;
     return r || n != count ? -EBADMSG : 0;
 }
+
+/* jsonb has no U+0000. */
+static bool has_nul(const json_t *value)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+
+    if (json_is_string(value))
+        return strlen(json_string_value(value)) != json_string_length(value);
+    json_array_foreach(value, i, item) if (has_nul(item)) return true;
+    json_object_foreach((json_t *)value, key, item) if (has_nul(item)) return true;
+    return false;
+}
+
+static bool is_envelope(const json_t *event)
+{
+    static const char *const keys[] = {"event_id", "event_type", "account_id"};
+
+    for (size_t i = 0; i < LEN(keys); i++)
+        if (!json_string_length(json_object_get(event, keys[i])))
+            return false;
+    return !has_nul(event);
+}
+
+int batch_audit(const unsigned char *data, size_t len, json_t **ret_events)
+{
+    _cleanup_(json_clear_ref) json_t *events = json_array();
+    event_view_t view;
+    size_t offset = 0;
+    int r;
+
+    while ((r = batch_next(data, len, &offset, &view)) == 1) {
+        json_t *event = NULL;
+
+        if (unpack_json(view.body, view.body_len, &event) || json_array_append_new(events, event)
+            || !is_envelope(event))
+            return -EBADMSG;
+    }
+    if (r)
+        return r;
+    *ret_events = take(events);
+    return 0;
+}

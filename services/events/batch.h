@@ -1,6 +1,7 @@
 /* A batch of events as producers send it (proto/WIRE.md). */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,3 +31,7 @@ int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view
 /* The body holds exactly count events. Envelopes are not looked into: nothing here decodes traffic
  * events, and who decodes audit events checks them then. 0 | -EBADMSG. */
 int batch_check(const unsigned char *data, size_t len, int64_t count);
+
+/* The events of an audit batch, all or none: objects with event_id, event_type and account_id, and nothing that
+ * PostgreSQL's jsonb cannot hold. 0 | -EBADMSG. */
+int batch_audit(const unsigned char *data, size_t len, json_t **ret_events);

@@ -97,31 +97,26 @@ static int save_producers(pg_t *pg, const producers_t *self)
                    1, text);
 }
 
-/* 1: at least one event is new | 0: all were here before | fault. */
+/* 1: at least one event is new | 0: all were here before | -EBADMSG: one cannot be read, none is stored | fault. */
 static int store_audit(pg_t *pg, zframe_t *body)
 {
-    event_view_t view;
-    size_t offset = 0;
-    int fresh = 0, r;
+    _cleanup_(json_clear_ref) json_t *events = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    int r = batch_audit(zframe_data(body), zframe_size(body), &events);
 
-    while (batch_next(zframe_data(body), zframe_size(body), &offset, &view) == 1) {
-        _cleanup_(json_clear_ref) json_t *event = NULL;
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-        _cleanup_(free_mem) char *text = NULL;
-
-        if (unpack_json(view.body, view.body_len, &event))
-            return -EBADMSG;
-        text = json_dumps(event, JSON_COMPACT);
-        r = pg_exec(pg, &res,
-                    "INSERT INTO log (event_id, event_type, account_id, event) "
-                    "SELECT e->>'event_id', e->>'event_type', e->>'account_id', e "
-                    "FROM (SELECT $1::jsonb AS e) x ON CONFLICT DO NOTHING RETURNING 1",
-                    1, text);
-        if (r)
-            return r;
-        fresh |= PQntuples(res) > 0;
-    }
-    return fresh;
+    if (r)
+        return r;
+    text = json_dumps(events, JSON_COMPACT);
+    if (!text)
+        return -ENOMEM;
+    r = pg_exec(pg, &res,
+                "INSERT INTO log (event_id, event_type, account_id, event) "
+                "SELECT e->>'event_id', e->>'event_type', e->>'account_id', e "
+                "FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY x (e, n) ORDER BY n "
+                "ON CONFLICT DO NOTHING RETURNING 1",
+                1, text);
+    return r ? r : PQntuples(res) > 0;
 }
 
 /* Header and body of a batch can be trusted. */

@@ -1,4 +1,6 @@
 #include "services/events/batch.h"
+#include "common/cleanup.h"
+#include "common/pack.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -26,4 +28,48 @@ Test(batch, refuses_a_wrong_count_and_every_cut)
     cr_assert_neq(batch_check(two, sizeof(two) - 1, 3), 0);
     for (size_t n = 1; n + 1 < sizeof(two); n++)
         cr_assert_neq(batch_check(two, n, 2), 0, "cut at %zu", n);
+}
+
+/* One event of an audit batch with this JSON as its envelope. */
+static size_t audit(unsigned char *out, const char *json)
+{
+    json_t *event = json_loads(json, JSON_ALLOW_NUL, NULL);
+    msgpack_sbuffer body;
+
+    cr_assert_not_null(event);
+    msgpack_sbuffer_init(&body);
+    cr_assert_eq(pack_json(&body, event), 0);
+    json_decref(event);
+    out[0] = 1;
+    out[1] = out[2] = 0;
+    out[3] = (unsigned char)(body.size >> 8);
+    out[4] = (unsigned char)body.size;
+    out[5] = 't';
+    memcpy(out + 6, body.data, body.size);
+    msgpack_sbuffer_destroy(&body);
+    return 6 + body.size;
+}
+
+Test(batch, takes_audit_events_whole_or_not_at_all)
+{
+    static const char good[] =
+        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}";
+    static const char *const bad[] = {
+        "[1]",
+        "{}",
+        "{\"event_id\": \"\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": 1, \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\", \"object\": "
+        "{\"a\": [{\"b\": \"x\\u0000y\"}]}}",
+    };
+    unsigned char data[1024];
+    json_t *events = NULL;
+    size_t n = audit(data, good);
+
+    cr_assert_eq(batch_audit(data, n, &events), 0);
+    cr_assert_eq(json_array_size(events), 1);
+    json_decref(events);
+    for (size_t i = 0; i < LEN(bad); i++)
+        cr_assert_neq(batch_audit(data, n + audit(data + n, bad[i]), &events), 0, "%s", bad[i]);
 }
