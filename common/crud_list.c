@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MAX = 100 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 100, QUERIES_MAX = 4, CONDITIONS_SIZE = 512 };
 
 static const char AFTER_ALL[] = "~"; /* behind every id, in collation C */
 
@@ -29,6 +29,42 @@ static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
     return 0;
 }
 
+/* The conditions of a page's rows beside the account and where it begins, and all parameters. */
+typedef struct page {
+    const char *params[4 + QUERIES_MAX + FILTER_PARAMS_MAX];
+    int n;
+    char sql[CONDITIONS_SIZE];
+    char *owned[QUERIES_MAX];
+    int owned_count;
+} page_t;
+
+static void page_done(page_t *self)
+{
+    while (self->owned_count > 0)
+        free(self->owned[--self->owned_count]);
+}
+
+/* What the query says of QUERY fields. */
+static int add_queries(page_t *self, const kind_t *kind, const json_t *query)
+{
+    size_t len = strlen(self->sql);
+
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        const json_t *values = json_object_get(query, field->name);
+
+        if (!(field->flags & QUERY) || !values || self->owned_count == QUERIES_MAX)
+            continue;
+        self->owned[self->owned_count] = json_dumps(values, JSON_COMPACT);
+        if (!self->owned[self->owned_count])
+            return -ENOMEM;
+        self->params[self->n++] = self->owned[self->owned_count++];
+        len += (size_t)snprintf(self->sql + len, sizeof(self->sql) - len,
+                                " AND \"%s\" IN (SELECT jsonb_array_elements_text($%d::jsonb))",
+                                field->name, self->n);
+    }
+    return 0;
+}
+
 /* One more row than the limit, to see whether there is a next page. */
 static int select_page(crud_t *self, const kind_t *kind, const json_t *query, long limit,
                        problem_t *problem, PGresult **ret_rows)
@@ -36,34 +72,34 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
     const char *before = crud_text(query, "before_id"), *source = crud_text(query, "filter");
     const char *within =
         crud_text(self->request->body, "within"); /* a column: check_owner checked it */
-    const char *params[4 + FILTER_PARAMS_MAX] = {self->request->account,
-                                                 before ? before : AFTER_ALL};
-    int n = 3;
+    char limit_text[24];
+    _cleanup_(page_done) page_t page = {
+        .params = {self->request->account, before ? before : AFTER_ALL, limit_text}, .n = 3};
     _cleanup_(filter_done) filter_t filter = {.count = 0};
     _cleanup_(free_mem) char *sql = NULL;
-    char limit_text[24];
-    int r = 0;
+    int r;
 
     snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
-    params[2] = limit_text;
-    if (within)
-        params[n++] = crud_text(self->request->body, within);
-    if (source && *source)
-        r = filter_compile(&filter, kind, source, n + 1, problem);
+    if (within) {
+        page.params[page.n++] = crud_text(self->request->body, within);
+        snprintf(page.sql, sizeof(page.sql), " AND %s = $%d", within, page.n);
+    }
+    r = add_queries(&page, kind, query);
+    if (!r && source && *source)
+        r = filter_compile(&filter, kind, source, page.n + 1, problem);
     if (r)
         return r;
     for (int i = 0; i < filter.count; i++)
-        params[n++] = filter.params[i];
+        page.params[page.n++] = filter.params[i];
     if (asprintf(&sql,
-                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s%s%s%s "
+                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s%s "
                  "ORDER BY id DESC LIMIT $3::int",
-                 kind->name, within ? " AND " : "", within ? within : "", within ? " = $4" : "",
-                 *filter.sql ? " AND " : "", filter.sql)
+                 kind->name, page.sql, *filter.sql ? " AND " : "", filter.sql)
         < 0)
         return -ENOMEM;
     if (!*filter.sql)
-        return pg_exec_params(self->pg, ret_rows, sql, n, params);
-    r = pg_exec_once(self->pg, ret_rows, sql, n, params);
+        return pg_exec_params(self->pg, ret_rows, sql, page.n, page.params);
+    r = pg_exec_once(self->pg, ret_rows, sql, page.n, page.params);
     if (r == PG_TIMEOUT)
         return problem_add(problem, ERR_BAD_FILTER, "filter",
                            "takes longer than %d s on what there is: make it narrower",
@@ -98,28 +134,51 @@ static const char *list_path(const crud_t *self, const kind_t *kind)
     return crud_text(self->request->body, "within") && path ? path : kind->path;
 }
 
-/* Absolute, with what the query said (RFC 3986 2.1). Caller frees. */
-static char *next_page(const crud_t *self, const kind_t *kind, const json_t *query, long limit,
-                       const json_t *last)
+/* &name=value, percent-encoded (RFC 3986 2.1). */
+static int add_parameter(char **uri, const char *name, const char *value)
 {
     static const char plain[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    const char *filter = crud_text(query, "filter");
-    _cleanup_(free_mem) char *encoded = calloc(1, filter ? 3 * strlen(filter) + 1 : 1);
-    char *uri = NULL;
-    size_t n = 0;
+    size_t n = strlen(*uri), size = n + strlen(name) + 3 * strlen(value) + 3;
+    char *grown = realloc(*uri, size);
 
-    for (const char *at = filter; encoded && at && *at; at++)
-        if (strchr(plain, *at))
-            encoded[n++] = *at;
+    if (!grown)
+        return -ENOMEM;
+    *uri = grown;
+    n += (size_t)snprintf(grown + n, size - n, "&%s=", name);
+    for (; *value; value++)
+        if (strchr(plain, *value))
+            grown[n++] = *value;
         else
-            n += (size_t)snprintf(encoded + n, 4, "%%%02X", (unsigned char)*at);
-    if (!encoded
-        || asprintf(&uri, "%s%s?before_id=%s&limit=%ld%s%s", self->base_url, list_path(self, kind),
-                    crud_text(last, "id"), limit, n ? "&filter=" : "", encoded)
-               < 0)
+            n += (size_t)snprintf(grown + n, size - n, "%%%02X", (unsigned char)*value);
+    grown[n] = '\0';
+    return 0;
+}
+
+/* Absolute, with what the query said. Caller frees. */
+static char *next_page(const crud_t *self, const kind_t *kind, const json_t *query, long limit,
+                       const json_t *last)
+{
+    const char *filter = crud_text(query, "filter");
+    _cleanup_(free_mem) char *uri = NULL;
+    int r;
+
+    if (asprintf(&uri, "%s%s?before_id=%s&limit=%ld", self->base_url, list_path(self, kind),
+                 crud_text(last, "id"), limit)
+        < 0) {
+        uri = NULL;
         return NULL;
-    return uri;
+    }
+    r = filter && *filter ? add_parameter(&uri, "filter", filter) : 0;
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        json_t *value;
+        size_t i;
+
+        if (field->flags & QUERY)
+            json_array_foreach(json_object_get(query, field->name), i, value) r =
+                r ? r : add_parameter(&uri, field->name, json_string_value(value));
+    }
+    return r ? NULL : take(uri);
 }
 
 /* Newest first by id, before_id exclusive: stable whatever is inserted or deleted meanwhile. */

@@ -166,7 +166,8 @@ static json_t *list_schema(const kind_t *kind)
                      "uri", "type", "string", "next_page_uri", "type", "string", "null");
 }
 
-static json_t *path_parameters(const char *path, bool list, bool filtered)
+/* list: the kind that the path lists; NULL: it is none. */
+static json_t *path_parameters(const char *path, const kind_t *list)
 {
     json_t *parameters = json_array();
 
@@ -183,7 +184,13 @@ static json_t *path_parameters(const char *path, bool list, bool filtered)
         json_array_append_new(parameters, json_pack("{s:s, s:s, s:{s:s}}", "name", "before_id",
                                                     "in", "query", "schema", "type", "string"));
     }
-    if (filtered)
+    for (const field_t *field = list ? list->type.fields : NULL; field && field->name; field++)
+        if (field->flags & QUERY)
+            json_array_append_new(parameters, json_pack("{s:s, s:s, s:s, s:{s:s, s:{s:s}}}", "name",
+                                                        field->name, "in", "query", "description",
+                                                        "any of these", "schema", "type", "array",
+                                                        "items", "type", "string"));
+    if (list && list->operations & FILTERS)
         json_array_append_new(
             parameters, json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query",
                                   "description", "CEL over obj: see the list filters in the README",
@@ -210,8 +217,8 @@ static void add_other_paths(json_t *paths)
             paths, path,
             json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s, s:o}}}}", "get", "operationId",
                       json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key), "tags",
-                      rows[i].kind, "parameters", path_parameters(path, true, false), "responses",
-                      "200", "description", "success", "content",
+                      rows[i].kind, "parameters", path_parameters(path, kind_find(rows[i].kind)),
+                      "responses", "200", "description", "success", "content",
                       content(list_schema(kind_find(rows[i].kind)))));
     }
     json_object_set_new(
@@ -245,11 +252,10 @@ static void add_operation(json_t *paths, const kind_t *kind, unsigned operation,
     json_object_set_new(
         responses, "default",
         json_pack("{s:s, s:o}", "description", "error", "content", content(ref_to("error"))));
-    entry = json_pack(
-        "{s:o, s:[s], s:o, s:o}", "operationId", json_sprintf("%s_%s", kind->name, name), "tags",
-        kind->name, "parameters",
-        path_parameters(path, operation == LIST, operation == LIST && kind->operations & FILTERS),
-        "responses", responses);
+    entry =
+        json_pack("{s:o, s:[s], s:o, s:o}", "operationId", json_sprintf("%s_%s", kind->name, name),
+                  "tags", kind->name, "parameters",
+                  path_parameters(path, operation == LIST ? kind : NULL), "responses", responses);
     if (operation & (CREATE | UPDATE))
         json_object_set_new(entry, "requestBody",
                             json_pack("{s:b, s:o}", "required", 1, "content",
@@ -281,7 +287,7 @@ static void add_modules(json_t *paths, const kind_t *kind)
                                     content(object_schema(field->object, false, GET)));
             entry = json_pack("{s:o, s:[s], s:o, s:{s:o, s:{s:s, s:o}}}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
-                              "tags", kind->name, "parameters", path_parameters(path, false, false),
+                              "tags", kind->name, "parameters", path_parameters(path, NULL),
                               "responses", rows[i].status, answer, "default", "description",
                               "error", "content", content(ref_to("error")));
             if (!strcmp(rows[i].method, "put"))
@@ -305,7 +311,7 @@ static void add_detachables(json_t *paths, const kind_t *kind)
         json_object_set_new(paths, path,
                             json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s}}}}", "delete", "operationId",
                                       json_sprintf("%s_%s_delete", kind->name, field->name), "tags",
-                                      kind->name, "parameters", path_parameters(path, false, false),
+                                      kind->name, "parameters", path_parameters(path, NULL),
                                       "responses", "204", "description", "success"));
     }
 }
@@ -348,7 +354,7 @@ static void add_members(json_t *paths, const kind_t *kind)
                                         "uri", "type", "string")));
             entry = json_pack("{s:o, s:[s], s:o, s:{s:o}}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
-                              "tags", kind->name, "parameters", path_parameters(path, false, false),
+                              "tags", kind->name, "parameters", path_parameters(path, NULL),
                               "responses", rows[i].status, answer);
             if (rows[i].body)
                 json_object_set_new(

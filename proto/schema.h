@@ -46,7 +46,9 @@ enum {
     FILTER = 1 << 15,    /* a list's filter may use it, where the kind has FILTERS */
     LISTED = 1 << 16,    /* a list of objects whose items have paths; values is their key's name */
     DETACH = 1 << 18,    /* DELETE on <object>/<name> sets it to null */
-    BLANK = 1 << 17      /* rendered as "": a secret that clients want to see a field for */
+    QUERY =
+        1 << 19, /* a list takes it as query parameter, several times or with commas: any of them */
+    BLANK = 1 << 17 /* rendered as "": a secret that clients want to see a field for */
 };
 
 enum {

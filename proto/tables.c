@@ -122,6 +122,12 @@ LAST };
 TABLE(event_subscription)
 #include "proto/event_subscription.def"
 LAST };
+TABLE(application_user)
+#include "proto/application_user.def"
+LAST };
+TABLE(application_session)
+#include "proto/application_session.def"
+LAST };
 TABLE(bot_user)
 #include "proto/bot_user.def"
 LAST };

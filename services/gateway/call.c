@@ -198,21 +198,51 @@ static int parse_body(call_t *call)
     return 0;
 }
 
+/* A field that the list can be narrowed by: any of the values. */
+static void take_values(call_t *call, const char *name, const char *value)
+{
+    json_t *values = json_object_get(call->query, name);
+
+    if (!values) {
+        values = json_array();
+        json_object_set_new(call->query, name, values);
+    }
+    for (const char *at = value ? value : ""; call->state != ANSWERED; at++) {
+        size_t len = strcspn(at, ",");
+
+        if (json_array_size(values) == QUERY_VALUES_MAX || !len) {
+            char msg[80];
+
+            snprintf(msg, sizeof(msg), "takes 1 to %d values, none of them empty",
+                     QUERY_VALUES_MAX);
+            call_refuse(call, ERR_BAD_QUERY, name, msg);
+        } else if (json_array_append_new(values, json_stringn(at, len))) {
+            call_refuse(call, ERR_BAD_QUERY, NULL, NULL); /* not UTF-8 */
+        }
+        at += len;
+        if (!*at)
+            return;
+    }
+}
+
 static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, const char *name,
                                       const char *value)
 {
     call_t *call = context;
     bool list = call->target.operation == LIST;
     bool filtered = list && call->target.kind->operations & FILTERS;
+    const field_t *field = list ? field_find(&call->target.kind->type, name) : NULL;
 
     (void)kind;
     if (call->state == ANSWERED)
         return MHD_NO;
     if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
         name = "before_id";
-    if (!list
-        || (strcmp(name, "limit") && strcmp(name, "before_id")
-            && (!filtered || strcmp(name, "filter")))) {
+    if (field && field->flags & QUERY) {
+        take_values(call, name, value);
+    } else if (!list
+               || (strcmp(name, "limit") && strcmp(name, "before_id")
+                   && (!filtered || strcmp(name, "filter")))) {
         char msg[200];
 
         snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);

@@ -16,7 +16,8 @@ enum {
     CALL_DEADLINE_MS = 10000, /* the service's answer */
     RESEND_MS = 1000,         /* a call that a service may have lost is sent again */
     READ_DEADLINE_MS = 15000, /* a client must have sent its whole request */
-    CONNECTIONS_MAX = 1024
+    CONNECTIONS_MAX = 1024,
+    QUERY_VALUES_MAX = 100 /* of one parameter */
 };
 
 typedef struct gateway gateway_t;

@@ -42,6 +42,33 @@ test('endpoints are what edges serve', async () => {
   for (const method of ['POST', 'PATCH', 'DELETE']) assert.equal((await api(method, method === 'POST' ? '/endpoints' : `/endpoints/${one.id}`, method === 'DELETE' ? undefined : {})).status, 405, 'only edges make them');
 });
 
+test('endpoints by id and by url', async () => {
+  const hosts = Array.from({ length: 3 }, () => unique('by-id')), domains = [];
+  for (const domain of hosts) domains.push(await must('POST', '/reserved_domains', { domain }));
+  const edge = await must('POST', '/edges/https', { hostports: hosts.map((host) => `${host}:443`) });
+  const list = async (query) => (await must('GET', `/endpoints?${query}`)).endpoints;
+  const all = await list(hosts.map((host) => `url=${encodeURIComponent(`https://${host}`)}`).join('&'));
+  assert.deepEqual(all.map(({ host }) => host).sort(), [...hosts].sort());
+  assert.deepEqual((await list(`id=${all[0].id}`)).map(({ id }) => id), [all[0].id]);
+  assert.deepEqual((await list(`id=${all[0].id},${all[2].id}`)).map(({ id }) => id), [all[0].id, all[2].id]);
+  assert.deepEqual((await list(`id=${all[0].id}&id=${all[1].id}&url=${encodeURIComponent(all[1].url)}`)).map(({ id }) => id), [all[1].id], 'both must hold');
+  assert.deepEqual(await list('url=https://nowhere.example.test'), []);
+  assert.deepEqual(await list(`id=${all[0].id}&filter=${encodeURIComponent('obj.type == "cloud"')}`), []);
+  const page = await must('GET', `/endpoints?limit=1&${all.map(({ id }) => `id=${id}`).join('&')}&url=${encodeURIComponent(all[0].url)}&url=${encodeURIComponent(all[1].url)}`);
+  const next = new URL(page.next_page_uri);
+  assert.deepEqual(next.searchParams.getAll('id').sort(), all.map(({ id }) => id).sort());
+  assert.equal(next.searchParams.getAll('url').length, 2);
+  assert.deepEqual((await must('GET', next.pathname + next.search)).endpoints.map(({ id }) => id), [all[1].id]);
+  for (const query of ['id=', 'id=a,,b', `id=${Array.from({ length: 101 }, () => 'x').join(',')}`, 'host=x']) {
+    const answer = await api('GET', `/endpoints?${query}`);
+    assert.equal(answer.status, 400, query);
+    assert.ok(answer.body.error_code, answer.raw);
+  }
+  assert.equal((await api('GET', '/edges/https?id=x')).status, 400, 'other lists do not know it');
+  await must('DELETE', `/edges/https/${edge.id}`);
+  for (const { id } of domains) await must('DELETE', `/reserved_domains/${id}`);
+});
+
 test('agent ingresses', async () => {
   const domain = unique('agents');
   const made = await must('POST', '/agent_ingresses', { domain, description: 'd', metadata: 'm' });
