@@ -229,8 +229,8 @@ int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *d
         msgpack_sbuffer_destroy(&buffer);
     }
     if (!r)
-        r = pg_exec(
-            self->pg, NULL,
+        r = pg_defer(
+            self->pg,
             "INSERT INTO config_entry (kind, id, revision, doc) VALUES ($1, $2, $4::bigint, $3) "
             "ON CONFLICT (kind, id) DO UPDATE SET revision = $4::bigint, doc = EXCLUDED.doc",
             4, kind, id, sealed, PENDING);
@@ -261,7 +261,7 @@ int crud_commit(crud_t *self, int64_t *ret_revision)
     *ret_revision = 0;
     if (self->published) {
         /* The head row stays locked until the commit: keep this last. */
-        r = pg_exec(
+        r = pg_commit(
             self->pg, &res,
             "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
             "stamped AS (UPDATE config_entry SET revision = (SELECT revision FROM head) "
@@ -274,8 +274,9 @@ int crud_commit(crud_t *self, int64_t *ret_revision)
         if (r)
             return r;
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+        return 0;
     }
-    return pg_script(self->pg, "COMMIT");
+    return pg_commit(self->pg, NULL, NULL, 0);
 }
 
 static int add_audit(crud_t *self, const kind_t *kind, const char *action, const json_t *rendered)
@@ -283,8 +284,7 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
     _cleanup_(json_clear_ref) json_t *object = json_deep_copy(rendered);
     _cleanup_(json_clear_ref) json_t *event = NULL;
     _cleanup_(free_mem) char *text = NULL;
-    char id[ID_MAX], type[96], at[32], notify[128];
-    int r;
+    char id[ID_MAX], type[96], at[32], channel[96];
 
     schema_mask(kind, object);
     id_make("ev", id);
@@ -296,9 +296,11 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
     text = event ? dump(event) : NULL;
     if (!text)
         return -ENOMEM;
-    r = pg_exec(self->pg, NULL, "INSERT INTO outbox (event) VALUES ($1::jsonb)", 1, text);
-    snprintf(notify, sizeof(notify), "NOTIFY %s_outbox", self->service);
-    return r ? r : pg_script(self->pg, notify);
+    snprintf(channel, sizeof(channel), "%s_outbox", self->service);
+    return pg_defer(self->pg,
+                    "WITH added AS (INSERT INTO outbox (event) VALUES ($1::jsonb) RETURNING 1) "
+                    "SELECT pg_notify($2, '') FROM added",
+                    2, text, channel);
 }
 
 /* What a broken unique constraint means: proto/uniques.def. */
@@ -348,10 +350,12 @@ static int write_references(crud_t *self, const char *id, const json_t *referenc
 {
     _cleanup_(free_mem) char *text = dump(references);
 
-    return pg_exec(self->pg, NULL,
-                   "INSERT INTO ref (from_id, path, to_id) SELECT $1, e->>0, e->>1 "
-                   "FROM jsonb_array_elements($2::jsonb) e ON CONFLICT DO NOTHING",
-                   2, id, text);
+    return !json_array_size(references)
+               ? 0
+               : pg_defer(self->pg,
+                          "INSERT INTO ref (from_id, path, to_id) SELECT $1, e->>0, e->>1 "
+                          "FROM jsonb_array_elements($2::jsonb) e ON CONFLICT DO NOTHING",
+                          2, id, text);
 }
 
 /* The kind's rules and references of a complete document. */
@@ -377,16 +381,17 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
 
 /* Has this request been done before? Then *ret_object is what it did (a borrowed-size copy) and
  * the transaction is to be abandoned. 0: not yet, and now it is ours | 1: done | fault. */
-int crud_claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revision)
+int crud_claim_request(crud_t *self, const char *object, char ret_object[ID_MAX],
+                       int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(pgresult_clear) PGresult *old = NULL;
     int r;
 
-    r = pg_exec(
-        self->pg, &res,
-        "INSERT INTO request (key, verb) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1", 2,
-        self->request_key, self->request->verb);
+    r = pg_exec(self->pg, &res,
+                "INSERT INTO request (key, verb, object_id) VALUES ($1, $2, $3) ON CONFLICT DO "
+                "NOTHING RETURNING 1",
+                3, self->request_key, self->request->verb, object);
     if (r || PQntuples(res) == 1)
         return r;
     r = pg_exec(self->pg, &old,
@@ -400,12 +405,6 @@ int crud_claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revis
     snprintf(ret_object, ID_MAX, "%s", PQgetvalue(old, 0, 0));
     *ret_revision = strtoll(PQgetvalue(old, 0, 1), NULL, 10);
     return 1;
-}
-
-static int note_object(crud_t *self, const char *id)
-{
-    return pg_exec(self->pg, NULL, "UPDATE request SET object_id = $2 WHERE key = $1", 2,
-                   self->request_key, id);
 }
 
 static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
@@ -480,7 +479,8 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     char id[ID_MAX], done[ID_MAX], at[32];
     int r;
 
-    r = crud_claim_request(self, done, &reply->revision);
+    id_make(kind->prefix, id);
+    r = crud_claim_request(self, id, done, &reply->revision);
     if (r == 1) {
         r = crud_load(self, kind, self->request->account, done, false, &row);
         if (!r)
@@ -502,7 +502,6 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
             return ERR_NOT_FOUND;
         json_object_set_new(document, kind->parent_key, json_string(parent));
     }
-    id_make(kind->prefix, id);
     json_object_set_new(document, "id", json_string(id));
     json_object_set_new(document, "account_id", json_string(self->request->account));
     crud_now(at);
@@ -517,8 +516,6 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
         return duplicate_answer(self, &reply->problem);
     if (!r)
         r = write_references(self, id, references);
-    if (!r)
-        r = note_object(self, id);
     if (!r)
         r = crud_render_row(self, kind, row, &audit);
     if (!r)
@@ -586,11 +583,9 @@ int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t 
     if (r == PG_DUPLICATE)
         return duplicate_answer(self, &reply->problem);
     if (!r)
-        r = pg_exec(self->pg, NULL, "DELETE FROM ref WHERE from_id = $1", 1, crud_text(row, "id"));
+        r = pg_defer(self->pg, "DELETE FROM ref WHERE from_id = $1", 1, crud_text(row, "id"));
     if (!r)
         r = write_references(self, crud_text(row, "id"), references);
-    if (!r)
-        r = note_object(self, crud_text(row, "id"));
     if (!r)
         r = crud_render_row(self, kind, row, ret_rendered);
     if (!r)
@@ -607,7 +602,7 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
     char done[ID_MAX];
     int r;
 
-    r = crud_claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
     if (r == 1) {
         r = do_get(self, kind, reply);
         return r ? r : 1;
@@ -663,7 +658,7 @@ static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     char done[ID_MAX];
     int r;
 
-    r = crud_claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
     if (r)
         return r;
     r = crud_load_addressed(self, kind, true, &row);
@@ -671,8 +666,6 @@ static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
         r = check_row_precondition(self, kind, row, &reply->problem);
     if (!r)
         r = retire_row(self, kind, row);
-    if (!r)
-        r = note_object(self, crud_text(row, "id"));
     if (r)
         return r;
     r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, crud_text(row, "id"));
@@ -717,13 +710,13 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
         if (!operations[i].writes)
             return operations[i].run(self, kind, reply);
         self->revokes = kind->operations & ADMITS;
-        r = pg_script(self->pg, "BEGIN");
+        r = pg_defer(self->pg, "BEGIN", 0);
         if (!r)
             r = operations[i].run(self, kind, reply);
         if (!r)
             r = crud_commit(self, &reply->revision);
-        else if (pg_socket(self->pg) >= 0)
-            pg_script(self->pg, "ROLLBACK");
+        if (r)
+            pg_rollback(self->pg);
         return r == 1 ? 0 : r;
     }
     return r;

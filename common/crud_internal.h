@@ -29,7 +29,8 @@ int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *pro
 
 /* Has this request been done before? Then *ret_object is what it did and the transaction is to be
  * abandoned. 0: not yet, and now it is ours | 1: done | fault. */
-int crud_claim_request(crud_t *self, char ret_object[ID_MAX], int64_t *ret_revision);
+int crud_claim_request(crud_t *self, const char *object, char ret_object[ID_MAX],
+                       int64_t *ret_revision);
 
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
 int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,

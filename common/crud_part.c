@@ -63,7 +63,7 @@ static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool d
         *ret_module = kind_detachable(kind, name);
     if (!*ret_module)
         return ERR_NOT_FOUND;
-    r = crud_claim_request(self, done, &reply->revision);
+    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
     if (!r)
         r = crud_load_addressed(self, kind, true, ret_old);
     return r ? r : check_module_precondition(self, kind, *ret_old, name, &reply->problem);
@@ -192,7 +192,7 @@ static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, const 
     const char *key = crud_text(self->request->body, "member");
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     char done[ID_MAX];
-    int r = crud_claim_request(self, done, &reply->revision);
+    int r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
 
     if (r)
         return r;

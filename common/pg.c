@@ -4,11 +4,19 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREPARED_MAX = 256 };
+enum { PREPARED_MAX = 256, QUEUE_MAX = 24 };
+
+/* A prepared statement that waits to be sent with the next one. */
+typedef struct queued {
+    char name[16];
+    char *params[PG_PARAMS_MAX];
+    int n;
+} queued_t;
 
 struct pg {
     PGconn *conn;
@@ -17,7 +25,19 @@ struct pg {
     char constraint[80];
     char *prepared[PREPARED_MAX]; /* SQL of statement "s<i>" of this connection */
     int prepared_count;
+    queued_t queue[QUEUE_MAX];
+    int queued;
 };
+
+static void forget_queue(pg_t *self)
+{
+    while (self->queued > 0) {
+        queued_t *one = &self->queue[--self->queued];
+
+        for (int i = 0; i < one->n; i++)
+            free(one->params[i]);
+    }
+}
 
 int pg_new(pg_t **ret_pg, const char *url, const char *schema)
 {
@@ -44,6 +64,7 @@ void pg_destroy(pg_t **self_p)
 
 void pg_drop(pg_t *self)
 {
+    forget_queue(self);
     PQfinish(self->conn);
     self->conn = NULL;
     while (self->prepared_count > 0)
@@ -144,6 +165,105 @@ static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
     return 1;
 }
 
+/* The next statement's result and the NULL behind it. The first error stays; what came behind it was not run. */
+static void read_one(pg_t *self, int *r, PGresult **ret_result)
+{
+    _cleanup_(pgresult_clear) PGresult *res = PQgetResult(self->conn);
+    PGresult *rest;
+
+    if (res && PQresultStatus(res) != PGRES_PIPELINE_ABORTED && !*r)
+        *r = check_result(self, res);
+    else if (!res && !*r)
+        *r = fault(-EIO, "PostgreSQL gave no result");
+    if (!self->conn)
+        return;
+    while ((rest = PQgetResult(self->conn)))
+        PQclear(rest);
+    if (!*r && ret_result)
+        *ret_result = take(res);
+}
+
+/* All that is queued in one go, in order; *ret_result is of the number-th. */
+static int run_queue(pg_t *self, int number, PGresult **ret_result)
+{
+    int count = self->queued, r = 0;
+    bool sent = PQenterPipelineMode(self->conn) == 1;
+
+    for (int i = 0; sent && i < count; i++) {
+        const queued_t *one = &self->queue[i];
+
+        sent = PQsendQueryPrepared(self->conn, one->name, one->n, (const char *const *)one->params,
+                                   NULL, NULL, 0)
+               == 1;
+    }
+    forget_queue(self);
+    if (!sent || PQpipelineSync(self->conn) != 1) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    for (int i = 0; i < count && self->conn; i++)
+        read_one(self, &r, i == number ? ret_result : NULL);
+    if (!self->conn)
+        return r;
+    PQclear(PQgetResult(self->conn)); /* the sync */
+    if (PQexitPipelineMode(self->conn) != 1) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    if (r && ret_result) {
+        PQclear(*ret_result);
+        *ret_result = NULL;
+    }
+    return r;
+}
+
+/* 0: queued | 1: it cannot be prepared, nothing is queued | fault. */
+static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
+{
+    queued_t *one;
+    int r;
+
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    if (self->queued == QUEUE_MAX) {
+        r = run_queue(self, -1, NULL);
+        if (r)
+            return r;
+    }
+    one = &self->queue[self->queued];
+    r = prepare(self, sql, n, one->name);
+    if (r != 1)
+        return r ? r : 1;
+    one->n = 0;
+    self->queued++;
+    for (; one->n < n; one->n++) {
+        one->params[one->n] = params[one->n] ? strdup(params[one->n]) : NULL;
+        if (params[one->n] && !one->params[one->n]) {
+            forget_queue(self);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* What is queued, then this one by itself. */
+static int run_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                    const char *const *params)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = self->queued ? run_queue(self, -1, NULL) : 0;
+
+    if (r)
+        return r;
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    r = check_result(self, res);
+    if (!r && ret_result)
+        *ret_result = take(res);
+    return r;
+}
+
 int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
                    const char *const *params)
 {
@@ -151,13 +271,22 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
     char name[16];
     int r;
 
+    if (n > PG_PARAMS_MAX)
+        return run_once(self, ret_result, sql, n, params);
+    if (self->queued) {
+        r = enqueue(self, sql, n, params);
+        return r == 1  ? run_once(self, ret_result, sql, n, params)
+               : r < 0 ? r
+                       : run_queue(self, self->queued - 1, ret_result);
+    }
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
     r = prepare(self, sql, n, name);
     if (r < 0)
         return r;
-    res = r ? PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0)
-            : PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    if (r == 0)
+        return run_once(self, ret_result, sql, n, params);
+    res = PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0);
     r = check_result(self, res);
     if (!r && ret_result)
         *ret_result = take(res);
@@ -167,16 +296,53 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
 int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
                  const char *const *params)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    return run_once(self, ret_result, sql, n, params);
+}
+
+int pg_defer(pg_t *self, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    va_list args;
     int r;
 
-    if (!self->conn)
-        return fault(PG_DOWN, "not connected to PostgreSQL");
-    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
-    r = check_result(self, res);
+    va_start(args, n);
+    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+        params[i] = va_arg(args, const char *);
+    va_end(args);
+    r = enqueue(self, sql, n, params);
+    return r == 1 ? run_once(self, NULL, sql, n, params) : r;
+}
+
+int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    int number = -1, r = 0;
+    va_list args;
+
+    va_start(args, n);
+    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+        params[i] = va_arg(args, const char *);
+    va_end(args);
+    if (self->queued > QUEUE_MAX - 2) /* room for both: the statement's result must not be lost */
+        r = run_queue(self, -1, NULL);
+    if (!r && sql)
+        r = enqueue(self, sql, n, params);
+    if (r == 1)
+        r = run_once(self, ret_result, sql, n, params);
+    else if (!r && sql)
+        number = self->queued - 1;
     if (!r)
-        *ret_result = take(res);
-    return r;
+        r = enqueue(self, "COMMIT", 0, NULL);
+    if (r == 1)
+        return run_once(self, NULL, "COMMIT", 0, NULL);
+    return r ? r : run_queue(self, number, ret_result);
+}
+
+void pg_rollback(pg_t *self)
+{
+    forget_queue(self);
+    if (self->conn && PQtransactionStatus(self->conn) != PQTRANS_IDLE)
+        pg_script(self, "ROLLBACK");
 }
 
 int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
@@ -195,6 +361,10 @@ int pg_script(pg_t *self, const char *sql)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
 
+    int r = self->queued ? run_queue(self, -1, NULL) : 0;
+
+    if (r)
+        return r;
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
     res = PQexec(self->conn, sql);

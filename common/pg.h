@@ -43,6 +43,16 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
 int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
                  const char *const *params);
 
+/* A statement whose result nobody needs: it is sent with the next one, which also says whether it failed. Only inside
+ * a transaction, whose BEGIN may be the first of them. 0 | -ENOMEM | what pg_exec says. */
+int pg_defer(pg_t *self, const char *sql, int n, ...);
+
+/* What is deferred, this statement (NULL: none) and COMMIT, in one go. */
+int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...);
+
+/* End the transaction, if there is one, and forget what is deferred. */
+void pg_rollback(pg_t *self);
+
 /* Several statements without parameters (migrations). */
 int pg_script(pg_t *self, const char *sql);
 

@@ -169,19 +169,18 @@ static int store_job(pg_t *pg, zframe_t **frames, const batch_t *batches, int n,
     int r = pg_ready(pg);
 
     if (!r)
-        r = pg_script(pg, "BEGIN");
+        r = pg_defer(pg, "BEGIN", 0);
     if (!r)
         r = store_batches(pg, frames, batches, n, verdicts);
     for (int i = 0; !r && *unsure && i < n; i++)
         if (!strcmp(verdicts[i], "old"))
             verdicts[i] = "new";
     if (!r) {
-        r = pg_script(pg, "COMMIT");
+        r = pg_commit(pg, NULL, NULL, 0);
         *unsure |= r != 0;
         return r;
     }
-    if (pg_socket(pg) >= 0)
-        pg_script(pg, "ROLLBACK");
+    pg_rollback(pg);
     return r;
 }
 

@@ -155,7 +155,7 @@ static int renew_expiring(crud_t *crud)
         if (chain && x509_seconds_left(chain) > RENEW_S)
             continue;
         crud->published = false;
-        r = pg_script(crud->pg, "BEGIN");
+        r = pg_defer(crud->pg, "BEGIN", 0);
         if (!r)
             r = issue_local(crud, row);
         if (!r)
@@ -170,8 +170,8 @@ static int renew_expiring(crud_t *crud)
             r = crud_publish(crud, "reserved_domain", id, document);
         if (!r)
             r = crud_commit(crud, &revision);
-        else if (pg_socket(crud->pg) >= 0)
-            pg_script(crud->pg, "ROLLBACK");
+        if (r)
+            pg_rollback(crud->pg);
         renewed += !r;
     }
     if (renewed)
