@@ -709,7 +709,7 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
             continue;
         if (!operations[i].writes)
             return operations[i].run(self, kind, reply);
-        self->revokes = kind->operations & ADMITS;
+        self->revokes = kind->operations & (operations[i].bit == CREATE ? CREATE_ADMITS : ADMITS);
         r = pg_defer(self->pg, "BEGIN", 0);
         if (!r)
             r = operations[i].run(self, kind, reply);

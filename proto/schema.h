@@ -69,8 +69,9 @@ enum {
     GET_MEMBER = 4096,
     UPDATE_MEMBER = 8192,
     DELETE_MEMBER = 16384,
-    ADMITS =
-        32768 /* a change of it may change who may call: gateways forget what they know before it is answered */
+    /* a change of it may change who may call: gateways forget what they know before it is answered */
+    ADMITS = 32768,
+    CREATE_ADMITS = 65536 /* so may a new one */
 };
 
 typedef struct object_type object_type_t;
