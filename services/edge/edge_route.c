@@ -11,12 +11,16 @@ const edge_module_t  edge_modules[MODULE_COUNT] = {
 };
 
 
+/* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
+static ngx_str_t  tls_location = ngx_string("@tls");
+
 /* Names that only the edge may set; compared with '_' folded to '-'. */
 static const char *const owned_prefixes[] = {
     "postern-", "x-postern-", "ngrok-auth-", "ngrok-mtls-", "x-ngrok-", NULL
 };
-static const header_t  forwarded[] = {
-#define NAME(text, low)  { (char *) text, (char *) low, NULL, sizeof(text) - 1, 0 }
+static header_t  forwarded[] = {
+#define NAME(text, low)                                                        \
+    { (char *) text, (char *) low, NULL, sizeof(text) - 1, 0, 0 }
     NAME("X-Forwarded-For", "x-forwarded-for"),
     NAME("X-Forwarded-Proto", "x-forwarded-proto"),
     NAME("X-Forwarded-Host", "x-forwarded-host")
@@ -24,16 +28,23 @@ static const header_t  forwarded[] = {
 };
 
 
+/* Only such a header can be owned or forwarded; most are not. */
+static ngx_uint_t
+may_be_ours(const ngx_table_elt_t *header)
+{
+    u_char  first = header->lowcase_key[0];
+
+    return first == 'x' || first == 'p' || first == 'n';
+}
+
+
 static ngx_uint_t
 owned(const ngx_table_elt_t *header)
 {
-    u_char      name[32], first = header->lowcase_key[0];
+    u_char      name[32];
     size_t      i, len = ngx_min(header->key.len, sizeof(name) - 1);
     ngx_uint_t  p;
 
-    if (first != 'p' && first != 'x' && first != 'n') {
-        return 0;   /* most headers */
-    }
     for (i = 0; i < len; i++) {
         name[i] = header->lowcase_key[i] == '_' ? '-' : header->lowcase_key[i];
     }
@@ -84,6 +95,9 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
+            if (!may_be_ours(&header[i])) {
+                continue;
+            }
             if (owned(&header[i])) {
                 if (edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
                     return NGX_ERROR;
@@ -127,6 +141,9 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
     for (n = 0; n < 3; n++) {
         header_t  add = forwarded[n];
 
+        if (add.hash == 0) {
+            add.hash = forwarded[n].hash = table_header_hash(add.lower);
+        }
         add.value = (char *) values[n].data;
         add.value_len = values[n].len;
         if (edge_header_add(r, ctx, &add) != NGX_OK) {
@@ -249,7 +266,7 @@ has_connection_fields(ngx_http_request_t *r)
     ngx_list_part_t        *part;
     ngx_table_elt_t        *header;
     static const header_t   names[] = {
-#define NAME(low)  { NULL, (char *) low, NULL, sizeof(low) - 1, 0 }
+#define NAME(low)  { NULL, (char *) low, NULL, sizeof(low) - 1, 0, 0 }
         NAME("connection"), NAME("keep-alive"), NAME("proxy-connection"),
         NAME("transfer-encoding"), NAME("upgrade")
 #undef NAME
@@ -275,13 +292,12 @@ static ngx_int_t
 run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_int_t   rc;
+    uint32_t    left;
     ngx_uint_t  i;
 
-    for (i = 0; i < MODULE_COUNT; i++) {
-        if ((ctx->route->enabled & (1u << i)) == 0 || edge_modules[i].filter) {
-            continue;
-        }
-        if (edge_modules[i].run == NULL) {
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i].run == NULL && edge_modules[i].filter == NULL) {
             ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                           "postern: module %s of route %s cannot be enforced: "
                           "denied", module_names[i], ctx->route->id);
@@ -295,14 +311,20 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (set_forwarded(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    for (i = 0; i < MODULE_COUNT; i++) {
-        if ((ctx->route->enabled & (1u << i)) == 0 || !edge_modules[i].run) {
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i].run == NULL) {
             continue;
         }
         rc = edge_modules[i].run(r, ctx);
         if (rc != NGX_DECLINED) {
             return rc;
         }
+    }
+    if (ctx->backend->tls) {
+        ngx_http_named_location(r, &tls_location);
+        ngx_http_finalize_request(r, NGX_DONE);
+        return NGX_DONE;
     }
     return NGX_DECLINED;
 }
@@ -370,6 +392,7 @@ ngx_int_t
 edge_response_filter(ngx_http_request_t *r)
 {
     edge_ctx_t  *ctx = edge_ctx(r);
+    uint32_t     left;
     ngx_uint_t   i;
 
     if (ctx == NULL || ctx->route == NULL || r != r->main) {
@@ -382,9 +405,9 @@ edge_response_filter(ngx_http_request_t *r)
         r->http_version = ctx->http_version;
         return NGX_HTTP_BAD_GATEWAY;
     }
-    for (i = 0; i < MODULE_COUNT; i++) {
-        if (ctx->route->enabled & (1u << i) && edge_modules[i].filter
-            && edge_modules[i].filter(r, ctx) != NGX_OK)
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i].filter && edge_modules[i].filter(r, ctx) != NGX_OK)
         {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }

@@ -197,6 +197,11 @@ edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host)
 
     sni = SSL_get_servername(r->connection->ssl->connection,
                              TLSEXT_NAMETYPE_host_name);
+    if (sni && ngx_strncmp(sni, host->data, host->len) == 0
+        && sni[host->len] == '\0')
+    {
+        return NGX_OK;   /* as it nearly always is */
+    }
     len = sni ? fold_name((u_char *) sni, ngx_strlen(sni), name, sizeof(name))
               : 0;
     if (len == host->len && ngx_memcmp(name, host->data, len) == 0) {

@@ -86,8 +86,10 @@ module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx)
 
     if (ctx->route->backend_id) {
         backend = table_backend(edge_worker.table, ctx->route->backend_id);
-        backend = table_choose(edge_worker.table, backend,
-                               (uint32_t) ngx_random());
+        if (backend && backend->choices) {
+            backend = table_choose(edge_worker.table, backend,
+                                   (uint32_t) ngx_random());
+        }
     }
     if (backend == NULL) {
         return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);

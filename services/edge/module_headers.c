@@ -63,7 +63,7 @@ edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
     header->value.data = (u_char *) add->value;
     header->value.len = add->value_len;
     header->lowcase_key = (u_char *) add->lower;
-    header->hash = ngx_hash_key((u_char *) add->lower, add->name_len);
+    header->hash = add->hash;
     return NGX_OK;
 }
 

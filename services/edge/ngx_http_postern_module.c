@@ -48,18 +48,6 @@ set_value(ngx_http_variable_value_t *v, const char *text, size_t len)
 }
 
 
-static ngx_int_t
-scheme_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-    uintptr_t data)
-{
-    edge_ctx_t  *ctx = edge_ctx(r);
-
-    (void) data;
-    return ctx && ctx->backend && ctx->backend->tls ? set_value(v, "https", 5)
-                                                    : set_value(v, "http", 4);
-}
-
-
 /* What the upstream's certificate must be for. */
 static ngx_int_t
 name_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
@@ -105,7 +93,6 @@ upgrade_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
 
 static ngx_http_variable_t  variables[] = {
-    { ngx_string("postern_scheme"), NULL, scheme_variable, 0, 0, 0 },
     { ngx_string("postern_name"), NULL, name_variable, 0, 0, 0 },
     { ngx_string("postern_host"), NULL, host_variable, 0, 0, 0 },
     { ngx_string("postern_upgrade"), NULL, upgrade_variable, 0, 0, 0 },

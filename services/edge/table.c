@@ -99,10 +99,20 @@ static void headers_free(headers_t *self)
     memset(self, 0, sizeof(*self));
 }
 
+uintptr_t table_header_hash(const char *lower_name)
+{
+    uintptr_t hash = 0;
+
+    for (; *lower_name; lower_name++)
+        hash = hash * 31 + (unsigned char)*lower_name;
+    return hash;
+}
+
 static void set_header(header_t *out, char *name, char *value)
 {
     out->name = name;
     out->lower = lower(name);
+    out->hash = table_header_hash(out->lower);
     out->name_len = strlen(name);
     out->value = value;
     out->value_len = value ? strlen(value) : 0;

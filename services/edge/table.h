@@ -33,6 +33,7 @@ extern const char *const module_names[MODULE_COUNT];
 typedef struct header {
     char *name, *lower, *value; /* value NULL: remove */
     size_t name_len, value_len;
+    uintptr_t hash; /* nginx's own of lower */
 } header_t;
 
 typedef struct headers {
@@ -127,6 +128,9 @@ route_t *table_route(const edge_t *edge, const char *host, size_t host_len, cons
                      size_t path_len);
 
 backend_t *table_backend(const table_t *self, const char *id);
+
+/* nginx's hash of a header name in lower case (ngx_hash_key). */
+uintptr_t table_header_hash(const char *lower);
 
 /* The backend that serves: of a weighted one, the member into whose share number falls, else the
  * backend itself. NULL: it has no member with a weight, or the member is not there. */
