@@ -278,24 +278,39 @@ zmsg_t *reply_encode(const char *id, const reply_t *reply)
     return msg;
 }
 
-int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body)
+int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_body)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
-    _cleanup_(json_clear_ref) json_t *body = NULL;
     zframe_t *first = zmsg_pop(msg), *second = zmsg_pop(msg), *third = zmsg_pop(msg);
     int r = -EBADMSG;
 
-    if (first && zframe_size(first) < 64 && !frame_json(second, &outcome) && json_is_object(outcome)
-        && !frame_json(third, &body)) {
+    if (first && third && zframe_size(first) < 64 && !frame_json(second, &outcome)
+        && json_is_object(outcome)) {
         memcpy(id, zframe_data(first), zframe_size(first));
         id[zframe_size(first)] = '\0';
         *ret_outcome = take(outcome);
-        *ret_body = take(body);
+        *ret_body = take(third);
         r = 0;
     }
     zframe_destroy(&first);
     zframe_destroy(&second);
     zframe_destroy(&third);
+    return r;
+}
+
+int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body)
+{
+    zframe_t *body = NULL;
+    int r = reply_split(msg, id, ret_outcome, &body);
+
+    if (r)
+        return r;
+    r = frame_json(body, ret_body);
+    zframe_destroy(&body);
+    if (r) {
+        json_decref(*ret_outcome);
+        *ret_outcome = NULL;
+    }
     return r;
 }
 

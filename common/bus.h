@@ -54,7 +54,10 @@ void request_done(request_t *self);
 /* [id][outcome][body]. outcome: {code, msg, details, revision}. */
 zmsg_t *reply_encode(const char *id, const reply_t *reply);
 
-/* Pops three frames. acked and live come from the holder of the reply. 0 | -EBADMSG. */
+/* Pops three frames; the body stays as it came and is the caller's. 0 | -EBADMSG. */
+int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_body);
+
+/* The same with the body decoded. acked and live come from the holder of the reply. 0 | -EBADMSG. */
 int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body);
 void reply_done(reply_t *self);
 

@@ -2,6 +2,8 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static int pack_value(msgpack_packer *packer, const json_t *value, int depth)
@@ -277,6 +279,167 @@ int unpack_json(const void *data, size_t len, json_t **ret_value)
     if (in.at != in.end)
         return -EBADMSG;
     *ret_value = take(value);
+    return 0;
+}
+
+/* ---- to text ---- */
+
+typedef struct text {
+    char *bytes;
+    size_t len, size;
+} text_t;
+
+static void text_done(text_t *self)
+{
+    free(self->bytes);
+}
+
+/* Room for n more bytes and a NUL. */
+static int reserve(text_t *self, size_t n)
+{
+    size_t size = self->size;
+    char *grown;
+
+    if (n < size - self->len)
+        return 0;
+    while (size - self->len <= n)
+        size *= 2;
+    grown = realloc(self->bytes, size);
+    if (!grown)
+        return -ENOMEM;
+    self->bytes = grown;
+    self->size = size;
+    return 0;
+}
+
+static int put_plain(text_t *self, const char *bytes, size_t n)
+{
+    if (reserve(self, n))
+        return -ENOMEM;
+    memcpy(self->bytes + self->len, bytes, n);
+    self->len += n;
+    return 0;
+}
+
+static bool is_utf8(const char *bytes, size_t len)
+{
+    json_t *value;
+
+    while (len && (unsigned char)*bytes < 0x80)
+        bytes++, len--;
+    if (!len)
+        return true;
+    value = json_stringn(bytes, len); /* NULL when it is not */
+    json_decref(value);
+    return value;
+}
+
+/* RFC 8259 7: quotes, backslashes and control characters are escaped. */
+static int put_quoted(text_t *self, const char *bytes, size_t len)
+{
+    static const char shorts[] = "\bb\ff\nn\rr\tt\"\"\\\\";
+    char *out;
+
+    if (!is_utf8(bytes, len))
+        return -EBADMSG;
+    if (reserve(self, 6 * len + 2))
+        return -ENOMEM;
+    out = self->bytes + self->len;
+    *out++ = '"';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        const char *known;
+
+        if (c >= 0x20 && c != '"' && c != '\\') {
+            *out++ = (char)c;
+            continue;
+        }
+        for (known = shorts; *known && (unsigned char)*known != c; known += 2)
+            ;
+        if (*known && c)
+            *out++ = '\\', *out++ = known[1];
+        else
+            out += sprintf(out, "\\u%04X", c);
+    }
+    *out++ = '"';
+    self->len = (size_t)(out - self->bytes);
+    return 0;
+}
+
+static int put_scalar(text_t *self, const token_t *token)
+{
+    char number[48];
+
+    switch (token->kind) {
+    case BOOLEAN:
+        return put_plain(self, token->integer ? "true" : "false", token->integer ? 4 : 5);
+    case INTEGER:
+        return put_plain(
+            self, number,
+            (size_t)snprintf(number, sizeof(number), "%lld", (long long)token->integer));
+    case REAL: {
+        json_t *value = json_real(token->real); /* NULL for NaN and infinities */
+        size_t n = value ? json_dumpb(value, number, sizeof(number), JSON_ENCODE_ANY) : 0;
+
+        json_decref(value);
+        return n && n <= sizeof(number) ? put_plain(self, number, n) : -EBADMSG;
+    }
+    case STRING:
+        return put_quoted(self, token->bytes, token->len);
+    case NIL:
+        return put_plain(self, "null", 4);
+    default:
+        return -EBADMSG;
+    }
+}
+
+static int put_value(reader_t *in, int depth, text_t *out)
+{
+    token_t token;
+    int r = depth > PACK_DEPTH_MAX ? -EMSGSIZE : get_token(in, &token);
+
+    if (r)
+        return r;
+    if (token.kind != ARRAY && token.kind != MAP)
+        return put_scalar(out, &token);
+    r = put_plain(out, token.kind == MAP ? "{" : "[", 1);
+    for (size_t i = 0; !r && i < token.len; i++) {
+        token_t name;
+
+        if (i)
+            r = put_plain(out, ",", 1);
+        if (!r && token.kind == MAP) {
+            r = get_token(in, &name);
+            if (!r && (name.kind != STRING || memchr(name.bytes, '\0', name.len)))
+                r = -EBADMSG;
+            if (!r)
+                r = put_quoted(out, name.bytes, name.len);
+            if (!r)
+                r = put_plain(out, ":", 1);
+        }
+        if (!r)
+            r = put_value(in, depth + 1, out);
+    }
+    return r ? r : put_plain(out, token.kind == MAP ? "}" : "]", 1);
+}
+
+int unpack_text(const void *data, size_t len, char **ret_text)
+{
+    reader_t in = {data, (const unsigned char *)data + len, 0, 0};
+    _cleanup_(text_done) text_t out = {malloc(2 * len + 64), 0, 2 * len + 64};
+    int r;
+
+    if (len > PACK_BYTES_MAX)
+        return -EMSGSIZE;
+    if (!out.bytes)
+        return -ENOMEM;
+    r = put_value(&in, 0, &out);
+    if (!r && in.at != in.end)
+        r = -EBADMSG;
+    if (r)
+        return r;
+    out.bytes[out.len] = '\0';
+    *ret_text = take(out.bytes);
     return 0;
 }
 

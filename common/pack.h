@@ -14,5 +14,9 @@ int pack_json(msgpack_sbuffer *out, const json_t *value);
  * UTF-8, NUL inside keys and repeated keys are refused. 0 | -EBADMSG | -EMSGSIZE | -ENOMEM. */
 int unpack_json(const void *data, size_t len, json_t **ret_value);
 
+/* The same value as JSON text, without building it: what a service answered, on its way to a client. Same caps and
+ * refusals, but that repeated keys are passed on. The caller frees *ret_text, which ends with NUL. */
+int unpack_text(const void *data, size_t len, char **ret_text);
+
 /* Walk without building: same caps as unpack_json, binary allowed. 0 | -EBADMSG | -EMSGSIZE. */
 int pack_check(const void *data, size_t len);

@@ -454,10 +454,14 @@ static json_t *render_object(const object_type_t *type, const json_t *stored, co
 static json_t *render_time(const json_t *value)
 {
     const char *text = json_string_value(value);
+    char out[20];
 
     if (!text || strlen(text) < 19)
         return json_null();
-    return json_sprintf("%.10sT%.8sZ", text, text + 11);
+    memcpy(out, text, 19);
+    out[10] = 'T';
+    out[19] = 'Z';
+    return json_stringn_nocheck(out, sizeof(out));
 }
 
 static json_t *render_list(const field_t *field, const json_t *value, const char *base_url)
@@ -502,7 +506,7 @@ static json_t *render_object(const object_type_t *type, const json_t *stored, co
 
     for (const field_t *field = type->fields; field->name; field++)
         if (!(field->flags & (WRITE_ONLY | HIDDEN)))
-            json_object_set_new(
+            json_object_set_new_nocheck(
                 out, field->name,
                 render_value(field, json_object_get(stored, field_key(field)), base_url));
     return out;
@@ -541,7 +545,8 @@ json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_ur
 typedef int (*visit_fn)(const field_t *field, json_t *owner, const char *key, json_t *value,
                         const char *path, void *context);
 
-/* Call visit for every present, non-null field of a document in stored (or rendered) form. */
+/* Call visit for every present, non-null field of a document in stored (or rendered) form. path NULL: visit needs none,
+ * and making them costs more than most visits. */
 static int visit_fields(const object_type_t *type, json_t *document, bool rendered,
                         const char *path, visit_fn visit, void *context)
 {
@@ -555,12 +560,14 @@ static int visit_fields(const object_type_t *type, json_t *document, bool render
 
         if (!value || json_is_null(value))
             continue;
-        path_join(at, path, key);
+        at[0] = '\0';
+        if (path)
+            path_join(at, path, key);
         r = visit(field, document, key, value, at, context);
         if (r)
             return r;
         if (field->type == NESTED) {
-            r = visit_fields(field->object, value, rendered, at, visit, context);
+            r = visit_fields(field->object, value, rendered, path ? at : NULL, visit, context);
             if (r)
                 return r;
         }
@@ -568,7 +575,7 @@ static int visit_fields(const object_type_t *type, json_t *document, bool render
             json_array_foreach(value, i, item)
             {
                 r = visit_fields(field->object ? field->object : &kind_find(field->kinds)->type,
-                                 item, rendered, at, visit, context);
+                                 item, rendered, path ? at : NULL, visit, context);
                 if (r)
                     return r;
             }
@@ -621,17 +628,17 @@ static int mask_one(const field_t *field, json_t *owner, const char *key, json_t
 
 int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key)
 {
-    return visit_fields(&kind->type, document, false, "", seal_one, (void *)key);
+    return visit_fields(&kind->type, document, false, NULL, seal_one, (void *)key);
 }
 
 int schema_unseal(const kind_t *kind, json_t *document, const secret_key_t *key)
 {
-    return visit_fields(&kind->type, document, false, "", unseal_one, (void *)key);
+    return visit_fields(&kind->type, document, false, NULL, unseal_one, (void *)key);
 }
 
 void schema_mask(const kind_t *kind, json_t *rendered)
 {
-    visit_fields(&kind->type, rendered, true, "", mask_one, NULL);
+    visit_fields(&kind->type, rendered, true, NULL, mask_one, NULL);
 }
 
 static int collect_one(const field_t *field, json_t *owner, const char *key, json_t *value,

@@ -1,5 +1,6 @@
 /* One API request from its head to its answer: checks that need no service, who it is, then the bus call. */
 #include "common/cleanup.h"
+#include "common/pack.h"
 #include "services/gateway/gateway.h"
 
 #include <string.h>
@@ -404,9 +405,11 @@ void call_begin(call_t *call)
 
 /* ---- answers of the services ---- */
 
-static void on_authenticated(call_t *call, json_t *body)
+static void on_authenticated(call_t *call, zframe_t *frame)
 {
-    const char *account = json_string_value(json_object_get(body, "account"));
+    _cleanup_(json_clear_ref) json_t *body = NULL;
+    const char *account =
+        frame_json(frame, &body) ? NULL : json_string_value(json_object_get(body, "account"));
 
     if (!account || strlen(account) >= sizeof(call->account)) {
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
@@ -420,7 +423,7 @@ static void on_authenticated(call_t *call, json_t *body)
     upstream_send(call);
 }
 
-static void on_called(call_t *call, const json_t *outcome, json_t *body, const char *edges)
+static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
 {
     int64_t revision = json_integer_value(json_object_get(outcome, "revision"));
     const char *etag = json_string_value(json_object_get(outcome, "etag"));
@@ -432,14 +435,17 @@ static void on_called(call_t *call, const json_t *outcome, json_t *body, const c
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER))
+    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER)) {
         call_answer(call, 204, NULL);
-    else
-        call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200,
-                    json_incref(body));
+    } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
+        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+    } else {
+        call->text_is_json = true;
+        call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200, NULL);
+    }
 }
 
-void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *edges)
+void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
 {
     if (json_integer_value(json_object_get(outcome, "code")))
         refuse_outcome(call, outcome);

@@ -59,7 +59,8 @@ struct call {
     /* answer */
     unsigned status;
     json_t *answer;
-    char *text;              /* instead of answer */
+    char *text; /* instead of answer */
+    bool text_is_json;
     const docs_file_t *file; /* the same */
     char revision[24], edges[32], etag[40];
     int retry_after; /* seconds, with 429 and 503 */
@@ -119,7 +120,7 @@ void call_refuse(call_t *call, int code, const char *field, const char *msg);
 void call_answer(call_t *call, unsigned status, json_t *body);
 
 /* A service answered the call's current request; edges is "acknowledged/live". */
-void call_reply(call_t *call, const json_t *outcome, json_t *body, const char *edges);
+void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges);
 
 /* upstream.c */
 int upstream_start(gateway_t *self);

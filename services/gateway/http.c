@@ -42,23 +42,27 @@ static void add_cors(call_t *call, struct MHD_Response *response)
 static enum MHD_Result send_answer(call_t *call)
 {
     char wait[16];
-    _cleanup_(free_mem) char *text = call->text     ? take(call->text)
-                                     : call->answer ? json_dumps(call->answer, JSON_COMPACT)
-                                                    : NULL;
+    bool is_json = call->text_is_json || call->answer, has_text = call->text || call->answer;
+    char *text = call->text     ? take(call->text)
+                 : call->answer ? json_dumps(call->answer, JSON_COMPACT)
+                                : NULL;
+    size_t length = text ? strlen(text) : 0;
     struct MHD_Response *response =
-        call->file
-            ? MHD_create_response_from_buffer(strlen(call->file->text), (char *)call->file->text,
-                                              MHD_RESPMEM_PERSISTENT)
-            : MHD_create_response_from_buffer(text ? strlen(text) : 0, text ? text : (char *)"",
-                                              MHD_RESPMEM_MUST_COPY);
+        call->file ? MHD_create_response_from_buffer(
+            strlen(call->file->text), (char *)call->file->text, MHD_RESPMEM_PERSISTENT)
+                   : MHD_create_response_from_buffer(length, text ? text : (char *)"",
+                                                     text ? MHD_RESPMEM_MUST_FREE
+                                                          : MHD_RESPMEM_PERSISTENT);
     unsigned status_class = call->status / 100;
     enum MHD_Result r;
 
-    if (!response)
+    if (!response) {
+        free(text);
         return MHD_NO;
-    if (text)
+    }
+    if (has_text)
         MHD_add_response_header(response, "Content-Type",
-                                call->answer ? "application/json" : "text/plain; version=0.0.4");
+                                is_json ? "application/json" : "text/plain; version=0.0.4");
     if (call->file) {
         MHD_add_response_header(response, "Content-Type", call->file->type);
         MHD_add_response_header(response, "Content-Security-Policy", docs_policy);

@@ -83,13 +83,13 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
     for (int i = 0; i < 256 && zsock_events(reader) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(reader);
         _cleanup_(json_clear_ref) json_t *outcome = NULL;
-        _cleanup_(json_clear_ref) json_t *body = NULL;
+        zframe_t *body = NULL;
         char id[64], edges[32] = "", suffix[16] = "";
         call_t *call;
 
         if (!msg)
             break;
-        if (!reply_decode(msg, id, &outcome, &body)) {
+        if (!reply_split(msg, id, &outcome, &body)) {
             _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
             _cleanup_(free_mem) char *live = zmsg_popstr(msg);
 
@@ -100,6 +100,7 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
             if (call && !strcmp(suffix, suffix_of(call->state)))
                 call_reply(call, outcome, body, edges);
         }
+        zframe_destroy(&body);
         zmsg_destroy(&msg);
     }
     http_run(self);

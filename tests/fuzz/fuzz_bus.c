@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!unpack_json(data, size, &value)) {
         msgpack_sbuffer buffer;
-        json_t *again = NULL;
+        json_t *again = NULL, *parsed;
+        char *text = NULL;
 
         /* what was decoded can be encoded, and then means the same */
         msgpack_sbuffer_init(&buffer);
@@ -21,6 +22,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         msgpack_sbuffer_destroy(&buffer);
         json_decref(again);
+        /* and as text it is the same JSON */
+        if (unpack_text(data, size, &text))
+            abort();
+        parsed = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        if (!json_equal(value, parsed))
+            abort();
+        json_decref(parsed);
+        free(text);
         if (pack_check(data, size))
             abort();
         json_decref(value);

@@ -83,3 +83,65 @@ Test(pack, caps_depth)
     cr_assert_eq(unpack_json(deep + 2, sizeof(deep) - 2, &value), 0);
     json_decref(value);
 }
+
+Test(pack, makes_the_text_that_jansson_makes)
+{
+    static const char *const cases[] = {
+        "null",
+        "true",
+        "[]",
+        "{}",
+        "-9223372036854775808",
+        "1.5",
+        "1e300",
+        "\"\"",
+        "\"a \\\"quoted\\\" \\\\ \\b\\f\\n\\r\\t \\u0001 \\u001F \\u0000 / \x7f\"",
+        "\"\xe2\x82\xac \xf0\x9f\x98\x80\"",
+        "{\"a\":[1,{\"\xc3\xbc\":null,\"c\":[[],{}]},\"x\"],\"b\":false,\"c\":0.10000000000000001}",
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        _cleanup_(json_clear_ref) json_t *value =
+            json_loads(cases[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        _cleanup_(free_mem) char *want = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        _cleanup_(free_mem) char *text = NULL;
+        msgpack_sbuffer buffer;
+
+        cr_assert_not_null(want, "%s", cases[i]);
+        msgpack_sbuffer_init(&buffer);
+        cr_assert_eq(pack_json(&buffer, value), 0);
+        cr_assert_eq(unpack_text(buffer.data, buffer.size, &text), 0, "%s", cases[i]);
+        cr_assert_str_eq(text, want);
+        for (size_t n = 0; n < buffer.size; n++) { /* no cut of it is taken */
+            char *cut = NULL;
+
+            cr_assert_neq(unpack_text(buffer.data, n, &cut), 0, "%s cut at %zu", cases[i], n);
+        }
+        msgpack_sbuffer_destroy(&buffer);
+    }
+}
+
+Test(pack, makes_no_text_of_what_it_refuses)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } cases[] = {
+        {"\x01\x02", 2},                             /* two values */
+        {"\xa2\xff\xfe", 3},                         /* not UTF-8 */
+        {"\xa3\xed\xa0\x80", 4},                     /* a surrogate */
+        {"\x81\x01\x02", 3},                         /* a key that is no string */
+        {"\x81\xa1\x00\x02", 4},                     /* NUL in a key */
+        {"\xcb\x7f\xf0\x00\x00\x00\x00\x00\x00", 9}, /* infinity */
+        {"\xc4\x01\x00", 3},                         /* binary */
+        {"\xdd\xff\xff\xff\xff", 5},                 /* 4 billion items */
+        {"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 9}, /* beyond 63 bits */
+    };
+    char deep[PACK_DEPTH_MAX + 3], *text = NULL;
+
+    for (size_t i = 0; i < LEN(cases); i++)
+        cr_assert_neq(unpack_text(cases[i].bytes, cases[i].len, &text), 0, "case %zu", i);
+    memset(deep, '\x91', sizeof(deep));
+    deep[sizeof(deep) - 1] = '\xc0';
+    cr_assert_neq(unpack_text(deep, sizeof(deep), &text), 0);
+}
