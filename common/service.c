@@ -17,6 +17,7 @@
 enum {
     WORKERS_MAX = 32,
     QUEUE_MAX = 4096, /* requests waiting for a worker */
+    BURST_MAX = 64,   /* requests taken before anything else gets its turn */
     HOLD_MAX = 4096,  /* replies waiting for acknowledgement */
     HOLD_MS = 2000,
     RETRY_MS = 50,
@@ -304,26 +305,34 @@ static void release_held(service_t *self)
     self->held_count = kept;
 }
 
+static void take_message(service_t *self, zmsg_t *msg)
+{
+    if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
+        release_held(self);
+    } else if (zlistx_size(self->queue) >= QUEUE_MAX) {
+        self->metrics.requests++;
+        refuse_busy(self, msg);
+    } else {
+        self->metrics.requests++;
+        zlistx_add_end(self->queue, msg);
+        give_work(self);
+        return;
+    }
+    zmsg_destroy(&msg);
+}
+
 static int on_rpc(zloop_t *loop, zsock_t *reader, void *context)
 {
     service_t *self = context;
-    zmsg_t *msg = zmsg_recv(reader);
 
     (void)loop;
-    if (!msg)
-        return 0;
-    if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
-        zmsg_destroy(&msg);
-        release_held(self);
-        return 0;
+    for (int i = 0; i < BURST_MAX && zsock_events(reader) & ZMQ_POLLIN; i++) {
+        zmsg_t *msg = zmsg_recv(reader);
+
+        if (!msg)
+            break;
+        take_message(self, msg);
     }
-    self->metrics.requests++;
-    if (zlistx_size(self->queue) >= QUEUE_MAX)
-        refuse_busy(self, msg);
-    else
-        zlistx_add_end(self->queue, msg), msg = NULL;
-    zmsg_destroy(&msg);
-    give_work(self);
     return 0;
 }
 
