@@ -155,9 +155,10 @@ export async function endpoint(backend, { match = '/', match_type = 'path_prefix
   return { host, domain, edge: front, backend: where, route };
 }
 
-// Events from the PUB socket, through the command line.
+// Events from the PUB socket, through the command line; STORY_TAIL is how to call it elsewhere than in this system's bin.
 export function tail(topic = '') {
-  const child = spawn(path.join(home, 'bin/postern'), ['tail', topic], { env: { ...process.env, POSTERN_HOME: home } });
+  const [program, ...args] = process.env.STORY_TAIL?.split(' ') ?? [path.join(home, 'bin/postern'), 'tail'];
+  const child = spawn(program, [...args, topic], { env: { ...process.env, POSTERN_HOME: home } });
   const events = [];
   let rest = '';
   child.stdout.on('data', (part) => {
