@@ -299,6 +299,12 @@ int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
     return run_once(self, ret_result, sql, n, params);
 }
 
+static void collect(const char *params[PG_PARAMS_MAX], int n, va_list args)
+{
+    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+        params[i] = va_arg(args, const char *);
+}
+
 int pg_defer(pg_t *self, const char *sql, int n, ...)
 {
     const char *params[PG_PARAMS_MAX];
@@ -306,8 +312,7 @@ int pg_defer(pg_t *self, const char *sql, int n, ...)
     int r;
 
     va_start(args, n);
-    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
-        params[i] = va_arg(args, const char *);
+    collect(params, n, args);
     va_end(args);
     r = enqueue(self, sql, n, params);
     return r == 1 ? run_once(self, NULL, sql, n, params) : r;
@@ -320,8 +325,7 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
-        params[i] = va_arg(args, const char *);
+    collect(params, n, args);
     va_end(args);
     if (self->queued > QUEUE_MAX - 2) /* room for both: the statement's result must not be lost */
         r = run_queue(self, -1, NULL);
@@ -351,8 +355,7 @@ int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
-        params[i] = va_arg(args, const char *);
+    collect(params, n, args);
     va_end(args);
     return pg_exec_params(self, ret_result, sql, n, params);
 }

@@ -39,6 +39,17 @@ static void add_cors(call_t *call, struct MHD_Response *response)
         MHD_add_response_header(response, "Access-Control-Allow-Headers", call->request_headers);
 }
 
+/* The text belongs to the response. */
+static struct MHD_Response *make_response(const call_t *call, char *text)
+{
+    if (call->file)
+        return MHD_create_response_from_buffer(strlen(call->file->text), (char *)call->file->text,
+                                               MHD_RESPMEM_PERSISTENT);
+    if (text)
+        return MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    return MHD_create_response_from_buffer(0, (char *)"", MHD_RESPMEM_PERSISTENT);
+}
+
 static enum MHD_Result send_answer(call_t *call)
 {
     char wait[16];
@@ -46,13 +57,7 @@ static enum MHD_Result send_answer(call_t *call)
     char *text = call->text     ? take(call->text)
                  : call->answer ? json_dumps(call->answer, JSON_COMPACT)
                                 : NULL;
-    size_t length = text ? strlen(text) : 0;
-    struct MHD_Response *response =
-        call->file ? MHD_create_response_from_buffer(
-            strlen(call->file->text), (char *)call->file->text, MHD_RESPMEM_PERSISTENT)
-                   : MHD_create_response_from_buffer(length, text ? text : (char *)"",
-                                                     text ? MHD_RESPMEM_MUST_FREE
-                                                          : MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = make_response(call, text);
     unsigned status_class = call->status / 100;
     enum MHD_Result r;
 
