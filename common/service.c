@@ -350,7 +350,6 @@ static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
 {
     service_t *self = context;
     zmsg_t *msg = zmsg_recv(reader);
-    _cleanup_(free_mem) char *done = NULL;
     _cleanup_(free_mem) char *revokes = NULL;
     _cleanup_(free_mem) char *revision_text = NULL;
     int64_t revision, epoch = 0;
@@ -364,7 +363,7 @@ static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
         zmsg_destroy(&msg);
         return 0;
     }
-    done = pop_last(msg);
+    free(pop_last(msg)); /* "done" */
     revokes = pop_last(msg);
     revision_text = pop_last(msg);
     revision = strtoll(revision_text, NULL, 10);
