@@ -48,6 +48,11 @@ const formats = {
   secret_name: [(r) => `${own(r)}/a-b_c.d`, ['a b', 'é']],
   event_format: [(r) => r.pick(['json', 'JSON']), ['xml']],
   event_type: [(r) => r.pick(['api_key_created.v0', 'vault_deleted.v0', 'domain_updated.v0']), ['nonsense']],
+  ssh_public_key: [() => {
+    const raw = Buffer.from(crypto.generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x, 'base64url');
+    const piece = (one) => { const size = Buffer.alloc(4); size.writeUInt32BE(one.length); return Buffer.concat([size, one]); };
+    return `ssh-ed25519 ${Buffer.concat([piece(Buffer.from('ssh-ed25519')), piece(raw)]).toString('base64')}`;
+  }, ['nonsense', 'ssh-ed25519 AAAA', 'ssh-dss AAAAB3NzaC1kc3M=']],
   arn_iam: [(r) => `arn:aws:iam::1:role/${own(r)}`, ['arn:aws:s3:::a', 'nonsense']],
   arn_firehose: [(r) => `arn:aws:firehose:eu-west-1:1:deliverystream/${own(r)}`, ['arn:aws:s3:::a']],
   arn_kinesis: [(r) => `arn:aws:kinesis:eu-west-1:1:stream/${own(r)}`, ['arn:aws:s3:::a']],
@@ -115,7 +120,17 @@ export function object(r, schema, world, p = 0.5) {
 // Rules that span fields, kind by kind: what a client has to know besides the schema.
 const drop = (body, ...names) => { for (const name of names) delete body[name]; };
 const aws = (r, auth) => { drop(auth, r.chance(0.5) ? 'role' : 'creds'); auth.role ?? (auth.creds = { aws_access_key_id: 'AKIA', aws_secret_access_key: own(r) }); if (auth.role) drop(auth, 'creds'); };
+const period = (r, body) => { if (body.valid_after && body.valid_until && body.valid_until <= body.valid_after) drop(body, 'valid_until'); };
 export const mend = {
+  tls_certificate: (r, body, world) => { body.certificate_pem = world.pem; body.private_key_pem = world.key; },
+  certificate_authority: (r, body, world) => { body.ca_pem = world.pem; },
+  ssh_credential: (r, body) => { drop(body, 'owner_id'); },
+  ssh_certificate_authority: (r, body) => {
+    drop(body, 'private_key_type', 'elliptic_curve', 'key_size');
+    Object.assign(body, r.pick([{}, { private_key_type: 'ed25519' }, { private_key_type: 'ecdsa' }, { private_key_type: 'ecdsa', elliptic_curve: 'p521' }]));
+  },
+  ssh_host_certificate: period,
+  ssh_user_certificate: (r, body) => { period(r, body); drop(body, 'critical_options', 'extensions'); },
   https_edge: (r, body) => { body.hostports = []; },
   tls_edge: (r, body) => { body.hostports = []; if (body.tls_termination?.terminate_at === 'upstream') { drop(body, 'mutual_tls'); drop(body.tls_termination, 'min_version'); } },
   tcp_edge: (r, body) => { body.hostports = []; },
