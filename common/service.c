@@ -20,6 +20,7 @@ enum {
     BURST_MAX = 64,   /* requests taken before anything else gets its turn */
     HOLD_MAX = 4096,  /* replies waiting for acknowledgement */
     HOLD_MS = 2000,
+    PERIODIC_MS = 60000, /* deadline of what the service asks itself */
     RETRY_MS = 50,
     EDGES_MAX = 256
 };
@@ -405,6 +406,26 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+/* The answer goes to nobody. */
+static int on_period(zloop_t *loop, int timer, void *context)
+{
+    service_t *self = context;
+    char id[ID_MAX];
+    zmsg_t *msg;
+
+    (void)loop;
+    (void)timer;
+    id_make("op", id);
+    msg = request_encode(self->spec->periodic, id, NULL, "", bus_now_ms() + PERIODIC_MS, NULL,
+                         json_object());
+    if (msg) {
+        zmsg_pushstr(msg, "self");
+        zlistx_add_end(self->queue, msg);
+        give_work(self);
+    }
+    return 0;
+}
+
 static int on_stop_check(zloop_t *loop, int timer, void *context)
 {
     (void)loop;
@@ -543,6 +564,9 @@ static int setup(service_t *self)
         r = start_actors(self);
     zloop_timer(self->loop, 50, 0, on_tick, self);
     zloop_timer(self->loop, 100, 0, on_stop_check, self);
+    if (self->spec->periodic)
+        zloop_timer(self->loop, 1000 * (size_t)config_int(&self->config, self->spec->period), 0,
+                    on_period, self);
     if (!r)
         r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
                        (int)config_int(&self->config, "health-port"), write_metrics, is_ready,

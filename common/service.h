@@ -33,6 +33,8 @@ typedef struct service_spec {
     bool config_log;
     const setting_t *settings;  /* beside service_settings, ended by a NULL name; may be NULL */
     const service_part_t *part; /* may be NULL */
+    /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
+    const char *periodic, *period; /* the verb, the setting */
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;

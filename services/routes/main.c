@@ -41,6 +41,7 @@ static const setting_t settings[] = {
     {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
     {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
     {"tcp-port-last", SETTING_INT, "29999", 1, 65535, "their highest port"},
+    {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
@@ -69,6 +70,8 @@ int main(int argc, char **argv)
         .config_log = true,
         .setup = setup,
         .settings = settings,
+        .periodic = "reserved_domain.renew",
+        .period = "renew-seconds",
     };
 
     return service_main(&spec, argc, argv);

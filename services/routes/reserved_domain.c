@@ -1,5 +1,6 @@
 /* reserved_domain: its certificate, and the local authority that signs one when it has none. */
 #include "common/cleanup.h"
+#include "common/id.h"
 #include "common/log.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
@@ -137,45 +138,96 @@ static int make_authority(crud_t *crud)
                    2, certificate, sealed);
 }
 
-/* Domains whose local certificate ends within RENEW_S get a new one, published like any change. */
-static int renew_expiring(crud_t *crud)
+/* Inside a transaction: a new certificate for the domain, published like any change, if it needs one still. */
+static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r, renewed = 0;
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    _cleanup_(json_clear_ref) json_t *document = NULL;
+    const char *chain;
+    int r;
+
+    r = pg_exec(
+        crud->pg, &res,
+        "SELECT to_jsonb(t) FROM reserved_domain t WHERE id = $1 AND certificate_id IS NULL "
+        "FOR UPDATE",
+        1, id);
+    if (r || PQntuples(res) == 0)
+        return r;
+    row = json_loads(PQgetvalue(res, 0, 0), 0, NULL);
+    chain = json_string_value(json_object_get(row, "local_certificate_pem"));
+    if (chain && x509_seconds_left(chain) > RENEW_S)
+        return 0;
+    r = issue_local(crud, row);
+    if (!r)
+        r = pg_exec(crud->pg, NULL,
+                    "UPDATE reserved_domain SET local_certificate_pem = $2, "
+                    "local_key_sealed = $3 WHERE id = $1",
+                    3, id, json_string_value(json_object_get(row, "local_certificate_pem")),
+                    json_string_value(json_object_get(row, "local_key_sealed")));
+    if (!r)
+        r = reserved_domain_publish(crud, row, &document);
+    if (!r)
+        r = crud_publish(crud, "reserved_domain", id, document);
+    *ret_renewed = !r;
+    return r;
+}
+
+/* Those of a page of domains that end within RENEW_S. last: where the next page begins; "" when there is none. */
+static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *ret_revision)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
 
     r = pg_exec(crud->pg, &res,
-                "SELECT to_jsonb(t) FROM reserved_domain t WHERE certificate_id IS NULL", 0);
+                "SELECT id, coalesce(local_certificate_pem, '') FROM reserved_domain "
+                "WHERE certificate_id IS NULL AND id > $1 ORDER BY id LIMIT 500",
+                1, last);
+    *last = '\0';
     for (int i = 0; !r && i < PQntuples(res); i++) {
-        _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
-        _cleanup_(json_clear_ref) json_t *document = NULL;
-        const char *id = json_string_value(json_object_get(row, "id"));
-        const char *chain = json_string_value(json_object_get(row, "local_certificate_pem"));
-        int64_t revision;
+        const char *chain = PQgetvalue(res, i, 1);
+        bool fresh = false;
 
-        if (chain && x509_seconds_left(chain) > RENEW_S)
+        snprintf(last, ID_MAX, "%s", PQgetvalue(res, i, 0));
+        if (*chain && x509_seconds_left(chain) > RENEW_S)
             continue;
         crud->published = false;
         r = pg_defer(crud->pg, "BEGIN", 0);
         if (!r)
-            r = issue_local(crud, row);
+            r = renew_one(crud, last, &fresh);
         if (!r)
-            r = pg_exec(crud->pg, NULL,
-                        "UPDATE reserved_domain SET local_certificate_pem = $2, "
-                        "local_key_sealed = $3 WHERE id = $1",
-                        3, id, json_string_value(json_object_get(row, "local_certificate_pem")),
-                        json_string_value(json_object_get(row, "local_key_sealed")));
-        if (!r)
-            r = reserved_domain_publish(crud, row, &document);
-        if (!r)
-            r = crud_publish(crud, "reserved_domain", id, document);
-        if (!r)
-            r = crud_commit(crud, &revision);
+            r = crud_commit(crud, ret_revision);
         if (r)
             pg_rollback(crud->pg);
-        renewed += !r;
+        *renewed += !r && fresh;
     }
-    if (renewed)
-        log_info("renewed %d local certificates", renewed);
+    return r;
+}
+
+/* Domains whose local certificate ends within RENEW_S get a new one. */
+static int renew_expiring(crud_t *crud, int *ret_renewed, int64_t *ret_revision)
+{
+    char last[ID_MAX] = "";
+    int r;
+
+    *ret_renewed = 0;
+    do
+        r = renew_page(crud, last, ret_renewed, ret_revision);
+    while (!r && *last);
+    if (*ret_renewed)
+        log_info("renewed %d local certificates", *ret_renewed);
+    return r;
+}
+
+int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    int renewed, r;
+
+    (void)request;
+    *crud->request_key = '\0';
+    r = renew_expiring(crud, &renewed, &reply->revision);
+    if (!r)
+        reply->body = json_pack("{s:i}", "renewed", renewed);
     return r;
 }
 
@@ -185,7 +237,8 @@ int local_authority_setup(crud_t *crud, const config_t *config)
     const char *file = config_str(config, "ca-file");
     char *key = NULL;
     size_t len = 0;
-    int r;
+    int64_t revision;
+    int r, renewed;
 
     r = load_authority(crud, &certificate, &key, &len);
     if (r == ERR_NOT_FOUND) {
@@ -196,5 +249,5 @@ int local_authority_setup(crud_t *crud, const config_t *config)
     secret_free(&key, len);
     if (!r && *file)
         r = write_file(file, certificate);
-    return r ? r : renew_expiring(crud);
+    return r ? r : renew_expiring(crud, &renewed, &revision);
 }

@@ -1,0 +1,32 @@
+// A certificate of the local authority that ends soon is replaced while everything runs, and the edge serves the new one.
+// The stack of `make e2e` looks every second (POSTERN_RENEW_SECONDS), not once a day.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import tls from 'node:tls';
+import { edge, endpoint, env, must, until } from '../support/postern.mjs';
+
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', text], { encoding: 'utf8' }).trim();
+const served = (servername) => new Promise((resolve, reject) => {
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername, rejectUnauthorized: false }, () => { resolve(socket.getPeerCertificate()); socket.destroy(); });
+  socket.on('error', reject);
+});
+const days = (certificate) => (new Date(certificate.valid_to) - Date.now()) / 86400e3;
+
+test('a local certificate that ends soon is renewed without a restart', { skip: process.env.POSTERN_RENEW_SECONDS ? false : 'POSTERN_RENEW_SECONDS is not set' }, async () => {
+  const [soon, later] = [await endpoint({ body: 'x' }), await endpoint({ body: 'x' })];
+  const before = await served(soon.host), other = await served(later.host);
+  assert.ok(days(before) > 30);
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-renewal-'));
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '29', '-subj', `/CN=${soon.host}`, '-keyout', `${dir}/key`, '-out', `${dir}/cert`], { stdio: 'ignore' });
+  sql(`UPDATE routes.reserved_domain SET local_certificate_pem = '${fs.readFileSync(`${dir}/cert`, 'utf8')}' WHERE id = '${soon.domain.id}'`);
+  await until(async () => (await served(soon.host)).serialNumber !== before.serialNumber, 'another certificate');
+  const after = await served(soon.host);
+  assert.ok(days(after) > 30, after.valid_to);
+  assert.equal(after.issuer.CN, before.issuer.CN);
+  assert.equal((await served(later.host)).serialNumber, other.serialNumber, 'the others stay as they are');
+  await must('GET', `/reserved_domains/${soon.domain.id}`);
+});
