@@ -28,6 +28,7 @@ enum {
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
     SORT_BYTES = 64 << 10, /* an allocation larger than what a table frees */
+    HOLDS_MAX = 64,
     HWM = 10000
 };
 
@@ -45,8 +46,14 @@ static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_uint_t    config_synced, in_snapshot;
 static ngx_int_t     on_way;
-static int64_t       ack_due;          /* revision in force but not acknowledged: names pending */
-static ngx_msec_t    ack_deadline;
+
+/* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
+static struct {
+    int64_t     revision;
+    ngx_msec_t  deadline;
+} holds[HOLDS_MAX];
+static ngx_uint_t    hold_count;
+static int64_t       acked;
 
 
 /* ---- sending ---- */
@@ -108,22 +115,48 @@ acknowledge(int64_t revision)
 {
     char  text[24];
 
-    if (edge_resolve_pending() && ngx_current_msec < ack_deadline) {
-        ack_due = revision;
-        return;
-    }
-    ack_due = 0;
+    acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
     send_strings(&config, "ack", text, NULL, NULL);
+}
+
+
+/* Acknowledge what has its names, or has waited long enough for them. */
+static void
+release_holds(void)
+{
+    ngx_uint_t  n = 0;
+
+    while (n < hold_count
+           && (edge_resolve_pending() == 0
+               || (ngx_msec_int_t) (ngx_current_msec - holds[n].deadline) >= 0))
+    {
+        n++;
+    }
+    if (n) {
+        acknowledge(holds[n - 1].revision);
+        hold_count -= n;
+        ngx_memmove(holds, holds + n, hold_count * sizeof(holds[0]));
+    }
+}
+
+
+/* In their order: a later revision does not overtake one that waits. */
+static void
+hold(int64_t revision, ngx_msec_t deadline)
+{
+    if (hold_count == HOLDS_MAX) {
+        hold_count--;   /* the last two go together */
+    }
+    holds[hold_count].revision = revision;
+    holds[hold_count++].deadline = deadline;
 }
 
 
 void
 edge_bus_resolved(void)
 {
-    if (ack_due) {
-        acknowledge(ack_due);
-    }
+    release_holds();
 }
 
 
@@ -198,15 +231,20 @@ frame_number(message_t *message, ngx_uint_t i)
 
 
 static void
-now_in_force(int64_t revision)
+now_in_force(int64_t revision, ngx_uint_t has_names)
 {
     edge_counters_t  *counters = edge_ring_counters(ngx_worker);
 
     edge_worker.revision = revision;
     counters->revision = revision;
     counters->ready = 1;
-    ack_deadline = ngx_current_msec + ACK_HOLD_MS;
-    acknowledge(revision);
+    if (has_names) {
+        hold(revision, ngx_current_msec + ACK_HOLD_MS);
+    } else if (hold_count) {
+        hold(revision, holds[hold_count - 1].deadline);
+    } else {
+        acknowledge(revision);
+    }
 }
 
 
@@ -220,6 +258,8 @@ begin_snapshot(message_t *message)
     edge_worker.building->free_parsed = edge_tls_free_parsed;
     edge_worker.building->backend_added = edge_resolve_add;
     frame_text(message, 1, edge_worker.log_id, sizeof(edge_worker.log_id));
+    hold_count = 0;
+    acked = 0;
     in_snapshot = 1;
 }
 
@@ -231,6 +271,7 @@ on_config(message_t *message)
     char         word[16], log_id[64];
     int64_t      previous, revision;
     size_t       len;
+    ngx_uint_t   names;
     const void  *body;
 
     frame_text(message, 0, word, sizeof(word));
@@ -267,7 +308,7 @@ on_config(message_t *message)
         edge_swap(edge_worker.building);
         edge_worker.building = NULL;
         config_synced = 1;
-        now_in_force(revision);
+        now_in_force(revision, edge_resolve_pending() > 0);
 
     } else if (ngx_strcmp(word, "delta") == 0) {
         if (in_snapshot || previous != edge_worker.revision
@@ -279,9 +320,10 @@ on_config(message_t *message)
         /* on disk before it is acknowledged: a restart must not step back */
         edge_worker.revision = revision;
         edge_state_write(STATE_DELTA, revision, body, len);
+        names = edge_resolve_pending();
         edge_apply(edge_worker.table, body, len, ngx_cycle->log);
         config_synced = 1;
-        now_in_force(revision);
+        now_in_force(revision, edge_resolve_pending() > names);
     }
 }
 
@@ -494,7 +536,8 @@ on_beat(ngx_event_t *ev)
         {
             say_hello();
         }
-        acknowledge(edge_worker.revision);   /* and a sign of life */
+        release_holds();
+        acknowledge(hold_count ? acked : edge_worker.revision);   /* a sign of life */
     } else {
         send_strings(&config, "ack", "0", NULL, NULL);
     }

@@ -1,28 +1,37 @@
-/* Names of backends: a thread per worker asks the system's resolver (hosts file, DNS, whatever the
- * machine uses) and hands addresses back through a pipe. No request ever waits for it; a change is
- * acknowledged once its names were tried. */
+/* Names of backends: threads of each worker ask the system's resolver (hosts file, DNS, whatever the
+ * machine uses) and hand addresses back through a pipe. No request ever waits for it; a change is
+ * acknowledged once its names were tried. A name that nobody answers for can take a thread twenty
+ * seconds: names that are new are not behind those that are only asked again, nor behind one another
+ * while there are threads. */
 #include "edge.h"
 
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 
-enum { REFRESH_MS = 30000, QUEUE_MAX = 100000 };
+enum { REFRESH_MS = 30000, QUEUE_MAX = 100000, THREADS = 4 };
 
 typedef struct job {
     struct job              *next;
     backend_t               *backend;   /* held by the worker thread only */
+    ngx_uint_t               again;     /* it has been asked for before */
     char                    *host;
     uint16_t                 port;
     struct sockaddr_storage  address;
     socklen_t                address_len;
 } job_t;
 
-static pthread_t         thread;
+typedef struct {
+    job_t  *first, **end;
+} queue_t;
+
+static pthread_t         threads[THREADS];
 static pthread_mutex_t   mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t    wake = PTHREAD_COND_INITIALIZER;
-static job_t            *queue, **queue_end = &queue, *done;
-static ngx_uint_t        pending, stopping, started;
+static queue_t           fresh = { NULL, &fresh.first };
+static queue_t           again = { NULL, &again.first };
+static job_t            *done;
+static ngx_uint_t        fresh_pending, again_pending, stopping, started;
 static int               fds[2] = { -1, -1 };
 static ngx_connection_t *connection;
 static ngx_event_t       refresh;
@@ -48,22 +57,36 @@ resolve(job_t *job)
 }
 
 
+static job_t *
+take_first(queue_t *queue)
+{
+    job_t  *job = queue->first;
+
+    if (job) {
+        queue->first = job->next;
+        if (queue->first == NULL) {
+            queue->end = &queue->first;
+        }
+    }
+    return job;
+}
+
+
+/* Only the first thread asks again. */
 static void *
-resolver(void *unused)
+resolver(void *number)
 {
     job_t  *job;
 
-    (void) unused;
     pthread_mutex_lock(&mutex);
     while (!stopping) {
-        job = queue;
+        job = take_first(&fresh);
+        if (job == NULL && number == NULL) {
+            job = take_first(&again);
+        }
         if (job == NULL) {
             pthread_cond_wait(&wake, &mutex);
             continue;
-        }
-        queue = job->next;
-        if (queue == NULL) {
-            queue_end = &queue;
         }
         pthread_mutex_unlock(&mutex);
         resolve(job);
@@ -101,7 +124,11 @@ collect(void)
                           "postern: cannot resolve \"%s\" of backend %s",
                           job->host, job->backend->id);
         }
-        pending--;
+        if (job->again) {
+            again_pending--;
+        } else {
+            fresh_pending--;
+        }
         backend_release(job->backend);
         free(job->host);
         free(job);
@@ -114,18 +141,19 @@ on_readable(ngx_event_t *ev)
 {
     (void) ev;
     collect();
-    if (pending == 0) {
+    if (fresh_pending == 0) {
         edge_bus_resolved();
     }
 }
 
 
-void
-edge_resolve_add(backend_t *backend)
+static void
+add(backend_t *backend, ngx_uint_t asked_before)
 {
-    job_t  *job;
+    job_t    *job;
+    queue_t  *queue = asked_before ? &again : &fresh;
 
-    if (!started || pending >= QUEUE_MAX) {
+    if (!started || fresh_pending + again_pending >= QUEUE_MAX) {
         return;   /* the master; the worker adds all of them when it starts */
     }
     job = calloc(1, sizeof(*job));
@@ -135,18 +163,30 @@ edge_resolve_add(backend_t *backend)
     }
     job->backend = backend;
     job->port = backend->port;
+    job->again = asked_before;
     backend->refs++;
-    pending++;
+    if (asked_before) {
+        again_pending++;
+    } else {
+        fresh_pending++;
+    }
     pthread_mutex_lock(&mutex);
-    *queue_end = job;
-    queue_end = &job->next;
-    pthread_cond_signal(&wake);
+    *queue->end = job;
+    queue->end = &job->next;
+    pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&mutex);
 }
 
 
+void
+edge_resolve_add(backend_t *backend)
+{
+    add(backend, 0);
+}
+
+
 static void
-add_all(void)
+add_all(ngx_uint_t asked_before)
 {
     void       *node = NULL;
     size_t      bucket = 0;
@@ -156,7 +196,7 @@ add_all(void)
                                   &node)) != NULL)
     {
         if (backend->host && !backend->literal) {
-            edge_resolve_add(backend);
+            add(backend, asked_before);
         }
     }
 }
@@ -165,8 +205,8 @@ add_all(void)
 static void
 on_refresh(ngx_event_t *ev)
 {
-    if (pending == 0) {
-        add_all();
+    if (again_pending == 0) {
+        add_all(1);
     }
     ngx_add_timer(ev, REFRESH_MS);
 }
@@ -175,7 +215,7 @@ on_refresh(ngx_event_t *ev)
 ngx_uint_t
 edge_resolve_pending(void)
 {
-    return pending;
+    return fresh_pending;
 }
 
 
@@ -184,7 +224,9 @@ edge_resolve_wait(ngx_msec_t timeout)
 {
     struct pollfd  pfd = { fds[0], POLLIN, 0 };
 
-    for (ngx_msec_t waited = 0; pending && waited < timeout; waited += 20) {
+    for (ngx_msec_t waited = 0; fresh_pending && waited < timeout;
+         waited += 20)
+    {
         if (poll(&pfd, 1, 20) > 0) {
             collect();
         }
@@ -195,18 +237,26 @@ edge_resolve_wait(ngx_msec_t timeout)
 ngx_int_t
 edge_resolve_start(ngx_cycle_t *cycle)
 {
-    sigset_t  all, old;
+    sigset_t    all, old;
+    uintptr_t   i, made = 0;
 
     if (pipe2(fds, O_NONBLOCK|O_CLOEXEC)) {
         return NGX_ERROR;
     }
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);   /* signals are nginx's */
-    if (pthread_create(&thread, NULL, resolver, NULL)) {
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        return NGX_ERROR;
+    for (i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, resolver, (void *) i) == 0) {
+            pthread_detach(threads[i]);   /* see edge_resolve_stop */
+            made++;
+        } else {
+            break;
+        }
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (made == 0) {
+        return NGX_ERROR;
+    }
     started = 1;
     connection = ngx_get_connection(fds[0], cycle->log);
     if (connection == NULL) {
@@ -225,7 +275,7 @@ edge_resolve_start(ngx_cycle_t *cycle)
     refresh.cancelable = 1;
     refresh_dummy.fd = -1;
     ngx_add_timer(&refresh, REFRESH_MS);
-    add_all();
+    add_all(0);
     return NGX_OK;
 }
 
@@ -239,10 +289,9 @@ edge_resolve_stop(void)
     started = 0;
     pthread_mutex_lock(&mutex);
     stopping = 1;
-    pthread_cond_signal(&wake);
+    pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&mutex);
-    /* getaddrinfo may take seconds: the process is ending, so it is left to end with it */
-    pthread_detach(thread);
+    /* getaddrinfo may take seconds: the process is ending, and the threads are left to end with it */
     if (connection) {
         ngx_del_event(connection->read, NGX_READ_EVENT, 0);
         ngx_free_connection(connection);
