@@ -7,7 +7,7 @@ import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
 import {
-  WebSocket, api, ca, edge, endpoint, listening, must, raw, tcpUpstream, through, unique, until, upstream,
+  WebSocket, api, ca, edge, elsewhere, endpoint, listening, must, raw, tcpUpstream, through, unique, until, upstream,
 } from '../support/postern.mjs';
 
 const answer = (body, extra = {}) => must('POST', '/backends/http_response', { body, ...extra });
@@ -52,7 +52,7 @@ test('replies_say_which_edges_have_the_revision', async () => {
   assert.equal(acknowledged, live);
 });
 
-test('forwarded_headers_are_the_edges_own', async () => {
+test('forwarded_headers_are_the_edges_own', { skip: elsewhere }, async () => {
   const up = await upstream();
   const to = await endpoint(up.address);
   const { headers } = JSON.parse((await through(to.host, '/')).body);
@@ -63,7 +63,7 @@ test('forwarded_headers_are_the_edges_own', async () => {
   await up.close();
 });
 
-test('class_forwarded_spoofing_ghsa_7x63_xv5r_3p2x', async () => {
+test('class_forwarded_spoofing_ghsa_7x63_xv5r_3p2x', { skip: elsewhere }, async () => {
   const up = await upstream();
   const to = await endpoint(up.address);
   await through(to.host, '/', { headers: { 'X-Forwarded-For': '10.9.8.7', 'x-forwarded-proto': 'http', 'X-FORWARDED-HOST': 'evil.test' } });
@@ -241,14 +241,14 @@ test('error_codes_name_what_failed', async () => {
   assert.equal(JSON.parse((await through(broken.host)).body).error_code, 'ERR_POSTERN_904');
 });
 
-test('names_of_backends_are_resolved_before_the_change_returns', async () => {
+test('names_of_backends_are_resolved_before_the_change_returns', { skip: elsewhere }, async () => {
   const up = await upstream();
   const to = await endpoint(`localhost:${up.port}`);
   assert.equal((await through(to.host)).status, 200);
   await up.close();
 });
 
-test('class_upstream_tls_is_verified', async () => {
+test('class_upstream_tls_is_verified', { skip: elsewhere }, async () => {
   const { execFileSync } = await import('node:child_process');
   const fs = await import('node:fs');
   const dir = fs.mkdtempSync('/tmp/postern-up-');
@@ -325,7 +325,7 @@ test('class_keepalive_pool_is_blind_to_no_identity_trap_19', async () => {
   await up.close();
 });
 
-test('every_worker_takes_connections_trap_25', async () => {
+test('every_worker_takes_connections_trap_25', { skip: elsewhere }, async () => {
   const to = await endpoint({ body: 'x' });
   for (let i = 0; i < 60; i++) await through(to.host);
   const status = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text());
@@ -333,7 +333,7 @@ test('every_worker_takes_connections_trap_25', async () => {
   assert.ok(counts.length >= 2 && counts.every((n) => n > 0), String(counts));
 });
 
-test('events_tell_of_every_request', async () => {
+test('events_tell_of_every_request', { skip: elsewhere }, async () => {
   const up = await upstream((q, s) => { s.setHeader('Set-Cookie', 'session=canary'); s.setHeader('X-Two', ['a', 'B']); s.end('four'); });
   const to = await endpoint(up.address, { match: '/ev' });
   const sub = await listening('http_request_complete');
