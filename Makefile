@@ -213,8 +213,8 @@ bench: deps
 
 # One root in full, the other to a served request and its event.
 test-fresh:
-	@tests/fresh bookworm
-	@tests/fresh full trixie
+	@tests/fresh trixie
+	@tests/fresh full bookworm
 
 compose:
 	@tests/compose
