@@ -112,14 +112,21 @@ ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *lo
 void edge_swap(table_t *fresh);
 void edge_retire(table_t *table);
 
-/* edge_bus.c: the one file that speaks ZeroMQ */
-ngx_int_t edge_bus_start(ngx_cycle_t *cycle);
+/* edge_helper.c: a process beside each worker, with the bus and the resolver */
+enum { EDGE_RESOLVERS = 4, EDGE_LINGER_MS = 300 };
+/* The worker's ends of its link and of its names (edge_link.h). */
+ngx_int_t edge_helper_start(int *link, int *names);
+
+/* edge_bus.c: the worker's part of the config log and of the event intake */
+ngx_int_t edge_bus_open(ngx_cycle_t *cycle);
+void edge_bus_start(ngx_cycle_t *cycle); /* once the table from disk is there */
 void edge_bus_stop(void);
 void edge_bus_resolved(void); /* backends have addresses: acknowledgements may go */
 void edge_bus_send_events(void);
 
 /* edge_resolve.c: names of backends to addresses, off the request path */
-ngx_int_t edge_resolve_start(ngx_cycle_t *cycle);
+void edge_resolve_start(ngx_cycle_t *cycle);
+ngx_int_t edge_resolve_connect(int names, ngx_log_t *log);
 void edge_resolve_stop(void);
 void edge_resolve_add(backend_t *backend);
 ngx_uint_t edge_resolve_pending(void);
@@ -127,8 +134,13 @@ void edge_resolve_wait(ngx_msec_t timeout);
 
 /* edge_ring.c: events in shared memory, then in a spool file, until acknowledged */
 typedef struct {
-    const u_char *data;
-    size_t len;
+    uint64_t at; /* in the ring, or in the spool file */
+    uint32_t len;
+    uint32_t spooled;
+} edge_place_t;
+
+typedef struct {
+    edge_place_t place;
     uint64_t seq; /* of the last event */
     uint32_t count;
     uint64_t dropped;
@@ -149,6 +161,8 @@ void edge_ring_drop(void);
 void edge_ring_seal(void);
 /* Next batch not sent yet; 0 when none. */
 ngx_uint_t edge_ring_next(edge_batch_t *batch);
+/* In the helper: a batch's bytes. NGX_DECLINED: they were freed meanwhile. */
+ngx_int_t edge_ring_copy(const edge_place_t *place, void *out);
 /* The batch of that producer that ends with seq is stored: free it, and in the ring all before it. */
 void edge_ring_acknowledge(const char *producer, uint64_t seq);
 void edge_ring_resend(void);

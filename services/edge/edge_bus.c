@@ -1,16 +1,12 @@
-/* The one file that speaks ZeroMQ: the config log subscription and the event producer, both DEALERs
- * driven by nginx's event loop (proto/WIRE.md has the frames).
- *
- * ZMQ_FD is edge-triggered and every send or receive may consume its signal, so after each of them
- * the read event is posted again: without that, wake-ups are lost as soon as both directions are in
- * use. Sockets are made after the fork, in init_process. */
+/* A worker's part of the config log and of the event intake (proto/WIRE.md has the frames). Its helper
+ * process carries the messages; when that dies another one takes its place, and everything that was
+ * on the way is said again. */
 #include "edge.h"
+#include "edge_link.h"
 #include "common/pack.h"
 
 #include <malloc.h>
 #include <poll.h>
-#include <sched.h>
-#include <zmq.h>
 
 enum {
     BEAT_MS = 250,
@@ -23,28 +19,24 @@ enum {
     EVENT_ACK_MS = 30000,  /* without progress: unacknowledged batches go again */
     EVENT_QUIET_MS = 10000, /* hellos to somebody who does not answer */
     WINDOW = 64,           /* batches on the way */
-    LINGER_MS = 300,
+    HELPER_MS = 5000,      /* for a helper to start; without one, try again after the next */
+    HELPER_AGAIN_MS = 1000,
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
     SORT_BYTES = 64 << 10, /* an allocation larger than what a table frees */
-    HOLDS_MAX = 64,
-    HWM = 10000
+    HOLDS_MAX = 64
 };
 
-typedef struct {
-    void              *socket;
-    ngx_connection_t  *connection;
-    ngx_event_t        timer;
-} bus_socket_t;
-
-static void         *contexts[2];      /* of config, of events */
-static bus_socket_t  config, events;
-static ngx_event_t   batch_timer, retire_timer;
+static link_t        helper = { -1, NULL, 0, 0 };
+static ngx_connection_t *connection;   /* of the link */
+static ngx_msec_t    helper_started;
+static ngx_uint_t    helper_ready;
+static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
-static ngx_uint_t    config_synced, in_snapshot;
+static ngx_uint_t    config_synced, in_snapshot, events_absent;
 static ngx_int_t     on_way;
 
 /* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
@@ -58,38 +50,21 @@ static int64_t       acked;
 
 /* ---- sending ---- */
 
-static ngx_int_t
-send_frames(bus_socket_t *bus, const char *const *frames, const size_t *lens,
-    ngx_uint_t n)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        if (zmq_send(bus->socket, frames[i], lens[i],
-                     ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0)) < 0)
-        {
-            return NGX_AGAIN;
-        }
-    }
-    if (bus->connection) {
-        ngx_post_event(bus->connection->read, &ngx_posted_events);
-    }
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-send_strings(bus_socket_t *bus, const char *a, const char *b, const char *c,
+/* What does not go is said again: hellos and acknowledgements by the beat, batches because nobody
+ * acknowledged them. */
+static void
+send_strings(link_kind_t kind, const char *a, const char *b, const char *c,
     const char *d)
 {
-    const char  *frames[4] = { a, b, c, d };
-    size_t       lens[4];
+    const char  *texts[4] = { a, b, c, d };
+    ngx_str_t    frames[4];
     ngx_uint_t   n;
 
-    for (n = 0; n < 4 && frames[n]; n++) {
-        lens[n] = ngx_strlen(frames[n]);
+    for (n = 0; n < 4 && texts[n]; n++) {
+        frames[n].data = (u_char *) texts[n];
+        frames[n].len = ngx_strlen(texts[n]);
     }
-    return send_frames(bus, frames, lens, n);
+    (void) link_send(&helper, kind, frames, n, MSG_DONTWAIT);
 }
 
 
@@ -104,7 +79,7 @@ say_hello(void)
     snprintf(name, sizeof(name), "%.*s/%u", (int) edge_worker.conf->name.len,
              edge_worker.conf->name.data, (unsigned) ngx_worker);
     config_hello = ngx_current_msec;
-    send_strings(&config, "hello",
+    send_strings(LINK_CONFIG, "hello",
                  *edge_worker.log_id ? edge_worker.log_id : "-", revision,
                  name);
 }
@@ -117,7 +92,7 @@ acknowledge(int64_t revision)
 
     acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
-    send_strings(&config, "ack", text, NULL, NULL);
+    send_strings(LINK_CONFIG, "ack", text, NULL, NULL);
 }
 
 
@@ -162,59 +137,17 @@ edge_bus_resolved(void)
 
 /* ---- receiving ---- */
 
-enum { FRAMES_MAX = 8 };
-
-typedef struct {
-    zmq_msg_t   frames[FRAMES_MAX];
-    ngx_uint_t  n;
-} message_t;
-
-
-static ngx_int_t
-receive(void *socket, message_t *message)
-{
-    int     more = 1;
-    size_t  size = sizeof(more);
-
-    for (message->n = 0; more; /* void */) {
-        zmq_msg_t  *frame = &message->frames[message->n];
-
-        zmq_msg_init(frame);
-        if (zmq_msg_recv(frame, socket, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(frame);
-            return NGX_AGAIN;
-        }
-        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
-        if (message->n + 1 < FRAMES_MAX) {
-            message->n++;
-        } else {
-            zmq_msg_close(frame);
-        }
-    }
-    return NGX_OK;
-}
-
-
-static void
-message_close(message_t *message)
-{
-    while (message->n > 0) {
-        zmq_msg_close(&message->frames[--message->n]);
-    }
-}
-
-
 /* Frame as a C string; "" when it is missing. */
 static const char *
-frame_text(message_t *message, ngx_uint_t i, char *out, size_t size)
+frame_text(link_message_t *message, ngx_uint_t i, char *out, size_t size)
 {
-    size_t  len = i < message->n ? zmq_msg_size(&message->frames[i]) : 0;
+    size_t  len = i < message->n ? message->frames[i].len : 0;
 
     if (len >= size) {
         len = size - 1;
     }
     if (len) {
-        ngx_memcpy(out, zmq_msg_data(&message->frames[i]), len);
+        ngx_memcpy(out, message->frames[i].data, len);
     }
     out[len] = '\0';
     return out;
@@ -222,7 +155,7 @@ frame_text(message_t *message, ngx_uint_t i, char *out, size_t size)
 
 
 static int64_t
-frame_number(message_t *message, ngx_uint_t i)
+frame_number(link_message_t *message, ngx_uint_t i)
 {
     char  text[32];
 
@@ -249,7 +182,7 @@ now_in_force(int64_t revision, ngx_uint_t has_names)
 
 
 static void
-begin_snapshot(message_t *message)
+begin_snapshot(link_message_t *message)
 {
     if (edge_worker.building) {
         edge_retire(edge_worker.building);   /* never finished */
@@ -266,7 +199,7 @@ begin_snapshot(message_t *message)
 
 /* Frames: word, log id, previous revision, revision, body. */
 static void
-on_config(message_t *message)
+on_config(link_message_t *message)
 {
     char         word[16], log_id[64];
     int64_t      previous, revision;
@@ -278,8 +211,8 @@ on_config(message_t *message)
     frame_text(message, 1, log_id, sizeof(log_id));
     previous = frame_number(message, 2);
     revision = frame_number(message, 3);
-    body = message->n > 4 ? zmq_msg_data(&message->frames[4]) : "";
-    len = message->n > 4 ? zmq_msg_size(&message->frames[4]) : 0;
+    body = message->n > 4 ? (char *) message->frames[4].data : "";
+    len = message->n > 4 ? message->frames[4].len : 0;
     config_heard = ngx_current_msec;
 
     if (ngx_strcmp(word, "who") == 0) {
@@ -329,12 +262,13 @@ on_config(message_t *message)
 
 
 static void
-on_events(message_t *message)
+on_events(link_message_t *message)
 {
     char  word[16], producer[sizeof(((edge_batch_t *) 0)->producer)];
 
     frame_text(message, 0, word, sizeof(word));
     events_heard = ngx_current_msec;
+    events_absent = 0;
     if (ngx_strcmp(word, "want") == 0) {
         edge_worker.events_wanted = frame_number(message, 1) != 0;
 
@@ -355,6 +289,38 @@ on_events(message_t *message)
             on_way--;
         }
         edge_bus_send_events();
+    }
+}
+
+
+/* Nobody took a batch: all of them go again, from the oldest, once somebody is heard or at a beat. */
+static void
+on_nobody(void)
+{
+    events_absent = 1;
+    on_way = 0;
+    edge_ring_resend();
+}
+
+
+static void
+on_message(link_message_t *message)
+{
+    switch (message->kind) {
+    case LINK_READY:
+        helper_ready = 1;
+        break;
+    case LINK_CONFIG:
+        on_config(message);
+        break;
+    case LINK_EVENTS:
+        on_events(message);
+        break;
+    case LINK_NOBODY:
+        on_nobody();
+        break;
+    default:
+        break;
     }
 }
 
@@ -396,50 +362,51 @@ note_turn(uint64_t start)
 }
 
 
+static void
+disconnect(void)
+{
+    if (connection) {
+        ngx_del_event(connection->read, NGX_READ_EVENT, 0);
+        ngx_free_connection(connection);
+        connection->fd = (ngx_socket_t) -1;   /* the link closes it */
+        connection = NULL;
+    }
+    link_close(&helper);
+    helper_ready = 0;
+}
+
+
 /* Everything that waits, within the time of one turn; the rest in the next. */
 static void
-drain(bus_socket_t *bus, void (*handle)(message_t *))
+drain(void)
 {
-    int        flags = 0;
-    size_t     size = sizeof(flags);
-    uint64_t   start = now_us();
-    message_t  message;
+    uint64_t         start = now_us();
+    ngx_int_t        rc;
+    link_message_t   message;
 
-    while (zmq_getsockopt(bus->socket, ZMQ_EVENTS, &flags, &size) == 0
-           && flags & ZMQ_POLLIN)
-    {
-        if (receive(bus->socket, &message) != NGX_OK) {
-            message_close(&message);
-            break;
+    do {
+        rc = link_receive(&helper, &message, MSG_DONTWAIT);
+        if (rc == NGX_OK) {
+            on_message(&message);
         }
-        handle(&message);
-        message_close(&message);
-        if (now_us() - start > TURN_US) {
-            if (bus->connection) {
-                ngx_post_event(bus->connection->read, &ngx_posted_next_events);
-            }
-            break;
-        }
+    } while (rc == NGX_OK && now_us() - start <= TURN_US);
+    if (rc == NGX_ERROR && connection) {
+        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                      "postern: the helper process ended: another one is "
+                      "started");
+        disconnect();   /* see on_beat */
     }
 }
 
 
 static void
-on_config_readable(ngx_event_t *ev)
+on_readable(ngx_event_t *ev)
 {
     uint64_t  start = turn_start();
 
     (void) ev;
-    drain(&config, on_config);
+    drain();
     note_turn(start);
-}
-
-
-static void
-on_events_readable(ngx_event_t *ev)
-{
-    (void) ev;
-    drain(&events, on_events);
 }
 
 
@@ -449,9 +416,8 @@ static ngx_int_t
 send_batch(edge_batch_t *batch)
 {
     char             seq[24];
-    const char      *frames[3];
-    size_t           lens[3];
     ngx_int_t        rc;
+    ngx_str_t        frames[2];
     msgpack_packer   packer;
     msgpack_sbuffer  header;
 
@@ -475,13 +441,11 @@ send_batch(edge_batch_t *batch)
     STR("oldest");
     batch->oldest ? msgpack_pack_true(&packer) : msgpack_pack_false(&packer);
 #undef STR
-    frames[0] = "batch";
-    lens[0] = 5;
-    frames[1] = header.data;
-    lens[1] = header.size;
-    frames[2] = (const char *) batch->data;
-    lens[2] = batch->len;
-    rc = send_frames(&events, frames, lens, 3);
+    frames[0].data = (u_char *) header.data;
+    frames[0].len = header.size;
+    frames[1].data = (u_char *) &batch->place;
+    frames[1].len = sizeof(batch->place);
+    rc = link_send(&helper, LINK_BATCH, frames, 2, MSG_DONTWAIT);
     msgpack_sbuffer_destroy(&header);
     return rc;
 }
@@ -495,11 +459,10 @@ edge_bus_send_events(void)
     if (!edge_worker.running) {
         return;
     }
-    while (on_way < WINDOW && edge_ring_next(&batch)) {
+    while (!events_absent && on_way < WINDOW && edge_ring_next(&batch)) {
         if (send_batch(&batch) != NGX_OK) {
-            edge_ring_resend();   /* nobody there: from the oldest, later */
-            on_way = 0;
-            return;
+            on_nobody();
+            break;
         }
         if (on_way++ == 0) {
             events_moved = ngx_current_msec;
@@ -520,11 +483,56 @@ on_batch_timer(ngx_event_t *ev)
 }
 
 
+/* ---- the helper ---- */
+
+static ngx_int_t
+start_helper(ngx_log_t *log)
+{
+    int  link, names;
+
+    helper_started = ngx_current_msec;
+    if (edge_helper_start(&link, &names) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,
+                      "postern: cannot start the helper process");
+        return NGX_ERROR;
+    }
+    helper.fd = link;
+    connection = ngx_get_connection(link, log);
+    if (connection == NULL
+        || edge_resolve_connect(names, log) != NGX_OK)
+    {
+        disconnect();
+        return NGX_ERROR;
+    }
+    connection->read->handler = on_readable;
+    connection->read->log = log;
+    return ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT);
+}
+
+
+/* Nobody knows what the last helper did not say. */
+static void
+greet(void)
+{
+    in_snapshot = 0;
+    say_hello();
+    on_nobody();
+    events_absent = 0;
+    events_hello = ngx_current_msec;
+    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
+}
+
+
 /* ---- timers ---- */
 
 static void
 on_beat(ngx_event_t *ev)
 {
+    if (helper.fd < 0 && ngx_current_msec - helper_started > HELPER_AGAIN_MS
+        && start_helper(ev->log) == NGX_OK)
+    {
+        greet();
+    }
     if (ngx_current_msec - config_heard > SILENCE_MS
         && ngx_current_msec - config_hello >= SILENCE_MS)
     {
@@ -539,23 +547,22 @@ on_beat(ngx_event_t *ev)
         release_holds();
         acknowledge(hold_count ? acked : edge_worker.revision);   /* a sign of life */
     } else {
-        send_strings(&config, "ack", "0", NULL, NULL);
+        send_strings(LINK_CONFIG, "ack", "0", NULL, NULL);
     }
 
     if (ngx_current_msec - events_hello
         >= (events_heard >= events_hello ? EVENT_HELLO_MS : EVENT_QUIET_MS))
     {
         events_hello = ngx_current_msec;
-        send_strings(&events, "hello", NULL, NULL, NULL);
+        send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
     }
     if (on_way && ngx_current_msec - events_moved > EVENT_ACK_MS) {
         events_moved = ngx_current_msec;
         on_way = 0;
         edge_ring_resend();
     }
+    events_absent = 0;
     edge_bus_send_events();
-    drain(&config, on_config);
-    drain(&events, on_events);
     ngx_add_timer(ev, BEAT_MS);
 }
 
@@ -599,130 +606,28 @@ start_timer(ngx_event_t *ev, void (*handler)(ngx_event_t *), ngx_log_t *log,
 
 /* ---- lifecycle ---- */
 
-/* CURVE: key files as zcert writes them, lines of  public-key = "..." */
-static ngx_int_t
-read_key(const char *dir, const char *file, const char *name, char out[41])
-{
-    char    path[NGX_MAX_PATH], line[256], *quote;
-    FILE   *in;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    in = fopen(path, "re");
-    out[0] = '\0';
-    while (in && fgets(line, sizeof(line), in)) {
-        quote = strchr(line, '"');
-        if (strstr(line, name) && quote && strlen(quote) > 41) {
-            ngx_cpystrn((u_char *) out, (u_char *) quote + 1, 41);
-        }
-    }
-    if (in) {
-        fclose(in);
-    }
-    if (out[0] == '\0') {
-        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
-                      "postern: no %s in CURVE key file \"%s\"", name, path);
-        return NGX_ERROR;
-    }
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-set_keys(void *socket, const char *peer)
-{
-    char  dir[NGX_MAX_PATH], file[128], secret[41], public[41], server[41];
-
-    ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
-                 &edge_worker.conf->curve_dir);
-    if (dir[0] == '\0') {
-        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
-                      "postern: a tcp:// endpoint needs postern_curve_dir");
-        return NGX_ERROR;
-    }
-    snprintf(file, sizeof(file), "peers/%s.cert", peer);
-    if (read_key(dir, "self.cert_secret", "secret-key", secret) != NGX_OK
-        || read_key(dir, "self.cert_secret", "public-key", public) != NGX_OK
-        || read_key(dir, file, "public-key", server) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, 41);
-    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, 41);
-    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, 41);
-    ngx_explicit_memzero(secret, sizeof(secret));
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-open_socket(bus_socket_t *bus, void *context, ngx_str_t *endpoint,
-    const char *peer, ngx_event_handler_pt handler, ngx_log_t *log)
-{
-    int       one = 1, linger = LINGER_MS, hwm = HWM, ivl = 50, fd;
-    char      address[512];
-    size_t    size = sizeof(fd);
-    int64_t   max = PACK_BYTES_MAX;
-
-    bus->socket = zmq_socket(context, ZMQ_DEALER);
-    if (bus->socket == NULL) {
-        return NGX_ERROR;
-    }
-    /* only to peers that are there; a restarted peer says "who" to what it does not know */
-    zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
-    zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
-    zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
-    zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
-    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &hwm, sizeof(hwm));
-    zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
-    zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
-    ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
-    if (ngx_strncmp(address, "tcp://", 6) == 0
-        && set_keys(bus->socket, peer) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    if (zmq_connect(bus->socket, address)) {
-        ngx_log_error(NGX_LOG_EMERG, log, 0, "postern: cannot connect to %s: %s",
-                      address, zmq_strerror(zmq_errno()));
-        return NGX_ERROR;
-    }
-    zmq_getsockopt(bus->socket, ZMQ_FD, &fd, &size);
-    bus->connection = ngx_get_connection(fd, log);
-    if (bus->connection == NULL) {
-        return NGX_ERROR;
-    }
-    bus->connection->read->handler = handler;
-    bus->connection->read->log = log;
-    return ngx_add_event(bus->connection->read, NGX_READ_EVENT,
-                         NGX_LEVEL_EVENT);
-}
-
-
 /* Before the first request: the config log's news, when somebody is there to tell it. A worker that
  * took another's place must not serve what changed meanwhile. */
 static void
 wait_for_sync(void)
 {
-    int              flags;
-    size_t           size = sizeof(flags);
-    ngx_msec_t       start, last = 0;
-    zmq_pollitem_t   item = { config.socket, 0, ZMQ_POLLIN, 0 };
+    ngx_msec_t     start, last = 0;
+    struct pollfd  pfd = { helper.fd, POLLIN, 0 };
 
     ngx_time_update();
     start = ngx_current_msec;
     config_synced = 0;
-    while (!config_synced && ngx_current_msec - start < SYNC_MS) {
+    while (!config_synced && helper.fd >= 0
+           && ngx_current_msec - start < SYNC_MS)
+    {
         if (last == 0 || ngx_current_msec - last > 100) {
             last = ngx_current_msec;
             if (!in_snapshot) {
                 say_hello();
             }
         }
-        zmq_poll(&item, 1, 20);
-        if (zmq_getsockopt(config.socket, ZMQ_EVENTS, &flags, &size) == 0
-            && flags & ZMQ_POLLIN)
-        {
-            drain(&config, on_config);
+        if (poll(&pfd, 1, 20) > 0) {
+            drain();
             if (in_snapshot) {
                 start = ngx_current_msec;   /* it goes on: wait for its end */
             }
@@ -740,19 +645,24 @@ wait_for_sync(void)
 }
 
 
-/* Requests go before events: a context's I/O thread starts with its first socket and inherits the
- * policy, under which its wake-ups do not preempt a worker. */
+/* A helper that cannot make its sockets has said why. */
 static ngx_int_t
-open_events(ngx_cycle_t *cycle)
+wait_for_helper(void)
 {
-    ngx_int_t           rc;
-    struct sched_param  none = { 0 };
+    ngx_msec_t     start;
+    struct pollfd  pfd = { helper.fd, POLLIN, 0 };
 
-    sched_setscheduler(0, SCHED_BATCH, &none);
-    rc = open_socket(&events, contexts[1], &edge_worker.conf->events, "events",
-                     on_events_readable, cycle->log);
-    sched_setscheduler(0, SCHED_OTHER, &none);
-    return rc;
+    ngx_time_update();
+    start = ngx_current_msec;
+    while (!helper_ready && helper.fd >= 0
+           && ngx_current_msec - start < HELPER_MS)
+    {
+        if (poll(&pfd, 1, 100) > 0) {
+            drain();
+        }
+        ngx_time_update();
+    }
+    return helper_ready ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -767,50 +677,52 @@ tame_allocator(void)
 }
 
 
+/* The helper first: it keeps the pages that it was made with. */
 ngx_int_t
-edge_bus_start(ngx_cycle_t *cycle)
+edge_bus_open(ngx_cycle_t *cycle)
 {
-    edge_conf_t  *conf = edge_worker.conf;
-
     tame_allocator();
-
     timer_dummy.fd = (ngx_socket_t) -1;
-    contexts[0] = zmq_ctx_new();
-    contexts[1] = zmq_ctx_new();
-    if (contexts[0] == NULL || contexts[1] == NULL
-        || open_socket(&config, contexts[0], &conf->config_log, "routes",
-                       on_config_readable, cycle->log) != NGX_OK
-        || open_events(cycle) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    edge_worker.running = 1;
-    edge_worker.events_wanted = 1;   /* until told otherwise */
-    start_timer(&batch_timer, on_batch_timer, cycle->log, 0);
-    wait_for_sync();
-    config_heard = events_heard = ngx_current_msec;
-    send_strings(&events, "hello", NULL, NULL, NULL);
-    events_hello = ngx_current_msec;
-    start_timer(&config.timer, on_beat, cycle->log, BEAT_MS);
-    start_timer(&retire_timer, on_retire, cycle->log, 100);
-    ngx_post_event(config.connection->read, &ngx_posted_events);
-    ngx_post_event(events.connection->read, &ngx_posted_events);
-    return NGX_OK;
+    return start_helper(cycle->log) == NGX_OK ? wait_for_helper() : NGX_ERROR;
 }
 
 
-static void
-close_socket(bus_socket_t *bus)
+void
+edge_bus_start(ngx_cycle_t *cycle)
 {
-    if (bus->connection) {
-        ngx_del_event(bus->connection->read, NGX_READ_EVENT, 0);
-        ngx_free_connection(bus->connection);
-        bus->connection->fd = (ngx_socket_t) -1;   /* zmq's, not nginx's to close */
-        bus->connection = NULL;
+    edge_worker.running = 1;
+    edge_worker.events_wanted = 1;   /* until told otherwise */
+    edge_resolve_start(cycle);
+    start_timer(&batch_timer, on_batch_timer, cycle->log, 0);
+    wait_for_sync();
+    config_heard = events_heard = ngx_current_msec;
+    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
+    events_hello = ngx_current_msec;
+    start_timer(&beat_timer, on_beat, cycle->log, BEAT_MS);
+    start_timer(&retire_timer, on_retire, cycle->log, 100);
+}
+
+
+/* The helper ends once it sent what it was given, or after the linger. */
+static void
+wait_for_end(void)
+{
+    ngx_int_t        rc = NGX_AGAIN;
+    ngx_uint_t       waited;
+    link_message_t   message;
+    struct pollfd    pfd = { helper.fd, POLLIN, 0 };
+
+    if (helper.fd < 0 || shutdown(helper.fd, SHUT_WR) != 0) {
+        return;
     }
-    if (bus->socket) {
-        zmq_close(bus->socket);
-        bus->socket = NULL;
+    for (waited = 0; rc != NGX_ERROR && waited < 2 * EDGE_LINGER_MS;
+         waited += 10)
+    {
+        if (poll(&pfd, 1, 10) > 0) {
+            do {
+                rc = link_receive(&helper, &message, MSG_DONTWAIT);
+            } while (rc == NGX_OK);
+        }
     }
 }
 
@@ -826,9 +738,7 @@ edge_bus_stop(void)
     edge_ring_seal();
     while (edge_ring_next(&batch) && send_batch(&batch) == NGX_OK) { /* void */ }
     edge_worker.running = 0;
-    edge_ring_close();
-    close_socket(&config);
-    close_socket(&events);
-    zmq_ctx_term(contexts[0]);
-    zmq_ctx_term(contexts[1]);
+    wait_for_end();
+    disconnect();
+    edge_ring_close();   /* what was sent is in the helper's hands no more */
 }

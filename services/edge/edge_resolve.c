@@ -1,60 +1,36 @@
-/* Names of backends: threads of each worker ask the system's resolver (hosts file, DNS, whatever the
- * machine uses) and hand addresses back through a pipe. No request ever waits for it; a change is
- * acknowledged once its names were tried. A name that nobody answers for can take a thread twenty
- * seconds: names that are new are not behind those that are only asked again, nor behind one another
- * while there are threads. */
+/* Names of backends: the helper's threads ask the system's resolver (hosts file, DNS, whatever the
+ * machine uses). No request ever waits for it; a change is acknowledged once its names were tried. A
+ * name that nobody answers for can take a thread twenty seconds: names that are new are not behind
+ * those that are only asked again, nor behind one another while there are threads. */
 #include "edge.h"
+#include "edge_link.h"
 
-#include <netdb.h>
 #include <poll.h>
-#include <pthread.h>
 
-enum { REFRESH_MS = 30000, QUEUE_MAX = 100000, THREADS = 4 };
+enum { REFRESH_MS = 30000, QUEUE_MAX = 100000 };
 
 typedef struct job {
-    struct job              *next;
-    backend_t               *backend;   /* held by the worker thread only */
-    ngx_uint_t               again;     /* it has been asked for before */
-    char                    *host;
-    uint16_t                 port;
-    struct sockaddr_storage  address;
-    socklen_t                address_len;
+    struct job  *next;
+    backend_t   *backend;
+    ngx_uint_t   again;   /* it has been asked for before */
+    uint64_t     number;
+    uint16_t     port;
+    char         host[];
 } job_t;
 
 typedef struct {
     job_t  *first, **end;
 } queue_t;
 
-static pthread_t         threads[THREADS];
-static pthread_mutex_t   mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t    wake = PTHREAD_COND_INITIALIZER;
-static queue_t           fresh = { NULL, &fresh.first };
-static queue_t           again = { NULL, &again.first };
-static job_t            *done;
-static ngx_uint_t        fresh_pending, again_pending, stopping, started;
-static int               fds[2] = { -1, -1 };
-static ngx_connection_t *connection;
-static ngx_event_t       refresh;
-static ngx_connection_t  refresh_dummy;
-
-
-static void
-resolve(job_t *job)
-{
-    char              port[8];
-    struct addrinfo   hints, *list;
-
-    memset(&hints, 0, sizeof(hints));
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_ADDRCONFIG|AI_NUMERICSERV;
-    snprintf(port, sizeof(port), "%u", job->port);
-    job->address_len = 0;
-    if (getaddrinfo(job->host, port, &hints, &list) == 0) {
-        memcpy(&job->address, list->ai_addr, list->ai_addrlen);
-        job->address_len = list->ai_addrlen;
-        freeaddrinfo(list);
-    }
-}
+static queue_t            fresh = { NULL, &fresh.first };
+static queue_t            again = { NULL, &again.first };
+static job_t             *asked[1 + EDGE_RESOLVERS];   /* the first: asked again */
+static uint64_t           last_number;
+static ngx_uint_t         fresh_pending, again_pending, started;
+static link_t             helper = { -1, NULL, 0, 0 };
+static ngx_connection_t  *connection;
+static ngx_event_t        refresh;
+static ngx_connection_t   refresh_dummy;
 
 
 static job_t *
@@ -72,67 +48,116 @@ take_first(queue_t *queue)
 }
 
 
-/* Only the first thread asks again. */
-static void *
-resolver(void *number)
+/* One that is lost with a helper is asked of the next. */
+static void
+ask(const job_t *job)
 {
-    job_t  *job;
+    char       number[24], port[8];
+    ngx_str_t  frames[3];
 
-    pthread_mutex_lock(&mutex);
-    while (!stopping) {
-        job = take_first(&fresh);
-        if (job == NULL && number == NULL) {
-            job = take_first(&again);
+    frames[0].data = (u_char *) number;
+    frames[0].len = snprintf(number, sizeof(number), "%llu",
+                             (unsigned long long) job->number);
+    frames[1].data = (u_char *) port;
+    frames[1].len = snprintf(port, sizeof(port), "%u", job->port);
+    frames[2].data = (u_char *) job->host;
+    frames[2].len = ngx_strlen(job->host);
+    (void) link_send(&helper, LINK_NAME, frames, 3, MSG_DONTWAIT);
+}
+
+
+static void
+ask_next(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i <= EDGE_RESOLVERS; i++) {
+        if (asked[i] == NULL) {
+            asked[i] = take_first(i == 0 ? &again : &fresh);
+            if (asked[i]) {
+                asked[i]->number = ++last_number;
+                ask(asked[i]);
+            }
         }
-        if (job == NULL) {
-            pthread_cond_wait(&wake, &mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&mutex);
-        resolve(job);
-        pthread_mutex_lock(&mutex);
-        job->next = done;
-        done = job;
-        if (write(fds[1], "", 1) < 0) { /* void: full means it will be read */ }
     }
-    pthread_mutex_unlock(&mutex);
+}
+
+
+static job_t *
+take_asked(const ngx_str_t *number)
+{
+    job_t       *job;
+    char         text[24];
+    ngx_uint_t   i;
+
+    ngx_cpystrn((u_char *) text, number->data,
+                ngx_min(number->len + 1, sizeof(text)));
+    for (i = 0; i <= EDGE_RESOLVERS; i++) {
+        job = asked[i];
+        if (job && job->number == strtoull(text, NULL, 10)) {
+            asked[i] = NULL;
+            return job;
+        }
+    }
     return NULL;
 }
 
 
-/* In the worker's own thread. */
+static void
+finish(job_t *job, const ngx_str_t *address)
+{
+    backend_t  *backend = job->backend;
+
+    if (address->len > 0 && address->len <= sizeof(backend->address)) {
+        ngx_memcpy(&backend->address, address->data, address->len);
+        backend->address_len = address->len;
+        backend->unresolved = 0;
+    } else if (!backend->unresolved) {
+        backend->unresolved = 1;
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "postern: cannot resolve \"%s\" of backend %s",
+                      job->host, backend->id);
+    }
+    if (job->again) {
+        again_pending--;
+    } else {
+        fresh_pending--;
+    }
+    backend_release(backend);
+    free(job);
+}
+
+
+static void
+disconnect(void)
+{
+    if (connection) {
+        ngx_del_event(connection->read, NGX_READ_EVENT, 0);
+        ngx_free_connection(connection);
+        connection->fd = (ngx_socket_t) -1;   /* the link closes it */
+        connection = NULL;
+    }
+    link_close(&helper);
+}
+
+
 static void
 collect(void)
 {
-    char    bytes[256];
-    job_t  *job, *next;
+    job_t           *job;
+    ngx_int_t        rc;
+    link_message_t   message;
 
-    while (read(fds[0], bytes, sizeof(bytes)) > 0) { /* void */ }
-    pthread_mutex_lock(&mutex);
-    job = done;
-    done = NULL;
-    pthread_mutex_unlock(&mutex);
-    for ( /* void */ ; job; job = next) {
-        next = job->next;
-        if (job->address_len) {
-            job->backend->address = job->address;
-            job->backend->address_len = job->address_len;
-            job->backend->unresolved = 0;
-        } else if (!job->backend->unresolved) {
-            job->backend->unresolved = 1;
-            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                          "postern: cannot resolve \"%s\" of backend %s",
-                          job->host, job->backend->id);
+    while ((rc = link_receive(&helper, &message, MSG_DONTWAIT)) == NGX_OK) {
+        job = message.n == 2 ? take_asked(&message.frames[0]) : NULL;
+        if (job) {
+            finish(job, &message.frames[1]);
         }
-        if (job->again) {
-            again_pending--;
-        } else {
-            fresh_pending--;
-        }
-        backend_release(job->backend);
-        free(job->host);
-        free(job);
     }
+    if (rc == NGX_ERROR) {
+        disconnect();   /* until edge_resolve_connect */
+    }
+    ask_next();
 }
 
 
@@ -151,16 +176,17 @@ static void
 add(backend_t *backend, ngx_uint_t asked_before)
 {
     job_t    *job;
+    size_t    len = ngx_strlen(backend->host) + 1;
     queue_t  *queue = asked_before ? &again : &fresh;
 
     if (!started || fresh_pending + again_pending >= QUEUE_MAX) {
         return;   /* the master; the worker adds all of them when it starts */
     }
-    job = calloc(1, sizeof(*job));
-    if (job == NULL || (job->host = strdup(backend->host)) == NULL) {
-        free(job);
+    job = calloc(1, sizeof(*job) + len);
+    if (job == NULL) {
         return;
     }
+    ngx_memcpy(job->host, backend->host, len);
     job->backend = backend;
     job->port = backend->port;
     job->again = asked_before;
@@ -170,11 +196,9 @@ add(backend_t *backend, ngx_uint_t asked_before)
     } else {
         fresh_pending++;
     }
-    pthread_mutex_lock(&mutex);
     *queue->end = job;
     queue->end = &job->next;
-    pthread_cond_broadcast(&wake);
-    pthread_mutex_unlock(&mutex);
+    ask_next();
 }
 
 
@@ -222,7 +246,7 @@ edge_resolve_pending(void)
 void
 edge_resolve_wait(ngx_msec_t timeout)
 {
-    struct pollfd  pfd = { fds[0], POLLIN, 0 };
+    struct pollfd  pfd = { helper.fd, POLLIN, 0 };
 
     for (ngx_msec_t waited = 0; fresh_pending && waited < timeout;
          waited += 20)
@@ -234,41 +258,41 @@ edge_resolve_wait(ngx_msec_t timeout)
 }
 
 
+/* A helper's end of names: at the start, and when another one took its place. */
 ngx_int_t
-edge_resolve_start(ngx_cycle_t *cycle)
+edge_resolve_connect(int fd, ngx_log_t *log)
 {
-    sigset_t    all, old;
-    uintptr_t   i, made = 0;
+    ngx_uint_t  i;
 
-    if (pipe2(fds, O_NONBLOCK|O_CLOEXEC)) {
-        return NGX_ERROR;
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);   /* signals are nginx's */
-    for (i = 0; i < THREADS; i++) {
-        if (pthread_create(&threads[i], NULL, resolver, (void *) i) == 0) {
-            pthread_detach(threads[i]);   /* see edge_resolve_stop */
-            made++;
-        } else {
-            break;
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (made == 0) {
-        return NGX_ERROR;
-    }
-    started = 1;
-    connection = ngx_get_connection(fds[0], cycle->log);
+    disconnect();
+    helper.fd = fd;
+    connection = ngx_get_connection(fd, log);
     if (connection == NULL) {
+        link_close(&helper);
         return NGX_ERROR;
     }
     connection->read->handler = on_readable;
-    connection->read->log = cycle->log;
+    connection->read->log = log;
     if (ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
+    for (i = 0; i <= EDGE_RESOLVERS; i++) {
+        if (asked[i]) {
+            ask(asked[i]);
+        }
+    }
+    ask_next();
+    return NGX_OK;
+}
+
+
+/* Once the table from disk is there. */
+void
+edge_resolve_start(ngx_cycle_t *cycle)
+{
+    started = 1;
     refresh.handler = on_refresh;
     refresh.log = cycle->log;
     refresh.data = &refresh_dummy;
@@ -276,26 +300,12 @@ edge_resolve_start(ngx_cycle_t *cycle)
     refresh_dummy.fd = -1;
     ngx_add_timer(&refresh, REFRESH_MS);
     add_all(0);
-    return NGX_OK;
 }
 
 
 void
 edge_resolve_stop(void)
 {
-    if (!started) {
-        return;
-    }
     started = 0;
-    pthread_mutex_lock(&mutex);
-    stopping = 1;
-    pthread_cond_broadcast(&wake);
-    pthread_mutex_unlock(&mutex);
-    /* getaddrinfo may take seconds: the process is ending, and the threads are left to end with it */
-    if (connection) {
-        ngx_del_event(connection->read, NGX_READ_EVENT, 0);
-        ngx_free_connection(connection);
-        connection->fd = (ngx_socket_t) -1;
-        connection = NULL;
-    }
+    disconnect();
 }

@@ -48,7 +48,6 @@ static slot_t     *slot;
 static uint64_t    sent;            /* offset up to which batches were sent */
 static ngx_fd_t    spool = NGX_INVALID_FILE;
 static off_t       spool_end, spool_sent, spool_acked;
-static u_char     *spool_buffer;
 static size_t      batch_bytes;     /* payload of a batch, at most */
 static ngx_uint_t  saying;          /* the spool's trouble was logged */
 
@@ -149,19 +148,34 @@ read_record(uint64_t *offset)
 }
 
 
+/* Before the room is written to again: the helper looks whether what it copied was still there. */
+static void
+free_to(uint64_t offset)
+{
+    __atomic_store_n(&slot->tail, offset, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+
 /* ---- spool ---- */
+
+static void
+spool_path(char *out, size_t size)
+{
+    ngx_snprintf((u_char *) out, size, "%V/events.%ui.spool%Z",
+                 &edge_worker.conf->state_dir, ngx_worker);
+}
+
 
 static ngx_int_t
 spool_open(void)
 {
-    char          path[NGX_MAX_PATH];
-    edge_conf_t  *conf = edge_worker.conf;
+    char  path[NGX_MAX_PATH];
 
     if (spool != NGX_INVALID_FILE) {
         return NGX_OK;
     }
-    ngx_snprintf((u_char *) path, sizeof(path), "%V/events.%ui.spool%Z",
-                 &conf->state_dir, ngx_worker);
+    spool_path(path, sizeof(path));
     spool = open(path, O_RDWR|O_CREAT|O_CLOEXEC, 0600);
     if (spool == NGX_INVALID_FILE) {
         if (!saying) {
@@ -222,7 +236,7 @@ spill(void)
         }
         slot->counters.spooled += record->count;
         offset += record_bytes(record);
-        slot->tail = offset;
+        free_to(offset);
         if (sent < offset) {
             sent = offset;
         }
@@ -272,13 +286,8 @@ spool_next(edge_batch_t *batch)
     if (spool == NGX_INVALID_FILE || spool_sent >= spool_end) {
         return 0;
     }
-    if (spool_buffer == NULL) {
-        spool_buffer = malloc(SPOOL_READ);
-    }
-    if (spool_buffer == NULL
-        || !spool_read(&head, spool_sent)
-        || pread(spool, spool_buffer, head.len, spool_sent + sizeof(head))
-           != (ssize_t) head.len)
+    if (!spool_read(&head, spool_sent)
+        || spool_sent + (off_t) (sizeof(head) + head.len) > spool_end)
     {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
                       "postern: the event spool is torn at byte %O of %O: the "
@@ -288,9 +297,10 @@ spool_next(edge_batch_t *batch)
         return 0;
     }
     batch->oldest = spool_sent == spool_acked;
+    batch->place.at = spool_sent + sizeof(head);
+    batch->place.len = head.len;
+    batch->place.spooled = 1;
     spool_sent += sizeof(head) + head.len;
-    batch->data = spool_buffer;
-    batch->len = head.len;
     batch->seq = head.seq;
     batch->count = head.count;
     batch->dropped = head.dropped;
@@ -419,9 +429,10 @@ edge_ring_next(edge_batch_t *batch)
     }
     read_record(&tail);   /* past a wrap mark, as sent is */
     batch->oldest = tail == sent;
+    batch->place.at = sent + sizeof(record_t);
+    batch->place.len = record->len;
+    batch->place.spooled = 0;
     sent += record_bytes(record);
-    batch->data = (u_char *) (record + 1);
-    batch->len = record->len;
     batch->seq = record->seq;
     batch->count = record->count;
     batch->dropped = record->dropped;
@@ -473,7 +484,7 @@ edge_ring_acknowledge(const char *producer, uint64_t seq)
            && record->sealed && record->seq <= seq)
     {
         offset += record_bytes(record);
-        slot->tail = offset;
+        free_to(offset);
     }
     slot->counters.unacknowledged = slot->head - slot->tail;
 }
@@ -491,6 +502,31 @@ ngx_uint_t
 edge_ring_unsent(void)
 {
     return slot->open != NONE && record_at(slot->open)->count > 0;
+}
+
+
+ngx_int_t
+edge_ring_copy(const edge_place_t *place, void *out)
+{
+    char              path[NGX_MAX_PATH];
+    size_t            at = place->at % slot->size;
+    static ngx_fd_t   file = NGX_INVALID_FILE;   /* the helper's own */
+
+    if (place->spooled) {
+        if (file == NGX_INVALID_FILE) {
+            spool_path(path, sizeof(path));
+            file = open(path, O_RDONLY|O_CLOEXEC);
+        }
+        return pread(file, out, place->len, place->at) == (ssize_t) place->len
+               ? NGX_OK : NGX_DECLINED;
+    }
+    if (at + place->len > slot->size) {
+        return NGX_DECLINED;
+    }
+    ngx_memcpy(out, slot->data + at, place->len);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(&slot->tail, __ATOMIC_RELAXED) <= place->at
+           ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -515,8 +551,7 @@ edge_ring_open(ngx_cycle_t *cycle)
         slot->open = NONE;
     }
     sent = slot->tail;
-    ngx_snprintf((u_char *) path, sizeof(path), "%V/events.%ui.spool%Z",
-                 &conf->state_dir, ngx_worker);
+    spool_path(path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
         spool_open();
     }

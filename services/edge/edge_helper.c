@@ -1,0 +1,454 @@
+/* The one file that speaks ZeroMQ, and all of it in a process of its own beside each worker: a second
+ * thread would make every allocation and every file descriptor of the worker cost more, and an abort
+ * of a library would take requests along. It carries messages between the worker and the bus, copies
+ * batches out of the event ring, and asks the system's resolver for names; what they mean it does not
+ * know. It ends when its worker does, and the worker starts another one when it dies. */
+#include "edge.h"
+#include "edge_link.h"
+#include "common/pack.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <zmq.h>
+
+enum { BURST = 64, HWM = 10000, KEEP_MAX = 8, RECONNECT_MS = 50 };
+
+typedef struct {
+    void         *socket;
+    link_kind_t   kind;
+} bus_t;
+
+static void   *contexts[2];   /* of config, of events */
+static bus_t   config = { NULL, LINK_CONFIG }, events = { NULL, LINK_EVENTS };
+static link_t  worker = { -1, NULL, 0, 0 };
+static int     names = -1;
+
+
+/* ---- sockets ---- */
+
+/* CURVE: key files as zcert writes them, lines of  public-key = "..." */
+static ngx_int_t
+read_key(const char *dir, const char *file, const char *name, char out[41])
+{
+    char    path[NGX_MAX_PATH], line[256], *quote;
+    FILE   *in;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    in = fopen(path, "re");
+    out[0] = '\0';
+    while (in && fgets(line, sizeof(line), in)) {
+        quote = strchr(line, '"');
+        if (strstr(line, name) && quote && strlen(quote) > 41) {
+            ngx_cpystrn((u_char *) out, (u_char *) quote + 1, 41);
+        }
+    }
+    if (in) {
+        fclose(in);
+    }
+    if (out[0] == '\0') {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: no %s in CURVE key file \"%s\"", name, path);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+set_keys(void *socket, const char *peer)
+{
+    char  dir[NGX_MAX_PATH], file[128], secret[41], public[41], server[41];
+
+    ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
+                 &edge_worker.conf->curve_dir);
+    if (dir[0] == '\0') {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: a tcp:// endpoint needs postern_curve_dir");
+        return NGX_ERROR;
+    }
+    snprintf(file, sizeof(file), "peers/%s.cert", peer);
+    if (read_key(dir, "self.cert_secret", "secret-key", secret) != NGX_OK
+        || read_key(dir, "self.cert_secret", "public-key", public) != NGX_OK
+        || read_key(dir, file, "public-key", server) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, 41);
+    ngx_explicit_memzero(secret, sizeof(secret));
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
+    const char *peer)
+{
+    int      one = 1, linger = EDGE_LINGER_MS, hwm = HWM, ivl = RECONNECT_MS;
+    char     address[512];
+    int64_t  max = PACK_BYTES_MAX;
+
+    *context = zmq_ctx_new();
+    bus->socket = *context ? zmq_socket(*context, ZMQ_DEALER) : NULL;
+    if (bus->socket == NULL) {
+        return NGX_ERROR;
+    }
+    /* only to peers that are there; a restarted peer says "who" to what it does not know */
+    zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
+    zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
+    zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
+    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &hwm, sizeof(hwm));
+    zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
+    zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
+    ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
+    if (ngx_strncmp(address, "tcp://", 6) == 0
+        && set_keys(bus->socket, peer) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    if (zmq_connect(bus->socket, address)) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: cannot connect to %s: %s", address,
+                      zmq_strerror(zmq_errno()));
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+/* Requests go before events: a context's I/O thread starts with its first socket and inherits the
+ * policy, under which its wake-ups do not preempt a worker. */
+static ngx_int_t
+open_sockets(void)
+{
+    ngx_int_t           rc;
+    struct sched_param  none = { 0 };
+
+    if (open_socket(&config, &contexts[0], &edge_worker.conf->config_log,
+                    "routes") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    sched_setscheduler(0, SCHED_BATCH, &none);
+    rc = open_socket(&events, &contexts[1], &edge_worker.conf->events,
+                     "events");
+    sched_setscheduler(0, SCHED_OTHER, &none);
+    return rc;
+}
+
+
+/* ---- names ---- */
+
+/* The packets that wait in the socket are the queue of these threads. */
+static void *
+resolver(void *arg)
+{
+    char              host[NI_MAXHOST], port[8];
+    link_t            link = { names, NULL, 0, 0 };
+    ngx_str_t         answer[2];
+    link_message_t    message;
+    struct addrinfo   hints, *list;
+
+    (void) arg;
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_ADDRCONFIG|AI_NUMERICSERV;
+    while (link_receive(&link, &message, 0) == NGX_OK && message.n == 3) {
+        ngx_cpystrn((u_char *) port, message.frames[1].data,
+                    ngx_min(message.frames[1].len + 1, sizeof(port)));
+        ngx_cpystrn((u_char *) host, message.frames[2].data,
+                    ngx_min(message.frames[2].len + 1, sizeof(host)));
+        answer[0] = message.frames[0];
+        ngx_str_null(&answer[1]);
+        list = NULL;
+        if (getaddrinfo(host, port, &hints, &list) == 0) {
+            answer[1].data = (u_char *) list->ai_addr;
+            answer[1].len = list->ai_addrlen;
+        }
+        if (link_send(&link, LINK_NAME, answer, 2, 0) != NGX_OK) {
+            break;
+        }
+        if (list) {
+            freeaddrinfo(list);
+        }
+    }
+    return NULL;
+}
+
+
+static ngx_int_t
+start_resolvers(void)
+{
+    int        i;
+    pthread_t  thread;
+
+    for (i = 0; i < EDGE_RESOLVERS; i++) {
+        if (pthread_create(&thread, NULL, resolver, NULL) != 0) {
+            return NGX_ERROR;
+        }
+        pthread_detach(thread);   /* getaddrinfo may take long: they end with the process */
+    }
+    return NGX_OK;
+}
+
+
+/* ---- from the worker ---- */
+
+static ngx_uint_t
+is_ready(bus_t *bus, int direction)
+{
+    int     flags = 0;
+    size_t  size = sizeof(flags);
+
+    return zmq_getsockopt(bus->socket, ZMQ_EVENTS, &flags, &size) == 0
+           && flags & direction;
+}
+
+
+/* What does not go is lost: the worker's beats say it again. */
+static void
+forward(bus_t *bus, const link_message_t *message)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < message->n; i++) {
+        if (zmq_send(bus->socket, message->frames[i].data,
+                     message->frames[i].len,
+                     ZMQ_DONTWAIT | (i + 1 < message->n ? ZMQ_SNDMORE : 0)) < 0)
+        {
+            return;
+        }
+    }
+}
+
+
+static ngx_int_t
+send_batch(const link_message_t *message)
+{
+    zmq_msg_t     body;
+    edge_place_t  place;
+
+    if (message->n != 2 || message->frames[1].len != sizeof(place)) {
+        return NGX_ERROR;
+    }
+    ngx_memcpy(&place, message->frames[1].data, sizeof(place));
+    if (!is_ready(&events, ZMQ_POLLOUT) || zmq_msg_init_size(&body, place.len)) {
+        return NGX_DECLINED;
+    }
+    if (edge_ring_copy(&place, zmq_msg_data(&body)) == NGX_OK
+        && zmq_send(events.socket, "batch", 5, ZMQ_DONTWAIT|ZMQ_SNDMORE) >= 0
+        && zmq_send(events.socket, message->frames[0].data,
+                    message->frames[0].len, ZMQ_DONTWAIT|ZMQ_SNDMORE) >= 0
+        && zmq_msg_send(&body, events.socket, ZMQ_DONTWAIT) >= 0)
+    {
+        return NGX_OK;
+    }
+    zmq_msg_close(&body);
+    return NGX_DECLINED;
+}
+
+
+/* NGX_AGAIN: nothing more now | NGX_ERROR: the worker is gone. */
+static ngx_int_t
+from_worker(void)
+{
+    ngx_int_t       rc;
+    link_message_t  message;
+
+    while ((rc = link_receive(&worker, &message, MSG_DONTWAIT)) == NGX_OK) {
+        switch (message.kind) {
+        case LINK_CONFIG:
+            forward(&config, &message);
+            break;
+        case LINK_EVENTS:
+            forward(&events, &message);
+            break;
+        case LINK_BATCH:
+            if (send_batch(&message) != NGX_OK) {
+                link_send(&worker, LINK_NOBODY, NULL, 0, 0);
+            }
+            break;
+        default:
+            break;
+        }
+    }
+    return rc;
+}
+
+
+/* ---- to the worker ---- */
+
+static ngx_uint_t
+receive(bus_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
+{
+    int         more = 1;
+    size_t      size = sizeof(more);
+    zmq_msg_t   beyond, *part;
+    ngx_uint_t  n = 0;
+
+    while (more) {
+        part = n < LINK_FRAMES_MAX ? &parts[n] : &beyond;
+        zmq_msg_init(part);
+        if (zmq_msg_recv(part, bus->socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(part);
+            break;
+        }
+        zmq_getsockopt(bus->socket, ZMQ_RCVMORE, &more, &size);
+        if (part == &beyond) {
+            zmq_msg_close(part);
+            continue;
+        }
+        frames[n].data = zmq_msg_data(part);
+        frames[n++].len = zmq_msg_size(part);
+    }
+    return n;
+}
+
+
+/* A few at a time: the other socket has news too. */
+static ngx_int_t
+to_worker(bus_t *bus)
+{
+    ngx_int_t   rc = NGX_OK;
+    zmq_msg_t   parts[LINK_FRAMES_MAX];
+    ngx_str_t   frames[LINK_FRAMES_MAX];
+    ngx_uint_t  burst, n;
+
+    for (burst = 0; burst < BURST && rc == NGX_OK
+                    && is_ready(bus, ZMQ_POLLIN); burst++)
+    {
+        n = receive(bus, parts, frames);
+        rc = link_send(&worker, bus->kind, frames, n, 0);
+        while (n > 0) {
+            zmq_msg_close(&parts[--n]);
+        }
+    }
+    return rc;
+}
+
+
+/* ---- the process ---- */
+
+static void
+run(void)
+{
+    zmq_pollitem_t  items[3] = {
+        { NULL, worker.fd, ZMQ_POLLIN, 0 },
+        { config.socket, 0, ZMQ_POLLIN, 0 },
+        { events.socket, 0, ZMQ_POLLIN, 0 },
+    };
+
+    do {
+        zmq_poll(items, 3, -1);
+    } while (from_worker() == NGX_AGAIN && to_worker(&config) == NGX_OK
+             && to_worker(&events) == NGX_OK);
+}
+
+
+/* Whatever the worker had open is not this process's to hold: listening sockets, clients. */
+static void
+close_others(ngx_log_t *log)
+{
+    int         keep[KEEP_MAX] = { worker.fd, names }, swap;
+    ngx_uint_t  i, k, n = 2;
+    unsigned    next = STDERR_FILENO + 1;
+
+    for (/* void */; log && n < KEEP_MAX; log = log->next) {
+        if (log->file) {
+            keep[n++] = log->file->fd;
+        }
+    }
+    for (i = 0; i < n; i++) {   /* in their order */
+        for (k = i + 1; k < n; k++) {
+            if (keep[k] < keep[i]) {
+                swap = keep[i];
+                keep[i] = keep[k];
+                keep[k] = swap;
+            }
+        }
+        if (keep[i] > (int) next) {
+            close_range(next, keep[i] - 1, 0);
+        }
+        next = ngx_max((int) next, keep[i] + 1);
+    }
+    close_range(next, ~0U, 0);
+}
+
+
+/* Signals are the worker's; its end is told by the link. */
+static void
+ignore_signals(void)
+{
+    static const int  signals[] = {
+        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGIO,
+        SIGPIPE
+    };
+    size_t            i;
+    sigset_t          none;
+
+    for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        signal(signals[i], SIG_IGN);
+    }
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+
+static void __attribute__((noreturn))
+helper(int link, int names_fd)
+{
+    ngx_pid = ngx_getpid();
+    worker.fd = link;
+    names = names_fd;
+    ngx_setproctitle((char *) "postern helper");
+    ignore_signals();
+    close_others(ngx_cycle->log);
+    if (start_resolvers() != NGX_OK || open_sockets() != NGX_OK
+        || link_send(&worker, LINK_READY, NULL, 0, 0) != NGX_OK)
+    {
+        _exit(2);
+    }
+    run();
+    zmq_close(config.socket);
+    zmq_close(events.socket);
+    zmq_ctx_term(contexts[0]);
+    zmq_ctx_term(contexts[1]);   /* as long as the linger, for the last batches */
+    _exit(0);
+}
+
+
+ngx_int_t
+edge_helper_start(int *link, int *names_fd)
+{
+    int    pair[2], names_pair[2];
+    pid_t  pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0, pair) != 0) {
+        return NGX_ERROR;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0, names_pair) != 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return NGX_ERROR;
+    }
+    pid = fork();
+    if (pid == 0) {
+        close(pair[0]);
+        close(names_pair[0]);
+        helper(pair[1], names_pair[1]);
+    }
+    close(pair[1]);
+    close(names_pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        close(names_pair[0]);
+        return NGX_ERROR;
+    }
+    *link = pair[0];
+    *names_fd = names_pair[0];
+    return NGX_OK;
+}

@@ -1,0 +1,37 @@
+/* Messages between a worker and its helper process, over a pair of SOCK_SEQPACKET sockets: a kind and
+ * a few frames. One too large for a packet goes in several, so only one thread may send. */
+#pragma once
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+enum { LINK_FRAMES_MAX = 8 };
+
+typedef enum {
+    LINK_READY,    /* from the helper: its sockets exist */
+    LINK_CONFIG,   /* a message of the config log, either way */
+    LINK_EVENTS,   /* a message of the event intake, either way */
+    LINK_BATCH,    /* header, edge_place_t: the helper sends the batch that lies there */
+    LINK_NOBODY,   /* from the helper: no intake took the batch */
+    LINK_NAME      /* number, port, name; and back: number, address */
+} link_kind_t;
+
+typedef struct {
+    link_kind_t  kind;
+    ngx_uint_t   n;
+    ngx_str_t    frames[LINK_FRAMES_MAX];   /* valid until the next is received */
+} link_message_t;
+
+typedef struct {
+    int      fd;           /* -1: closed */
+    u_char  *buffer;
+    size_t   used, size;
+} link_t;
+
+/* NGX_OK | NGX_AGAIN: no room now, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other end, or
+ * more than PACK_BYTES_MAX; with MSG_DONTWAIT, more than one packet. */
+ngx_int_t link_send(link_t *link, link_kind_t kind, const ngx_str_t *frames,
+    ngx_uint_t n, int flags);
+/* NGX_OK | NGX_AGAIN: none, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other end. */
+ngx_int_t link_receive(link_t *link, link_message_t *message, int flags);
+void link_close(link_t *link);
