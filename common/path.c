@@ -13,16 +13,39 @@ static int hex(char c)
     return -1;
 }
 
-static int unreserved(unsigned char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
-           || (c && strchr("-._~", c));
-}
+/* RFC 3986 2.3; and the characters of a path (3.3: pchar and '/') that stand for themselves. */
+enum { UNRESERVED = 1, LITERAL = 2 };
 
-/* Characters of a path (RFC 3986 3.3 pchar and '/') that stand for themselves. */
-static int literal(unsigned char c)
+#define U (UNRESERVED | LITERAL)
+#define L LITERAL
+static const unsigned char kinds[256] = {
+    ['!'] = L, ['$'] = L, ['&'] = L, ['\''] = L, ['('] = L, [')'] = L, ['*'] = L, ['+'] = L,
+    [','] = L, ['-'] = U, ['.'] = U, ['/'] = L,  [':'] = L, [';'] = L, ['='] = L, ['@'] = L,
+    ['_'] = U, ['~'] = U, ['0'] = U, ['1'] = U,  ['2'] = U, ['3'] = U, ['4'] = U, ['5'] = U,
+    ['6'] = U, ['7'] = U, ['8'] = U, ['9'] = U,  ['A'] = U, ['B'] = U, ['C'] = U, ['D'] = U,
+    ['E'] = U, ['F'] = U, ['G'] = U, ['H'] = U,  ['I'] = U, ['J'] = U, ['K'] = U, ['L'] = U,
+    ['M'] = U, ['N'] = U, ['O'] = U, ['P'] = U,  ['Q'] = U, ['R'] = U, ['S'] = U, ['T'] = U,
+    ['U'] = U, ['V'] = U, ['W'] = U, ['X'] = U,  ['Y'] = U, ['Z'] = U, ['a'] = U, ['b'] = U,
+    ['c'] = U, ['d'] = U, ['e'] = U, ['f'] = U,  ['g'] = U, ['h'] = U, ['i'] = U, ['j'] = U,
+    ['k'] = U, ['l'] = U, ['m'] = U, ['n'] = U,  ['o'] = U, ['p'] = U, ['q'] = U, ['r'] = U,
+    ['s'] = U, ['t'] = U, ['u'] = U, ['v'] = U,  ['w'] = U, ['x'] = U, ['y'] = U, ['z'] = U,
+};
+#undef U
+#undef L
+
+/* Nothing in it is escaped, and no segment is empty or begins with a dot: it is normal as it is. */
+static int is_plain(const char *path, size_t len)
 {
-    return unreserved(c) || (c && strchr("!$&'()*+,;=:@/", c));
+    unsigned char before = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)path[i];
+
+        if (!kinds[c] || (before == '/' && (c == '/' || c == '.')))
+            return 0;
+        before = c;
+    }
+    return 1;
 }
 
 /* How many continuation bytes follow this first byte; -1 when none may begin with it. */
@@ -111,7 +134,7 @@ static int canonical(const char *path, size_t len, char *out, size_t size, size_
         }
         if (size - n < 3)
             return -1;
-        if (escaped ? unreserved(c) : literal(c)) {
+        if (kinds[c] & (escaped ? UNRESERVED : LITERAL)) {
             out[n++] = (char)c;
         } else {
             out[n++] = '%';
@@ -129,6 +152,11 @@ int path_normalize(const char *path, size_t len, char *out, size_t size, size_t 
 
     if (!len || path[0] != '/')
         return -1;
+    if (is_plain(path, len) && len <= size) {
+        memcpy(out, path, len);
+        *ret_len = len;
+        return 0;
+    }
     if (canonical(path, len, out, size, &total))
         return -1;
 

@@ -2,9 +2,11 @@
  * its way to subscribers. Fields of modules that did not run say "invalid". */
 #include "edge.h"
 #include "edge_pack.h"
+#include "edge_text.h"
 #include "common/id.h"
 
-enum { EVENT_MAX = 58000, HEAD_MAX = 64, HEADERS_MAX = 100, VALUE_MAX = 8192 };
+enum { EVENT_MAX = 58000, HEAD_MAX = 64, HEADERS_MAX = 100, VALUE_MAX = 8192,
+       NAME_MAX_BYTES = 256 };
 
 static const char  topic[] = "http_request_complete.v0";
 
@@ -20,72 +22,6 @@ put(pack_t *pk, const void *data, size_t len)
 #define WORD(name, value)  do { KEY(name); KEY(value); } while (0)
 #define NUMBER(name, value)  do { KEY(name); pack_int64(pk, value); } while (0)
 #define MAP(name, n)  do { KEY(name); pack_map(pk, n); } while (0)
-
-
-/* Eight bytes at a time; the last eight may overlap those before them. */
-#define HIGH_BITS  0x8080808080808080u
-#define EACH(byte)  (0x0101010101010101u * (byte))
-
-
-static inline uint64_t
-load(const u_char *at)
-{
-    uint64_t  eight;
-
-    memcpy(&eight, at, 8);
-    return eight;
-}
-
-
-static ngx_uint_t
-is_ascii(const u_char *data, size_t len)
-{
-    size_t    i;
-    uint64_t  bits = 0;
-
-    for (i = 0; i + 8 <= len; i += 8) {
-        bits |= load(data + i);
-    }
-    if (len >= 8) {
-        bits |= load(data + len - 8);
-        i = len;
-    }
-    for (/* void */; i < len; i++) {
-        bits |= data[i];
-    }
-    return (bits & HIGH_BITS) == 0;
-}
-
-
-/* ASCII letters to lower case, other bytes as they are. */
-static inline void
-lower_eight(u_char *out, const u_char *data)
-{
-    uint64_t  eight = load(data), low = eight & ~HIGH_BITS;
-    uint64_t  upper = (low + EACH(0x80 - 'A')) & ~(low + EACH(0x7f - 'Z'))
-                      & ~eight & HIGH_BITS;
-
-    eight |= upper >> 2;
-    memcpy(out, &eight, 8);
-}
-
-
-static void
-lower(u_char *out, const u_char *data, size_t len)
-{
-    size_t  i;
-
-    for (i = 0; i + 8 <= len; i += 8) {
-        lower_eight(out + i, data + i);
-    }
-    if (len >= 8) {
-        lower_eight(out + len - 8, data + len - 8);
-        i = len;
-    }
-    for (/* void */; i < len; i++) {
-        out[i] = ngx_tolower(data[i]);
-    }
-}
 
 
 /* Bytes that are not UTF-8 become '?': every string of an event is text. */
@@ -113,7 +49,7 @@ static void
 put_text(pack_t *pk, u_char *data, size_t len)
 {
     len = ngx_min(len, VALUE_MAX);
-    if (is_ascii(data, len)) {
+    if (text_is_ascii(data, len)) {
         put(pk, data, len);
     } else {
         put_cleaned(pk, data, len);
@@ -121,24 +57,35 @@ put_text(pack_t *pk, u_char *data, size_t len)
 }
 
 
+typedef bool (*letters_t)(u_char *out, const u_char *data, size_t len);
+
+
+/* Straight into the event; what is not ASCII is packed again. */
+static inline void
+put_letters(pack_t *pk, u_char *data, size_t len, letters_t letters)
+{
+    u_char  out[VALUE_MAX], *start = pk->at;
+
+    len = ngx_min(len, VALUE_MAX);
+    pack_str_head(pk, len);
+    if (len > (size_t) (pk->end - pk->at)) {
+        pk->full = true;
+        return;
+    }
+    if (letters(pk->at, data, len)) {
+        pk->at += len;
+        return;
+    }
+    pk->at = start;
+    (void) letters(out, data, len);
+    put_cleaned(pk, out, len);
+}
+
+
 static void
 put_lower(pack_t *pk, u_char *data, size_t len)
 {
-    u_char  out[VALUE_MAX];
-
-    len = ngx_min(len, VALUE_MAX);
-    if (is_ascii(data, len)) {
-        pack_str_head(pk, len);
-        if (len <= (size_t) (pk->end - pk->at)) {
-            lower(pk->at, data, len);
-            pk->at += len;
-        } else {
-            pk->full = true;
-        }
-        return;
-    }
-    lower(out, data, len);
-    put_cleaned(pk, out, len);
+    put_letters(pk, data, len, text_lower);
 }
 
 
@@ -206,19 +153,20 @@ same(const ngx_str_t *a, const ngx_str_t *b)
 }
 
 
-/* Credentials never leave the edge in an event. */
+/* Credentials never leave the edge in an event. Most names have another length than all of these. */
 static ngx_uint_t
 secret(const ngx_str_t *name)
 {
-    static ngx_str_t  names[] = {
-        ngx_string("authorization"), ngx_string("proxy-authorization"),
-        ngx_string("cookie"), ngx_string("set-cookie"),
-        ngx_string("x-api-key")
+#define NAME(text)  { sizeof(text) - 1, (u_char *) text }
+    static const ngx_str_t  names[] = {
+        NAME("authorization"), NAME("proxy-authorization"), NAME("cookie"),
+        NAME("set-cookie"), NAME("x-api-key")
     };
-    ngx_uint_t  i;
+#undef NAME
+    ngx_uint_t              i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (same(name, &names[i])) {
+        if (name->len == names[i].len && same(name, &names[i])) {
             return 1;
         }
     }
@@ -226,19 +174,10 @@ secret(const ngx_str_t *name)
 }
 
 
-/* Capitals at the start and behind each '-'. */
 static void
 put_name(pack_t *pk, const ngx_str_t *name)
 {
-    u_char  out[256], before = '-';
-    size_t  i, n = ngx_min(name->len, sizeof(out));
-
-    for (i = 0; i < n; i++) {
-        out[i] = before == '-' ? ngx_toupper(name->data[i])
-                               : ngx_tolower(name->data[i]);
-        before = out[i];
-    }
-    put_text(pk, out, n);
+    put_letters(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES), text_capitalize);
 }
 
 
