@@ -103,6 +103,28 @@ test('kill -9 of a worker fails only what was on it, and the next worker is up t
   console.log(`worker: ${load.ok} requests ok, ${load.failed.length} were in flight on it`);
 });
 
+test('kill -9 of the helpers of all workers fails no request, and changes are live again', { timeout: 120000 }, async () => {
+  const load = traffic(to.host);
+  const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  for (let round = 0; round < 5; round++) {
+    await sleep(300);
+    const victims = helpers();
+    assert.equal(victims.length, workers().length);
+    for (const victim of victims) process.kill(victim, 'SIGKILL');
+    const gone = new Set(victims), all = `${workers().length}/${workers().length}`;
+    await until(() => { try { return helpers().length === victims.length && !helpers().some((pid) => gone.has(pid)); } catch { return false; } }, 'new helpers');
+    const answered = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
+    await until(async () => await answered() === all, 'changes are acknowledged by every worker again', 10000);
+    const after = await endpoint({ body: `new ${round}` });
+    for (let i = 0; i < 20; i++) assert.equal((await through(after.host)).body, `new ${round}`);
+  }
+  const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));
+  assert.equal((await through(near.host)).body, 'ok', 'names are resolved again');
+  await load.stop();
+  assert.deepEqual(load.failed, []);
+  console.log(`helpers: ${load.ok} requests ok, 0 failed, over 5 times all of them`);
+});
+
 test('every request has its event, over all of these kills', { timeout: 60000 }, async () => {
   const host = unique('count');
   const counted = await endpoint({ body: 'c' }, { host });
