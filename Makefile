@@ -103,7 +103,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/sequence.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/memory.c services/events/sequence.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60

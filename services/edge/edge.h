@@ -16,11 +16,11 @@ typedef struct {
     ngx_str_t state_dir;
     ngx_str_t state_key; /* 32-byte file */
     ngx_str_t curve_dir;
-    ngx_uint_t https_port; /* public, for redirects */
-    size_t ring_size;      /* event memory of each worker */
-    off_t spool_size;      /* event file of each worker */
-    ngx_array_t *trusted;  /* ngx_cidr_t: proxies whose X-Forwarded-* count */
-    ngx_shm_zone_t *ring_zone;
+    ngx_uint_t https_port;  /* public, for redirects */
+    ngx_str_t event_memory; /* directory; none: only the edge's own processes see events */
+    size_t ring_size;       /* event memory of each worker */
+    off_t spool_size;       /* event file of each worker */
+    ngx_array_t *trusted;   /* ngx_cidr_t: proxies whose X-Forwarded-* count */
 } edge_conf_t;
 
 /* One worker. */
@@ -103,6 +103,8 @@ ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *
 
 /* edge_state.c: the last configuration on disk */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
+/* prefix and 32 digits that only edges with this state key have */
+void edge_state_name(const char *prefix, char *out, size_t size);
 void edge_state_write(int type, int64_t revision, const void *body, size_t len);
 ngx_uint_t edge_state_wants_snapshot(void);
 ngx_uint_t edge_state_retire(void); /* gives back a little of a file that was replaced; 1: go on */
@@ -132,23 +134,39 @@ void edge_resolve_add(backend_t *backend);
 ngx_uint_t edge_resolve_pending(void);
 void edge_resolve_wait(ngx_msec_t timeout);
 
+/* edge_memory.c: what the rings lie in */
+#define EDGE_MEMORY_PREFIX "postern-events-"
+ngx_int_t edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log);
+void *edge_memory_slot(ngx_uint_t worker); /* NULL: no such slot */
+const char *edge_memory_name(void);        /* of the file others may read; "": there is none */
+off_t edge_memory_position(const void *at);
+void edge_memory_remove(void); /* the file's name */
+
 /* edge_ring.c: events in shared memory, then in a spool file, until acknowledged */
 typedef struct {
-    uint64_t at; /* in the ring, or in the spool file */
-    uint32_t len;
+    uint64_t at;  /* in the ring, or in the spool file */
+    uint32_t len; /* 0: whoever reads the header finds the batch */
     uint32_t spooled;
 } edge_place_t;
 
+/* A batch in the ring, for readers of edge_memory_name's file: it is there while the number at tail
+ * is not beyond at. */
+typedef struct {
+    off_t body, tail; /* positions in the file */
+} edge_shared_t;
+
 typedef struct {
     edge_place_t place;
-    uint64_t seq; /* of the last event */
+    edge_shared_t shared; /* of one that is not spooled */
+    uint64_t seq;         /* of the last event */
     uint32_t count;
     uint64_t dropped;
     ngx_uint_t oldest;  /* none before it waits for an answer */
     char producer[128]; /* name/worker/boot; proto/WIRE.md */
 } edge_batch_t;
 
-ngx_int_t edge_ring_init_zone(ngx_shm_zone_t *zone, void *data);
+ngx_int_t edge_ring_make(ngx_cycle_t *cycle); /* in the master, before it forks */
+void edge_ring_end(void);                     /* and when it ends */
 ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
 void edge_ring_close(void);
 /* Where the next event's bytes go and how many may; NULL: ring and spool are full. */

@@ -36,7 +36,7 @@ static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
-static ngx_uint_t    config_synced, in_snapshot, events_absent;
+static ngx_uint_t    config_synced, in_snapshot, events_absent, events_inline;
 static ngx_int_t     on_way;
 
 /* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
@@ -281,6 +281,13 @@ on_events(link_message_t *message)
             edge_bus_send_events();
         }
 
+    } else if (ngx_strcmp(word, "inline") == 0 && !events_inline) {
+        /* it cannot read our memory: another machine, or another user */
+        events_inline = 1;
+        on_way = 0;
+        edge_ring_resend();
+        edge_bus_send_events();
+
     } else if (ngx_strcmp(word, "ack") == 0) {
         events_moved = ngx_current_msec;
         edge_ring_acknowledge(frame_text(message, 2, producer, sizeof(producer)),
@@ -420,13 +427,16 @@ send_batch(edge_batch_t *batch)
     ngx_str_t        frames[2];
     msgpack_packer   packer;
     msgpack_sbuffer  header;
+    edge_place_t     place = batch->place;
+    ngx_uint_t       shared = *edge_memory_name() && !events_inline
+                              && !place.spooled;
 
 #define STR(text) msgpack_pack_str(&packer, ngx_strlen(text)); \
     msgpack_pack_str_body(&packer, text, ngx_strlen(text))
 
     msgpack_sbuffer_init(&header);
     msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, 6);
+    msgpack_pack_map(&packer, shared ? 11 : 6);
     STR("producer");
     STR(batch->producer);
     STR("family");
@@ -440,11 +450,24 @@ send_batch(edge_batch_t *batch)
     msgpack_pack_uint64(&packer, batch->dropped);
     STR("oldest");
     batch->oldest ? msgpack_pack_true(&packer) : msgpack_pack_false(&packer);
+    if (shared) {
+        STR("memory");
+        STR(edge_memory_name());
+        STR("body");
+        msgpack_pack_int64(&packer, batch->shared.body);
+        STR("len");
+        msgpack_pack_uint32(&packer, place.len);
+        STR("tail");
+        msgpack_pack_int64(&packer, batch->shared.tail);
+        STR("at");
+        msgpack_pack_uint64(&packer, place.at);
+        place.len = 0;
+    }
 #undef STR
     frames[0].data = (u_char *) header.data;
     frames[0].len = header.size;
-    frames[1].data = (u_char *) &batch->place;
-    frames[1].len = sizeof(batch->place);
+    frames[1].data = (u_char *) &place;
+    frames[1].len = sizeof(place);
     rc = link_send(&helper, LINK_BATCH, frames, 2, MSG_DONTWAIT);
     msgpack_sbuffer_destroy(&header);
     return rc;

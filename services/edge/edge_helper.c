@@ -238,7 +238,7 @@ send_batch(const link_message_t *message)
     if (!is_ready(&events, ZMQ_POLLOUT) || zmq_msg_init_size(&body, place.len)) {
         return NGX_DECLINED;
     }
-    if (edge_ring_copy(&place, zmq_msg_data(&body)) == NGX_OK
+    if ((place.len == 0 || edge_ring_copy(&place, zmq_msg_data(&body)) == NGX_OK)
         && zmq_send(events.socket, "batch", 5, ZMQ_DONTWAIT|ZMQ_SNDMORE) >= 0
         && zmq_send(events.socket, message->frames[0].data,
                     message->frames[0].len, ZMQ_DONTWAIT|ZMQ_SNDMORE) >= 0

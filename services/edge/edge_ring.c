@@ -52,62 +52,67 @@ static size_t      batch_bytes;     /* payload of a batch, at most */
 static ngx_uint_t  saying;          /* the spool's trouble was logged */
 
 
-static size_t
-slot_bytes(edge_conf_t *conf)
-{
-    return ngx_align(sizeof(slot_t) + conf->ring_size, 64);
-}
-
-
-static slot_t *
-slot_at(edge_conf_t *conf, ngx_uint_t worker)
-{
-    return (slot_t *) ((u_char *) conf->ring_zone->data
-                       + worker * slot_bytes(conf));
-}
-
-
+/* What a killed edge left is sent by the next under its name; counters begin again. */
 ngx_int_t
-edge_ring_init_zone(ngx_shm_zone_t *zone, void *data)
+edge_ring_make(ngx_cycle_t *cycle)
 {
-    slot_t       *one;
-    ngx_uint_t    i;
-    edge_conf_t  *conf = edge_worker.conf;
+    slot_t           *one;
+    ngx_uint_t        i;
+    edge_conf_t      *conf = edge_worker.conf;
+    static ngx_uint_t  made;
+    ngx_core_conf_t  *core;
 
-    if (data) {
-        zone->data = data;   /* a reload: everything stays */
-        return NGX_OK;
+    if (made) {
+        return NGX_OK;   /* a reload */
     }
-    /* our own layout instead of the slab allocator's: fixed slots */
-    zone->data = (u_char *) zone->shm.addr
-                 + ngx_align(sizeof(ngx_slab_pool_t), 4096);
-    for (i = 0; i < WORKERS_MAX; i++) {
-        if ((u_char *) slot_at(conf, i) + slot_bytes(conf)
-            > zone->shm.addr + zone->shm.size)
-        {
-            break;
+    core = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+    if (core->worker_processes > WORKERS_MAX) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "postern: more than %d worker processes", WORKERS_MAX);
+        return NGX_ERROR;
+    }
+    if (edge_memory_open(sizeof(slot_t) + conf->ring_size,
+                         core->worker_processes, cycle->log)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    made = 1;
+    for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
+        ngx_memzero(&one->counters, sizeof(one->counters));
+        if (one->size != conf->ring_size) {
+            ngx_memzero(one, sizeof(*one));
+            one->size = conf->ring_size;
+            one->boot = (uint64_t) ngx_time() << 32 | (uint32_t) ngx_random();
+            one->open = NONE;
         }
-        one = slot_at(conf, i);
-        one->size = conf->ring_size;
-        one->boot = (uint64_t) ngx_time() << 32 | (uint32_t) ngx_random();
-        one->open = NONE;
     }
     return NGX_OK;
+}
+
+
+/* Nothing is left in it when all of it was acknowledged or spooled. */
+void
+edge_ring_end(void)
+{
+    slot_t      *one;
+    ngx_uint_t   i;
+
+    for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
+        if (one->head != one->tail) {
+            return;
+        }
+    }
+    edge_memory_remove();
 }
 
 
 edge_counters_t *
 edge_ring_counters(ngx_uint_t worker)
 {
-    edge_conf_t  *conf = edge_worker.conf;
+    slot_t  *one = edge_memory_slot(worker);
 
-    if (conf->ring_zone == NULL
-        || (u_char *) slot_at(conf, worker) + slot_bytes(conf)
-           > conf->ring_zone->shm.addr + conf->ring_zone->shm.size)
-    {
-        return NULL;
-    }
-    return &slot_at(conf, worker)->counters;
+    return one ? &one->counters : NULL;
 }
 
 
@@ -432,6 +437,8 @@ edge_ring_next(edge_batch_t *batch)
     batch->place.at = sent + sizeof(record_t);
     batch->place.len = record->len;
     batch->place.spooled = 0;
+    batch->shared.body = edge_memory_position(record + 1);
+    batch->shared.tail = edge_memory_position(&slot->tail);
     sent += record_bytes(record);
     batch->seq = record->seq;
     batch->count = record->count;
@@ -533,17 +540,13 @@ edge_ring_copy(const edge_place_t *place, void *out)
 ngx_int_t
 edge_ring_open(ngx_cycle_t *cycle)
 {
-    edge_conf_t  *conf = edge_worker.conf;
-    char          path[NGX_MAX_PATH];
-    struct stat   st;
+    char         path[NGX_MAX_PATH];
+    struct stat  st;
 
-    if (edge_ring_counters(ngx_worker) == NULL) {
-        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
-                      "postern: more than %d worker processes", WORKERS_MAX);
-        return NGX_ERROR;
-    }
-    slot = slot_at(conf, ngx_worker);
-    batch_bytes = ngx_min((size_t) BATCH_BYTES, conf->ring_size / RING_PARTS);
+    (void) cycle;
+    slot = edge_memory_slot(ngx_worker);
+    batch_bytes = ngx_min((size_t) BATCH_BYTES,
+                          edge_worker.conf->ring_size / RING_PARTS);
     slot->counters.ready = 0;
     edge_ring_seal();             /* a batch that a dead worker left open */
     if (slot->open != NONE) {     /* it had nothing in it */

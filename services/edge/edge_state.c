@@ -212,6 +212,19 @@ read_records(ngx_fd_t file, ngx_log_t *log)
 }
 
 
+void
+edge_state_name(const char *prefix, char *out, size_t size)
+{
+    u_char  hash[16];
+    char    hex[2 * sizeof(hash) + 1];
+
+    crypto_generichash(hash, sizeof(hash), (const u_char *) prefix,
+                       ngx_strlen(prefix), key, sizeof(key));
+    sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+    ngx_snprintf((u_char *) out, size, "%s%s%Z", prefix, hex);
+}
+
+
 /* In the master before it forks, then in each worker for what came since. */
 ngx_int_t
 edge_state_load(ngx_cycle_t *cycle)

@@ -250,6 +250,7 @@ static ngx_command_t  commands[] = {
     MAIN_STR("postern_state_dir", state_dir),
     MAIN_STR("postern_state_key", state_key),
     MAIN_STR("postern_curve_dir", curve_dir),
+    MAIN_STR("postern_event_memory", event_memory),
 
     { ngx_string("postern_https_port"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
@@ -321,28 +322,6 @@ static ngx_command_t  commands[] = {
 /* ---- configuration's end ---- */
 
 static ngx_int_t
-add_ring_zone(ngx_conf_t *cf, edge_conf_t *conf)
-{
-    ngx_str_t         name = ngx_string("postern_events");
-    ngx_int_t         workers;
-    ngx_core_conf_t  *core;
-
-    core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                            ngx_core_module);
-    workers = core->worker_processes == NGX_CONF_UNSET ? 1
-                                                       : core->worker_processes;
-    conf->ring_zone = ngx_shared_memory_add(cf, &name,
-                          65536 + workers * (conf->ring_size + 4096),
-                          &ngx_http_postern_module);
-    if (conf->ring_zone == NULL) {
-        return NGX_ERROR;
-    }
-    conf->ring_zone->init = edge_ring_init_zone;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
 add_phase(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handler)
 {
     ngx_http_handler_pt        *h;
@@ -380,8 +359,7 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
-        || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK
-        || add_ring_zone(cf, conf) != NGX_OK)
+        || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -398,7 +376,20 @@ init_module(ngx_cycle_t *cycle)
     if (edge_worker.conf == NULL || ngx_test_config) {
         return NGX_OK;
     }
-    return edge_state_load(cycle);
+    if (edge_state_load(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    return edge_ring_make(cycle);   /* its name comes from the state's key */
+}
+
+
+static void
+exit_master(ngx_cycle_t *cycle)
+{
+    (void) cycle;
+    if (edge_worker.conf) {
+        edge_ring_end();
+    }
 }
 
 
@@ -457,6 +448,6 @@ ngx_module_t  ngx_http_postern_module = {
     NULL,
     NULL,
     exit_process,
-    NULL,
+    exit_master,
     NGX_MODULE_V1_PADDING
 };

@@ -19,7 +19,7 @@ static int64_t number(const json_t *header, const char *key)
 int batch_header(const void *data, size_t len, batch_t *ret_batch)
 {
     _cleanup_(json_clear_ref) json_t *header = NULL;
-    const char *producer, *family;
+    const char *producer, *family, *memory;
 
     memset(ret_batch, 0, sizeof(*ret_batch));
     if (unpack_json(data, len, &header) || !json_is_object(header))
@@ -34,6 +34,16 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
     ret_batch->count = number(header, "count");
     ret_batch->dropped = number(header, "dropped");
     ret_batch->oldest = json_is_true(json_object_get(header, "oldest"));
+    memory = json_string_value(json_object_get(header, "memory"));
+    if (memory && strlen(memory) >= sizeof(ret_batch->memory))
+        return -EBADMSG;
+    if (memory) {
+        memcpy(ret_batch->memory, memory, strlen(memory) + 1);
+        ret_batch->body = number(header, "body");
+        ret_batch->len = number(header, "len");
+        ret_batch->tail = number(header, "tail");
+        ret_batch->at = number(header, "at");
+    }
     if (ret_batch->seq < 1 || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
         || ret_batch->dropped < 0)
         return -EBADMSG;

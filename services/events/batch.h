@@ -13,6 +13,11 @@ typedef struct batch {
     int64_t dropped; /* given up by the producer since its last batch */
     bool audit;
     bool oldest; /* the producer has none before it that waits for an answer */
+
+    /* Where the body is when it was not sent; memory "": it was. */
+    char memory[64];   /* name of the file */
+    int64_t body, len; /* position and bytes */
+    int64_t tail, at;  /* it is there while the number at position tail is not beyond at */
 } batch_t;
 
 typedef struct event_view {

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "services/events/batch.h"
+#include "services/events/memory.h"
 #include "services/events/store.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ typedef struct intake {
     zhashx_t *topics;    /* live subscriptions, by topic prefix */
     zhashx_t *producers; /* hex identity -> zframe identity */
     bool wanted;         /* somebody subscribes to traffic events */
+    const char *memory;  /* directory of bodies that are not sent */
     struct {
         uint64_t batches, repeated, bad, published;
     } metrics;
@@ -152,12 +154,13 @@ static int on_job_timer(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-static void tell_resend(intake_t *self, zframe_t *identity)
+/* "resend" or "inline". */
+static void tell(intake_t *self, zframe_t *identity, const char *word)
 {
     zmsg_t *msg = zmsg_new();
 
     zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
-    zmsg_addstr(msg, "resend");
+    zmsg_addstr(msg, word);
     zmsg_send(&msg, self->intake);
     zmsg_destroy(&msg);
 }
@@ -172,8 +175,31 @@ static void remember_producer(intake_t *self, zframe_t *identity)
         if (zhashx_size(self->producers) >= PRODUCERS_MAX)
             zhashx_purge(self->producers); /* those that live say hello within a second */
         zhashx_insert(self->producers, key, zframe_dup(identity));
-        tell_resend(self, identity);
+        tell(self, identity, "resend");
     }
+}
+
+/* The body of [header][body], when it was left in memory instead: at once, because the producer keeps
+ * it only while it has room. False: the producer was told to send it again, in another way or later. */
+static bool fetch_body(intake_t *self, zframe_t *identity, zmsg_t *msg)
+{
+    zframe_t *header = zmsg_first(msg), *body = zmsg_last(msg);
+    zframe_t *fetched;
+    batch_t batch;
+    int r;
+
+    if (zframe_size(body) || batch_header(zframe_data(header), zframe_size(header), &batch)
+        || !*batch.memory)
+        return true; /* sent, or for the store to refuse */
+    r = memory_fetch(self->memory, &batch, &fetched);
+    if (r) {
+        tell(self, identity, r == -EACCES ? "inline" : "resend");
+        return false;
+    }
+    zmsg_remove(msg, body);
+    zframe_destroy(&body);
+    zmsg_append(msg, &fetched);
+    return true;
 }
 
 /* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
@@ -187,6 +213,11 @@ static void take_message(intake_t *self, zmsg_t *msg)
         remember_producer(self, identity);
     } else if (identity && word && !strcmp(word, "batch") && zmsg_size(msg) == 2) {
         self->metrics.batches++;
+        if (!fetch_body(self, identity, msg)) {
+            zframe_destroy(&identity);
+            zmsg_destroy(&msg);
+            return;
+        }
         zmsg_prepend(msg, &identity);
         self->pending_bytes += zmsg_content_size(msg);
         zlistx_add_end(self->pending, msg);
@@ -266,7 +297,7 @@ static int on_stored(zloop_t *loop, zsock_t *reader, void *context)
             log_warn("refused a batch that cannot be decoded");
         }
         if (!strcmp(verdict, "early"))
-            tell_resend(self, identity);
+            tell(self, identity, "resend");
         else if (strcmp(verdict, "stop")) /* a bad batch too: sent again it stays bad */
             acknowledge(self, &identity, header);
         zframe_destroy(&identity);
@@ -314,6 +345,7 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
         return -ENOMEM;
     *ret_self = self;
     self->loop = loop;
+    self->memory = config_str(config, "event-memory");
     self->pending = zlistx_new();
     self->topics = zhashx_new();
     self->producers = zhashx_new();

@@ -7,6 +7,7 @@
 #include "services/events/intake.h"
 #include "services/events/subscription.h"
 
+#include <malloc.h>
 #include <sched.h>
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
@@ -16,6 +17,8 @@ EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 
 static const setting_t settings[] = {
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
+    {"event-memory", SETTING_STR, "", 0, 0,
+     "directory where edges on this machine leave events; none: they send them"},
     {"pub", SETTING_STR, NULL, 0, 0, "PUB endpoint for subscribers"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
@@ -25,6 +28,8 @@ static const kind_rules_t rules[] = {
     {"event_subscription", event_subscription_check, NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
+
+enum { HEAP_BYTES = 32 << 20 };
 
 int main(int argc, char **argv)
 {
@@ -39,6 +44,9 @@ int main(int argc, char **argv)
         .part = &intake_part,
     };
 
+    /* Batches come and go; fresh pages for each would cost more than what is done with them. */
+    mallopt(M_MMAP_THRESHOLD, HEAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, HEAP_BYTES);
     /* Traffic goes before events: no thread of ours preempts an edge on the same machine. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     return service_main(&spec, argc, argv);

@@ -141,6 +141,40 @@ test('every request has its event, over all of these kills', { timeout: 60000 },
   console.log(`events: ${made} made, ${received() - before} received, 0 lost, 0 dropped`);
 });
 
+// Batches lie in memory that postern-events reads; what is not acknowledged yet outlives the whole edge.
+test('events that were made but not taken survive kill -9 of the whole edge', { timeout: 60000 }, async () => {
+  const host = unique('kept');
+  const kept = await endpoint({ body: 'k' }, { host });
+  const mine = () => subscription.events.filter((event) => event.object.http?.request.url.host === host);
+  const master = pidOf('edge'), events = pidOf('events');
+  process.kill(events, 'SIGSTOP');
+  try {
+    for (let i = 0; i < 100; i++) await through(kept.host, `/${i}`);
+    await sleep(200);
+    process.kill(-master, 'SIGKILL');
+    await until(() => { try { return pidOf('edge') !== master && workers().length >= 2; } catch { return false; } }, 'a new edge');
+  } finally {
+    process.kill(events, 'SIGCONT');
+  }
+  await until(() => mine().length === 100, '100 events');
+  await sleep(300);
+  assert.equal(new Set(mine().map((event) => event.event_id)).size, 100);
+  await until(async () => (await through(kept.host)).status === 200, 'it serves');
+});
+
+test('an edge whose memory cannot be read sends its events', { timeout: 60000, skip: fs.existsSync(`${home}/edge/events.memory`) ? false : 'there is no shared memory here' }, async () => {
+  const host = unique('sent');
+  const sent = await endpoint({ body: 's' }, { host });
+  const mine = () => subscription.events.filter((event) => event.object.http?.request.url.host === host).length;
+  const memory = fs.realpathSync(`${home}/edge/events.memory`);
+  await through(sent.host);
+  await until(() => mine() === 1, 'the event of one that is read');
+  fs.chmodSync(memory, 0);
+  for (let i = 0; i < 50; i++) await through(sent.host);
+  await until(() => mine() === 51, 'the events of those that are sent');
+  fs.chmodSync(memory, 0o600);
+});
+
 // What is gone is counted and the sequence goes on; a producer must not be told to resend for ever.
 test('a database restored from an older backup and a torn spool hold no later event up', { timeout: 60000 }, async () => {
   const host = unique('gap');

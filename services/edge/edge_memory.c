@@ -1,0 +1,163 @@
+/* The memory of the event rings, a slot for each worker. The master makes it and workers inherit it,
+ * so it outlives them. With postern_event_memory it is a file there (a tmpfs): postern-events on the
+ * same machine reads batches from it instead of being sent them, and what a killed edge left is found
+ * by the next. */
+#include "edge.h"
+
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <linux/magic.h>
+
+enum { HEAD_BYTES = 4096 };
+
+/* Another layout is not read. */
+typedef struct {
+    char      magic[32];
+    uint64_t  slot_bytes, slots;
+} file_head_t;
+
+static const char  magic[32] = "postern event rings 1";
+
+static u_char     *base;            /* of the first slot */
+static size_t      total;           /* mapped, with the head */
+static size_t      bytes;           /* of a slot */
+static ngx_uint_t  count;
+static char        name[64];        /* of the file; "": nobody else can read it */
+
+
+void *
+edge_memory_slot(ngx_uint_t worker)
+{
+    return base && worker < count ? base + worker * bytes : NULL;
+}
+
+
+const char *
+edge_memory_name(void)
+{
+    return name;
+}
+
+
+off_t
+edge_memory_position(const void *at)
+{
+    return HEAD_BYTES + ((const u_char *) at - base);
+}
+
+
+static void
+file_path(char *out, size_t size)
+{
+    ngx_snprintf((u_char *) out, size, "%V/%s%Z",
+                 &edge_worker.conf->event_memory, name);
+}
+
+
+/* For who looks for the file, or wants to be rid of it. */
+static void
+link_path(char *out, size_t size)
+{
+    ngx_snprintf((u_char *) out, size, "%V/events.memory%Z",
+                 &edge_worker.conf->state_dir);
+}
+
+
+/* Locked as long as the master lives: two edges with one key must not share it. */
+static int
+open_file(ngx_log_t *log)
+{
+    int            file;
+    char           path[NGX_MAX_PATH], link[NGX_MAX_PATH];
+    struct statfs  fs;
+
+    edge_state_name(EDGE_MEMORY_PREFIX, name, sizeof(name));
+    file_path(path, sizeof(path));
+    file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW, 0600);
+    if (file >= 0 && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
+        && flock(file, LOCK_EX|LOCK_NB) == 0
+        && posix_fallocate(file, 0, total) == 0 && ftruncate(file, total) == 0)
+    {
+        link_path(link, sizeof(link));
+        (void) unlink(link);
+        (void) symlink(path, link);
+        return file;
+    }
+    ngx_log_error(NGX_LOG_WARN, log, ngx_errno,
+                  "postern: \"%s\" cannot hold events (is it a tmpfs with %uz "
+                  "bytes left?): they are sent instead", path, total);
+    if (file >= 0) {
+        close(file);
+    }
+    return -1;
+}
+
+
+static int
+open_anonymous(void)
+{
+    int  file = memfd_create("postern events", MFD_CLOEXEC);
+
+    name[0] = '\0';
+    if (file >= 0 && ftruncate(file, total) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+
+ngx_int_t
+edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
+{
+    int           file = -1;
+    u_char       *at;
+    file_head_t  *head;
+
+    if (base) {
+        return NGX_OK;   /* a reload: everything stays */
+    }
+    bytes = ngx_align(slot_bytes, 4096);
+    count = slots;
+    total = HEAD_BYTES + count * bytes;
+    if (edge_worker.conf->event_memory.len) {
+        file = open_file(log);
+    }
+    if (file < 0) {
+        file = open_anonymous();
+    }
+    at = file < 0 ? MAP_FAILED
+                  : mmap(NULL, total, PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "postern: no memory for %ui event rings of %uz bytes",
+                      count, bytes);
+        return NGX_ERROR;
+    }
+    head = (file_head_t *) at;
+    if (ngx_memcmp(head->magic, magic, sizeof(magic)) != 0
+        || head->slot_bytes != bytes || head->slots != count)
+    {
+        ngx_memzero(at, total);
+        ngx_memcpy(head->magic, magic, sizeof(magic));
+        head->slot_bytes = bytes;
+        head->slots = count;
+    }
+    base = at + HEAD_BYTES;
+    return NGX_OK;   /* the file stays open, for its lock */
+}
+
+
+void
+edge_memory_remove(void)
+{
+    char  path[NGX_MAX_PATH];
+
+    if (name[0]) {
+        file_path(path, sizeof(path));
+        (void) unlink(path);
+        link_path(path, sizeof(path));
+        (void) unlink(path);
+    }
+}

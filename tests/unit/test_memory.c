@@ -1,0 +1,99 @@
+/* Batches in shared memory: what may be read, and what is gone. */
+#include "services/events/memory.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/postern-memory-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+/* The tail at 0, the body "events" at 8. */
+static void write_file(const char *name, uint64_t tail)
+{
+    FILE *file = fopen(path_of(name), "w");
+
+    fwrite(&tail, sizeof(tail), 1, file);
+    fputs("events", file);
+    fclose(file);
+}
+
+static void make_dir(void)
+{
+    cr_assert(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    static const char *const names[] = {"secret",
+                                        "postern-events-0a",
+                                        "postern-events-0b",
+                                        "postern-events-0c",
+                                        "postern-events-1f",
+                                        "postern-events-2d"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        remove(path_of(names[i]));
+    rmdir(dir);
+}
+
+static int fetch(const char *name, int64_t len, int64_t body, int64_t at, zframe_t **ret_body)
+{
+    batch_t batch = {.len = len, .body = body, .tail = 0, .at = at};
+
+    snprintf(batch.memory, sizeof(batch.memory), "%s", name);
+    *ret_body = NULL;
+    return memory_fetch(dir, &batch, ret_body);
+}
+
+Test(memory, a_batch_is_read_while_it_is_there, .init = make_dir, .fini = remove_dir)
+{
+    static const char name[] = "postern-events-0a";
+    zframe_t *body;
+
+    write_file(name, 100);
+    cr_assert_eq(fetch(name, 6, 8, 100, &body), 0);
+    cr_assert(zframe_streq(body, "events"));
+    zframe_destroy(&body);
+    cr_assert_eq(fetch(name, 6, 8, 99, &body), -ESTALE, "freed meanwhile");
+    cr_assert_eq(fetch(name, 7, 8, 100, &body), -ESTALE, "past the end");
+    cr_assert_eq(fetch(name, -1, 8, 100, &body), -ESTALE);
+    cr_assert_eq(fetch(name, 6, -8, 100, &body), -ESTALE);
+    cr_assert_eq(fetch(name, (16 << 20) + 1, 8, 100, &body), -ESTALE);
+}
+
+Test(memory, nothing_else_is_ever_opened, .init = make_dir, .fini = remove_dir)
+{
+    static const char *const names[] = {"",
+                                        "secret",
+                                        "../secret",
+                                        "postern-events-../secret",
+                                        "postern-events-/../secret",
+                                        "postern-events-0A",
+                                        "postern-events-0b",
+                                        "postern-events-1f",
+                                        "postern-events-2d",
+                                        "postern-events-99"};
+    const batch_t there = {.memory = "postern-events-0c", .len = 6, .body = 8};
+    zframe_t *body;
+
+    write_file("secret", 0);
+    cr_assert_eq(symlink("secret", path_of("postern-events-0b")), 0);
+    cr_assert_eq(mkfifo(path_of("postern-events-1f"), 0600), 0);
+    cr_assert_eq(mkdir(path_of("postern-events-2d"), 0700), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        cr_assert_eq(fetch(names[i], 6, 8, 0, &body), -EACCES, "%s", names[i]);
+    write_file("postern-events-0c", 0);
+    cr_assert_eq(memory_fetch("", &there, &body), -EACCES, "no directory is set");
+    cr_assert_eq(memory_fetch(NULL, &there, &body), -EACCES);
+}
