@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    CHUNK_ROWS = 128,  /* entries in one message: a millisecond of an edge worker's time */
+    CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
     DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
     BEAT_MS = 250,
     DEAD_MS = 1000,
