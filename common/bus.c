@@ -273,7 +273,8 @@ zmsg_t *reply_encode(const char *id, const reply_t *reply)
 
     zmsg_addstr(msg, id);
     if (!outcome || append_json(msg, outcome)
-        || append_json(msg, reply->body ? reply->body : empty))
+        || (reply->packed.data ? zmsg_addmem(msg, reply->packed.data, reply->packed.size)
+                               : append_json(msg, reply->body ? reply->body : empty)))
         zmsg_destroy(&msg);
     return msg;
 }
@@ -314,11 +315,18 @@ int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_bo
     return r;
 }
 
+void reply_drop_body(reply_t *self)
+{
+    json_decref(self->body);
+    self->body = NULL;
+    msgpack_sbuffer_destroy(&self->packed);
+    msgpack_sbuffer_init(&self->packed);
+}
+
 void reply_done(reply_t *self)
 {
     problem_done(&self->problem);
-    json_decref(self->body);
-    self->body = NULL;
+    reply_drop_body(self);
 }
 
 int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout_ms, json_t *body,

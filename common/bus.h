@@ -6,6 +6,7 @@
 
 #include <czmq.h>
 #include <jansson.h>
+#include <msgpack.h>
 #include <stdint.h>
 
 enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
@@ -38,9 +39,10 @@ typedef struct request {
 
 typedef struct reply {
     problem_t problem;
-    json_t *body;     /* owned */
-    int64_t revision; /* of the config log; 0: nothing changed there */
-    char etag[40];    /* of the object in body, RFC 9110 8.8.3; "" where there is none */
+    json_t *body;           /* owned */
+    msgpack_sbuffer packed; /* the body as it is sent, instead of body; data NULL: there is none */
+    int64_t revision;       /* of the config log; 0: nothing changed there */
+    char etag[40];          /* of the object in body, RFC 9110 8.8.3; "" where there is none */
 } reply_t;
 
 /* [verb][header][body]; key NULL: the id; the body is taken. NULL when out of memory. */
@@ -60,6 +62,9 @@ int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_b
 /* The same with the body decoded. acked and live come from the holder of the reply. 0 | -EBADMSG. */
 int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body);
 void reply_done(reply_t *self);
+
+/* Whatever body there is. */
+void reply_drop_body(reply_t *self);
 
 /* Decode one frame. 0 | -EBADMSG. */
 int frame_json(zframe_t *frame, json_t **ret_value);

@@ -153,16 +153,26 @@ int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **re
 
 /* ---- preconditions ---- */
 
-/* A strong validator: the same bytes in every answer, whoever gives it. */
-void crud_set_etag(const json_t *rendered, char out[40])
+/* A strong validator: objects are rendered from their rows, by the tables, so the same bytes come of the
+ * same row whoever answers. */
+static void set_etag(const msgpack_sbuffer *packed, char out[40])
 {
-    _cleanup_(free_mem) char *text = json_dumps(rendered, JSON_COMPACT | JSON_SORT_KEYS);
     unsigned char hash[crypto_hash_sha256_BYTES];
     char hex[33];
 
-    crypto_hash_sha256(hash, (const unsigned char *)text, strlen(text));
+    crypto_hash_sha256(hash, (const unsigned char *)packed->data, packed->size);
     sodium_bin2hex(hex, sizeof(hex), hash, 16);
     snprintf(out, 40, "\"%s\"", hex);
+}
+
+void crud_set_etag(const json_t *rendered, char out[40])
+{
+    msgpack_sbuffer packed;
+
+    msgpack_sbuffer_init(&packed);
+    if (!pack_json(&packed, rendered))
+        set_etag(&packed, out);
+    msgpack_sbuffer_destroy(&packed);
 }
 
 /* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
@@ -206,8 +216,18 @@ static int do_get(crud_t *self, const kind_t *kind, reply_t *reply)
     int r;
 
     r = crud_load_addressed(self, kind, false, &row);
-    if (!r)
-        r = crud_render_row(self, kind, row, &reply->body);
+    if (r)
+        return r;
+    if (schema_packs(kind)) {
+        msgpack_packer packer;
+
+        msgpack_packer_init(&packer, &reply->packed, msgpack_sbuffer_write);
+        r = schema_pack(&packer, kind, row, self->base_url);
+        if (!r)
+            set_etag(&reply->packed, reply->etag);
+        return r;
+    }
+    r = crud_render_row(self, kind, row, &reply->body);
     if (!r)
         crud_set_etag(reply->body, reply->etag);
     return r;

@@ -3,6 +3,7 @@
 #include "common/crud_internal.h"
 #include "common/filter.h"
 #include "common/id.h"
+#include "common/pack.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -157,14 +158,14 @@ static int add_parameter(char **uri, const char *name, const char *value)
 
 /* Absolute, with what the query said. Caller frees. */
 static char *next_page(const crud_t *self, const kind_t *kind, const json_t *query, long limit,
-                       const json_t *last)
+                       const char *last)
 {
     const char *filter = crud_text(query, "filter");
     _cleanup_(free_mem) char *uri = NULL;
     int r;
 
-    if (asprintf(&uri, "%s%s?before_id=%s&limit=%ld", self->base_url, list_path(self, kind),
-                 crud_text(last, "id"), limit)
+    if (asprintf(&uri, "%s%s?before_id=%s&limit=%ld", self->base_url, list_path(self, kind), last,
+                 limit)
         < 0) {
         uri = NULL;
         return NULL;
@@ -181,14 +182,51 @@ static char *next_page(const crud_t *self, const kind_t *kind, const json_t *que
     return r ? NULL : take(uri);
 }
 
+static void put_text(msgpack_packer *pk, const char *text)
+{
+    msgpack_pack_str(pk, strlen(text));
+    msgpack_pack_str_body(pk, text, strlen(text));
+}
+
+/* The objects of the first rows, and the id of the last. */
+static int pack_items(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
+                      msgpack_packer *packer, char ret_last[ID_MAX])
+{
+    _cleanup_(json_clear_ref) json_t *items = schema_packs(kind) ? NULL : json_array();
+    int r = 0;
+
+    if (!items)
+        msgpack_pack_array(packer, (size_t)shown);
+    for (int i = 0; i < shown; i++) {
+        _cleanup_(json_clear_ref) json_t *row = NULL;
+
+        r = crud_row_at(self, kind, res, i, &row);
+        if (r)
+            return r;
+        if (items)
+            r = json_array_append_new(items, schema_render(kind, row, self->base_url)) ? -ENOMEM
+                                                                                       : 0;
+        else
+            r = schema_pack(packer, kind, row, self->base_url);
+        if (r)
+            return r;
+        snprintf(ret_last, ID_MAX, "%s", crud_text(row, "id"));
+    }
+    if (items)
+        r = crud_add_children(self, kind, items);
+    return r || !items ? r : pack_value(packer, items);
+}
+
 /* Newest first by id, before_id exclusive: stable whatever is inserted or deleted meanwhile. */
 int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     const json_t *query = json_object_get(self->request->body, "query");
     const char *before = crud_text(query, "before_id");
-    _cleanup_(json_clear_ref) json_t *items = json_array();
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *next = NULL;
+    _cleanup_(free_mem) char *uri = NULL;
+    msgpack_packer packer;
+    char last[ID_MAX];
     long limit;
     int r, n;
 
@@ -205,20 +243,26 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     if (r)
         return r;
     n = PQntuples(res);
-    for (int i = 0; i < n && i < limit; i++) {
-        _cleanup_(json_clear_ref) json_t *row = NULL;
-
-        r = crud_row_at(self, kind, res, i, &row);
-        if (r)
-            return r;
-        json_array_append_new(items, schema_render(kind, row, self->base_url));
-        if (n > limit && i == limit - 1 && !(next = next_page(self, kind, query, limit, row)))
-            return -ENOMEM;
-    }
-    r = crud_add_children(self, kind, items);
+    msgpack_packer_init(&packer, &reply->packed, msgpack_sbuffer_write);
+    msgpack_pack_map(&packer, 3);
+    put_text(&packer, kind->list_key);
+    r = pack_items(self, kind, res, n > limit ? (int)limit : n, &packer, last);
     if (r)
         return r;
-    reply->body = json_pack("{s:O, s:s+, s:s?}", kind->list_key, items, "uri", self->base_url,
-                            list_path(self, kind), "next_page_uri", next);
-    return reply->body ? 0 : -ENOMEM;
+    if (asprintf(&uri, "%s%s", self->base_url, list_path(self, kind)) < 0) {
+        uri = NULL;
+        return -ENOMEM;
+    }
+    put_text(&packer, "uri");
+    put_text(&packer, uri);
+    put_text(&packer, "next_page_uri");
+    if (n <= limit) {
+        msgpack_pack_nil(&packer);
+        return 0;
+    }
+    next = next_page(self, kind, query, limit, last);
+    if (!next)
+        return -ENOMEM;
+    put_text(&packer, next);
+    return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int pack_value(msgpack_packer *packer, const json_t *value, int depth)
+static int pack_at(msgpack_packer *packer, const json_t *value, int depth)
 {
     const char *key;
     json_t *item;
@@ -22,7 +22,7 @@ static int pack_value(msgpack_packer *packer, const json_t *value, int depth)
         {
             msgpack_pack_str(packer, strlen(key));
             msgpack_pack_str_body(packer, key, strlen(key));
-            r = pack_value(packer, item, depth + 1);
+            r = pack_at(packer, item, depth + 1);
             if (r)
                 return r;
         }
@@ -31,7 +31,7 @@ static int pack_value(msgpack_packer *packer, const json_t *value, int depth)
         msgpack_pack_array(packer, json_array_size(value));
         json_array_foreach(value, i, item)
         {
-            r = pack_value(packer, item, depth + 1);
+            r = pack_at(packer, item, depth + 1);
             if (r)
                 return r;
         }
@@ -59,12 +59,17 @@ static int pack_value(msgpack_packer *packer, const json_t *value, int depth)
     return r ? -ENOMEM : 0;
 }
 
+int pack_value(msgpack_packer *packer, const json_t *value)
+{
+    return pack_at(packer, value, 0);
+}
+
 int pack_json(msgpack_sbuffer *out, const json_t *value)
 {
     msgpack_packer packer;
 
     msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
-    return pack_value(&packer, value, 0);
+    return pack_at(&packer, value, 0);
 }
 
 /* A bounded reader of our own over the encoding (msgpack specification 2013-04-21): msgpack-c's

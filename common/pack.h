@@ -10,6 +10,9 @@ enum { PACK_DEPTH_MAX = 32, PACK_BYTES_MAX = 16 << 20, PACK_ITEMS_MAX = 1 << 20 
 /* Append value. 0 | -EMSGSIZE (deeper than PACK_DEPTH_MAX) | -ENOMEM. */
 int pack_json(msgpack_sbuffer *out, const json_t *value);
 
+/* The same as part of something else. */
+int pack_value(msgpack_packer *packer, const json_t *value);
+
 /* Decode exactly one value that fills len bytes. Maps need string keys; binary, extensions, invalid
  * UTF-8, NUL inside keys and repeated keys are refused. 0 | -EBADMSG | -EMSGSIZE | -ENOMEM. */
 int unpack_json(const void *data, size_t len, json_t **ret_value);

@@ -165,8 +165,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
         if (r < 0)
             r = ERR_INTERNAL;
         if (r) {
-            json_decref(reply.body);
-            reply.body = NULL;
+            reply_drop_body(&reply);
             if (!reply.problem.code)
                 reply.problem.code = r;
         } else {

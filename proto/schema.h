@@ -6,6 +6,7 @@
 #include "common/secret.h"
 
 #include <jansson.h>
+#include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -139,14 +140,18 @@ const field_t *kind_members(const kind_t *kind, const char *name);
 int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
                         problem_t *problem, json_t **ret_member);
 
-/* The API's representation of a stored row. base_url has no trailing slash. */
+/* The API's representation of a stored row, without what stands in other rows (CHILDREN) and the uris of LISTED items.
+ * base_url has no trailing slash. 0 | -ENOMEM | -EMSGSIZE. */
+int schema_pack(msgpack_packer *pk, const kind_t *kind, const json_t *row, const char *base_url);
+
+/* Is what schema_pack makes of this kind whole? */
+bool schema_packs(const kind_t *kind);
+
+/* All of it, as a tree: the same values in the same order. CHILDREN are null. NULL when out of memory. */
 json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url);
 
 /* Absolute uri of an object; parent_id where the kind has a parent, else NULL. Caller frees. */
 char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url);
-
-/* {id, uri} of an id of any kind (uri "" for users and unknown kinds). */
-json_t *schema_ref(const char *id, const char *base_url);
 
 /* Encrypt or decrypt, in place, every SEALED string of a stored document. 0 | -EBADMSG | -ENOMEM. */
 int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key);
