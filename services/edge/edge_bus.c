@@ -28,8 +28,7 @@ enum {
     HOLDS_MAX = 64
 };
 
-static link_t        helper = { -1, NULL, 0, 0 };
-static ngx_connection_t *connection;   /* of the link */
+static link_t        helper = LINK_CLOSED;
 static ngx_msec_t    helper_started;
 static ngx_uint_t    helper_ready;
 static ngx_event_t   beat_timer, batch_timer, retire_timer;
@@ -372,12 +371,6 @@ note_turn(uint64_t start)
 static void
 disconnect(void)
 {
-    if (connection) {
-        ngx_del_event(connection->read, NGX_READ_EVENT, 0);
-        ngx_free_connection(connection);
-        connection->fd = (ngx_socket_t) -1;   /* the link closes it */
-        connection = NULL;
-    }
     link_close(&helper);
     helper_ready = 0;
 }
@@ -397,7 +390,7 @@ drain(void)
             on_message(&message);
         }
     } while (rc == NGX_OK && now_us() - start <= TURN_US);
-    if (rc == NGX_ERROR && connection) {
+    if (rc == NGX_ERROR) {
         ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
                       "postern: the helper process ended: another one is "
                       "started");
@@ -519,17 +512,11 @@ start_helper(ngx_log_t *log)
                       "postern: cannot start the helper process");
         return NGX_ERROR;
     }
-    helper.fd = link;
-    connection = ngx_get_connection(link, log);
-    if (connection == NULL
-        || edge_resolve_connect(names, log) != NGX_OK)
-    {
-        disconnect();
+    if (edge_resolve_connect(names, log) != NGX_OK) {
+        close(link);
         return NGX_ERROR;
     }
-    connection->read->handler = on_readable;
-    connection->read->log = log;
-    return ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT);
+    return link_watch(&helper, link, on_readable, log);
 }
 
 

@@ -21,7 +21,7 @@ typedef struct {
 
 static void   *contexts[2];   /* of config, of events */
 static bus_t   config = { NULL, LINK_CONFIG }, events = { NULL, LINK_EVENTS };
-static link_t  worker = { -1, NULL, 0, 0 };
+static link_t  worker = LINK_CLOSED;
 static int     names = -1;
 
 
@@ -147,12 +147,13 @@ static void *
 resolver(void *arg)
 {
     char              host[NI_MAXHOST], port[8];
-    link_t            link = { names, NULL, 0, 0 };
+    link_t            link = LINK_CLOSED;
     ngx_str_t         answer[2];
     link_message_t    message;
     struct addrinfo   hints, *list;
 
     (void) arg;
+    link.fd = names;
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_ADDRCONFIG|AI_NUMERICSERV;

@@ -191,9 +191,36 @@ link_receive(link_t *link, link_message_t *message, int flags)
 }
 
 
+ngx_int_t
+link_watch(link_t *link, int fd, ngx_event_handler_pt handler, ngx_log_t *log)
+{
+    ngx_connection_t  *connection = ngx_get_connection(fd, log);
+
+    link->fd = fd;
+    link->connection = connection;
+    if (connection) {
+        connection->read->handler = handler;
+        connection->read->log = log;
+    }
+    if (connection == NULL
+        || ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT)
+           != NGX_OK)
+    {
+        link_close(link);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
 void
 link_close(link_t *link)
 {
+    if (link->connection) {
+        ngx_del_event(link->connection->read, NGX_READ_EVENT, 0);
+        ngx_free_connection(link->connection);
+        link->connection->fd = (ngx_socket_t) -1;   /* closed here, not by nginx */
+    }
     if (link->fd >= 0) {
         close(link->fd);
     }

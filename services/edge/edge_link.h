@@ -4,6 +4,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 
 enum { LINK_FRAMES_MAX = 8 };
 
@@ -23,10 +24,18 @@ typedef struct {
 } link_message_t;
 
 typedef struct {
-    int      fd;           /* -1: closed */
-    u_char  *buffer;
-    size_t   used, size;
+    int                fd;           /* -1: closed */
+    u_char            *buffer;
+    size_t             used, size;
+    ngx_connection_t  *connection;   /* in a worker's event loop; NULL: not there */
 } link_t;
+
+/* A link that is closed. */
+#define LINK_CLOSED  { -1, NULL, 0, 0, NULL }
+
+/* fd is the link's from now on; handler is called while there is something to receive. */
+ngx_int_t link_watch(link_t *link, int fd, ngx_event_handler_pt handler,
+    ngx_log_t *log);
 
 /* NGX_OK | NGX_AGAIN: no room now, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other end, or
  * more than PACK_BYTES_MAX; with MSG_DONTWAIT, more than one packet. */

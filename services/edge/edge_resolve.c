@@ -27,8 +27,7 @@ static queue_t            again = { NULL, &again.first };
 static job_t             *asked[1 + EDGE_RESOLVERS];   /* the first: asked again */
 static uint64_t           last_number;
 static ngx_uint_t         fresh_pending, again_pending, started;
-static link_t             helper = { -1, NULL, 0, 0 };
-static ngx_connection_t  *connection;
+static link_t             helper = LINK_CLOSED;
 static ngx_event_t        refresh;
 static ngx_connection_t   refresh_dummy;
 
@@ -129,19 +128,6 @@ finish(job_t *job, const ngx_str_t *address)
 
 
 static void
-disconnect(void)
-{
-    if (connection) {
-        ngx_del_event(connection->read, NGX_READ_EVENT, 0);
-        ngx_free_connection(connection);
-        connection->fd = (ngx_socket_t) -1;   /* the link closes it */
-        connection = NULL;
-    }
-    link_close(&helper);
-}
-
-
-static void
 collect(void)
 {
     job_t           *job;
@@ -155,7 +141,7 @@ collect(void)
         }
     }
     if (rc == NGX_ERROR) {
-        disconnect();   /* until edge_resolve_connect */
+        link_close(&helper);   /* until edge_resolve_connect */
     }
     ask_next();
 }
@@ -264,18 +250,8 @@ edge_resolve_connect(int fd, ngx_log_t *log)
 {
     ngx_uint_t  i;
 
-    disconnect();
-    helper.fd = fd;
-    connection = ngx_get_connection(fd, log);
-    if (connection == NULL) {
-        link_close(&helper);
-        return NGX_ERROR;
-    }
-    connection->read->handler = on_readable;
-    connection->read->log = log;
-    if (ngx_add_event(connection->read, NGX_READ_EVENT, NGX_LEVEL_EVENT)
-        != NGX_OK)
-    {
+    link_close(&helper);
+    if (link_watch(&helper, fd, on_readable, log) != NGX_OK) {
         return NGX_ERROR;
     }
     for (i = 0; i <= EDGE_RESOLVERS; i++) {
@@ -307,5 +283,5 @@ void
 edge_resolve_stop(void)
 {
     started = 0;
-    disconnect();
+    link_close(&helper);
 }

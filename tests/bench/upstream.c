@@ -18,11 +18,12 @@ static size_t answer_len;
 
 static void make_answer(void)
 {
-    answer_len = (size_t)sprintf(answer,
-                                 "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
-                                 "Content-Type: text/plain\r\nContent-Length: %d\r\n"
-                                 "Connection: keep-alive\r\n\r\n",
-                                 BODY);
+    answer_len = (size_t)snprintf(
+        answer, sizeof(answer),
+        "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+        "Content-Type: text/plain\r\nContent-Length: %d\r\n"
+        "Connection: keep-alive\r\n\r\n",
+        BODY);
     memset(answer + answer_len, 'x', BODY);
     answer_len += BODY;
 }

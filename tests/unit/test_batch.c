@@ -3,6 +3,7 @@
 #include "common/pack.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 static const unsigned char two[] = "\x01\x00\x00\x00\x01"
@@ -72,4 +73,46 @@ Test(batch, takes_audit_events_whole_or_not_at_all)
     json_decref(events);
     for (size_t i = 0; i < LEN(bad); i++)
         cr_assert_neq(batch_audit(data, n + audit(data + n, bad[i]), &events), 0, "%s", bad[i]);
+}
+
+static int header(const char *json, batch_t *ret_batch)
+{
+    json_t *value = json_loads(json, 0, NULL);
+    msgpack_sbuffer packed;
+    int r;
+
+    cr_assert_not_null(value);
+    msgpack_sbuffer_init(&packed);
+    cr_assert_eq(pack_json(&packed, value), 0);
+    json_decref(value);
+    r = batch_header(packed.data, packed.size, ret_batch);
+    msgpack_sbuffer_destroy(&packed);
+    return r;
+}
+
+#define HEAD                                                                                       \
+    "\"producer\": \"e/0/1\", \"family\": \"traffic\", \"seq\": \"7\", \"count\": 2, "             \
+    "\"dropped\": 0"
+
+Test(batch, a_header_may_say_where_the_body_lies)
+{
+    batch_t batch;
+
+    cr_assert_eq(header("{" HEAD "}", &batch), 0);
+    cr_assert_str_empty(batch.memory);
+    cr_assert_eq(
+        header("{" HEAD
+               ", \"memory\": \"postern-events-0a\", \"body\": 4096, \"len\": 9, \"tail\": 64, "
+               "\"at\": 5000}",
+               &batch),
+        0);
+    cr_assert_str_eq(batch.memory, "postern-events-0a");
+    cr_assert_eq(batch.body, 4096);
+    cr_assert_eq(batch.len, 9);
+    cr_assert_eq(batch.tail, 64);
+    cr_assert_eq(batch.at, 5000);
+    cr_assert_eq(header("{" HEAD ", \"memory\": \"postern-events-"
+                        "0000000000000000000000000000000000000000000000000\"}",
+                        &batch),
+                 -EBADMSG);
 }
