@@ -208,7 +208,7 @@ test:
 
 bench: deps
 	@command -v wrk >/dev/null && command -v node >/dev/null || deploy/install-packages test
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory all node-packages
 	@set -a; tests/bench/edge && tests/bench/resources
 
 # One root in full, the other to a served request and its event.

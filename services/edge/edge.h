@@ -101,14 +101,11 @@ void edge_tls_free_parsed(void *parsed);
 /* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. */
 ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host);
 
-/* edge_state.c: the last configuration on disk */
+/* edge_state.c: the last configuration on disk (edge_store.h has its records) */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
+ngx_uint_t edge_state_is_cut(void); /* not all of it could be read */
 /* prefix and 32 digits that only edges with this state key have */
 void edge_state_name(const char *prefix, char *out, size_t size);
-void edge_state_write(int type, int64_t revision, const void *body, size_t len);
-ngx_uint_t edge_state_wants_snapshot(void);
-ngx_uint_t edge_state_retire(void); /* gives back a little of a file that was replaced; 1: go on */
-enum { STATE_SNAPSHOT = 'S', STATE_MORE = 'M', STATE_END = 'E', STATE_DELTA = 'D' };
 /* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
 void edge_swap(table_t *fresh);

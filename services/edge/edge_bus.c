@@ -13,6 +13,7 @@ enum {
     SILENCE_MS = 750,      /* of the writer: then say hello again */
     SYNC_MS = 1000,        /* a starting worker waits this long for the config log */
     RESOLVE_MS = 1000,     /* and this long for names */
+    SNAPSHOT_MS = 60000,   /* between two that the state file asks for */
     ACK_HOLD_MS = 1500,    /* a change with names to resolve is acknowledged after this anyway */
     BATCH_MS = 20,         /* larger batches wake fewer threads and commits an event */
     EVENT_HELLO_MS = 1000,
@@ -35,7 +36,9 @@ static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
-static ngx_uint_t    config_synced, in_snapshot, events_absent, events_inline;
+static ngx_msec_t    snapshot_asked;
+static ngx_uint_t    config_synced, in_snapshot, snapshot_wanted;
+static ngx_uint_t    events_absent, events_inline;
 static ngx_int_t     on_way;
 
 /* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
@@ -73,8 +76,7 @@ say_hello(void)
     char  revision[24], name[80];
 
     snprintf(revision, sizeof(revision), "%lld",
-             edge_state_wants_snapshot() ? 0LL
-                                         : (long long) edge_worker.revision);
+             snapshot_wanted ? 0LL : (long long) edge_worker.revision);
     snprintf(name, sizeof(name), "%.*s/%u", (int) edge_worker.conf->name.len,
              edge_worker.conf->name.data, (unsigned) ngx_worker);
     config_hello = ngx_current_msec;
@@ -193,6 +195,7 @@ begin_snapshot(link_message_t *message)
     hold_count = 0;
     acked = 0;
     in_snapshot = 1;
+    snapshot_wanted = 0;
 }
 
 
@@ -227,16 +230,13 @@ on_config(link_message_t *message)
 
     } else if (ngx_strcmp(word, "snapshot") == 0) {
         begin_snapshot(message);
-        edge_state_write(STATE_SNAPSHOT, revision, body, len);
         edge_apply(edge_worker.building, body, len, ngx_cycle->log);
 
     } else if (ngx_strcmp(word, "more") == 0 && in_snapshot) {
-        edge_state_write(STATE_MORE, revision, body, len);
         edge_apply(edge_worker.building, body, len, ngx_cycle->log);
 
     } else if (ngx_strcmp(word, "end") == 0 && in_snapshot) {
         in_snapshot = 0;
-        edge_state_write(STATE_END, revision, NULL, 0);
         edge_swap(edge_worker.building);
         edge_worker.building = NULL;
         config_synced = 1;
@@ -249,9 +249,6 @@ on_config(link_message_t *message)
             say_hello();
             return;
         }
-        /* on disk before it is acknowledged: a restart must not step back */
-        edge_worker.revision = revision;
-        edge_state_write(STATE_DELTA, revision, body, len);
         names = edge_resolve_pending();
         edge_apply(edge_worker.table, body, len, ngx_cycle->log);
         config_synced = 1;
@@ -318,6 +315,9 @@ on_message(link_message_t *message)
         break;
     case LINK_CONFIG:
         on_config(message);
+        break;
+    case LINK_SNAPSHOT:
+        snapshot_wanted = 1;   /* the next beat asks */
         break;
     case LINK_EVENTS:
         on_events(message);
@@ -549,9 +549,10 @@ on_beat(ngx_event_t *ev)
         in_snapshot = 0;
         say_hello();
     } else if (edge_worker.revision && !in_snapshot) {
-        if (edge_state_wants_snapshot()
-            && ngx_current_msec - config_hello > 60000)
+        if (snapshot_wanted
+            && ngx_current_msec - snapshot_asked > SNAPSHOT_MS)
         {
+            snapshot_asked = ngx_current_msec;
             say_hello();
         }
         release_holds();
@@ -582,7 +583,6 @@ on_retire(ngx_event_t *ev)
 {
     table_t     *next;
     uint64_t     start = turn_start();
-    ngx_uint_t   more;
     void *volatile  sort;   /* or the compiler leaves both out */
 
     if (edge_worker.retired) {
@@ -594,9 +594,8 @@ on_retire(ngx_event_t *ev)
         sort = malloc(SORT_BYTES);
         free(sort);
     }
-    more = edge_state_retire();
     note_turn(start);
-    ngx_add_timer(ev, edge_worker.retired || more ? 5 : 100);
+    ngx_add_timer(ev, edge_worker.retired ? 5 : 100);
 }
 
 
@@ -702,6 +701,7 @@ edge_bus_start(ngx_cycle_t *cycle)
 {
     edge_worker.running = 1;
     edge_worker.events_wanted = 1;   /* until told otherwise */
+    snapshot_wanted = ngx_worker == 0 && edge_state_is_cut();
     edge_resolve_start(cycle);
     start_timer(&batch_timer, on_batch_timer, cycle->log, 0);
     wait_for_sync();

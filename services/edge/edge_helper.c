@@ -1,15 +1,18 @@
 /* The one file that speaks ZeroMQ, and all of it in a process of its own beside each worker: a second
  * thread would make every allocation and every file descriptor of the worker cost more, and an abort
  * of a library would take requests along. It carries messages between the worker and the bus, copies
- * batches out of the event ring, and asks the system's resolver for names; what they mean it does not
- * know. It ends when its worker does, and the worker starts another one when it dies. */
+ * batches out of the event ring, asks the system's resolver for names, and beside worker 0 it keeps the
+ * configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
 #include "edge.h"
 #include "edge_link.h"
+#include "edge_store.h"
 #include "common/pack.h"
 
 #include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sodium.h>
+#include <sys/prctl.h>
 #include <zmq.h>
 
 enum { BURST = 64, HWM = 10000, KEEP_MAX = 8, RECONNECT_MS = 50 };
@@ -309,6 +312,17 @@ receive(bus_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
 }
 
 
+/* On disk first: what the worker acknowledges is there. */
+static void
+keep(const ngx_str_t *frames, ngx_uint_t n)
+{
+    edge_store_message(frames, n);
+    if (edge_store_wants_snapshot()) {
+        link_send(&worker, LINK_SNAPSHOT, NULL, 0, 0);
+    }
+}
+
+
 /* A few at a time: the other socket has news too. */
 static ngx_int_t
 to_worker(bus_t *bus)
@@ -322,6 +336,9 @@ to_worker(bus_t *bus)
                     && is_ready(bus, ZMQ_POLLIN); burst++)
     {
         n = receive(bus, parts, frames);
+        if (bus == &config && ngx_worker == 0) {
+            keep(frames, n);
+        }
         rc = link_send(&worker, bus->kind, frames, n, 0);
         while (n > 0) {
             zmq_msg_close(&parts[--n]);
@@ -399,15 +416,33 @@ ignore_signals(void)
 }
 
 
+/* At once when the worker is killed: the next one's helper has the state file for itself. */
+static void
+end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(2);
+    }
+}
+
+
 static void __attribute__((noreturn))
 helper(int link, int names_fd)
 {
+    pid_t  parent = ngx_pid;
+
     ngx_pid = ngx_getpid();
     worker.fd = link;
     names = names_fd;
     ngx_setproctitle((char *) "postern helper");
     ignore_signals();
+    end_with(parent);
     close_others(ngx_cycle->log);
+    randombytes_set_implementation(&randombytes_sysrandom_implementation);
+    if (ngx_worker == 0) {
+        edge_store_open();
+    }
     if (start_resolvers() != NGX_OK || open_sockets() != NGX_OK
         || link_send(&worker, LINK_READY, NULL, 0, 0) != NGX_OK)
     {

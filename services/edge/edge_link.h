@@ -13,6 +13,7 @@ typedef enum {
     LINK_CONFIG,   /* a message of the config log, either way */
     LINK_EVENTS,   /* a message of the event intake, either way */
     LINK_BATCH,    /* header, edge_place_t: the helper sends the batch that lies there */
+    LINK_SNAPSHOT, /* from the helper: the state file needs one */
     LINK_NOBODY,   /* from the helper: no intake took the batch */
     LINK_NAME      /* number, port, name; and back: number, address */
 } link_kind_t;

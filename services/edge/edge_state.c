@@ -1,40 +1,26 @@
-/* The last configuration on disk. Worker 0 appends every delta before it acknowledges it; a snapshot
- * goes to a new file that replaces the old one when it is complete. Records are sealed with
- * secretbox: they hold private keys. Record: 4 bytes length, nonce, box of
- * [type][log id, 64 bytes][revision, 8 bytes][body]. A torn tail is ignored. */
-#include "edge.h"
+/* The last configuration on disk, read: by the master before it forks, and what came since by each
+ * worker. Records are sealed with secretbox: they hold private keys. Record: 4 bytes length, nonce,
+ * box of [type][log id, 64 bytes][previous, 8 bytes][revision, 8 bytes][body]. A torn tail is ignored. */
+#include "edge_store.h"
 #include "common/pack.h"
 
 #include <sodium.h>
 
 enum {
-    HEAD = 1 + 64 + 8,
-    RECORD_MAX = PACK_BYTES_MAX + 4096,
-    RETIRE_BYTES = 1 << 20, /* of a file that was replaced, given back at once */
-    RETIRE_SEC = 10,        /* a worker that starts may still be reading it */
-    GROWTH = 16 << 20,      /* delta bytes after which a new snapshot is asked for */
-    OVERHEAD = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES
+    LENGTH = 4,
+    LOG = 1,
+    PREVIOUS = LOG + 64,
+    REVISION = PREVIOUS + 8,
+    HEAD = REVISION + 8,
+    OVERHEAD = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES,
+    RECORD_MIN = OVERHEAD + HEAD,
+    RECORD_MAX = PACK_BYTES_MAX + 4096
 };
 
-static u_char    key[crypto_secretbox_KEYBYTES];
-static ngx_fd_t  fd = NGX_INVALID_FILE;      /* current file, append */
-static ngx_fd_t  fresh_fd = NGX_INVALID_FILE; /* snapshot in the making */
-static ngx_fd_t  old_fd = NGX_INVALID_FILE;   /* the file before, which has no name any more */
-static off_t     old_bytes;
-static time_t    old_since;
-static off_t     read_offset, delta_bytes, snapshot_bytes;
-static ino_t     read_inode;
-static ngx_uint_t broken;                    /* writing failed: said once */
-
-
-static void
-state_path(char *out, size_t size, const char *suffix)
-{
-    edge_conf_t  *conf = edge_worker.conf;
-
-    ngx_snprintf((u_char *) out, size, "%V/config.state%s%Z",
-                 &conf->state_dir, suffix);
-}
+static u_char      key[crypto_secretbox_KEYBYTES];
+static off_t       read_offset;
+static ino_t       read_inode;
+static ngx_uint_t  cut;   /* more is there, which cannot be read */
 
 
 static ngx_int_t
@@ -133,13 +119,124 @@ new_table(void)
 }
 
 
-static void
-replay(u_char *plain, size_t len, ngx_log_t *log)
-{
-    int64_t   revision;
+/* ---- records ---- */
 
-    ngx_memcpy(&revision, plain + 65, 8);
-    switch (plain[0]) {
+/* What follows the length; 0: no record begins so. */
+static size_t
+record_length(ngx_fd_t file, off_t at)
+{
+    size_t  len;
+    u_char  head[LENGTH];
+
+    if (pread(file, head, LENGTH, at) != LENGTH) {
+        return 0;
+    }
+    len = (size_t) head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
+    return len < RECORD_MIN || len > RECORD_MAX ? 0 : len;
+}
+
+
+ngx_int_t
+edge_state_skip(ngx_fd_t file, off_t *at)
+{
+    size_t       len = record_length(file, *at);
+    struct stat  st;
+
+    if (len == 0 || fstat(file, &st) != 0
+        || *at + LENGTH + (off_t) len > st.st_size)
+    {
+        return NGX_DONE;
+    }
+    *at += LENGTH + len;
+    return NGX_OK;
+}
+
+
+u_char *
+edge_state_read(ngx_fd_t file, off_t *at, state_record_t *record)
+{
+    size_t   len = record_length(file, *at);
+    u_char  *sealed, *plain;
+
+    if (len == 0) {
+        return NULL;
+    }
+    sealed = malloc(len);
+    plain = sodium_malloc(len - OVERHEAD);
+    if (sealed == NULL || plain == NULL
+        || pread(file, sealed, len, *at + LENGTH) != (ssize_t) len
+        || crypto_secretbox_open_easy(plain,
+               sealed + crypto_secretbox_NONCEBYTES,
+               len - crypto_secretbox_NONCEBYTES, sealed, key))
+    {
+        free(sealed);
+        sodium_free(plain);
+        return NULL;
+    }
+    free(sealed);
+    record->type = plain[0];
+    ngx_memcpy(record->log_id, plain + LOG, sizeof(record->log_id));
+    record->log_id[sizeof(record->log_id) - 1] = '\0';
+    ngx_memcpy(&record->previous, plain + PREVIOUS, sizeof(int64_t));
+    ngx_memcpy(&record->revision, plain + REVISION, sizeof(int64_t));
+    record->body.data = plain + HEAD;
+    record->body.len = len - OVERHEAD - HEAD;
+    *at += LENGTH + len;
+    return plain;
+}
+
+
+void
+edge_state_free(u_char *plain)
+{
+    sodium_free(plain);
+}
+
+
+u_char *
+edge_state_seal(const state_record_t *record, size_t *len)
+{
+    size_t   plain_len = HEAD + record->body.len, n = OVERHEAD + plain_len;
+    u_char  *plain, *out, *nonce;
+
+    plain = malloc(plain_len);
+    out = malloc(LENGTH + n);
+    if (plain == NULL || out == NULL) {
+        free(plain);
+        free(out);
+        return NULL;
+    }
+    plain[0] = (u_char) record->type;
+    ngx_memcpy(plain + LOG, record->log_id, sizeof(record->log_id));
+    ngx_memcpy(plain + PREVIOUS, &record->previous, sizeof(int64_t));
+    ngx_memcpy(plain + REVISION, &record->revision, sizeof(int64_t));
+    if (record->body.len) {
+        ngx_memcpy(plain + HEAD, record->body.data, record->body.len);
+    }
+    out[0] = (u_char) (n >> 24);
+    out[1] = (u_char) (n >> 16);
+    out[2] = (u_char) (n >> 8);
+    out[3] = (u_char) n;
+    nonce = out + LENGTH;
+    randombytes_buf(nonce, crypto_secretbox_NONCEBYTES);
+    crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, plain, plain_len,
+                          nonce, key);
+    sodium_memzero(plain, plain_len);
+    free(plain);
+    *len = LENGTH + n;
+    return out;
+}
+
+
+/* ---- reading ---- */
+
+/* NGX_OK | NGX_ERROR: a change before this one is missing, so what follows is of no use. */
+static ngx_int_t
+replay(const state_record_t *record, ngx_log_t *log)
+{
+    const ngx_str_t  *body = &record->body;
+
+    switch (record->type) {
     case STATE_SNAPSHOT:
         if (edge_worker.building) {
             while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }
@@ -148,67 +245,69 @@ replay(u_char *plain, size_t len, ngx_log_t *log)
         /* fall through */
     case STATE_MORE:
         if (edge_worker.building) {
-            edge_apply(edge_worker.building, plain + HEAD, len - HEAD, log);
+            edge_apply(edge_worker.building, body->data, body->len, log);
         }
-        return;
+        return NGX_OK;
     case STATE_END:
         if (edge_worker.building == NULL) {
-            return;
+            return NGX_OK;
         }
         edge_swap(edge_worker.building);
         edge_worker.building = NULL;
         break;
     case STATE_DELTA:
-        if (revision <= edge_worker.revision) {
-            return;
+        if (ngx_strcmp(record->log_id, edge_worker.log_id) != 0
+            || record->previous > edge_worker.revision)
+        {
+            ngx_log_error(NGX_LOG_WARN, log, 0,
+                          "postern: the state file lacks what came before "
+                          "revision %L: serving revision %L",
+                          record->revision, edge_worker.revision);
+            return NGX_ERROR;
         }
-        edge_apply(edge_worker.table, plain + HEAD, len - HEAD, log);
+        if (record->revision <= edge_worker.revision) {
+            return NGX_OK;
+        }
+        edge_apply(edge_worker.table, body->data, body->len, log);
         break;
     default:
-        return;
+        return NGX_ERROR;
     }
-    edge_worker.revision = revision;
-    ngx_memcpy(edge_worker.log_id, plain + 1, 63);
+    edge_worker.revision = record->revision;
+    ngx_memcpy(edge_worker.log_id, record->log_id, sizeof(edge_worker.log_id));
+    return NGX_OK;
 }
 
 
-/* Read records from read_offset on; stops at the first that is torn or not ours. */
+/* From read_offset on, up to the first that is torn or not ours. */
 static void
 read_records(ngx_fd_t file, ngx_log_t *log)
 {
-    u_char    *sealed, *plain, head[4];
-    size_t     len;
+    u_char          *plain;
+    ngx_int_t        rc = NGX_OK;
+    struct stat      st;
+    state_record_t   record;
 
-    for ( ;; ) {
-        if (pread(file, head, 4, read_offset) != 4) {
-            return;
-        }
-        len = (size_t) head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
-        if (len < OVERHEAD + HEAD || len > RECORD_MAX) {
-            return;
-        }
-        sealed = malloc(len);
-        plain = malloc(len);
-        if (sealed == NULL || plain == NULL
-            || pread(file, sealed, len, read_offset + 4) != (ssize_t) len
-            || crypto_secretbox_open_easy(plain,
-                   sealed + crypto_secretbox_NONCEBYTES,
-                   len - crypto_secretbox_NONCEBYTES, sealed, key))
-        {
-            ngx_log_error(NGX_LOG_WARN, log, 0,
-                          "postern: the state file ends in a record that is "
-                          "torn or sealed with another key, at byte %O",
-                          read_offset);
-            free(sealed);
-            free(plain);
-            return;
-        }
-        replay(plain, len - OVERHEAD, log);
-        sodium_memzero(plain, len);
-        free(sealed);
-        free(plain);
-        read_offset += 4 + len;
+    while (rc == NGX_OK
+           && (plain = edge_state_read(file, &read_offset, &record)) != NULL)
+    {
+        rc = replay(&record, log);
+        edge_state_free(plain);
     }
+    cut = rc != NGX_OK || fstat(file, &st) != 0 || st.st_size > read_offset;
+    if (cut && rc == NGX_OK) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "postern: the state file ends in a record that is "
+                      "torn or sealed with another key, at byte %O",
+                      read_offset);
+    }
+}
+
+
+ngx_uint_t
+edge_state_is_cut(void)
+{
+    return cut;
 }
 
 
@@ -239,7 +338,8 @@ edge_state_load(ngx_cycle_t *cycle)
     if (edge_worker.table == NULL) {
         edge_worker.table = new_table();
     }
-    state_path(path, sizeof(path), "");
+    ngx_snprintf((u_char *) path, sizeof(path), "%V/config.state%Z",
+                 &edge_worker.conf->state_dir);
     file = ngx_open_file(path, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
     if (file == NGX_INVALID_FILE) {
         return NGX_OK;   /* a new edge */
@@ -258,146 +358,4 @@ edge_state_load(ngx_cycle_t *cycle)
         while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }
     }
     return NGX_OK;
-}
-
-
-static ngx_int_t
-write_record(ngx_fd_t file, int type, int64_t revision, const void *body,
-    size_t len)
-{
-    ssize_t   n;
-    size_t    total = 4 + OVERHEAD + HEAD + len;
-    u_char   *plain, *out;
-
-    plain = malloc(HEAD + len);
-    out = malloc(total);
-    if (plain == NULL || out == NULL) {
-        free(plain);
-        free(out);
-        return NGX_ERROR;
-    }
-    ngx_memzero(plain, HEAD);
-    plain[0] = (u_char) type;
-    ngx_cpystrn(plain + 1, (u_char *) edge_worker.log_id, 64);
-    ngx_memcpy(plain + 65, &revision, 8);
-    if (len) {
-        ngx_memcpy(plain + HEAD, body, len);
-    }
-    n = total - 4;
-    out[0] = (u_char) (n >> 24);
-    out[1] = (u_char) (n >> 16);
-    out[2] = (u_char) (n >> 8);
-    out[3] = (u_char) n;
-    randombytes_buf(out + 4, crypto_secretbox_NONCEBYTES);
-    crypto_secretbox_easy(out + 4 + crypto_secretbox_NONCEBYTES, plain,
-                          HEAD + len, out + 4, key);
-    n = write(file, out, total);
-    sodium_memzero(plain, HEAD + len);
-    free(plain);
-    free(out);
-    return n == (ssize_t) total ? NGX_OK : NGX_ERROR;
-}
-
-
-static void
-finish_snapshot(void)
-{
-    char  path[NGX_MAX_PATH], temp[NGX_MAX_PATH];
-
-    state_path(path, sizeof(path), "");
-    state_path(temp, sizeof(temp), ".new");
-    if (ngx_rename_file(temp, path) == NGX_FILE_ERROR) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                      "postern: cannot replace \"%s\"", path);
-        return;
-    }
-    if (old_fd != NGX_INVALID_FILE) {
-        ngx_close_file(old_fd);
-    }
-    old_fd = fd;
-    old_bytes = old_fd == NGX_INVALID_FILE ? 0 : lseek(old_fd, 0, SEEK_END);
-    old_since = ngx_time();
-    fd = fresh_fd;
-    fresh_fd = NGX_INVALID_FILE;
-    snapshot_bytes = lseek(fd, 0, SEEK_END);
-    delta_bytes = 0;
-    broken = 0;
-}
-
-
-/* The last name of the old file is gone: its pages are given back a little at a time, because closing
- * a large one takes milliseconds. */
-ngx_uint_t
-edge_state_retire(void)
-{
-    if (old_fd == NGX_INVALID_FILE || ngx_time() - old_since < RETIRE_SEC) {
-        return 0;
-    }
-    old_bytes -= RETIRE_BYTES;
-    if (old_bytes > 0 && ftruncate(old_fd, old_bytes) == 0) {
-        return 1;
-    }
-    ngx_close_file(old_fd);
-    old_fd = NGX_INVALID_FILE;
-    return 0;
-}
-
-
-static ngx_fd_t
-open_state(const char *suffix, int flags)
-{
-    char      path[NGX_MAX_PATH];
-    ngx_fd_t  file;
-
-    state_path(path, sizeof(path), suffix);
-    file = open(path, O_WRONLY|O_APPEND|O_CLOEXEC|flags, 0600);
-    if (file == NGX_INVALID_FILE && !broken) {
-        broken = 1;
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                      "postern: cannot write \"%s\": a restart without the "
-                      "control plane will serve an older configuration", path);
-    }
-    return file;
-}
-
-
-void
-edge_state_write(int type, int64_t revision, const void *body, size_t len)
-{
-    ngx_fd_t  file;
-
-    if (ngx_worker != 0) {
-        return;   /* one writer */
-    }
-    if (type == STATE_SNAPSHOT) {
-        if (fresh_fd != NGX_INVALID_FILE) {
-            ngx_close_file(fresh_fd);
-        }
-        fresh_fd = open_state(".new", O_CREAT|O_TRUNC);
-    }
-    if (type == STATE_DELTA && fd == NGX_INVALID_FILE) {
-        fd = open_state("", 0);
-    }
-    file = type == STATE_DELTA ? fd : fresh_fd;
-    if (file == NGX_INVALID_FILE) {
-        return;
-    }
-    if (write_record(file, type, revision, body, len) != NGX_OK && !broken) {
-        broken = 1;
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                      "postern: cannot write the state file: is the disk full?");
-    }
-    if (type == STATE_END) {
-        finish_snapshot();
-    } else if (type == STATE_DELTA) {
-        delta_bytes += len + HEAD;
-    }
-}
-
-
-ngx_uint_t
-edge_state_wants_snapshot(void)
-{
-    return ngx_worker == 0
-           && (broken || delta_bytes > GROWTH + 2 * snapshot_bytes);
 }

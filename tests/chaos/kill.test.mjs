@@ -11,6 +11,7 @@ const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.p
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-Atc', text], { encoding: 'utf8' }).trim();
 const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const healthy = async () => (await api('GET', '/api_keys?limit=1').catch(() => ({}))).status === 200;
 const RATE = 1000; // requests a second
 
@@ -105,7 +106,6 @@ test('kill -9 of a worker fails only what was on it, and the next worker is up t
 
 test('kill -9 of the helpers of all workers fails no request, and changes are live again', { timeout: 120000 }, async () => {
   const load = traffic(to.host);
-  const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
   for (let round = 0; round < 5; round++) {
     await sleep(300);
     const victims = helpers();
@@ -170,9 +170,12 @@ test('an edge whose memory cannot be read sends its events', { timeout: 60000, s
   await through(sent.host);
   await until(() => mine() === 1, 'the event of one that is read');
   fs.chmodSync(memory, 0);
-  for (let i = 0; i < 50; i++) await through(sent.host);
-  await until(() => mine() === 51, 'the events of those that are sent');
-  fs.chmodSync(memory, 0o600);
+  try {
+    for (let i = 0; i < 50; i++) await through(sent.host);
+    await until(() => mine() === 51, 'the events of those that are sent');
+  } finally {
+    fs.chmodSync(memory, 0o600);
+  }
 });
 
 // What is gone is counted and the sequence goes on; a producer must not be told to resend for ever.
@@ -201,28 +204,73 @@ test('a database restored from an older backup and a torn spool hold no later ev
   await subscription.stop();
 });
 
-test('with every service down a restarted edge serves its last configuration', { timeout: 60000 }, async () => {
-  const host = unique('alone');
-  const { backend } = await endpoint({ body: 'alone' }, { host });
-  const shared = await endpoint(await must('POST', '/backends/weighted', { backends: { [backend.id]: 1 } }));
-  // stopped, not killed: the supervisor would start them again
-  const names = ['gateway', 'routes', 'identity', 'events', 'postgresql'];
-  const pids = names.map(pidOf);
+// A cold start of the edge with every service down: stopped, not killed, or the supervisor would start them again.
+async function alone(host, check) {
+  const pids = ['gateway', 'routes', 'identity', 'events', 'postgresql'].map(pidOf);
   for (const pid of pids) process.kill(pid, 'SIGSTOP');
   try {
     const before = pidOf('edge');
     process.kill(before, 'SIGKILL');
     await until(() => pidOf('edge') !== before, 'a new edge');
-    await until(() => through(host).then((got) => got.body === 'alone', () => false), 'the edge serves alone', 20000);
-    assert.equal((await through(to.host)).status, 200);
-    assert.equal((await through(shared.host)).body, 'alone', 'backends of every kind');
+    await until(() => through(host).then((got) => got.status === 200, () => false), 'the edge serves alone', 20000);
+    await check();
   } finally {
     for (const pid of pids) process.kill(pid, 'SIGCONT');
   }
   await until(healthy, 'the API answers again', 30000);
+}
+
+test('with every service down a restarted edge serves its last configuration', { timeout: 60000 }, async () => {
+  const host = unique('alone');
+  const { backend } = await endpoint({ body: 'alone' }, { host });
+  const shared = await endpoint(await must('POST', '/backends/weighted', { backends: { [backend.id]: 1 } }));
+  await alone(host, async () => {
+    assert.equal((await through(host)).body, 'alone');
+    assert.equal((await through(to.host)).status, 200);
+    assert.equal((await through(shared.host)).body, 'alone', 'backends of every kind');
+  });
   const after = await endpoint({ body: 'again' });
   assert.equal((await through(after.host)).body, 'again');
   await must('GET', '/edges/https?limit=1');
+});
+
+// The state file is written by a helper, which may be killed in the middle of a record.
+test('what is acknowledged is on disk, also behind a torn record and a change that is missing', { timeout: 120000 }, async () => {
+  const file = `${home}/edge/config.state`;
+  const killHelpers = async () => {
+    const victims = helpers();
+    for (const victim of victims) process.kill(victim, 'SIGKILL');
+    await until(() => { try { return helpers().length === workers().length && !helpers().some((pid) => victims.includes(pid)); } catch { return false; } }, 'new helpers');
+    await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged', 10000);
+  };
+  const named = async (body) => (await endpoint({ body })).host;
+  const hosts = [await named('before')];
+
+  await killHelpers();
+  hosts.push(await named('after a kill'));
+
+  // half of a record: a length and a few bytes of what it promises
+  fs.appendFileSync(file, Buffer.concat([Buffer.from([0, 0, 4, 0]), Buffer.alloc(99, 1)]));
+  await killHelpers();
+  hosts.push(await named('behind a torn record'));
+  await alone(hosts[0], async () => {
+    for (const host of hosts) assert.equal((await through(host)).status, 200, host);
+  });
+
+  // the last change is cut off, as by a file system that lost it: all of it is asked for, and written again
+  let at = 0, last = 0;
+  const bytes = fs.readFileSync(file);
+  while (at < bytes.length) { last = at; at += 4 + bytes.readUInt32BE(at); }
+  assert.equal(at, bytes.length, 'whole records');
+  fs.truncateSync(file, last);
+  const inode = fs.statSync(file).ino;
+  await killHelpers();
+  hosts.push(await named('behind a gap'));
+  await until(() => fs.statSync(file).ino !== inode, 'a whole new file', 10000);
+  hosts.push(await named('in the new file'));
+  await alone(hosts[0], async () => {
+    for (const host of hosts) assert.equal((await through(host)).status, 200, host);
+  });
 });
 
 test('cleanup', async () => up.close());

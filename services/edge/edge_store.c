@@ -1,0 +1,244 @@
+/* The file of the last configuration, written: in the helper of worker 0, so that no request waits for
+ * a disk. What the config log says is on disk before the worker hears of it, and so before it is
+ * acknowledged. A delta is appended; a snapshot goes to a new file that replaces the old one when
+ * it is complete. Records: edge.h. */
+#include "edge.h"
+#include "edge_store.h"
+
+enum { GROWTH = 16 << 20 /* delta bytes after which a new snapshot is asked for */ };
+
+static ngx_fd_t    current = NGX_INVALID_FILE;
+static ngx_fd_t    fresh = NGX_INVALID_FILE;   /* a snapshot in the making */
+static char        log_id[64];                 /* of the last record of current */
+static int64_t     revision;
+static off_t       delta_bytes, snapshot_bytes;
+static ngx_uint_t  broken;   /* nothing goes to current before it is replaced */
+
+
+static void
+path_of(char *out, size_t size, const char *suffix)
+{
+    ngx_snprintf((u_char *) out, size, "%V/config.state%s%Z",
+                 &edge_worker.conf->state_dir, suffix);
+}
+
+
+static void
+close_file(ngx_fd_t *file)
+{
+    if (*file != NGX_INVALID_FILE) {
+        ngx_close_file(*file);
+        *file = NGX_INVALID_FILE;
+    }
+}
+
+
+static void
+give_up(ngx_fd_t *file, const char *what)
+{
+    ngx_err_t  err = ngx_errno;
+
+    close_file(file);
+    if (!broken) {
+        broken = 1;
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
+                      "postern: cannot %s in \"%V\": until it is written "
+                      "again, a restart without the control plane serves an "
+                      "older configuration", what,
+                      &edge_worker.conf->state_dir);
+    }
+}
+
+
+static void
+at_record(const state_record_t *record)
+{
+    ngx_memcpy(log_id, record->log_id, sizeof(log_id));
+    revision = record->revision;
+}
+
+
+/* What a helper that was killed left of a record would hide all that comes behind it. */
+void
+edge_store_open(void)
+{
+    char             path[NGX_MAX_PATH];
+    off_t            last = 0, end = 0, next = 0;
+    u_char          *plain;
+    state_record_t   record;
+
+    path_of(path, sizeof(path), "");
+    current = open(path, O_RDWR|O_APPEND|O_CLOEXEC);
+    if (current == NGX_INVALID_FILE) {
+        return;   /* a new edge: a snapshot comes first */
+    }
+    while (edge_state_skip(current, &next) == NGX_OK) {
+        last = end;
+        end = next;
+    }
+    plain = edge_state_read(current, &last, &record);
+    if (plain == NULL || ftruncate(current, end) != 0) {
+        give_up(&current, "go on with the state file");
+    } else {
+        at_record(&record);
+    }
+    edge_state_free(plain);
+}
+
+
+/* A file of its own, even where another helper is about to be gone. */
+static void
+open_fresh(void)
+{
+    char  path[NGX_MAX_PATH];
+
+    close_file(&fresh);
+    path_of(path, sizeof(path), ".new");
+    unlink(path);
+    fresh = open(path, O_WRONLY|O_CREAT|O_EXCL|O_APPEND|O_CLOEXEC, 0600);
+    if (fresh == NGX_INVALID_FILE) {
+        give_up(&fresh, "make a state file");
+    }
+}
+
+
+static void
+append(ngx_fd_t *file, const state_record_t *record)
+{
+    size_t    len;
+    ssize_t   n;
+    u_char   *sealed;
+
+    if (*file == NGX_INVALID_FILE) {
+        return;
+    }
+    sealed = edge_state_seal(record, &len);
+    n = sealed ? write(*file, sealed, len) : -1;
+    free(sealed);
+    if (n != (ssize_t) len) {
+        give_up(file, "write the state file");
+    }
+}
+
+
+static ngx_uint_t
+is_same(const char *path, ngx_fd_t fd)
+{
+    struct stat  named, open;
+
+    return stat(path, &named) == 0 && fstat(fd, &open) == 0
+           && named.st_ino == open.st_ino;
+}
+
+
+static void
+finish_snapshot(const state_record_t *record)
+{
+    char  path[NGX_MAX_PATH], temp[NGX_MAX_PATH];
+
+    if (fresh == NGX_INVALID_FILE) {
+        return;
+    }
+    path_of(path, sizeof(path), "");
+    path_of(temp, sizeof(temp), ".new");
+    if (!is_same(temp, fresh)) {
+        close_file(&fresh);   /* another worker 0 makes its own */
+        return;
+    }
+    if (ngx_rename_file(temp, path) == NGX_FILE_ERROR) {
+        give_up(&fresh, "replace the state file");
+        return;
+    }
+    close_file(&current);
+    current = fresh;
+    fresh = NGX_INVALID_FILE;
+    snapshot_bytes = lseek(current, 0, SEEK_END);
+    delta_bytes = 0;
+    broken = 0;
+    at_record(record);
+}
+
+
+/* A gap would be served as if it were whole. */
+static void
+append_delta(const state_record_t *record)
+{
+    ngx_uint_t  same_log = ngx_strcmp(record->log_id, log_id) == 0;
+
+    if (broken || (same_log && record->revision <= revision)) {
+        return;   /* it waits for a snapshot, or was told twice */
+    }
+    if (!same_log || record->previous > revision) {
+        ngx_set_errno(0);
+        give_up(&current, "keep a change without the one before it");
+        return;
+    }
+    append(&current, record);
+    at_record(record);
+    delta_bytes += record->body.len;
+}
+
+
+static ngx_uint_t
+is_word(const ngx_str_t *frame, const char *word)
+{
+    return frame->len == ngx_strlen(word)
+           && ngx_memcmp(frame->data, word, frame->len) == 0;
+}
+
+
+static int64_t
+number(const ngx_str_t *frame)
+{
+    char  text[24];
+
+    ngx_cpystrn((u_char *) text, frame->data,
+                ngx_min(frame->len + 1, sizeof(text)));
+    return strtoll(text, NULL, 10);
+}
+
+
+void
+edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
+{
+    state_record_t  record;
+
+    if (n < 4) {
+        return;
+    }
+    ngx_memzero(&record, sizeof(record));
+    ngx_cpystrn((u_char *) record.log_id, frames[1].data,
+                ngx_min(frames[1].len + 1, sizeof(record.log_id)));
+    record.previous = number(&frames[2]);
+    record.revision = number(&frames[3]);
+    if (n > 4) {
+        record.body = frames[4];
+    }
+
+    if (is_word(&frames[0], "snapshot")) {
+        record.type = STATE_SNAPSHOT;
+        open_fresh();
+        append(&fresh, &record);
+
+    } else if (is_word(&frames[0], "more")) {
+        record.type = STATE_MORE;
+        append(&fresh, &record);
+
+    } else if (is_word(&frames[0], "end")) {
+        record.type = STATE_END;
+        append(&fresh, &record);
+        finish_snapshot(&record);
+
+    } else if (is_word(&frames[0], "delta")) {
+        record.type = STATE_DELTA;
+        append_delta(&record);
+    }
+}
+
+
+ngx_uint_t
+edge_store_wants_snapshot(void)
+{
+    return fresh == NGX_INVALID_FILE   /* else it is on its way */
+           && (broken || delta_bytes > GROWTH + 2 * snapshot_bytes);
+}
