@@ -103,7 +103,7 @@ ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *
 
 /* edge_state.c: the last configuration on disk (edge_store.h has its records) */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
-ngx_uint_t edge_state_is_cut(void); /* not all of it could be read */
+ngx_uint_t edge_state_is_cut(void);            /* not all of it could be read */
 /* prefix and 32 digits that only edges with this state key have */
 void edge_state_name(const char *prefix, char *out, size_t size);
 /* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
