@@ -12,6 +12,9 @@ static inline const char *crud_text(const json_t *object, const char *key)
 /* Row i of "SELECT to_jsonb(t)", secrets opened. */
 int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                 json_t **ret_row);
+/* Appended: what the API shows of row i, of a kind of which schema_text makes all. */
+int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                 msgpack_sbuffer *out);
 
 /* Fill the CHILDREN fields of rendered objects: one query for all of them. */
 int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);

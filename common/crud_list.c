@@ -182,39 +182,80 @@ static char *next_page(const crud_t *self, const kind_t *kind, const json_t *que
     return r ? NULL : take(uri);
 }
 
-static void put_text(msgpack_packer *pk, const char *text)
+static int put(msgpack_sbuffer *out, const char *text)
 {
-    msgpack_pack_str(pk, strlen(text));
-    msgpack_pack_str_body(pk, text, strlen(text));
+    return msgpack_sbuffer_write(out, text, strlen(text)) ? -ENOMEM : 0;
 }
 
-/* The objects of the first rows, and the id of the last. */
-static int pack_items(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
-                      msgpack_packer *packer, char ret_last[ID_MAX])
+/* JSON of any value. */
+static int put_json(msgpack_sbuffer *out, const json_t *value)
 {
-    _cleanup_(json_clear_ref) json_t *items = schema_packs(kind) ? NULL : json_array();
+    _cleanup_(free_mem) char *text =
+        value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+    return text ? put(out, text) : -ENOMEM;
+}
+
+static int put_string(msgpack_sbuffer *out, const char *text)
+{
+    _cleanup_(json_clear_ref) json_t *value = json_string(text);
+
+    return put_json(out, value);
+}
+
+/* Objects whose rows do not say all of them. */
+static int put_items_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
+                                   msgpack_sbuffer *out)
+{
+    _cleanup_(json_clear_ref) json_t *items = json_array();
     int r = 0;
 
-    if (!items)
-        msgpack_pack_array(packer, (size_t)shown);
-    for (int i = 0; i < shown; i++) {
+    for (int i = 0; !r && i < shown; i++) {
         _cleanup_(json_clear_ref) json_t *row = NULL;
 
         r = crud_row_at(self, kind, res, i, &row);
-        if (r)
-            return r;
-        if (items)
-            r = json_array_append_new(items, schema_render(kind, row, self->base_url)) ? -ENOMEM
-                                                                                       : 0;
-        else
-            r = schema_pack(packer, kind, row, self->base_url);
-        if (r)
-            return r;
-        snprintf(ret_last, ID_MAX, "%s", crud_text(row, "id"));
+        if (!r && json_array_append_new(items, schema_render(kind, row, self->base_url)))
+            r = -ENOMEM;
     }
-    if (items)
+    if (!r)
         r = crud_add_children(self, kind, items);
-    return r || !items ? r : pack_value(packer, items);
+    return r ? r : put_json(out, items);
+}
+
+static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
+                     msgpack_sbuffer *out)
+{
+    int r = 0;
+
+    if (!schema_text_is_whole(kind))
+        return put_items_with_children(self, kind, res, shown, out);
+    for (int i = 0; !r && i < shown; i++) {
+        r = put(out, i ? "," : "[");
+        if (!r)
+            r = crud_text_at(self, kind, res, i, out);
+    }
+    return r ? r : put(out, shown ? "]" : "[]");
+}
+
+/* next: NULL on the last page. */
+static int put_page(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
+                    const char *uri, const char *next, msgpack_sbuffer *out)
+{
+    int r = pack_text_begin(out);
+
+    if (!r && (put(out, "{\"") || put(out, kind->list_key) || put(out, "\":")))
+        r = -ENOMEM;
+    if (!r)
+        r = put_items(self, kind, res, shown, out);
+    if (!r && (put(out, ",\"uri\":") || put_string(out, uri) || put(out, ",\"next_page_uri\":")))
+        r = -ENOMEM;
+    if (!r)
+        r = next ? put_string(out, next) : put(out, "null");
+    if (!r)
+        r = put(out, "}");
+    if (!r)
+        pack_text_end(out);
+    return r;
 }
 
 /* Newest first by id, before_id exclusive: stable whatever is inserted or deleted meanwhile. */
@@ -225,10 +266,9 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *next = NULL;
     _cleanup_(free_mem) char *uri = NULL;
-    msgpack_packer packer;
     char last[ID_MAX];
     long limit;
-    int r, n;
+    int r, shown;
 
     r = list_limit(query, &reply->problem, &limit);
     if (r)
@@ -242,27 +282,19 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     r = select_page(self, kind, query, limit, &reply->problem, &res);
     if (r)
         return r;
-    n = PQntuples(res);
-    msgpack_packer_init(&packer, &reply->packed, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, 3);
-    put_text(&packer, kind->list_key);
-    r = pack_items(self, kind, res, n > limit ? (int)limit : n, &packer, last);
-    if (r)
-        return r;
+    shown = PQntuples(res);
     if (asprintf(&uri, "%s%s", self->base_url, list_path(self, kind)) < 0) {
         uri = NULL;
         return -ENOMEM;
     }
-    put_text(&packer, "uri");
-    put_text(&packer, uri);
-    put_text(&packer, "next_page_uri");
-    if (n <= limit) {
-        msgpack_pack_nil(&packer);
-        return 0;
+    if (shown > limit) {
+        shown = (int)limit;
+        r = schema_text_member(PQgetvalue(res, shown - 1, 0), "id", last, sizeof(last));
+        if (r)
+            return fault(-EIO, "stored row is not JSON");
+        next = next_page(self, kind, query, limit, last);
+        if (!next)
+            return -ENOMEM;
     }
-    next = next_page(self, kind, query, limit, last);
-    if (!next)
-        return -ENOMEM;
-    put_text(&packer, next);
-    return 0;
+    return put_page(self, kind, res, shown, uri, next, &reply->packed);
 }

@@ -72,6 +72,23 @@ int pack_json(msgpack_sbuffer *out, const json_t *value)
     return pack_at(&packer, value, 0);
 }
 
+enum { TEXT_HEADER = 5 }; /* bin 32 */
+
+int pack_text_begin(msgpack_sbuffer *out)
+{
+    static const char header[TEXT_HEADER] = {(char)0xc6};
+
+    return msgpack_sbuffer_write(out, header, sizeof(header)) ? -ENOMEM : 0;
+}
+
+void pack_text_end(msgpack_sbuffer *out)
+{
+    size_t len = out->size - TEXT_HEADER;
+
+    for (int i = TEXT_HEADER - 1; i > 0; i--, len >>= 8)
+        out->data[i] = (char)len;
+}
+
 /* A bounded reader of our own over the encoding (msgpack specification 2013-04-21): msgpack-c's
  * unpacker sizes arrays from the header before it has seen the items. Lengths are checked against
  * what is left, so nothing is allocated that the bytes do not pay for. */
@@ -428,9 +445,28 @@ static int put_value(reader_t *in, int depth, text_t *out)
     return r ? r : put_plain(out, token.kind == MAP ? "}" : "]", 1);
 }
 
-int unpack_text(const void *data, size_t len, char **ret_text)
+/* JSON text already: one binary and nothing else. */
+static bool is_ready_text(const void *data, size_t len, token_t *ret_token)
+{
+    reader_t in = {data, (const unsigned char *)data + len, 0, 1};
+
+    return !get_token(&in, ret_token) && ret_token->kind == BINARY && in.at == in.end;
+}
+
+static int put_all(text_t *self, const void *data, size_t len)
 {
     reader_t in = {data, (const unsigned char *)data + len, 0, 0};
+    token_t ready;
+    int r;
+
+    if (is_ready_text(data, len, &ready))
+        return put_plain(self, ready.bytes, ready.len);
+    r = put_value(&in, 0, self);
+    return r || in.at == in.end ? r : -EBADMSG;
+}
+
+int unpack_text(const void *data, size_t len, char **ret_text)
+{
     _cleanup_(text_done) text_t out = {malloc(2 * len + 64), 0, 2 * len + 64};
     int r;
 
@@ -438,9 +474,7 @@ int unpack_text(const void *data, size_t len, char **ret_text)
         return -EMSGSIZE;
     if (!out.bytes)
         return -ENOMEM;
-    r = put_value(&in, 0, &out);
-    if (!r && in.at != in.end)
-        r = -EBADMSG;
+    r = put_all(&out, data, len);
     if (r)
         return r;
     out.bytes[out.len] = '\0';

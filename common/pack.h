@@ -17,8 +17,13 @@ int pack_value(msgpack_packer *packer, const json_t *value);
  * UTF-8, NUL inside keys and repeated keys are refused. 0 | -EBADMSG | -EMSGSIZE | -ENOMEM. */
 int unpack_json(const void *data, size_t len, json_t **ret_value);
 
+/* JSON text that is ready for a client, as a reply's body: begin, append the text to out, which is empty before, end. It is a
+ * msgpack binary. 0 | -ENOMEM. */
+int pack_text_begin(msgpack_sbuffer *out);
+void pack_text_end(msgpack_sbuffer *out);
+
 /* The same value as JSON text, without building it: what a service answered, on its way to a client. Same caps and
- * refusals, but that repeated keys are passed on. The caller frees *ret_text, which ends with NUL. */
+ * refusals, but that repeated keys are passed on, and that a binary is JSON text already. The caller frees *ret_text, which ends with NUL. */
 int unpack_text(const void *data, size_t len, char **ret_text);
 
 /* Walk without building: same caps as unpack_json, binary allowed. 0 | -EBADMSG | -EMSGSIZE. */

@@ -426,212 +426,6 @@ int schema_check_member(const field_t *members, unsigned operation, const json_t
     return 0;
 }
 
-/* ---- render ---- */
-
-char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url)
-{
-    const char *open = strchr(kind->path, '{'), *close = open ? strchr(open, '}') : NULL;
-    char text[1024];
-
-    if (open)
-        snprintf(text, sizeof(text), "%s%.*s%s%s/%s", base_url, (int)(open - kind->path),
-                 kind->path, parent_id ? parent_id : "", close + 1, id);
-    else
-        snprintf(text, sizeof(text), "%s%s/%s", base_url, kind->path, id);
-    return strdup(text);
-}
-
-/* ---- render: straight to msgpack, because most objects go nowhere else ---- */
-
-static void put_text(msgpack_packer *pk, const char *text)
-{
-    size_t len = strlen(text);
-
-    msgpack_pack_str(pk, len);
-    msgpack_pack_str_body(pk, text, len);
-}
-
-/* {id, uri} */
-static int put_ref(msgpack_packer *pk, const char *id, const char *base_url)
-{
-    const kind_t *kind = kind_of_id(id);
-    _cleanup_(free_mem) char *uri = kind ? schema_uri(kind, id, NULL, base_url) : strdup("");
-
-    if (!uri)
-        return -ENOMEM;
-    msgpack_pack_map(pk, 2);
-    put_text(pk, "id");
-    put_text(pk, id);
-    put_text(pk, "uri");
-    put_text(pk, uri);
-    return 0;
-}
-
-static int put_object(msgpack_packer *pk, const object_type_t *type, const json_t *stored,
-                      const char *base_url);
-
-/* PostgreSQL prints 2026-01-02T03:04:05.678+00:00; the API gives whole seconds with Z. */
-static void put_time(msgpack_packer *pk, const json_t *value)
-{
-    const char *text = json_string_value(value);
-    char out[21] = "";
-
-    if (!text || strlen(text) < 19) {
-        msgpack_pack_nil(pk);
-        return;
-    }
-    memcpy(out, text, 19);
-    out[10] = 'T';
-    out[19] = 'Z';
-    put_text(pk, out);
-}
-
-static int put_list(msgpack_packer *pk, const field_t *field, const json_t *value,
-                    const char *base_url)
-{
-    json_t *item;
-    size_t i;
-    int r = 0;
-
-    msgpack_pack_array(pk, json_array_size(value));
-    json_array_foreach(value, i, item)
-    {
-        if (field->flags & PLAIN)
-            r = pack_value(pk, item);
-        else if (field->type == REFERENCES)
-            r = put_ref(pk, json_string_value(item), base_url);
-        else
-            r = put_object(pk, field->object, item, base_url);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-/* What a read-only field is in rows that were stored before it was there. */
-static int put_fallback(msgpack_packer *pk, const char *text)
-{
-    _cleanup_(json_clear_ref) json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-
-    return value ? pack_value(pk, value) : -EINVAL;
-}
-
-static int put_value(msgpack_packer *pk, const field_t *field, const json_t *value,
-                     const char *base_url)
-{
-    if (field->type == REFERENCES || field->type == NESTEDS)
-        return put_list(pk, field, value, base_url);
-    if ((!value || json_is_null(value)) && field->flags & READ_ONLY && field->fallback)
-        return put_fallback(pk, field->fallback);
-    if (!value || json_is_null(value) || field->type == NONE)
-        msgpack_pack_nil(pk);
-    else if (field->flags & BLANK)
-        put_text(pk, "");
-    else if (field->type == NESTED)
-        return put_object(pk, field->object, value, base_url);
-    else if (field->type == REFERENCE && !(field->flags & PLAIN))
-        return put_ref(pk, json_string_value(value), base_url);
-    else if (field->type == TIME)
-        put_time(pk, value);
-    else
-        return pack_value(pk, value);
-    return 0;
-}
-
-static bool is_shown(const field_t *field)
-{
-    return !(field->flags & (WRITE_ONLY | HIDDEN));
-}
-
-static size_t count_shown(const object_type_t *type)
-{
-    size_t n = 0;
-
-    for (const field_t *field = type->fields; field->name; field++)
-        n += is_shown(field);
-    return n;
-}
-
-/* uri: of an object of its own; NULL for those inside. */
-static int put_fields(msgpack_packer *pk, const object_type_t *type, const json_t *stored,
-                      const char *base_url, const char *uri)
-{
-    int r = 0;
-
-    msgpack_pack_map(pk, count_shown(type));
-    for (const field_t *field = type->fields; !r && field->name; field++) {
-        if (!is_shown(field))
-            continue;
-        put_text(pk, field->name);
-        if (uri && !strcmp(field->name, "uri"))
-            put_text(pk, uri);
-        else
-            r = put_value(pk, field, json_object_get(stored, field_key(field)), base_url);
-    }
-    return r;
-}
-
-static int put_object(msgpack_packer *pk, const object_type_t *type, const json_t *stored,
-                      const char *base_url)
-{
-    return put_fields(pk, type, stored, base_url, NULL);
-}
-
-static char *row_uri(const kind_t *kind, const json_t *row, const char *base_url)
-{
-    const char *parent =
-        kind->parent_key ? json_string_value(json_object_get(row, kind->parent_key)) : NULL;
-
-    return schema_uri(kind, json_string_value(json_object_get(row, "id")), parent, base_url);
-}
-
-int schema_pack(msgpack_packer *pk, const kind_t *kind, const json_t *row, const char *base_url)
-{
-    _cleanup_(free_mem) char *uri = row_uri(kind, row, base_url);
-
-    return uri ? put_fields(pk, &kind->type, row, base_url, uri) : -ENOMEM;
-}
-
-bool schema_packs(const kind_t *kind)
-{
-    for (const field_t *field = kind->type.fields; field->name; field++)
-        if (field->type == CHILDREN || field->flags & LISTED)
-            return false;
-    return true;
-}
-
-/* uri of each item of the LISTED fields. */
-static void render_members(const kind_t *kind, json_t *rendered, const char *uri)
-{
-    for (const field_t *field = kind->type.fields; field->name; field++) {
-        json_t *item;
-        size_t i;
-
-        if (field->flags & LISTED)
-            json_array_foreach(json_object_get(rendered, field->name), i, item) json_object_set_new(
-                item, "uri",
-                json_sprintf("%s/%s/%s", uri, field->name,
-                             json_string_value(json_object_get(item, field->values))));
-    }
-}
-
-json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url)
-{
-    _cleanup_(free_mem) char *uri = row_uri(kind, row, base_url);
-    msgpack_packer packer;
-    msgpack_sbuffer buffer;
-    json_t *out = NULL;
-
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    if (!schema_pack(&packer, kind, row, base_url))
-        unpack_json(buffer.data, buffer.size, &out);
-    msgpack_sbuffer_destroy(&buffer);
-    if (out)
-        render_members(kind, out, uri);
-    return out;
-}
-
 /* ---- secrets and references inside documents ---- */
 
 typedef int (*visit_fn)(const field_t *field, json_t *owner, const char *key, json_t *value,
@@ -728,6 +522,11 @@ static bool has_secrets(const object_type_t *type)
     return false;
 }
 
+bool schema_has_secrets(const kind_t *kind)
+{
+    return has_secrets(&kind->type);
+}
+
 int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key)
 {
     return visit_fields(&kind->type, document, false, NULL, seal_one, (void *)key);
@@ -735,7 +534,7 @@ int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key)
 
 int schema_unseal(const kind_t *kind, json_t *document, const secret_key_t *key)
 {
-    return has_secrets(&kind->type)
+    return schema_has_secrets(kind)
                ? visit_fields(&kind->type, document, false, NULL, unseal_one, (void *)key)
                : 0;
 }

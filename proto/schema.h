@@ -140,18 +140,24 @@ const field_t *kind_members(const kind_t *kind, const char *name);
 int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
                         problem_t *problem, json_t **ret_member);
 
-/* The API's representation of a stored row, without what stands in other rows (CHILDREN) and the uris of LISTED items.
- * base_url has no trailing slash. 0 | -ENOMEM | -EMSGSIZE. */
-int schema_pack(msgpack_packer *pk, const kind_t *kind, const json_t *row, const char *base_url);
+/* The API's representation of a stored row, as JSON text, without what stands in other rows (CHILDREN) and the uris of
+ * LISTED items. row: the text of an object as PostgreSQL prints jsonb; what it holds is copied as it stands there.
+ * base_url has no trailing slash. 0 | -EINVAL (not such text) | -ENOMEM. */
+int schema_text(msgpack_sbuffer *out, const kind_t *kind, const char *row, const char *base_url);
 
-/* Is what schema_pack makes of this kind whole? */
-bool schema_packs(const kind_t *kind);
+/* Is what schema_text makes of this kind whole? */
+bool schema_text_is_whole(const kind_t *kind);
+
+/* A string of a row's text that has no escapes, such as an id. 0 | -EINVAL: there is none, or it does not fit. */
+int schema_text_member(const char *row, const char *name, char *out, size_t size);
 
 /* All of it, as a tree: the same values in the same order. CHILDREN are null. NULL when out of memory. */
 json_t *schema_render(const kind_t *kind, const json_t *row, const char *base_url);
 
 /* Absolute uri of an object; parent_id where the kind has a parent, else NULL. Caller frees. */
 char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, const char *base_url);
+
+bool schema_has_secrets(const kind_t *kind);
 
 /* Encrypt or decrypt, in place, every SEALED string of a stored document. 0 | -EBADMSG | -ENOMEM. */
 int schema_seal(const kind_t *kind, json_t *document, const secret_key_t *key);

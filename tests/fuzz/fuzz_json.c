@@ -1,10 +1,27 @@
-/* A request body: JSON, then every kind's table. */
+/* A request body: JSON, then every kind's table. And the same bytes as if they were a row's text. */
 #include "proto/schema.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void render_text(const uint8_t *data, size_t size)
+{
+    char *row = malloc(size + 1);
+    msgpack_sbuffer out;
+
+    memcpy(row, data, size);
+    row[size] = '\0';
+    msgpack_sbuffer_init(&out);
+    for (const kind_t *kind = kind_all(); kind->name; kind++) {
+        (void)schema_text(&out, kind, row, "http://x");
+        msgpack_sbuffer_clear(&out);
+    }
+    msgpack_sbuffer_destroy(&out);
+    free(row);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,11 +32,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             problem_t problem = {0};
             json_t *out = NULL;
 
-            if (!schema_check(kind, operation, body, &problem, &out))
-                json_decref(schema_render(kind, out, "http://x"));
+            if (!schema_check(kind, operation, body, &problem, &out)) {
+                json_t *rendered = schema_render(kind, out, "http://x");
+
+                if (!rendered)
+                    abort();
+                json_decref(rendered);
+            }
             json_decref(out);
             problem_done(&problem);
         }
     json_decref(body);
+    render_text(data, size);
     return 0;
 }

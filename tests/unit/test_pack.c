@@ -121,6 +121,21 @@ Test(pack, makes_the_text_that_jansson_makes)
     }
 }
 
+Test(pack, passes_ready_text_on)
+{
+    _cleanup_(free_mem) char *text = NULL, *none = NULL;
+    msgpack_sbuffer buffer;
+
+    msgpack_sbuffer_init(&buffer);
+    cr_assert_eq(pack_text_begin(&buffer), 0);
+    msgpack_sbuffer_write(&buffer, "{\"a\": 1.0}", 10);
+    pack_text_end(&buffer);
+    cr_assert_eq(unpack_text(buffer.data, buffer.size, &text), 0);
+    cr_assert_str_eq(text, "{\"a\": 1.0}");
+    cr_assert_neq(unpack_text(buffer.data, buffer.size - 1, &none), 0);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
 Test(pack, makes_no_text_of_what_it_refuses)
 {
     static const struct {
@@ -133,7 +148,9 @@ Test(pack, makes_no_text_of_what_it_refuses)
         {"\x81\x01\x02", 3},                         /* a key that is no string */
         {"\x81\xa1\x00\x02", 4},                     /* NUL in a key */
         {"\xcb\x7f\xf0\x00\x00\x00\x00\x00\x00", 9}, /* infinity */
-        {"\xc4\x01\x00", 3},                         /* binary */
+        {"\x91\xc4\x01\x00", 4},                     /* binary inside */
+        {"\xc4\x02\x31", 3},                         /* binary that is cut off */
+        {"\xc4\x01\x31\xc0", 4},                     /* and with something behind it */
         {"\xdd\xff\xff\xff\xff", 5},                 /* 4 billion items */
         {"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 9}, /* beyond 63 bits */
     };
