@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/outbox.h"
 #include "common/replog.h"
+#include "common/work.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,6 +47,7 @@ typedef struct worker_args {
     const service_spec_t *spec;
     const config_t *config;
     const secret_key_t *key;
+    work_t *work;
 } worker_args_t;
 
 typedef struct held {
@@ -65,9 +67,8 @@ typedef struct service {
     zloop_t *loop;
     zsock_t *rpc;
     zactor_t *workers[WORKERS_MAX];
-    bool busy[WORKERS_MAX];
     int worker_count;
-    zlistx_t *queue;
+    work_t *work; /* requests, for the workers */
     held_t *held;
     int held_count;
     zactor_t *replog, *outbox;
@@ -188,6 +189,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 static void worker_actor(zsock_t *pipe, void *context)
 {
     const worker_args_t *args = context;
+    zmsg_t *msg;
     crud_t crud = {
         .key = args->key,
         .base_url = config_str(args->config, "api-url"),
@@ -203,19 +205,12 @@ static void worker_actor(zsock_t *pipe, void *context)
         return;
     }
     zsock_signal(pipe, 0);
-    for (;;) {
-        zmsg_t *msg = zmsg_recv(pipe), *out;
+    while ((msg = work_take(args->work))) {
+        zmsg_t *out = handle(&crud, args->spec, msg);
 
-        if (!msg || zframe_streq(zmsg_first(msg), "$TERM")) {
-            zmsg_destroy(&msg);
-            break;
-        }
-        out = handle(&crud, args->spec, msg);
         zmsg_destroy(&msg);
-        if (!out)
-            out = zmsg_new();
-        zmsg_addstr(out, "done"); /* also when there is nothing to answer */
-        zmsg_send(&out, pipe);
+        if (out)
+            zmsg_send(&out, pipe);
     }
     pg_destroy(&crud.pg);
     /* Now, not in a destructor of this detached thread, which the process may not wait for. */
@@ -223,24 +218,6 @@ static void worker_actor(zsock_t *pipe, void *context)
 }
 
 /* ---- reactor ---- */
-
-static void destroy_msg(void **item)
-{
-    zmsg_destroy((zmsg_t **)item);
-}
-
-static void give_work(service_t *self)
-{
-    for (int i = 0; i < self->worker_count && zlistx_size(self->queue); i++) {
-        zmsg_t *msg;
-
-        if (self->busy[i])
-            continue;
-        msg = zlistx_detach(self->queue, NULL); /* the oldest */
-        self->busy[i] = true;
-        zmsg_send(&msg, self->workers[i]);
-    }
-}
 
 static void refuse_busy(service_t *self, zmsg_t *msg)
 {
@@ -309,14 +286,10 @@ static void take_message(service_t *self, zmsg_t *msg)
 {
     if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
         release_held(self);
-    } else if (zlistx_size(self->queue) >= QUEUE_MAX) {
-        self->metrics.requests++;
-        refuse_busy(self, msg);
     } else {
         self->metrics.requests++;
-        zlistx_add_end(self->queue, msg);
-        give_work(self);
-        return;
+        if (work_put(self->work, &msg))
+            refuse_busy(self, msg);
     }
     zmsg_destroy(&msg);
 }
@@ -355,15 +328,8 @@ static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
     int64_t revision, epoch = 0;
 
     (void)loop;
-    for (int i = 0; i < self->worker_count; i++)
-        if (zactor_sock(self->workers[i]) == reader)
-            self->busy[i] = false;
-    give_work(self);
-    if (!msg || zmsg_size(msg) < 6) {
-        zmsg_destroy(&msg);
+    if (!msg)
         return 0;
-    }
-    free(pop_last(msg)); /* "done" */
     revokes = pop_last(msg);
     revision_text = pop_last(msg);
     revision = strtoll(revision_text, NULL, 10);
@@ -419,8 +385,8 @@ static int on_period(zloop_t *loop, int timer, void *context)
                          json_object());
     if (msg) {
         zmsg_pushstr(msg, "self");
-        zlistx_add_end(self->queue, msg);
-        give_work(self);
+        (void)work_put(self->work, &msg); /* else at the next period */
+        zmsg_destroy(&msg);
     }
     return 0;
 }
@@ -455,7 +421,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_edge_workers_live %d\n"
                               "postern_%s_edge_revision_lowest %" PRId64 "\n",
                               name, self->metrics.requests, name, self->metrics.refused, name,
-                              zlistx_size(self->queue), name, self->held_count, name,
+                              work_waiting(self->work), name, self->held_count, name,
                               self->metrics.held_late, name, self->live, name, lowest);
 }
 
@@ -465,7 +431,7 @@ static bool is_ready(void *context, char *why, size_t size)
 
     if (self->spec->part && !self->spec->part->is_ready(self->part, why, size))
         return false;
-    if (zlistx_size(self->queue) < QUEUE_MAX)
+    if (work_waiting(self->work) < QUEUE_MAX)
         return true;
     snprintf(why, size, "the request queue is full: is PostgreSQL up?");
     return false;
@@ -506,7 +472,7 @@ static int prepare_database(service_t *self)
 
 static int start_actors(service_t *self)
 {
-    self->worker_args = (worker_args_t){self->spec, &self->config, self->key};
+    self->worker_args = (worker_args_t){self->spec, &self->config, self->key, self->work};
     self->worker_count = (int)config_int(&self->config, "workers");
     for (int i = 0; i < self->worker_count; i++) {
         self->workers[i] = zactor_new(worker_actor, &self->worker_args);
@@ -539,11 +505,10 @@ static int setup(service_t *self)
     int r;
 
     self->loop = zloop_new();
-    self->queue = zlistx_new();
+    self->work = work_new(QUEUE_MAX);
     self->held = calloc(HOLD_MAX, sizeof(*self->held));
-    if (!self->loop || !self->queue || !self->held)
+    if (!self->loop || !self->work || !self->held)
         return -ENOMEM;
-    zlistx_set_destructor(self->queue, destroy_msg);
     leases_init(&self->leases, bus_mono_ms());
     r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
     if (!r)
@@ -578,6 +543,8 @@ static void teardown(service_t *self)
     health_destroy(&self->health);
     zactor_destroy(&self->replog);
     zactor_destroy(&self->outbox);
+    if (self->work)
+        work_stop(self->work);
     for (int i = 0; i < self->worker_count; i++)
         zactor_destroy(&self->workers[i]);
     for (int i = 0; i < self->held_count; i++)
@@ -587,7 +554,7 @@ static void teardown(service_t *self)
         self->spec->part->stop(&self->part);
     zsock_destroy(&self->rpc);
     leases_done(&self->leases);
-    zlistx_destroy(&self->queue);
+    work_destroy(&self->work);
     free(self->held);
     secret_key_destroy(&self->key);
     config_done(&self->config);

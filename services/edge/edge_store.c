@@ -1,7 +1,7 @@
 /* The file of the last configuration, written: in the helper of worker 0, so that no request waits for
  * a disk. What the config log says is on disk before the worker hears of it, and so before it is
  * acknowledged. A delta is appended; a snapshot goes to a new file that replaces the old one when
- * it is complete. Records: edge.h. */
+ * it is complete. Records: edge_store.h, edge_state.c. */
 #include "edge.h"
 #include "edge_store.h"
 
@@ -76,6 +76,7 @@ edge_store_open(void)
         last = end;
         end = next;
     }
+    ngx_set_errno(0);
     plain = edge_state_read(current, &last, &record);
     if (plain == NULL || ftruncate(current, end) != 0) {
         give_up(&current, "go on with the state file");
