@@ -59,7 +59,7 @@ const formats = {
   arn_logs: [(r) => `arn:aws:logs:eu-west-1:1:log-group:${own(r)}`, ['arn:aws:s3:::a']],
 };
 
-const plain = (schema) => (schema.anyOf ? { ...schema, ...schema.anyOf[0], anyOf: undefined } : schema);
+export const plain = (schema) => (schema.anyOf ? { ...schema, ...schema.anyOf[0], anyOf: undefined } : schema);
 
 function string(r, schema) {
   if (schema.enum) return r.pick(schema.enum.filter(Boolean));
