@@ -12,7 +12,7 @@
 enum { MEMBERS_MAX = 64, DEPTH_MAX = 8 }; /* of objects in the tables, not inside PLAIN values */
 
 typedef struct span {
-    const char *at; /* NULL: it is not there */
+    const char *at;
     size_t len;
 } span_t;
 
@@ -104,6 +104,8 @@ static int read_object(const char *at, object_t *ret_object)
     return 0;
 }
 
+static const span_t nothing = {"null", 4}; /* what is not there */
+
 static span_t find(const object_t *object, const char *name)
 {
     size_t len = strlen(name);
@@ -111,18 +113,18 @@ static span_t find(const object_t *object, const char *name)
     for (size_t i = 0; i < object->n; i++)
         if (object->members[i].name.len == len && !memcmp(object->members[i].name.at, name, len))
             return object->members[i].value;
-    return (span_t){NULL, 0};
+    return nothing;
 }
 
 static bool is_null(span_t value)
 {
-    return !value.at || (value.len == 4 && !memcmp(value.at, "null", 4));
+    return value.len == 4 && !memcmp(value.at, "null", 4);
 }
 
 /* A string without escapes. */
 static int copy_string(span_t value, char *out, size_t size)
 {
-    if (!value.at || value.len < 2 || *value.at != '"' || value.len - 2 >= size
+    if (value.len < 2 || *value.at != '"' || value.len - 2 >= size
         || memchr(value.at, '\\', value.len))
         return -EINVAL;
     memcpy(out, value.at + 1, value.len - 2);
