@@ -47,7 +47,7 @@ typedef struct worker_args {
     const service_spec_t *spec;
     const config_t *config;
     const secret_key_t *key;
-    work_t *work;
+    work_t *work, *done;
 } worker_args_t;
 
 typedef struct held {
@@ -69,6 +69,7 @@ typedef struct service {
     zactor_t *workers[WORKERS_MAX];
     int worker_count;
     work_t *work; /* requests, for the workers */
+    work_t *done; /* and their answers */
     held_t *held;
     int held_count;
     zactor_t *replog, *outbox;
@@ -210,7 +211,8 @@ static void worker_actor(zsock_t *pipe, void *context)
 
         zmsg_destroy(&msg);
         if (out)
-            zmsg_send(&out, pipe);
+            (void)work_put(args->done, &out);
+        zmsg_destroy(&out);
     }
     pg_destroy(&crud.pg);
     /* Now, not in a destructor of this detached thread, which the process may not wait for. */
@@ -319,26 +321,29 @@ static char *pop_last(zmsg_t *msg)
     return text;
 }
 
-static int on_worker(zloop_t *loop, zsock_t *reader, void *context)
+static void on_answer(service_t *self, zmsg_t *msg)
 {
-    service_t *self = context;
-    zmsg_t *msg = zmsg_recv(reader);
-    _cleanup_(free_mem) char *revokes = NULL;
-    _cleanup_(free_mem) char *revision_text = NULL;
-    int64_t revision, epoch = 0;
+    _cleanup_(free_mem) char *revokes = pop_last(msg);
+    _cleanup_(free_mem) char *revision_text = pop_last(msg);
+    int64_t revision = strtoll(revision_text, NULL, 10), epoch = 0;
 
-    (void)loop;
-    if (!msg)
-        return 0;
-    revokes = pop_last(msg);
-    revision_text = pop_last(msg);
-    revision = strtoll(revision_text, NULL, 10);
     if (*revokes)
         epoch = leases_revoke(&self->leases, self->rpc);
     if (self->held_count < HOLD_MAX && !is_in_force(self, revision, epoch))
         self->held[self->held_count++] = (held_t){msg, revision, epoch, bus_mono_ms() + HOLD_MS};
     else
         send_reply(self, msg, revision);
+}
+
+static int on_done(zloop_t *loop, zmq_pollitem_t *item, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg;
+
+    (void)loop;
+    (void)item;
+    while ((msg = work_poll(self->done)))
+        on_answer(self, msg);
     return 0;
 }
 
@@ -472,14 +477,17 @@ static int prepare_database(service_t *self)
 
 static int start_actors(service_t *self)
 {
-    self->worker_args = (worker_args_t){self->spec, &self->config, self->key, self->work};
+    zmq_pollitem_t done = {NULL, work_fd(self->done), ZMQ_POLLIN, 0};
+
+    zloop_poller(self->loop, &done, on_done, self);
+    zloop_poller_set_tolerant(self->loop, &done);
+    self->worker_args =
+        (worker_args_t){self->spec, &self->config, self->key, self->work, self->done};
     self->worker_count = (int)config_int(&self->config, "workers");
     for (int i = 0; i < self->worker_count; i++) {
         self->workers[i] = zactor_new(worker_actor, &self->worker_args);
         if (!self->workers[i])
             return -ENOMEM;
-        zloop_reader(self->loop, zactor_sock(self->workers[i]), on_worker, self);
-        zloop_reader_set_tolerant(self->loop, zactor_sock(self->workers[i]));
     }
     self->outbox_args = (outbox_args_t){config_str(&self->config, "database-url"), self->spec->name,
                                         config_str(&self->config, "events"),
@@ -505,9 +513,10 @@ static int setup(service_t *self)
     int r;
 
     self->loop = zloop_new();
-    self->work = work_new(QUEUE_MAX);
+    self->work = work_new(QUEUE_MAX, false);
+    self->done = work_new(SIZE_MAX, true);
     self->held = calloc(HOLD_MAX, sizeof(*self->held));
-    if (!self->loop || !self->work || !self->held)
+    if (!self->loop || !self->work || !self->done || !self->held)
         return -ENOMEM;
     leases_init(&self->leases, bus_mono_ms());
     r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
@@ -547,6 +556,8 @@ static void teardown(service_t *self)
         work_stop(self->work);
     for (int i = 0; i < self->worker_count; i++)
         zactor_destroy(&self->workers[i]);
+    if (self->done)
+        on_done(NULL, NULL, self);
     for (int i = 0; i < self->held_count; i++)
         send_reply(self, self->held[i].reply, self->held[i].revision);
     zloop_destroy(&self->loop);
@@ -555,6 +566,7 @@ static void teardown(service_t *self)
     zsock_destroy(&self->rpc);
     leases_done(&self->leases);
     work_destroy(&self->work);
+    work_destroy(&self->done);
     free(self->held);
     secret_key_destroy(&self->key);
     config_done(&self->config);

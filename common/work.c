@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 struct work {
     pthread_mutex_t mutex; /* held for a few instructions only */
     pthread_cond_t more;
     zlistx_t *queue;
     size_t max;
+    int fd; /* -1: nobody polls */
     bool stopped;
 };
 
@@ -16,14 +18,18 @@ static void destroy_msg(void **item)
     zmsg_destroy((zmsg_t **)item);
 }
 
-work_t *work_new(size_t max)
+work_t *work_new(size_t max, bool polled)
 {
     work_t *self = calloc(1, sizeof(*self));
 
     if (!self)
         return NULL;
     self->queue = zlistx_new();
-    if (!self->queue) {
+    self->fd = polled ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
+    if (!self->queue || (polled && self->fd < 0)) {
+        zlistx_destroy(&self->queue);
+        if (self->fd >= 0)
+            close(self->fd);
         free(self);
         return NULL;
     }
@@ -37,15 +43,20 @@ work_t *work_new(size_t max)
 int work_put(work_t *self, zmsg_t **msg)
 {
     int r = -EAGAIN;
+    bool first;
 
     pthread_mutex_lock(&self->mutex);
+    first = !zlistx_size(self->queue);
     if (zlistx_size(self->queue) < self->max)
         r = zlistx_add_end(self->queue, *msg) ? 0 : -ENOMEM;
     pthread_mutex_unlock(&self->mutex);
     if (r)
         return r;
     *msg = NULL;
-    pthread_cond_signal(&self->more);
+    if (self->fd < 0)
+        pthread_cond_signal(&self->more);
+    else if (first)
+        (void)eventfd_write(self->fd, 1);
     return 0;
 }
 
@@ -58,6 +69,24 @@ zmsg_t *work_take(work_t *self)
         pthread_cond_wait(&self->more, &self->mutex);
     if (!self->stopped)
         msg = zlistx_detach(self->queue, NULL);
+    pthread_mutex_unlock(&self->mutex);
+    return msg;
+}
+
+int work_fd(const work_t *self)
+{
+    return self->fd;
+}
+
+zmsg_t *work_poll(work_t *self)
+{
+    zmsg_t *msg;
+    eventfd_t count;
+
+    pthread_mutex_lock(&self->mutex);
+    msg = zlistx_detach(self->queue, NULL);
+    if (!zlistx_size(self->queue))
+        (void)eventfd_read(self->fd, &count); /* before the next is put */
     pthread_mutex_unlock(&self->mutex);
     return msg;
 }
@@ -87,6 +116,8 @@ void work_destroy(work_t **self_p)
     if (!self)
         return;
     zlistx_destroy(&self->queue);
+    if (self->fd >= 0)
+        close(self->fd);
     pthread_cond_destroy(&self->more);
     pthread_mutex_destroy(&self->mutex);
     free(self);

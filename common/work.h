@@ -1,18 +1,23 @@
-/* Messages that wait for whichever worker is free next. Any thread may call any of these. */
+/* Messages that wait for whichever thread is free next. Any thread may call any of these. */
 #pragma once
 
 #include <czmq.h>
 
 typedef struct work work_t;
 
-/* NULL when out of memory. */
-work_t *work_new(size_t max);
+/* polled: for work_poll, else for work_take. NULL when out of memory or descriptors. */
+work_t *work_new(size_t max, bool polled);
 
 /* The oldest is taken first. 0, and *msg is taken | -EAGAIN: max of them wait | -ENOMEM. */
 int work_put(work_t *self, zmsg_t **msg);
 
 /* Waits for one; NULL once work_stop was called. */
 zmsg_t *work_take(work_t *self);
+
+/* For a reactor: a descriptor that is readable while messages wait, and the oldest of them; NULL:
+ * none. It may be readable once more than there are messages. */
+int work_fd(const work_t *self);
+zmsg_t *work_poll(work_t *self);
 
 /* Nobody gets any more. */
 void work_stop(work_t *self);

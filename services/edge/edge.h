@@ -111,7 +111,7 @@ ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *lo
 void edge_swap(table_t *fresh);
 void edge_retire(table_t *table);
 
-/* edge_helper.c: a process beside each worker, with the bus and the resolver */
+/* edge_helper.c: a process beside each worker, with the bus, the resolver and the state file */
 enum { EDGE_RESOLVERS = 4, EDGE_LINGER_MS = 300 };
 /* The worker's ends of its link and of its names (edge_link.h). */
 ngx_int_t edge_helper_start(int *link, int *names);

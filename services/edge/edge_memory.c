@@ -64,6 +64,20 @@ link_path(char *out, size_t size)
 }
 
 
+/* Pages that are there, so that no write finds the file system full. */
+static int
+make_room(int file)
+{
+    int  err = posix_fallocate(file, 0, total);
+
+    if (err) {
+        ngx_set_errno(err);
+        return -1;
+    }
+    return ftruncate(file, total);
+}
+
+
 /* Locked as long as the master lives: two edges with one key must not share it. */
 static int
 open_file(ngx_log_t *log)
@@ -77,7 +91,7 @@ open_file(ngx_log_t *log)
     file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW, 0600);
     if (file >= 0 && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
         && flock(file, LOCK_EX|LOCK_NB) == 0
-        && posix_fallocate(file, 0, total) == 0 && ftruncate(file, total) == 0)
+        && make_room(file) == 0)
     {
         link_path(link, sizeof(link));
         (void) unlink(link);
@@ -113,6 +127,7 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
 {
     int           file = -1;
     u_char       *at;
+    ngx_uint_t    used;
     file_head_t  *head;
 
     if (base) {
@@ -136,9 +151,17 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
         return NGX_ERROR;
     }
     head = (file_head_t *) at;
-    if (ngx_memcmp(head->magic, magic, sizeof(magic)) != 0
-        || head->slot_bytes != bytes || head->slots != count)
-    {
+    used = ngx_memcmp(head->magic, magic, sizeof(magic)) == 0;
+    if (used && head->slot_bytes == bytes && head->slots < count) {
+        head->slots = count;   /* more workers: what comes behind is zeros */
+    }
+    if (!used || head->slot_bytes != bytes || head->slots != count) {
+        if (used) {
+            ngx_log_error(NGX_LOG_ERR, log, 0,
+                          "postern: the event memory was made for %uL workers "
+                          "of %uL bytes: what an edge that was killed left in "
+                          "it is lost", head->slots, head->slot_bytes);
+        }
         ngx_memzero(at, total);
         ngx_memcpy(head->magic, magic, sizeof(magic));
         head->slot_bytes = bytes;

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 
 enum { TAKERS = 4, MESSAGES = 20000 };
@@ -26,7 +27,7 @@ static int number(zmsg_t *msg)
 
 Test(work, is_bounded_and_gives_the_oldest_first)
 {
-    work_t *work = work_new(3);
+    work_t *work = work_new(3, false);
     zmsg_t *msg;
 
     for (int i = 0; i < 3; i++) {
@@ -67,7 +68,7 @@ static void *take_all(void *arg)
 
 Test(work, each_message_goes_to_one_taker)
 {
-    work_t *work = work_new(MESSAGES);
+    work_t *work = work_new(MESSAGES, false);
     unsigned char *seen = calloc(MESSAGES, 1);
     taker_t takers[TAKERS];
 
@@ -88,5 +89,33 @@ Test(work, each_message_goes_to_one_taker)
     for (int i = 0; i < MESSAGES; i++)
         cr_assert_eq(seen[i], 1, "message %d: %d times", i, seen[i]);
     free(seen);
+    work_destroy(&work);
+}
+
+static bool is_readable(const work_t *work)
+{
+    struct pollfd item = {work_fd(work), POLLIN, 0};
+
+    return poll(&item, 1, 0) == 1;
+}
+
+Test(work, is_readable_while_messages_wait)
+{
+    work_t *work = work_new(10, true);
+    zmsg_t *msg;
+
+    cr_assert_not(is_readable(work));
+    cr_assert_null(work_poll(work));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2; i++) {
+            msg = message(i);
+            cr_assert_eq(work_put(work, &msg), 0);
+        }
+        cr_assert(is_readable(work));
+        cr_assert_eq(number(work_poll(work)), 0);
+        cr_assert(is_readable(work), "one more");
+        cr_assert_eq(number(work_poll(work)), 1);
+        cr_assert_not(is_readable(work));
+    }
     work_destroy(&work);
 }
