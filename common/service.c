@@ -5,6 +5,7 @@
 #include "common/lease.h"
 #include "common/log.h"
 #include "common/outbox.h"
+#include "common/priority.h"
 #include "common/replog.h"
 #include "common/work.h"
 
@@ -600,6 +601,7 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         config_done(&self.config);
         return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
+    priority_behind_traffic();
     r = setup(&self);
     if (!r) {
         log_info("ready rpc=%s workers=%d", config_str(&self.config, "rpc"), self.worker_count);

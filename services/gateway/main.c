@@ -2,6 +2,7 @@
  * owns the kind. Must never touch the database or know a resource's rules. */
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/priority.h"
 #include "services/gateway/gateway.h"
 
 #include <errno.h>
@@ -93,6 +94,7 @@ int main(int argc, char **argv)
         config_done(&self.config);
         return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
+    priority_behind_traffic();
     r = setup(&self);
     if (!r) {
         log_info("ready http=%s:%ld", config_str(&self.config, "http-host"),
