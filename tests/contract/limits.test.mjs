@@ -91,5 +91,6 @@ test('every limit at its edge and one past it', { timeout: 600000 }, async () =>
     }
   }
   assert.deepEqual(failures, []);
+  assert.ok(counts.limits >= 120, `${counts.limits} limits`);
   console.log(`# ${JSON.stringify(counts)}`);
 });
