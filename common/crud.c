@@ -14,7 +14,7 @@
 
 enum { SQL_MAX = 8192 };
 
-static const char PENDING[] = "-1"; /* revision of entries until the commit names it */
+static const char CLAIMED[] = "request_pkey"; /* of common/schema.sql */
 
 static const kind_rules_t *rules_of(const crud_t *self, const kind_t *kind)
 {
@@ -292,6 +292,7 @@ int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *d
 {
     _cleanup_(free_mem) char *sealed = NULL;
     msgpack_sbuffer buffer;
+    char key[64 + ID_MAX];
     int r = 0;
 
     if (document) {
@@ -301,14 +302,11 @@ int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *d
             r = -ENOMEM;
         msgpack_sbuffer_destroy(&buffer);
     }
-    if (!r)
-        r = pg_defer(
-            self->pg,
-            "INSERT INTO config_entry (kind, id, revision, doc) VALUES ($1, $2, $4::bigint, $3) "
-            "ON CONFLICT (kind, id) DO UPDATE SET revision = $4::bigint, doc = EXCLUDED.doc",
-            4, kind, id, sealed, PENDING);
-    if (!r)
-        self->published = true;
+    if (!self->entries)
+        self->entries = json_object();
+    snprintf(key, sizeof(key), "%s %s", kind, id);
+    if (!r && json_object_set_new(self->entries, key, sealed ? json_string(sealed) : json_null()))
+        r = -ENOMEM;
     return r;
 }
 
@@ -326,30 +324,51 @@ static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
     return crud_publish(self, kind->name, crud_text(row, "id"), document);
 }
 
-int crud_commit(crud_t *self, int64_t *ret_revision)
+int crud_begin(crud_t *self)
+{
+    return pg_defer(self->pg, "BEGIN", 0);
+}
+
+static int commit(crud_t *self, int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *entries = NULL;
     int r;
 
     *ret_revision = 0;
-    if (self->published) {
-        /* The head row stays locked until the commit: keep this last. */
-        r = pg_commit(
-            self->pg, &res,
-            "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
-            "stamped AS (UPDATE config_entry SET revision = (SELECT revision FROM head) "
-            "            WHERE revision = -1 RETURNING 1), "
-            "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
-            "          WHERE key = $1) "
-            "SELECT (SELECT revision FROM head), (SELECT count(*) FROM stamped), "
-            "       pg_notify('routes_config', '')",
-            1, self->request_key);
-        if (r)
-            return r;
+    if (!self->entries)
+        return pg_commit(self->pg, NULL, NULL, 0);
+    entries = dump(self->entries);
+    if (!entries)
+        return -ENOMEM;
+    /* The head row stays locked until the commit: keep this last. */
+    r = pg_commit(
+        self->pg, &res,
+        "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
+        "written AS (INSERT INTO config_entry (kind, id, revision, doc) "
+        "            SELECT split_part(e.key, ' ', 1), split_part(e.key, ' ', 2), "
+        "                   head.revision, e.value "
+        "            FROM head, jsonb_each_text($2::jsonb) e "
+        "            ON CONFLICT (kind, id) DO UPDATE "
+        "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc), "
+        "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
+        "          WHERE key = $1) "
+        "SELECT revision, pg_notify('routes_config', '') FROM head",
+        2, self->request_key, entries);
+    if (!r)
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-        return 0;
-    }
-    return pg_commit(self->pg, NULL, NULL, 0);
+    return r;
+}
+
+int crud_end(crud_t *self, int r, int64_t *ret_revision)
+{
+    if (!r)
+        r = commit(self, ret_revision);
+    if (r)
+        pg_rollback(self->pg);
+    json_decref(self->entries);
+    self->entries = NULL;
+    return r;
 }
 
 static int add_audit(crud_t *self, const kind_t *kind, const char *action, const json_t *rendered)
@@ -379,6 +398,7 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
 /* What a broken unique constraint means: proto/uniques.def. */
 static int duplicate_answer(const crud_t *self, problem_t *problem)
 {
+    const char *name = pg_constraint(self->pg);
     static const struct {
         const char *constraint;
         int code;
@@ -387,8 +407,9 @@ static int duplicate_answer(const crud_t *self, problem_t *problem)
 #define UNIQUE(constraint, outcome, field, text) {#constraint, outcome, field, text},
 #include "proto/uniques.def"
     };
-    const char *name = pg_constraint(self->pg);
 
+    if (!strcmp(name, CLAIMED))
+        return PG_DUPLICATE; /* not the object: the request has been done before */
     for (size_t i = 0; i < LEN(rows); i++)
         if (!strcmp(rows[i].constraint, name))
             return problem_add(problem, rows[i].code, rows[i].field, "%s", rows[i].text);
@@ -452,34 +473,6 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
     return 0;
 }
 
-/* Has this request been done before? Then *ret_object is what it did (a borrowed-size copy) and
- * the transaction is to be abandoned. 0: not yet, and now it is ours | 1: done | fault. */
-int crud_claim_request(crud_t *self, const char *object, char ret_object[ID_MAX],
-                       int64_t *ret_revision)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    _cleanup_(pgresult_clear) PGresult *old = NULL;
-    int r;
-
-    r = pg_exec(self->pg, &res,
-                "INSERT INTO request (key, verb, object_id) VALUES ($1, $2, $3) ON CONFLICT DO "
-                "NOTHING RETURNING 1",
-                3, self->request_key, self->request->verb, object);
-    if (r || PQntuples(res) == 1)
-        return r;
-    r = pg_exec(self->pg, &old,
-                "SELECT coalesce(object_id, ''), coalesce(revision, 0) FROM request "
-                "WHERE key = $1 AND verb = $2",
-                2, self->request_key, self->request->verb);
-    if (r)
-        return r;
-    if (PQntuples(old) == 0)
-        return ERR_DUPLICATE; /* the same key for another operation */
-    snprintf(ret_object, ID_MAX, "%s", PQgetvalue(old, 0, 0));
-    *ret_revision = strtoll(PQgetvalue(old, 0, 1), NULL, 10);
-    return 1;
-}
-
 static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
 {
     const kind_rules_t *rules = rules_of(self, kind);
@@ -496,7 +489,6 @@ static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, r
 static int insert_row(crud_t *self, const kind_t *kind, json_t *document, problem_t *problem,
                       json_t **ret_row)
 {
-    _cleanup_(pgresult_clear) PGresult *added = NULL;
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *text = NULL;
     const field_t *owner = kind_owner(kind);
@@ -504,32 +496,29 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, proble
                          : owner          ? crud_text(document, field_key(owner))
                                           : NULL;
     const char *id = crud_text(document, "id");
-    char limit[24], sql[256];
+    char limit[24], sql[768];
     int r;
 
-    snprintf(limit, sizeof(limit), "%ld", self->object_limit ? self->object_limit : LONG_MAX);
-    r = pg_exec(self->pg, &added,
-                "INSERT INTO object (id, account_id, kind, parent_id) SELECT $1, $2, $3, $4 "
-                "WHERE (SELECT coalesce(sum(n), 0) FROM object_count WHERE account_id = $2 "
-                "AND kind = $3) < $5::bigint RETURNING 1",
-                5, id, self->request->account, kind->name, parent, limit);
-    if (!r && PQntuples(added) == 0)
-        return problem_add(problem, ERR_LIMIT_EXCEEDED, NULL,
-                           "the limit is %s objects of kind %s in an account, and it is reached",
-                           limit, kind->name);
-    if (r == PG_REFERENCED)
-        return ERR_NOT_FOUND; /* the parent went away meanwhile */
-    if (r)
-        return r;
     r = schema_seal(kind, document, self->key);
     if (r)
         return r;
     text = dump(document);
+    snprintf(limit, sizeof(limit), "%ld", self->object_limit ? self->object_limit : LONG_MAX);
     snprintf(sql, sizeof(sql),
-             "INSERT INTO %s AS t SELECT * FROM jsonb_populate_record(NULL::%s, $1::jsonb) "
-             "RETURNING to_jsonb(t)",
+             "WITH counted AS (INSERT INTO object (id, account_id, kind, parent_id) "
+             "SELECT $1, $2, $3, $4 WHERE (SELECT coalesce(sum(n), 0) FROM object_count "
+             "WHERE account_id = $2 AND kind = $3) < $5::bigint RETURNING 1) "
+             "INSERT INTO %s AS t SELECT r.* FROM counted, jsonb_populate_record(NULL::%s, "
+             "$6::jsonb) r RETURNING to_jsonb(t)",
              kind->name, kind->name);
-    r = pg_exec(self->pg, &res, sql, 1, text);
+    r = pg_exec(self->pg, &res, sql, 6, id, self->request->account, kind->name, parent, limit,
+                text);
+    if (!r && PQntuples(res) == 0)
+        return problem_add(problem, ERR_LIMIT_EXCEEDED, NULL,
+                           "the limit is %s objects of kind %s in an account, and it is reached",
+                           limit, kind->name);
+    if (r == PG_REFERENCED && !strcmp(pg_constraint(self->pg), "object_parent_id_fkey"))
+        return ERR_NOT_FOUND; /* the parent went away meanwhile */
     return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
@@ -544,24 +533,23 @@ static int check_owner(crud_t *self, const kind_t *kind, const json_t *document,
     return owner ? check_references(self, references, problem) : 0;
 }
 
+/* The first answer once more. */
+static int redo_create(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r = crud_load(self, kind, self->request->account, self->object, false, &row);
+
+    return r ? r : finish_created(self, kind, row, reply);
+}
+
 static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *document, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *references = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *audit = NULL;
-    char id[ID_MAX], done[ID_MAX], at[32];
+    char at[32];
     int r;
 
-    id_make(kind->prefix, id);
-    r = crud_claim_request(self, id, done, &reply->revision);
-    if (r == 1) {
-        r = crud_load(self, kind, self->request->account, done, false, &row);
-        if (!r)
-            r = finish_created(self, kind, row, reply);
-        return r ? r : 1;
-    }
-    if (r)
-        return r;
     if (kind->parent_key) {
         const char *parent = crud_text(self->request->body, kind->parent_key);
         _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -575,7 +563,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
             return ERR_NOT_FOUND;
         json_object_set_new(document, kind->parent_key, json_string(parent));
     }
-    json_object_set_new(document, "id", json_string(id));
+    json_object_set_new(document, "id", json_string(self->object));
     json_object_set_new(document, "account_id", json_string(self->request->account));
     crud_now(at);
     json_object_set_new(document, "created_at", json_string(at));
@@ -588,7 +576,7 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     if (r == PG_DUPLICATE)
         return duplicate_answer(self, &reply->problem);
     if (!r)
-        r = write_references(self, id, references);
+        r = write_references(self, self->object, references);
     if (!r)
         r = crud_render_row(self, kind, row, &audit);
     if (!r)
@@ -672,16 +660,9 @@ static int do_update(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *patch = NULL;
     _cleanup_(json_clear_ref) json_t *old = NULL;
-    char done[ID_MAX];
     int r;
 
-    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
-    if (r == 1) {
-        r = do_get(self, kind, reply);
-        return r ? r : 1;
-    }
-    if (!r)
-        r = crud_load_addressed(self, kind, true, &old);
+    r = crud_load_addressed(self, kind, true, &old);
     if (!r)
         r = check_row_precondition(self, kind, old, &reply->problem);
     if (r)
@@ -728,12 +709,8 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
 static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    char done[ID_MAX];
     int r;
 
-    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
-    if (r)
-        return r;
     r = crud_load_addressed(self, kind, true, &row);
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
@@ -749,48 +726,100 @@ static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     return r;
 }
 
-int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,
+static int redo_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    (void)self, (void)kind, (void)reply;
+    return 0;
+}
+
+typedef struct operation {
+    const char *name;
+    unsigned bit; /* that a kind needs to have it */
+    int (*run)(crud_t *, const kind_t *, reply_t *);
+    int (*redo)(crud_t *, const kind_t *, reply_t *); /* answer again; NULL: it only reads */
+} operation_t;
+
+static const operation_t operations[] = {
+    {"create", CREATE, do_create, redo_create},
+    {"get", GET, do_get, NULL},
+    {"list", LIST, crud_list, NULL},
+    {"update", UPDATE, do_update, do_get},
+    {"delete", DELETE, do_delete, redo_delete},
+    {"get_module", GET, crud_get_module, NULL},
+    {"replace_module", UPDATE, crud_replace_module, crud_get_module},
+    {"delete_module", UPDATE, crud_delete_module, redo_delete},
+    {"list_members", GET, crud_list_members, NULL},
+    {"get_member", GET, crud_get_member, NULL},
+    {"create_member", UPDATE, crud_create_member, crud_redo_create_member},
+    {"update_member", UPDATE, crud_update_member, crud_get_member},
+    {"delete_member", UPDATE, crud_delete_member, redo_delete},
+    {NULL, 0, NULL, NULL},
+};
+
+/* The request is noted in the transaction that does it, so a second one with the same key meets CLAIMED, at
+ * the first statement whose result anybody waits for. */
+static int claim_request(crud_t *self, const kind_t *kind, const operation_t *operation)
+{
+    const char *id = crud_text(self->request->body, "id");
+
+    if (operation->run == do_create)
+        id_make(kind->prefix, self->object);
+    else
+        snprintf(self->object, sizeof(self->object), "%s", id ? id : "");
+    return pg_defer(self->pg, "INSERT INTO request (key, verb, object_id) VALUES ($1, $2, $3)", 3,
+                    self->request_key, self->request->verb, self->object);
+}
+
+/* What the same request did before. */
+static int redo_request(crud_t *self, const kind_t *kind, const operation_t *operation,
+                        reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(self->pg, &res,
+                "SELECT coalesce(object_id, ''), coalesce(revision, 0) FROM request "
+                "WHERE key = $1 AND verb = $2",
+                2, self->request_key, self->request->verb);
+    if (r)
+        return r;
+    if (PQntuples(res) == 0)
+        return ERR_DUPLICATE; /* the same key for another operation */
+    snprintf(self->object, sizeof(self->object), "%s", PQgetvalue(res, 0, 0));
+    reply->revision = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
+    return operation->redo(self, kind, reply);
+}
+
+static int change(crud_t *self, const kind_t *kind, const operation_t *operation, reply_t *reply)
+{
+    int r = crud_begin(self);
+
+    if (!r)
+        r = claim_request(self, kind, operation);
+    if (!r)
+        r = operation->run(self, kind, reply);
+    r = crud_end(self, r, &reply->revision);
+    if (r != PG_DUPLICATE || strcmp(pg_constraint(self->pg), CLAIMED))
+        return r;
+    reply_done(reply);
+    *reply = (reply_t){0};
+    return redo_request(self, kind, operation, reply);
+}
+
+int crud_call(crud_t *self, const kind_t *kind, const char *name, const request_t *request,
               reply_t *reply)
 {
-    static const struct {
-        const char *name;
-        unsigned bit;
-        bool writes;
-        int (*run)(crud_t *, const kind_t *, reply_t *);
-    } operations[] = {
-        {"create", CREATE, true, do_create},
-        {"get", GET, false, do_get},
-        {"list", LIST, false, crud_list},
-        {"update", UPDATE, true, do_update},
-        {"delete", DELETE, true, do_delete},
-        {"get_module", GET, false, crud_get_module},
-        {"replace_module", UPDATE, true, crud_replace_module},
-        {"delete_module", UPDATE, true, crud_delete_module},
-        {"list_members", GET, false, crud_list_members},
-        {"get_member", GET, false, crud_get_member},
-        {"create_member", UPDATE, true, crud_create_member},
-        {"update_member", UPDATE, true, crud_update_member},
-        {"delete_member", UPDATE, true, crud_delete_member},
-    };
-    int r = ERR_UNKNOWN_VERB;
+    const operation_t *operation = operations;
 
     self->request = request;
-    self->published = false;
     snprintf(self->request_key, sizeof(self->request_key), "%s/%s", request->account, request->key);
-    for (size_t i = 0; i < LEN(operations); i++) {
-        if (strcmp(operations[i].name, operation) || !(kind->operations & operations[i].bit))
-            continue;
-        if (!operations[i].writes)
-            return operations[i].run(self, kind, reply);
-        self->revokes = kind->operations & (operations[i].bit == CREATE ? CREATE_ADMITS : ADMITS);
-        r = pg_defer(self->pg, "BEGIN", 0);
-        if (!r)
-            r = operations[i].run(self, kind, reply);
-        if (!r)
-            r = crud_commit(self, &reply->revision);
-        if (r)
-            pg_rollback(self->pg);
-        return r == 1 ? 0 : r;
-    }
-    return r;
+    while (operation->name
+           && (strcmp(operation->name, name) || !(kind->operations & operation->bit)))
+        operation++;
+    if (!operation->name)
+        return ERR_UNKNOWN_VERB;
+    if (!operation->redo)
+        return operation->run(self, kind, reply);
+    self->revokes = kind->operations & (operation->bit == CREATE ? CREATE_ADMITS : ADMITS);
+    return change(self, kind, operation, reply);
 }

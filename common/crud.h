@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/bus.h"
+#include "common/id.h"
 #include "common/pg.h"
 #include "common/secret.h"
 #include "proto/schema.h"
@@ -19,8 +20,10 @@ typedef struct crud {
     bool config_log;          /* the schema has config_head and config_entry */
     const request_t *request; /* the call in progress */
     char request_key[160];    /* account/id of it */
-    bool published;           /* a config entry was written in this transaction */
-    bool revokes;             /* the call writes a kind with ADMITS */
+    char object[ID_MAX];      /* the object that it makes or changes */
+    json_t
+        *entries; /* "kind id" to sealed document or null: what crud_end writes to the config log */
+    bool revokes; /* the call writes a kind with ADMITS */
 } crud_t;
 
 typedef struct kind_rules {
@@ -45,12 +48,15 @@ int crud_call(crud_t *self, const kind_t *kind, const char *operation, const req
 /* The time as the API writes it, whole seconds of UTC. */
 void crud_now(char out[32]);
 
+/* Begin a transaction: the BEGIN goes with its first statement. 0 | fault. */
+int crud_begin(crud_t *self);
+
 /* For rules and timers, inside a transaction: write or (document NULL) remove a config entry. */
 int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document);
 
-/* Close the transaction's config entries under one new revision and commit.
+/* End it: r 0 closes its config entries under one new revision and commits, anything else rolls back and is returned.
  * *ret_revision 0 when nothing was published. */
-int crud_commit(crud_t *self, int64_t *ret_revision);
+int crud_end(crud_t *self, int r, int64_t *ret_revision);
 
 /* Load one row of any kind with its secrets opened. 0 | ERR_NOT_FOUND | fault. */
 int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,

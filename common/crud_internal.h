@@ -30,11 +30,6 @@ void crud_set_etag(const json_t *rendered, char out[40]);
 /* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
 int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *problem);
 
-/* Has this request been done before? Then *ret_object is what it did and the transaction is to be
- * abandoned. 0: not yet, and now it is ours | 1: done | fault. */
-int crud_claim_request(crud_t *self, const char *object, char ret_object[ID_MAX],
-                       int64_t *ret_revision);
-
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
 int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
                     reply_t *reply, json_t **ret_rendered);
@@ -48,5 +43,6 @@ int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_list_members(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply);
+int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_delete_member(crud_t *self, const kind_t *kind, reply_t *reply);

@@ -50,12 +50,11 @@ static int put_module(crud_t *self, const kind_t *kind, const field_t *module, j
 }
 
 /* Begin a change of the module that the path names, or with detach of a DETACH field: *ret_old is the object, locked.
- * 0 | 1: this request has been done before | code | fault. */
+ * 0 | code | fault. */
 static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool detach,
                         const field_t **ret_module, json_t **ret_old)
 {
     const char *name = crud_text(self->request->body, "module");
-    char done[ID_MAX];
     int r;
 
     *ret_module = name ? kind_module(kind, name) : NULL;
@@ -63,9 +62,7 @@ static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool d
         *ret_module = kind_detachable(kind, name);
     if (!*ret_module)
         return ERR_NOT_FOUND;
-    r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
-    if (!r)
-        r = crud_load_addressed(self, kind, true, ret_old);
+    r = crud_load_addressed(self, kind, true, ret_old);
     return r ? r : check_module_precondition(self, kind, *ret_old, name, &reply->problem);
 }
 
@@ -77,10 +74,6 @@ int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
     const field_t *module;
     int r = begin_module(self, kind, reply, false, &module, &old);
 
-    if (r == 1) {
-        r = crud_get_module(self, kind, reply);
-        return r ? r : 1;
-    }
     if (!r)
         r = schema_check_module(module, json_object_get(self->request->body, "document"),
                                 &reply->problem, &value);
@@ -191,12 +184,8 @@ static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, const 
 {
     const char *key = crud_text(self->request->body, "member");
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    char done[ID_MAX];
-    int r = crud_claim_request(self, crud_text(self->request->body, "id"), done, &reply->revision);
+    int r = load_members(self, kind, true, ret_field, ret_row);
 
-    if (r)
-        return r;
-    r = load_members(self, kind, true, ret_field, ret_row);
     if (r)
         return r;
     *ret_list = json_deep_copy(json_object_get(*ret_row, (*ret_field)->name));
@@ -231,14 +220,6 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     int r, at;
 
     r = begin_member(self, kind, reply, &field, &row, &list, &at);
-    if (r == 1) { /* done before: the same answer */
-        r = load_members(self, kind, false, &field, &row);
-        if (!r)
-            list = schema_render(kind, row, self->base_url);
-        if (!r)
-            r = answer_member(list, field, crud_text(document, field->values), reply);
-        return r ? r : 1;
-    }
     if (r)
         return r;
     if (field->max > 0 && json_array_size(list) >= (size_t)field->max)
@@ -249,6 +230,20 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
         return r;
     json_array_append_new(list, item);
     return end_member(self, kind, field, row, list, crud_text(item, field->values), reply);
+}
+
+int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    const json_t *document = json_object_get(self->request->body, "document");
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    const field_t *field;
+    int r = load_members(self, kind, false, &field, &row);
+
+    if (r)
+        return r;
+    rendered = schema_render(kind, row, self->base_url);
+    return answer_member(rendered, field, crud_text(document, field->values), reply);
 }
 
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -262,10 +257,6 @@ int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
     int r, at;
 
     r = begin_member(self, kind, reply, &field, &row, &list, &at);
-    if (r == 1) {
-        r = crud_get_member(self, kind, reply);
-        return r ? r : 1;
-    }
     if (r)
         return r;
     if (crud_text(document, field->values) && !strcmp(crud_text(document, field->values), key))

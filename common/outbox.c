@@ -9,7 +9,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { BATCH_MAX = 64, ACK_TIMEOUT_MS = 1000, IDLE_MS = 1000, RETRY_MS = 300, PURGE_MS = 3600000 };
+enum {
+    BATCH_MAX = 64,
+    GATHER_MS = 10, /* after news: a busy second sends a hundred batches, not one a change */
+    ACK_TIMEOUT_MS = 1000,
+    IDLE_MS = 1000,
+    RETRY_MS = 300,
+    PURGE_MS = 3600000
+};
 
 typedef struct outbox {
     zsock_t *pipe, *events;
@@ -18,25 +25,25 @@ typedef struct outbox {
     bool listening, stop;
 } outbox_t;
 
-static void wait_ms(outbox_t *self, int ms)
+/* Until something happens. Is there news? */
+static bool wait_ms(outbox_t *self, int ms)
 {
     zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
                               {NULL, pg_socket(self->pg), ZMQ_POLLIN, 0}};
-    int n = items[1].fd >= 0 ? 2 : 1, seen;
+    int n = items[1].fd >= 0 ? 2 : 1, seen = n == 2 ? pg_notified(self->pg) : 0;
 
-    if (n == 2 && (seen = pg_notified(self->pg)) != 0) {
-        self->listening = seen > 0;
-        ms = 0;
-    }
-    if (zmq_poll(items, n, ms) < 0)
-        return;
+    if (zmq_poll(items, n, seen ? 0 : ms) < 0)
+        return false;
     if (items[0].revents & ZMQ_POLLIN) {
         _cleanup_(free_mem) char *command = zstr_recv(self->pipe);
 
         self->stop = !command || !strcmp(command, "$TERM");
     }
-    if (n == 2 && items[1].revents && pg_notified(self->pg) < 0)
+    if (n == 2 && items[1].revents && seen == 0)
+        seen = pg_notified(self->pg);
+    if (seen < 0)
         self->listening = false;
+    return seen > 0;
 }
 
 static int listen_for_rows(outbox_t *self)
@@ -167,7 +174,9 @@ void outbox_actor(zsock_t *pipe, void *context)
     int64_t purge_ms = 0;
 
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
-    snprintf(self.channel, sizeof(self.channel), "LISTEN %s_outbox", args->schema);
+    /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events knows them by their ids. */
+    snprintf(self.channel, sizeof(self.channel), "SET synchronous_commit = off; LISTEN %s_outbox",
+             args->schema);
     self.events = bus_connect(ZMQ_DEALER, args->events_endpoint, args->curve_dir, "events");
     if (pg_new(&self.pg, args->database_url, args->schema) || !self.events) {
         log_error("cannot start the audit publisher: %s", fault_text());
@@ -186,8 +195,8 @@ void outbox_actor(zsock_t *pipe, void *context)
             purge_ms = bus_mono_ms() + PURGE_MS;
             pg_script(self.pg, "DELETE FROM request WHERE at < now() - interval '24 hours'");
         }
-        if (!more)
-            wait_ms(&self, r ? RETRY_MS : IDLE_MS);
+        if (!more && wait_ms(&self, r ? RETRY_MS : IDLE_MS) && !r)
+            zclock_sleep(GATHER_MS);
     }
     pg_destroy(&self.pg);
     zsock_destroy(&self.events);

@@ -98,16 +98,22 @@ static int send_to(replog_t *self, subscriber_t *sub, const char *word, int64_t 
     return -EAGAIN; /* gone, or so far behind that it must say hello again */
 }
 
+/* Log id and revision stand in this column and the next of the first row. */
+static int take_head(replog_t *self, const PGresult *res, int column)
+{
+    if (PQntuples(res) == 0)
+        return fault(-EIO, "the config log has no head");
+    snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, column));
+    self->head = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
+    return 0;
+}
+
 static int read_head(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r = pg_exec(self->pg, &res, "SELECT log_id, revision FROM config_head", 0);
 
-    if (r)
-        return r;
-    snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, 0));
-    self->head = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
-    return 0;
+    return r ? r : take_head(self, res, 0);
 }
 
 /* Everything after `after` up to the head, as one delta. */
@@ -293,17 +299,31 @@ static void on_message(replog_t *self)
     zmsg_destroy(&msg);
 }
 
-/* New revisions: read once, send to everyone who is up to date with the old head. */
+/* The head and everything after `after` up to it, in one round trip: with columns log_id and revision behind those of
+ * read_after, and at least one row, without an entry when nothing is new. */
+static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
+{
+    char from[24];
+    int r;
+
+    snprintf(from, sizeof(from), "%" PRId64, after);
+    r = pg_exec(self->pg, ret_rows,
+                "SELECT e.kind, e.id, e.doc, h.log_id, h.revision FROM config_head h "
+                "LEFT JOIN config_entry e ON e.revision > $1::bigint AND e.revision <= h.revision "
+                "ORDER BY e.revision",
+                1, from);
+    return r ? r : take_head(self, *ret_rows, 3);
+}
+
+/* New revisions: read once, send to everyone who is up to date with the old head; push_rest has the others. */
 static int push_news(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     int64_t old = self->head;
-    int r;
+    int r = old ? read_news(self, old, &rows) : read_head(self);
 
-    r = read_head(self);
-    if (r || self->head == old)
+    if (r || self->head == old || !old)
         return r;
-    r = read_after(self, old, &rows);
     for (int i = 0; !r && i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 

@@ -191,14 +191,10 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
         snprintf(last, ID_MAX, "%s", PQgetvalue(res, i, 0));
         if (*chain && x509_seconds_left(chain) > RENEW_S)
             continue;
-        crud->published = false;
-        r = pg_defer(crud->pg, "BEGIN", 0);
+        r = crud_begin(crud);
         if (!r)
             r = renew_one(crud, last, &fresh);
-        if (!r)
-            r = crud_commit(crud, ret_revision);
-        if (r)
-            pg_rollback(crud->pg);
+        r = crud_end(crud, r, ret_revision);
         *renewed += !r && fresh;
     }
     return r;
