@@ -701,19 +701,22 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
         r = crud_render_row(self, kind, row, &rendered);
     if (!r)
         r = add_audit(self, kind, "deleted", rendered);
-    if (!r && rules && rules->publish)
+    if (!r && rules && rules->publish && !rules->retire)
         r = crud_publish(self, kind->name, crud_text(row, "id"), NULL);
     return r;
 }
 
 static int do_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 {
+    const kind_rules_t *rules = rules_of(self, kind);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
     r = crud_load_addressed(self, kind, true, &row);
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
+    if (!r && rules && rules->retire)
+        r = rules->retire(self, row, &reply->problem);
     if (!r)
         r = retire_row(self, kind, row);
     if (r)

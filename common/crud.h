@@ -39,6 +39,10 @@ typedef struct kind_rules {
 
     /* The document that edges get, a new reference; *ret_document NULL: edges do not get the kind. */
     int (*publish)(crud_t *crud, const json_t *row, json_t **ret_document);
+
+    /* Before a row is deleted by a call of its own; takes from edges what publish gave them, where that is not the
+     * entry of the kind and the id. 0 | code: it stays | fault. */
+    int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 } kind_rules_t;
 
 /* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */

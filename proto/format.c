@@ -1,4 +1,5 @@
 #include "proto/format.h"
+#include "common/cleanup.h"
 #include "proto/event_types.h"
 #include "common/regex.h"
 
@@ -152,6 +153,54 @@ static const char *check_hostport(const char *value, char *out, size_t size, int
     if (port != 443)
         return "an HTTPS hostport must use port 443";
     snprintf(out + len, size - len, ":443");
+    return NULL;
+}
+
+/* scheme://host or scheme://host:port, in one spelling: lower case, without the port that http and https mean anyway. */
+static const char *check_endpoint_url(const char *value, char *out, size_t size, int *outcome)
+{
+    static const struct {
+        const char *scheme;
+        long port; /* 0: must be given */
+        bool implied;
+    } schemes[] = {
+        {"https", 443, true}, {"http", 80, true}, {"tls", 443, false}, {"tcp", 0, false}};
+    static const char form[] = "must be scheme://host or scheme://host:port";
+    const char *sign = strstr(value, "://"), *why;
+    char address[512];
+    size_t i = 0, len;
+    long port;
+
+    (void)outcome;
+    if (!sign)
+        return form;
+    while (i < LEN(schemes)
+           && (strlen(schemes[i].scheme) != (size_t)(sign - value)
+               || strncasecmp(schemes[i].scheme, value, (size_t)(sign - value))))
+        i++;
+    if (i == LEN(schemes))
+        return "must begin with https://, http://, tls:// or tcp://";
+    len = strlen(sign + 3);
+    if (len && sign[2 + len] == '/')
+        len--;
+    if (!strchr(sign + 3, ':') && !schemes[i].port)
+        return "needs a port: tcp://host:port";
+    if (len + sizeof(":65535") > sizeof(address))
+        return form;
+    snprintf(address, sizeof(address), strchr(sign + 3, ':') ? "%.*s" : "%.*s:%ld", (int)len,
+             sign + 3, schemes[i].port);
+    why = split_address(address, address, &len, &port);
+    if (why)
+        return why;
+    if (address[len - 1] == '.')
+        len--; /* a trailing dot names the same host */
+    why = hostname_fault(address, len, schemes[i].port != 0);
+    if (why)
+        return why;
+    if (schemes[i].implied && port == schemes[i].port)
+        snprintf(out, size, "%s://%.*s", schemes[i].scheme, (int)len, address);
+    else
+        snprintf(out, size, "%s://%.*s:%ld", schemes[i].scheme, (int)len, address, port);
     return NULL;
 }
 
@@ -619,6 +668,7 @@ static const struct {
     {"slug", check_slug},
     {"team", check_team},
     {"https_url", check_https_url},
+    {"endpoint_url", check_endpoint_url},
     {"regex", check_regex},
     {"saml_metadata", check_saml_metadata},
     {"traffic_policy", check_traffic_policy},

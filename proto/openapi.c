@@ -44,6 +44,16 @@ static json_t *number_schema(const field_t *field)
                      "minimum", field->min, "maximum", field->max);
 }
 
+/* min and max of the field are the list's, not its items'. */
+static json_t *item_schema(const field_t *field)
+{
+    json_t *schema = json_pack("{s:s}", "type", "string");
+
+    if (field->values && field->values[0] != '@')
+        json_object_set_new(schema, "enum", enum_of(field->values));
+    return schema;
+}
+
 static json_t *list_of(const field_t *field, json_t *items)
 {
     json_t *schema = json_pack("{s:s, s:o}", "type", "array", "items", items);
@@ -71,7 +81,7 @@ static json_t *value_schema(const field_t *field, bool request)
     case F64:
         return number_schema(field);
     case STRINGS:
-        return list_of(field, json_pack("{s:s}", "type", "string"));
+        return list_of(field, item_schema(field));
     case STRMAP:
         return json_pack("{s:s, s:{s:s}, s:i}", "type", "object", "additionalProperties", "type",
                          "string", "maxProperties", (int)field->max);

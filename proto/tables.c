@@ -116,6 +116,12 @@ LAST };
 TABLE(endpoint)
 #include "proto/endpoint.def"
 LAST };
+TABLE(tunnel)
+#include "proto/tunnel.def"
+LAST };
+TABLE(tunnel_session)
+#include "proto/tunnel_session.def"
+LAST };
 TABLE(event_destination)
 #include "proto/event_destination.def"
 LAST };

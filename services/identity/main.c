@@ -53,17 +53,17 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
 }
 
 static const kind_rules_t rules[] = {
-    {"api_key", api_key_check, token_reveal, NULL},
-    {"bot_user", owner_user_check, NULL, NULL},
-    {"service_user", owner_user_check, NULL, NULL},
-    {"credential", credential_check, token_reveal, NULL},
-    {"ssh_credential", ssh_credential_check, NULL, NULL},
-    {"ssh_certificate_authority", ssh_authority_check, NULL, NULL},
-    {"ssh_host_certificate", ssh_host_certificate_check, NULL, NULL},
-    {"ssh_user_certificate", ssh_user_certificate_check, NULL, NULL},
-    {"vault", vault_check, NULL, NULL},
-    {"secret", secret_check, NULL, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"api_key", api_key_check, token_reveal, NULL, NULL},
+    {"bot_user", owner_user_check, NULL, NULL, NULL},
+    {"service_user", owner_user_check, NULL, NULL, NULL},
+    {"credential", credential_check, token_reveal, NULL, NULL},
+    {"ssh_credential", ssh_credential_check, NULL, NULL, NULL},
+    {"ssh_certificate_authority", ssh_authority_check, NULL, NULL, NULL},
+    {"ssh_host_certificate", ssh_host_certificate_check, NULL, NULL, NULL},
+    {"ssh_user_certificate", ssh_user_certificate_check, NULL, NULL, NULL},
+    {"vault", vault_check, NULL, NULL, NULL},
+    {"secret", secret_check, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const verb_t verbs[] = {

@@ -38,9 +38,8 @@ static int find_addr(crud_t *crud, const char *addr, json_t **ret_id)
     return 0;
 }
 
-/* What the hostport is reserved as; the other kind only tells a better error. */
-static int find_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret_id,
-                         bool *ret_other)
+int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret_id,
+                      bool *ret_other)
 {
     json_t *other = NULL;
     char host[260];
@@ -113,7 +112,7 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
         bool other;
 
         snprintf(path, sizeof(path), "hostports[%zu]", i);
-        r = find_reserved(crud, hostport, tcp, &reserved, &other);
+        r = hostport_reserved(crud, hostport, tcp, &reserved, &other);
         if (r)
             return r;
         if (!reserved) {
@@ -125,7 +124,9 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
             continue;
         }
         json_array_append_new(references, json_pack("[s, o]", path, reserved));
-        r = keep_endpoint(crud, edge_id, hostport, json_string_value(reserved));
+        r = endpoint_check_pool(crud, hostport, path, problem);
+        if (!r)
+            r = keep_endpoint(crud, edge_id, hostport, json_string_value(reserved));
         if (r)
             return r;
     }

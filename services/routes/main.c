@@ -10,22 +10,25 @@ EMBED(config_log_sql, "common/config_log.sql");
 EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
 EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
+EMBED(routes_0004_sql, "services/routes/migrations/0004_tunnels.sql");
 
 static const kind_rules_t rules[] = {
-    {"https_edge", https_edge_check, NULL, https_edge_publish},
-    {"https_edge_route", https_edge_route_check, NULL, https_edge_route_publish},
-    {"static_backend", NULL, NULL, static_backend_publish},
-    {"http_response_backend", http_response_backend_check, NULL, http_response_backend_publish},
-    {"weighted_backend", NULL, NULL, weighted_backend_publish},
-    {"tcp_edge", tcp_edge_check, NULL, NULL},
-    {"tls_edge", tls_edge_check, NULL, NULL},
-    {"ip_restriction", ip_restriction_check, NULL, NULL},
-    {"reserved_addr", reserved_addr_check, NULL, NULL},
-    {"agent_ingress", agent_ingress_check, NULL, NULL},
-    {"certificate_authority", certificate_authority_check, NULL, NULL},
-    {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish},
-    {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish},
-    {NULL, NULL, NULL, NULL},
+    {"https_edge", https_edge_check, NULL, https_edge_publish, NULL},
+    {"https_edge_route", https_edge_route_check, NULL, https_edge_route_publish, NULL},
+    {"static_backend", NULL, NULL, static_backend_publish, NULL},
+    {"http_response_backend", http_response_backend_check, NULL, http_response_backend_publish,
+     NULL},
+    {"weighted_backend", NULL, NULL, weighted_backend_publish, NULL},
+    {"tcp_edge", tcp_edge_check, NULL, NULL, NULL},
+    {"tls_edge", tls_edge_check, NULL, NULL, NULL},
+    {"ip_restriction", ip_restriction_check, NULL, NULL, NULL},
+    {"reserved_addr", reserved_addr_check, NULL, NULL, NULL},
+    {"agent_ingress", agent_ingress_check, NULL, NULL, NULL},
+    {"certificate_authority", certificate_authority_check, NULL, NULL, NULL},
+    {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish, NULL},
+    {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish, NULL},
+    {"endpoint", endpoint_check, NULL, endpoint_publish, endpoint_retire},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const verb_t verbs[] = {
@@ -54,13 +57,9 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql,
-                                      config_log_sql,
-                                      routes_0001_sql,
-                                      routes_0002_sql,
-                                      routes_0003_sql,
-                                      common_limits_sql,
-                                      NULL};
+    const char *const migrations[] = {
+        common_schema_sql, config_log_sql,    routes_0001_sql, routes_0002_sql,
+        routes_0003_sql,   common_limits_sql, routes_0004_sql, NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",

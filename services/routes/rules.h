@@ -8,6 +8,20 @@
 int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *references,
                     problem_t *problem);
 
+/* What the hostport is reserved as: *ret_id is the domain's or address's id, a new reference, or NULL. *ret_other: it is of
+ * the other kind, which only tells a better error. 0 | fault. */
+int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret_id,
+                      bool *ret_other);
+
+/* endpoint.c */
+int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                   problem_t *problem);
+int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem);
+
+/* An edge cannot have a hostport that endpoints pool; until the transaction ends nobody else decides whose it is. 0 | fault. */
+int endpoint_check_pool(crud_t *crud, const char *hostport, const char *path, problem_t *problem);
+
 /* https_edge.c */
 int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                      problem_t *problem);

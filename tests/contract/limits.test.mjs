@@ -3,31 +3,100 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { api, must } from '../support/postern.mjs';
+import { api, must, unique } from '../support/postern.mjs';
 import { Random, mend, object, plain } from './generate.mjs';
 import { world } from './world.mjs';
 
 const r = new Random(1);
 
-// [path of names, schema] of all that have limits. Formats have rules of their own, which bound them further.
+// [path of names, property, schema] of all that have limits.
 function* limited(schema, path = []) {
   for (const [name, property] of Object.entries(schema.properties)) {
     const kind = plain(property), at = [...path, name];
     if (kind.type === 'object' && kind.properties) yield* limited(kind, at);
-    else if (kind.type === 'string' && kind.maxLength && !kind.enum && !property['x-format'] && !property['x-kinds']) yield [at, property, kind];
+    else if (kind.type === 'string' && kind.maxLength && !kind.enum && !property['x-kinds']) yield [at, property, kind];
     else if (kind.type === 'integer' || kind.type === 'number') yield [at, property, kind];
-    else if (kind.type === 'array' && kind.maxItems && kind.items.type === 'string' && !property['x-format'] && !property['x-kinds']) yield [at, property, kind];
+    else if (kind.type === 'array' && kind.maxItems) yield [at, property, kind];
+    else if (kind.type === 'object' && kind.maxProperties) yield [at, property, kind];
   }
 }
 
+// The longest value of a format that has at most n bytes: formats have rules of their own, which may bound them further.
+const fill = (n, start, end = '') => start + 'a'.repeat(n - start.length - end.length) + end;
+const name253 = `${Array.from({ length: 3 }, () => 'a'.repeat(63)).join('.')}.${'b'.repeat(61)}`;
+const metadata = ['<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://', '.example"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"/></EntityDescriptor>'];
+const longest = {
+  match: (n) => fill(n, '/'),
+  cookie_prefix: (n) => fill(n, '', '.'),
+  saml_metadata: (n) => fill(n, ...metadata),
+  https_url: (n) => fill(n, 'https://a.test/'),
+  traffic_policy: (n) => fill(n, '{"on_http_request":[{"name":"', '"}]}'),
+  address: () => `${name253}:65535`,
+  domain: () => name253,
+  endpoint_url: () => `tls://${name253.slice(0, 244)}.internal:8443`,
+  cidr: () => '2001:db8:1111:2222:3333:4444:5555:6666/128',
+  secret_name: (n) => fill(n, ''),
+  webhook_provider: () => 'github',
+  event_format: () => 'json',
+  arn_iam: (n) => fill(n, 'arn:aws:iam::1:role/'),
+  arn_firehose: (n) => fill(n, 'arn:aws:firehose:eu-west-1:1:deliverystream/'),
+  arn_kinesis: (n) => fill(n, 'arn:aws:kinesis:eu-west-1:1:stream/'),
+  arn_logs: (n) => fill(n, 'arn:aws:logs:eu-west-1:1:log-group:'),
+};
+
+// Many different items of a format.
+const item = {
+  email: (i) => `a${i}@example.test`,
+  email_domain: (i) => `a${i}.test`,
+  team: (i) => `org/team${i}`,
+  regex: (i) => `^x${i}$`,
+  header: (i) => `x-h${i}`,
+  acl: (i) => `bind:a${i}.test`,
+};
+const several = (n, make) => Array.from({ length: n }, (_, i) => make(i));
+
+// The objects that lists of references at their limit need, made when they are first asked for.
+const made = {};
+const makers = {
+  static_backend: () => ['/backends/static', { address: 'limit.test:80' }],
+  ip_policy: () => ['/ip_policies', {}],
+  certificate_authority: (here) => ['/certificate_authorities', { ca_pem: here.pem }],
+  event_destination: () => ['/event_destinations', { format: 'json', target: { datadog: { api_key: 'a', ddsite: 'datadoghq.com' } } }],
+  hostport: () => ['/reserved_domains', { domain: unique('limit') }],
+  tcp_hostport: () => ['/reserved_addrs', {}],
+};
+async function names(what, n, here) {
+  const list = (made[what] ??= []);
+  while (list.length < n) list.push(await must('POST', ...makers[what](here)));
+  return list.slice(0, n).map((one) => (what === 'hostport' ? `${one.domain}:443` : what === 'tcp_hostport' ? one.addr : one.id));
+}
+
+async function strings(kind, property, n, here) {
+  const what = property['x-kinds']?.split('|')[0] ?? property['x-format'];
+  return makers[what] ? names(what, n, here) : several(n, item[what] ?? ((i) => `x${i}`));
+}
+
 const edges = {
-  string: (kind) => ({ good: ['x'.repeat(kind.maxLength), 'é'.repeat(kind.maxLength / 2)], bad: ['x'.repeat(kind.maxLength + 1), `${'é'.repeat(kind.maxLength / 2)}${kind.maxLength % 2 ? 'é' : 'x'}`] }),
+  string: (kind, property) => {
+    const n = kind.maxLength, format = property['x-format'];
+    return format
+      ? { good: [longest[format]?.(n)].filter(Boolean), bad: ['x'.repeat(n + 1)] }
+      : { good: ['x'.repeat(n), 'é'.repeat(n / 2)], bad: ['x'.repeat(n + 1), `${'é'.repeat(n / 2)}${n % 2 ? 'é' : 'x'}`] };
+  },
   integer: (kind) => ({ good: [kind.minimum, kind.maximum], bad: [kind.minimum - 1, kind.maximum + 1] }),
   number: (kind) => ({ good: [kind.minimum, kind.maximum], bad: [kind.minimum - 0.001, kind.maximum + 0.001] }),
-  array: (kind) => ({
-    good: [Array.from({ length: kind.maxItems }, (_, i) => `x${i}`), ['x'.repeat(kind.items.maxLength ?? 1)]],
-    bad: [Array.from({ length: kind.maxItems + 1 }, (_, i) => `x${i}`)],
-  }),
+  array: async (kind, property, here) => {
+    const n = kind.maxItems;
+    if (kind.items.type === 'object') return { good: kind.items.properties.value ? [several(n, (i) => ({ value: `v${i}` }))] : [], bad: [several(n + 1, () => ({}))] };
+    if (kind.items.enum) return { good: [kind.items.enum.slice(-n)], bad: [several(n + 1, () => kind.items.enum[0])] };
+    const all = await strings(kind, property, n + 1, here);
+    return { good: [all.slice(1), ...(property['x-format'] || property['x-kinds'] ? [] : [['x'.repeat(kind.items.maxLength ?? 1)]])], bad: [all] };
+  },
+  object: async (kind, property, here) => {
+    const all = await strings(kind, property, kind.maxProperties + 1, here);
+    const map = (list) => Object.fromEntries(list.map((name) => [name, property['x-kinds'] ? 1 : 'v']));
+    return { good: [map(all.slice(1))], bad: [map(all)] };
+  },
 };
 
 // Of these objects exactly one member may be there; what it cannot be without stands here.
@@ -44,7 +113,7 @@ const alone = {
 };
 
 // Only what they parse to, or name, is accepted: past the limit they are refused all the same.
-const parsed = ['ca_pem', 'certificate_pem', 'private_key_pem', 'owner_id', 'vault_name'];
+const parsed = ['ca_pem', 'certificate_pem', 'private_key_pem', 'owner_id', 'vault_name', 'public_key', 'critical_options', 'extensions', 'sources'];
 
 // A body with this value, and what must stand beside it.
 function bodyWith(kind, path, value, here) {
@@ -72,7 +141,7 @@ test('every limit at its edge and one past it', { timeout: 600000 }, async () =>
     if (!item.post || path.includes('{id}')) continue;
     const kind = { name: item.post.tags[0], path: path.replace('{edge_id}', here.made.https_edge[0].id), create: item.post.requestBody.content['application/json'].schema };
     for (const [at, property, schema] of limited(kind.create)) {
-      const { good, bad } = edges[schema.type](schema);
+      const { good, bad } = await edges[schema.type](schema, property, here);
       counts.limits++;
       for (const value of parsed.includes(at.at(-1)) ? [] : good) {
         const answer = await api('POST', kind.path, bodyWith(kind, at, value, here));
@@ -90,7 +159,8 @@ test('every limit at its edge and one past it', { timeout: 600000 }, async () =>
       }
     }
   }
+  for (const one of Object.values(made).flat()) await must('DELETE', new URL(one.uri).pathname);
   assert.deepEqual(failures, []);
-  assert.ok(counts.limits >= 120, `${counts.limits} limits`);
+  assert.ok(counts.limits >= 180, `${counts.limits} limits`);
   console.log(`# ${JSON.stringify(counts)}`);
 });

@@ -1,8 +1,17 @@
-// What edges serve as endpoints, agent ingresses, whose key this is, and kinds that are left out.
+// Endpoints of edges and of type cloud, tunnels, agent ingresses, whose key this is, and kinds that are left out.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import test from 'node:test';
-import { api, client, env, must, unique } from '../support/postern.mjs';
+import { execFileSync } from 'node:child_process';
+import { api, client, elsewhere, env, listening, must, through, unique, until } from '../support/postern.mjs';
+
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = routes; ${text}`], { encoding: 'utf8' }).trim();
+const policy = '{"on_http_request": [{"actions": [{"type": "deny"}]}]}';
+async function refused(code, field, method, path, body) {
+  const answer = await api(method, path, body);
+  assert.equal(answer.body.error_code, `ERR_POSTERN_${code}`, `${method} ${path} ${JSON.stringify(body)}: ${answer.raw}`);
+  if (field) assert.ok(field in answer.body.details, answer.raw);
+}
 
 test('endpoints are what edges serve', async () => {
   const host = unique('ep'), second = unique('ep');
@@ -39,7 +48,148 @@ test('endpoints are what edges serve', async () => {
   assert.equal((await of(edge.id))[0].domain.id, more.id);
   await must('DELETE', `/edges/https/${edge.id}`);
   assert.deepEqual(await of(edge.id), []);
-  for (const method of ['POST', 'PATCH', 'DELETE']) assert.equal((await api(method, method === 'POST' ? '/endpoints' : `/endpoints/${one.id}`, method === 'DELETE' ? undefined : {})).status, 405, 'only edges make them');
+});
+
+test('endpoints of type cloud: every operation', async () => {
+  const ngrok = client(), host = unique('cloud'), second = unique('cloud'), sub = await listening();
+  const domain = await must('POST', '/reserved_domains', { domain: host });
+  const more = await must('POST', '/reserved_domains', { domain: second });
+  const made = await must('POST', '/endpoints', { url: `https://${host}`, type: 'cloud', traffic_policy: policy, description: 'd', metadata: 'm', bindings: ['public'] });
+  const read = await must('GET', `/endpoints/${made.id}`);
+  assert.deepEqual(read, {
+    id: made.id, uri: `${env.POSTERN_API_URL}/endpoints/${made.id}`, created_at: read.created_at, updated_at: read.created_at, region: '', public_url: `https://${host}`, url: `https://${host}`,
+    proto: 'https', scheme: 'https', hostport: `${host}:443`, host, port: 443, type: 'cloud', metadata: 'm', description: 'd', domain: { id: domain.id, uri: domain.uri }, tcp_addr: null,
+    tunnel: null, edge: null, upstream_url: '', upstream_protocol: '', principal: read.principal, traffic_policy: policy, bindings: ['public'], tunnel_session: null, name: '', pooling_enabled: false,
+  });
+  assert.match(read.principal.id, /^usr_/);
+  assert.equal((await ngrok.endpoints.get(made.id)).publicUrl, read.public_url);
+
+  // the edge has it at once, and lets nothing through while it cannot enforce the policy
+  const denied = await through(host, '/', { headers: { Accept: 'application/json' } });
+  assert.equal(denied.status, 503);
+  assert.match(denied.body, /ERR_POSTERN_908/);
+
+  const updated = await must('PATCH', `/endpoints/${made.id}`, { id: made.id, description: '', metadata: 'n', traffic_policy: 'on_tcp_connect: []\n' });
+  assert.deepEqual([updated.description, updated.metadata, updated.traffic_policy, updated.url], ['', 'n', 'on_tcp_connect: []\n', `https://${host}`]);
+  await must('PATCH', `/endpoints/${made.id}`, { url: `HTTPS://${second.toUpperCase()}.:443/` });
+  const moved = await must('GET', `/endpoints/${made.id}`);
+  assert.deepEqual([moved.url, moved.host, moved.domain.id], [`https://${second}`, second, more.id]);
+  assert.equal((await through(second)).status, 503);
+  assert.equal((await through(host)).status, 404, 'nobody is at the old name');
+  await must('DELETE', `/reserved_domains/${domain.id}`);
+  await refused(142, null, 'DELETE', `/reserved_domains/${more.id}`);
+  assert.deepEqual((await must('GET', `/endpoints?filter=${encodeURIComponent(`obj.type == "cloud" && obj.metadata == "n" && obj.url == "https://${second}"`)}`)).endpoints.map(({ id }) => id), [made.id]);
+
+  const key = { 'Idempotency-Key': unique('gone') };
+  assert.equal((await api('DELETE', `/endpoints/${made.id}`, undefined, key)).status, 204);
+  assert.equal((await api('DELETE', `/endpoints/${made.id}`, undefined, key)).status, 204, 'the same request again');
+  await refused(140, null, 'DELETE', `/endpoints/${made.id}`);
+  assert.equal((await through(second)).status, 404);
+  await must('DELETE', `/reserved_domains/${more.id}`);
+  const events = await until(() => { const mine = sub.events.filter(({ object }) => object?.id === made.id); return mine.length === 4 && mine; }, 'the audit events');
+  assert.deepEqual(events.map(({ event_type: type }) => type), ['created', 'updated', 'updated', 'deleted'].map((what) => `endpoint_${what}.v0`));
+  assert.deepEqual(events[0].object, read);
+  await sub.close?.();
+});
+
+test('urls and names of endpoints', async () => {
+  const host = unique('url'), domain = await must('POST', '/reserved_domains', { domain: host }), addr = await must('POST', '/reserved_addrs', {});
+  const edge = await must('POST', '/edges/https', {});
+  const wanted = (url, more) => ({ url, traffic_policy: policy, ...more });
+  for (const [code, field, body] of [
+    [122, 'url', { traffic_policy: policy }], [122, 'traffic_policy', { url: `https://${host}` }], [179, 'traffic_policy', { url: `https://${host}`, traffic_policy: '{' }],
+    ...['', 'x', host, `ftp://${host}`, `//${host}`, 'https://', 'https:///', `https://${host}/path`, `https://${host}?q`, `https://u@${host}`, `https://${host}:0`, `https://${host}:65536`, `https://${host}:`, 'https://a..b', `https://-${host}`,
+      `tcp://${host}`, `https://${host}:8443`, `http://${host}:443`, `tls://${host}:80`, `https://${'a'.repeat(250)}.test`, 'https://name.internal'].map((url) => [211, 'url', wanted(url)]),
+    [211, 'url', wanted(`https://${host}`, { bindings: ['internal'] })],
+    [151, 'url', wanted('https://nobody.example.test')], [151, 'url', wanted('tcp://localhost:1')], [151, 'url', wanted(`tcp://${host}:443`)],
+    [210, 'type', wanted(`https://${host}`, { type: 'edge' })], [210, 'type', wanted(`https://${host}`, { type: 'ephemeral' })],
+    [121, 'bindings', wanted(`https://${host}`, { bindings: [] })], [121, 'bindings', wanted(`https://${host}`, { bindings: ['public', 'internal'] })], [121, 'bindings[0]', wanted(`https://${host}`, { bindings: ['kubernetes'] })],
+    [123, 'description', wanted(`https://${host}`, { description: 'x'.repeat(256) })], [124, 'metadata', wanted(`https://${host}`, { metadata: 'x'.repeat(4097) })],
+    [120, 'hostport', wanted(`https://${host}`, { hostport: 'a:1' })],
+  ]) await refused(code, field, 'POST', '/endpoints', body);
+
+  const made = [];
+  for (const [url, scheme, port, more] of [[`http://${host}`, 'http', 80], [`tls://${host}:443`, 'tls', 443], [`tcp://${addr.addr}`, 'tcp', Number(addr.addr.split(':')[1])], ['https://name.internal:8443', 'https', 8443, { bindings: ['internal'] }]]) {
+    const one = await must('POST', '/endpoints', wanted(url, more));
+    assert.deepEqual([one.url, one.public_url, one.scheme, one.proto, one.port, one.tcp_addr?.id ?? null], [url, url, scheme, scheme, port, scheme === 'tcp' ? addr.id : null]);
+    made.push(one);
+  }
+  assert.equal((await through('name.internal', '/', { servername: host, headers: { Host: 'name.internal' } })).status, 404, 'an internal name is not served');
+  await refused(142, null, 'DELETE', `/reserved_addrs/${addr.id}`);
+  await refused(126, 'url', 'PATCH', `/endpoints/${made[0].id}`, { url: `tls://${host}:443` });
+  await refused(125, null, 'PATCH', `/endpoints/${made[0].id}`, {});
+  await refused(126, 'type', 'PATCH', `/endpoints/${made[0].id}`, { type: 'cloud' });
+  await refused(143, 'url', 'POST', '/endpoints', wanted(`https://${host}`));
+  await refused(143, 'hostports', 'PATCH', `/edges/https/${edge.id}`, { hostports: [`${host}:443`] });
+  for (const { id } of made) await must('DELETE', `/endpoints/${id}`);
+
+  await must('PATCH', `/edges/https/${edge.id}`, { hostports: [`${host}:443`] });
+  const [own] = (await must('GET', `/endpoints?url=${encodeURIComponent(`https://${host}`)}`)).endpoints;
+  await refused(210, 'type', 'PATCH', `/endpoints/${own.id}`, { description: 'x' });
+  await refused(210, null, 'DELETE', `/endpoints/${own.id}`);
+  assert.deepEqual(await must('GET', `/endpoints/${own.id}`), own);
+  await refused(143, 'url', 'POST', '/endpoints', wanted(`https://${host}`));
+  await must('DELETE', `/edges/https/${edge.id}`);
+  await must('DELETE', `/reserved_domains/${domain.id}`);
+  await must('DELETE', `/reserved_addrs/${addr.id}`);
+});
+
+test('endpoints that pool share a URL, all of them or none', async () => {
+  const host = unique('pool'), domain = await must('POST', '/reserved_domains', { domain: host });
+  const edge = await must('POST', '/edges/https', {});
+  const body = (pooling_enabled) => ({ url: `https://${host}`, traffic_policy: policy, pooling_enabled });
+  // whoever comes first decides: under a race, too, all that are there agree
+  const made = (await Promise.all(Array.from({ length: 24 }, (_, i) => api('POST', '/endpoints', body(i % 2 === 0))))).filter(({ status }) => status === 201).map((answer) => answer.body);
+  assert.ok(made.length === 1 || made.length === 12, `${made.length} are there`);
+  assert.equal(new Set(made.map((one) => one.pooling_enabled)).size, 1);
+  for (const { id } of made) await must('DELETE', `/endpoints/${id}`);
+  assert.equal((await through(host)).status, 404);
+
+  const first = await must('POST', '/endpoints', body(true)), second = await must('POST', '/endpoints', body(true));
+  await refused(212, 'pooling_enabled', 'POST', '/endpoints', body(false));
+  await refused(212, 'pooling_enabled', 'PATCH', `/endpoints/${first.id}`, { pooling_enabled: false });
+  await refused(212, 'hostports[0]', 'PATCH', `/edges/https/${edge.id}`, { hostports: [`${host}:443`] });
+  await must('DELETE', `/endpoints/${second.id}`);
+  assert.equal((await through(host)).status, 503, 'the first is there still');
+  assert.equal((await must('PATCH', `/endpoints/${first.id}`, { pooling_enabled: false })).pooling_enabled, false);
+  await refused(212, 'pooling_enabled', 'POST', '/endpoints', body(true));
+  await must('DELETE', `/endpoints/${first.id}`);
+  assert.equal((await through(host)).status, 404);
+  await must('DELETE', `/edges/https/${edge.id}`);
+  await must('DELETE', `/reserved_domains/${domain.id}`);
+});
+
+test('tunnels and their sessions: list and get, with the official client', { skip: elsewhere }, async () => {
+  const ngrok = client(), account = env.POSTERN_ACCOUNT, tail = String(Date.now()).padStart(27, '0');
+  const session = `ts_${tail}`, tunnel = `tn_${tail}`, group = await must('POST', '/backends/tunnel_group', { labels: { app: 'x' } });
+  await refused(140, null, 'GET', `/tunnels/${tunnel}`);
+  // their rows are written as an agent's connection will write them
+  sql(`INSERT INTO tunnel_session VALUES ('${session}', '${account}', '3.5.0', 'cr_${'0'.repeat(27)}', '192.0.2.9', 'meta', 'linux', '', '2026-01-02T03:04:05Z', 'ngrok/2');
+       INSERT INTO tunnel VALUES ('${tunnel}', '${account}', '', '2026-01-02T03:04:06Z', 'm', '', '', '${session}', NULL, '{"app": "x"}', '["${group.id}"]', 'http://localhost:80'),
+                                 ('tn_${'1'.repeat(27)}', 'someone_else', '', '2026-01-02T03:04:06Z', 'm', '', '', '${session}', NULL, '{}', '[]', 'x')`);
+  try {
+    const uri = (path) => `${env.POSTERN_API_URL}${path}`;
+    assert.deepEqual(await must('GET', `/tunnels/${tunnel}`), {
+      id: tunnel, uri: uri(`/tunnels/${tunnel}`), public_url: '', started_at: '2026-01-02T03:04:06Z', metadata: 'm', proto: '', region: '', tunnel_session: { id: session, uri: uri(`/tunnel_sessions/${session}`) },
+      endpoint: null, labels: { app: 'x' }, backends: [{ id: group.id, uri: group.uri }], forwards_to: 'http://localhost:80',
+    });
+    assert.deepEqual(await must('GET', `/tunnel_sessions/${session}`), {
+      id: session, uri: uri(`/tunnel_sessions/${session}`), agent_version: '3.5.0', credential: { id: `cr_${'0'.repeat(27)}`, uri: uri(`/credentials/cr_${'0'.repeat(27)}`) }, ip: '192.0.2.9', metadata: 'meta', os: 'linux', region: '',
+      started_at: '2026-01-02T03:04:05Z', transport: 'ngrok/2',
+    });
+    const listed = [];
+    for await (const one of await ngrok.tunnels.list()) listed.push(one.id);
+    assert.deepEqual(listed, [tunnel], 'and nobody else\'s');
+    assert.equal((await ngrok.tunnelSessions.get(session)).agentVersion, '3.5.0');
+    assert.deepEqual((await must('GET', `/tunnel_sessions?filter=${encodeURIComponent('obj.ip == "192.0.2.9" && obj.os == "linux"')}`)).tunnel_sessions.map(({ id }) => id), [session]);
+    assert.deepEqual((await must('GET', '/tunnel_sessions?filter=obj.os%3D%3D%22plan9%22')).tunnel_sessions, []);
+    for (const path of ['/tunnels', `/tunnels/${tunnel}`, `/tunnel_sessions/${session}`]) assert.equal((await api('DELETE', path)).status, 405);
+    for (const what of ['restart', 'stop', 'update']) await refused(118, 'path', 'POST', `/tunnel_sessions/${session}/${what}`, {});
+  } finally {
+    sql(`DELETE FROM tunnel_session WHERE id = '${session}'`);
+    await must('DELETE', `/backends/tunnel_group/${group.id}`);
+  }
+  assert.deepEqual(await must('GET', '/tunnels'), { tunnels: [], uri: `${env.POSTERN_API_URL}/tunnels`, next_page_uri: null });
 });
 
 test('endpoints by id and by url', async () => {
@@ -109,7 +259,7 @@ test('kinds that are left out say so, and the README lists them', async () => {
   const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
   assert.ok(rows.length >= 5);
   for (const [, path, reason] of rows) {
-    for (const where of path.startsWith('*') ? [`/edges/tcp/x${path.slice(1)}`] : [path, `${path}/x_${'0'.repeat(27)}`]) {
+    for (const where of path.startsWith('*') ? [`/edges/tcp/x${path.slice(1)}`, `/tunnel_sessions/ts_${'0'.repeat(27)}${path.slice(1)}`] : [path, `${path}/x_${'0'.repeat(27)}`]) {
       const answer = await api('GET', where);
       assert.equal(answer.status, 404);
       assert.equal(answer.body.error_code, 'ERR_POSTERN_118');
@@ -118,5 +268,5 @@ test('kinds that are left out say so, and the README lists them', async () => {
     }
     assert.ok(readme.includes(`\`${path}\``) && readme.includes(reason), `${path} in the README`);
   }
-  assert.equal((await api('GET', '/tunnelsx')).body.error_code, undefined);
+  assert.equal((await api('GET', '/abuse_reportsx')).body.error_code, undefined);
 });

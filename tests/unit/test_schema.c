@@ -148,7 +148,7 @@ Test(events, types_are_those_of_the_kinds_and_of_the_table)
     cr_assert(event_type_known("domain_updated.v0", &traffic) && !traffic);
     cr_assert(event_type_known("agent_session_stop.v0", &traffic) && !traffic);
     cr_assert(event_type_known("http_request_complete.v0", &traffic) && traffic);
-    cr_assert(!event_type_known("endpoint_created.v0", &traffic), "nobody creates endpoints");
+    cr_assert(!event_type_known("tunnel_created.v0", &traffic), "agents bring tunnels");
     cr_assert(!event_type_known("api_key_created", &traffic));
     cr_assert(!event_type_known("", &traffic));
     cr_assert(event_field("http_request_complete.v0", "conn.client_ip")->flags & FILTER);

@@ -1,0 +1,73 @@
+/* Named formats of the tables: what is accepted, and in which one spelling it is kept. */
+#include "common/cleanup.h"
+#include "proto/format.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+struct format_case {
+    char format[24], value[320];
+    char kept[320]; /* "": refused */
+};
+
+ParameterizedTestParameters(format, one_spelling)
+{
+    static struct format_case cases[] = {
+        {"endpoint_url", "https://app.example.test", "https://app.example.test"},
+        {"endpoint_url", "HTTPS://App.Example.Test.:443/", "https://app.example.test"},
+        {"endpoint_url", "http://app.example.test:80", "http://app.example.test"},
+        {"endpoint_url", "https://app.example.test:80", "https://app.example.test:80"},
+        {"endpoint_url", "tls://app.example.test", "tls://app.example.test:443"},
+        {"endpoint_url", "https://*.example.test", "https://*.example.test"},
+        {"endpoint_url", "tcp://localhost:20000", "tcp://localhost:20000"},
+        {"endpoint_url", "tcp://localhost", ""},
+        {"endpoint_url", "tcp://*.example.test:1", ""},
+        {"endpoint_url", "app.example.test", ""},
+        {"endpoint_url", "ftp://app.example.test", ""},
+        {"endpoint_url", "https:app.example.test", ""},
+        {"endpoint_url", "https://", ""},
+        {"endpoint_url", "https:///", ""},
+        {"endpoint_url", "https://:443", ""},
+        {"endpoint_url", "https://.:443", ""},
+        {"endpoint_url", "https://app.example.test:", ""},
+        {"endpoint_url", "https://app.example.test:0", ""},
+        {"endpoint_url", "https://app.example.test:65536", ""},
+        {"endpoint_url", "https://app.example.test:443/x", ""},
+        {"endpoint_url", "https://app.example.test/x", ""},
+        {"endpoint_url", "https://app.example.test//", ""},
+        {"endpoint_url", "https://app.example.test?q", ""},
+        {"endpoint_url", "https://app.example.test#f", ""},
+        {"endpoint_url", "https://user@app.example.test", ""},
+        {"endpoint_url", "https://app.example.test\\", ""},
+        {"endpoint_url", "https://app example.test", ""},
+        {"endpoint_url", "https://[2001:db8::1]", ""},
+        {"hostport", "App.Example.Test.:443", "app.example.test:443"},
+        {"hostport", "app.example.test:80", ""},
+        {"tcp_hostport", "localhost:20000", "localhost:20000"},
+        {"tcp_hostport", "localhost", ""},
+        {"domain", "App.Example.Test.", "app.example.test"},
+        {"domain", "192.0.2.1", ""},
+        {"cidr", "2001:DB8:0:0::/32", "2001:db8::/32"},
+        {"cidr", "192.0.2.1/24", ""},
+        {"https_url", "https://a.test/x", "https://a.test/x"},
+        {"https_url", "http://a.test", ""},
+    };
+
+    return cr_make_param_array(struct format_case, cases, LEN(cases));
+}
+
+ParameterizedTest(struct format_case *one, format, one_spelling)
+{
+    const char *why = NULL;
+    char out[320] = "";
+    int r = format_check(one->format, ERR_INVALID_FIELD, one->value, out, sizeof(out), &why);
+
+    if (!*one->kept) {
+        cr_assert_gt(r, 0, "%s is refused", one->value);
+        cr_assert_not_null(why);
+    } else {
+        cr_assert_eq(r, 0, "%s: %s", one->value, why ? why : "");
+        cr_assert_str_eq(out, one->kept);
+    }
+}
