@@ -59,7 +59,7 @@ int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, in
                  msgpack_sbuffer *out)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    _cleanup_(free_mem) char *text = NULL;
+    char *text = NULL;
     int r;
 
     if (schema_has_secrets(kind)) {
@@ -71,6 +71,8 @@ int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, in
             return -ENOMEM;
     }
     r = schema_text(out, kind, text ? text : PQgetvalue(res, i, 0), self->base_url);
+    if (text)
+        secret_free(&text, strlen(text));
     return r == -EINVAL ? fault(-EIO, "stored row is not JSON") : r;
 }
 

@@ -188,6 +188,15 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     return out;
 }
 
+/* One that is lost is asked for again: its request is noted. */
+static void send_answer(work_t *done, zmsg_t **out)
+{
+    int r = work_put(done, out);
+
+    if (r)
+        log_error("an answer is lost: %s", strerror(-r));
+}
+
 static void worker_actor(zsock_t *pipe, void *context)
 {
     const worker_args_t *args = context;
@@ -212,7 +221,7 @@ static void worker_actor(zsock_t *pipe, void *context)
 
         zmsg_destroy(&msg);
         if (out)
-            (void)work_put(args->done, &out);
+            send_answer(args->done, &out);
         zmsg_destroy(&out);
     }
     pg_destroy(&crud.pg);

@@ -33,13 +33,21 @@ close_file(ngx_fd_t *file)
 }
 
 
+/* The file that failed is done with. Without current nothing is kept before a snapshot is; without
+ * fresh current goes on. */
 static void
 give_up(ngx_fd_t *file, const char *what)
 {
     ngx_err_t  err = ngx_errno;
 
     close_file(file);
-    if (!broken) {
+    if (file == &fresh) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
+                      "postern: cannot %s in \"%V\": the one before it %s",
+                      what, &edge_worker.conf->state_dir,
+                      broken ? "is older than the configuration in force"
+                             : "goes on");
+    } else if (!broken) {
         broken = 1;
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
                       "postern: cannot %s in \"%V\": until it is written "
@@ -98,7 +106,7 @@ open_fresh(void)
     unlink(path);
     fresh = open(path, O_WRONLY|O_CREAT|O_EXCL|O_APPEND|O_CLOEXEC, 0600);
     if (fresh == NGX_INVALID_FILE) {
-        give_up(&fresh, "make a state file");
+        give_up(&fresh, "make a new state file");
     }
 }
 
