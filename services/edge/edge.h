@@ -54,6 +54,7 @@ typedef struct {
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
+    unsigned sni_is_host : 1;
     unsigned redirect : 1; /* plain http: not an event of a route */
     char request_id[64];
 } edge_ctx_t;
@@ -99,7 +100,7 @@ char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t edge_tls_install(ngx_conf_t *cf);
 void edge_tls_free_parsed(void *parsed);
 /* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. */
-ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host);
+ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
 
 /* edge_state.c: the last configuration on disk (edge_store.h has its records) */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */

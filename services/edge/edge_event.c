@@ -5,8 +5,8 @@
 #include "edge_text.h"
 #include "common/id.h"
 
-enum { EVENT_MAX = 58000, HEAD_MAX = 64, HEADERS_MAX = 100, VALUE_MAX = 8192,
-       NAME_MAX_BYTES = 256 };
+enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192, NAME_MAX_BYTES = 256,
+       FIXED_MAX = 1536 /* what every event has: keys, words, numbers, times */ };
 
 static const char  topic[] = "http_request_complete.v0";
 
@@ -17,11 +17,18 @@ put(pack_t *pk, const void *data, size_t len)
     pack_str(pk, data, ngx_min(len, VALUE_MAX));
 }
 
-#define KEY(name)  put(pk, name, sizeof(name) - 1)
-#define TEXT(name, value, n)  do { KEY(name); put(pk, value, n); } while (0)
+/* The fixed part, in the room that pack_event sets aside for it. */
+#define KEY(name)                                                              \
+    do {                                                                       \
+        _Static_assert(sizeof(name) <= 32, "fixstr");                          \
+        pack_fixed_byte(pk, 0xa0 | (sizeof(name) - 1));                        \
+        pack_fixed(pk, name, sizeof(name) - 1);                                \
+    } while (0)
+#define MAP(name, n)  do { KEY(name); pack_fixed_byte(pk, 0x80 | (n)); } while (0)
 #define WORD(name, value)  do { KEY(name); KEY(value); } while (0)
+
+#define TEXT(name, value, n)  do { KEY(name); put(pk, value, n); } while (0)
 #define NUMBER(name, value)  do { KEY(name); pack_int64(pk, value); } while (0)
-#define MAP(name, n)  do { KEY(name); pack_map(pk, n); } while (0)
 
 
 /* Bytes that are not UTF-8 become '?': every string of an event is text. */
@@ -68,7 +75,7 @@ put_letters(pack_t *pk, u_char *data, size_t len, letters_t letters)
 
     len = ngx_min(len, VALUE_MAX);
     pack_str_head(pk, len);
-    if (len > (size_t) (pk->end - pk->at)) {
+    if ((ptrdiff_t) len > pk->end - pk->at) {
         pk->full = true;
         return;
     }
@@ -130,7 +137,8 @@ put_time(pack_t *pk, second_t *kept, time_t sec, ngx_msec_t msec)
         digits(text + 17, tm.ngx_tm_sec, 2);
     }
     digits(text + 20, msec, 3);
-    put(pk, text, sizeof(kept->text) - 1);
+    pack_fixed_byte(pk, 0xa0 | (sizeof(kept->text) - 1));
+    pack_fixed(pk, text, sizeof(kept->text) - 1);
 }
 
 
@@ -304,23 +312,35 @@ server_ip(ngx_connection_t *c)
 }
 
 
-static void
-put_conn(pack_t *pk, ngx_http_request_t *r)
+/* The name that the client asked for in its handshake: nearly always the host. */
+static ngx_str_t
+server_name(ngx_connection_t *c, edge_ctx_t *ctx)
 {
-    ngx_connection_t  *c = r->connection;
-    ngx_str_t          server = server_ip(c);
-    const char        *sni = NULL;
-    uint64_t           age;
-    ngx_time_t        *now = ngx_timeofday();
+    const char  *sni = NULL;
 
+    if (ctx->sni_is_host) {
+        return ctx->host;
+    }
     if (c->ssl) {
         sni = SSL_get_servername(c->ssl->connection, TLSEXT_NAMETYPE_host_name);
     }
+    return (ngx_str_t) { sni ? ngx_strlen(sni) : 0, (u_char *) (sni ? sni : "") };
+}
+
+
+static void
+put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_connection_t  *c = r->connection;
+    ngx_str_t          server = server_ip(c), name = server_name(c, ctx);
+    uint64_t           age;
+    ngx_time_t        *now = ngx_timeofday();
+
     MAP("conn", 5);
     TEXT("client_ip", c->addr_text.data, c->addr_text.len);
     TEXT("server_ip", server.data, server.len);
     KEY("server_name");
-    put_text(pk, (u_char *) (sni ? sni : ""), sni ? ngx_strlen(sni) : 0);
+    put_text(pk, name.data, name.len);
     NUMBER("server_port", ngx_inet_get_port(c->local_sockaddr));
     KEY("start_ts");
     age = ngx_current_msec - c->start_time;
@@ -429,10 +449,10 @@ put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
                                                             : MODULE_OAUTH;
     ngx_uint_t  reused = r->upstream && r->upstream->peer.cached;
 
-    pack_map(pk, 11);
+    pack_fixed_byte(pk, 0x80 | 11);
     MAP("backend", 1);
     KEY("connection_reused");
-    pack_bool(pk, reused);
+    pack_fixed_byte(pk, reused ? 0xc3 : 0xc2);
     MAP("basic_auth", 2);
     WORD("decision", "invalid");
     WORD("username", "");
@@ -441,7 +461,7 @@ put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     MAP("compression", 2);
     WORD("algorithm", "none");
     NUMBER("bytes_saved", 0);
-    put_conn(pk, r);
+    put_conn(pk, r, ctx);
     put_http(pk, r, ctx, with_headers);
     MAP("ip_policy", 1);
     put_decision(pk, ctx, MODULE_IP_RESTRICTION);
@@ -454,11 +474,13 @@ put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     put_tls(pk, r);
     MAP("traffic_policy", 1);
     KEY("logs");
-    pack_array(pk, 0);
+    pack_fixed_byte(pk, 0x90);
     MAP("webhook_verification", 1);
     put_decision(pk, ctx, MODULE_WEBHOOK_VERIFICATION);
 }
 
+
+enum { ID_LEN = sizeof("ev_") - 1 + KSUID_LEN };
 
 /* The next id: a new KSUID each second, and its successors as base62 numbers within the second. The
  * base's 96 random bits keep workers apart; nothing relies on an event id being secret. */
@@ -474,7 +496,7 @@ next_id(void)
         id_make("ev", id);
         return id;
     }
-    for (digit = id + ngx_strlen(id) - 1; *digit == 'z'; digit--) {
+    for (digit = id + ID_LEN - 1; *digit == 'z'; digit--) {
         *digit = '0';
     }
     *digit = *digit == '9' ? 'A' : *digit == 'Z' ? 'a' : *digit + 1;
@@ -489,23 +511,26 @@ pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
 {
     u_char      *start = buffer + 5 + sizeof(topic) - 1;
     size_t       body;
-    pack_t       packer = { start, buffer + room, false };
-    pack_t      *pk = &packer;
+    pack_t       packer, *pk = &packer;
     ngx_time_t  *now = ngx_timeofday();
-    const char  *id = next_id();
 
-    if (room < HEAD_MAX) {
+    if (room < FIXED_MAX) {
         return 0;
     }
+    packer = (pack_t) { start, buffer + room - FIXED_MAX, false };
 
-    pack_map(pk, 6);
-    TEXT("event_id", id, ngx_strlen(id));
-    TEXT("event_type", topic, sizeof(topic) - 1);
+    pack_fixed_byte(pk, 0x80 | 6);
+    KEY("event_id");
+    pack_fixed_byte(pk, 0xa0 | ID_LEN);
+    pack_fixed(pk, next_id(), ID_LEN);
+    KEY("event_type");
+    pack_fixed_byte(pk, 0xa0 | (sizeof(topic) - 1));
+    pack_fixed(pk, topic, sizeof(topic) - 1);
     KEY("event_timestamp");
     put_time(pk, &now_second, now->sec, now->msec);
     TEXT("account_id", ctx->account_id.data, ctx->account_id.len);
     KEY("principal");
-    pack_nil(pk);
+    pack_fixed_byte(pk, 0xc0);
     KEY("object");
     put_object(pk, r, ctx, with_headers);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -12,13 +13,29 @@ typedef struct {
     bool full; /* something did not fit; what was packed is of no use */
 } pack_t;
 
+/* Constant bytes, for which the caller set room aside behind end: nothing is checked. */
+static inline void
+pack_fixed(pack_t *out, const void *bytes, size_t len)
+{
+    memcpy(out->at, bytes, len);
+    out->at += len;
+}
+
+
+static inline void
+pack_fixed_byte(pack_t *out, unsigned byte)
+{
+    *out->at++ = (unsigned char) byte;
+}
+
+
 static inline void
 pack_append(pack_t *out, const void *bytes, size_t len)
 {
     if (len == 0) {
         return;   /* bytes may be NULL */
     }
-    if (len > (size_t) (out->end - out->at)) {
+    if ((ptrdiff_t) len > out->end - out->at) {   /* which is negative when only the fixed part goes on */
         out->full = true;
         return;
     }

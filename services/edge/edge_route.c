@@ -330,6 +330,22 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* Before there is a route, which would keep the account's id for the event: the edge may go away. */
+static ngx_int_t
+refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
+{
+    if (edge->account_id) {
+        ctx->account_id.len = ngx_strlen(edge->account_id);
+        ctx->account_id.data = ngx_pnalloc(r->pool, ctx->account_id.len);
+        if (ctx->account_id.data == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+        ngx_memcpy(ctx->account_id.data, edge->account_id, ctx->account_id.len);
+    }
+    return edge_page(r, ctx, code);
+}
+
+
 /* Pre-access phase of the HTTPS server. */
 ngx_int_t
 edge_route_handler(ngx_http_request_t *r)
@@ -356,23 +372,15 @@ edge_route_handler(ngx_http_request_t *r)
     if (edge == NULL || !edge->present) {
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);
     }
-    if (edge->account_id) {
-        ctx->account_id.len = ngx_strlen(edge->account_id);
-        ctx->account_id.data = ngx_pnalloc(r->pool, ctx->account_id.len);
-        if (ctx->account_id.data == NULL) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-        ngx_memcpy(ctx->account_id.data, edge->account_id, ctx->account_id.len);
-    }
-    if (edge_tls_agrees(r, edge, &ctx->host) != NGX_OK) {
-        return edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
+        return refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED);
     }
     if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
-        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
     }
     rc = normalize(r, ctx);
     if (rc == NGX_DECLINED) {
-        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
     }
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -380,9 +388,11 @@ edge_route_handler(ngx_http_request_t *r)
     ctx->route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
                              (char *) ctx->path.data, ctx->path.len);
     if (ctx->route == NULL) {
-        return edge_page(r, ctx, ERR_EDGE_NO_ROUTE);
+        return refuse(r, ctx, edge, ERR_EDGE_NO_ROUTE);
     }
     ctx->route->refs++;
+    ctx->account_id.data = (u_char *) ctx->route->account_id;
+    ctx->account_id.len = ctx->route->account_id_len;
     ctx->upgrade = is_websocket(r);
     return run_modules(r, ctx);
 }

@@ -189,8 +189,9 @@ edge_tls_install(ngx_conf_t *cf)
 
 
 ngx_int_t
-edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host)
+edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
+    ngx_str_t   *host = &ctx->host;
     char         name[256];
     size_t       len;
     const char  *sni;
@@ -200,7 +201,8 @@ edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, ngx_str_t *host)
     if (sni && ngx_strncmp(sni, host->data, host->len) == 0
         && sni[host->len] == '\0')
     {
-        return NGX_OK;   /* as it nearly always is */
+        ctx->sni_is_host = 1;   /* as it nearly always is */
+        return NGX_OK;
     }
     len = sni ? fold_name((u_char *) sni, ngx_strlen(sni), name, sizeof(name))
               : 0;

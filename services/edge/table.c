@@ -469,6 +469,7 @@ static route_t *parse_route(const msgpack_object *document)
         abort();
     route->refs = 1;
     route->account_id = get_str(document, "account_id");
+    route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
     route->edge_id = get_str(document, "edge_id");
     route->match = get_str(document, "match");
     route->exact = type && !strcmp(type, "exact_path");

@@ -43,6 +43,7 @@ typedef struct headers {
 
 typedef struct route {
     char *id, *account_id, *edge_id;
+    size_t account_id_len;
     char *match; /* as stored; host_len bytes of host, then the path */
     size_t host_len;
     bool exact;

@@ -78,3 +78,17 @@ Test(edge_pack, what_does_not_fit_is_said_and_nothing_is_written_past_the_end)
     cr_assert(pk.full);
     cr_assert_eq(bytes[10], 0xee);
 }
+
+Test(edge_pack, behind_the_end_there_is_room_for_the_fixed_part_only)
+{
+    unsigned char room[24];
+    pack_t pk = {room, room + 8, false};
+
+    pack_str(&pk, "1234567", 7);
+    pack_fixed(&pk, "12345678", 8); /* at is beyond end now */
+    cr_assert_eq(pk.at, room + 16);
+    cr_assert_not(pk.full);
+    pack_append(&pk, "1", 1);
+    cr_assert(pk.full);
+    cr_assert_eq(pk.at, room + 16);
+}
