@@ -1,8 +1,12 @@
-/* Between the files of crud only: crud.c (objects), crud_list.c (lists), crud_part.c (modules and members). */
+/* Between the files of crud only: crud_call.c (calls and their transactions), crud.c (objects), crud_list.c (lists),
+ * crud_part.c (modules and members). */
 #pragma once
 
 #include "common/crud.h"
 #include "common/id.h"
+
+#define CRUD_CLAIMED                                                                               \
+    "request_pkey" /* broken: the request has been done before; of common/schema.sql */
 
 static inline const char *crud_text(const json_t *object, const char *key)
 {
@@ -33,6 +37,13 @@ int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *pro
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
 int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
                     reply_t *reply, json_t **ret_rendered);
+
+/* Operations on objects. Those that change something have one that answers again for what was done. */
+int crud_create(crud_t *self, const kind_t *kind, reply_t *reply);
+int crud_redo_create(crud_t *self, const kind_t *kind, reply_t *reply);
+int crud_get(crud_t *self, const kind_t *kind, reply_t *reply);
+int crud_update(crud_t *self, const kind_t *kind, reply_t *reply);
+int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply);
 
 int crud_list(crud_t *self, const kind_t *kind, reply_t *reply);
 

@@ -1,0 +1,180 @@
+/* One call: its operation, in a transaction that notes the request, so that the same one again gets the same answer;
+ * and the config entries that the transaction writes. */
+#include "common/cleanup.h"
+#include "common/crud_internal.h"
+#include "common/pack.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the config log ---- */
+
+int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document)
+{
+    _cleanup_(free_mem) char *sealed = NULL;
+    msgpack_sbuffer buffer;
+    char key[64 + ID_MAX];
+    int r = 0;
+
+    if (document) {
+        msgpack_sbuffer_init(&buffer);
+        r = pack_json(&buffer, document);
+        if (!r && !(sealed = secret_seal(self->key, buffer.data, buffer.size)))
+            r = -ENOMEM;
+        msgpack_sbuffer_destroy(&buffer);
+    }
+    if (!self->entries)
+        self->entries = json_object();
+    snprintf(key, sizeof(key), "%s %s", kind, id);
+    if (!r && json_object_set_new(self->entries, key, sealed ? json_string(sealed) : json_null()))
+        r = -ENOMEM;
+    return r;
+}
+
+int crud_begin(crud_t *self)
+{
+    return pg_defer(self->pg, "BEGIN", 0);
+}
+
+static int commit(crud_t *self, int64_t *ret_revision)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *entries = NULL;
+    int r;
+
+    *ret_revision = 0;
+    if (!self->entries)
+        return pg_commit(self->pg, NULL, NULL, 0);
+    entries = json_dumps(self->entries, JSON_COMPACT);
+    if (!entries)
+        return -ENOMEM;
+    /* The head row stays locked until the commit: keep this last. */
+    r = pg_commit(
+        self->pg, &res,
+        "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
+        "written AS (INSERT INTO config_entry (kind, id, revision, doc) "
+        "            SELECT split_part(e.key, ' ', 1), split_part(e.key, ' ', 2), "
+        "                   head.revision, e.value "
+        "            FROM head, jsonb_each_text($2::jsonb) e "
+        "            ON CONFLICT (kind, id) DO UPDATE "
+        "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc), "
+        "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
+        "          WHERE key = $1) "
+        "SELECT revision, pg_notify('routes_config', '') FROM head",
+        2, self->request_key, entries);
+    if (!r)
+        *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    return r;
+}
+
+int crud_end(crud_t *self, int r, int64_t *ret_revision)
+{
+    if (!r)
+        r = commit(self, ret_revision);
+    if (r)
+        pg_rollback(self->pg);
+    json_decref(self->entries);
+    self->entries = NULL;
+    return r;
+}
+
+/* ---- requests ---- */
+
+static int redo_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    (void)self, (void)kind, (void)reply;
+    return 0;
+}
+
+typedef struct operation {
+    const char *name;
+    unsigned bit; /* that a kind needs to have it */
+    int (*run)(crud_t *, const kind_t *, reply_t *);
+    int (*redo)(crud_t *, const kind_t *, reply_t *); /* answer again; NULL: it only reads */
+} operation_t;
+
+static const operation_t operations[] = {
+    {"create", CREATE, crud_create, crud_redo_create},
+    {"get", GET, crud_get, NULL},
+    {"list", LIST, crud_list, NULL},
+    {"update", UPDATE, crud_update, crud_get},
+    {"delete", DELETE, crud_delete, redo_delete},
+    {"get_module", GET, crud_get_module, NULL},
+    {"replace_module", UPDATE, crud_replace_module, crud_get_module},
+    {"delete_module", UPDATE, crud_delete_module, redo_delete},
+    {"list_members", GET, crud_list_members, NULL},
+    {"get_member", GET, crud_get_member, NULL},
+    {"create_member", UPDATE, crud_create_member, crud_redo_create_member},
+    {"update_member", UPDATE, crud_update_member, crud_get_member},
+    {"delete_member", UPDATE, crud_delete_member, redo_delete},
+    {NULL, 0, NULL, NULL},
+};
+
+/* The request is noted in the transaction that does it, so a second one with the same key meets CRUD_CLAIMED, at
+ * the first statement whose result anybody waits for. */
+static int claim_request(crud_t *self, const kind_t *kind, const operation_t *operation)
+{
+    const char *id = crud_text(self->request->body, "id");
+
+    if (operation->run == crud_create)
+        id_make(kind->prefix, self->object);
+    else
+        snprintf(self->object, sizeof(self->object), "%s", id ? id : "");
+    return pg_defer(self->pg, "INSERT INTO request (key, verb, object_id) VALUES ($1, $2, $3)", 3,
+                    self->request_key, self->request->verb, self->object);
+}
+
+/* What the same request did before. */
+static int redo_request(crud_t *self, const kind_t *kind, const operation_t *operation,
+                        reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(self->pg, &res,
+                "SELECT coalesce(object_id, ''), coalesce(revision, 0) FROM request "
+                "WHERE key = $1 AND verb = $2",
+                2, self->request_key, self->request->verb);
+    if (r)
+        return r;
+    if (PQntuples(res) == 0)
+        return ERR_DUPLICATE; /* the same key for another operation */
+    snprintf(self->object, sizeof(self->object), "%s", PQgetvalue(res, 0, 0));
+    reply->revision = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
+    return operation->redo(self, kind, reply);
+}
+
+static int change(crud_t *self, const kind_t *kind, const operation_t *operation, reply_t *reply)
+{
+    int r = crud_begin(self);
+
+    if (!r)
+        r = claim_request(self, kind, operation);
+    if (!r)
+        r = operation->run(self, kind, reply);
+    r = crud_end(self, r, &reply->revision);
+    if (r != PG_DUPLICATE || strcmp(pg_constraint(self->pg), CRUD_CLAIMED))
+        return r;
+    reply_done(reply);
+    *reply = (reply_t){0};
+    return redo_request(self, kind, operation, reply);
+}
+
+int crud_call(crud_t *self, const kind_t *kind, const char *name, const request_t *request,
+              reply_t *reply)
+{
+    const operation_t *operation = operations;
+
+    self->request = request;
+    snprintf(self->request_key, sizeof(self->request_key), "%s/%s", request->account, request->key);
+    while (operation->name
+           && (strcmp(operation->name, name) || !(kind->operations & operation->bit)))
+        operation++;
+    if (!operation->name)
+        return ERR_UNKNOWN_VERB;
+    if (!operation->redo)
+        return operation->run(self, kind, reply);
+    self->revokes = kind->operations & (operation->bit == CREATE ? CREATE_ADMITS : ADMITS);
+    return change(self, kind, operation, reply);
+}
