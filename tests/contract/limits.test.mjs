@@ -7,8 +7,6 @@ import { api, must, unique } from '../support/postern.mjs';
 import { Random, mend, object, plain } from './generate.mjs';
 import { world } from './world.mjs';
 
-const r = new Random(1);
-
 // [path of names, property, schema] of all that have limits.
 function* limited(schema, path = []) {
   for (const [name, property] of Object.entries(schema.properties)) {
@@ -117,6 +115,7 @@ const parsed = ['ca_pem', 'certificate_pem', 'private_key_pem', 'owner_id', 'vau
 
 // A body with this value, and what must stand beside it.
 function bodyWith(kind, path, value, here) {
+  const r = new Random(1); // the same whoever asks first
   const body = object(r, kind.create, here, 0);
   let holder = body, schema = kind.create;
   if (path.length > 1) body[path[0]] ??= object(r, plain(schema.properties[path[0]]), here, 0);
@@ -128,7 +127,7 @@ function bodyWith(kind, path, value, here) {
     holder = holder[name];
     schema = inside;
   });
-  if (path.at(-1) === 'key_size') body.private_key_type = 'rsa';
+  if (path.at(-1) === 'key_size') { body.private_key_type = 'rsa'; delete body.elliptic_curve; }
   holder[path.at(-1)] = value;
   return body;
 }
