@@ -147,16 +147,27 @@ static int answer_member(const json_t *rendered, const field_t *field, const cha
     return 0;
 }
 
-int crud_list_members(crud_t *self, const kind_t *kind, reply_t *reply)
+/* The same, as the API shows the object. */
+static int render_members(crud_t *self, const kind_t *kind, const field_t **ret_field,
+                          json_t **ret_rendered)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    const field_t *field;
-    int r = load_members(self, kind, false, &field, &row);
+    int r = load_members(self, kind, false, ret_field, &row);
 
     if (r)
         return r;
-    rendered = schema_render(kind, row, self->base_url);
+    *ret_rendered = schema_render(kind, row, self->base_url);
+    return *ret_rendered ? 0 : -ENOMEM;
+}
+
+int crud_list_members(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    const field_t *field;
+    int r = render_members(self, kind, &field, &rendered);
+
+    if (r)
+        return r;
     reply->body = json_pack("{s:O, s:o}", field->name, json_object_get(rendered, field->name),
                             "uri", json_sprintf("%s/%s", crud_text(rendered, "uri"), field->name));
     return reply->body ? 0 : -ENOMEM;
@@ -165,14 +176,12 @@ int crud_list_members(crud_t *self, const kind_t *kind, reply_t *reply)
 int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     const char *key = crud_text(self->request->body, "member");
-    _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     const field_t *field;
-    int r = load_members(self, kind, false, &field, &row);
+    int r = render_members(self, kind, &field, &rendered);
 
     if (r)
         return r;
-    rendered = schema_render(kind, row, self->base_url);
     if (find_member(json_object_get(rendered, field->name), field, key) < 0)
         return no_member(self, key, reply);
     return answer_member(rendered, field, key, reply);
@@ -235,15 +244,11 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
 int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     const json_t *document = json_object_get(self->request->body, "document");
-    _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     const field_t *field;
-    int r = load_members(self, kind, false, &field, &row);
+    int r = render_members(self, kind, &field, &rendered);
 
-    if (r)
-        return r;
-    rendered = schema_render(kind, row, self->base_url);
-    return answer_member(rendered, field, crud_text(document, field->values), reply);
+    return r ? r : answer_member(rendered, field, crud_text(document, field->values), reply);
 }
 
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
