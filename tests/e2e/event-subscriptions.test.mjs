@@ -122,3 +122,25 @@ test('a traffic event has the fields that proto/events.def says', async () => {
   await events.stop();
   assert.deepEqual(names.sort(), rows.map(([name]) => name).sort());
 });
+
+test('a request sent again with its key does nothing and gets the same answer, also for items of a list', async () => {
+  const key = (what) => ({ 'Idempotency-Key': `${what}-${process.pid}-${Date.now()}` });
+  const twice = async (method, where, body) => {
+    const headers = key(method), first = await api(method, where, body, headers), second = await api(method, where, body, headers);
+    assert.equal(first.status, { POST: 201, PATCH: 200, DELETE: 204 }[method], first.raw);
+    assert.deepEqual([second.status, second.body], [first.status, first.body]);
+    return [first, headers];
+  };
+  const destination = await must('POST', '/event_destinations', { format: 'json', target: datadog() });
+  const subscription = await must('POST', '/event_subscriptions', { destination_ids: [destination.id] });
+  const sources = `/event_subscriptions/${subscription.id}/sources`;
+  await twice('POST', sources, { type: 'api_key_created.v0' });
+  assert.equal((await must('GET', sources)).sources.length, 1);
+  await twice('PATCH', `${sources}/api_key_created.v0`, {});
+  await twice('DELETE', `${sources}/api_key_created.v0`);
+  assert.deepEqual((await must('GET', sources)).sources, []);
+  const [, headers] = await twice('PATCH', `/event_subscriptions/${subscription.id}`, { description: 'once' });
+  assert.equal((await api('DELETE', `/event_subscriptions/${subscription.id}`, undefined, headers)).body.error_code, 'ERR_POSTERN_143', 'the key of another operation');
+  await twice('DELETE', `/event_subscriptions/${subscription.id}`);
+  await must('DELETE', `/event_destinations/${destination.id}`);
+});
