@@ -79,7 +79,7 @@ static void ignore_notice(void *context, const char *message)
 
 int pg_ready(pg_t *self)
 {
-    char setup[256];
+    char setup[320];
     int r;
 
     if (self->conn && PQstatus(self->conn) == CONNECTION_OK)
@@ -95,9 +95,12 @@ int pg_ready(pg_t *self)
         return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
     }
     PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
+    /* Every statement has its index. A plan that scans a table because it was small when the statement was prepared is kept
+     * while the table grows; and what a statement costs here is no reason to compile it. */
     snprintf(setup, sizeof(setup),
              "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"
-             "SET idle_in_transaction_session_timeout = 10000",
+             "SET idle_in_transaction_session_timeout = 10000; "
+             "SET enable_seqscan = off; SET jit = off",
              self->schema, PG_STATEMENT_TIMEOUT_MS);
     r = pg_script(self, setup);
     if (r)

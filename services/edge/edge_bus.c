@@ -25,7 +25,6 @@ enum {
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
-    SORT_BYTES = 64 << 10, /* an allocation larger than what a table frees */
     HOLDS_MAX = 64
 };
 
@@ -583,16 +582,12 @@ on_retire(ngx_event_t *ev)
 {
     table_t     *next;
     uint64_t     start = turn_start();
-    void *volatile  sort;   /* or the compiler leaves both out */
 
     if (edge_worker.retired) {
         next = edge_worker.retired->next;
         if (table_free_some(&edge_worker.retired, RETIRE_OBJECTS)) {
             edge_worker.retired = next;
         }
-        /* glibc sorts what was freed when somebody next allocates: now, while it is little */
-        sort = malloc(SORT_BYTES);
-        free(sort);
     }
     note_turn(start);
     ngx_add_timer(ev, edge_worker.retired ? 5 : 100);
@@ -675,12 +670,10 @@ wait_for_helper(void)
 }
 
 
-/* Freeing many small objects must not be paid for in one piece later: no fast bins, which a large
- * allocation would walk through, and no trimming of the heap, whose memory the next snapshot takes. */
+/* What comes and goes stays ours: no trimming of the heap, and no pages of their own for messages of the config log. */
 static void
 tame_allocator(void)
 {
-    mallopt(M_MXFAST, 0);
     mallopt(M_TRIM_THRESHOLD, -1);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 }

@@ -1,6 +1,7 @@
 #include "strmap.h"
 
-#include <stdlib.h>
+#include "slab.h"
+
 #include <string.h>
 
 enum { SEGMENT = 256, FIRST_BUCKETS = 16, DIRECTORY = 4096 }; /* up to a million buckets */
@@ -58,19 +59,11 @@ static node_t **bucket_of(const strmap_t *self, uint32_t hash)
 
 strmap_t *strmap_new(void)
 {
-    strmap_t *self = calloc(1, sizeof(*self));
+    strmap_t *self = slab_alloc(sizeof(*self));
 
-    if (!self)
-        return NULL;
     self->room = FIRST_SEGMENTS;
-    self->segments = calloc(self->room, sizeof(*self->segments));
-    if (self->segments)
-        self->segments[0] = calloc(SEGMENT, sizeof(node_t *));
-    if (!self->segments || !self->segments[0]) {
-        free(self->segments);
-        free(self);
-        return NULL;
-    }
+    self->segments = slab_alloc(self->room * sizeof(*self->segments));
+    self->segments[0] = slab_alloc(SEGMENT * sizeof(node_t *));
     self->round = self->buckets = FIRST_BUCKETS;
     self->seed = (uint32_t)((uintptr_t)self >> 4);
     return self;
@@ -85,12 +78,12 @@ void strmap_destroy(strmap_t **self_p)
     for (size_t i = 0; i < self->buckets; i++)
         for (node_t *node = *bucket(self, i), *next; node; node = next) {
             next = node->next;
-            free(node);
+            slab_free(node);
         }
     for (size_t i = 0; i < self->room; i++)
-        free(self->segments[i]);
-    free(self->segments);
-    free(self);
+        slab_free(self->segments[i]);
+    slab_free(self->segments);
+    slab_free(self);
     *self_p = NULL;
 }
 
@@ -111,21 +104,18 @@ void *strmap_get(const strmap_t *self, const char *key, size_t len)
 }
 
 /* Room for segment i: pointers only, so this is never a long pause. */
-static int make_segment(strmap_t *self, size_t i)
+static void make_segment(strmap_t *self, size_t i)
 {
     if (i == self->room) {
-        node_t ***more = calloc(2 * self->room, sizeof(*more));
+        node_t ***more = slab_alloc(2 * self->room * sizeof(*more));
 
-        if (!more)
-            return -1;
         memcpy(more, self->segments, self->room * sizeof(*more));
-        free(self->segments);
+        slab_free(self->segments);
         self->segments = more;
         self->room *= 2;
     }
     if (!self->segments[i])
-        self->segments[i] = calloc(SEGMENT, sizeof(node_t *));
-    return self->segments[i] ? 0 : -1;
+        self->segments[i] = slab_alloc(SEGMENT * sizeof(node_t *));
 }
 
 /* One more bucket: divide bucket `split` between itself and the new one. */
@@ -134,8 +124,9 @@ static void grow(strmap_t *self)
     size_t fresh = self->buckets;
     node_t **old, *node, *next;
 
-    if (fresh / SEGMENT >= DIRECTORY || make_segment(self, fresh / SEGMENT))
+    if (fresh / SEGMENT >= DIRECTORY)
         return; /* longer chains, nothing worse */
+    make_segment(self, fresh / SEGMENT);
     old = bucket(self, self->split);
     node = *old;
     *old = NULL;
@@ -164,15 +155,11 @@ void *strmap_put(strmap_t *self, const char *key, size_t len, void *value)
         (*at)->value = value;
         return old;
     }
-    node = malloc(sizeof(*node) + len + 1);
-    if (!node)
-        abort(); /* the worker restarts from its state on disk */
+    node = slab_alloc(sizeof(*node) + len + 1);
     node->hash = hash;
     node->len = (uint32_t)len;
     memcpy(node->key, key, len);
-    node->key[len] = '\0';
     node->value = value;
-    node->next = NULL;
     *at = node;
     if (++self->count > self->buckets)
         grow(self);
@@ -188,7 +175,7 @@ void *strmap_del(strmap_t *self, const char *key, size_t len)
         return NULL;
     *at = node->next;
     value = node->value;
-    free(node);
+    slab_free(node);
     self->count--;
     return value;
 }
@@ -205,7 +192,7 @@ void *strmap_pop(strmap_t *self)
     node = *at;
     *at = node->next;
     value = node->value;
-    free(node);
+    slab_free(node);
     self->count--;
     return value;
 }

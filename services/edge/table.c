@@ -1,5 +1,7 @@
 #include "table.h"
 
+#include "slab.h"
+
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <openssl/sha.h>
@@ -44,10 +46,8 @@ static const msgpack_object *get(const msgpack_object *map, const char *key)
 
 static char *copy(const char *text, size_t len)
 {
-    char *out = malloc(len + 1);
+    char *out = slab_alloc(len + 1);
 
-    if (!out)
-        abort();
     memcpy(out, text, len);
     out[len] = '\0';
     return out;
@@ -86,16 +86,16 @@ static char *lower(const char *text)
 static void headers_free(headers_t *self)
 {
     for (size_t i = 0; i < self->add_count; i++) {
-        free(self->add[i].name);
-        free(self->add[i].lower);
-        free(self->add[i].value);
+        slab_free(self->add[i].name);
+        slab_free(self->add[i].lower);
+        slab_free(self->add[i].value);
     }
     for (size_t i = 0; i < self->remove_count; i++) {
-        free(self->remove[i].name);
-        free(self->remove[i].lower);
+        slab_free(self->remove[i].name);
+        slab_free(self->remove[i].lower);
     }
-    free(self->add);
-    free(self->remove);
+    slab_free(self->add);
+    slab_free(self->remove);
     memset(self, 0, sizeof(*self));
 }
 
@@ -121,20 +121,20 @@ static void set_header(header_t *out, char *name, char *value)
 static void parse_headers(headers_t *out, const msgpack_object *add, const msgpack_object *remove)
 {
     if (add && add->type == MSGPACK_OBJECT_MAP && add->via.map.size) {
-        out->add = calloc(add->via.map.size, sizeof(*out->add));
-        for (uint32_t i = 0; out->add && i < add->via.map.size; i++) {
+        out->add = slab_alloc(add->via.map.size * sizeof(*out->add));
+        for (uint32_t i = 0; i < add->via.map.size; i++) {
             char *name = copy_object(&add->via.map.ptr[i].key);
             char *value = copy_object(&add->via.map.ptr[i].val);
 
             if (name && value)
                 set_header(&out->add[out->add_count++], name, value);
             else
-                free(name), free(value);
+                slab_free(name), slab_free(value);
         }
     }
     if (remove && remove->type == MSGPACK_OBJECT_ARRAY && remove->via.array.size) {
-        out->remove = calloc(remove->via.array.size, sizeof(*out->remove));
-        for (uint32_t i = 0; out->remove && i < remove->via.array.size; i++) {
+        out->remove = slab_alloc(remove->via.array.size * sizeof(*out->remove));
+        for (uint32_t i = 0; i < remove->via.array.size; i++) {
             char *name = copy_object(&remove->via.array.ptr[i]);
 
             if (name)
@@ -151,12 +151,12 @@ void backend_release(backend_t *backend)
         return;
     headers_free(&backend->headers);
     for (size_t i = 0; i < backend->choice_count; i++)
-        free(backend->choices[i].id);
-    free(backend->choices);
-    free(backend->id);
-    free(backend->host);
-    free(backend->body);
-    free(backend);
+        slab_free(backend->choices[i].id);
+    slab_free(backend->choices);
+    slab_free(backend->id);
+    slab_free(backend->host);
+    slab_free(backend->body);
+    slab_free(backend);
 }
 
 static void set_literal(backend_t *backend)
@@ -199,12 +199,10 @@ static backend_t *parse_static(const msgpack_object *document)
     backend_t *backend;
 
     if (!colon) {
-        free(address);
+        slab_free(address);
         return NULL;
     }
-    backend = calloc(1, sizeof(*backend));
-    if (!backend)
-        abort();
+    backend = slab_alloc(sizeof(*backend));
     *colon = '\0';
     backend->port = (uint16_t)atoi(colon + 1);
     if (address[0] == '[' && colon[-1] == ']') {
@@ -213,7 +211,7 @@ static backend_t *parse_static(const msgpack_object *document)
     } else {
         backend->host = copy(address, strlen(address));
     }
-    free(address);
+    slab_free(address);
     backend->tls = get_bool(document, "tls");
     if (backend->tls)
         backend->pool = pool_of(backend->host);
@@ -224,10 +222,8 @@ static backend_t *parse_static(const msgpack_object *document)
 static backend_t *parse_response(const msgpack_object *document)
 {
     const msgpack_object *status = get(document, "status_code");
-    backend_t *backend = calloc(1, sizeof(*backend));
+    backend_t *backend = slab_alloc(sizeof(*backend));
 
-    if (!backend)
-        abort();
     backend->http_response = true;
     backend->status =
         status && status->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (unsigned)status->via.u64 : 200;
@@ -245,11 +241,8 @@ static backend_t *parse_weighted(const msgpack_object *document)
 
     if (!members || members->type != MSGPACK_OBJECT_MAP)
         return NULL;
-    backend = calloc(1, sizeof(*backend));
-    if (backend)
-        backend->choices = calloc(members->via.map.size + 1, sizeof(*backend->choices));
-    if (!backend || !backend->choices)
-        abort();
+    backend = slab_alloc(sizeof(*backend));
+    backend->choices = slab_alloc((members->via.map.size + 1) * sizeof(*backend->choices));
     for (uint32_t i = 0; i < members->via.map.size; i++) {
         const msgpack_object_kv *pair = &members->via.map.ptr[i];
 
@@ -310,9 +303,7 @@ static edge_t *edge_of(table_t *self, const char *id, size_t len)
 
     if (edge)
         return edge;
-    edge = calloc(1, sizeof(*edge));
-    if (!edge)
-        abort();
+    edge = slab_alloc(sizeof(*edge));
     edge->id = copy(id, len);
     edge->any = tree_new();
     edge->hosts_with_routes = strmap_new();
@@ -328,9 +319,9 @@ static void forget_hosts(table_t *self, edge_t *edge)
 
         if (strmap_get(self->hosts, edge->hosts[i], len) == edge)
             strmap_del(self->hosts, edge->hosts[i], len);
-        free(edge->hosts[i]);
+        slab_free(edge->hosts[i]);
     }
-    free(edge->hosts);
+    slab_free(edge->hosts);
     edge->hosts = NULL;
     edge->host_count = 0;
 }
@@ -346,9 +337,9 @@ static void edge_free(edge_t *edge)
     tree_destroy(&edge->any);
     strmap_destroy(&edge->hosts_with_routes);
     strmap_destroy(&edge->routes);
-    free(edge->id);
-    free(edge->account_id);
-    free(edge);
+    slab_free(edge->id);
+    slab_free(edge->account_id);
+    slab_free(edge);
 }
 
 /* An edge that is gone lives on while routes of it do: entries come in any order. */
@@ -375,7 +366,7 @@ static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_o
     const msgpack_object *hostports, *version;
 
     forget_hosts(self, edge);
-    free(edge->account_id);
+    slab_free(edge->account_id);
     edge->account_id = NULL;
     edge->present = document != NULL;
     if (!document) {
@@ -393,7 +384,7 @@ static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_o
     hostports = get(document, "hostports");
     if (!hostports || hostports->type != MSGPACK_OBJECT_ARRAY)
         return -1;
-    edge->hosts = calloc(hostports->via.array.size + 1, sizeof(char *));
+    edge->hosts = slab_alloc((hostports->via.array.size + 1) * sizeof(char *));
     for (uint32_t i = 0; i < hostports->via.array.size; i++) {
         char *hostport = copy_object(&hostports->via.array.ptr[i]);
 
@@ -414,12 +405,12 @@ void route_release(route_t *route)
         return;
     headers_free(&route->request_headers);
     headers_free(&route->response_headers);
-    free(route->id);
-    free(route->account_id);
-    free(route->edge_id);
-    free(route->match);
-    free(route->backend_id);
-    free(route);
+    slab_free(route->id);
+    slab_free(route->account_id);
+    slab_free(route->edge_id);
+    slab_free(route->match);
+    slab_free(route->backend_id);
+    slab_free(route);
 }
 
 static tree_t *tree_for(edge_t *edge, const route_t *route, bool make)
@@ -461,19 +452,17 @@ static void route_unlink(table_t *self, route_t *route)
 
 static route_t *parse_route(const msgpack_object *document)
 {
-    route_t *route = calloc(1, sizeof(*route));
+    route_t *route = slab_alloc(sizeof(*route));
     const msgpack_object *module;
     char *type = get_str(document, "match_type");
 
-    if (!route)
-        abort();
     route->refs = 1;
     route->account_id = get_str(document, "account_id");
     route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
     route->edge_id = get_str(document, "edge_id");
     route->match = get_str(document, "match");
     route->exact = type && !strcmp(type, "exact_path");
-    free(type);
+    slab_free(type);
     if (!route->match || !route->edge_id) {
         route_release(route);
         return NULL;
@@ -537,11 +526,11 @@ static void domain_free(const table_t *self, domain_t *domain)
         self->free_parsed(domain->parsed);
     if (domain->key_pem)
         OPENSSL_cleanse(domain->key_pem, strlen(domain->key_pem));
-    free(domain->name);
-    free(domain->certificate_id);
-    free(domain->chain_pem);
-    free(domain->key_pem);
-    free(domain);
+    slab_free(domain->name);
+    slab_free(domain->certificate_id);
+    slab_free(domain->chain_pem);
+    slab_free(domain->key_pem);
+    slab_free(domain);
 }
 
 /* A domain by its id; a certificate is a domain without a name. */
@@ -555,9 +544,7 @@ static int apply_pair(table_t *self, strmap_t *map, const char *id, size_t len,
     domain_free(self, old);
     if (!document)
         return 0;
-    domain = calloc(1, sizeof(*domain));
-    if (!domain)
-        abort();
+    domain = slab_alloc(sizeof(*domain));
     domain->name = named ? get_str(document, "domain") : NULL;
     domain->certificate_id = get_str(document, "certificate_id");
     domain->chain_pem = get_str(document, "certificate_pem");
@@ -605,10 +592,8 @@ domain_t *table_domain(const table_t *self, const char *host, size_t len)
 
 table_t *table_new(void)
 {
-    table_t *self = calloc(1, sizeof(*self));
+    table_t *self = slab_alloc(sizeof(*self));
 
-    if (!self)
-        abort();
     self->edges = strmap_new();
     self->routes = strmap_new();
     self->backends = strmap_new();
@@ -663,8 +648,8 @@ static bool free_edge_part(table_t *self)
         return true;
     }
     for (size_t i = 0; i < edge->host_count; i++)
-        free(edge->hosts[i]);
-    free(edge->hosts);
+        slab_free(edge->hosts[i]);
+    slab_free(edge->hosts);
     edge_free(edge);
     self->dying = NULL;
     return true;
@@ -698,7 +683,7 @@ bool table_free_some(table_t **self_p, size_t budget)
             strmap_destroy(&self->certificates);
             strmap_destroy(&self->hosts);
             strmap_destroy(&self->domain_names);
-            free(self);
+            slab_free(self);
             *self_p = self = NULL;
         }
     }

@@ -1,6 +1,7 @@
 #include "tree.h"
 
-#include <stdlib.h>
+#include "slab.h"
+
 #include <string.h>
 
 typedef struct node {
@@ -17,10 +18,8 @@ struct tree {
 /* label NULL: the caller writes it. */
 static node_t *node_new(const char *label, size_t len)
 {
-    node_t *node = calloc(1, sizeof(*node) + len);
+    node_t *node = slab_alloc(sizeof(*node) + len);
 
-    if (!node)
-        abort(); /* the worker restarts from its state on disk */
     node->len = len;
     if (label)
         memcpy(node->label, label, len);
@@ -29,10 +28,8 @@ static node_t *node_new(const char *label, size_t len)
 
 tree_t *tree_new(void)
 {
-    tree_t *self = calloc(1, sizeof(*self));
+    tree_t *self = slab_alloc(sizeof(*self));
 
-    if (!self)
-        abort();
     self->root = node_new("", 0);
     return self;
 }
@@ -44,7 +41,7 @@ static void free_nodes(node_t *node)
         node_t *next = node->next;
 
         free_nodes(node->child);
-        free(node);
+        slab_free(node);
         node = next;
     }
 }
@@ -54,7 +51,7 @@ void tree_destroy(tree_t **self_p)
     if (!*self_p)
         return;
     free_nodes((*self_p)->root);
-    free(*self_p);
+    slab_free(*self_p);
     *self_p = NULL;
 }
 
@@ -129,7 +126,7 @@ static void tidy(node_t **at)
         return;
     if (!child) {
         *at = node->next;
-        free(node);
+        slab_free(node);
         return;
     }
     if (child->next)
@@ -142,8 +139,8 @@ static void tidy(node_t **at)
     joined->child = child->child;
     joined->next = node->next;
     *at = joined;
-    free(node);
-    free(child);
+    slab_free(node);
+    slab_free(child);
 }
 
 static void *del(node_t **at, const char *path, size_t len, bool exact)

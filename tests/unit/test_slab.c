@@ -1,0 +1,46 @@
+/* The table's memory: zeroed, aligned, nobody else's. */
+#include "services/edge/slab.h"
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { COUNT = 5000 };
+
+static bool all(const unsigned char *at, size_t n, unsigned char byte)
+{
+    while (n && *at == byte)
+        at++, n--;
+    return n == 0;
+}
+
+Test(slab, blocks_are_zeroed_aligned_and_apart)
+{
+    static unsigned char *blocks[COUNT];
+
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            blocks[i] = slab_alloc(i);
+            cr_assert_eq((uintptr_t)blocks[i] % 16, 0, "%zu bytes", i);
+            cr_assert(all(blocks[i], i, 0), "%zu bytes of somebody else's", i);
+            memset(blocks[i], (int)(i % 255 + 1), i);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            cr_assert(all(blocks[i], i, (unsigned char)(i % 255 + 1)), "%zu bytes overwritten", i);
+            slab_free(blocks[i]);
+        }
+    }
+    slab_free(NULL);
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory back */
+Test(slab, a_freed_block_serves_the_next_of_its_size)
+{
+    void *first = slab_alloc(100), *second;
+
+    slab_free(first);
+    second = slab_alloc(101);
+    cr_assert_eq(first, second);
+    cr_assert_neq(slab_alloc(101), second);
+}
+#endif
