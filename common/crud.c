@@ -158,7 +158,7 @@ static int check_addressed_id(const crud_t *self, const kind_t *kind)
 {
     const char *id = crud_text(self->request->body, "id");
 
-    return id && id_check(kind->prefix, id) ? 0 : ERR_NOT_FOUND;
+    return id && id_check(kind->prefix, id) ? 0 : ERR_ID_MALFORMED;
 }
 
 /* The parent in the path must be the object's. */

@@ -356,12 +356,20 @@ static int check_request(call_t *call)
 /* Nonzero: answered. */
 static int check_rate(call_t *call)
 {
-    const char *credential =
+    const char *id =
         json_string_value(json_object_get(json_object_get(call->actor, "credential"), "id"));
+    const char *caller = id ? id : call->account;
+    char creates[192];
 
-    call->retry_after = rate_take(call->gateway, credential ? credential : call->account);
-    if (call->retry_after)
+    call->retry_after = rate_take(call->gateway, "rate-limit", caller);
+    if (call->retry_after) {
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
+    } else if (call->target.kind && call->target.operation == CREATE) {
+        snprintf(creates, sizeof(creates), "%s %s", caller, call->target.kind->name);
+        call->retry_after = rate_take(call->gateway, "create-rate-limit", creates);
+        if (call->retry_after)
+            call_refuse(call, ERR_CREATE_RATE, NULL, NULL);
+    }
     return call->retry_after;
 }
 

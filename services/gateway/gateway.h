@@ -77,7 +77,7 @@ struct gateway {
     zhashx_t *calls;       /* operation id -> suspended call */
     zhashx_t *connections; /* for the read deadline */
     json_t *openapi;
-    zhashx_t *rates; /* credential id -> rate_t */
+    zhashx_t *rates; /* bucket -> rate_t */
     health_t *health;
     struct {
         uint64_t requests, answers[6], resent, timed_out, cut_off;
@@ -104,9 +104,8 @@ void admission_remember(admission_t *self, uint64_t generation, const char *toke
                         const char *account, json_t *actor);
 size_t admission_metrics(const admission_t *self, char *out, size_t size);
 
-/* rate.c: so many requests a minute for each API key, with bursts of as many. 0: go on, else seconds to
- * wait. */
-int rate_take(gateway_t *self, const char *credential);
+/* rate.c: as many a minute from each bucket as the setting says, with bursts of as many. 0: go on, else seconds to wait. */
+int rate_take(gateway_t *self, const char *setting, const char *bucket);
 /* Forget those that are full again. */
 void rate_purge(gateway_t *self);
 

@@ -15,9 +15,9 @@ static void destroy(void **item)
     *item = NULL;
 }
 
-int rate_take(gateway_t *self, const char *credential)
+int rate_take(gateway_t *self, const char *setting, const char *bucket)
 {
-    double limit = (double)config_int(&self->config, "rate-limit");
+    double limit = (double)config_int(&self->config, setting);
     int64_t now = bus_mono_ms();
     rate_t *rate;
 
@@ -27,13 +27,13 @@ int rate_take(gateway_t *self, const char *credential)
         self->rates = zhashx_new();
         zhashx_set_destructor(self->rates, destroy);
     }
-    rate = zhashx_lookup(self->rates, credential);
+    rate = zhashx_lookup(self->rates, bucket);
     if (!rate) {
         rate = calloc(1, sizeof(*rate));
         if (!rate)
             return 1;
         *rate = (rate_t){limit, now};
-        zhashx_insert(self->rates, credential, rate);
+        zhashx_insert(self->rates, bucket, rate);
     }
     rate->tokens = fmin(limit, rate->tokens + (double)(now - rate->at_ms) * limit / MINUTE_MS);
     rate->at_ms = now;

@@ -1,4 +1,4 @@
-/* ip_restriction: who may use the API. */
+/* ip_restriction: who may use the API; and what its policies may lose. */
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "services/routes/rules.h"
@@ -18,6 +18,32 @@ int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json
         problem_add(problem, ERR_RESTRICTION_UNENFORCED, "enforced",
                     "a restriction of type %s cannot be enforced by this server", type);
     return problem->code;
+}
+
+/* A policy of a dashboard restriction keeps a rule: without one nobody could enter. Those who delete its rules at once wait
+ * for each other at the policy. */
+int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
+{
+    const char *policy = json_string_value(json_object_get(row, "ip_policy_id"));
+    _cleanup_(pgresult_clear) PGresult *locked = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(crud->pg, &locked, "SELECT 1 FROM ip_policy WHERE id = $1 FOR NO KEY UPDATE", 1,
+                policy);
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT r.id FROM ip_restriction r "
+                    "WHERE r.account_id = $2 AND r.type = 'dashboard' AND r.ip_policy_ids ? $1 "
+                    "AND 1 = (SELECT count(*) FROM "
+                    "(SELECT 1 FROM ip_policy_rule WHERE ip_policy_id = $1 LIMIT 2) l)",
+                    2, policy, crud->request->account);
+    if (r || PQntuples(res) == 0)
+        return r;
+    return problem_add(problem, ERR_LAST_RULE, NULL,
+                       "it is the only rule of %s, which the dashboard restriction %s uses: add "
+                       "another rule first, or take the policy from the restriction",
+                       policy, PQgetvalue(res, 0, 0));
 }
 
 /* An address is allowed when a rule of the restriction's policies allows it and none denies it. */

@@ -22,6 +22,7 @@ static const kind_rules_t rules[] = {
     {"tcp_edge", tcp_edge_check, NULL, NULL, NULL},
     {"tls_edge", tls_edge_check, NULL, NULL, NULL},
     {"ip_restriction", ip_restriction_check, NULL, NULL, NULL},
+    {"ip_policy_rule", NULL, NULL, NULL, ip_policy_rule_retire},
     {"reserved_addr", reserved_addr_check, NULL, NULL, NULL},
     {"agent_ingress", agent_ingress_check, NULL, NULL, NULL},
     {"certificate_authority", certificate_authority_check, NULL, NULL, NULL},

@@ -41,6 +41,7 @@ int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
 /* ip_restriction.c */
 int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                          problem_t *problem);
+int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem);
 /* ip_restriction.admit {ip} -> {}: may this address use the API for the account? */
 int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *reply);
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);

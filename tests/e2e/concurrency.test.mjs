@@ -155,25 +155,58 @@ test('error codes explain themselves', async () => {
   for (const code of ['999', '1', '0', 'x', '145x', '']) assert.equal((await api('GET', `/errors/ERR_POSTERN_${code}`)).status, 404, code);
 });
 
-test('a key that used up its rate waits as long as Retry-After says; others do not', { timeout: 60000 }, async () => {
+// A gateway of its own, with settings: get and post of a token, until stop().
+async function gatewayWith(settings) {
   const port = 9000 + (process.pid % 300);
   const run = env.POSTERN_RUN_DIR;
   const program = fs.realpathSync(path.join(home, 'bin/postern-gateway')); // as its own user, who may not enter this folder
   const gateway = spawn(program, [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
-    env: { ...process.env, POSTERN_RATE_LIMIT: '30', POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_EVENTS_RPC: `ipc://${run}/events.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
-  const get = (token) => new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, path: '/ip_policies?limit=1', headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2' } }, (response) => { response.resume(); response.on('end', () => resolve(response)); }).on('error', reject));
+    env: { ...process.env, ...settings, POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_EVENTS_RPC: `ipc://${run}/events.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
+  const ask = (token, method, where, body) => new Promise((resolve, reject) => {
+    const request = http.request({ host: '127.0.0.1', port, method, path: where, headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2', ...(body && { 'Content-Type': 'application/json' }) } }, (response) => {
+      let text = '';
+      response.on('data', (part) => { text += part; });
+      response.on('end', () => resolve({ status: response.statusCode, wait: Number(response.headers['retry-after']), body: text ? JSON.parse(text) : {} }));
+    }).on('error', reject);
+    request.end(body && JSON.stringify(body));
+  });
+  const ended = new Promise((resolve) => gateway.on('exit', resolve));
+  await until(() => ask('x', 'GET', '/ip_policies?limit=1').then(() => true, () => false), 'the second gateway');
+  return { get: (token) => ask(token, 'GET', '/ip_policies?limit=1'), post: (token, where, body) => ask(token, 'POST', where, body), stop: () => { gateway.kill(); return ended; } };
+}
+
+test('a key that used up its rate waits as long as Retry-After says; others do not', { timeout: 60000 }, async () => {
+  const { get, stop } = await gatewayWith({ POSTERN_RATE_LIMIT: '30' });
   try {
-    await until(() => get('x').then(() => true, () => false), 'the second gateway');
     const got = await Promise.all(Array.from({ length: 40 }, () => get(env.POSTERN_API_KEY)));
-    const refused = got.filter(({ statusCode }) => statusCode === 429);
-    assert.equal(got.filter(({ statusCode }) => statusCode === 200).length, 30);
+    const refused = got.filter(({ status }) => status === 429);
+    assert.equal(got.filter(({ status }) => status === 200).length, 30);
     assert.equal(refused.length, 10);
-    assert.ok(refused.every(({ headers }) => Number(headers['retry-after']) >= 1 && Number(headers['retry-after']) <= 2), refused[0].headers['retry-after']);
+    assert.ok(refused.every(({ wait, body }) => wait >= 1 && wait <= 2 && body.error_code === 'ERR_POSTERN_505'), JSON.stringify(refused[0]));
     const other = await must('POST', '/api_keys', {});
-    assert.equal((await get(other.token)).statusCode, 200);
+    assert.equal((await get(other.token)).status, 200);
     await must('DELETE', `/api_keys/${other.id}`);
-    await until(async () => (await get(env.POSTERN_API_KEY)).statusCode === 200, 'it may again');
+    await until(async () => (await get(env.POSTERN_API_KEY)).status === 200, 'it may again');
   } finally {
-    gateway.kill();
+    await stop();
+  }
+});
+
+test('a key that made many objects of a kind waits before the next; other kinds, reads and other keys do not', { timeout: 60000 }, async () => {
+  const { get, post, stop } = await gatewayWith({ POSTERN_CREATE_RATE_LIMIT: '30' });
+  try {
+    const made = await Promise.all(Array.from({ length: 40 }, () => post(env.POSTERN_API_KEY, '/ip_policies', { metadata: 'create rate' })));
+    const refused = made.filter(({ status }) => status === 429);
+    assert.deepEqual([made.filter(({ status }) => status === 201).length, refused.length], [30, 10]);
+    assert.ok(refused.every(({ wait, body }) => wait >= 1 && wait <= 2 && body.error_code === 'ERR_POSTERN_506'), JSON.stringify(refused[0]));
+    assert.equal((await get(env.POSTERN_API_KEY)).status, 200);
+    assert.equal((await post(env.POSTERN_API_KEY, '/backends/http_response', { body: 'another kind' })).status, 201);
+    const other = await must('POST', '/api_keys', {});
+    assert.equal((await post(other.token, '/ip_policies', {})).status, 201);
+    await until(async () => (await post(env.POSTERN_API_KEY, '/ip_policies', {})).status === 201, 'it may again');
+    for (const { status, body } of made) if (status === 201) await must('DELETE', `/ip_policies/${body.id}`);
+    await must('DELETE', `/api_keys/${other.id}`);
+  } finally {
+    await stop();
   }
 });

@@ -39,10 +39,11 @@ async function common(path, list_key, body, { emptyUpdate = false } = {}) {
   await refused(120, 'nonsense', 'POST', path, { ...body, nonsense: 1 });
   await refused(121, 'description', 'POST', path, { ...body, description: 1 });
   const prefix = made.id.split('_').slice(0, -1).join('_');
-  for (const id of [none(prefix), 'nonsense', `${made.id}x`, none('zz')]) {
-    assert.equal((await api('GET', `${path}/${id}`)).status, 404, id);
-    assert.equal((await api('DELETE', `${path}/${id}`)).status, 404, id);
-  }
+  for (const [id, code] of [[none(prefix), 140], ['nonsense', 146], [`${made.id}x`, 146], [none('zz'), 146]])
+    for (const method of ['GET', 'DELETE', 'PATCH']) {
+      const answer = await api(method, `${path}/${id}`, method === 'PATCH' ? { description: 'x' } : undefined);
+      assert.deepEqual([answer.status, answer.body.error_code], [404, `ERR_POSTERN_${code}`], `${method} ${id}`);
+    }
   await must('DELETE', `${path}/${plain.id}`);
   assert.equal((await api('GET', `${path}/${plain.id}`)).status, 404);
   return made;
@@ -277,6 +278,29 @@ test('ip_restriction: the API asks it for every request', { skip: elsewhere }, a
     execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]);
     await must('DELETE', `/ip_restrictions/${made.id}`);
   }
+});
+
+test('ip_policy_rule: the last one of a policy that the dashboard restriction uses stays', async () => {
+  const policy = await must('POST', '/ip_policies', {});
+  let third = 0;
+  const rule = () => must('POST', '/ip_policy_rules', { ip_policy_id: policy.id, cidr: `192.0.${third++}.0/24`, action: 'allow' });
+  const [one, two] = [await rule(), await rule()];
+  const restriction = await must('POST', '/ip_restrictions', { type: 'dashboard', ip_policy_ids: [policy.id] });
+  try {
+    await must('DELETE', `/ip_policy_rules/${one.id}`);
+    const answer = await refused(213, null, 'DELETE', `/ip_policy_rules/${two.id}`);
+    assert.equal((await api('GET', `/ip_policy_rules/${two.id}`)).status, 200);
+    assert.ok(answer.body.msg.includes(restriction.id) && answer.body.msg.includes(policy.id), answer.body.msg);
+    for (let round = 0; round < 20; round++) { // all at once: one is left
+      const rules = (await must('GET', `/ip_policy_rules?filter=${encodeURIComponent(`obj.ip_policy.id == "${policy.id}"`)}`)).ip_policy_rules;
+      while (rules.length < 8) rules.push(await rule());
+      const codes = (await Promise.all(rules.map(({ id }) => api('DELETE', `/ip_policy_rules/${id}`)))).map(({ status }) => status);
+      assert.deepEqual([codes.filter((code) => code === 204).length, codes.filter((code) => code === 400).length], [7, 1], String(codes));
+    }
+  } finally {
+    await must('DELETE', `/ip_restrictions/${restriction.id}`);
+  }
+  await must('DELETE', `/ip_policies/${policy.id}`);
 });
 
 test('reserved_addr: a port of its own', async () => {
