@@ -39,7 +39,7 @@ extern edge_worker_t edge_worker;
 extern ngx_module_t ngx_http_postern_module;
 
 /* A request. Found again after an internal redirect, which clears r->ctx. */
-typedef struct {
+typedef struct edge_ctx {
     route_t *route;
     backend_t *backend;
     ngx_str_t host; /* lower case, no port */
@@ -61,26 +61,15 @@ typedef struct {
 
 edge_ctx_t *edge_ctx(ngx_http_request_t *r);
 
-/* A route module: one file each, one row in edge_modules. run decides before the upstream is asked,
- * filter edits the response header. A module without run cannot be enforced: the route answers 503.
- * run: NGX_DECLINED to go on; NGX_OK when it has set the content handler. */
-typedef struct {
-    ngx_int_t (*run)(ngx_http_request_t *r, edge_ctx_t *ctx);
-    ngx_int_t (*filter)(ngx_http_request_t *r, edge_ctx_t *ctx);
-} edge_module_t;
-
-extern const edge_module_t edge_modules[MODULE_COUNT];
-
 /* edge_route.c: host and path to route, then its modules */
 ngx_int_t edge_route_handler(ngx_http_request_t *r);
 ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
 ngx_int_t edge_response_filter(ngx_http_request_t *r);
 
-/* module_backend.c, module_headers.c */
-ngx_int_t module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx);
-ngx_int_t module_request_headers_run(ngx_http_request_t *r, edge_ctx_t *ctx);
-ngx_int_t module_response_headers_filter(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* module_<name>.c; edge_route.c has the table of them */
+extern const edge_module_t module_backend, module_request_headers, module_response_headers;
 
+/* edge_header.c */
 /* Keep a client's header from the upstream; it stays in the event. */
 ngx_int_t edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header);
 /* Add one of ours, after all of the client's. The strings must live as long as the request. */

@@ -17,18 +17,9 @@ put(pack_t *pk, const void *data, size_t len)
     pack_str(pk, data, ngx_min(len, VALUE_MAX));
 }
 
-/* The fixed part, in the room that pack_event sets aside for it. */
-#define KEY(name)                                                              \
-    do {                                                                       \
-        _Static_assert(sizeof(name) <= 32, "fixstr");                          \
-        pack_fixed_byte(pk, 0xa0 | (sizeof(name) - 1));                        \
-        pack_fixed(pk, name, sizeof(name) - 1);                                \
-    } while (0)
-#define MAP(name, n)  do { KEY(name); pack_fixed_byte(pk, 0x80 | (n)); } while (0)
-#define WORD(name, value)  do { KEY(name); KEY(value); } while (0)
-
-#define TEXT(name, value, n)  do { KEY(name); put(pk, value, n); } while (0)
-#define NUMBER(name, value)  do { KEY(name); pack_int64(pk, value); } while (0)
+/* The fixed part is in the room that pack_event sets aside for it. */
+#define TEXT(name, value, n)  do { PACK_KEY(name); put(pk, value, n); } while (0)
+#define NUMBER(name, value)  do { PACK_KEY(name); pack_int64(pk, value); } while (0)
 
 
 /* Bytes that are not UTF-8 become '?': every string of an event is text. */
@@ -336,13 +327,13 @@ put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     uint64_t           age;
     ngx_time_t        *now = ngx_timeofday();
 
-    MAP("conn", 5);
+    PACK_MAP("conn", 5);
     TEXT("client_ip", c->addr_text.data, c->addr_text.len);
     TEXT("server_ip", server.data, server.len);
-    KEY("server_name");
+    PACK_KEY("server_name");
     put_text(pk, name.data, name.len);
     NUMBER("server_port", ngx_inet_get_port(c->local_sockaddr));
-    KEY("start_ts");
+    PACK_KEY("start_ts");
     age = ngx_current_msec - c->start_time;
     age = (uint64_t) now->sec * 1000 + now->msec - age;
     put_time(pk, &start_second, age / 1000, age % 1000);
@@ -360,16 +351,16 @@ put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     last = ngx_cpymem(last, host.data, ngx_min(host.len, (size_t) (end - last)));
     last = ngx_cpymem(last, r->unparsed_uri.data,
                       ngx_min(r->unparsed_uri.len, (size_t) (end - last)));
-    MAP("url", 5);
-    KEY("host");
+    PACK_MAP("url", 5);
+    PACK_KEY("host");
     put_text(pk, host.data, host.len);
-    KEY("path");
+    PACK_KEY("path");
     put_text(pk, path.data, path.len);
-    KEY("query");
+    PACK_KEY("query");
     put_text(pk, r->args.data, r->args.len);
-    KEY("raw");
+    PACK_KEY("raw");
     put_text(pk, raw, last - raw);
-    WORD("scheme", "https");
+    PACK_WORD("scheme", "https");
 }
 
 
@@ -389,20 +380,20 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
         sent = r->headers_out.content_length_n;
     }
 #endif
-    MAP("http", 2);
-    MAP("request", 5);
+    PACK_MAP("http", 2);
+    PACK_MAP("request", 5);
     NUMBER("body_length", body > 0 ? body : 0);
-    KEY("headers");
+    PACK_KEY("headers");
     put_pairs(pk, with_headers ? collect_request(r, ctx) : 0);
-    KEY("method");
+    PACK_KEY("method");
     put_lower(pk, r->method_name.data, ngx_min(r->method_name.len, 32));
     put_url(pk, r, ctx);
-    KEY("user_agent");
+    PACK_KEY("user_agent");
     put_text(pk, agent ? agent->value.data : (u_char *) "",
              agent ? agent->value.len : 0);
-    MAP("response", 3);
+    PACK_MAP("response", 3);
     NUMBER("body_length", sent > 0 && r->method != NGX_HTTP_HEAD ? sent : 0);
-    KEY("headers");
+    PACK_KEY("headers");
     put_pairs(pk, with_headers ? collect_response(r) : 0);
     NUMBER("status_code", (int64_t) (r->err_status ? r->err_status
                                                    : r->headers_out.status));
@@ -418,12 +409,12 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
         cipher = SSL_get_cipher_name(r->connection->ssl->connection);
         version = SSL_get_version(r->connection->ssl->connection);
     }
-    MAP("tls", 3);
+    PACK_MAP("tls", 3);
     TEXT("cipher_suite", cipher, ngx_strlen(cipher));
-    MAP("client_cert", 2);
-    WORD("serial_number", "");
-    MAP("subject", 1);
-    WORD("cn", "");
+    PACK_MAP("client_cert", 2);
+    PACK_WORD("serial_number", "");
+    PACK_MAP("subject", 1);
+    PACK_WORD("cn", "");
     TEXT("version", version, ngx_strlen(version));
 }
 
@@ -433,9 +424,9 @@ static void
 put_decision(pack_t *pk, edge_ctx_t *ctx, int module)
 {
     if (ctx->blocked_by == module) {
-        WORD("decision", "block");
+        PACK_WORD("decision", "block");
     } else {
-        WORD("decision", "invalid");
+        PACK_WORD("decision", "invalid");
     }
 }
 
@@ -447,35 +438,33 @@ put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     int         sign_in = ctx->blocked_by == MODULE_OIDC
                           || ctx->blocked_by == MODULE_SAML ? ctx->blocked_by
                                                             : MODULE_OAUTH;
-    ngx_uint_t  reused = r->upstream && r->upstream->peer.cached;
 
     pack_fixed_byte(pk, 0x80 | 11);
-    MAP("backend", 1);
-    KEY("connection_reused");
-    pack_fixed_byte(pk, reused ? 0xc3 : 0xc2);
-    MAP("basic_auth", 2);
-    WORD("decision", "invalid");
-    WORD("username", "");
-    MAP("circuit_breaker", 1);
+    PACK_KEY("backend");
+    edge_modules[MODULE_BACKEND]->describe(pk, r, ctx);
+    PACK_MAP("basic_auth", 2);
+    PACK_WORD("decision", "invalid");
+    PACK_WORD("username", "");
+    PACK_MAP("circuit_breaker", 1);
     put_decision(pk, ctx, MODULE_CIRCUIT_BREAKER);
-    MAP("compression", 2);
-    WORD("algorithm", "none");
+    PACK_MAP("compression", 2);
+    PACK_WORD("algorithm", "none");
     NUMBER("bytes_saved", 0);
     put_conn(pk, r, ctx);
     put_http(pk, r, ctx, with_headers);
-    MAP("ip_policy", 1);
+    PACK_MAP("ip_policy", 1);
     put_decision(pk, ctx, MODULE_IP_RESTRICTION);
-    MAP("oauth", 3);
-    WORD("app_client_id", "");
+    PACK_MAP("oauth", 3);
+    PACK_WORD("app_client_id", "");
     put_decision(pk, ctx, sign_in);
-    MAP("user", 2);
-    WORD("id", "");
-    WORD("name", "");
+    PACK_MAP("user", 2);
+    PACK_WORD("id", "");
+    PACK_WORD("name", "");
     put_tls(pk, r);
-    MAP("traffic_policy", 1);
-    KEY("logs");
+    PACK_MAP("traffic_policy", 1);
+    PACK_KEY("logs");
     pack_fixed_byte(pk, 0x90);
-    MAP("webhook_verification", 1);
+    PACK_MAP("webhook_verification", 1);
     put_decision(pk, ctx, MODULE_WEBHOOK_VERIFICATION);
 }
 
@@ -520,18 +509,18 @@ pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
     packer = (pack_t) { start, buffer + room - FIXED_MAX, false };
 
     pack_fixed_byte(pk, 0x80 | 6);
-    KEY("event_id");
+    PACK_KEY("event_id");
     pack_fixed_byte(pk, 0xa0 | ID_LEN);
     pack_fixed(pk, next_id(), ID_LEN);
-    KEY("event_type");
+    PACK_KEY("event_type");
     pack_fixed_byte(pk, 0xa0 | (sizeof(topic) - 1));
     pack_fixed(pk, topic, sizeof(topic) - 1);
-    KEY("event_timestamp");
+    PACK_KEY("event_timestamp");
     put_time(pk, &now_second, now->sec, now->msec);
     TEXT("account_id", ctx->account_id.data, ctx->account_id.len);
-    KEY("principal");
+    PACK_KEY("principal");
     pack_fixed_byte(pk, 0xc0);
-    KEY("object");
+    PACK_KEY("object");
     put_object(pk, r, ctx, with_headers);
 
     body = pk->at - start;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct {
+typedef struct pack {
     unsigned char *at, *end;
     bool full; /* something did not fit; what was packed is of no use */
 } pack_t;
@@ -27,6 +27,17 @@ pack_fixed_byte(pack_t *out, unsigned byte)
 {
     *out->at++ = (unsigned char) byte;
 }
+
+
+/* What of an event is always the same: keys, words and how many pairs follow. */
+#define PACK_KEY(name)                                                         \
+    do {                                                                       \
+        _Static_assert(sizeof(name) <= 32, "fixstr");                          \
+        pack_fixed_byte(pk, 0xa0 | (sizeof(name) - 1));                        \
+        pack_fixed(pk, name, sizeof(name) - 1);                                \
+    } while (0)
+#define PACK_MAP(name, n)  do { PACK_KEY(name); pack_fixed_byte(pk, 0x80 | (n)); } while (0)
+#define PACK_WORD(name, value)  do { PACK_KEY(name); PACK_KEY(value); } while (0)
 
 
 static inline void

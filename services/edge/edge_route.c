@@ -4,10 +4,10 @@
 #include "common/err.h"
 #include "common/path.h"
 
-const edge_module_t  edge_modules[MODULE_COUNT] = {
-    [MODULE_REQUEST_HEADERS] = { module_request_headers_run, NULL },
-    [MODULE_BACKEND] = { module_backend_run, NULL },
-    [MODULE_RESPONSE_HEADERS] = { NULL, module_response_headers_filter },
+const edge_module_t *const  edge_modules[MODULE_COUNT] = {
+    [MODULE_REQUEST_HEADERS] = &module_request_headers,
+    [MODULE_BACKEND] = &module_backend,
+    [MODULE_RESPONSE_HEADERS] = &module_response_headers,
 };
 
 
@@ -142,7 +142,7 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
         header_t  add = forwarded[n];
 
         if (add.hash == 0) {
-            add.hash = forwarded[n].hash = table_header_hash(add.lower);
+            add.hash = forwarded[n].hash = header_hash(add.lower);
         }
         add.value = (char *) values[n].data;
         add.value_len = values[n].len;
@@ -297,7 +297,7 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 
     for (left = ctx->route->enabled; left; left &= left - 1) {
         i = __builtin_ctz(left);
-        if (edge_modules[i].run == NULL && edge_modules[i].filter == NULL) {
+        if (edge_modules[i] == NULL) {
             ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                           "postern: module %s of route %s cannot be enforced: "
                           "denied", module_names[i], ctx->route->id);
@@ -313,10 +313,10 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     for (left = ctx->route->enabled; left; left &= left - 1) {
         i = __builtin_ctz(left);
-        if (edge_modules[i].run == NULL) {
+        if (edge_modules[i]->run == NULL) {
             continue;
         }
-        rc = edge_modules[i].run(r, ctx);
+        rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
         if (rc != NGX_DECLINED) {
             return rc;
         }
@@ -417,7 +417,8 @@ edge_response_filter(ngx_http_request_t *r)
     }
     for (left = ctx->route->enabled; left; left &= left - 1) {
         i = __builtin_ctz(left);
-        if (edge_modules[i].filter && edge_modules[i].filter(r, ctx) != NGX_OK)
+        if (edge_modules[i] && edge_modules[i]->filter
+            && edge_modules[i]->filter(r, ctx, ctx->route->configs[i]) != NGX_OK)
         {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }

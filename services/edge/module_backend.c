@@ -1,5 +1,8 @@
 /* backend: a static upstream through nginx's proxy, or a fixed answer of the edge. */
 #include "edge.h"
+#include "document.h"
+#include "edge_pack.h"
+#include "slab.h"
 #include "common/err.h"
 
 
@@ -79,13 +82,21 @@ send_response(ngx_http_request_t *r)
 }
 
 
-ngx_int_t
-module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx)
+/* The backend's id; it may come, change and go without the route. */
+static void *
+parse(const msgpack_object *document)
+{
+    return document_str(document, "backend_id");
+}
+
+
+static ngx_int_t
+run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
     backend_t  *backend = NULL;
 
-    if (ctx->route->backend_id) {
-        backend = table_backend(edge_worker.table, ctx->route->backend_id);
+    if (config) {
+        backend = table_backend(edge_worker.table, config);
         if (backend && backend->choices) {
             backend = table_choose(edge_worker.table, backend,
                                    (uint32_t) ngx_random());
@@ -103,3 +114,21 @@ module_backend_run(ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     return NGX_DECLINED;
 }
+
+
+static void
+describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    (void) ctx;
+    pack_fixed_byte(pk, 0x80 | 1);
+    PACK_KEY("connection_reused");
+    pack_fixed_byte(pk, r->upstream && r->upstream->peer.cached ? 0xc3 : 0xc2);
+}
+
+
+const edge_module_t  module_backend = {
+    .parse = parse,
+    .free = slab_free,
+    .run = run,
+    .describe = describe,
+};

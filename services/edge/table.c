@@ -1,9 +1,9 @@
 #include "table.h"
 
+#include "document.h"
 #include "slab.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
@@ -26,130 +26,13 @@ const char *const module_names[MODULE_COUNT] = {
     [MODULE_COMPRESSION] = "compression",
 };
 
-/* ---- reading documents ---- */
-
-static const msgpack_object *get(const msgpack_object *map, const char *key)
-{
-    size_t len = strlen(key);
-
-    if (!map || map->type != MSGPACK_OBJECT_MAP)
-        return NULL;
-    for (uint32_t i = 0; i < map->via.map.size; i++) {
-        const msgpack_object *name = &map->via.map.ptr[i].key;
-
-        if (name->type == MSGPACK_OBJECT_STR && name->via.str.size == len
-            && !memcmp(name->via.str.ptr, key, len))
-            return &map->via.map.ptr[i].val;
-    }
-    return NULL;
-}
-
-static char *copy(const char *text, size_t len)
-{
-    char *out = slab_alloc(len + 1);
-
-    memcpy(out, text, len);
-    out[len] = '\0';
-    return out;
-}
-
-static char *copy_object(const msgpack_object *value)
-{
-    return value && value->type == MSGPACK_OBJECT_STR
-               ? copy(value->via.str.ptr, value->via.str.size)
-               : NULL;
-}
-
-static char *get_str(const msgpack_object *map, const char *key)
-{
-    return copy_object(get(map, key));
-}
-
-static bool get_bool(const msgpack_object *map, const char *key)
-{
-    const msgpack_object *value = get(map, key);
-
-    return value && value->type == MSGPACK_OBJECT_BOOLEAN && value->via.boolean;
-}
-
-static char *lower(const char *text)
-{
-    char *out = copy(text, strlen(text));
-
-    for (char *c = out; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    return out;
-}
-
-/* ---- headers ---- */
-
-static void headers_free(headers_t *self)
-{
-    for (size_t i = 0; i < self->add_count; i++) {
-        slab_free(self->add[i].name);
-        slab_free(self->add[i].lower);
-        slab_free(self->add[i].value);
-    }
-    for (size_t i = 0; i < self->remove_count; i++) {
-        slab_free(self->remove[i].name);
-        slab_free(self->remove[i].lower);
-    }
-    slab_free(self->add);
-    slab_free(self->remove);
-    memset(self, 0, sizeof(*self));
-}
-
-uintptr_t table_header_hash(const char *lower_name)
-{
-    uintptr_t hash = 0;
-
-    for (; *lower_name; lower_name++)
-        hash = hash * 31 + (unsigned char)*lower_name;
-    return hash;
-}
-
-static void set_header(header_t *out, char *name, char *value)
-{
-    out->name = name;
-    out->lower = lower(name);
-    out->hash = table_header_hash(out->lower);
-    out->name_len = strlen(name);
-    out->value = value;
-    out->value_len = value ? strlen(value) : 0;
-}
-
-static void parse_headers(headers_t *out, const msgpack_object *add, const msgpack_object *remove)
-{
-    if (add && add->type == MSGPACK_OBJECT_MAP && add->via.map.size) {
-        out->add = slab_alloc(add->via.map.size * sizeof(*out->add));
-        for (uint32_t i = 0; i < add->via.map.size; i++) {
-            char *name = copy_object(&add->via.map.ptr[i].key);
-            char *value = copy_object(&add->via.map.ptr[i].val);
-
-            if (name && value)
-                set_header(&out->add[out->add_count++], name, value);
-            else
-                slab_free(name), slab_free(value);
-        }
-    }
-    if (remove && remove->type == MSGPACK_OBJECT_ARRAY && remove->via.array.size) {
-        out->remove = slab_alloc(remove->via.array.size * sizeof(*out->remove));
-        for (uint32_t i = 0; i < remove->via.array.size; i++) {
-            char *name = copy_object(&remove->via.array.ptr[i]);
-
-            if (name)
-                set_header(&out->remove[out->remove_count++], name, NULL);
-        }
-    }
-}
-
 /* ---- backends ---- */
 
 void backend_release(backend_t *backend)
 {
     if (!backend || --backend->refs)
         return;
-    headers_free(&backend->headers);
+    headers_done(&backend->headers);
     for (size_t i = 0; i < backend->choice_count; i++)
         slab_free(backend->choices[i].id);
     slab_free(backend->choices);
@@ -195,7 +78,8 @@ static uint64_t pool_of(const char *name)
 
 static backend_t *parse_static(const msgpack_object *document)
 {
-    char *address = get_str(document, "address"), *colon = address ? strrchr(address, ':') : NULL;
+    char *address = document_str(document, "address"),
+         *colon = address ? strrchr(address, ':') : NULL;
     backend_t *backend;
 
     if (!colon) {
@@ -207,12 +91,12 @@ static backend_t *parse_static(const msgpack_object *document)
     backend->port = (uint16_t)atoi(colon + 1);
     if (address[0] == '[' && colon[-1] == ']') {
         colon[-1] = '\0';
-        backend->host = copy(address + 1, strlen(address + 1));
+        backend->host = document_copy(address + 1, strlen(address + 1));
     } else {
-        backend->host = copy(address, strlen(address));
+        backend->host = document_copy(address, strlen(address));
     }
     slab_free(address);
-    backend->tls = get_bool(document, "tls");
+    backend->tls = document_bool(document, "tls");
     if (backend->tls)
         backend->pool = pool_of(backend->host);
     set_literal(backend);
@@ -221,21 +105,21 @@ static backend_t *parse_static(const msgpack_object *document)
 
 static backend_t *parse_response(const msgpack_object *document)
 {
-    const msgpack_object *status = get(document, "status_code");
+    const msgpack_object *status = document_get(document, "status_code");
     backend_t *backend = slab_alloc(sizeof(*backend));
 
     backend->http_response = true;
     backend->status =
         status && status->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (unsigned)status->via.u64 : 200;
-    backend->body = get_str(document, "body");
+    backend->body = document_str(document, "body");
     backend->body_len = backend->body ? strlen(backend->body) : 0;
-    parse_headers(&backend->headers, get(document, "headers"), NULL);
+    headers_parse(&backend->headers, document_get(document, "headers"), NULL);
     return backend;
 }
 
 static backend_t *parse_weighted(const msgpack_object *document)
 {
-    const msgpack_object *members = get(document, "backends");
+    const msgpack_object *members = document_get(document, "backends");
     backend_t *backend;
     uint32_t sum = 0;
 
@@ -249,7 +133,7 @@ static backend_t *parse_weighted(const msgpack_object *document)
         if (pair->val.type != MSGPACK_OBJECT_POSITIVE_INTEGER || !pair->val.via.u64)
             continue;
         sum += (uint32_t)pair->val.via.u64; /* at most 100 times 10,000 */
-        backend->choices[backend->choice_count].id = copy_object(&pair->key);
+        backend->choices[backend->choice_count].id = document_text(&pair->key);
         backend->choices[backend->choice_count++].upto = sum;
     }
     return backend;
@@ -264,7 +148,7 @@ static int apply_backend(table_t *self, const char *id, size_t len, const msgpac
         backend = parse(document);
         if (!backend)
             return -1;
-        backend->id = copy(id, len);
+        backend->id = document_copy(id, len);
         backend->refs = 1;
         backend_release(strmap_put(self->backends, id, len, backend));
         if (backend->host && !backend->literal && self->backend_added)
@@ -304,7 +188,7 @@ static edge_t *edge_of(table_t *self, const char *id, size_t len)
     if (edge)
         return edge;
     edge = slab_alloc(sizeof(*edge));
-    edge->id = copy(id, len);
+    edge->id = document_copy(id, len);
     edge->any = tree_new();
     edge->hosts_with_routes = strmap_new();
     edge->routes = strmap_new();
@@ -373,20 +257,20 @@ static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_o
         edge_drop_if_unused(self, edge);
         return 0;
     }
-    edge->account_id = get_str(document, "account_id");
-    edge->mutual_tls = get_bool(document, "mutual_tls");
-    version = get(document, "min_version");
+    edge->account_id = document_str(document, "account_id");
+    edge->mutual_tls = document_bool(document, "mutual_tls");
+    version = document_get(document, "min_version");
     edge->min_version = version && version->type == MSGPACK_OBJECT_STR && version->via.str.size == 3
                                 && !memcmp(version->via.str.ptr, "1.3", 3)
                             ? TLS1_3_VERSION
                             : TLS1_2_VERSION;
     set_profile(edge);
-    hostports = get(document, "hostports");
+    hostports = document_get(document, "hostports");
     if (!hostports || hostports->type != MSGPACK_OBJECT_ARRAY)
         return -1;
     edge->hosts = slab_alloc((hostports->via.array.size + 1) * sizeof(char *));
     for (uint32_t i = 0; i < hostports->via.array.size; i++) {
-        char *hostport = copy_object(&hostports->via.array.ptr[i]);
+        char *hostport = document_text(&hostports->via.array.ptr[i]);
 
         if (!hostport)
             return -1;
@@ -403,13 +287,13 @@ void route_release(route_t *route)
 {
     if (!route || --route->refs)
         return;
-    headers_free(&route->request_headers);
-    headers_free(&route->response_headers);
+    for (int i = 0; i < MODULE_COUNT; i++)
+        if (route->configs[i])
+            edge_modules[i]->free(route->configs[i]);
     slab_free(route->id);
     slab_free(route->account_id);
     slab_free(route->edge_id);
     slab_free(route->match);
-    slab_free(route->backend_id);
     slab_free(route);
 }
 
@@ -454,13 +338,13 @@ static route_t *parse_route(const msgpack_object *document)
 {
     route_t *route = slab_alloc(sizeof(*route));
     const msgpack_object *module;
-    char *type = get_str(document, "match_type");
+    char *type = document_str(document, "match_type");
 
     route->refs = 1;
-    route->account_id = get_str(document, "account_id");
+    route->account_id = document_str(document, "account_id");
     route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
-    route->edge_id = get_str(document, "edge_id");
-    route->match = get_str(document, "match");
+    route->edge_id = document_str(document, "edge_id");
+    route->match = document_str(document, "match");
     route->exact = type && !strcmp(type, "exact_path");
     slab_free(type);
     if (!route->match || !route->edge_id) {
@@ -469,15 +353,13 @@ static route_t *parse_route(const msgpack_object *document)
     }
     route->host_len = strcspn(route->match, "/");
     for (int i = 0; i < MODULE_COUNT; i++) {
-        module = get(document, module_names[i]);
-        if (module && module->type == MSGPACK_OBJECT_MAP)
-            route->enabled |= 1u << i;
+        module = document_get(document, module_names[i]);
+        if (!module || module->type != MSGPACK_OBJECT_MAP)
+            continue;
+        route->enabled |= 1u << i;
+        if (edge_modules[i] && edge_modules[i]->parse)
+            route->configs[i] = edge_modules[i]->parse(module);
     }
-    route->backend_id = get_str(get(document, "backend"), "backend_id");
-    module = get(document, "request_headers");
-    parse_headers(&route->request_headers, get(module, "add"), get(module, "remove"));
-    module = get(document, "response_headers");
-    parse_headers(&route->response_headers, get(module, "add"), get(module, "remove"));
     return route;
 }
 
@@ -496,7 +378,7 @@ static int apply_route(table_t *self, const char *id, size_t len, const msgpack_
     route = parse_route(document);
     if (!route)
         return -1;
-    route->id = copy(id, len);
+    route->id = document_copy(id, len);
     edge = edge_of(self, route->edge_id, strlen(route->edge_id));
     path = route_path(route);
     tree_put(tree_for(edge, route, true), path, strlen(path), route->exact, route);
@@ -545,10 +427,10 @@ static int apply_pair(table_t *self, strmap_t *map, const char *id, size_t len,
     if (!document)
         return 0;
     domain = slab_alloc(sizeof(*domain));
-    domain->name = named ? get_str(document, "domain") : NULL;
-    domain->certificate_id = get_str(document, "certificate_id");
-    domain->chain_pem = get_str(document, "certificate_pem");
-    domain->key_pem = get_str(document, "private_key_pem");
+    domain->name = named ? document_str(document, "domain") : NULL;
+    domain->certificate_id = document_str(document, "certificate_id");
+    domain->chain_pem = document_str(document, "certificate_pem");
+    domain->key_pem = document_str(document, "private_key_pem");
     if ((named && !domain->name)
         || (!domain->certificate_id && (!domain->chain_pem || !domain->key_pem))) {
         domain_free(self, domain);

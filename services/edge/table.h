@@ -2,6 +2,7 @@
  * No nginx in here; a worker has one table in force and builds a snapshot beside it. */
 #pragma once
 
+#include "headers.h"
 #include "strmap.h"
 #include "tree.h"
 
@@ -30,16 +31,25 @@ typedef enum module_id {
 
 extern const char *const module_names[MODULE_COUNT];
 
-typedef struct header {
-    char *name, *lower, *value; /* value NULL: remove */
-    size_t name_len, value_len;
-    uintptr_t hash; /* nginx's own of lower */
-} header_t;
+struct ngx_http_request_s;
+struct edge_ctx;
+struct pack;
 
-typedef struct headers {
-    header_t *add, *remove;
-    size_t add_count, remove_count;
-} headers_t;
+/* A route module: one file each, one row in edge_modules. What it has no part in is NULL. */
+typedef struct edge_module {
+    /* What the route keeps of the module's document, freed with the route; NULL: nothing. */
+    void *(*parse)(const msgpack_object *document);
+    void (*free)(void *config);
+    /* Before the upstream is asked: NGX_DECLINED to go on, NGX_OK when it has set the content handler. */
+    intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* When the response header is there. */
+    intptr_t (*filter)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* Its part of the event, a map, of every request: also of one for which it did not run. */
+    void (*describe)(struct pack *pk, struct ngx_http_request_s *r, struct edge_ctx *ctx);
+} edge_module_t;
+
+/* NULL: the edge cannot enforce it, and a route that has it on answers 503. */
+extern const edge_module_t *const edge_modules[MODULE_COUNT];
 
 typedef struct route {
     char *id, *account_id, *edge_id;
@@ -47,10 +57,9 @@ typedef struct route {
     char *match; /* as stored; host_len bytes of host, then the path */
     size_t host_len;
     bool exact;
-    uint32_t enabled; /* bit of each module that is on */
-    char *backend_id;
-    headers_t request_headers, response_headers;
-    unsigned refs; /* the table's and running requests' */
+    uint32_t enabled;            /* bit of each module that is on */
+    void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
+    unsigned refs;               /* the table's and running requests' */
 } route_t;
 
 typedef struct edge {
@@ -129,9 +138,6 @@ route_t *table_route(const edge_t *edge, const char *host, size_t host_len, cons
                      size_t path_len);
 
 backend_t *table_backend(const table_t *self, const char *id);
-
-/* nginx's hash of a header name in lower case (ngx_hash_key). */
-uintptr_t table_header_hash(const char *lower);
 
 /* The backend that serves: of a weighted one, the member into whose share number falls, else the
  * backend itself. NULL: it has no member with a weight, or the member is not there. */

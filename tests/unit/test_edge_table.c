@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* One of the edge's modules and one that nobody has; the edge's own rows need nginx. */
+static const edge_module_t headers_module = {.parse = headers_module_parse,
+                                             .free = headers_module_free};
+const edge_module_t *const edge_modules[MODULE_COUNT] = {[MODULE_REQUEST_HEADERS] =
+                                                             &headers_module};
+
 static unsigned seed = 7;
 
 static unsigned random_below(unsigned n)
@@ -145,6 +151,34 @@ Test(table, takes_entries_in_any_order)
     apply(table, "https_edge_route", "r2", NULL);
     cr_assert_eq(strmap_count(table->edges), 0, "nothing is left of an edge that is gone");
     drop(table);
+}
+
+Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
+{
+    table_t *table = table_new();
+    const headers_t *headers;
+    route_t *route;
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"a.test:443\"]}");
+    apply(table, "https_edge_route", "r",
+          "{\"edge_id\":\"e\",\"match\":\"/"
+          "\",\"match_type\":\"path_prefix\",\"oauth\":null,\"saml\":{},"
+          "\"request_headers\":{\"add\":{\"X-One\":\"1\",\"bad\":2},\"remove\":[\"X-Two\",3]}}");
+    route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
+    cr_assert_not_null(route);
+    cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS | 1u << MODULE_SAML);
+    cr_assert_null(route->configs[MODULE_SAML], "nobody has it: it is on all the same");
+    headers = route->configs[MODULE_REQUEST_HEADERS];
+    cr_assert_eq(headers->add_count, 1);
+    cr_assert_str_eq(headers->add[0].lower, "x-one");
+    cr_assert_str_eq(headers->add[0].value, "1");
+    cr_assert_eq(headers->remove_count, 1);
+    cr_assert_str_eq(headers->remove[0].name, "X-Two");
+    route->refs++; /* a request */
+    apply(table, "https_edge_route", "r", NULL);
+    drop(table);
+    cr_assert_str_eq(headers->add[0].name, "X-One", "as long as a request runs");
+    route_release(route);
 }
 
 Test(table, a_hostport_that_moved_stays_with_its_new_edge)

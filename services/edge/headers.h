@@ -1,0 +1,28 @@
+/* Headers to add and to remove, as a route's modules and http_response backends have them. No nginx in here. */
+#pragma once
+
+#include <msgpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct header {
+    char *name, *lower, *value; /* value NULL: remove */
+    size_t name_len, value_len;
+    uintptr_t hash; /* nginx's own of lower */
+} header_t;
+
+typedef struct headers {
+    header_t *add, *remove;
+    size_t add_count, remove_count;
+} headers_t;
+
+/* add: a map of names to values; remove: a list of names; either may be NULL. */
+void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove);
+void headers_done(headers_t *self);
+
+/* parse and free of the modules whose document is {add, remove}: a headers_t. */
+void *headers_module_parse(const msgpack_object *document);
+void headers_module_free(void *config);
+
+/* nginx's hash of a header name in lower case (ngx_hash_key). */
+uintptr_t header_hash(const char *name);
