@@ -38,8 +38,8 @@ static const char *skip_spaces(const char *at)
 static const char *skip_string(const char *at)
 {
     for (at++; *at && *at != '"'; at++)
-        if (*at == '\\' && !*++at)
-            return NULL;
+        if (*at == '\\' && at[1])
+            at++;
     return *at ? at + 1 : NULL;
 }
 

@@ -58,7 +58,7 @@ static block_t *take(size_t class)
     }
     if (left < class * UNIT)
         new_region(); /* the rest was less than a block */
-    block = (block_t *)(void *)fresh;
+    block = (block_t *)fresh;
     fresh += class * UNIT;
     left -= class * UNIT;
     return block;
@@ -85,7 +85,7 @@ void slab_free(void *at)
 
     if (!at)
         return;
-    block = (block_t *)(void *)((unsigned char *)at - HEAD);
+    block = (block_t *)((unsigned char *)at - HEAD);
     if (!block->class) {
         free((unsigned char *)at - UNIT);
         return;
