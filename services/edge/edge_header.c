@@ -1,4 +1,4 @@
-/* The means to edit request headers.
+/* The means to edit headers.
  *
  * The proxy module copies the request's header list, except names that proxy_set_header manages.
  * nginx keeps pointers into that list, so a header is hidden in place: it gets one of those names. */
@@ -64,5 +64,31 @@ edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
     header->value.len = add->value_len;
     header->lowcase_key = (u_char *) add->lower;
     header->hash = add->hash;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_header_answer(ngx_http_request_t *r, const header_t *add)
+{
+    ngx_table_elt_t  *header;
+
+    if (ngx_strcmp(add->lower, "content-type") == 0) {
+        r->headers_out.content_type.data = (u_char *) add->value;
+        r->headers_out.content_type.len = add->value_len;
+        r->headers_out.content_type_len = add->value_len;
+        r->headers_out.charset.len = 0;
+        return NGX_OK;
+    }
+    header = ngx_list_push(&r->headers_out.headers);
+    if (header == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(header, sizeof(*header));
+    header->hash = 1;
+    header->key.data = (u_char *) add->name;
+    header->key.len = add->name_len;
+    header->value.data = (u_char *) add->value;
+    header->value.len = add->value_len;
     return NGX_OK;
 }

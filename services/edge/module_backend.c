@@ -6,31 +6,6 @@
 #include "common/err.h"
 
 
-static ngx_int_t
-add_header(ngx_http_request_t *r, const header_t *header)
-{
-    ngx_table_elt_t  *out;
-
-    if (ngx_strcmp(header->lower, "content-type") == 0) {
-        r->headers_out.content_type.data = (u_char *) header->value;
-        r->headers_out.content_type.len = header->value_len;
-        r->headers_out.content_type_len = header->value_len;
-        return NGX_OK;
-    }
-    out = ngx_list_push(&r->headers_out.headers);
-    if (out == NULL) {
-        return NGX_ERROR;
-    }
-    ngx_memzero(out, sizeof(*out));
-    out->hash = 1;
-    out->key.data = (u_char *) header->name;
-    out->key.len = header->name_len;
-    out->value.data = (u_char *) header->value;
-    out->value.len = header->value_len;
-    return NGX_OK;
-}
-
-
 /* Content handler of an http_response backend. Its strings live as long as ctx->backend. */
 static ngx_int_t
 send_response(ngx_http_request_t *r)
@@ -51,7 +26,7 @@ send_response(ngx_http_request_t *r)
     ngx_str_set(&r->headers_out.content_type, "text/plain");
     r->headers_out.content_type_len = r->headers_out.content_type.len;
     for (i = 0; i < backend->headers.add_count; i++) {
-        if (add_header(r, &backend->headers.add[i]) != NGX_OK) {
+        if (edge_header_answer(r, &backend->headers.add[i]) != NGX_OK) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }

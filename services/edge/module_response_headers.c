@@ -35,32 +35,15 @@ static ngx_int_t
 filter(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
     size_t            i;
-    ngx_table_elt_t  *out;
-    const header_t   *header;
     const headers_t  *headers = config;
 
     for (i = 0; i < headers->remove_count; i++) {
         remove_response(r, &headers->remove[i]);
     }
     for (i = 0; i < headers->add_count; i++) {
-        header = &headers->add[i];
-        if (ngx_strcmp(header->lower, "content-type") == 0) {
-            r->headers_out.content_type.data = (u_char *) header->value;
-            r->headers_out.content_type.len = header->value_len;
-            r->headers_out.content_type_len = header->value_len;
-            r->headers_out.charset.len = 0;
-            continue;
-        }
-        out = ngx_list_push(&r->headers_out.headers);
-        if (out == NULL) {
+        if (edge_header_answer(r, &headers->add[i]) != NGX_OK) {
             return NGX_ERROR;
         }
-        ngx_memzero(out, sizeof(*out));
-        out->hash = 1;
-        out->key.data = (u_char *) header->name;
-        out->key.len = header->name_len;
-        out->value.data = (u_char *) header->value;
-        out->value.len = header->value_len;
     }
     return NGX_OK;
 }
