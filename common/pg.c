@@ -95,7 +95,7 @@ int pg_ready(pg_t *self)
         return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
     }
     PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
-    /* Every statement has its index. A plan that scans a table because it was small when the statement was prepared is kept
+    /* Every statement on a table that grows has its index. A plan that scans a table because it was small when the statement was prepared is kept
      * while the table grows; and what a statement costs here is no reason to compile it. */
     snprintf(setup, sizeof(setup),
              "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"

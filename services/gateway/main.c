@@ -14,7 +14,7 @@ static const setting_t settings[] = {
     {"rate-limit", SETTING_INT, "0", 0, 10000000,
      "requests a minute for each API key; 0: no limit"},
     {"create-rate-limit", SETTING_INT, "0", 0, 10000000,
-     "objects of a kind that an API key may create in a minute; 0: no limit"},
+     "objects of a kind that an API key may try to create in a minute; 0: no limit"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
     {"identity-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-identity, comma-separated"},
     {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},
