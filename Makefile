@@ -77,7 +77,7 @@ $(BUILD)/obj/proto/tables.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch]) services/edge/config common/id.c common/path.c common/pack.c
+EDGE_SRC := $(wildcard services/edge/*.[ch]) services/edge/config common/id.c common/path.c common/pack.c common/token.c
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)
@@ -103,7 +103,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/document.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/memory.c services/events/sequence.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/document.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
@@ -128,7 +128,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/events/batch.c services/gateway/paths.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/events/batch.c services/events/layout.c services/gateway/paths.c)
 fuzz-library:
 	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \

@@ -1,5 +1,6 @@
 #include "common/pack.h"
 #include "common/cleanup.h"
+#include "common/token.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -89,135 +90,7 @@ void pack_text_end(msgpack_sbuffer *out)
         out->data[i] = (char)len;
 }
 
-/* A bounded reader of our own over the encoding (msgpack specification 2013-04-21): msgpack-c's
- * unpacker sizes arrays from the header before it has seen the items. Lengths are checked against
- * what is left, so nothing is allocated that the bytes do not pay for. */
-typedef struct reader {
-    const unsigned char *at, *end;
-    size_t items;
-    int binary; /* allowed */
-} reader_t;
-
-static int get_uint(reader_t *in, int bytes, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    if (in->end - in->at < bytes)
-        return -EBADMSG;
-    for (int i = 0; i < bytes; i++)
-        value = value << 8 | *in->at++;
-    *ret_value = value;
-    return 0;
-}
-
-typedef enum token_kind { NIL, BOOLEAN, INTEGER, REAL, STRING, BINARY, ARRAY, MAP } token_kind_t;
-
-typedef struct token {
-    token_kind_t kind;
-    int64_t integer;
-    double real;
-    const char *bytes;
-    size_t len; /* bytes, items or pairs */
-} token_t;
-
-static int sized(reader_t *in, token_t *token, token_kind_t kind, int length_bytes)
-{
-    uint64_t len = token->len;
-    int r = length_bytes ? get_uint(in, length_bytes, &len) : 0;
-
-    if (r)
-        return r;
-    /* Every item takes at least one byte, a pair two. */
-    if (len > (uint64_t)(in->end - in->at) / (kind == MAP ? 2 : 1))
-        return -EBADMSG;
-    token->kind = kind;
-    token->len = (size_t)len;
-    if (kind == STRING || kind == BINARY) {
-        token->bytes = (const char *)in->at;
-        in->at += len;
-    }
-    return 0;
-}
-
-static int get_number(reader_t *in, token_t *token, unsigned char head)
-{
-    uint64_t value = 0;
-    int bytes = 1 << (head & 3), r;
-
-    if (head == 0xca || head == 0xcb) {
-        r = get_uint(in, head == 0xca ? 4 : 8, &value);
-        token->kind = REAL;
-        if (head == 0xca) {
-            uint32_t bits = (uint32_t)value;
-            float single;
-
-            memcpy(&single, &bits, sizeof(single));
-            token->real = (double)single;
-        } else {
-            memcpy(&token->real, &value, sizeof(token->real));
-        }
-        return r;
-    }
-    r = get_uint(in, bytes, &value);
-    if (r)
-        return r;
-    token->kind = INTEGER;
-    if (head <= 0xcf) {
-        if (value > INT64_MAX)
-            return -EBADMSG;
-        token->integer = (int64_t)value;
-    } else {
-        int shift = 64 - 8 * bytes;
-
-        token->integer = (int64_t)(value << shift) >> shift;
-    }
-    return 0;
-}
-
-static int get_token(reader_t *in, token_t *token)
-{
-    unsigned char head;
-
-    if (in->at == in->end)
-        return -EBADMSG;
-    if (++in->items > PACK_ITEMS_MAX)
-        return -EMSGSIZE;
-    head = *in->at++;
-    memset(token, 0, sizeof(*token));
-    if (head <= 0x7f || head >= 0xe0) {
-        token->kind = INTEGER;
-        token->integer = (signed char)head;
-        return 0;
-    }
-    if (head <= 0x8f || (head >= 0x90 && head <= 0x9f)) {
-        token->len = head & 0x0f;
-        return sized(in, token, head <= 0x8f ? MAP : ARRAY, 0);
-    }
-    if (head <= 0xbf) {
-        token->len = head & 0x1f;
-        return sized(in, token, STRING, 0);
-    }
-    if (head == 0xc0)
-        return 0;
-    if (head == 0xc2 || head == 0xc3) {
-        token->kind = BOOLEAN;
-        token->integer = head & 1;
-        return 0;
-    }
-    if (head >= 0xc4 && head <= 0xc6)
-        return in->binary ? sized(in, token, BINARY, 1 << (head - 0xc4)) : -EBADMSG;
-    if (head >= 0xca && head <= 0xd3)
-        return get_number(in, token, head);
-    if (head >= 0xd9 && head <= 0xdb)
-        return sized(in, token, STRING, 1 << (head - 0xd9));
-    if (head == 0xdc || head == 0xdd)
-        return sized(in, token, ARRAY, head == 0xdc ? 2 : 4);
-    if (head == 0xde || head == 0xdf)
-        return sized(in, token, MAP, head == 0xde ? 2 : 4);
-    return -EBADMSG; /* reserved and extensions */
-}
-
-static int get_value(reader_t *in, int depth, json_t **ret_value)
+static int get_value(token_reader_t *in, int depth, json_t **ret_value)
 {
     _cleanup_(json_clear_ref) json_t *value = NULL;
     token_t token;
@@ -225,28 +98,28 @@ static int get_value(reader_t *in, int depth, json_t **ret_value)
 
     if (depth > PACK_DEPTH_MAX)
         return -EMSGSIZE;
-    r = get_token(in, &token);
+    r = token_next(in, &token);
     if (r)
         return r;
     switch (token.kind) {
-    case NIL:
+    case TOKEN_NIL:
         value = json_null();
         break;
-    case BOOLEAN:
+    case TOKEN_BOOLEAN:
         value = json_boolean(token.integer);
         break;
-    case INTEGER:
+    case TOKEN_INTEGER:
         value = json_integer(token.integer);
         break;
-    case REAL:
+    case TOKEN_REAL:
         value = json_real(token.real); /* NULL for NaN and infinities */
         break;
-    case STRING:
+    case TOKEN_STRING:
         value = json_stringn(token.bytes, token.len); /* NULL for invalid UTF-8 */
         break;
-    case BINARY:
+    case TOKEN_BINARY:
         return -EBADMSG;
-    case ARRAY:
+    case TOKEN_ARRAY:
         value = json_array();
         for (size_t i = 0; i < token.len; i++) {
             json_t *item;
@@ -258,17 +131,17 @@ static int get_value(reader_t *in, int depth, json_t **ret_value)
                 return -ENOMEM;
         }
         break;
-    case MAP:
+    case TOKEN_MAP:
         value = json_object();
         for (size_t i = 0; i < token.len; i++) {
             _cleanup_(free_mem) char *key = NULL;
             token_t name;
             json_t *item;
 
-            r = get_token(in, &name);
+            r = token_next(in, &name);
             if (r)
                 return r;
-            if (name.kind != STRING || memchr(name.bytes, '\0', name.len))
+            if (name.kind != TOKEN_STRING || memchr(name.bytes, '\0', name.len))
                 return -EBADMSG;
             key = strndup(name.bytes, name.len);
             if (json_object_get(value, key))
@@ -290,7 +163,7 @@ static int get_value(reader_t *in, int depth, json_t **ret_value)
 int unpack_json(const void *data, size_t len, json_t **ret_value)
 {
     _cleanup_(json_clear_ref) json_t *value = NULL;
-    reader_t in = {data, (const unsigned char *)data + len, 0, 0};
+    token_reader_t in = {data, (const unsigned char *)data + len, 0, false};
     int r;
 
     if (len > PACK_BYTES_MAX)
@@ -393,46 +266,46 @@ static int put_scalar(text_t *self, const token_t *token)
     char number[48];
 
     switch (token->kind) {
-    case BOOLEAN:
+    case TOKEN_BOOLEAN:
         return put_plain(self, token->integer ? "true" : "false", token->integer ? 4 : 5);
-    case INTEGER:
+    case TOKEN_INTEGER:
         return put_plain(
             self, number,
             (size_t)snprintf(number, sizeof(number), "%lld", (long long)token->integer));
-    case REAL: {
+    case TOKEN_REAL: {
         json_t *value = json_real(token->real); /* NULL for NaN and infinities */
         size_t n = value ? json_dumpb(value, number, sizeof(number), JSON_ENCODE_ANY) : 0;
 
         json_decref(value);
         return n && n <= sizeof(number) ? put_plain(self, number, n) : -EBADMSG;
     }
-    case STRING:
+    case TOKEN_STRING:
         return put_quoted(self, token->bytes, token->len);
-    case NIL:
+    case TOKEN_NIL:
         return put_plain(self, "null", 4);
     default:
         return -EBADMSG;
     }
 }
 
-static int put_value(reader_t *in, int depth, text_t *out)
+static int put_value(token_reader_t *in, int depth, text_t *out)
 {
     token_t token;
-    int r = depth > PACK_DEPTH_MAX ? -EMSGSIZE : get_token(in, &token);
+    int r = depth > PACK_DEPTH_MAX ? -EMSGSIZE : token_next(in, &token);
 
     if (r)
         return r;
-    if (token.kind != ARRAY && token.kind != MAP)
+    if (token.kind != TOKEN_ARRAY && token.kind != TOKEN_MAP)
         return put_scalar(out, &token);
-    r = put_plain(out, token.kind == MAP ? "{" : "[", 1);
+    r = put_plain(out, token.kind == TOKEN_MAP ? "{" : "[", 1);
     for (size_t i = 0; !r && i < token.len; i++) {
         token_t name;
 
         if (i)
             r = put_plain(out, ",", 1);
-        if (!r && token.kind == MAP) {
-            r = get_token(in, &name);
-            if (!r && (name.kind != STRING || memchr(name.bytes, '\0', name.len)))
+        if (!r && token.kind == TOKEN_MAP) {
+            r = token_next(in, &name);
+            if (!r && (name.kind != TOKEN_STRING || memchr(name.bytes, '\0', name.len)))
                 r = -EBADMSG;
             if (!r)
                 r = put_quoted(out, name.bytes, name.len);
@@ -442,20 +315,20 @@ static int put_value(reader_t *in, int depth, text_t *out)
         if (!r)
             r = put_value(in, depth + 1, out);
     }
-    return r ? r : put_plain(out, token.kind == MAP ? "}" : "]", 1);
+    return r ? r : put_plain(out, token.kind == TOKEN_MAP ? "}" : "]", 1);
 }
 
 /* JSON text already: one binary and nothing else. */
 static bool is_ready_text(const void *data, size_t len, token_t *ret_token)
 {
-    reader_t in = {data, (const unsigned char *)data + len, 0, 1};
+    token_reader_t in = {data, (const unsigned char *)data + len, 0, true};
 
-    return !get_token(&in, ret_token) && ret_token->kind == BINARY && in.at == in.end;
+    return !token_next(&in, ret_token) && ret_token->kind == TOKEN_BINARY && in.at == in.end;
 }
 
 static int put_all(text_t *self, const void *data, size_t len)
 {
-    reader_t in = {data, (const unsigned char *)data + len, 0, 0};
+    token_reader_t in = {data, (const unsigned char *)data + len, 0, false};
     token_t ready;
     int r;
 
@@ -482,7 +355,7 @@ int unpack_text(const void *data, size_t len, char **ret_text)
     return 0;
 }
 
-static int walk(reader_t *in, int depth)
+static int walk(token_reader_t *in, int depth)
 {
     token_t token;
     size_t children;
@@ -490,10 +363,10 @@ static int walk(reader_t *in, int depth)
 
     if (depth > PACK_DEPTH_MAX)
         return -EMSGSIZE;
-    r = get_token(in, &token);
+    r = token_next(in, &token);
     if (r)
         return r;
-    children = token.kind == MAP ? 2 * token.len : token.kind == ARRAY ? token.len : 0;
+    children = token.kind == TOKEN_MAP ? 2 * token.len : token.kind == TOKEN_ARRAY ? token.len : 0;
     while (!r && children-- > 0)
         r = walk(in, depth + 1);
     return r;
@@ -501,7 +374,7 @@ static int walk(reader_t *in, int depth)
 
 int pack_check(const void *data, size_t len)
 {
-    reader_t in = {data, (const unsigned char *)data + len, 0, 1};
+    token_reader_t in = {data, (const unsigned char *)data + len, 0, true};
     int r;
 
     if (len > PACK_BYTES_MAX)

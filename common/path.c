@@ -1,4 +1,5 @@
 #include "common/path.h"
+#include "common/utf8.h"
 
 #include <string.h>
 
@@ -45,34 +46,6 @@ static int is_plain(const char *path, size_t len)
             return 0;
         before = c;
     }
-    return 1;
-}
-
-/* How many continuation bytes follow this first byte; -1 when none may begin with it. */
-static int utf8_tail(unsigned char c)
-{
-    if (c < 0x80)
-        return 0;
-    if (c >= 0xc2 && c <= 0xdf)
-        return 1;
-    if (c >= 0xe0 && c <= 0xef)
-        return 2;
-    if (c >= 0xf0 && c <= 0xf4)
-        return 3;
-    return -1;
-}
-
-/* RFC 3629: over-long forms, surrogates and values past U+10FFFF by their second byte. */
-static int utf8_second_ok(unsigned char first, unsigned char second)
-{
-    if (first == 0xe0)
-        return second >= 0xa0;
-    if (first == 0xed)
-        return second <= 0x9f;
-    if (first == 0xf0)
-        return second >= 0x90;
-    if (first == 0xf4)
-        return second <= 0x8f;
     return 1;
 }
 

@@ -11,7 +11,7 @@ static const struct {
 } rows[] = {
 #define AUDIT(type, text)   {type, false, {.meaning = text}},
 #define TRAFFIC(type, text) {type, true, {.meaning = text}},
-#define FIELD(name_, type_, flags_, text)                                                          \
+#define FIELD(event, id, name_, type_, flags_, fallback_, text)                                    \
     {NULL, true, {.name = name_, .type = type_, .flags = flags_, .meaning = text}},
 #include "proto/events.def"
 };

@@ -158,8 +158,8 @@ ngx_int_t edge_ring_make(ngx_cycle_t *cycle); /* in the master, before it forks 
 void edge_ring_end(void);                     /* and when it ends */
 ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
 void edge_ring_close(void);
-/* Where the next event's bytes go and how many may; NULL: ring and spool are full. */
-u_char *edge_ring_reserve(size_t *room);
+/* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL: ring and spool are full. */
+u_char *edge_ring_reserve(size_t *room, ngx_uint_t *first);
 /* What was reserved holds an event of len bytes. */
 void edge_ring_commit(size_t len);
 /* An event that cannot be kept: counted, and told with the next batch. */

@@ -1,281 +1,156 @@
-/* http_request_complete.v0, packed once as msgpack in the log phase; nobody looks into it again on
- * its way to subscribers. Fields of modules that did not run say "invalid". */
+/* http_request_complete.v0: in the log phase a request leaves what is known of it, as it is. Names of fields, capitals
+ * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
+ * event's time. Credentials are redacted here: they never leave the edge. */
 #include "edge.h"
-#include "edge_pack.h"
-#include "edge_text.h"
+#include "edge_event.h"
 #include "common/id.h"
 
-enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192, NAME_MAX_BYTES = 256,
-       FIXED_MAX = 1536 /* what every event has: keys, words, numbers, times */ };
+enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
+       FIXED_MAX = 256 /* what every event has: numbers of fields, ids, times */ };
 
-static const char  topic[] = "http_request_complete.v0";
+/* In place of a topic's length (proto/WIRE.md, "Events"). */
+enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
+
+static const char  layout[] = "http_request_complete.v0"
+#define AUDIT(type, meaning)
+#define TRAFFIC(type, meaning)
+#define FIELD(event, id, name, type, flags, fallback, meaning) event##_FIELD(name, type, fallback)
+#define HTTP_FIELD(name, type, fallback)  "\n" name " " #type " " fallback
+#define TCP_FIELD(name, type, fallback)
+#include "proto/events.def"
+#undef HTTP_FIELD
+#undef TCP_FIELD
+    ;
 
 
-static inline void
-put(pack_t *pk, const void *data, size_t len)
+static void
+put_text(pack_t *pk, const void *data, size_t len)
 {
     pack_str(pk, data, ngx_min(len, VALUE_MAX));
 }
 
-/* The fixed part is in the room that pack_event sets aside for it. */
-#define TEXT(name, value, n)  do { PACK_KEY(name); put(pk, value, n); } while (0)
-#define NUMBER(name, value)  do { PACK_KEY(name); pack_int64(pk, value); } while (0)
+
+/* The number of the field is in the room that pack_event sets aside. */
+#define TEXT(field, value, n)  do { EVENT_FIELD(field); put_text(pk, value, n); } while (0)
+#define NUMBER(field, value)  do { EVENT_FIELD(field); pack_int64(pk, value); } while (0)
 
 
-/* Bytes that are not UTF-8 become '?': every string of an event is text. */
+/* Milliseconds since 1970. */
 static void
-put_cleaned(pack_t *pk, u_char *data, size_t len)
+put_time(pack_t *pk, uint64_t ms)
 {
-    u_char  clean[VALUE_MAX], *p = data, *end = data + len, *q = clean;
-
-    while (p < end) {
-        u_char   *at = p;
-        uint32_t  c = *p < 0x80 ? *p++ : ngx_utf8_decode(&p, end - p);
-
-        if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-            *q++ = '?';
-            p = at + 1;
-        } else {
-            q = ngx_cpymem(q, at, p - at);
-        }
-    }
-    put(pk, clean, q - clean);
+    ms = htobe64(ms);
+    pack_fixed_byte(pk, 0xcf);
+    pack_fixed(pk, &ms, sizeof(ms));
 }
 
 
-static void
-put_text(pack_t *pk, u_char *data, size_t len)
-{
-    len = ngx_min(len, VALUE_MAX);
-    if (text_is_ascii(data, len)) {
-        put(pk, data, len);
-    } else {
-        put_cleaned(pk, data, len);
-    }
-}
+/* ---- headers: a list of name, value, name, value ---- */
 
-
-typedef bool (*letters_t)(u_char *out, const u_char *data, size_t len);
-
-
-/* Straight into the event; what is not ASCII is packed again. */
-static inline void
-put_letters(pack_t *pk, u_char *data, size_t len, letters_t letters)
-{
-    u_char  out[VALUE_MAX], *start = pk->at;
-
-    len = ngx_min(len, VALUE_MAX);
-    pack_str_head(pk, len);
-    if ((ptrdiff_t) len > pk->end - pk->at) {
-        pk->full = true;
-        return;
-    }
-    if (letters(pk->at, data, len)) {
-        pk->at += len;
-        return;
-    }
-    pk->at = start;
-    (void) letters(out, data, len);
-    put_cleaned(pk, out, len);
-}
-
-
-static void
-put_lower(pack_t *pk, u_char *data, size_t len)
-{
-    put_letters(pk, data, len, text_lower);
-}
-
-
-static u_char *
-digits(u_char *out, ngx_uint_t value, ngx_uint_t n)
-{
-    ngx_uint_t  i;
-
-    for (i = n; i > 0; i--) {
-        out[i - 1] = '0' + value % 10;
-        value /= 10;
-    }
-    return out + n;
-}
-
-
-/* The text of a second is kept until another one is asked for. */
-typedef struct {
-    time_t  second;
-    u_char  text[sizeof("0000-00-00T00:00:00.000Z")];
-} second_t;
-
-static second_t  now_second = { -1, "0000-00-00T00:00:00.000Z" };
-static second_t  start_second = { -1, "0000-00-00T00:00:00.000Z" };
-
-
-/* RFC 3339 with milliseconds. */
-static void
-put_time(pack_t *pk, second_t *kept, time_t sec, ngx_msec_t msec)
-{
-    u_char    *text = kept->text;
-    ngx_tm_t   tm;
-
-    if (sec != kept->second) {
-        kept->second = sec;
-        ngx_gmtime(sec, &tm);
-        digits(text, tm.ngx_tm_year, 4);
-        digits(text + 5, tm.ngx_tm_mon, 2);
-        digits(text + 8, tm.ngx_tm_mday, 2);
-        digits(text + 11, tm.ngx_tm_hour, 2);
-        digits(text + 14, tm.ngx_tm_min, 2);
-        digits(text + 17, tm.ngx_tm_sec, 2);
-    }
-    digits(text + 20, msec, 3);
-    pack_fixed_byte(pk, 0xa0 | (sizeof(kept->text) - 1));
-    pack_fixed(pk, text, sizeof(kept->text) - 1);
-}
-
-
-/* ---- headers: name -> list of values, names capitalised, values lower-cased ---- */
-
-typedef struct {
-    ngx_str_t  name, value;
-} pair_t;
-
-static pair_t  pairs[HEADERS_MAX];
-
-
-/* Header names seldom agree in length and last letter without being the same. */
-static inline ngx_uint_t
-same(const ngx_str_t *a, const ngx_str_t *b)
-{
-    return a->len == b->len && a->len > 0
-           && ((a->data[a->len - 1] ^ b->data[b->len - 1]) & 0x1f) == 0
-           && ngx_strncasecmp(a->data, b->data, a->len) == 0;
-}
-
-
-/* Credentials never leave the edge in an event. Most names have another length than all of these. */
+/* Most names have another length than all of these. */
 static ngx_uint_t
 secret(const ngx_str_t *name)
 {
-#define NAME(text)  { sizeof(text) - 1, (u_char *) text }
-    static const ngx_str_t  names[] = {
-        NAME("authorization"), NAME("proxy-authorization"), NAME("cookie"),
-        NAME("set-cookie"), NAME("x-api-key")
-    };
-#undef NAME
-    ngx_uint_t              i;
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (name->len == names[i].len && same(name, &names[i])) {
-            return 1;
-        }
+    switch (name->len) {
+    case sizeof("cookie") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "cookie", name->len) == 0;
+    case sizeof("x-api-key") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "x-api-key", name->len) == 0;
+    case sizeof("set-cookie") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "set-cookie", name->len) == 0;
+    case sizeof("authorization") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "authorization", name->len) == 0;
+    case sizeof("proxy-authorization") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "proxy-authorization", name->len) == 0;
+    default:
+        return 0;
     }
-    return 0;
 }
 
 
 static void
-put_name(pack_t *pk, const ngx_str_t *name)
+put_header(pack_t *pk, const ngx_str_t *name, const ngx_str_t *value)
 {
-    put_letters(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES), text_capitalize);
+    pack_str(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES));
+    if (secret(name)) {
+        pack_str(pk, "[redacted]", 10);
+    } else {
+        put_text(pk, value->data, value->len);
+    }
+}
+
+
+/* How many items follow is known when they are there. */
+static u_char *
+begin_list(pack_t *pk)
+{
+    pack_fixed_byte(pk, 0xdc);
+    pk->at += 2;
+    return pk->at - 2;
 }
 
 
 static void
-put_value(pack_t *pk, const pair_t *pair)
+end_list(u_char *count, ngx_uint_t headers)
 {
-    if (secret(&pair->name)) {
-        put(pk, "[redacted]", 10);
-        return;
-    }
-    put_lower(pk, pair->value.data, pair->value.len);
+    count[0] = (u_char) (2 * headers >> 8);
+    count[1] = (u_char) (2 * headers);
 }
 
 
 static void
-put_pairs(pack_t *pk, ngx_uint_t n)
+put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    u_char      first[HEADERS_MAX], count[HEADERS_MAX];   /* of the same name */
-    ngx_uint_t  i, k, names = 0;
-
-    for (i = 0; i < n; i++) {
-        for (k = 0; k < i && !same(&pairs[i].name, &pairs[k].name); k++) { /* void */ }
-        first[i] = k;
-        count[i] = 0;
-        count[k]++;
-        names += k == i;
-    }
-    pack_map(pk, names);
-    for (i = 0; i < n; i++) {
-        if (first[i] != i) {
-            continue;
-        }
-        put_name(pk, &pairs[i].name);
-        pack_array(pk, count[i]);
-        for (k = i; count[i]; k++) {
-            if (first[k] == i) {
-                put_value(pk, &pairs[k]);
-                count[i]--;
-            }
-        }
-    }
-}
-
-
-static ngx_uint_t
-collect_request(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    ngx_uint_t        i, n = 0;
+    u_char           *count = begin_list(pk);
+    ngx_uint_t        i, end, n = 0;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
-        for (i = 0; i < part->nelts && n < HEADERS_MAX; i++) {
-            if (part == ctx->own_part && i >= ctx->own_index) {
-                goto hidden;   /* from here on they are ours */
-            }
+        end = part == ctx->own_part ? ctx->own_index : part->nelts;
+        for (i = 0; i < end && n < HEADERS_MAX; i++) {
             if (!edge_header_hidden(&header[i])) {
-                pairs[n].name = header[i].key;
-                pairs[n++].value = header[i].value;
+                put_header(pk, &header[i].key, &header[i].value);
+                n++;
             }
         }
         if (part == ctx->own_part) {
-            break;
+            break;   /* from here on they are ours */
         }
     }
-
-hidden:
-
     header = ctx->hidden ? ctx->hidden->elts : NULL;
     for (i = 0; header && i < ctx->hidden->nelts && n < HEADERS_MAX; i++) {
-        pairs[n].name = header[i].key;
-        pairs[n++].value = header[i].value;
+        put_header(pk, &header[i].key, &header[i].value);
+        n++;
     }
-    return n;
+    end_list(count, n);
 }
 
 
-static ngx_uint_t
-collect_response(ngx_http_request_t *r)
+static void
+put_response_headers(pack_t *pk, ngx_http_request_t *r)
 {
-    ngx_uint_t        i, n = 0;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
+    u_char            *count = begin_list(pk);
+    ngx_uint_t         i, n = 0;
+    ngx_list_part_t   *part;
+    ngx_table_elt_t   *header;
+    static ngx_str_t   type = ngx_string("content-type");
 
     if (r->headers_out.content_type.len) {
-        ngx_str_set(&pairs[n].name, "content-type");
-        pairs[n++].value = r->headers_out.content_type;
+        put_header(pk, &type, &r->headers_out.content_type);
+        n++;
     }
     for (part = &r->headers_out.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts && n < HEADERS_MAX; i++) {
             if (header[i].hash) {
-                pairs[n].name = header[i].key;
-                pairs[n++].value = header[i].value;
+                put_header(pk, &header[i].key, &header[i].value);
+                n++;
             }
         }
     }
-    return n;
+    end_list(count, n);
 }
 
 
@@ -320,47 +195,50 @@ server_name(ngx_connection_t *c, edge_ctx_t *ctx)
 
 
 static void
-put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx, uint64_t now)
 {
     ngx_connection_t  *c = r->connection;
     ngx_str_t          server = server_ip(c), name = server_name(c, ctx);
-    uint64_t           age;
-    ngx_time_t        *now = ngx_timeofday();
 
-    PACK_MAP("conn", 5);
-    TEXT("client_ip", c->addr_text.data, c->addr_text.len);
-    TEXT("server_ip", server.data, server.len);
-    PACK_KEY("server_name");
-    put_text(pk, name.data, name.len);
-    NUMBER("server_port", ngx_inet_get_port(c->local_sockaddr));
-    PACK_KEY("start_ts");
-    age = ngx_current_msec - c->start_time;
-    age = (uint64_t) now->sec * 1000 + now->msec - age;
-    put_time(pk, &start_second, age / 1000, age % 1000);
+    TEXT(EVENT_CONN_CLIENT_IP, c->addr_text.data, c->addr_text.len);
+    TEXT(EVENT_CONN_SERVER_IP, server.data, server.len);
+    TEXT(EVENT_CONN_SERVER_NAME, name.data, name.len);
+    NUMBER(EVENT_CONN_SERVER_PORT, ngx_inet_get_port(c->local_sockaddr));
+    EVENT_FIELD(EVENT_CONN_START_TS);
+    put_time(pk, now - (ngx_current_msec - c->start_time));
+}
+
+
+static void
+put_method(pack_t *pk, const ngx_str_t *name)
+{
+    size_t  i, len = ngx_min(name->len, METHOD_MAX);
+
+    pack_str_head(pk, len);
+    for (i = 0; i < len; i++) {
+        pack_byte(pk, ngx_tolower(name->data[i]));
+    }
 }
 
 
 static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    u_char     raw[VALUE_MAX], *last, *end = raw + sizeof(raw);
     ngx_str_t  path = ctx->path.len ? ctx->path : r->unparsed_uri;
     ngx_str_t  host = r->headers_in.host ? r->headers_in.host->value : ctx->host;
+    size_t     scheme = sizeof("https://") - 1;
+    size_t     host_len = ngx_min(host.len, VALUE_MAX - scheme);
+    size_t     uri_len = ngx_min(r->unparsed_uri.len,
+                                 VALUE_MAX - scheme - host_len);
 
-    last = ngx_cpymem(raw, "https://", 8);
-    last = ngx_cpymem(last, host.data, ngx_min(host.len, (size_t) (end - last)));
-    last = ngx_cpymem(last, r->unparsed_uri.data,
-                      ngx_min(r->unparsed_uri.len, (size_t) (end - last)));
-    PACK_MAP("url", 5);
-    PACK_KEY("host");
-    put_text(pk, host.data, host.len);
-    PACK_KEY("path");
-    put_text(pk, path.data, path.len);
-    PACK_KEY("query");
-    put_text(pk, r->args.data, r->args.len);
-    PACK_KEY("raw");
-    put_text(pk, raw, last - raw);
-    PACK_WORD("scheme", "https");
+    TEXT(EVENT_HTTP_REQUEST_URL_HOST, host.data, host.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_QUERY, r->args.data, r->args.len);
+    EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);
+    pack_str_head(pk, scheme + host_len + uri_len);
+    pack_append(pk, "https://", scheme);
+    pack_append(pk, host.data, host_len);
+    pack_append(pk, r->unparsed_uri.data, uri_len);
 }
 
 
@@ -380,92 +258,63 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
         sent = r->headers_out.content_length_n;
     }
 #endif
-    PACK_MAP("http", 2);
-    PACK_MAP("request", 5);
-    NUMBER("body_length", body > 0 ? body : 0);
-    PACK_KEY("headers");
-    put_pairs(pk, with_headers ? collect_request(r, ctx) : 0);
-    PACK_KEY("method");
-    put_lower(pk, r->method_name.data, ngx_min(r->method_name.len, 32));
+    if (body > 0) {
+        NUMBER(EVENT_HTTP_REQUEST_BODY_LENGTH, body);
+    }
+    EVENT_FIELD(EVENT_HTTP_REQUEST_METHOD);
+    put_method(pk, &r->method_name);
     put_url(pk, r, ctx);
-    PACK_KEY("user_agent");
-    put_text(pk, agent ? agent->value.data : (u_char *) "",
-             agent ? agent->value.len : 0);
-    PACK_MAP("response", 3);
-    NUMBER("body_length", sent > 0 && r->method != NGX_HTTP_HEAD ? sent : 0);
-    PACK_KEY("headers");
-    put_pairs(pk, with_headers ? collect_response(r) : 0);
-    NUMBER("status_code", (int64_t) (r->err_status ? r->err_status
-                                                   : r->headers_out.status));
+    if (agent) {
+        TEXT(EVENT_HTTP_REQUEST_USER_AGENT, agent->value.data, agent->value.len);
+    }
+    if (sent > 0 && r->method != NGX_HTTP_HEAD) {
+        NUMBER(EVENT_HTTP_RESPONSE_BODY_LENGTH, sent);
+    }
+    NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,
+           (int64_t) (r->err_status ? r->err_status : r->headers_out.status));
+    if (with_headers) {
+        EVENT_FIELD(EVENT_HTTP_REQUEST_HEADERS);
+        put_request_headers(pk, r, ctx);
+        EVENT_FIELD(EVENT_HTTP_RESPONSE_HEADERS);
+        put_response_headers(pk, r);
+    }
 }
 
 
 static void
 put_tls(pack_t *pk, ngx_http_request_t *r)
 {
-    const char  *cipher = "", *version = "";
+    const char  *cipher, *version;
 
     if (r->connection->ssl) {
         cipher = SSL_get_cipher_name(r->connection->ssl->connection);
         version = SSL_get_version(r->connection->ssl->connection);
-    }
-    PACK_MAP("tls", 3);
-    TEXT("cipher_suite", cipher, ngx_strlen(cipher));
-    PACK_MAP("client_cert", 2);
-    PACK_WORD("serial_number", "");
-    PACK_MAP("subject", 1);
-    PACK_WORD("cn", "");
-    TEXT("version", version, ngx_strlen(version));
-}
-
-
-/* A module that denied the request says "block"; the others did not run. */
-static void
-put_decision(pack_t *pk, edge_ctx_t *ctx, int module)
-{
-    if (ctx->blocked_by == module) {
-        PACK_WORD("decision", "block");
-    } else {
-        PACK_WORD("decision", "invalid");
+        TEXT(EVENT_TLS_CIPHER_SUITE, cipher, ngx_strlen(cipher));
+        TEXT(EVENT_TLS_VERSION, version, ngx_strlen(version));
     }
 }
 
 
+/* The module that denied the request; the others say for themselves that they ran. */
 static void
-put_object(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
-    ngx_uint_t with_headers)
+put_block(pack_t *pk, int module)
 {
-    int         sign_in = ctx->blocked_by == MODULE_OIDC
-                          || ctx->blocked_by == MODULE_SAML ? ctx->blocked_by
-                                                            : MODULE_OAUTH;
-
-    pack_fixed_byte(pk, 0x80 | 11);
-    PACK_KEY("backend");
-    edge_modules[MODULE_BACKEND]->describe(pk, r, ctx);
-    PACK_MAP("basic_auth", 2);
-    PACK_WORD("decision", "invalid");
-    PACK_WORD("username", "");
-    PACK_MAP("circuit_breaker", 1);
-    put_decision(pk, ctx, MODULE_CIRCUIT_BREAKER);
-    PACK_MAP("compression", 2);
-    PACK_WORD("algorithm", "none");
-    NUMBER("bytes_saved", 0);
-    put_conn(pk, r, ctx);
-    put_http(pk, r, ctx, with_headers);
-    PACK_MAP("ip_policy", 1);
-    put_decision(pk, ctx, MODULE_IP_RESTRICTION);
-    PACK_MAP("oauth", 3);
-    PACK_WORD("app_client_id", "");
-    put_decision(pk, ctx, sign_in);
-    PACK_MAP("user", 2);
-    PACK_WORD("id", "");
-    PACK_WORD("name", "");
-    put_tls(pk, r);
-    PACK_MAP("traffic_policy", 1);
-    PACK_KEY("logs");
-    pack_fixed_byte(pk, 0x90);
-    PACK_MAP("webhook_verification", 1);
-    put_decision(pk, ctx, MODULE_WEBHOOK_VERIFICATION);
+    switch (module) {
+    case MODULE_CIRCUIT_BREAKER:
+        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "block");
+        break;
+    case MODULE_IP_RESTRICTION:
+        EVENT_WORD(EVENT_IP_POLICY_DECISION, "block");
+        break;
+    case MODULE_OAUTH:
+    case MODULE_OIDC:
+    case MODULE_SAML:
+        EVENT_WORD(EVENT_OAUTH_DECISION, "block");
+        break;
+    case MODULE_WEBHOOK_VERIFICATION:
+        EVENT_WORD(EVENT_WEBHOOK_VERIFICATION_DECISION, "block");
+        break;
+    }
 }
 
 
@@ -498,21 +347,24 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
 {
     ngx_time_t  *now = ngx_timeofday();
+    uint64_t     now_ms = (uint64_t) now->sec * 1000 + now->msec;
+    ngx_uint_t   i;
 
-    pack_fixed_byte(pk, 0x80 | 6);
-    PACK_KEY("event_id");
+    EVENT_FIELD(EVENT_ID);
     pack_fixed_byte(pk, 0xa0 | ID_LEN);
     pack_fixed(pk, next_id(), ID_LEN);
-    PACK_KEY("event_type");
-    pack_fixed_byte(pk, 0xa0 | (sizeof(topic) - 1));
-    pack_fixed(pk, topic, sizeof(topic) - 1);
-    PACK_KEY("event_timestamp");
-    put_time(pk, &now_second, now->sec, now->msec);
-    TEXT("account_id", ctx->account_id.data, ctx->account_id.len);
-    PACK_KEY("principal");
-    pack_fixed_byte(pk, 0xc0);
-    PACK_KEY("object");
-    put_object(pk, r, ctx, with_headers);
+    EVENT_FIELD(EVENT_TIMESTAMP);
+    put_time(pk, now_ms);
+    TEXT(EVENT_ACCOUNT_ID, ctx->account_id.data, ctx->account_id.len);
+    put_conn(pk, r, ctx, now_ms);
+    put_http(pk, r, ctx, with_headers);
+    put_tls(pk, r);
+    put_block(pk, ctx->blocked_by);
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (edge_modules[i] && edge_modules[i]->describe) {
+            edge_modules[i]->describe(pk, r, ctx);
+        }
+    }
 }
 
 
@@ -525,9 +377,10 @@ check_fixed(ngx_http_request_t *r, edge_ctx_t *ctx)
     pack_t  packer = { scratch, scratch, false };
 
     put_event(&packer, r, ctx, 1);
-    if (packer.at - scratch > FIXED_MAX) {
+    if (RECORD_HEAD + packer.at - scratch > FIXED_MAX) {
         ngx_log_error(NGX_LOG_EMERG, r->connection->log, 0,
-                      "postern: FIXED_MAX must be %z", packer.at - scratch);
+                      "postern: FIXED_MAX must be %z",
+                      RECORD_HEAD + packer.at - scratch);
         ngx_abort();
     }
 #else
@@ -537,29 +390,43 @@ check_fixed(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* [topic length][body length, 4 bytes][topic][body]. Bytes used; 0: it does not fit. */
+static void
+put_head(u_char *at, unsigned kind, size_t len)
+{
+    at[0] = (u_char) kind;
+    at[1] = (u_char) (len >> 24);
+    at[2] = (u_char) (len >> 16);
+    at[3] = (u_char) (len >> 8);
+    at[4] = (u_char) len;
+}
+
+
+/* [VALUES][length, 4 bytes][values]. Bytes used; 0: it does not fit. */
 static size_t
 pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
 {
-    u_char  *start = buffer + 5 + sizeof(topic) - 1;
-    size_t   body;
-    pack_t   packer, *pk = &packer;
+    u_char  *start = buffer + RECORD_HEAD;
+    pack_t   packer;
 
     if (room < FIXED_MAX) {
         return 0;
     }
     check_fixed(r, ctx);
     packer = (pack_t) { start, buffer + room - FIXED_MAX, false };
-    put_event(pk, r, ctx, with_headers);
-    body = pk->at - start;
-    buffer[0] = sizeof(topic) - 1;
-    buffer[1] = (u_char) (body >> 24);
-    buffer[2] = (u_char) (body >> 16);
-    buffer[3] = (u_char) (body >> 8);
-    buffer[4] = (u_char) body;
-    ngx_memcpy(buffer + 5, topic, sizeof(topic) - 1);
-    return pk->full ? 0 : pk->at - buffer;
+    put_event(&packer, r, ctx, with_headers);
+    put_head(buffer, VALUES, packer.at - start);
+    return packer.full ? 0 : packer.at - buffer;
+}
+
+
+/* What the values of a batch are called. Bytes used. */
+static size_t
+pack_layout(u_char *buffer)
+{
+    put_head(buffer, LAYOUT, sizeof(layout) - 1);
+    ngx_memcpy(buffer + RECORD_HEAD, layout, sizeof(layout) - 1);
+    return RECORD_HEAD + sizeof(layout) - 1;
 }
 
 
@@ -567,11 +434,23 @@ pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
 static size_t
 write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 {
-    size_t   room;
-    u_char  *at = edge_ring_reserve(&room);
+    size_t       room, head = 0, len;
+    u_char      *at;
+    ngx_uint_t   first;
 
-    return at ? pack_event(at, ngx_min(room, EVENT_MAX), r, ctx, with_headers)
-              : 0;
+    at = edge_ring_reserve(&room, &first);
+    if (at == NULL) {
+        return 0;
+    }
+    if (first) {
+        if (room < RECORD_HEAD + sizeof(layout)) {
+            return 0;
+        }
+        head = pack_layout(at);
+    }
+    len = pack_event(at + head, ngx_min(room - head, EVENT_MAX), r, ctx,
+                     with_headers);
+    return len ? head + len : 0;
 }
 
 

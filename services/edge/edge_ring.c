@@ -2,8 +2,8 @@
  * then a spool file, then they are dropped and counted.
  *
  * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A record is
- * a batch: header, then [topic length][body length, 4 bytes][topic][body]... The open batch is the
- * last record; an event's bytes are written before the header that counts them. */
+ * a batch: header, then a layout and its events (proto/WIRE.md). The open batch is the last record; an
+ * event's bytes are written before the header that counts them. */
 #include "edge.h"
 
 enum {
@@ -371,7 +371,7 @@ edge_ring_seal(void)
 
 
 u_char *
-edge_ring_reserve(size_t *room)
+edge_ring_reserve(size_t *room, ngx_uint_t *first)
 {
     record_t  *record;
     size_t     batch = ngx_align(sizeof(record_t) + batch_bytes, 8);
@@ -391,6 +391,7 @@ edge_ring_reserve(size_t *room)
     }
     record = record_at(slot->open);
     *room = batch_bytes - record->len;
+    *first = record->len == 0;
     return (u_char *) (record + 1) + record->len;
 }
 

@@ -1,7 +1,7 @@
 /* backend: a static upstream through nginx's proxy, or a fixed answer of the edge. */
 #include "edge.h"
 #include "document.h"
-#include "edge_pack.h"
+#include "edge_event.h"
 #include "slab.h"
 #include "common/err.h"
 
@@ -95,9 +95,8 @@ static void
 describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     (void) ctx;
-    pack_fixed_byte(pk, 0x80 | 1);
-    PACK_KEY("connection_reused");
-    pack_fixed_byte(pk, r->upstream && r->upstream->peer.cached ? 0xc3 : 0xc2);
+    EVENT_BOOL(EVENT_BACKEND_CONNECTION_REUSED,
+               r->upstream && r->upstream->peer.cached);
 }
 
 

@@ -44,7 +44,7 @@ typedef struct edge_module {
     intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* When the response header is there. */
     intptr_t (*filter)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
-    /* Its part of the event, a map, of every request: also of one for which it did not run. */
+    /* Its fields of the event (edge_event.h), of every request: also of one for which it did not run. */
     void (*describe)(struct pack *pk, struct ngx_http_request_s *r, struct edge_ctx *ctx);
 } edge_module_t;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { COUNT_MAX = 4096, TOPIC_MAX = 96 };
+enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
 
 static int64_t number(const json_t *header, const char *key)
 {
@@ -50,37 +51,45 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
     return 0;
 }
 
-int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view_t *ret_event)
+int batch_next(const unsigned char *data, size_t len, size_t *offset, record_t *ret_record)
 {
     const unsigned char *at = data + *offset;
-    size_t left = len - *offset, topic_len, body_len;
+    size_t left = len - *offset, topic_len = 0, body_len;
 
     if (left == 0)
         return 0;
     if (left < 5)
         return -EBADMSG;
-    topic_len = at[0];
+    ret_record->kind = at[0] == LAYOUT   ? RECORD_LAYOUT
+                       : at[0] == VALUES ? RECORD_VALUES
+                                         : RECORD_EVENT;
+    if (ret_record->kind == RECORD_EVENT)
+        topic_len = at[0];
     body_len = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
-    if (topic_len == 0 || topic_len > TOPIC_MAX || left - 5 < topic_len
-        || left - 5 - topic_len < body_len)
+    if (topic_len > TOPIC_MAX || left - 5 < topic_len || left - 5 - topic_len < body_len)
         return -EBADMSG;
-    ret_event->topic = (const char *)at + 5;
-    ret_event->topic_len = topic_len;
-    ret_event->body = at + 5 + topic_len;
-    ret_event->body_len = body_len;
+    ret_record->topic = (const char *)at + 5;
+    ret_record->topic_len = topic_len;
+    ret_record->body = at + 5 + topic_len;
+    ret_record->body_len = body_len;
     *offset += 5 + topic_len + body_len;
     return 1;
 }
 
 int batch_check(const unsigned char *data, size_t len, int64_t count)
 {
-    event_view_t event;
+    record_t record;
     size_t offset = 0;
+    bool layout = false;
     int64_t n = 0;
     int r;
 
-    while ((r = batch_next(data, len, &offset, &event)) == 1)
-        n++;
+    while ((r = batch_next(data, len, &offset, &record)) == 1) {
+        if (record.kind == RECORD_VALUES && !layout)
+            return -EBADMSG;
+        layout |= record.kind == RECORD_LAYOUT;
+        n += record.kind != RECORD_LAYOUT;
+    }
     return r || n != count ? -EBADMSG : 0;
 }
 
@@ -111,15 +120,15 @@ static bool is_envelope(const json_t *event)
 int batch_audit(const unsigned char *data, size_t len, json_t **ret_events)
 {
     _cleanup_(json_clear_ref) json_t *events = json_array();
-    event_view_t view;
+    record_t record;
     size_t offset = 0;
     int r;
 
-    while ((r = batch_next(data, len, &offset, &view)) == 1) {
+    while ((r = batch_next(data, len, &offset, &record)) == 1) {
         json_t *event = NULL;
 
-        if (unpack_json(view.body, view.body_len, &event) || json_array_append_new(events, event)
-            || !is_envelope(event))
+        if (record.kind != RECORD_EVENT || unpack_json(record.body, record.body_len, &event)
+            || json_array_append_new(events, event) || !is_envelope(event))
             return -EBADMSG;
     }
     if (r)

@@ -20,21 +20,28 @@ typedef struct batch {
     int64_t tail, at;  /* it is there while the number at position tail is not beyond at */
 } batch_t;
 
-typedef struct event_view {
-    const char *topic;
+typedef enum record_kind {
+    RECORD_LAYOUT, /* what the values behind it are called; no event */
+    RECORD_EVENT,  /* with topic and envelope */
+    RECORD_VALUES  /* an event of the last layout */
+} record_kind_t;
+
+typedef struct record {
+    record_kind_t kind;
+    const char *topic; /* of an event */
     size_t topic_len;
-    const unsigned char *body; /* msgpack envelope, not looked into */
+    const unsigned char *body; /* layout's text, msgpack envelope or values: not looked into */
     size_t body_len;
-} event_view_t;
+} record_t;
 
 /* Decode and check the header frame. 0 | -EBADMSG. */
 int batch_header(const void *data, size_t len, batch_t *ret_batch);
 
-/* Next event at *offset of the body frame. 1: there is one | 0: the end | -EBADMSG. */
-int batch_next(const unsigned char *data, size_t len, size_t *offset, event_view_t *ret_event);
+/* Next record at *offset of the body frame. 1: there is one | 0: the end | -EBADMSG. */
+int batch_next(const unsigned char *data, size_t len, size_t *offset, record_t *ret_record);
 
-/* The body holds exactly count events. Envelopes are not looked into: nothing here decodes traffic
- * events, and who decodes audit events checks them then. 0 | -EBADMSG. */
+/* The body holds exactly count events, and a layout before the first values. What is in the events is not looked into: who
+ * decodes them checks them then. 0 | -EBADMSG. */
 int batch_check(const unsigned char *data, size_t len, int64_t count);
 
 /* The events of an audit batch, all or none: objects with event_id, event_type and account_id, and nothing that

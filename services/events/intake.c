@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "services/events/batch.h"
+#include "services/events/layout.h"
 #include "services/events/memory.h"
 #include "services/events/store.h"
 
@@ -28,13 +29,15 @@ typedef struct intake {
     zlistx_t *pending; /* zmsg: identity, header, body */
     size_t pending_bytes;
     bool storing, paused, timer_set;
-    int64_t job_ms;      /* when the last job began */
-    zhashx_t *topics;    /* live subscriptions, by topic prefix */
-    zhashx_t *producers; /* hex identity -> zframe identity */
-    bool wanted;         /* somebody subscribes to traffic events */
-    const char *memory;  /* directory of bodies that are not sent */
+    int64_t job_ms;           /* when the last job began */
+    zhashx_t *topics;         /* live subscriptions, by topic prefix */
+    zhashx_t *producers;      /* hex identity -> zframe identity */
+    bool wanted;              /* somebody subscribes to traffic events */
+    const char *memory;       /* directory of bodies that are not sent */
+    layout_t *layout;         /* of the last values that were published */
+    msgpack_sbuffer envelope; /* of the event that is published */
     struct {
-        uint64_t batches, repeated, bad, published;
+        uint64_t batches, repeated, bad, published, unreadable;
     } metrics;
 } intake_t;
 
@@ -248,17 +251,59 @@ static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
     return 0;
 }
 
-static void publish(intake_t *self, zframe_t *body)
+static void send_event(intake_t *self, const char *topic, size_t topic_len, const void *envelope,
+                       size_t len)
 {
     void *pub = zsock_resolve(self->pub);
-    event_view_t view;
-    size_t offset = 0;
 
-    while (batch_next(zframe_data(body), zframe_size(body), &offset, &view) == 1) {
-        zmq_send(pub, view.topic, view.topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-        zmq_send(pub, view.body, view.body_len, ZMQ_DONTWAIT);
-        self->metrics.published++;
+    zmq_send(pub, topic, topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    zmq_send(pub, envelope, len, ZMQ_DONTWAIT);
+    self->metrics.published++;
+}
+
+/* The layout of the values that follow: nearly always the one of the batch before. 0 | -EBADMSG | -ENOMEM. */
+static int take_layout(intake_t *self, const record_t *record)
+{
+    if (layout_is(self->layout, record->body, record->body_len))
+        return 0;
+    layout_destroy(&self->layout);
+    return layout_new(&self->layout, record->body, record->body_len);
+}
+
+static int publish_values(intake_t *self, const record_t *record)
+{
+    const char *topic;
+    size_t topic_len;
+    int r;
+
+    if (!self->layout)
+        return -EBADMSG;
+    self->envelope.size = 0;
+    r = layout_envelope(self->layout, record->body, record->body_len, &self->envelope);
+    if (r)
+        return r;
+    topic = layout_topic(self->layout, &topic_len);
+    send_event(self, topic, topic_len, self->envelope.data, self->envelope.size);
+    return 0;
+}
+
+static void publish(intake_t *self, zframe_t *body)
+{
+    record_t record;
+    size_t offset = 0;
+    uint64_t unreadable = 0;
+
+    while (batch_next(zframe_data(body), zframe_size(body), &offset, &record) == 1) {
+        if (record.kind == RECORD_EVENT)
+            send_event(self, record.topic, record.topic_len, record.body, record.body_len);
+        else if (record.kind == RECORD_LAYOUT)
+            (void)take_layout(self, &record); /* none: its values are counted */
+        else
+            unreadable += publish_values(self, &record) != 0;
     }
+    self->metrics.unreadable += unreadable;
+    if (unreadable)
+        log_warn("%" PRIu64 " events of a batch cannot be decoded", unreadable);
 }
 
 static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header)
@@ -320,10 +365,12 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_events_batches_repeated_total %" PRIu64 "\n"
                             "postern_events_batches_refused_total %" PRIu64 "\n"
                             "postern_events_published_total %" PRIu64 "\n"
+                            "postern_events_unreadable_total %" PRIu64 "\n"
                             "postern_events_pending_bytes %zu\n"
                             "postern_intake_traffic_wanted %d\n",
                             self->metrics.batches, self->metrics.repeated, self->metrics.bad,
-                            self->metrics.published, self->pending_bytes, self->wanted);
+                            self->metrics.published, self->metrics.unreadable, self->pending_bytes,
+                            self->wanted);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
@@ -345,6 +392,7 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
         return -ENOMEM;
     *ret_self = self;
     self->loop = loop;
+    msgpack_sbuffer_init(&self->envelope);
     self->memory = config_str(config, "event-memory");
     self->pending = zlistx_new();
     self->topics = zhashx_new();
@@ -382,6 +430,8 @@ static void stop(void **self_p)
     zlistx_destroy(&self->pending);
     zhashx_destroy(&self->topics);
     zhashx_destroy(&self->producers);
+    layout_destroy(&self->layout);
+    msgpack_sbuffer_destroy(&self->envelope);
     free(self);
     *self_p = NULL;
 }

@@ -2,8 +2,36 @@
 #include "common/bus.h"
 #include "common/pack.h"
 #include "services/events/batch.h"
+#include "services/events/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What becomes of values can be decoded by whoever subscribes. */
+static void envelopes(const uint8_t *data, size_t size)
+{
+    layout_t *layout = NULL;
+    record_t record;
+    size_t offset = 0;
+
+    while (batch_next(data, size, &offset, &record) == 1) {
+        msgpack_sbuffer envelope;
+        json_t *event = NULL;
+
+        if (record.kind == RECORD_LAYOUT) {
+            layout_destroy(&layout);
+            layout_new(&layout, record.body, record.body_len);
+        }
+        if (record.kind != RECORD_VALUES || !layout)
+            continue;
+        msgpack_sbuffer_init(&envelope);
+        if (!layout_envelope(layout, record.body, record.body_len, &envelope)
+            && unpack_json(envelope.data, envelope.size, &event))
+            abort();
+        json_decref(event);
+        msgpack_sbuffer_destroy(&envelope);
+    }
+    layout_destroy(&layout);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -36,5 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     batch_header(data, size, &batch);
     batch_check(data, size, 1);
+    envelopes(data, size);
     return 0;
 }

@@ -13,15 +13,34 @@ static const unsigned char two[] = "\x01\x00\x00\x00\x01"
 
 Test(batch, splits_into_its_events)
 {
-    event_view_t view;
+    record_t record;
     size_t offset = 0;
 
-    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &view), 1);
-    cr_assert_eq(view.topic_len, 1);
-    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &view), 1);
-    cr_assert_eq(view.body_len, 2);
-    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &view), 0);
+    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &record), 1);
+    cr_assert_eq(record.topic_len, 1);
+    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &record), 1);
+    cr_assert_eq(record.body_len, 2);
+    cr_assert_eq(batch_next(two, sizeof(two) - 1, &offset, &record), 0);
     cr_assert_eq(batch_check(two, sizeof(two) - 1, 2), 0);
+}
+
+Test(batch, values_follow_their_layout)
+{
+    static const unsigned char data[] = "\x00\x00\x00\x00\x02"
+                                        "l\n"
+                                        "\xff\x00\x00\x00\x01"
+                                        "v";
+    record_t record;
+    size_t offset = 0;
+
+    cr_assert_eq(batch_next(data, sizeof(data) - 1, &offset, &record), 1);
+    cr_assert_eq(record.kind, RECORD_LAYOUT);
+    cr_assert_eq(batch_next(data, sizeof(data) - 1, &offset, &record), 1);
+    cr_assert_eq(record.kind, RECORD_VALUES);
+    cr_assert_eq(record.body_len, 1);
+    cr_assert_eq(batch_check(data, sizeof(data) - 1, 1), 0, "a layout is no event");
+    cr_assert_eq(batch_check(data, 7, 0), 0);
+    cr_assert_eq(batch_check(data + 7, 6, 1), -EBADMSG, "values of no layout");
 }
 
 Test(batch, refuses_a_wrong_count_and_every_cut)
@@ -71,6 +90,7 @@ Test(batch, takes_audit_events_whole_or_not_at_all)
     cr_assert_eq(batch_audit(data, n, &events), 0);
     cr_assert_eq(json_array_size(events), 1);
     json_decref(events);
+    cr_assert_neq(batch_audit((const unsigned char *)"\x00\x00\x00\x00\x00", 5, &events), 0);
     for (size_t i = 0; i < LEN(bad); i++)
         cr_assert_neq(batch_audit(data, n + audit(data + n, bad[i]), &events), 0, "%s", bad[i]);
 }

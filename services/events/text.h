@@ -8,88 +8,73 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TEXT_HIGH  0x8080808080808080u
-#define TEXT_EACH(byte)  (0x0101010101010101u * (byte))
+#define TEXT_HIGH       0x8080808080808080u
+#define TEXT_EACH(byte) (0x0101010101010101u * (byte))
 
 /* The first byte is the lowest. */
-static inline uint64_t
-text_load(const unsigned char *at)
+static inline uint64_t text_load(const unsigned char *at)
 {
-    uint64_t  eight;
+    uint64_t eight;
 
     memcpy(&eight, at, 8);
     return le64toh(eight);
 }
 
-
-static inline void
-text_store(unsigned char *at, uint64_t eight)
+static inline void text_store(unsigned char *at, uint64_t eight)
 {
     eight = htole64(eight);
     memcpy(at, &eight, 8);
 }
 
-
 /* Fewer than eight; zeros follow them. Loads and stores overlap: a loop would take longer. */
-static inline uint64_t
-text_load_short(const unsigned char *at, size_t n)
+static inline uint64_t text_load_short(const unsigned char *at, size_t n)
 {
-    uint32_t  first, last;
+    uint32_t first, last;
 
     if (n >= 4) {
         memcpy(&first, at, 4);
         memcpy(&last, at + n - 4, 4);
-        return le32toh(first) | (uint64_t) le32toh(last) << (8 * (n - 4));
+        return le32toh(first) | (uint64_t)le32toh(last) << (8 * (n - 4));
     }
     if (n == 0) {
         return 0;
     }
-    return at[0] | (uint64_t) at[n / 2] << (8 * (n / 2))
-           | (uint64_t) at[n - 1] << (8 * (n - 1));
+    return at[0] | (uint64_t)at[n / 2] << (8 * (n / 2)) | (uint64_t)at[n - 1] << (8 * (n - 1));
 }
 
-
-static inline void
-text_store_short(unsigned char *at, uint64_t eight, size_t n)
+static inline void text_store_short(unsigned char *at, uint64_t eight, size_t n)
 {
-    uint32_t  first, last;
+    uint32_t first, last;
 
     if (n >= 4) {
-        first = htole32((uint32_t) eight);
-        last = htole32((uint32_t) (eight >> (8 * (n - 4))));
+        first = htole32((uint32_t)eight);
+        last = htole32((uint32_t)(eight >> (8 * (n - 4))));
         memcpy(at, &first, 4);
         memcpy(at + n - 4, &last, 4);
     } else if (n > 0) {
-        at[0] = (unsigned char) eight;
-        at[n / 2] = (unsigned char) (eight >> (8 * (n / 2)));
-        at[n - 1] = (unsigned char) (eight >> (8 * (n - 1)));
+        at[0] = (unsigned char)eight;
+        at[n / 2] = (unsigned char)(eight >> (8 * (n / 2)));
+        at[n - 1] = (unsigned char)(eight >> (8 * (n - 1)));
     }
 }
 
-
 /* 0x80 in every byte from first to last, which are ASCII. */
-static inline uint64_t
-text_range(uint64_t eight, unsigned first, unsigned last)
+static inline uint64_t text_range(uint64_t eight, unsigned first, unsigned last)
 {
-    uint64_t  low = eight & ~TEXT_HIGH;
+    uint64_t low = eight & ~TEXT_HIGH;
 
-    return (low + TEXT_EACH(0x80 - first)) & ~(low + TEXT_EACH(0x7f - last))
-           & ~eight & TEXT_HIGH;
+    return (low + TEXT_EACH(0x80 - first)) & ~(low + TEXT_EACH(0x7f - last)) & ~eight & TEXT_HIGH;
 }
 
-
-static inline uint64_t
-text_lower_eight(uint64_t eight)
+static inline uint64_t text_lower_eight(uint64_t eight)
 {
     return eight | text_range(eight, 'A', 'Z') >> 2;
 }
 
-
 /* starts: 0x80 in the first byte when it begins a word; then so for the next eight. */
-static inline uint64_t
-text_capitalize_eight(uint64_t eight, uint64_t *starts)
+static inline uint64_t text_capitalize_eight(uint64_t eight, uint64_t *starts)
 {
-    uint64_t  dashes = text_range(eight, '-', '-');
+    uint64_t dashes = text_range(eight, '-', '-');
 
     eight = text_lower_eight(eight);
     eight ^= (text_range(eight, 'a', 'z') & (dashes << 8 | *starts)) >> 2;
@@ -97,12 +82,10 @@ text_capitalize_eight(uint64_t eight, uint64_t *starts)
     return eight;
 }
 
-
-static inline bool
-text_is_ascii(const unsigned char *data, size_t len)
+static inline bool text_is_ascii(const unsigned char *data, size_t len)
 {
-    uint64_t  bits = 0;
-    size_t    i;
+    uint64_t bits = 0;
+    size_t i;
 
     if (len < 8) {
         return (text_load_short(data, len) & TEXT_HIGH) == 0;
@@ -114,19 +97,17 @@ text_is_ascii(const unsigned char *data, size_t len)
     return (bits & TEXT_HIGH) == 0;
 }
 
-
-static inline bool
-text_lower(unsigned char *out, const unsigned char *data, size_t len)
+static inline bool text_lower(unsigned char *out, const unsigned char *data, size_t len)
 {
-    uint64_t  bits = 0, eight, end;
-    size_t    i;
+    uint64_t bits = 0, eight, end;
+    size_t i;
 
     if (len < 8) {
         eight = text_load_short(data, len);
         text_store_short(out, text_lower_eight(eight), len);
         return (eight & TEXT_HIGH) == 0;
     }
-    end = text_load(data + len - 8);   /* may overlap those before */
+    end = text_load(data + len - 8); /* may overlap those before */
     for (i = 0; i + 8 <= len; i += 8) {
         eight = text_load(data + i);
         bits |= eight;
@@ -136,13 +117,11 @@ text_lower(unsigned char *out, const unsigned char *data, size_t len)
     return ((bits | end) & TEXT_HIGH) == 0;
 }
 
-
 /* Capitals at the start and behind each '-'. */
-static inline bool
-text_capitalize(unsigned char *out, const unsigned char *data, size_t len)
+static inline bool text_capitalize(unsigned char *out, const unsigned char *data, size_t len)
 {
-    uint64_t  bits = 0, starts = 0x80, last = 0, eight, end;
-    size_t    i;
+    uint64_t bits = 0, starts = 0x80, last = 0, eight, end;
+    size_t i;
 
     if (len < 8) {
         eight = text_load_short(data, len);

@@ -1,5 +1,5 @@
 /* Eight bytes at a time against one at a time. */
-#include "services/edge/edge_text.h"
+#include "services/events/text.h"
 
 #include <criterion/criterion.h>
 
@@ -24,7 +24,7 @@ static bool capitalize_simply(unsigned char *out, const unsigned char *data, siz
     return ascii;
 }
 
-Test(edge_text, every_byte_at_every_place_of_every_length_is_as_one_by_one)
+Test(text, every_byte_at_every_place_of_every_length_is_as_one_by_one)
 {
     unsigned char data[33], out[33], simple[33];
 
@@ -43,7 +43,7 @@ Test(edge_text, every_byte_at_every_place_of_every_length_is_as_one_by_one)
             }
 }
 
-Test(edge_text, header_names_have_their_usual_capitals)
+Test(text, header_names_have_their_usual_capitals)
 {
     unsigned char out[64];
 
