@@ -659,3 +659,16 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
                            crud_text(row, "id"));
     return r;
 }
+
+int crud_command(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    const kind_rules_t *rules = rules_of(self, kind);
+    const char *name = crud_text(self->request->body, "module");
+    int r;
+
+    if (!name || !kind_command(kind, name) || !rules || !rules->command)
+        return ERR_UNKNOWN_VERB;
+    r = crud_load_addressed(self, kind, false, &row);
+    return r ? r : rules->command(self, row, name, &reply->problem);
+}

@@ -43,6 +43,9 @@ typedef struct kind_rules {
     /* Before a row is deleted by a call of its own; takes from edges what publish gave them, where that is not the
      * entry of the kind and the id. 0 | code: it stays | fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
+
+    /* Carry out a command of proto/commands.def; only commands that may be carried out twice. 0 | code | fault. */
+    int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
 } kind_rules_t;
 
 /* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */

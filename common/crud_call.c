@@ -100,6 +100,7 @@ static const operation_t operations[] = {
     {"list", LIST, crud_list, NULL},
     {"update", UPDATE, crud_update, crud_get},
     {"delete", DELETE, crud_delete, redo_delete},
+    {"command", GET, crud_command, NULL},
     {"get_module", GET, crud_get_module, NULL},
     {"replace_module", UPDATE, crud_replace_module, crud_get_module},
     {"delete_module", UPDATE, crud_delete_module, redo_delete},

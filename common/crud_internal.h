@@ -45,6 +45,8 @@ int crud_get(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_update(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply);
 
+int crud_command(crud_t *self, const kind_t *kind, reply_t *reply);
+
 int crud_list(crud_t *self, const kind_t *kind, reply_t *reply);
 
 int crud_get_module(crud_t *self, const kind_t *kind, reply_t *reply);

@@ -326,6 +326,30 @@ static void add_detachables(json_t *paths, const kind_t *kind)
     }
 }
 
+static void add_commands(json_t *paths)
+{
+    static const struct {
+        const char *kind, *name, *meaning;
+    } rows[] = {
+#define COMMAND(kind, name, meaning) {#kind, #name, meaning},
+#include "proto/commands.def"
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (asprintf(&path, "%s/{id}/%s", kind_find(rows[i].kind)->path, rows[i].name) < 0)
+            return;
+        json_object_set_new(
+            paths, path,
+            json_pack("{s:{s:o, s:s, s:[s], s:o, s:{s:{s:s}, s:{s:s, s:o}}}}", "post",
+                      "operationId", json_sprintf("%s_%s", rows[i].kind, rows[i].name), "summary",
+                      rows[i].meaning, "tags", rows[i].kind, "parameters",
+                      path_parameters(path, NULL), "responses", "204", "description", "success",
+                      "default", "description", "error", "content", content(ref_to("error"))));
+    }
+}
+
 /* The items of LISTED fields. */
 static void add_members(json_t *paths, const kind_t *kind)
 {
@@ -390,6 +414,7 @@ json_t *schema_openapi(const char *base_url)
         add_members(paths, kind);
         add_detachables(paths, kind);
     }
+    add_commands(paths);
     add_other_paths(paths);
     json_object_set_new(
         schemas, "error",

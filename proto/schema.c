@@ -14,6 +14,21 @@
 
 enum { PATH_MAX_LEN = 160, ITEM_MAX = 4096, VALUE_BUFFER = 262144 + 1 };
 
+/* Is it a module, but of other kinds? */
+static bool is_foreign_module(const object_type_t *type, const char *name)
+{
+    const field_t *field = type->fields;
+
+    while (field->name && !(field->flags & MODULE))
+        field++;
+    if (!field->name)
+        return false;
+    for (const kind_t *kind = kind_all(); kind->name; kind++)
+        if (kind_module(kind, name))
+            return true;
+    return false;
+}
+
 static int check_object(const object_type_t *type, unsigned operation, const json_t *body,
                         const char *path, problem_t *problem, json_t *out);
 
@@ -376,7 +391,10 @@ static int check_object(const object_type_t *type, unsigned operation, const jso
         if (field_find(type, key))
             continue;
         path_join(at, path, key);
-        problem_add(problem, ERR_UNKNOWN_FIELD, at, "is not a field of this object");
+        if (is_foreign_module(type, key))
+            problem_add(problem, ERR_MODULE_INCOMPATIBLE, at, "is no module of this kind");
+        else
+            problem_add(problem, ERR_UNKNOWN_FIELD, at, "is not a field of this object");
     }
     return problem->code;
 }

@@ -72,7 +72,8 @@ enum {
     DELETE_MEMBER = 16384,
     /* a change of it may change who may call: gateways forget what they know before it is answered */
     ADMITS = 32768,
-    CREATE_ADMITS = 65536 /* so may a new one */
+    CREATE_ADMITS = 65536, /* so may a new one */
+    COMMAND = 1 << 20      /* of proto/commands.def */
 };
 
 typedef struct object_type object_type_t;
@@ -132,6 +133,9 @@ const field_t *kind_module(const kind_t *kind, const char *name);
 
 /* The DETACH field of that name; NULL when the kind has none. */
 const field_t *kind_detachable(const kind_t *kind, const char *name);
+
+/* Does the kind have this command? */
+bool kind_command(const kind_t *kind, const char *name);
 
 /* The LISTED field of that name; NULL when the kind has none. */
 const field_t *kind_members(const kind_t *kind, const char *name);

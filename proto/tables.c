@@ -215,6 +215,21 @@ const field_t *kind_detachable(const kind_t *kind, const char *name)
     return field->name ? field : NULL;
 }
 
+bool kind_command(const kind_t *kind, const char *name)
+{
+    static const struct {
+        const char *kind, *name;
+    } rows[] = {
+#define COMMAND(kind, name, meaning) {#kind, #name},
+#include "proto/commands.def"
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (!strcmp(rows[i].kind, kind->name) && !strcmp(rows[i].name, name))
+            return true;
+    return false;
+}
+
 const field_t *kind_members(const kind_t *kind, const char *name)
 {
     const field_t *field = field_find(&kind->type, name);

@@ -295,15 +295,13 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     uint32_t    left;
     ngx_uint_t  i;
 
-    for (left = ctx->route->enabled; left; left &= left - 1) {
-        i = __builtin_ctz(left);
-        if (edge_modules[i] == NULL) {
-            ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                          "postern: module %s of route %s cannot be enforced: "
-                          "denied", module_names[i], ctx->route->id);
-            ctx->blocked_by = i;
-            return edge_page(r, ctx, ERR_EDGE_MODULE);
-        }
+    if (ctx->route->beyond) {
+        i = __builtin_ctz(ctx->route->beyond);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: module %s of route %s cannot be enforced: "
+                      "denied", module_names[i], ctx->route->id);
+        ctx->blocked_by = i;
+        return edge_page(r, ctx, ERR_EDGE_MODULE);
     }
     if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
         return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);

@@ -83,6 +83,16 @@ void *headers_module_parse(const msgpack_object *document)
     return self;
 }
 
+bool headers_module_beyond(const void *config)
+{
+    const headers_t *self = config;
+
+    for (size_t i = 0; i < self->add_count; i++)
+        if (strstr(self->add[i].value, "${"))
+            return true;
+    return false;
+}
+
 void headers_module_free(void *config)
 {
     headers_done(config);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <msgpack.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,8 @@ void headers_done(headers_t *self);
 /* parse and free of the modules whose document is {add, remove}: a headers_t. */
 void *headers_module_parse(const msgpack_object *document);
 void headers_module_free(void *config);
+/* ${...} in a value asks for an expression's value, which the edge cannot tell yet. */
+bool headers_module_beyond(const void *config);
 
 /* nginx's hash of a header name in lower case (ngx_hash_key). */
 uintptr_t header_hash(const char *name);

@@ -56,5 +56,6 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 const edge_module_t  module_request_headers = {
     .parse = headers_module_parse,
     .free = headers_module_free,
+    .beyond = headers_module_beyond,
     .run = run,
 };

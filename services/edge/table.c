@@ -334,6 +334,20 @@ static void route_unlink(table_t *self, route_t *route)
     edge_drop_if_unused(self, edge);
 }
 
+static void parse_module(route_t *route, module_id_t id, const msgpack_object *document)
+{
+    const edge_module_t *module = edge_modules[id];
+    uint32_t bit = 1u << id;
+
+    route->enabled |= bit;
+    if (!module)
+        route->beyond |= bit;
+    else if (module->parse)
+        route->configs[id] = module->parse(document);
+    if (module && module->beyond && module->beyond(route->configs[id]))
+        route->beyond |= bit;
+}
+
 static route_t *parse_route(const msgpack_object *document)
 {
     route_t *route = slab_alloc(sizeof(*route));
@@ -354,11 +368,8 @@ static route_t *parse_route(const msgpack_object *document)
     route->host_len = strcspn(route->match, "/");
     for (int i = 0; i < MODULE_COUNT; i++) {
         module = document_get(document, module_names[i]);
-        if (!module || module->type != MSGPACK_OBJECT_MAP)
-            continue;
-        route->enabled |= 1u << i;
-        if (edge_modules[i] && edge_modules[i]->parse)
-            route->configs[i] = edge_modules[i]->parse(module);
+        if (module && module->type == MSGPACK_OBJECT_MAP)
+            parse_module(route, (module_id_t)i, module);
     }
     return route;
 }

@@ -40,6 +40,8 @@ typedef struct edge_module {
     /* What the route keeps of the module's document, freed with the route; NULL: nothing. */
     void *(*parse)(const msgpack_object *document);
     void (*free)(void *config);
+    /* Does that ask for more than the edge can do? */
+    bool (*beyond)(const void *config);
     /* Before the upstream is asked: NGX_DECLINED to go on, NGX_OK when it has set the content handler. */
     intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* When the response header is there. */
@@ -57,7 +59,8 @@ typedef struct route {
     char *match; /* as stored; host_len bytes of host, then the path */
     size_t host_len;
     bool exact;
-    uint32_t enabled;            /* bit of each module that is on */
+    uint32_t enabled; /* bit of each module that is on */
+    uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
     unsigned refs;               /* the table's and running requests' */
 } route_t;

@@ -291,7 +291,7 @@ static int find_values(const layout_t *self, const void *data, size_t len, value
     token_reader_t in = {data, (const unsigned char *)data + len, 0, false};
     int r = 0;
 
-    for (size_t i = 0; i < self->n; i++)
+    for (size_t i = 0; i < FIELDS_MAX; i++)
         ret_values->at[i].at = NULL;
     while (!r && in.at < in.end) {
         unsigned number = *in.at++;

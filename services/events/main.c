@@ -24,9 +24,9 @@ static const setting_t settings[] = {
 };
 
 static const kind_rules_t rules[] = {
-    {"event_destination", event_destination_check, NULL, NULL, NULL},
-    {"event_subscription", event_subscription_check, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {.kind = "event_destination", .check = event_destination_check},
+    {.kind = "event_subscription", .check = event_subscription_check},
+    {.kind = NULL},
 };
 
 enum { HEAP_BYTES = 32 << 20 };

@@ -171,6 +171,8 @@ static int parse_body(call_t *call)
 
     if (call->body_too_large)
         return ERR_BODY_TOO_LARGE;
+    if (call->target.operation == COMMAND)
+        return 0; /* some clients say the id again, in several ways */
     if (!takes_body)
         return call->body_len ? ERR_UNEXPECTED_BODY : 0; /* some clients send the type alone */
     if (call->target.operation == REPLACE_MODULE && !call->body_len) {
@@ -443,7 +445,7 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER)) {
+    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER | COMMAND)) {
         call_answer(call, 204, NULL);
     } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
         call_refuse(call, ERR_INTERNAL, NULL, NULL);

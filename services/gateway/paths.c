@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE, COLLECTION, ONE, PART, DETACHABLE, MEMBERS, MEMBER };
+enum { NOWHERE, COLLECTION, ONE, PART, DETACHABLE, MEMBERS, MEMBER, COMMANDS };
 
-/* Behind the object's id: a module, a list of members, or one of them. */
+/* Behind the object's id: a module, a command, a list of members, or one of them. */
 static int match_part(const kind_t *kind, const char *path, target_t *target)
 {
     size_t len = strcspn(path, "/");
@@ -18,6 +18,8 @@ static int match_part(const kind_t *kind, const char *path, target_t *target)
         return PART;
     if (kind_detachable(kind, target->module) && !*path)
         return DETACHABLE;
+    if (kind_command(kind, target->module) && !*path)
+        return COMMANDS;
     if (!kind_members(kind, target->module))
         return NOWHERE;
     if (!*path)
@@ -134,6 +136,7 @@ void path_match(const char *method, const char *path, target_t *ret_target)
         {PART, "GET", "get_module", GET_MODULE, GET},
         {PART, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
         {DETACHABLE, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
+        {COMMANDS, "POST", "command", COMMAND, GET},
         {MEMBERS, "POST", "create_member", CREATE_MEMBER, UPDATE},
         {MEMBERS, "GET", "list_members", LIST_MEMBERS, GET},
         {MEMBER, "GET", "get_member", GET_MEMBER, GET},

@@ -9,7 +9,7 @@ typedef struct target {
     const char *verb;        /* "create", ... */
     char id[80], parent[80]; /* from the path; "" when it has none */
     const char *parent_key;  /* the field that parent is the value of; NULL */
-    char module[40];         /* the part of the object that the path names; "" */
+    char module[40];         /* the part of the object that the path names, or the command; "" */
     char member[80];         /* the item of that part; "" */
     char allow[64];          /* for the Allow header */
 } target_t;

@@ -53,17 +53,17 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
 }
 
 static const kind_rules_t rules[] = {
-    {"api_key", api_key_check, token_reveal, NULL, NULL},
-    {"bot_user", owner_user_check, NULL, NULL, NULL},
-    {"service_user", owner_user_check, NULL, NULL, NULL},
-    {"credential", credential_check, token_reveal, NULL, NULL},
-    {"ssh_credential", ssh_credential_check, NULL, NULL, NULL},
-    {"ssh_certificate_authority", ssh_authority_check, NULL, NULL, NULL},
-    {"ssh_host_certificate", ssh_host_certificate_check, NULL, NULL, NULL},
-    {"ssh_user_certificate", ssh_user_certificate_check, NULL, NULL, NULL},
-    {"vault", vault_check, NULL, NULL, NULL},
-    {"secret", secret_check, NULL, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+    {.kind = "api_key", .check = api_key_check, .created = token_reveal},
+    {.kind = "bot_user", .check = owner_user_check},
+    {.kind = "service_user", .check = owner_user_check},
+    {.kind = "credential", .check = credential_check, .created = token_reveal},
+    {.kind = "ssh_credential", .check = ssh_credential_check},
+    {.kind = "ssh_certificate_authority", .check = ssh_authority_check},
+    {.kind = "ssh_host_certificate", .check = ssh_host_certificate_check},
+    {.kind = "ssh_user_certificate", .check = ssh_user_certificate_check},
+    {.kind = "vault", .check = vault_check},
+    {.kind = "secret", .check = secret_check},
+    {.kind = NULL},
 };
 
 static const verb_t verbs[] = {

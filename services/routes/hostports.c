@@ -56,6 +56,17 @@ int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret
     return r;
 }
 
+/* Is it the other end of an agent's tunnel, whoever's? */
+static int check_tunnels(crud_t *crud, const char *url, const char *path, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res, "SELECT 1 FROM tunnel WHERE public_url = $1 LIMIT 1", 1, url);
+
+    if (!r && PQntuples(res))
+        problem_add(problem, ERR_HOSTPORT_AGENT, path, "an agent serves '%.250s' now", url);
+    return r;
+}
+
 /* Those that the edge does not have any more. */
 static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostports)
 {
@@ -68,13 +79,15 @@ static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostp
                    2, edge_id, kept);
 }
 
+/* 0 | fault; whose hostport it is may be a problem. */
 static int keep_endpoint(crud_t *crud, const char *edge_id, const char *hostport,
-                         const char *reserved)
+                         const char *reserved, const char *path, problem_t *problem)
 {
     const char *kind = kind_of_id(edge_id)->name; /* https_edge, ... */
     const char *who = json_string_value(json_object_get(crud->request->actor, "id"));
     char id[ID_MAX], proto[16], host[260], url[300];
     bool https, tcp;
+    int r;
 
     id_make("ep", id);
     snprintf(proto, sizeof(proto), "%.*s", (int)strcspn(kind, "_"), kind);
@@ -82,6 +95,9 @@ static int keep_endpoint(crud_t *crud, const char *edge_id, const char *hostport
     https = !strcmp(proto, "https");
     tcp = !strcmp(proto, "tcp");
     snprintf(url, sizeof(url), "%s://%s", proto, https ? host : hostport);
+    r = check_tunnels(crud, url, path, problem);
+    if (r || problem->code)
+        return r;
     return pg_exec(
         crud->pg, NULL,
         "INSERT INTO endpoint (id, account_id, public_url, url, proto, scheme, hostport, "
@@ -126,7 +142,7 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
         json_array_append_new(references, json_pack("[s, o]", path, reserved));
         r = endpoint_check_pool(crud, hostport, path, problem);
         if (!r)
-            r = keep_endpoint(crud, edge_id, hostport, json_string_value(reserved));
+            r = keep_endpoint(crud, edge_id, hostport, json_string_value(reserved), path, problem);
         if (r)
             return r;
     }

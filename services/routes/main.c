@@ -11,25 +11,33 @@ EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
 EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
 EMBED(routes_0004_sql, "services/routes/migrations/0004_tunnels.sql");
+EMBED(routes_0005_sql, "services/routes/migrations/0005_tunnel_urls.sql");
 
 static const kind_rules_t rules[] = {
-    {"https_edge", https_edge_check, NULL, https_edge_publish, NULL},
-    {"https_edge_route", https_edge_route_check, NULL, https_edge_route_publish, NULL},
-    {"static_backend", NULL, NULL, static_backend_publish, NULL},
-    {"http_response_backend", http_response_backend_check, NULL, http_response_backend_publish,
-     NULL},
-    {"weighted_backend", NULL, NULL, weighted_backend_publish, NULL},
-    {"tcp_edge", tcp_edge_check, NULL, NULL, NULL},
-    {"tls_edge", tls_edge_check, NULL, NULL, NULL},
-    {"ip_restriction", ip_restriction_check, NULL, NULL, NULL},
-    {"ip_policy_rule", NULL, NULL, NULL, ip_policy_rule_retire},
-    {"reserved_addr", reserved_addr_check, NULL, NULL, NULL},
-    {"agent_ingress", agent_ingress_check, NULL, NULL, NULL},
-    {"certificate_authority", certificate_authority_check, NULL, NULL, NULL},
-    {"reserved_domain", reserved_domain_check, NULL, reserved_domain_publish, NULL},
-    {"tls_certificate", tls_certificate_check, NULL, tls_certificate_publish, NULL},
-    {"endpoint", endpoint_check, NULL, endpoint_publish, endpoint_retire},
-    {NULL, NULL, NULL, NULL, NULL},
+    {.kind = "https_edge", .check = https_edge_check, .publish = https_edge_publish},
+    {.kind = "https_edge_route",
+     .check = https_edge_route_check,
+     .publish = https_edge_route_publish},
+    {.kind = "static_backend", .publish = static_backend_publish},
+    {.kind = "http_response_backend",
+     .check = http_response_backend_check,
+     .publish = http_response_backend_publish},
+    {.kind = "weighted_backend", .publish = weighted_backend_publish},
+    {.kind = "tcp_edge", .check = tcp_edge_check},
+    {.kind = "tls_edge", .check = tls_edge_check},
+    {.kind = "ip_restriction", .check = ip_restriction_check},
+    {.kind = "ip_policy_rule", .retire = ip_policy_rule_retire},
+    {.kind = "reserved_addr", .check = reserved_addr_check},
+    {.kind = "agent_ingress", .check = agent_ingress_check},
+    {.kind = "certificate_authority", .check = certificate_authority_check},
+    {.kind = "reserved_domain", .check = reserved_domain_check, .publish = reserved_domain_publish},
+    {.kind = "tls_certificate", .check = tls_certificate_check, .publish = tls_certificate_publish},
+    {.kind = "endpoint",
+     .check = endpoint_check,
+     .publish = endpoint_publish,
+     .retire = endpoint_retire},
+    {.kind = "tunnel_session", .command = tunnel_session_command},
+    {.kind = NULL},
 };
 
 static const verb_t verbs[] = {
@@ -58,9 +66,9 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {
-        common_schema_sql, config_log_sql,    routes_0001_sql, routes_0002_sql,
-        routes_0003_sql,   common_limits_sql, routes_0004_sql, NULL};
+    const char *const migrations[] = {common_schema_sql, config_log_sql,  routes_0001_sql,
+                                      routes_0002_sql,   routes_0003_sql, common_limits_sql,
+                                      routes_0004_sql,   routes_0005_sql, NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",

@@ -32,6 +32,9 @@ int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, js
                            problem_t *problem);
 int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
+/* tunnel_session.c */
+int tunnel_session_command(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
+
 /* tcp_tls_edge.c */
 int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                    problem_t *problem);

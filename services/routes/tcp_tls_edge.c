@@ -25,7 +25,7 @@ int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
         problem_add(problem, ERR_TLS_VERSION_INVALID, "tls_termination.min_version",
                     "must be null when TLS is terminated upstream");
     if (is_on(json_object_get(document, "mutual_tls")) && upstream && is_on(tls))
-        problem_add(problem, ERR_MTLS_NOT_TERMINATED, "mutual_tls",
+        problem_add(problem, ERR_MODULE_INCOMPATIBLE, "mutual_tls",
                     "needs tls_termination.terminate_at to be edge");
     return hostports_check(crud, document, false, references, problem);
 }

@@ -361,6 +361,9 @@ test('tls_edge and its modules', async () => {
   await refused(160, 'tls_termination.terminate_at', 'PUT', `${at}/tls_termination`, { terminate_at: 'nowhere' });
   await must('PUT', `${at}/mutual_tls`, { certificate_authority_ids: [authorityMade.id] }, 200);
   await refused(188, 'mutual_tls', 'PUT', `${at}/tls_termination`, { terminate_at: 'upstream' });
+  await refused(188, 'oauth', 'POST', '/edges/tls', { oauth: {} }, 'a module of routes');
+  await refused(188, 'tls_termination', 'POST', '/edges/tcp', { tls_termination: {} });
+  await refused(120, 'oath', 'POST', '/edges/tls', { oath: {} });
   await must('DELETE', `${at}/mutual_tls`);
   assert.equal((await must('PUT', `${at}/tls_termination`, { terminate_at: 'upstream' }, 200)).terminate_at, 'upstream');
   await refused(142, null, 'DELETE', `/reserved_domains/${domain.id}`);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* One of the edge's modules and one that nobody has; the edge's own rows need nginx. */
-static const edge_module_t headers_module = {.parse = headers_module_parse,
-                                             .free = headers_module_free};
+static const edge_module_t headers_module = {
+    .parse = headers_module_parse, .free = headers_module_free, .beyond = headers_module_beyond};
 const edge_module_t *const edge_modules[MODULE_COUNT] = {[MODULE_REQUEST_HEADERS] =
                                                              &headers_module};
 
@@ -168,6 +168,7 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     cr_assert_not_null(route);
     cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS | 1u << MODULE_SAML);
     cr_assert_null(route->configs[MODULE_SAML], "nobody has it: it is on all the same");
+    cr_assert_eq(route->beyond, 1u << MODULE_SAML);
     headers = route->configs[MODULE_REQUEST_HEADERS];
     cr_assert_eq(headers->add_count, 1);
     cr_assert_str_eq(headers->add[0].lower, "x-one");
@@ -179,6 +180,31 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     drop(table);
     cr_assert_str_eq(headers->add[0].name, "X-One", "as long as a request runs");
     route_release(route);
+}
+
+Test(table, a_header_with_an_expression_is_beyond_the_edge)
+{
+    static const struct {
+        const char *value;
+        bool beyond;
+    } rows[] = {{"a", false}, {"$a{}", false}, {"${a}", true}, {"b ${", true}};
+    table_t *table = table_new();
+    char document[256];
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"a.test:443\"]}");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const route_t *route;
+
+        snprintf(document, sizeof(document),
+                 "{\"edge_id\":\"e\",\"match\":\"/\",\"match_type\":\"path_prefix\","
+                 "\"request_headers\":{\"add\":{\"X-One\":\"1\",\"X-Two\":\"%s\"}}}",
+                 rows[i].value);
+        apply(table, "https_edge_route", "r", document);
+        route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
+        cr_assert_eq(route->beyond != 0, rows[i].beyond, "%s", rows[i].value);
+        cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS);
+    }
+    drop(table);
 }
 
 Test(table, a_hostport_that_moved_stays_with_its_new_edge)

@@ -1,0 +1,12 @@
+/* tunnel_session: an agent that is connected. */
+#include "services/routes/rules.h"
+
+/* Agents hear nothing from this server: they cannot connect to it yet. */
+int tunnel_session_command(crud_t *crud, const json_t *row, const char *name, problem_t *problem)
+{
+    (void)crud;
+    return problem_add(
+        problem, ERR_AGENT_OP, "id",
+        "the agent of %s cannot be told to %s: no agent can connect to this server yet",
+        json_string_value(json_object_get(row, "id")), name);
+}
