@@ -14,6 +14,8 @@ CFLAGS   ?= -O2 -g
 CFLAGS   += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
 CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
 LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm
+# What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
+MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 
 SHARED   := $(wildcard common/*.c common/cel/*.c proto/*.c)
@@ -62,7 +64,7 @@ $(BUILD)/libpostern.a: $(COMMON_OBJ)
 define PROGRAM
 $(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(BUILD)/libpostern.a
 	@mkdir -p $$(@D)
-	$(Q)$(CXX) $(LDFLAGS) $$^ $(LDLIBS) -o $$@
+	$(Q)$(CXX) $(LDFLAGS) $$^ $(MALLOC) $(LDLIBS) -o $$@
 endef
 $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern,cli))

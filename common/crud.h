@@ -24,6 +24,7 @@ typedef struct crud {
     json_t
         *entries; /* "kind id" to sealed document or null: what crud_end writes to the config log */
     bool revokes; /* the call writes a kind with ADMITS */
+    bool changes; /* it began a transaction */
 } crud_t;
 
 typedef struct kind_rules {

@@ -34,6 +34,7 @@ int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *d
 
 int crud_begin(crud_t *self)
 {
+    self->changes = true;
     return pg_defer(self->pg, "BEGIN", 0);
 }
 

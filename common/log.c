@@ -14,6 +14,8 @@ void log_init(const char *tag)
 
 void log_line(const char *level, const char *format, ...)
 {
+    static _Thread_local time_t second = -1; /* whose text is kept */
+    static _Thread_local char text[sizeof("0000-00-00T00:00:00")];
     char line[2048];
     struct timespec now;
     struct tm utc;
@@ -21,10 +23,11 @@ void log_line(const char *level, const char *format, ...)
     size_t n;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &utc);
-    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ldZ %s %s ", now.tv_nsec / 1000000,
-                          level, log_tag);
+    if (now.tv_sec != second && gmtime_r(&now.tv_sec, &utc)
+        && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc))
+        second = now.tv_sec;
+    n = (size_t)snprintf(line, sizeof(line), "%s.%03ldZ %s %s ", text, now.tv_nsec / 1000000, level,
+                         log_tag);
     va_start(args, format);
     int more = vsnprintf(line + n, sizeof(line) - n - 1, format, args);
     va_end(args);

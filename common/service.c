@@ -24,6 +24,7 @@ enum {
     HOLD_MS = 2000,
     PERIODIC_MS = 60000, /* deadline of what the service asks itself */
     RETRY_MS = 50,
+    SLOW_US = 250000, /* a read that took longer is logged */
     EDGES_MAX = 256
 };
 
@@ -130,10 +131,14 @@ static int run_with_retry(crud_t *crud, const service_spec_t *spec, const reques
     }
 }
 
-static void log_request(const request_t *request, int r, int64_t us, const reply_t *reply)
+/* What was changed, refused or slow; of a read that went well the gateway's line says all that there is to say. */
+static void log_request(const crud_t *crud, const request_t *request, int r, int64_t us,
+                        const reply_t *reply)
 {
     char verb[140], id[140];
 
+    if (r == 0 && !crud->changes && us < SLOW_US)
+        return;
     log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
     log_quote(request->id, strlen(request->id), id, sizeof(id));
     if (r < 0)
@@ -157,10 +162,10 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
         zframe_destroy(&identity);
         return NULL;
     }
-    crud->revokes = false;
+    crud->revokes = crud->changes = false;
     if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
         r = run_with_retry(crud, spec, &request, &reply);
-        log_request(&request, r, zclock_usecs() - start, &reply);
+        log_request(crud, &request, r, zclock_usecs() - start, &reply);
         if (r)
             reply.revision = 0;
         if (r > 0 && r != ERR_MAINTENANCE)

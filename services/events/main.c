@@ -7,7 +7,6 @@
 #include "services/events/intake.h"
 #include "services/events/subscription.h"
 
-#include <malloc.h>
 #include <sched.h>
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
@@ -29,8 +28,6 @@ static const kind_rules_t rules[] = {
     {.kind = NULL},
 };
 
-enum { HEAP_BYTES = 32 << 20 };
-
 int main(int argc, char **argv)
 {
     const char *const migrations[] = {events_0001_sql, common_schema_sql, events_0002_sql,
@@ -44,9 +41,6 @@ int main(int argc, char **argv)
         .part = &intake_part,
     };
 
-    /* Batches come and go; fresh pages for each would cost more than what is done with them. */
-    mallopt(M_MMAP_THRESHOLD, HEAP_BYTES);
-    mallopt(M_TRIM_THRESHOLD, HEAP_BYTES);
     /* Traffic goes before events: no thread of ours preempts an edge on the same machine. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     return service_main(&spec, argc, argv);
