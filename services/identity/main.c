@@ -21,6 +21,7 @@ EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
 EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
 EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");
 EMBED(identity_0004_sql, "services/identity/migrations/0004_identities.sql");
+EMBED(identity_0005_sql, "services/identity/migrations/0005_indexes.sql");
 
 /* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same account. */
 static int on_account_create(crud_t *crud, const request_t *request, reply_t *reply)
@@ -76,13 +77,9 @@ static const verb_t verbs[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql,
-                                      identity_0001_sql,
-                                      identity_0002_sql,
-                                      identity_0003_sql,
-                                      common_limits_sql,
-                                      identity_0004_sql,
-                                      NULL};
+    const char *const migrations[] = {
+        common_schema_sql, identity_0001_sql, identity_0002_sql, identity_0003_sql,
+        common_limits_sql, identity_0004_sql, identity_0005_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .about = "postern-identity: accounts, API keys and their owners",

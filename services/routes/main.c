@@ -11,7 +11,7 @@ EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
 EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
 EMBED(routes_0004_sql, "services/routes/migrations/0004_tunnels.sql");
-EMBED(routes_0005_sql, "services/routes/migrations/0005_tunnel_urls.sql");
+EMBED(routes_0005_sql, "services/routes/migrations/0005_indexes.sql");
 
 static const kind_rules_t rules[] = {
     {.kind = "https_edge", .check = https_edge_check, .publish = https_edge_publish},
