@@ -42,10 +42,28 @@ struct layout {
     size_t n;
     msgpack_sbuffer keys;
     msgpack_sbuffer scratch; /* cleaned strings of one value */
-    msgpack_packer out;
-    time_t second; /* whose text is kept */
+    msgpack_packer out;      /* to put_raw */
+    msgpack_sbuffer *to;     /* what that appends to */
+    bool failed;             /* it could not: out of memory */
+    time_t second;           /* whose text is kept */
     char second_text[sizeof("0000-00-00T00:00:00.")];
 };
+
+static int put_raw(void *context, const char *bytes, size_t len)
+{
+    layout_t *self = context;
+    int r = msgpack_sbuffer_write(self->to, bytes, len);
+
+    self->failed |= r != 0;
+    return r;
+}
+
+static void put_to(layout_t *self, msgpack_sbuffer *to)
+{
+    self->to = to;
+    self->failed = false;
+    msgpack_packer_init(&self->out, self, put_raw);
+}
 
 static void put_bytes(layout_t *self, const void *bytes, size_t len)
 {
@@ -310,7 +328,7 @@ static int put_field(layout_t *self, size_t number, values_t *values)
     token_reader_t *in = &values->at[number];
     token_t value;
 
-    msgpack_sbuffer_write(self->out.data, self->keys.data + field->keys, field->keys_len);
+    put_raw(self, self->keys.data + field->keys, field->keys_len);
     if (!in->at)
         return put_nothing(self, field);
     return token_next(in, &value) ? -EBADMSG : field->put(self, in, &value);
@@ -324,10 +342,10 @@ int layout_envelope(layout_t *self, const void *values, size_t len, msgpack_sbuf
     for (size_t i = 0; i < ENVELOPE_FIELDS; i++)
         if (r || !all.at[i].at)
             return -EBADMSG;
-    msgpack_packer_init(&self->out, out, msgpack_sbuffer_write);
+    put_to(self, out);
     for (size_t i = 0; !r && i < self->n; i++)
         r = put_field(self, i, &all);
-    return r ? -EBADMSG : 0;
+    return r || self->failed ? -EBADMSG : 0;
 }
 
 /* ---- the layout itself: a line with the topic, then "name type default" for each field ---- */
@@ -439,7 +457,7 @@ static void put_path(layout_t *self, size_t i)
 
 static void put_keys(layout_t *self)
 {
-    msgpack_packer_init(&self->out, &self->keys, msgpack_sbuffer_write);
+    put_to(self, &self->keys);
     for (size_t i = 0; i < self->n; i++) {
         field_t *field = &self->fields[i];
 
@@ -488,7 +506,7 @@ static int parse(layout_t *self)
     if (self->n == ENVELOPE_FIELDS)
         return -EBADMSG;
     put_keys(self);
-    return 0;
+    return self->failed ? -ENOMEM : 0;
 }
 
 int layout_new(layout_t **ret_layout, const void *text, size_t len)

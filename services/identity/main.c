@@ -36,6 +36,7 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
         || strlen(email) > 254)
         return problem_add(&reply->problem, ERR_INVALID_FIELD, name && *name ? "email" : "name",
                            "an account needs a name and an e-mail address");
+    crud->changes = true; /* one statement, which needs no crud_begin */
     id_make("ac", account);
     id_make("usr", owner);
     r = pg_exec(crud->pg, &res,

@@ -283,7 +283,7 @@ test('kinds that are left out say so, and the README lists them', async () => {
   const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
   assert.ok(rows.length >= 3);
   for (const [, path, reason] of rows) {
-    for (const where of path.startsWith('*') ? [`/edges/tcp/x${path.slice(1)}`] : [path, `${path}/x_${'0'.repeat(27)}`]) {
+    for (const where of path.startsWith('*') ? [`/edges/tcp/x${path.slice(1)}`, `/tunnel_sessions/ts_${'0'.repeat(27)}${path.slice(1)}`] : [path, `${path}/x_${'0'.repeat(27)}`]) {
       const answer = await api('GET', where);
       assert.equal(answer.status, 404);
       assert.equal(answer.body.error_code, 'ERR_POSTERN_118');
