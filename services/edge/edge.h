@@ -54,7 +54,6 @@ typedef struct edge_ctx {
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
-    unsigned sni_is_host : 1;
     unsigned redirect : 1; /* plain http: not an event of a route */
     char request_id[64];
 } edge_ctx_t;
@@ -86,6 +85,19 @@ ngx_int_t edge_status_handler(ngx_http_request_t *r);
 
 /* edge_upstream.c */
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* edge_bio.c: a client's socket under OpenSSL, for reading */
+typedef struct {
+    ngx_connection_t *connection;
+    size_t name_len;
+    char name
+        []; /* what the connection's TLS settings were chosen for: folded; empty: the client named none */
+} edge_client_t;
+ngx_int_t edge_bio_install(void);
+/* In the client hello's callback. NULL: no memory. */
+edge_client_t *edge_bio_attach(SSL *ssl, const char *name, size_t len);
+/* Before that callback, and without TLS: one without a name. */
+edge_client_t *edge_client(ngx_connection_t *c);
 
 /* edge_tls.c */
 ngx_int_t edge_tls_install(ngx_conf_t *cf);

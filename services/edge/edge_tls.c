@@ -136,7 +136,8 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
             return SSL_CLIENT_HELLO_ERROR;
         }
     }
-    if (!SSL_set_session_id_context(ssl, profile, sizeof(profile)))
+    if (!SSL_set_session_id_context(ssl, profile, sizeof(profile))
+        || edge_bio_attach(ssl, name, len) == NULL)
     {
         *alert = SSL_AD_INTERNAL_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
@@ -174,6 +175,9 @@ edge_tls_install(ngx_conf_t *cf)
     ngx_http_core_srv_conf_t   **servers;
     ngx_http_core_main_conf_t   *cmcf;
 
+    if (edge_bio_install() != NGX_OK) {
+        return NGX_ERROR;
+    }
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
     servers = cmcf->servers.elts;
     for (i = 0; i < cmcf->servers.nelts; i++) {
@@ -191,26 +195,18 @@ edge_tls_install(ngx_conf_t *cf)
 ngx_int_t
 edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
-    ngx_str_t   *host = &ctx->host;
-    char         name[256];
-    size_t       len;
-    const char  *sni;
+    ngx_str_t      *host = &ctx->host;
+    edge_client_t  *client = edge_client(r->connection);
 
-    sni = SSL_get_servername(r->connection->ssl->connection,
-                             TLSEXT_NAMETYPE_host_name);
-    if (sni && ngx_strncmp(sni, host->data, host->len) == 0
-        && sni[host->len] == '\0')
+    if (client->name_len == host->len
+        && ngx_memcmp(client->name, host->data, host->len) == 0)
     {
-        ctx->sni_is_host = 1;   /* as it nearly always is */
-        return NGX_OK;
-    }
-    len = sni ? fold_name((u_char *) sni, ngx_strlen(sni), name, sizeof(name))
-              : 0;
-    if (len == host->len && ngx_memcmp(name, host->data, len) == 0) {
-        return NGX_OK;
+        return NGX_OK;   /* as it nearly always is */
     }
     /* another name of the same edge has the same TLS settings */
-    if (len && table_edge(edge_worker.table, name, len) == edge) {
+    if (client->name_len
+        && table_edge(edge_worker.table, client->name, client->name_len) == edge)
+    {
         return NGX_OK;
     }
     return NGX_DECLINED;
