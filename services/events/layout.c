@@ -17,7 +17,7 @@ enum {
     TOPIC_MAX = 96,
     NAME_MAX_BYTES = 96,
     PAIRS_MAX = 256, /* headers */
-    PAIR_ROOM = 2
+    PAIR_ITEMS = 2
 };
 
 /* Numbers of the fields that every envelope has. */
@@ -236,10 +236,10 @@ static size_t group(const layout_t *self, pair_t *pairs, size_t n)
 static int put_headers(layout_t *self, token_reader_t *in, const token_t *value)
 {
     pair_t pairs[PAIRS_MAX];
-    size_t n = value->len / PAIR_ROOM;
+    size_t n = value->len / PAIR_ITEMS;
     int r;
 
-    if (value->kind != TOKEN_ARRAY || value->len % PAIR_ROOM || n > PAIRS_MAX)
+    if (value->kind != TOKEN_ARRAY || value->len % PAIR_ITEMS || n > PAIRS_MAX)
         return -EBADMSG;
     r = read_pairs(self, in, pairs, n);
     if (r)
