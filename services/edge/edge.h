@@ -87,11 +87,11 @@ ngx_int_t edge_status_handler(ngx_http_request_t *r);
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* edge_bio.c: a client's socket under OpenSSL, for reading */
+/* A connection and the name that its TLS settings were chosen for: folded; empty: the client gave none. */
 typedef struct {
     ngx_connection_t *connection;
     size_t name_len;
-    char name
-        []; /* what the connection's TLS settings were chosen for: folded; empty: the client named none */
+    char name[];
 } edge_client_t;
 ngx_int_t edge_bio_install(void);
 /* In the client hello's callback. NULL: no memory. */

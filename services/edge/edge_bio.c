@@ -12,8 +12,8 @@ static edge_client_t  nobody;
 static int
 bio_read(BIO *bio, char *out, int size)
 {
-    ssize_t           n;
-    edge_client_t    *client = BIO_get_data(bio);
+    ssize_t            n;
+    edge_client_t     *client = BIO_get_data(bio);
     ngx_connection_t  *c = client->connection;
 
     BIO_clear_retry_flags(bio);

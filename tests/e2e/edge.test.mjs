@@ -339,7 +339,7 @@ test('events_tell_of_every_request', { skip: elsewhere }, async () => {
   const up = await upstream((q, s) => { s.setHeader('Set-Cookie', 'session=canary'); s.setHeader('X-Two', ['a', 'B']); s.end('four'); });
   const to = await endpoint(up.address, { match: '/ev' });
   const sub = await listening('http_request_complete');
-  await through(to.host, '/ev/ent?q=1', { method: 'POST', body: 'abc', headers: { 'User-Agent': 'Story/1', Authorization: 'Bearer canary', 'X-Mixed': 'CaSe' } });
+  await through(to.host, '/ev/ent?q=1', { servername: to.host.toUpperCase(), method: 'POST', body: 'abc', headers: { 'User-Agent': 'Story/1', Authorization: 'Bearer canary', 'X-Mixed': 'CaSe' } });
   await through(to.host, '/nowhere');
   const mine = () => sub.events.filter((event) => event.object.http.request.url.host === to.host);
   await until(() => mine().length === 2, 'two events');
@@ -361,7 +361,7 @@ test('events_tell_of_every_request', { skip: elsewhere }, async () => {
   assert.equal(h.response.status_code, 200);
   assert.equal(h.response.body_length, 4);
   assert.equal(conn.client_ip, '127.0.0.1');
-  assert.equal(conn.server_name, to.host);
+  assert.equal(conn.server_name, to.host, 'in lower case');
   assert.equal(t.version, 'TLSv1.3');
   assert.ok(!JSON.stringify(event).includes('canary'), 'credentials stay out of events');
   assert.equal(missed.object.http.response.status_code, 404);
