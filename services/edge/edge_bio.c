@@ -23,14 +23,12 @@ bio_read(BIO *bio, char *out, int size)
         return -1;
     }
     n = recv(c->fd, out, size, 0);
-    if (n > 0) {
-        if (n < size) {
-            c->read->ready = 0;   /* until the next event */
-        }
-    } else if (BIO_sock_should_retry((int) n)) {
-        BIO_set_retry_read(bio);
-    } else if (n == 0) {
+    if (n == 0) {
         BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+    } else if (n > 0 && n < size) {
+        c->read->ready = 0;   /* until the next event */
+    } else if (n < 0 && BIO_sock_should_retry((int) n)) {
+        BIO_set_retry_read(bio);
     }
     return (int) n;
 }

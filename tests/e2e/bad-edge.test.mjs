@@ -1,8 +1,10 @@
 // Malformed and hostile requests at the edge, each with its answer. What reaches the upstream must be
 // what was matched: a private path is on another route than the public one.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import net from 'node:net';
 import test from 'node:test';
-import { endpoint, must, raw, through, upstream } from '../support/postern.mjs';
+import { edge, endpoint, must, raw, through, upstream } from '../support/postern.mjs';
 
 const open = await upstream(), closed = await upstream();
 const to = await endpoint(open.address);
@@ -135,6 +137,45 @@ for (const [what, bytes, allowed, url, where = open] of cases)
     } else if (got !== 200) {
       assert.equal(arrived.length, 0, `reached an upstream: ${JSON.stringify(arrived.map((one) => one.url))}`);
     }
+  });
+
+// The server name of a client hello is read by the edge itself (RFC 6066 3). 22: its answer is a handshake record; 21: an alert.
+const u16 = (n) => Buffer.from([n >> 8, n & 255]);
+const sized = (bytes) => Buffer.concat([u16(bytes.length), bytes]);
+const extension = (type, bytes) => Buffer.concat([u16(type), sized(bytes)]);
+const name = (text, type = 0) => Buffer.concat([Buffer.from([type]), sized(Buffer.from(text, 'latin1'))]);
+const hello = (serverName) => {
+  const body = Buffer.concat([
+    u16(0x0303), crypto.randomBytes(32), Buffer.from([0]), sized(Buffer.concat([u16(0x1301), u16(0xc02b), u16(0xc02f)])), Buffer.from([1, 0]),
+    sized(Buffer.concat([
+      ...(serverName ? [extension(0, serverName)] : []), extension(10, sized(u16(29))), extension(13, sized(Buffer.concat([0x0403, 0x0804, 0x0401].map(u16)))),
+      extension(43, Buffer.from([2, 3, 4])), extension(51, sized(Buffer.concat([u16(29), sized(crypto.randomBytes(32))]))),
+    ]))]);
+  return Buffer.concat([Buffer.from([22, 3, 1]), sized(Buffer.concat([Buffer.from([1, 0]), sized(body)]))]);
+};
+for (const [what, serverName, record] of [
+  ['none', null, 22],
+  ['of this edge', sized(name(host)), 22],
+  ['of nobody', sized(name('nobody.example.test')), 22],
+  ['of 255 bytes', sized(name('a'.repeat(255))), 22],
+  ['of 256 bytes', sized(name('a'.repeat(256))), 21],
+  ['of 16,000 bytes', sized(name('a'.repeat(16000))), 21],
+  ['with a NUL', sized(name(`${host}\0.evil`)), 21],
+  ['an extension without bytes', Buffer.alloc(0), 21],
+  ['a list without names', sized(Buffer.alloc(0)), 21],
+  ['a list that is cut', Buffer.from([0, 9, 0]), 21],
+  ['a name longer than its list', sized(Buffer.from([0, 255, 255, 97])), 21],
+  ['a list longer than its extension', Buffer.concat([u16(500), name(host)]), 21],
+  ['bytes behind the list', Buffer.concat([sized(name(host)), Buffer.from([1, 2])]), 21],
+  ['another type of name', sized(name(host, 1)), 21],
+])
+  test(`bad_edge: a server name: ${what}`, { timeout: 20_000 }, async () => {
+    const got = await new Promise((resolve, reject) => {
+      const socket = net.connect({ host: edge.host, port: edge.port }, () => socket.write(hello(serverName)));
+      socket.on('data', (part) => { resolve(part[0]); socket.destroy(); });
+      socket.on('end', () => resolve(0)).on('error', reject);
+    });
+    assert.equal(got, record);
   });
 
 test('class_normalisation_agrees_with_the_upstream_path_for_generated_variants', { timeout: 120000 }, async () => {
