@@ -112,6 +112,7 @@ ngx_uint_t edge_state_is_cut(void);            /* not all of it could be read */
 void edge_state_name(const char *prefix, char *out, size_t size);
 /* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
+table_t *edge_table_new(void);
 void edge_swap(table_t *fresh);
 void edge_retire(table_t *table);
 

@@ -21,7 +21,7 @@ enum {
     EVENT_QUIET_MS = 10000, /* hellos to somebody who does not answer */
     WINDOW = 64,           /* batches on the way */
     HELPER_MS = 5000,      /* for a helper to start; without one, try again after the next */
-    HELPER_AGAIN_MS = 1000,
+    HELPER_AGAIN_MS = 400,  /* answers wait 1 s for a worker that cannot be told of changes */
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
@@ -30,13 +30,13 @@ enum {
 
 static link_t        helper = LINK_CLOSED;
 static ngx_msec_t    helper_started;
-static ngx_uint_t    helper_ready;
 static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_msec_t    snapshot_asked;
-static ngx_uint_t    config_synced, in_snapshot, snapshot_wanted;
+static ngx_uint_t    config_synced, snapshot_wanted;
+static char          arriving_log_id[64];   /* of the snapshot in edge_worker.building */
 static ngx_uint_t    events_absent, events_inline;
 static ngx_int_t     on_way;
 
@@ -69,11 +69,23 @@ send_strings(link_kind_t kind, const char *a, const char *b, const char *c,
 }
 
 
+/* The writer starts over at a hello: with another snapshot, or with what is new since the revision that it was told. */
+static void
+drop_snapshot(void)
+{
+    if (edge_worker.building) {
+        edge_retire(edge_worker.building);
+        edge_worker.building = NULL;
+    }
+}
+
+
 static void
 say_hello(void)
 {
     char  revision[24], name[80];
 
+    drop_snapshot();
     snprintf(revision, sizeof(revision), "%lld",
              snapshot_wanted ? 0LL : (long long) edge_worker.revision);
     snprintf(name, sizeof(name), "%.*s/%u", (int) edge_worker.conf->name.len,
@@ -184,17 +196,31 @@ now_in_force(int64_t revision, ngx_uint_t has_names)
 static void
 begin_snapshot(link_message_t *message)
 {
-    if (edge_worker.building) {
-        edge_retire(edge_worker.building);   /* never finished */
-    }
-    edge_worker.building = table_new();
-    edge_worker.building->free_parsed = edge_tls_free_parsed;
-    edge_worker.building->backend_added = edge_resolve_add;
-    frame_text(message, 1, edge_worker.log_id, sizeof(edge_worker.log_id));
-    hold_count = 0;
-    acked = 0;
-    in_snapshot = 1;
+    drop_snapshot();
+    edge_worker.building = edge_table_new();
+    frame_text(message, 1, arriving_log_id, sizeof(arriving_log_id));
     snapshot_wanted = 0;
+}
+
+
+static void
+end_snapshot(int64_t revision)
+{
+    edge_swap(edge_worker.building);
+    edge_worker.building = NULL;
+    ngx_memcpy(edge_worker.log_id, arriving_log_id, sizeof(arriving_log_id));
+    config_synced = 1;
+    hold_count = 0;   /* they were revisions of what it replaces, perhaps of another log */
+    acked = 0;
+    now_in_force(revision, edge_resolve_pending() > 0);
+}
+
+
+static ngx_uint_t
+is_in_force(const char *log_id, int64_t revision)
+{
+    return revision == edge_worker.revision
+           && ngx_strcmp(log_id, edge_worker.log_id) == 0;
 }
 
 
@@ -220,8 +246,8 @@ on_config(link_message_t *message)
         say_hello();
 
     } else if (ngx_strcmp(word, "beat") == 0) {
-        if (!in_snapshot && revision != edge_worker.revision) {
-            say_hello();   /* something was lost */
+        if (edge_worker.building || !is_in_force(log_id, revision)) {
+            say_hello();   /* something was lost: none come while a snapshot does */
         } else {
             config_synced = 1;
             edge_ring_counters(ngx_worker)->ready = 1;
@@ -231,23 +257,18 @@ on_config(link_message_t *message)
         begin_snapshot(message);
         edge_apply(edge_worker.building, body, len, ngx_cycle->log);
 
-    } else if (ngx_strcmp(word, "more") == 0 && in_snapshot) {
+    } else if (ngx_strcmp(word, "more") == 0 && edge_worker.building) {
         edge_apply(edge_worker.building, body, len, ngx_cycle->log);
 
-    } else if (ngx_strcmp(word, "end") == 0 && in_snapshot) {
-        in_snapshot = 0;
-        edge_swap(edge_worker.building);
-        edge_worker.building = NULL;
-        config_synced = 1;
-        now_in_force(revision, edge_resolve_pending() > 0);
+    } else if (ngx_strcmp(word, "end") == 0 && edge_worker.building) {
+        end_snapshot(revision);
 
     } else if (ngx_strcmp(word, "delta") == 0) {
-        if (in_snapshot || previous != edge_worker.revision
-            || ngx_strcmp(log_id, edge_worker.log_id) != 0)
-        {
+        if (!is_in_force(log_id, previous)) {
             say_hello();
             return;
         }
+        drop_snapshot();   /* the answer to a hello that was said while it began */
         names = edge_resolve_pending();
         edge_apply(edge_worker.table, body, len, ngx_cycle->log);
         config_synced = 1;
@@ -309,9 +330,6 @@ static void
 on_message(link_message_t *message)
 {
     switch (message->kind) {
-    case LINK_READY:
-        helper_ready = 1;
-        break;
     case LINK_CONFIG:
         on_config(message);
         break;
@@ -371,7 +389,6 @@ static void
 disconnect(void)
 {
     link_close(&helper);
-    helper_ready = 0;
 }
 
 
@@ -523,7 +540,6 @@ start_helper(ngx_log_t *log)
 static void
 greet(void)
 {
-    in_snapshot = 0;
     say_hello();
     on_nobody();
     events_absent = 0;
@@ -545,9 +561,8 @@ on_beat(ngx_event_t *ev)
     if (ngx_current_msec - config_heard > SILENCE_MS
         && ngx_current_msec - config_hello >= SILENCE_MS)
     {
-        in_snapshot = 0;
         say_hello();
-    } else if (edge_worker.revision && !in_snapshot) {
+    } else if (edge_worker.revision && !edge_worker.building) {
         if (snapshot_wanted
             && ngx_current_msec - snapshot_asked > SNAPSHOT_MS)
         {
@@ -626,13 +641,13 @@ wait_for_sync(void)
     {
         if (last == 0 || ngx_current_msec - last > 100) {
             last = ngx_current_msec;
-            if (!in_snapshot) {
+            if (!edge_worker.building) {
                 say_hello();
             }
         }
         if (poll(&pfd, 1, 20) > 0) {
             drain();
-            if (in_snapshot) {
+            if (edge_worker.building) {
                 start = ngx_current_msec;   /* it goes on: wait for its end */
             }
         }
@@ -649,24 +664,25 @@ wait_for_sync(void)
 }
 
 
-/* A helper that cannot make its sockets has said why. */
+/* A helper that cannot make its sockets has said why. What it says behind its first word waits for
+ * edge_bus_start: a hello before the state is read would name a revision that this worker does not stay at. */
 static ngx_int_t
 wait_for_helper(void)
 {
-    ngx_msec_t     start;
-    struct pollfd  pfd = { helper.fd, POLLIN, 0 };
+    ngx_int_t        rc = NGX_AGAIN;
+    ngx_msec_t       start;
+    link_message_t   message;
+    struct pollfd    pfd = { helper.fd, POLLIN, 0 };
 
     ngx_time_update();
     start = ngx_current_msec;
-    while (!helper_ready && helper.fd >= 0
-           && ngx_current_msec - start < HELPER_MS)
-    {
+    while (rc == NGX_AGAIN && ngx_current_msec - start < HELPER_MS) {
         if (poll(&pfd, 1, 100) > 0) {
-            drain();
+            rc = link_receive(&helper, &message, MSG_DONTWAIT);
         }
         ngx_time_update();
     }
-    return helper_ready ? NGX_OK : NGX_ERROR;
+    return rc == NGX_OK && message.kind == LINK_READY ? NGX_OK : NGX_ERROR;
 }
 
 

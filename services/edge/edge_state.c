@@ -108,8 +108,8 @@ edge_retire(table_t *table)
 }
 
 
-static table_t *
-new_table(void)
+table_t *
+edge_table_new(void)
 {
     table_t  *table = table_new();
 
@@ -241,7 +241,7 @@ replay(const state_record_t *record, ngx_log_t *log)
         if (edge_worker.building) {
             while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }
         }
-        edge_worker.building = new_table();
+        edge_worker.building = edge_table_new();
         /* fall through */
     case STATE_MORE:
         if (edge_worker.building) {
@@ -336,7 +336,7 @@ edge_state_load(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
     if (edge_worker.table == NULL) {
-        edge_worker.table = new_table();
+        edge_worker.table = edge_table_new();
     }
     ngx_snprintf((u_char *) path, sizeof(path), "%V/config.state%Z",
                  &edge_worker.conf->state_dir);

@@ -168,6 +168,20 @@ finish_snapshot(const state_record_t *record)
 }
 
 
+/* The worker said hello in the middle of it, and it was not begun again: see say_hello in edge_bus.c. */
+static void
+drop_snapshot(void)
+{
+    char  temp[NGX_MAX_PATH];
+
+    path_of(temp, sizeof(temp), ".new");
+    if (fresh != NGX_INVALID_FILE && is_same(temp, fresh)) {
+        unlink(temp);
+    }
+    close_file(&fresh);
+}
+
+
 /* A gap would be served as if it were whole. */
 static void
 append_delta(const state_record_t *record)
@@ -240,6 +254,7 @@ edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
 
     } else if (is_word(&frames[0], "delta")) {
         record.type = STATE_DELTA;
+        drop_snapshot();
         append_delta(&record);
     }
 }
