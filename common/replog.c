@@ -28,7 +28,8 @@ typedef struct subscriber {
     char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
     bool in_snapshot;
     int64_t snapshot_head;
-    bool live;
+    bool live; /* answers wait for it */
+    bool gone; /* and nothing goes to it before it says hello: its connection broke */
 } subscriber_t;
 
 typedef struct replog {
@@ -207,13 +208,34 @@ static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, bool ma
     return spare;
 }
 
-static void lose(replog_t *self, subscriber_t *sub, const char *why)
+/* A worker outlives its connection and serves what it has: answers go on waiting for it until it is back, or silent for
+ * too long from now on. */
+static void lose(subscriber_t *sub, const char *why)
 {
-    if (sub->live)
-        log_warn("edge worker %s left the config log: %s, acknowledged revision %" PRId64,
-                 sub->name, why, sub->acked);
+    if (!sub->gone) {
+        log_warn("edge worker %s cannot be told of changes until it says hello: %s", sub->name,
+                 why);
+        sub->heard_ms = bus_mono_ms();
+    }
+    sub->gone = true;
+    sub->in_snapshot = false;
+}
+
+static void forget(replog_t *self, subscriber_t *sub)
+{
     sub->live = false;
     self->changed = true;
+}
+
+/* With a new helper it comes by another connection. */
+static void forget_its_last(replog_t *self, const subscriber_t *sub)
+{
+    for (int i = 0; i < self->count; i++) {
+        subscriber_t *last = &self->subscribers[i];
+
+        if (last != sub && last->live && last->gone && !strcmp(last->name, sub->name))
+            forget(self, last);
+    }
 }
 
 static void tell_service(replog_t *self)
@@ -239,14 +261,16 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     int r;
 
     if (!log_id || !revision || !name)
-        return -EBADMSG;
+        return fault(-EBADMSG, "a hello without log id, revision or name");
+    snprintf(sub->name, sizeof(sub->name), "%s", name);
+    sub->live = true;
+    forget_its_last(self, sub);
     r = pg_ready(self->pg);
     if (!r)
         r = read_head(self);
     if (r)
         return r;
-    snprintf(sub->name, sizeof(sub->name), "%s", name);
-    sub->live = true;
+    sub->gone = false;
     sub->in_snapshot = false;
     sub->acked = 0;
     self->changed = true;
@@ -259,6 +283,7 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
             return r;
     }
     sub->in_snapshot = true;
+    sub->sent = 0; /* no revision that it names before the end counts */
     sub->snapshot_head = self->head;
     sub->snapshot_kind[0] = sub->snapshot_id[0] = '\0';
     return 0;
@@ -283,8 +308,10 @@ static void on_message(replog_t *self)
     if (sub) {
         sub->heard_ms = bus_mono_ms();
         if (!strcmp(word, "hello")) {
-            if (on_hello(self, sub, msg))
-                lose(self, sub, fault_text());
+            int r = on_hello(self, sub, msg);
+
+            if (r)
+                lose(sub, r == -EAGAIN ? "cannot send" : fault_text());
         } else if (!strcmp(word, "ack")) {
             _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
             int64_t acked = revision ? strtoll(revision, NULL, 10) : 0;
@@ -327,8 +354,9 @@ static int push_news(replog_t *self)
     for (int i = 0; !r && i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
-        if (sub->live && !sub->in_snapshot && sub->sent == old && send_delta(self, sub, rows, old))
-            lose(self, sub, "cannot send");
+        if (sub->live && !sub->gone && !sub->in_snapshot && sub->sent == old
+            && send_delta(self, sub, rows, old))
+            lose(sub, "cannot send");
     }
     return r;
 }
@@ -342,7 +370,7 @@ static int push_rest(replog_t *self)
         subscriber_t *sub = &self->subscribers[i];
         _cleanup_(pgresult_clear) PGresult *rows = NULL;
 
-        if (!sub->live)
+        if (!sub->live || sub->gone)
             continue;
         if (sub->in_snapshot) {
             r = send_snapshot_chunk(self, sub);
@@ -352,7 +380,7 @@ static int push_rest(replog_t *self)
                 r = send_delta(self, sub, rows, sub->sent);
         }
         if (r == -EAGAIN) {
-            lose(self, sub, "cannot send");
+            lose(sub, "cannot send");
             r = 0;
         }
     }
@@ -390,10 +418,15 @@ static void beat(replog_t *self)
 
         if (!sub->live)
             continue;
-        if (now - sub->heard_ms > DEAD_MS)
-            lose(self, sub, "silent for too long");
-        else if (!sub->in_snapshot && send_to(self, sub, "beat", 0, sub->sent, NULL))
-            lose(self, sub, "cannot send");
+        if (now - sub->heard_ms > DEAD_MS) {
+            log_warn("edge worker %s left the config log: silent for too long, acknowledged "
+                     "revision %" PRId64,
+                     sub->name, sub->acked);
+            forget(self, sub);
+        } else if (!sub->gone && !sub->in_snapshot
+                   && send_to(self, sub, "beat", 0, sub->sent, NULL)) {
+            lose(sub, "cannot send");
+        }
     }
 }
 
