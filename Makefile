@@ -182,8 +182,7 @@ e2e: asan-programs node-packages
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	tests/support/stories $(STORIES); r=$$?; \
 	deploy/stack down; \
-	if grep -lE 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log; then \
-	    grep -hE -A20 'AddressSanitizer|LeakSanitizer|runtime error' $(E2E_HOME)/log/*.log | head -60; r=1; fi; \
+	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
 
 # The generated bodies of tests/contract, many of them.
@@ -196,7 +195,9 @@ chaos: all node-packages
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/chaos/*.test.mjs; r=$$?; \
-	deploy/stack down; exit $$r
+	deploy/stack down; \
+	tests/support/crashes $(E2E_HOME) || r=1; \
+	exit $$r
 
 clang:
 	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++

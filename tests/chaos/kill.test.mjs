@@ -15,14 +15,18 @@ const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encod
 const healthy = async () => (await api('GET', '/api_keys?limit=1').catch(() => ({}))).status === 200;
 const RATE = 1000; // requests a second
 
+// Load ends with its story, also when that failed: later ones count requests.
+const running = new Set();
+test.afterEach(async () => { for (const load of running) await load.stop(); });
+
 // Steady traffic on keep-alive connections; a request that fails is a failure of the story.
 function traffic(host) {
   const agent = new https.Agent({ keepAlive: true, maxSockets: 32 });
   const stats = { sent: 0, ok: 0, failed: [], stop: null };
-  let running = true;
+  let on = true;
   const pending = new Set();
   const loop = (async () => {
-    while (running) {
+    while (on) {
       for (let i = 0; i < RATE / 50; i++) {
         const path = `/t/${stats.sent++}`;
         const one = through(host, path, { agent }).then(
@@ -33,16 +37,17 @@ function traffic(host) {
       await sleep(20);
     }
   })();
-  stats.stop = async () => { running = false; await loop; await Promise.all(pending); agent.destroy(); };
+  stats.stop = async () => { on = false; running.delete(stats); await loop; await Promise.all(pending); agent.destroy(); };
+  running.add(stats);
   return stats;
 }
 
 // Creates under idempotency keys, sent again until they are answered for good.
 function changes() {
   const made = new Map(); // key -> id
-  let running = true, n = 0;
+  let on = true, n = 0;
   const loop = (async () => {
-    while (running) {
+    while (on) {
       const key = `chaos-${process.pid}-${Date.now()}-${n++}`;
       for (;;) {
         const answer = await api('POST', '/backends/static', { address: '127.0.0.1:1', metadata: key }, { 'Idempotency-Key': key }).catch(() => null);
@@ -52,7 +57,9 @@ function changes() {
       }
     }
   })();
-  return { made, stop: async () => { running = false; await loop; } };
+  const stats = { made, stop: async () => { on = false; running.delete(stats); await loop; } };
+  running.add(stats);
+  return stats;
 }
 
 const packed = async () => {
@@ -123,6 +130,23 @@ test('kill -9 of the helpers of all workers fails no request, and changes are li
   await load.stop();
   assert.deepEqual(load.failed, []);
   console.log(`helpers: ${load.ok} requests ok, 0 failed, over 5 times all of them`);
+});
+
+// The worker goes on with what it has while it is without a helper, so nothing is live that it was not told of.
+test('a change that is confirmed right after a helper was killed is served by its worker too', { timeout: 120000 }, async () => {
+  const made = await endpoint({ body: 'first' });
+  const path = `/edges/https/${made.edge.id}/routes/${made.route.id}`;
+  for (let round = 0; round < 10; round++) {
+    const backend = await must('POST', '/backends/http_response', { body: `round ${round}` });
+    const all = helpers(), victim = all[round % all.length];
+    process.kill(victim, 'SIGKILL');
+    const answer = await api('PATCH', path, { backend: { backend_id: backend.id } });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers['postern-edges'], `${all.length}/${all.length}`);
+    const got = await Promise.all(Array.from({ length: 16 }, () => through(made.host)));
+    assert.deepEqual(got.map(({ body }) => body), Array(16).fill(`round ${round}`));
+    await until(() => { try { return helpers().length === all.length && !helpers().includes(victim); } catch { return false; } }, 'a new helper');
+  }
 });
 
 test('every request has its event, over all of these kills', { timeout: 60000 }, async () => {
@@ -271,6 +295,28 @@ test('what is acknowledged is on disk, also behind a torn record and a change th
   await alone(hosts[0], async () => {
     for (const host of hosts) assert.equal((await through(host)).status, 200, host);
   });
+});
+
+// A worker's first words to the config log and its reading of the state file must not cross: with a state of many
+// chunks, and a master that has nothing to hand on, the one takes long enough to meet the other.
+test('workers that are killed again and again come back with all of a large configuration', { timeout: 300000 }, async () => {
+  for (let i = 0; i < 250; i++)
+    await Promise.all(Array.from({ length: 8 }, (_, k) => must('POST', '/backends/http_response', { body: `${i}.${k}` })));
+  const master = pidOf('edge');
+  fs.rmSync(`${home}/edge/config.state`);
+  process.kill(master, 'SIGKILL');
+  await until(() => { try { return pidOf('edge') !== master && workers().length >= 2; } catch { return false; } }, 'a new edge');
+  await until(() => fs.existsSync(`${home}/edge/config.state`), 'a new state file');
+  for (let round = 0; round < 20; round++) {
+    const all = workers(), victim = all[round % all.length];
+    process.kill(victim, 'SIGKILL');
+    await until(() => { const now = workers(); return now.length === all.length && !now.includes(victim); }, 'a new worker');
+    const answered = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
+    await until(async () => await answered() === `${all.length}/${all.length}`, `every worker acknowledges changes, round ${round}`, 10000);
+    const after = await endpoint({ body: `round ${round}` });
+    for (let i = 0; i < 20; i++) assert.equal((await through(after.host)).body, `round ${round}`);
+    assert.equal((await through(to.host)).status, 200);
+  }
 });
 
 test('cleanup', async () => up.close());
