@@ -19,7 +19,7 @@ enum {
 
 static u_char      key[crypto_secretbox_KEYBYTES];
 static off_t       read_offset;
-static ino_t       read_inode;
+static u_char      read_head[LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
 static ngx_uint_t  cut;   /* more is there, which cannot be read */
 
 
@@ -324,13 +324,28 @@ edge_state_name(const char *prefix, char *out, size_t size)
 }
 
 
+/* Another than the one that was read before? Nonces do not come twice; inode numbers do. */
+static ngx_uint_t
+is_another(ngx_fd_t file)
+{
+    u_char  head[sizeof(read_head)];
+
+    if (pread(file, head, sizeof(head), 0) != (ssize_t) sizeof(head)) {
+        ngx_memzero(head, sizeof(head));
+    } else if (ngx_memcmp(head, read_head, sizeof(head)) == 0) {
+        return 0;
+    }
+    ngx_memcpy(read_head, head, sizeof(head));
+    return 1;
+}
+
+
 /* In the master before it forks, then in each worker for what came since. */
 ngx_int_t
 edge_state_load(ngx_cycle_t *cycle)
 {
     char             path[NGX_MAX_PATH];
     ngx_fd_t         file;
-    struct stat      st;
 
     if (sodium_init() < 0 || load_key(cycle->log) != NGX_OK) {
         return NGX_ERROR;
@@ -344,15 +359,11 @@ edge_state_load(ngx_cycle_t *cycle)
     if (file == NGX_INVALID_FILE) {
         return NGX_OK;   /* a new edge */
     }
-    if (fstat(file, &st) == 0) {
-        if (st.st_ino != read_inode) {
-            /* another file than the one the master read: all of it */
-            read_inode = st.st_ino;
-            read_offset = 0;
-            edge_worker.revision = 0;
-        }
-        read_records(file, cycle->log);
+    if (is_another(file)) {
+        read_offset = 0;
+        edge_worker.revision = 0;
     }
+    read_records(file, cycle->log);
     ngx_close_file(file);
     if (edge_worker.building) {   /* never finished */
         while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }

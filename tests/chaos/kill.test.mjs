@@ -297,6 +297,40 @@ test('what is acknowledged is on disk, also behind a torn record and a change th
   });
 });
 
+// File systems give the inode of a file that was replaced to a later one; a worker must not read on in the middle of that.
+test('a state file that has the inode of the one that the edge began with is read from its beginning', { timeout: 120000 }, async () => {
+  const file = `${home}/edge/config.state`, first = `${file}.first`;
+  const master = pidOf('edge');
+  process.kill(master, 'SIGKILL'); // the next master reads the file as it is now
+  await until(() => { try { return pidOf('edge') !== master && workers().length >= 2; } catch { return false; } }, 'a new edge');
+  fs.linkSync(file, first);
+  const inode = fs.statSync(file).ino;
+  let at = 0, last = 0;
+  const bytes = fs.readFileSync(file);
+  while (at < bytes.length) { last = at; at += 4 + bytes.readUInt32BE(at); }
+  fs.truncateSync(file, last); // so all of it is asked for
+  const before = helpers();
+  for (const victim of before) process.kill(victim, 'SIGKILL');
+  await until(() => { try { return helpers().length === before.length && !helpers().some((pid) => before.includes(pid)); } catch { return false; } }, 'new helpers');
+  const { host } = await endpoint({ body: 'later' });
+  await until(() => fs.statSync(file).ino !== inode, 'a new file', 10000);
+  const pids = ['gateway', 'routes', 'identity', 'events', 'postgresql'].map(pidOf);
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  try {
+    fs.writeFileSync(first, fs.readFileSync(file));
+    fs.renameSync(first, file);
+    assert.equal(fs.statSync(file).ino, inode);
+    const all = workers();
+    for (const victim of all) process.kill(victim, 'SIGKILL');
+    await until(() => { try { return workers().length === all.length && !workers().some((pid) => all.includes(pid)); } catch { return false; } }, 'new workers');
+    await until(() => through(host).then((got) => got.body === 'later', () => false), 'the later configuration is served', 20000);
+    for (let i = 0; i < 10; i++) assert.equal((await through(host)).body, 'later');
+  } finally {
+    for (const pid of pids) process.kill(pid, 'SIGCONT');
+  }
+  await until(healthy, 'the API answers again', 30000);
+});
+
 // A worker's first words to the config log and its reading of the state file must not cross: with a state of many
 // chunks, and a master that has nothing to hand on, the one takes long enough to meet the other.
 test('workers that are killed again and again come back with all of a large configuration', { timeout: 300000 }, async () => {
