@@ -263,7 +263,7 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     if (!log_id || !revision || !name)
         return fault(-EBADMSG, "a hello without log id, revision or name");
     snprintf(sub->name, sizeof(sub->name), "%s", name);
-    sub->live = true;
+    sub->live = self->changed = true; /* whatever follows: it may serve already */
     forget_its_last(self, sub);
     r = pg_ready(self->pg);
     if (!r)
@@ -273,7 +273,6 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     sub->gone = false;
     sub->in_snapshot = false;
     sub->acked = 0;
-    self->changed = true;
     if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
         sub->acked = sub->sent = has;
         r = read_after(self, has, &rows);
