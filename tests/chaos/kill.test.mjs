@@ -12,6 +12,9 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-Atc', text], { encoding: 'utf8' }).trim();
 const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
+// pids lists workers or helpers: as many as before, and none that was killed.
+const replaced = (pids, count, killed, what) =>
+  until(() => { try { const now = pids(); return now.length >= count && !now.some((pid) => killed.includes(pid)); } catch { return false; } }, what);
 const healthy = async () => (await api('GET', '/api_keys?limit=1').catch(() => ({}))).status === 200;
 const RATE = 1000; // requests a second
 
@@ -99,7 +102,7 @@ test('kill -9 of a worker fails only what was on it, and the next worker is up t
   await sleep(700);
   const victim = workers()[0];
   process.kill(victim, 'SIGKILL');
-  await until(() => workers().length >= 2 && !workers().includes(victim), 'a new worker');
+  await replaced(workers, 2, [victim], 'a new worker');
   const host = unique('after');
   const after = await endpoint({ body: 'new' }, { host });
   for (let i = 0; i < 40; i++) assert.equal((await through(after.host)).body, 'new');
@@ -118,8 +121,8 @@ test('kill -9 of the helpers of all workers fails no request, and changes are li
     const victims = helpers();
     assert.equal(victims.length, workers().length);
     for (const victim of victims) process.kill(victim, 'SIGKILL');
-    const gone = new Set(victims), all = `${workers().length}/${workers().length}`;
-    await until(() => { try { return helpers().length === victims.length && !helpers().some((pid) => gone.has(pid)); } catch { return false; } }, 'new helpers');
+    const all = `${workers().length}/${workers().length}`;
+    await replaced(helpers, victims.length, victims, 'new helpers');
     const answered = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
     await until(async () => await answered() === all, 'changes are acknowledged by every worker again', 10000);
     const after = await endpoint({ body: `new ${round}` });
@@ -145,7 +148,7 @@ test('a change that is confirmed right after a helper was killed is served by it
     assert.equal(answer.headers['postern-edges'], `${all.length}/${all.length}`);
     const got = await Promise.all(Array.from({ length: 16 }, () => through(made.host)));
     assert.deepEqual(got.map(({ body }) => body), Array(16).fill(`round ${round}`));
-    await until(() => { try { return helpers().length === all.length && !helpers().includes(victim); } catch { return false; } }, 'a new helper');
+    await replaced(helpers, all.length, [victim], 'a new helper');
   }
 });
 
@@ -223,7 +226,7 @@ test('a database restored from an older backup and a torn spool hold no later ev
   const uid = fs.statSync(`${home}/edge`).uid;
   for (const i of [0, 1]) if (process.getuid() === 0) fs.chownSync(`${home}/edge/events.${i}.spool`, uid, uid);
   process.kill(victim, 'SIGKILL');
-  await until(() => workers().length >= 2 && !workers().includes(victim), 'a new worker');
+  await replaced(workers, 2, [victim], 'a new worker');
   await drive(200);
   await subscription.stop();
 });
@@ -264,7 +267,7 @@ test('what is acknowledged is on disk, also behind a torn record and a change th
   const killHelpers = async () => {
     const victims = helpers();
     for (const victim of victims) process.kill(victim, 'SIGKILL');
-    await until(() => { try { return helpers().length === workers().length && !helpers().some((pid) => victims.includes(pid)); } catch { return false; } }, 'new helpers');
+    await replaced(helpers, victims.length, victims, 'new helpers');
     await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged', 10000);
   };
   const named = async (body) => (await endpoint({ body })).host;
@@ -311,7 +314,7 @@ test('a state file that has the inode of the one that the edge began with is rea
   fs.truncateSync(file, last); // so all of it is asked for
   const before = helpers();
   for (const victim of before) process.kill(victim, 'SIGKILL');
-  await until(() => { try { return helpers().length === before.length && !helpers().some((pid) => before.includes(pid)); } catch { return false; } }, 'new helpers');
+  await replaced(helpers, before.length, before, 'new helpers');
   const { host } = await endpoint({ body: 'later' });
   await until(() => fs.statSync(file).ino !== inode, 'a new file', 10000);
   const pids = ['gateway', 'routes', 'identity', 'events', 'postgresql'].map(pidOf);
@@ -322,7 +325,7 @@ test('a state file that has the inode of the one that the edge began with is rea
     assert.equal(fs.statSync(file).ino, inode);
     const all = workers();
     for (const victim of all) process.kill(victim, 'SIGKILL');
-    await until(() => { try { return workers().length === all.length && !workers().some((pid) => all.includes(pid)); } catch { return false; } }, 'new workers');
+    await replaced(workers, all.length, all, 'new workers');
     await until(() => through(host).then((got) => got.body === 'later', () => false), 'the later configuration is served', 20000);
     for (let i = 0; i < 10; i++) assert.equal((await through(host)).body, 'later');
   } finally {
@@ -344,7 +347,7 @@ test('workers that are killed again and again come back with all of a large conf
   for (let round = 0; round < 20; round++) {
     const all = workers(), victim = all[round % all.length];
     process.kill(victim, 'SIGKILL');
-    await until(() => { const now = workers(); return now.length === all.length && !now.includes(victim); }, 'a new worker');
+    await replaced(workers, all.length, [victim], 'a new worker');
     const answered = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
     await until(async () => await answered() === `${all.length}/${all.length}`, `every worker acknowledges changes, round ${round}`, 10000);
     const after = await endpoint({ body: `round ${round}` });
