@@ -29,7 +29,7 @@ typedef struct subscriber {
     bool in_snapshot;
     int64_t snapshot_head;
     bool live; /* answers wait for it */
-    bool gone; /* and nothing goes to it before it says hello: its connection broke */
+    bool gone; /* and nothing goes to it before it says hello: see lose() */
 } subscriber_t;
 
 typedef struct replog {
