@@ -136,7 +136,7 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
         }
     }
     if (values[2].len == 0) {
-        values[2] = r->headers_in.host->value;
+        values[2] = r->headers_in.host ? r->headers_in.host->value : ctx->host;
     }
     for (n = 0; n < 3; n++) {
         header_t  add = forwarded[n];
@@ -363,6 +363,12 @@ edge_route_handler(ngx_http_request_t *r)
     counters = edge_ring_counters(ngx_worker);
     counters->requests++;
     ctx->host = r->headers_in.server;
+    if (r->http_version < NGX_HTTP_VERSION_10) {
+        /* no headers, not even a list of them; the answer has a status line */
+        r->http_version = NGX_HTTP_VERSION_10;
+        ctx->http_version = r->http_version;
+        return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
+    }
     ctx->http_version = r->http_version;
     edge = ctx->host.len ? table_edge(edge_worker.table,
                                       (char *) ctx->host.data, ctx->host.len)
