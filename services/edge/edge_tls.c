@@ -3,7 +3,8 @@
  *
  * The client hello callback binds session tickets to the TLS profile of the name they were issued
  * for: without it a ticket from an edge without client certificates resumes at one that demands
- * them (CVE-2025-23419), because the certificate callback does not run on resumption. */
+ * them (CVE-2025-23419), because the certificate callback does not run on resumption. It also ends
+ * the handshake for a name that nobody serves, or without one, before a certificate is shown. */
 #include "edge.h"
 
 #include <openssl/err.h>
@@ -95,16 +96,19 @@ fold_name(const u_char *name, size_t len, char *out, size_t size)
 }
 
 
-/* RFC 6066 3: list length, type 0, name length, name. */
+/* RFC 6066 3: list length, type 0, name length, name. 0, and the alert that says why: no name that could be served. */
 static size_t
-hello_name(SSL *ssl, char *out, size_t size)
+hello_name(SSL *ssl, char *out, size_t size, int *alert)
 {
     size_t         len, name_len;
     const u_char  *data;
 
-    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len)
-        || len < 5 || data[2] != TLSEXT_NAMETYPE_host_name)
-    {
+    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len)) {
+        *alert = SSL_AD_MISSING_EXTENSION;   /* RFC 8446 9.2 */
+        return 0;
+    }
+    *alert = SSL_AD_UNRECOGNIZED_NAME;
+    if (len < 5 || data[2] != TLSEXT_NAMETYPE_host_name) {
         return 0;
     }
     name_len = (size_t) data[3] << 8 | data[4];
@@ -124,8 +128,11 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
     size_t    len;
 
     (void) unused;
-    len = hello_name(ssl, name, sizeof(name));
-    edge = len ? table_edge(edge_worker.table, name, len) : NULL;
+    len = hello_name(ssl, name, sizeof(name), alert);
+    if (len == 0 || pair_for(name, len) == NULL) {
+        return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
+    }
+    edge = table_edge(edge_worker.table, name, len);
     ngx_memzero(profile, sizeof(profile));
     if (edge) {
         ngx_memcpy(profile, edge->profile, sizeof(profile));
@@ -159,7 +166,7 @@ on_certificate(SSL *ssl, void *unused)
               : 0;
     pair = len ? pair_for(name, len) : NULL;
     if (pair == NULL) {
-        return 1;   /* the placeholder, which no client trusts */
+        return 0;   /* the placeholder is for nobody */
     }
     SSL_certs_clear(ssl);   /* an EC placeholder would be preferred to an RSA pair */
     return SSL_use_cert_and_key(ssl, pair->leaf, pair->key, pair->chain, 1);

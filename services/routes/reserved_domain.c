@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RENEW_S = 30 * 86400 };
-
 static int load_authority(crud_t *crud, char **ret_certificate, char **ret_key, size_t *ret_key_len)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -156,7 +154,7 @@ static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
         return r;
     row = json_loads(PQgetvalue(res, 0, 0), 0, NULL);
     chain = json_string_value(json_object_get(row, "local_certificate_pem"));
-    if (chain && x509_seconds_left(chain) > RENEW_S)
+    if (chain && !x509_is_due(chain))
         return 0;
     r = issue_local(crud, row);
     if (!r)
@@ -173,7 +171,7 @@ static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
     return r;
 }
 
-/* Those of a page of domains that end within RENEW_S. last: where the next page begins; "" when there is none. */
+/* Those of a page of domains whose certificate is due. last: where the next page begins; "" when there is none. */
 static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -189,7 +187,7 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
         bool fresh = false;
 
         snprintf(last, ID_MAX, "%s", PQgetvalue(res, i, 0));
-        if (*chain && x509_seconds_left(chain) > RENEW_S)
+        if (*chain && !x509_is_due(chain))
             continue;
         r = crud_begin(crud);
         if (!r)
@@ -200,7 +198,7 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
     return r;
 }
 
-/* Domains whose local certificate ends within RENEW_S get a new one. */
+/* Domains whose local certificate is due get a new one. */
 static int renew_expiring(crud_t *crud, int *ret_renewed, int64_t *ret_revision)
 {
     char last[ID_MAX] = "";

@@ -11,7 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { DAY = 86400, CHAIN_MAX = 10, AUTHORITY_DAYS = 3650, LEAF_DAYS = 800, SIGNER_DAYS = 12775 };
+enum {
+    DAY = 86400,
+    CHAIN_MAX = 10,
+    AUTHORITY_DAYS = 3650,
+    LEAF_DAYS = 365,
+    SIGNER_DAYS = 12775,
+    RENEW_DAYS = 30
+};
 
 static void bio_clear(BIO **p)
 {
@@ -384,13 +391,20 @@ int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_ke
     return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
-long x509_seconds_left(const char *chain_pem)
+/* Seconds between the two; from NULL: now. -1: unreadable. */
+static long seconds_between(const ASN1_TIME *from, const ASN1_TIME *to)
 {
-    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
     int days, seconds;
 
-    if (!chain
-        || !ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(sk_X509_value(chain, 0))))
-        return -1;
-    return (long)days * DAY + seconds;
+    return ASN1_TIME_diff(&days, &seconds, from, to) ? (long)days * DAY + seconds : -1;
+}
+
+bool x509_is_due(const char *chain_pem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
+    X509 *leaf = chain ? sk_X509_value(chain, 0) : NULL;
+
+    return !leaf || seconds_between(NULL, X509_get0_notAfter(leaf)) <= RENEW_DAYS * DAY
+           || seconds_between(X509_get0_notBefore(leaf), X509_get0_notAfter(leaf))
+                  > (LEAF_DAYS + 1) * DAY;
 }
