@@ -42,8 +42,9 @@ extern ngx_module_t ngx_http_postern_module;
 typedef struct edge_ctx {
     route_t *route;
     backend_t *backend;
-    ngx_str_t host; /* lower case, no port */
-    ngx_str_t path; /* normalised: what was matched and what goes upstream */
+    ngx_str_t host;      /* lower case, no port */
+    ngx_str_t authority; /* the same with the client's port, if it named one */
+    ngx_str_t path;      /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
     ngx_uint_t http_version;   /* of the client: the proxy may overwrite the one of r */
@@ -64,6 +65,9 @@ edge_ctx_t *edge_ctx(ngx_http_request_t *r);
 ngx_int_t edge_route_handler(ngx_http_request_t *r);
 ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
 ngx_int_t edge_response_filter(ngx_http_request_t *r);
+
+/* edge_host.c: ctx->host and ctx->authority. NGX_OK | NGX_DECLINED: refused | NGX_ERROR. */
+ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* module_<name>.c; edge_route.c has the table of them */
 extern const edge_module_t module_backend, module_request_headers, module_response_headers;

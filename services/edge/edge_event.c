@@ -210,13 +210,13 @@ static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_str_t  path = ctx->path.len ? ctx->path : r->unparsed_uri;
-    ngx_str_t  host = r->headers_in.host ? r->headers_in.host->value : ctx->host;
+    ngx_str_t  host = ctx->authority;
     size_t     scheme = sizeof("https://") - 1;
     size_t     host_len = ngx_min(host.len, VALUE_MAX - scheme);
     size_t     uri_len = ngx_min(r->unparsed_uri.len,
                                  VALUE_MAX - scheme - host_len);
 
-    TEXT(EVENT_HTTP_REQUEST_URL_HOST, host.data, host.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_HOST, ctx->host.data, ctx->host.len);
     TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
     TEXT(EVENT_HTTP_REQUEST_URL_QUERY, r->args.data, r->args.len);
     EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);

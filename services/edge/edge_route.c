@@ -136,7 +136,7 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
         }
     }
     if (values[2].len == 0) {
-        values[2] = r->headers_in.host ? r->headers_in.host->value : ctx->host;
+        values[2] = ctx->authority;
     }
     for (n = 0; n < 3; n++) {
         header_t  add = forwarded[n];
@@ -158,7 +158,7 @@ set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
 static ngx_int_t
 normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    u_char  *end, *out;
+    u_char  *end, *out, *path;
     size_t   path_len, args_len, size, len;
 
     end = ngx_strlchr(r->unparsed_uri.data,
@@ -171,13 +171,17 @@ normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
     {
         return NGX_DECLINED;
     }
+    path = r->unparsed_uri.data;
+    if (path_len == 0 && r->host_end) {
+        path = (u_char *) "/";   /* RFC 9112 3.2.1: the empty path of https://host?query */
+        path_len = 1;
+    }
     size = 3 * path_len + 3;
     out = ngx_pnalloc(r->pool, size + args_len);
     if (out == NULL) {
         return NGX_ERROR;
     }
-    if (path_normalize((char *) r->unparsed_uri.data, path_len, (char *) out,
-                       size, &len))
+    if (path_normalize((char *) path, path_len, (char *) out, size, &len))
     {
         return NGX_DECLINED;
     }
@@ -362,7 +366,6 @@ edge_route_handler(ngx_http_request_t *r)
     }
     counters = edge_ring_counters(ngx_worker);
     counters->requests++;
-    ctx->host = r->headers_in.server;
     if (r->http_version < NGX_HTTP_VERSION_10) {
         /* no headers, not even a list of them; the answer has a status line */
         r->http_version = NGX_HTTP_VERSION_10;
@@ -370,6 +373,13 @@ edge_route_handler(ngx_http_request_t *r)
         return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
     }
     ctx->http_version = r->http_version;
+    rc = edge_host(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_HOST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     edge = ctx->host.len ? table_edge(edge_worker.table,
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
@@ -437,7 +447,8 @@ edge_redirect_handler(ngx_http_request_t *r)
 {
     edge_t           *edge;
     edge_ctx_t       *ctx;
-    ngx_str_t        *host = &r->headers_in.server;
+    ngx_int_t         rc;
+    ngx_str_t        *host;
     ngx_table_elt_t  *location;
     char              port[16] = "";
 
@@ -447,6 +458,15 @@ edge_redirect_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->redirect = 1;
+    rc = edge_host(r, ctx);
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (rc == NGX_DECLINED) {
+        ctx->error = ERR_EDGE_BAD_HOST;
+        return edge_error_handler(r);
+    }
+    host = &ctx->host;
     edge = host->len ? table_edge(edge_worker.table, (char *) host->data,
                                   host->len)
                      : NULL;

@@ -67,14 +67,13 @@ host_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
     edge_ctx_t  *ctx = edge_ctx(r);
-    ngx_str_t   *host = &r->headers_in.server;
+    ngx_str_t   *host;
 
     (void) data;
-    if (ctx && ctx->upstream_host.len) {
-        host = &ctx->upstream_host;
-    } else if (r->headers_in.host) {
-        host = &r->headers_in.host->value;
+    if (ctx == NULL) {
+        return set_value(v, "", 0);
     }
+    host = ctx->upstream_host.len ? &ctx->upstream_host : &ctx->authority;
     return set_value(v, (char *) host->data, host->len);
 }
 

@@ -91,7 +91,7 @@ const cases = [
   ['two Hosts', lines('GET / HTTP/1.1', 'Host: other.example.test'), [400]],
   ['Host with a slash', `GET / HTTP/1.1\r\nHost: ${host}/x\r\nConnection: close\r\n\r\n`, [400]],
   ['Host with a space', `GET / HTTP/1.1\r\nHost: ${host} x\r\nConnection: close\r\n\r\n`, [400]],
-  ['Host with a user', `GET / HTTP/1.1\r\nHost: a@${host}\r\nConnection: close\r\n\r\n`, [404]],
+  ['Host with a user', `GET / HTTP/1.1\r\nHost: a@${host}\r\nConnection: close\r\n\r\n`, [400]],
   ['Host of nobody', 'GET / HTTP/1.1\r\nHost: nobody.example.test\r\nConnection: close\r\n\r\n', [404]],
   ['empty Host', 'GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n', [400]],
   // headers
