@@ -7,6 +7,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
+#include "head.h"
 #include "table.h"
 
 typedef struct {
@@ -16,11 +17,12 @@ typedef struct {
     ngx_str_t state_dir;
     ngx_str_t state_key; /* 32-byte file */
     ngx_str_t curve_dir;
-    ngx_uint_t https_port;  /* public, for redirects */
-    ngx_str_t event_memory; /* directory; none: only the edge's own processes see events */
-    size_t ring_size;       /* event memory of each worker */
-    off_t spool_size;       /* event file of each worker */
-    ngx_array_t *trusted;   /* ngx_cidr_t: proxies whose X-Forwarded-* count */
+    ngx_uint_t https_port;       /* public, for redirects */
+    ngx_str_t event_memory;      /* directory; none: only the edge's own processes see events */
+    size_t ring_size;            /* event memory of each worker */
+    off_t spool_size;            /* event file of each worker */
+    size_t response_header_size; /* of an upstream, at most */
+    ngx_array_t *trusted;        /* ngx_cidr_t: proxies whose X-Forwarded-* count */
 } edge_conf_t;
 
 /* One worker. */
@@ -38,6 +40,16 @@ typedef struct {
 extern edge_worker_t edge_worker;
 extern ngx_module_t ngx_http_postern_module;
 
+/* What edge_head.c knows of the answer that comes. */
+typedef struct {
+    head_t scan;
+    ngx_int_t (*parse)(ngx_http_request_t *r); /* nginx's own, and the next */
+    ngx_int_t (*reinit)(ngx_http_request_t *r);
+    ngx_uint_t interims; /* 1xx */
+    size_t interim_bytes;
+    size_t passed; /* of them to a client of HTTP/1.1 */
+} edge_head_t;
+
 /* A request. Found again after an internal redirect, which clears r->ctx. */
 typedef struct edge_ctx {
     route_t *route;
@@ -47,12 +59,12 @@ typedef struct edge_ctx {
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
-    ngx_uint_t http_version;   /* of the client: the proxy may overwrite the one of r */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
+    edge_head_t head;
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
     unsigned redirect : 1; /* plain http: not an event of a route */
@@ -71,6 +83,8 @@ ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* module_<name>.c; edge_route.c has the table of them */
 extern const edge_module_t module_backend, module_request_headers, module_response_headers;
+/* Does response_headers of the route take this one from answers? */
+ngx_uint_t edge_response_removes(const route_t *route, const char *name, size_t len);
 
 /* edge_header.c */
 /* Keep a client's header from the upstream; it stays in the event. */
@@ -86,6 +100,9 @@ ngx_uint_t edge_header_hidden(const ngx_table_elt_t *header);
 ngx_int_t edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code);
 ngx_int_t edge_error_handler(ngx_http_request_t *r);
 ngx_int_t edge_status_handler(ngx_http_request_t *r);
+
+/* edge_head.c: before nginx's proxy reads what the upstream answers */
+void edge_head_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* edge_upstream.c */
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

@@ -369,10 +369,8 @@ edge_route_handler(ngx_http_request_t *r)
     if (r->http_version < NGX_HTTP_VERSION_10) {
         /* no headers, not even a list of them; the answer has a status line */
         r->http_version = NGX_HTTP_VERSION_10;
-        ctx->http_version = r->http_version;
         return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
     }
-    ctx->http_version = r->http_version;
     rc = edge_host(r, ctx);
     if (rc == NGX_DECLINED) {
         return edge_page(r, ctx, ERR_EDGE_BAD_HOST);
@@ -421,13 +419,6 @@ edge_response_filter(ngx_http_request_t *r)
 
     if (ctx == NULL || ctx->route == NULL || r != r->main) {
         return NGX_OK;
-    }
-    if (r->upstream && r->http_version == NGX_HTTP_VERSION_9
-        && ctx->http_version != NGX_HTTP_VERSION_9)
-    {
-        /* no status line: nginx would pass the bytes on as they are, headers and all */
-        r->http_version = ctx->http_version;
-        return NGX_HTTP_BAD_GATEWAY;
     }
     for (left = ctx->route->enabled; left; left &= left - 1) {
         i = __builtin_ctz(left);

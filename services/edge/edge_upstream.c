@@ -103,6 +103,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.set_session = set_session;
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
+    edge_head_watch(r, ctx);
     return NGX_OK;
 }
 

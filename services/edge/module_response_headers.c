@@ -30,6 +30,30 @@ remove_response(ngx_http_request_t *r, const header_t *name)
 }
 
 
+ngx_uint_t
+edge_response_removes(const route_t *route, const char *name, size_t len)
+{
+    size_t            i;
+    const headers_t  *headers;
+
+    if (route == NULL
+        || (route->enabled & (1u << MODULE_RESPONSE_HEADERS)) == 0)
+    {
+        return 0;
+    }
+    headers = route->configs[MODULE_RESPONSE_HEADERS];
+    for (i = 0; i < headers->remove_count; i++) {
+        if (headers->remove[i].name_len == len
+            && ngx_strncasecmp((u_char *) headers->remove[i].lower,
+                               (u_char *) name, len) == 0)
+        {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
 /* The strings belong to the route, which ctx holds. */
 static ngx_int_t
 filter(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)

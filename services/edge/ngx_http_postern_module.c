@@ -12,12 +12,18 @@ static ngx_http_output_header_filter_pt  next_header_filter;
 static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
-    ngx_int_t  rc = edge_response_filter(r);
+    ngx_int_t    rc = edge_response_filter(r);
+    edge_ctx_t  *ctx;
 
     if (rc != NGX_OK) {
         return rc;
     }
-    return next_header_filter(r);
+    rc = next_header_filter(r);
+    ctx = edge_ctx(r);
+    if (ctx && r == r->main) {
+        r->header_size += ctx->head.passed;   /* what is sent beyond it is body */
+    }
+    return rc;
 }
 
 
@@ -133,6 +139,7 @@ create_main_conf(ngx_conf_t *cf)
         conf->https_port = NGX_CONF_UNSET_UINT;
         conf->ring_size = NGX_CONF_UNSET_SIZE;
         conf->spool_size = NGX_CONF_UNSET;
+        conf->response_header_size = NGX_CONF_UNSET_SIZE;
     }
     return conf;
 }
@@ -147,6 +154,14 @@ init_main_conf(ngx_conf_t *cf, void *data)
     ngx_conf_init_size_value(conf->ring_size, 8 << 20);
     if (conf->spool_size == NGX_CONF_UNSET) {
         conf->spool_size = 256 << 20;
+    }
+    ngx_conf_init_size_value(conf->response_header_size, 64 << 10);
+    if (conf->response_header_size < 4 << 10
+        || conf->response_header_size > 1 << 20)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_response_header_size must be from 4k to 1m");
+        return NGX_CONF_ERROR;
     }
     if (conf->ring_size < 1 << 20) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -270,6 +285,13 @@ static ngx_command_t  commands[] = {
       ngx_conf_set_off_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, spool_size),
+      NULL },
+
+    { ngx_string("postern_response_header_size"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, response_header_size),
       NULL },
 
     { ngx_string("postern_trusted_proxies"),

@@ -1,0 +1,214 @@
+#include "head.h"
+
+#include <string.h>
+#include <strings.h>
+
+void head_begin(head_t *self)
+{
+    *self = (head_t){.length = -1};
+}
+
+bool head_is_interim(const head_t *self)
+{
+    return self->status < 200 && self->status != 101;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* RFC 9110 5.6.2 */
+static bool is_token(char c)
+{
+    static const bool tokens[256] = {
+        ['!'] = true,         ['#' ... '\''] = true, ['*'] = true, ['+'] = true,
+        ['-'] = true,         ['.'] = true,          ['|'] = true, ['~'] = true,
+        ['0' ... '9'] = true, ['A' ... 'Z'] = true,  ['^'] = true, ['_'] = true,
+        ['`'] = true,         ['a' ... 'z'] = true,
+    };
+
+    return tokens[(unsigned char)c];
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && strncasecmp(text, word, len) == 0;
+}
+
+bool head_field_is(const head_field_t *field, const char *name)
+{
+    return is_word(field->name, field->name_len, name);
+}
+
+/* ---- lines ---- */
+
+/* Of the line that begins at *at, without its end; then *at is behind it. False: its end is not there yet. A line feed alone
+ * ends a line, too (RFC 9112 2.2). */
+static bool next_line(const char *data, size_t len, size_t *at, size_t seen, const char **ret_line,
+                      size_t *ret_len)
+{
+    const char *end = seen < len ? memchr(data + seen, '\n', len - seen) : NULL;
+
+    if (!end)
+        return false;
+    *ret_line = data + *at;
+    *ret_len = (size_t)(end - *ret_line);
+    *at += *ret_len + 1;
+    if (*ret_len && end[-1] == '\r')
+        --*ret_len;
+    return true;
+}
+
+/* As far as it has come, is this the beginning of "HTTP/1.x nnn"? An answer without a status line is known by its first byte. */
+static bool begins_status_line(const char *text, size_t len)
+{
+    static const char form[] = "HTTP/1.0 000";
+
+    for (size_t i = 0; i < len && i < sizeof(form) - 1; i++)
+        if (form[i] == '0' ? !is_digit(text[i]) : text[i] != form[i])
+            return false;
+    return true;
+}
+
+/* RFC 9112 4; a reason may be absent with its space. */
+static const char *read_status(head_t *self, const char *line, size_t len)
+{
+    if (len < sizeof("HTTP/1.0 000") - 1 || !begins_status_line(line, len))
+        return "no status line of HTTP/1";
+    if (len > 12 && line[12] != ' ')
+        return "a status that is not three digits";
+    if (memchr(line, '\0', len) || memchr(line, '\r', len))
+        return "NUL or CR in the status line";
+    self->status = (unsigned)(100 * (line[9] - '0') + 10 * (line[10] - '0') + (line[11] - '0'));
+    return self->status < 100 || self->status > 599 ? "a status that is not from 100 to 599" : NULL;
+}
+
+/* A name, a colon, a value without NUL and CR in it, and spaces around. */
+static const char *read_field(const char *line, size_t len, head_field_t *ret_field)
+{
+    const char *at = line, *end = line + len;
+
+    if (is_space(*line))
+        return "a folded field";
+    while (at < end && is_token(*at))
+        at++;
+    if (at == line || at == end || *at != ':')
+        return "a field whose name is no token";
+    ret_field->name = line;
+    ret_field->name_len = (size_t)(at - line);
+    do
+        at++;
+    while (at < end && is_space(*at));
+    while (end > at && is_space(end[-1]))
+        end--;
+    ret_field->value = at;
+    ret_field->value_len = (size_t)(end - at);
+    for (; at < end; at++)
+        if (*at == '\0' || *at == '\r')
+            return "NUL or CR in a field";
+    return NULL;
+}
+
+/* ---- where the body ends ---- */
+
+static const char *read_length(head_t *self, const head_field_t *field)
+{
+    int64_t length = 0;
+
+    if (!field->value_len)
+        return "a Content-Length that is no number";
+    for (size_t i = 0; i < field->value_len; i++)
+        if (!is_digit(field->value[i]) || __builtin_mul_overflow(length, 10, &length)
+            || __builtin_add_overflow(length, field->value[i] - '0', &length))
+            return "a Content-Length that is no number";
+    if (self->length >= 0 && self->length != length)
+        return "two different Content-Length";
+    self->length = length;
+    return NULL;
+}
+
+/* chunked, once, and nothing else: no other coding was asked for, and what it would hide is a body's end. */
+static const char *read_coding(head_t *self, const head_field_t *field)
+{
+    if (self->chunked)
+        return "two Transfer-Encoding";
+    if (!is_word(field->value, field->value_len, "chunked"))
+        return "a Transfer-Encoding that is not chunked";
+    self->chunked = true;
+    return NULL;
+}
+
+static const char *take_field(head_t *self, const char *line, size_t len)
+{
+    head_field_t field;
+    const char *why = read_field(line, len, &field);
+
+    if (why)
+        return why;
+    if (++self->fields > HEAD_FIELDS_MAX)
+        return "too many fields";
+    if (head_is_interim(self))
+        return NULL; /* it ends with the empty line, whatever it says (RFC 9112 6.3) */
+    if (head_field_is(&field, "Content-Length"))
+        why = read_length(self, &field);
+    else if (head_field_is(&field, "Transfer-Encoding"))
+        why = read_coding(self, &field);
+    if (!why && self->chunked && self->length >= 0)
+        why = "Content-Length and Transfer-Encoding";
+    return why;
+}
+
+head_verdict_t head_scan(head_t *self, const char *data, size_t len, const char **ret_why)
+{
+    const char *line;
+    size_t line_len;
+
+    if (!self->status && !begins_status_line(data, len)) {
+        *ret_why = "no status line of HTTP/1";
+        return HEAD_BAD;
+    }
+    while (next_line(data, len, &self->len, self->seen, &line, &line_len)) {
+        self->seen = self->len;
+        if (self->status && line_len == 0)
+            return HEAD_WHOLE;
+        *ret_why =
+            self->status ? take_field(self, line, line_len) : read_status(self, line, line_len);
+        if (*ret_why)
+            return HEAD_BAD;
+    }
+    self->seen = len;
+    return HEAD_MORE;
+}
+
+/* ---- fields of a whole head ---- */
+
+bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field)
+{
+    const char *line;
+    size_t line_len;
+
+    if (*at == 0 && !next_line(data, len, at, 0, &line, &line_len))
+        return false;
+    return next_line(data, len, at, *at, &line, &line_len) && line_len
+           && !read_field(line, line_len, ret_field);
+}
+
+bool head_field_passes(const head_field_t *field)
+{
+    static const char *const own[] = {"Keep-Alive", "Proxy-Connection", "TE",
+                                      "Trailer",    "Upgrade",          "Transfer-Encoding",
+                                      "Date",       "Server",           "Content-Length"};
+    static const char accel[] = "X-Accel-";
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (head_field_is(field, own[i]))
+            return false;
+    return field->name_len < sizeof(accel) - 1
+           || strncasecmp(field->name, accel, sizeof(accel) - 1) != 0;
+}

@@ -1,0 +1,43 @@
+/* The head of an upstream's answer: status line and fields up to the empty line (RFC 9110, RFC 9112). It is judged before
+ * nginx reads it, which takes much that is no HTTP. No nginx in here. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HEAD_FIELDS_MAX = 1000 };
+
+typedef enum { HEAD_MORE, HEAD_WHOLE, HEAD_BAD } head_verdict_t;
+
+typedef struct head {
+    size_t len;     /* of the lines that are whole; of the head, once it is */
+    size_t seen;    /* no line ends between len and here */
+    int64_t length; /* Content-Length; -1: it has none */
+    unsigned status;
+    unsigned fields;
+    bool chunked;
+} head_t;
+
+/* For the first byte of an answer. */
+void head_begin(head_t *self);
+
+/* data is the answer from its first byte, len what has come of it; called again when more has. HEAD_BAD: why says it in words.
+ * What of it has been seen is not looked at again, however small the pieces are. */
+head_verdict_t head_scan(head_t *self, const char *data, size_t len, const char **ret_why);
+
+/* 1xx, but 101: another answer follows. */
+bool head_is_interim(const head_t *self);
+
+typedef struct head_field {
+    const char *name, *value; /* of a whole head: neither has a line end in it */
+    size_t name_len, value_len;
+} head_field_t;
+
+/* The fields of a whole head, one after the other: *at is 0 before the first. False: there are no more. */
+bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field);
+
+bool head_field_is(const head_field_t *field, const char *name); /* in any case */
+
+/* May a field of a 1xx go on to the client? Not what is of the connection, frames a body, steers a proxy, or that the edge says itself. */
+bool head_field_passes(const head_field_t *field);

@@ -1,0 +1,250 @@
+// What an upstream answers is judged like what a client asks: it must be HTTP, it cannot steer the edge, and what goes before
+// or behind an answer is not part of it.
+import assert from 'node:assert/strict';
+import http2 from 'node:http2';
+import test from 'node:test';
+import { ca, edge, endpoint, raw, tcpUpstream, through, upstream } from '../support/postern.mjs';
+
+// An upstream that answers each request with the next of these, as they are; the last one again and again. No bodies are read.
+async function scripted(...answers) {
+  const seen = [];
+  const up = await tcpUpstream((socket) => {
+    let rest = '';
+    socket.on('data', (part) => {
+      rest += part.toString('latin1');
+      for (let end; (end = rest.indexOf('\r\n\r\n')) >= 0; rest = rest.slice(end + 4)) {
+        seen.push(rest.slice(0, end));
+        const answer = answers[Math.min(seen.length, answers.length) - 1];
+        if (typeof answer === 'function') answer(socket);
+        else socket.write(Buffer.from(answer, 'latin1'));
+      }
+    });
+  });
+  return { ...up, seen };
+}
+
+const get = (host, path = '/', version = '1.1') => `GET ${path} HTTP/${version}\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
+const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
+const HINTS = 'HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX-Secret: hint\r\nX-Accel-Redirect: /hint\r\nContent-Length: 7\r\n\r\n';
+
+async function overHttp2(host, path = '/') {
+  const session = http2.connect(`https://${host}`, { host: edge.host, port: edge.port, servername: host, ca, maxHeaderListPairs: 2000 });
+  const request = session.request({ ':path': path, ':authority': host });
+  const answer = { interim: [], body: '' };
+  await new Promise((resolve, reject) => {
+    session.on('error', reject);
+    request.on('headers', (headers) => answer.interim.push(headers));
+    request.on('response', (headers) => { answer.headers = headers; answer.status = headers[':status']; });
+    request.on('data', (part) => { answer.body += part; });
+    request.on('end', resolve);
+    request.on('error', reject);
+    request.end();
+  });
+  session.close();
+  return answer;
+}
+
+test('early hints go to the client and the answer behind them is the answer', async () => {
+  const up = await scripted(HINTS + HINTS.replace('a.css', 'b.css') + OK.replace('\r\n\r\n', '\r\nX-Secret: answer\r\n\r\n'));
+  const to = await endpoint(up.address, { response_headers: { remove: ['x-secret'], add: { 'x-added': 'yes' } } });
+  const text = await raw(to.host, get(to.host));
+
+  const heads = text.split('\r\n\r\n');
+  assert.match(heads[0], /^HTTP\/1\.1 103 ?\r\nLink: <\/a\.css>; rel=preload$/);
+  assert.match(heads[1], /^HTTP\/1\.1 103 ?\r\nLink: <\/b\.css>; rel=preload$/);
+  assert.match(heads[2], /^HTTP\/1\.1 200 OK\r\n/);
+  assert.match(heads[2], /\r\nx-added: yes/i);
+  assert.equal(heads[3], 'ok');
+  assert.doesNotMatch(text, /secret|accel/i);
+
+  const second = await overHttp2(to.host);
+  assert.equal(second.status, 200);
+  assert.equal(second.body, 'ok');
+  assert.deepEqual(second.interim.map((one) => [one[':status'], one.link]), [[103, '</a.css>; rel=preload'], [103, '</b.css>; rel=preload']]);
+  assert.deepEqual(Object.keys(second.interim[0]).filter((name) => !name.startsWith(':')), ['link']);
+  assert.equal(second.headers['x-secret'], undefined);
+  assert.equal(second.headers['x-added'], 'yes');
+  await up.close();
+});
+
+test('early hints come before the answer is there', async () => {
+  let finish;
+  const up = await scripted((socket) => { socket.write(HINTS); finish = () => socket.write(OK); });
+  const to = await endpoint(up.address);
+  const session = http2.connect(`https://${to.host}`, { host: edge.host, port: edge.port, servername: to.host, ca });
+  const request = session.request({ ':path': '/', ':authority': to.host });
+  await new Promise((resolve) => request.on('headers', resolve));
+  finish();
+  const status = await new Promise((resolve) => request.on('response', (headers) => resolve(headers[':status'])));
+  assert.equal(status, 200);
+  request.resume();
+  await new Promise((resolve) => request.on('end', resolve));
+  session.close();
+  await up.close();
+});
+
+test('an answer of 1xx goes no further where the protocol or the hop has none', async () => {
+  const up = await scripted(`${HINTS}HTTP/1.1 100 Continue\r\n\r\n${OK}`, `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 104 x\r\nConnection: x-a\r\nX-A: b\r\n\r\n${OK}`);
+  const to = await endpoint(up.address);
+
+  const old = await raw(to.host, get(to.host, '/', '1.0'));
+  assert.match(old, /^HTTP\/1\.1 200 OK\r\n/);
+  assert.doesNotMatch(old, /HTTP\/1\.1 1/);
+  assert.match(old, /\r\n\r\nok$/);
+  const text = await raw(to.host, get(to.host));
+  assert.match(text, /^HTTP\/1\.1 200 OK\r\n/);
+  assert.match(text, /\r\n\r\nok$/);
+  await up.close();
+});
+
+test('answers of 1xx without end keep no worker busy', async () => {
+  const up = await scripted((socket) => {
+    const flood = () => { while (!socket.destroyed && socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(500))); };
+    socket.on('drain', flood);
+    flood();
+  });
+  const to = await endpoint(up.address);
+  assert.match(await raw(to.host, get(to.host), { wait: 10000 }), /HTTP\/1\.1 502 /);
+  assert.equal((await overHttp2(to.host)).status, 502);
+  await up.close();
+});
+
+test('101 is for who asked for it', async () => {
+  const up = await scripted('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\nraw bytes');
+  const to = await endpoint(up.address);
+  assert.equal((await through(to.host)).status, 502);
+  assert.equal((await through(to.host, '/', { headers: { Connection: 'Upgrade', Upgrade: 'h2c' } })).status, 502);
+  await up.close();
+});
+
+test('what an upstream says in X-Accel headers has no effect and goes no further', async () => {
+  const accel = { 'X-Accel-Redirect': '/other', 'X-Accel-Expires': '60', 'X-Accel-Limit-Rate': '1', 'X-Accel-Buffering': 'yes', 'X-Accel-Charset': 'x-evil', 'Content-Type': 'text/plain' };
+  const up = await upstream((request, response) => { response.writeHead(200, accel); response.end('a'.repeat(5000)); });
+  const to = await endpoint(up.address);
+  const answer = await through(to.host, '/first', { headers: { Cookie: 'a=b' } });
+
+  assert.equal(answer.status, 200);
+  assert.equal(answer.body.length, 5000);
+  assert.equal(answer.headers['content-type'], 'text/plain');
+  assert.deepEqual(Object.keys(answer.headers).filter((name) => /accel/.test(name)), []);
+  assert.deepEqual(up.seen.map((one) => one.url), ['/first'], 'asked once');
+  await up.close();
+});
+
+test('a Location that names what the edge calls its upstreams is nobody else\'s', async () => {
+  const up = await upstream((request, response) => { response.writeHead(302, { Location: 'http://postern/x' }); response.end(); });
+  const to = await endpoint(up.address);
+  assert.equal((await through(to.host)).headers.location, 'http://postern/x');
+  await up.close();
+});
+
+test('a response header may be 64 KB', async () => {
+  const cookies = (bytes) => Array.from({ length: Math.ceil(bytes / 200) }, (_, i) => `c${String(i).padStart(4, '0')}=${'v'.repeat(200 - 20)}`);
+  let bytes = 0;
+  const up = await upstream((request, response) => { response.writeHead(200, { 'Set-Cookie': cookies(bytes) }); response.end('x'.repeat(20000)); });
+  const to = await endpoint(up.address);
+
+  for (bytes of [3000, 4096, 8000, 30000, 60000]) {
+    const answer = await through(to.host, '/', { tls: { maxHeaderSize: 1 << 20 } });
+    assert.equal(answer.status, 200, `${bytes} bytes`);
+    assert.deepEqual(answer.headers['set-cookie'], cookies(bytes));
+    assert.equal(answer.body.length, 20000);
+    const second = await overHttp2(to.host);
+    assert.deepEqual(second.headers['set-cookie'], cookies(bytes));
+    assert.equal(second.body.length, 20000);
+  }
+  bytes = 70000;
+  assert.equal((await through(to.host)).status, 502);
+  bytes = 100;
+  assert.equal((await through(to.host)).status, 200);
+  await up.close();
+});
+
+test('a head may come byte by byte', async () => {
+  const up = await scripted(async (socket) => {
+    socket.setNoDelay(true);
+    for (const byte of `${HINTS}HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(300)}\r\nContent-Length: 2\r\n\r\nok`) {
+      socket.write(byte);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+  const to = await endpoint(up.address);
+  const answer = await through(to.host);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers['x-long'].length, 300);
+  assert.equal(answer.body, 'ok');
+  await up.close();
+});
+
+const broken = {
+  'status 000': 'HTTP/1.1 000 x\r\nContent-Length: 2\r\n\r\nok',
+  'status 001': 'HTTP/1.1 001 x\r\nContent-Length: 2\r\n\r\nok',
+  'status 099': 'HTTP/1.1 099 x\r\nContent-Length: 2\r\n\r\nok',
+  'status 600': 'HTTP/1.1 600 x\r\nContent-Length: 2\r\n\r\nok',
+  'status 999': 'HTTP/1.1 999 x\r\nContent-Length: 2\r\n\r\nok',
+  'a status of four digits': 'HTTP/1.1 2000 x\r\nContent-Length: 2\r\n\r\nok',
+  'a status with spaces in it': 'HTTP/1.1 2 0 0 x\r\nContent-Length: 2\r\n\r\nok',
+  'HTTP/2.0': 'HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok',
+  'no status line': 'hello\r\n',
+  'two different lengths': 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok!',
+  'a length with a list': 'HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok',
+  'a length that is negative': 'HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok',
+  'a length of 20 digits': 'HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551618\r\n\r\nok',
+  'a length and chunks': 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  'chunks and a length': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  'gzip before chunked': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  'gzip in a field of its own': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  'a name that begins like chunked': 'HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunkedx\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  'a name with a space': 'HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok',
+  'a name that is no token': 'HTTP/1.1 200 OK\r\nA(b): c\r\nContent-Length: 2\r\n\r\nok',
+  'a line without a colon': 'HTTP/1.1 200 OK\r\nabc\r\nContent-Length: 2\r\n\r\nok',
+  'a folded field': 'HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 2\r\n\r\nok',
+  'NUL in a field': 'HTTP/1.1 200 OK\r\nA: b\0c\r\nContent-Length: 2\r\n\r\nok',
+  'CR in a field': 'HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 2\r\n\r\nok',
+};
+for (const [what, bytes] of Object.entries(broken))
+  test(`an answer that is no HTTP is 502: ${what}`, async () => {
+    const up = await scripted(bytes, OK);
+    const to = await endpoint(up.address);
+    const answer = await through(to.host);
+    assert.equal(answer.status, 502);
+    assert.equal(JSON.parse(answer.body).error_code, 'ERR_POSTERN_904');
+    assert.equal((await through(to.host)).body, 'ok', 'and the next is its own');
+    await up.close();
+  });
+
+const fine = {
+  'without a reason': ['HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', 'ok'],
+  'of HTTP/1.0': ['HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', 'ok'],
+  'with line feeds alone': ['HTTP/1.1 200 OK\nContent-Length: 2\n\nok', 'ok'],
+  'with the same length twice': ['HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok', 'ok'],
+  'with Chunked in capitals': ['HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n', 'ok'],
+};
+for (const [what, [bytes, body]] of Object.entries(fine))
+  test(`an answer is let through: ${what}`, async () => {
+    const up = await scripted(bytes);
+    const to = await endpoint(up.address);
+    const answer = await through(to.host);
+    assert.equal(answer.status, 200);
+    assert.equal(answer.body, body);
+    await up.close();
+  });
+
+test('bytes behind an answer without a body are no answer to the next request', async () => {
+  const evil = 'HTTP/1.1 200 OK\r\nX-Whose: of nobody\r\nContent-Length: 4\r\n\r\nevil';
+  for (const [method, head] of [['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n'], ['GET', 'HTTP/1.1 204 x\r\n\r\n'], ['GET', 'HTTP/1.1 304 x\r\n\r\n'], ['GET', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n']]) {
+    // the first bytes of what does not belong to it come with the head, so the rest of them must not be waited for
+    const up = await scripted((socket) => { socket.write(head + evil.slice(0, 5)); setTimeout(() => socket.write(evil.slice(5)), 50).unref(); }, OK);
+    const to = await endpoint(up.address);
+    await through(to.host, '/', { method });
+    const connections = new Promise((resolve) => up.server.getConnections((error, n) => resolve(n)));
+    assert.equal((await through(to.host)).body, 'ok', `${method} ${head}`);
+    assert.ok(await connections <= 1);
+    await up.close();
+  }
+});
+
+test('after all that the edge still serves', async () => {
+  const to = await endpoint({ body: 'alive' });
+  assert.equal((await through(to.host)).body, 'alive');
+});
