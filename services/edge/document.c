@@ -29,21 +29,50 @@ char *document_copy(const char *text, size_t len)
     return out;
 }
 
-char *document_text(const msgpack_object *value)
+static bool is_absent(const msgpack_object *value)
 {
-    return value && value->type == MSGPACK_OBJECT_STR
-               ? document_copy(value->via.str.ptr, value->via.str.size)
-               : NULL;
+    return !value || value->type == MSGPACK_OBJECT_NIL;
 }
 
-char *document_str(const msgpack_object *map, const char *key)
+char *document_text(const msgpack_object *value, bool *bad)
 {
-    return document_text(document_get(map, key));
+    if (is_absent(value))
+        return NULL;
+    if (value->type != MSGPACK_OBJECT_STR
+        || memchr(value->via.str.ptr, '\0', value->via.str.size)) {
+        *bad = true;
+        return NULL;
+    }
+    return document_copy(value->via.str.ptr, value->via.str.size);
 }
 
-bool document_bool(const msgpack_object *map, const char *key)
+char *document_str(const msgpack_object *map, const char *key, bool *bad)
+{
+    return document_text(document_get(map, key), bad);
+}
+
+bool document_bool(const msgpack_object *map, const char *key, bool *bad)
 {
     const msgpack_object *value = document_get(map, key);
 
-    return value && value->type == MSGPACK_OBJECT_BOOLEAN && value->via.boolean;
+    if (is_absent(value))
+        return false;
+    if (value->type != MSGPACK_OBJECT_BOOLEAN)
+        *bad = true;
+    return value->type == MSGPACK_OBJECT_BOOLEAN && value->via.boolean;
+}
+
+unsigned document_number(const msgpack_object *map, const char *key, unsigned min, unsigned max,
+                         unsigned absent, bool *bad)
+{
+    const msgpack_object *value = document_get(map, key);
+
+    if (is_absent(value))
+        return absent;
+    if (value->type != MSGPACK_OBJECT_POSITIVE_INTEGER || value->via.u64 < min
+        || value->via.u64 > max) {
+        *bad = true;
+        return absent;
+    }
+    return (unsigned)value->via.u64;
 }

@@ -126,12 +126,31 @@ void edge_tls_free_parsed(void *parsed);
 /* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. */
 ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
 
+/* edge_vitals.c: of each worker, and there when it has died */
+typedef struct {
+    uint64_t entries_refused; /* now */
+    uint64_t helper_restarts;
+    uint64_t helper_absent; /* now: it has none that answers */
+} edge_vitals_t;
+ngx_int_t edge_vitals_make(ngx_log_t *log); /* in the master, before anything is applied */
+void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);
+edge_vitals_t *edge_vitals(ngx_uint_t worker);
+/* The master's trial ended early: was it in the middle of an entry? Then that is held against it. */
+ngx_uint_t edge_vitals_trial_died(ngx_log_t *log);
+/* Around each entry that is applied; entry is all of its bytes. */
+trust_t edge_vitals_begin(const ngx_str_t *kind, const ngx_str_t *id, const ngx_str_t *entry,
+                          ngx_log_t *log);
+void edge_vitals_end(void);
+
 /* edge_state.c: the last configuration on disk (edge_store.h has its records) */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle); /* in the master, and the rest in a worker */
-ngx_uint_t edge_state_is_cut(void);            /* not all of it could be read */
+void edge_state_try(
+    ngx_cycle_t *cycle); /* in the master, before that: whoever dies of it is not the master */
+ngx_uint_t edge_state_is_cut(void); /* not all of it could be read */
 /* prefix and 32 digits that only edges with this state key have */
 void edge_state_name(const char *prefix, char *out, size_t size);
-/* Apply a body of entries ([kind, id, document]...) to a table. NGX_OK | NGX_ERROR. */
+/* Apply a body of entries ([kind, id, document]...) to a table. Those that cannot be applied are answered 503, by
+ * themselves, and logged. NGX_OK | NGX_ERROR: it is no such body, and what it says is not in force. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
 table_t *edge_table_new(void);
 void edge_swap(table_t *fresh);

@@ -183,6 +183,7 @@ now_in_force(int64_t revision, ngx_uint_t has_names)
     edge_worker.revision = revision;
     counters->revision = revision;
     counters->ready = 1;
+    edge_vitals(ngx_worker)->entries_refused = table_refused(edge_worker.table);
     if (has_names) {
         hold(revision, ngx_current_msec + ACK_HOLD_MS);
     } else if (hold_count) {
@@ -224,6 +225,29 @@ is_in_force(const char *log_id, int64_t revision)
 }
 
 
+/* A body that is none: nothing of it can be told, so nothing is in force that would need it. Each beat asks again. */
+static void
+apply_failed(void)
+{
+    ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                  "postern: a message of the config log cannot be read: "
+                  "revision %L stays in force", edge_worker.revision);
+    drop_snapshot();
+    snapshot_wanted = 1;
+}
+
+
+static ngx_int_t
+apply_to(table_t *table, const void *body, size_t len)
+{
+    if (edge_apply(table, body, len, ngx_cycle->log) == NGX_OK) {
+        return NGX_OK;
+    }
+    apply_failed();
+    return NGX_ERROR;
+}
+
+
 /* Frames: word, log id, previous revision, revision, body. */
 static void
 on_config(link_message_t *message)
@@ -255,10 +279,10 @@ on_config(link_message_t *message)
 
     } else if (ngx_strcmp(word, "snapshot") == 0) {
         begin_snapshot(message);
-        edge_apply(edge_worker.building, body, len, ngx_cycle->log);
+        (void) apply_to(edge_worker.building, body, len);
 
     } else if (ngx_strcmp(word, "more") == 0 && edge_worker.building) {
-        edge_apply(edge_worker.building, body, len, ngx_cycle->log);
+        (void) apply_to(edge_worker.building, body, len);
 
     } else if (ngx_strcmp(word, "end") == 0 && edge_worker.building) {
         end_snapshot(revision);
@@ -270,7 +294,9 @@ on_config(link_message_t *message)
         }
         drop_snapshot();   /* the answer to a hello that was said while it began */
         names = edge_resolve_pending();
-        edge_apply(edge_worker.table, body, len, ngx_cycle->log);
+        if (apply_to(edge_worker.table, body, len) != NGX_OK) {
+            return;
+        }
         config_synced = 1;
         now_in_force(revision, edge_resolve_pending() > names);
     }

@@ -3,6 +3,8 @@
 #include "common/err.h"
 #include "common/id.h"
 
+enum { STATUS_BYTES = 128 * 1024 /* 64 workers, 2 KB each */ };
+
 static const outcome_t  rows[] = {
 #define OUTCOME(name, code, status, situation, text) { code, status, #name, situation, text },
 #include "proto/errors.def"
@@ -161,18 +163,19 @@ edge_status_handler(ngx_http_request_t *r)
 {
     u_char           *text, *p, *end;
     ngx_uint_t        i;
+    edge_vitals_t    *vitals;
     edge_counters_t  *one;
     ngx_core_conf_t  *core;
 
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
     ngx_http_discard_request_body(r);
-    text = ngx_pnalloc(r->pool, 32768);
+    text = ngx_pnalloc(r->pool, STATUS_BYTES);
     if (text == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     p = text;
-    end = text + 32768;
+    end = text + STATUS_BYTES;
     if (r->uri.len == 8 && ngx_strncmp(r->uri.data, "/healthz", 8) == 0) {
         return send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
     }
@@ -194,6 +197,13 @@ edge_status_handler(ngx_http_request_t *r)
         if (one == NULL) {
             break;
         }
+        vitals = edge_vitals(i);
+        p = ngx_slprintf(p, end,
+            "postern_edge_entries_refused{worker=\"%ui\"} %uL\n"
+            "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_helper_absent{worker=\"%ui\"} %uL\n",
+            i, vitals->entries_refused, i, vitals->helper_restarts,
+            i, vitals->helper_absent);
         p = ngx_slprintf(p, end,
             "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
             "postern_edge_events_total{worker=\"%ui\"} %uL\n"

@@ -384,6 +384,9 @@ edge_route_handler(ngx_http_request_t *r)
     if (edge == NULL || !edge->present) {
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);
     }
+    if (edge_is_refused(edge)) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
     if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
         return refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED);
     }
@@ -405,6 +408,9 @@ edge_route_handler(ngx_http_request_t *r)
     ctx->route->refs++;
     ctx->account_id.data = (u_char *) ctx->route->account_id;
     ctx->account_id.len = ctx->route->account_id_len;
+    if (ctx->route->refused) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
     ctx->upgrade = is_websocket(r);
     return run_modules(r, ctx);
 }

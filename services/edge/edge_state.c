@@ -5,6 +5,8 @@
 #include "common/pack.h"
 
 #include <sodium.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 enum {
     LENGTH = 4,
@@ -14,13 +16,16 @@ enum {
     HEAD = REVISION + 8,
     OVERHEAD = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES,
     RECORD_MIN = OVERHEAD + HEAD,
-    RECORD_MAX = PACK_BYTES_MAX + 4096
+    RECORD_MAX = PACK_BYTES_MAX + 4096,
+    TRIES_MAX = 500,   /* of the master's trial: two deaths an entry */
+    UNKNOWN_MAX = 3
 };
 
 static u_char      key[crypto_secretbox_KEYBYTES];
 static off_t       read_offset;
 static u_char      read_head[LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
 static ngx_uint_t  cut;   /* more is there, which cannot be read */
+static ngx_uint_t  deadly;   /* whoever reads it dies, and no entry is to blame */
 
 
 static ngx_int_t
@@ -51,43 +56,88 @@ load_key(ngx_log_t *log)
 }
 
 
+/* How many, and where the first begins. 0 with *at 0: no array. */
+static uint32_t
+array_head(const u_char *data, size_t len, size_t *at)
+{
+    *at = 0;
+    if (len >= 1 && (data[0] & 0xf0) == 0x90) {
+        *at = 1;
+        return data[0] & 0x0f;
+    }
+    if (len >= 3 && data[0] == 0xdc) {
+        *at = 3;
+        return (uint32_t) data[1] << 8 | data[2];
+    }
+    if (len >= 5 && data[0] == 0xdd) {
+        *at = 5;
+        return (uint32_t) data[1] << 24 | data[2] << 16 | data[3] << 8
+               | data[4];
+    }
+    return 0;
+}
+
+
+/* bytes: all of the entry, as it came. */
+static void
+apply_entry(table_t *table, const msgpack_object *entry, const ngx_str_t *bytes,
+    ngx_log_t *log)
+{
+    trust_t          trust;
+    ngx_str_t        kind = ngx_string("?"), id = ngx_string("?");
+    ngx_int_t        rc = NGX_ERROR;
+    msgpack_object  *items = entry->via.array.ptr;
+
+    if (entry->type == MSGPACK_OBJECT_ARRAY && entry->via.array.size == 3
+        && items[0].type == MSGPACK_OBJECT_STR
+        && items[1].type == MSGPACK_OBJECT_STR)
+    {
+        kind.data = (u_char *) items[0].via.str.ptr;
+        kind.len = items[0].via.str.size;
+        id.data = (u_char *) items[1].via.str.ptr;
+        id.len = items[1].via.str.size;
+        trust = edge_vitals_begin(&kind, &id, bytes, log);
+        rc = table_apply(table, (char *) kind.data, kind.len,
+                         (char *) id.data, id.len, &items[2], trust);
+        edge_vitals_end();
+    }
+    if (rc != 0) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "postern: %V %V cannot be applied: what it stands for "
+                      "answers 503", &kind, &id);
+    }
+}
+
+
 ngx_int_t
 edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log)
 {
-    ngx_int_t              rc = NGX_OK;
-    msgpack_object        *entry, *items;
-    msgpack_unpacked       unpacked;
-    uint32_t               i;
+    size_t            at, from;
+    uint32_t          left;
+    ngx_str_t         bytes;
+    msgpack_unpacked  unpacked;
 
     if (pack_check(body, len)) {
         return NGX_ERROR;
     }
-    msgpack_unpacked_init(&unpacked);
-    if (msgpack_unpack_next(&unpacked, body, len, NULL)
-            != MSGPACK_UNPACK_SUCCESS
-        || unpacked.data.type != MSGPACK_OBJECT_ARRAY)
-    {
-        msgpack_unpacked_destroy(&unpacked);
+    left = array_head(body, len, &at);
+    if (at == 0) {
         return NGX_ERROR;
     }
-    for (i = 0; i < unpacked.data.via.array.size; i++) {
-        entry = &unpacked.data.via.array.ptr[i];
-        items = entry->via.array.ptr;
-        if (entry->type != MSGPACK_OBJECT_ARRAY || entry->via.array.size != 3
-            || items[0].type != MSGPACK_OBJECT_STR
-            || items[1].type != MSGPACK_OBJECT_STR
-            || table_apply(table, items[0].via.str.ptr, items[0].via.str.size,
-                           items[1].via.str.ptr, items[1].via.str.size,
-                           &items[2]))
+    msgpack_unpacked_init(&unpacked);
+    for ( ; left > 0; left--) {
+        from = at;
+        if (msgpack_unpack_next(&unpacked, body, len, &at)
+            != MSGPACK_UNPACK_SUCCESS)
         {
-            ngx_log_error(NGX_LOG_ERR, log, 0,
-                          "postern: skipped a config entry that breaks the "
-                          "tables' rules");
-            rc = NGX_DECLINED;
+            break;
         }
+        bytes.data = (u_char *) body + from;
+        bytes.len = at - from;
+        apply_entry(table, &unpacked.data, &bytes, log);
     }
     msgpack_unpacked_destroy(&unpacked);
-    return rc;
+    return left == 0 ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -230,7 +280,15 @@ edge_state_seal(const state_record_t *record, size_t *len)
 
 /* ---- reading ---- */
 
-/* NGX_OK | NGX_ERROR: a change before this one is missing, so what follows is of no use. */
+static void
+drop_building(void)
+{
+    while (edge_worker.building
+           && !table_free_some(&edge_worker.building, 10000)) { /* void */ }
+}
+
+
+/* NGX_OK | NGX_ERROR: a change before this one is missing, or it is no body of entries, so what follows is of no use. */
 static ngx_int_t
 replay(const state_record_t *record, ngx_log_t *log)
 {
@@ -238,16 +296,13 @@ replay(const state_record_t *record, ngx_log_t *log)
 
     switch (record->type) {
     case STATE_SNAPSHOT:
-        if (edge_worker.building) {
-            while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }
-        }
+        drop_building();
         edge_worker.building = edge_table_new();
         /* fall through */
     case STATE_MORE:
-        if (edge_worker.building) {
-            edge_apply(edge_worker.building, body->data, body->len, log);
-        }
-        return NGX_OK;
+        return edge_worker.building
+               ? edge_apply(edge_worker.building, body->data, body->len, log)
+               : NGX_OK;
     case STATE_END:
         if (edge_worker.building == NULL) {
             return NGX_OK;
@@ -268,7 +323,11 @@ replay(const state_record_t *record, ngx_log_t *log)
         if (record->revision <= edge_worker.revision) {
             return NGX_OK;
         }
-        edge_apply(edge_worker.table, body->data, body->len, log);
+        if (edge_apply(edge_worker.table, body->data, body->len, log)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
         break;
     default:
         return NGX_ERROR;
@@ -340,12 +399,20 @@ is_another(ngx_fd_t file)
 }
 
 
+static void
+path_of(char *out, size_t size)
+{
+    ngx_snprintf((u_char *) out, size, "%V/config.state%Z",
+                 &edge_worker.conf->state_dir);
+}
+
+
 /* In the master before it forks, then in each worker for what came since. */
 ngx_int_t
 edge_state_load(ngx_cycle_t *cycle)
 {
-    char             path[NGX_MAX_PATH];
-    ngx_fd_t         file;
+    char      path[NGX_MAX_PATH];
+    ngx_fd_t  file;
 
     if (sodium_init() < 0 || load_key(cycle->log) != NGX_OK) {
         return NGX_ERROR;
@@ -353,9 +420,9 @@ edge_state_load(ngx_cycle_t *cycle)
     if (edge_worker.table == NULL) {
         edge_worker.table = edge_table_new();
     }
-    ngx_snprintf((u_char *) path, sizeof(path), "%V/config.state%Z",
-                 &edge_worker.conf->state_dir);
-    file = ngx_open_file(path, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+    path_of(path, sizeof(path));
+    file = deadly ? NGX_INVALID_FILE
+                  : ngx_open_file(path, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
     if (file == NGX_INVALID_FILE) {
         return NGX_OK;   /* a new edge */
     }
@@ -365,8 +432,65 @@ edge_state_load(ngx_cycle_t *cycle)
     }
     read_records(file, cycle->log);
     ngx_close_file(file);
-    if (edge_worker.building) {   /* never finished */
-        while (!table_free_some(&edge_worker.building, 10000)) { /* void */ }
-    }
+    drop_building();   /* never finished */
     return NGX_OK;
+}
+
+
+/* ---- the trial ---- */
+
+/* In a child: all of it, with no other end than its own. NGX_OK: nobody died of it. */
+static ngx_int_t
+try_once(ngx_cycle_t *cycle)
+{
+    int    status;
+    pid_t  pid, parent = ngx_getpid();
+
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent) {
+            (void) edge_state_load(cycle);   /* what else is wrong the master finds out */
+        }
+        _exit(0);
+    }
+    if (pid < 0) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
+                      "postern: cannot fork to try the state file");
+        return NGX_OK;
+    }
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return NGX_OK;
+        }
+    }
+    return status == 0 ? NGX_OK : NGX_ERROR;
+}
+
+
+/* In the master, which must not die of an entry: a child goes first, as often as it takes until one comes through. What the
+ * master does then is what that child did. */
+void
+edge_state_try(ngx_cycle_t *cycle)
+{
+    char         path[NGX_MAX_PATH];
+    ngx_uint_t   tries, unknown = 0;
+    struct stat  st;
+
+    path_of(path, sizeof(path));
+    if (stat(path, &st) != 0) {
+        return;
+    }
+    for (tries = 0; tries < TRIES_MAX && unknown < UNKNOWN_MAX; tries++) {
+        if (try_once(cycle) == NGX_OK) {
+            return;
+        }
+        if (!edge_vitals_trial_died(cycle->log)) {
+            unknown++;
+        }
+    }
+    deadly = cut = 1;
+    ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                  "postern: whoever reads the state file dies: the edge starts "
+                  "without it and serves nothing before the config log answers");
 }

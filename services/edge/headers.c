@@ -50,36 +50,74 @@ static void set_header(header_t *out, char *name, char *value)
     out->value_len = value ? strlen(value) : 0;
 }
 
-void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove)
+/* RFC 9110 5.6.2 */
+static bool is_token(const char *name)
 {
-    if (add && add->type == MSGPACK_OBJECT_MAP && add->via.map.size) {
-        out->add = slab_alloc(add->via.map.size * sizeof(*out->add));
-        for (uint32_t i = 0; i < add->via.map.size; i++) {
-            char *name = document_text(&add->via.map.ptr[i].key);
-            char *value = document_text(&add->via.map.ptr[i].val);
+    if (!*name)
+        return false;
+    for (; *name; name++)
+        if (!isalnum((unsigned char)*name) && !strchr("!#$%&'*+-.^_`|~", *name))
+            return false;
+    return true;
+}
 
-            if (name && value)
-                set_header(&out->add[out->add_count++], name, value);
-            else
-                slab_free(name), slab_free(value);
-        }
-    }
-    if (remove && remove->type == MSGPACK_OBJECT_ARRAY && remove->via.array.size) {
-        out->remove = slab_alloc(remove->via.array.size * sizeof(*out->remove));
-        for (uint32_t i = 0; i < remove->via.array.size; i++) {
-            char *name = document_text(&remove->via.array.ptr[i]);
+/* RFC 9110 5.5; a NUL was refused before. */
+static bool is_value(const char *value)
+{
+    return !strpbrk(value, "\r\n");
+}
 
-            if (name)
-                set_header(&out->remove[out->remove_count++], name, NULL);
+static bool is_absent(const msgpack_object *value, msgpack_object_type type, bool *bad)
+{
+    if (!value || value->type == MSGPACK_OBJECT_NIL)
+        return true;
+    if (value->type != type)
+        *bad = true;
+    return value->type != type;
+}
+
+static void add_headers(headers_t *out, const msgpack_object_map *map, bool *bad)
+{
+    out->add = slab_alloc((map->size + 1) * sizeof(*out->add));
+    for (uint32_t i = 0; i < map->size; i++) {
+        char *name = document_text(&map->ptr[i].key, bad);
+        char *value = document_text(&map->ptr[i].val, bad);
+
+        if (name && value && is_token(name) && is_value(value)) {
+            set_header(&out->add[out->add_count++], name, value);
+        } else {
+            *bad = true;
+            slab_free(name);
+            slab_free(value);
         }
     }
 }
 
-void *headers_module_parse(const msgpack_object *document)
+void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove,
+                   bool *bad)
+{
+    if (!is_absent(add, MSGPACK_OBJECT_MAP, bad))
+        add_headers(out, &add->via.map, bad);
+    if (is_absent(remove, MSGPACK_OBJECT_ARRAY, bad))
+        return;
+    out->remove = slab_alloc((remove->via.array.size + 1) * sizeof(*out->remove));
+    for (uint32_t i = 0; i < remove->via.array.size; i++) {
+        char *name = document_text(&remove->via.array.ptr[i], bad);
+
+        if (name && is_token(name)) {
+            set_header(&out->remove[out->remove_count++], name, NULL);
+        } else {
+            *bad = true;
+            slab_free(name);
+        }
+    }
+}
+
+void *headers_module_parse(const msgpack_object *document, bool *bad)
 {
     headers_t *self = slab_alloc(sizeof(*self));
 
-    headers_parse(self, document_get(document, "add"), document_get(document, "remove"));
+    headers_parse(self, document_get(document, "add"), document_get(document, "remove"), bad);
     return self;
 }
 

@@ -59,9 +59,9 @@ send_response(ngx_http_request_t *r)
 
 /* The backend's id; it may come, change and go without the route. */
 static void *
-parse(const msgpack_object *document)
+parse(const msgpack_object *document, bool *bad)
 {
-    return document_str(document, "backend_id");
+    return document_str(document, "backend_id", bad);
 }
 
 

@@ -397,6 +397,10 @@ init_module(ngx_cycle_t *cycle)
     if (edge_worker.conf == NULL || ngx_test_config) {
         return NGX_OK;
     }
+    if (edge_vitals_make(cycle->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    edge_state_try(cycle);
     if (edge_state_load(cycle) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -426,6 +430,7 @@ init_process(ngx_cycle_t *cycle)
     }
     /* event ids: a generator in this process instead of a system call each */
     randombytes_set_implementation(&randombytes_internal_implementation);
+    edge_vitals_open(ngx_worker, cycle->log);
     if (edge_ring_open(cycle) != NGX_OK
         || edge_bus_open(cycle) != NGX_OK
         || edge_state_load(cycle) != NGX_OK)

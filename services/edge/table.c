@@ -26,6 +26,51 @@ const char *const module_names[MODULE_COUNT] = {
     [MODULE_COMPRESSION] = "compression",
 };
 
+enum {
+    ID_BYTES = 128,
+    HOST_BYTES = 253,
+    MATCH_BYTES = 2048,
+    HOSTS_MAX = 1000,
+    CHOICES_MAX = 100,
+    WEIGHT_MAX = 10000
+};
+
+/* ---- claims on names ---- */
+
+static void claim_name(strmap_t *map, const char *name, claim_t *claim)
+{
+    size_t len = strlen(name);
+    claim_t *first = strmap_get(map, name, len);
+
+    claim_put(&first, claim);
+    strmap_put(map, name, len, first);
+}
+
+static void unclaim_name(strmap_t *map, const char *name, const claim_t *claim)
+{
+    size_t len = strlen(name);
+    claim_t *first = strmap_get(map, name, len);
+
+    claim_del(&first, claim);
+    if (first)
+        strmap_put(map, name, len, first);
+    else
+        strmap_del(map, name, len);
+}
+
+/* Names are looked up in lower case. */
+static void fold(char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (name[i] >= 'A' && name[i] <= 'Z')
+            name[i] += 'a' - 'A';
+}
+
+static bool is_name(const char *name)
+{
+    return name && *name && strlen(name) <= HOST_BYTES;
+}
+
 /* ---- backends ---- */
 
 void backend_release(backend_t *backend)
@@ -37,6 +82,7 @@ void backend_release(backend_t *backend)
         slab_free(backend->choices[i].id);
     slab_free(backend->choices);
     slab_free(backend->id);
+    slab_free(backend->account_id);
     slab_free(backend->host);
     slab_free(backend->body);
     slab_free(backend);
@@ -76,86 +122,106 @@ static uint64_t pool_of(const char *name)
     return (uint64_t)(uintptr_t)pool;
 }
 
-static backend_t *parse_static(const msgpack_object *document)
+/* host:port, or [address]:port; *ret_port. NULL: neither. */
+static char *split_address(char *address, uint16_t *ret_port)
 {
-    char *address = document_str(document, "address"),
-         *colon = address ? strrchr(address, ':') : NULL;
-    backend_t *backend;
+    char *colon = strrchr(address, ':'), *end;
+    unsigned long port;
 
-    if (!colon) {
-        slab_free(address);
+    if (!colon || colon[1] < '0' || colon[1] > '9')
         return NULL;
-    }
-    backend = slab_alloc(sizeof(*backend));
+    port = strtoul(colon + 1, &end, 10);
+    if (*end || port < 1 || port > UINT16_MAX)
+        return NULL;
+    *ret_port = (uint16_t)port;
     *colon = '\0';
-    backend->port = (uint16_t)atoi(colon + 1);
     if (address[0] == '[' && colon[-1] == ']') {
         colon[-1] = '\0';
-        backend->host = document_copy(address + 1, strlen(address + 1));
+        address++;
+    }
+    return is_name(address) ? address : NULL;
+}
+
+static void parse_static(backend_t *backend, const msgpack_object *document, bool *bad)
+{
+    char *address = document_str(document, "address", bad);
+    const char *host = address ? split_address(address, &backend->port) : NULL;
+
+    backend->account_id = document_str(document, "account_id", bad);
+    backend->tls = document_bool(document, "tls", bad);
+    if (host && !*bad) {
+        backend->host = document_copy(host, strlen(host));
+        if (backend->tls)
+            backend->pool = pool_of(backend->host);
+        set_literal(backend);
     } else {
-        backend->host = document_copy(address, strlen(address));
+        *bad = true;
     }
     slab_free(address);
-    backend->tls = document_bool(document, "tls");
-    if (backend->tls)
-        backend->pool = pool_of(backend->host);
-    set_literal(backend);
-    return backend;
 }
 
-static backend_t *parse_response(const msgpack_object *document)
+static void parse_response(backend_t *backend, const msgpack_object *document, bool *bad)
 {
-    const msgpack_object *status = document_get(document, "status_code");
-    backend_t *backend = slab_alloc(sizeof(*backend));
-
     backend->http_response = true;
-    backend->status =
-        status && status->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? (unsigned)status->via.u64 : 200;
-    backend->body = document_str(document, "body");
+    backend->status = document_number(document, "status_code", 200, 599, 200, bad);
+    backend->body = document_str(document, "body", bad);
     backend->body_len = backend->body ? strlen(backend->body) : 0;
-    headers_parse(&backend->headers, document_get(document, "headers"), NULL);
-    return backend;
+    headers_parse(&backend->headers, document_get(document, "headers"), NULL, bad);
 }
 
-static backend_t *parse_weighted(const msgpack_object *document)
+static void parse_weighted(backend_t *backend, const msgpack_object *document, bool *bad)
 {
     const msgpack_object *members = document_get(document, "backends");
-    backend_t *backend;
     uint32_t sum = 0;
 
-    if (!members || members->type != MSGPACK_OBJECT_MAP)
-        return NULL;
-    backend = slab_alloc(sizeof(*backend));
+    if (!members || members->type != MSGPACK_OBJECT_MAP || members->via.map.size > CHOICES_MAX) {
+        *bad = true;
+        return;
+    }
     backend->choices = slab_alloc((members->via.map.size + 1) * sizeof(*backend->choices));
     for (uint32_t i = 0; i < members->via.map.size; i++) {
         const msgpack_object_kv *pair = &members->via.map.ptr[i];
+        choice_t *choice = &backend->choices[backend->choice_count];
 
-        if (pair->val.type != MSGPACK_OBJECT_POSITIVE_INTEGER || !pair->val.via.u64)
+        if (pair->val.type != MSGPACK_OBJECT_POSITIVE_INTEGER || pair->val.via.u64 > WEIGHT_MAX
+            || pair->key.type != MSGPACK_OBJECT_STR) {
+            *bad = true;
+            return;
+        }
+        if (!pair->val.via.u64)
             continue;
-        sum += (uint32_t)pair->val.via.u64; /* at most 100 times 10,000 */
-        backend->choices[backend->choice_count].id = document_text(&pair->key);
-        backend->choices[backend->choice_count++].upto = sum;
+        choice->id = document_text(&pair->key, bad);
+        if (!choice->id)
+            return;
+        choice->upto = sum += (uint32_t)pair->val.via.u64;
+        backend->choice_count++;
     }
-    return backend;
 }
 
+/* One that cannot be applied is not there: its routes answer 503, and so does its share of a weighted one. */
 static int apply_backend(table_t *self, const char *id, size_t len, const msgpack_object *document,
-                         backend_t *(*parse)(const msgpack_object *document))
+                         trust_t trust, void (*parse)(backend_t *, const msgpack_object *, bool *))
 {
     backend_t *backend = NULL;
+    bool bad = document && trust != TRUST_ALL;
 
-    if (document) {
-        backend = parse(document);
-        if (!backend)
-            return -1;
-        backend->id = document_copy(id, len);
+    if (document && !bad) {
+        backend = slab_alloc(sizeof(*backend));
         backend->refs = 1;
-        backend_release(strmap_put(self->backends, id, len, backend));
-        if (backend->host && !backend->literal && self->backend_added)
-            self->backend_added(backend);
-        return 0;
+        backend->id = document_copy(id, len);
+        parse(backend, document, &bad);
     }
-    backend_release(strmap_del(self->backends, id, len));
+    if (bad) {
+        backend_release(backend);
+        backend = NULL;
+    }
+    if (!backend) {
+        backend_release(strmap_del(self->backends, id, len));
+        return bad ? -1 : 0;
+    }
+    if (backend->host && !backend->literal && self->backend_added)
+        self->backend_added(backend);
+    backend_release(strmap_put(self->backends, id, len, backend));
     return 0;
 }
 
@@ -196,18 +262,20 @@ static edge_t *edge_of(table_t *self, const char *id, size_t len)
     return edge;
 }
 
-static void forget_hosts(table_t *self, edge_t *edge)
+static void free_hosts(edge_t *edge)
 {
-    for (size_t i = 0; i < edge->host_count; i++) {
-        size_t len = strlen(edge->hosts[i]);
-
-        if (strmap_get(self->hosts, edge->hosts[i], len) == edge)
-            strmap_del(self->hosts, edge->hosts[i], len);
-        slab_free(edge->hosts[i]);
-    }
+    for (size_t i = 0; i < edge->host_count; i++)
+        slab_free(edge->hosts[i].name);
     slab_free(edge->hosts);
     edge->hosts = NULL;
     edge->host_count = 0;
+}
+
+static void forget_hosts(table_t *self, edge_t *edge)
+{
+    for (size_t i = 0; i < edge->host_count; i++)
+        unclaim_name(self->hosts, edge->hosts[i].name, &edge->hosts[i].claim);
+    free_hosts(edge);
 }
 
 static void edge_free(edge_t *edge)
@@ -238,47 +306,100 @@ static void edge_drop_if_unused(table_t *self, edge_t *edge)
 /* Tickets of one edge, under one set of TLS settings, are good for nothing else. */
 static void set_profile(edge_t *edge)
 {
-    char text[128];
+    char text[ID_BYTES + 32];
     int n = snprintf(text, sizeof(text), "%s %d %d", edge->id, edge->min_version, edge->mutual_tls);
 
     SHA256((const unsigned char *)text, (size_t)n, edge->profile);
 }
 
-static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_object *document)
+/* The hosts that can be told, also where others cannot. */
+static void parse_hosts(edge_t *edge, const msgpack_object *hostports, bool *bad)
 {
-    edge_t *edge = edge_of(self, id, len);
-    const msgpack_object *hostports, *version;
+    uint32_t size;
 
+    if (!hostports || hostports->type != MSGPACK_OBJECT_ARRAY) {
+        *bad = true;
+        return;
+    }
+    size = hostports->via.array.size;
+    if (size > HOSTS_MAX) {
+        size = HOSTS_MAX;
+        *bad = true;
+    }
+    edge->hosts = slab_alloc((size + 1) * sizeof(*edge->hosts));
+    for (uint32_t i = 0; i < size; i++) {
+        char *name = document_text(&hostports->via.array.ptr[i], bad);
+
+        if (name)
+            name[strcspn(name, ":")] = '\0';
+        if (!is_name(name)) {
+            *bad = true;
+            slab_free(name);
+            continue;
+        }
+        fold(name, strlen(name));
+        edge->hosts[edge->host_count++].name = name;
+    }
+}
+
+/* TLS 1.2 where the entry says nothing. */
+static int parse_version(const msgpack_object *document, bool *bad)
+{
+    char *version = document_str(document, "min_version", bad);
+    int number = TLS1_2_VERSION;
+
+    if (version && !strcmp(version, "1.3"))
+        number = TLS1_3_VERSION;
+    else if (version && strcmp(version, "1.2"))
+        *bad = true;
+    slab_free(version);
+    return number;
+}
+
+/* What the entry says, in an edge of its own: nothing of the table changes before all of it is read. */
+static void parse_edge(edge_t *fresh, const msgpack_object *document, trust_t trust)
+{
+    fresh->refused = trust != TRUST_ALL;
+    fresh->min_version = TLS1_2_VERSION;
+    if (trust <= TRUST_PLACE)
+        parse_hosts(fresh, document_get(document, "hostports"), &fresh->refused);
+    if (trust == TRUST_ALL) {
+        fresh->account_id = document_str(document, "account_id", &fresh->refused);
+        fresh->mutual_tls = document_bool(document, "mutual_tls", &fresh->refused);
+        fresh->min_version = parse_version(document, &fresh->refused);
+    }
+}
+
+static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_object *document,
+                      trust_t trust)
+{
+    edge_t fresh = {.present = document && trust < TRUST_NONE}, *edge;
+
+    if (fresh.present)
+        parse_edge(&fresh, document, trust);
+    edge = edge_of(self, id, len);
     forget_hosts(self, edge);
     slab_free(edge->account_id);
-    edge->account_id = NULL;
-    edge->present = document != NULL;
-    if (!document) {
-        edge_drop_if_unused(self, edge);
-        return 0;
+    edge->present = fresh.present;
+    edge->refused = fresh.refused;
+    edge->account_id = fresh.account_id;
+    edge->mutual_tls = fresh.mutual_tls;
+    edge->min_version = fresh.min_version;
+    edge->hosts = fresh.hosts;
+    edge->host_count = fresh.host_count;
+    for (size_t i = 0; i < edge->host_count; i++) {
+        edge->hosts[i].edge = edge;
+        edge->hosts[i].claim.id = edge->id;
+        claim_name(self->hosts, edge->hosts[i].name, &edge->hosts[i].claim);
     }
-    edge->account_id = document_str(document, "account_id");
-    edge->mutual_tls = document_bool(document, "mutual_tls");
-    version = document_get(document, "min_version");
-    edge->min_version = version && version->type == MSGPACK_OBJECT_STR && version->via.str.size == 3
-                                && !memcmp(version->via.str.ptr, "1.3", 3)
-                            ? TLS1_3_VERSION
-                            : TLS1_2_VERSION;
     set_profile(edge);
-    hostports = document_get(document, "hostports");
-    if (!hostports || hostports->type != MSGPACK_OBJECT_ARRAY)
-        return -1;
-    edge->hosts = slab_alloc((hostports->via.array.size + 1) * sizeof(char *));
-    for (uint32_t i = 0; i < hostports->via.array.size; i++) {
-        char *hostport = document_text(&hostports->via.array.ptr[i]);
+    edge_drop_if_unused(self, edge);
+    return document && (fresh.refused || trust != TRUST_ALL) ? -1 : 0;
+}
 
-        if (!hostport)
-            return -1;
-        hostport[strcspn(hostport, ":")] = '\0';
-        edge->hosts[edge->host_count++] = hostport;
-        strmap_put(self->hosts, hostport, strlen(hostport), edge);
-    }
-    return 0;
+bool edge_is_refused(const edge_t *edge)
+{
+    return edge->refused || edge->astray;
 }
 
 /* ---- routes ---- */
@@ -288,7 +409,7 @@ void route_release(route_t *route)
     if (!route || --route->refs)
         return;
     for (int i = 0; i < MODULE_COUNT; i++)
-        if (route->configs[i])
+        if (route->configs[i] && edge_modules[i]->free)
             edge_modules[i]->free(route->configs[i]);
     slab_free(route->id);
     slab_free(route->account_id);
@@ -319,19 +440,46 @@ static const char *route_path(const route_t *route)
     return *path || !route->exact ? path : "/";
 }
 
-static void route_unlink(table_t *self, route_t *route)
+/* Take the route's claim back, in the table or while it is taken apart. */
+static void leave_place(edge_t *edge, route_t *route)
 {
-    edge_t *edge = strmap_get(self->edges, route->edge_id, strlen(route->edge_id));
-    const char *path = route_path(route);
-    tree_t *tree = tree_for(edge, route, false);
+    tree_t *tree = route->match ? tree_for(edge, route, false) : NULL;
+    const char *path;
 
-    tree_del(tree, path, strlen(path), route->exact);
+    if (!tree) {
+        edge->astray--;
+        return;
+    }
+    path = route_path(route);
+    tree_del(tree, path, strlen(path), route->exact, &route->claim);
     if (tree != edge->any && tree_empty(tree)) {
         strmap_del(edge->hosts_with_routes, route->match, route->host_len);
         tree_destroy(&tree);
     }
+}
+
+static void route_unlink(table_t *self, route_t *route)
+{
+    edge_t *edge = strmap_get(self->edges, route->edge_id, strlen(route->edge_id));
+
+    leave_place(edge, route);
     strmap_del(edge->routes, route->id, strlen(route->id));
     edge_drop_if_unused(self, edge);
+}
+
+static void route_link(table_t *self, route_t *route)
+{
+    edge_t *edge = edge_of(self, route->edge_id, strlen(route->edge_id));
+    const char *path;
+
+    if (route->match) {
+        path = route_path(route);
+        tree_put(tree_for(edge, route, true), path, strlen(path), route->exact, &route->claim);
+    } else {
+        edge->astray++;
+    }
+    strmap_put(edge->routes, route->id, strlen(route->id), route);
+    strmap_put(self->routes, route->id, strlen(route->id), route);
 }
 
 static void parse_module(route_t *route, module_id_t id, const msgpack_object *document)
@@ -343,59 +491,87 @@ static void parse_module(route_t *route, module_id_t id, const msgpack_object *d
     if (!module)
         route->beyond |= bit;
     else if (module->parse)
-        route->configs[id] = module->parse(document);
-    if (module && module->beyond && module->beyond(route->configs[id]))
+        route->configs[id] = module->parse(document, &route->refused);
+    if (module && module->beyond && !route->refused && module->beyond(route->configs[id]))
         route->beyond |= bit;
 }
 
-static route_t *parse_route(const msgpack_object *document)
+static void parse_modules(route_t *route, const msgpack_object *document)
 {
-    route_t *route = slab_alloc(sizeof(*route));
     const msgpack_object *module;
-    char *type = document_str(document, "match_type");
 
-    route->refs = 1;
-    route->account_id = document_str(document, "account_id");
-    route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
-    route->edge_id = document_str(document, "edge_id");
-    route->match = document_str(document, "match");
+    for (int i = 0; i < MODULE_COUNT && !route->refused; i++) {
+        module = document_get(document, module_names[i]);
+        if (!module || module->type == MSGPACK_OBJECT_NIL)
+            continue;
+        if (module->type == MSGPACK_OBJECT_MAP)
+            parse_module(route, (module_id_t)i, module);
+        else
+            route->refused = true;
+    }
+}
+
+/* Where in its edge; without all three it has no place. */
+static void parse_place(route_t *route, const msgpack_object *document)
+{
+    bool bad = false;
+    char *match = document_str(document, "match", &bad),
+         *type = document_str(document, "match_type", &bad);
+
     route->exact = type && !strcmp(type, "exact_path");
+    if (!bad && match && *match && strlen(match) <= MATCH_BYTES
+        && (route->exact || (type && !strcmp(type, "path_prefix")))) {
+        route->host_len = strcspn(match, "/");
+        fold(match, route->host_len);
+        route->match = match;
+    } else {
+        route->refused = true;
+        slab_free(match);
+    }
     slab_free(type);
-    if (!route->match || !route->edge_id) {
-        route_release(route);
+}
+
+/* NULL: nobody can tell whose it is. */
+static route_t *parse_route(const char *id, size_t len, const msgpack_object *document,
+                            trust_t trust)
+{
+    route_t *route;
+    bool bad = false;
+    char *edge_id = trust < TRUST_NONE ? document_str(document, "edge_id", &bad) : NULL;
+
+    if (!edge_id || !*edge_id || strlen(edge_id) > ID_BYTES) {
+        slab_free(edge_id);
         return NULL;
     }
-    route->host_len = strcspn(route->match, "/");
-    for (int i = 0; i < MODULE_COUNT; i++) {
-        module = document_get(document, module_names[i]);
-        if (module && module->type == MSGPACK_OBJECT_MAP)
-            parse_module(route, (module_id_t)i, module);
+    route = slab_alloc(sizeof(*route));
+    route->refs = 1;
+    route->id = document_copy(id, len);
+    route->claim.id = route->id;
+    route->edge_id = edge_id;
+    route->refused = trust != TRUST_ALL;
+    if (trust <= TRUST_PLACE)
+        parse_place(route, document);
+    if (trust == TRUST_ALL) {
+        route->account_id = document_str(document, "account_id", &route->refused);
+        route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
+        parse_modules(route, document);
     }
     return route;
 }
 
-static int apply_route(table_t *self, const char *id, size_t len, const msgpack_object *document)
+static int apply_route(table_t *self, const char *id, size_t len, const msgpack_object *document,
+                       trust_t trust)
 {
-    route_t *old = strmap_del(self->routes, id, len), *route;
-    const char *path;
-    edge_t *edge;
+    route_t *route = document ? parse_route(id, len, document, trust) : NULL, *old;
 
+    old = strmap_del(self->routes, id, len);
     if (old) {
         route_unlink(self, old);
         route_release(old);
     }
-    if (!document)
-        return 0;
-    route = parse_route(document);
-    if (!route)
-        return -1;
-    route->id = document_copy(id, len);
-    edge = edge_of(self, route->edge_id, strlen(route->edge_id));
-    path = route_path(route);
-    tree_put(tree_for(edge, route, true), path, strlen(path), route->exact, route);
-    strmap_put(edge->routes, id, len, route);
-    strmap_put(self->routes, id, len, route);
-    return 0;
+    if (route)
+        route_link(self, route);
+    return document && (!route || route->refused) ? -1 : 0;
 }
 
 route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
@@ -404,9 +580,9 @@ route_t *table_route(const edge_t *edge, const char *host, size_t host_len, cons
     const tree_t *tree = strmap_count(edge->hosts_with_routes)
                              ? strmap_get(edge->hosts_with_routes, host, host_len)
                              : NULL;
-    route_t *route = tree ? tree_find(tree, path, path_len) : NULL;
+    claim_t *claim = tree ? tree_find(tree, path, path_len) : NULL;
 
-    return route ? route : tree_find(edge->any, path, path_len);
+    return (route_t *)(claim ? claim : tree_find(edge->any, path, path_len));
 }
 
 /* ---- domains and certificates ---- */
@@ -419,6 +595,7 @@ static void domain_free(const table_t *self, domain_t *domain)
         self->free_parsed(domain->parsed);
     if (domain->key_pem)
         OPENSSL_cleanse(domain->key_pem, strlen(domain->key_pem));
+    slab_free(domain->id);
     slab_free(domain->name);
     slab_free(domain->certificate_id);
     slab_free(domain->chain_pem);
@@ -426,31 +603,67 @@ static void domain_free(const table_t *self, domain_t *domain)
     slab_free(domain);
 }
 
+/* A name that has no pair keeps it from the wildcard above: nobody shakes hands for it. */
+static void forget_pair(domain_t *domain)
+{
+    slab_free(domain->certificate_id);
+    slab_free(domain->chain_pem);
+    if (domain->key_pem)
+        OPENSSL_cleanse(domain->key_pem, strlen(domain->key_pem));
+    slab_free(domain->key_pem);
+    domain->certificate_id = domain->chain_pem = domain->key_pem = NULL;
+}
+
+static void parse_pair(domain_t *domain, const msgpack_object *document, bool *bad)
+{
+    domain->certificate_id = document_str(document, "certificate_id", bad);
+    domain->chain_pem = document_str(document, "certificate_pem", bad);
+    domain->key_pem = document_str(document, "private_key_pem", bad);
+    if (!domain->certificate_id && (!domain->chain_pem || !domain->key_pem))
+        *bad = true;
+    if (*bad)
+        forget_pair(domain);
+}
+
+/* NULL: nothing of it can be told. */
+static domain_t *parse_domain(const table_t *self, const char *id, size_t len,
+                              const msgpack_object *document, bool named, trust_t trust, bool *bad)
+{
+    domain_t *domain = slab_alloc(sizeof(*domain));
+
+    domain->id = document_copy(id, len);
+    domain->claim.id = domain->id;
+    if (named && trust <= TRUST_PLACE)
+        domain->name = document_str(document, "domain", bad);
+    if (domain->name)
+        fold(domain->name, strlen(domain->name));
+    if (trust == TRUST_ALL)
+        parse_pair(domain, document, bad);
+    else
+        *bad = true;
+    if (named && !is_name(domain->name))
+        *bad = true;
+    if (*bad && !is_name(domain->name))
+        domain_free(self, domain), domain = NULL;
+    return domain;
+}
+
 /* A domain by its id; a certificate is a domain without a name. */
 static int apply_pair(table_t *self, strmap_t *map, const char *id, size_t len,
-                      const msgpack_object *document, bool named)
+                      const msgpack_object *document, bool named, trust_t trust)
 {
-    domain_t *old = strmap_del(map, id, len), *domain;
+    bool bad = false;
+    domain_t *domain = document ? parse_domain(self, id, len, document, named, trust, &bad) : NULL;
+    domain_t *old = strmap_del(map, id, len);
 
-    if (old && old->name && strmap_get(self->domain_names, old->name, strlen(old->name)) == old)
-        strmap_del(self->domain_names, old->name, strlen(old->name));
+    if (old && old->name)
+        unclaim_name(self->domain_names, old->name, &old->claim);
     domain_free(self, old);
-    if (!document)
-        return 0;
-    domain = slab_alloc(sizeof(*domain));
-    domain->name = named ? document_str(document, "domain") : NULL;
-    domain->certificate_id = document_str(document, "certificate_id");
-    domain->chain_pem = document_str(document, "certificate_pem");
-    domain->key_pem = document_str(document, "private_key_pem");
-    if ((named && !domain->name)
-        || (!domain->certificate_id && (!domain->chain_pem || !domain->key_pem))) {
-        domain_free(self, domain);
-        return -1;
-    }
-    strmap_put(map, id, len, domain);
-    if (named)
-        strmap_put(self->domain_names, domain->name, strlen(domain->name), domain);
-    return 0;
+    if (domain)
+        strmap_put(map, id, len, domain);
+    if (domain && named)
+        claim_name(self->domain_names, domain->name, &domain->claim);
+    return bad ? -1 : 0;
 }
 
 /* host itself, else *.parent */
@@ -473,7 +686,9 @@ static void *by_name(const strmap_t *map, const char *host, size_t len)
 
 edge_t *table_edge(const table_t *self, const char *host, size_t len)
 {
-    return by_name(self->hosts, host, len);
+    const host_t *found = by_name(self->hosts, host, len);
+
+    return found ? found->edge : NULL;
 }
 
 domain_t *table_domain(const table_t *self, const char *host, size_t len)
@@ -494,40 +709,75 @@ table_t *table_new(void)
     self->certificates = strmap_new();
     self->hosts = strmap_new();
     self->domain_names = strmap_new();
+    self->refused = strmap_new();
     return self;
 }
 
-int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
-                const msgpack_object *document)
+static int apply_entry(table_t *self, const char *kind, size_t kind_len, const char *id,
+                       size_t id_len, const msgpack_object *document, trust_t trust)
 {
+#define IS(name) (kind_len == sizeof(name) - 1 && !memcmp(kind, name, kind_len))
+    if (IS("https_edge_route"))
+        return apply_route(self, id, id_len, document, trust);
+    if (IS("https_edge"))
+        return apply_edge(self, id, id_len, document, trust);
+    if (IS("static_backend"))
+        return apply_backend(self, id, id_len, document, trust, parse_static);
+    if (IS("http_response_backend"))
+        return apply_backend(self, id, id_len, document, trust, parse_response);
+    if (IS("weighted_backend"))
+        return apply_backend(self, id, id_len, document, trust, parse_weighted);
+    if (IS("reserved_domain"))
+        return apply_pair(self, self->domains, id, id_len, document, true, trust);
+    if (IS("tls_certificate"))
+        return apply_pair(self, self->certificates, id, id_len, document, false, trust);
+#undef IS
+    return 0; /* a kind that this edge does not serve */
+}
+
+/* Every kind of backend has one id, and no id two kinds: kind and id name an entry. */
+static void note_refused(table_t *self, const char *kind, size_t kind_len, const char *id,
+                         size_t id_len, bool refused)
+{
+    char key[2 * ID_BYTES + 1];
+
+    if (!refused && strmap_count(self->refused) == 0)
+        return;
+    memcpy(key, kind, kind_len);
+    key[kind_len] = '\0';
+    memcpy(key + kind_len + 1, id, id_len);
+    if (refused)
+        strmap_put(self->refused, key, kind_len + 1 + id_len, self);
+    else
+        strmap_del(self->refused, key, kind_len + 1 + id_len);
+}
+
+int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
+                const msgpack_object *document, trust_t trust)
+{
+    int r;
+
+    if (trust == TRUST_SKIP || !kind_len || kind_len > ID_BYTES || !id_len || id_len > ID_BYTES
+        || memchr(id, '\0', id_len))
+        return -1;
     if (document && document->type == MSGPACK_OBJECT_NIL)
         document = NULL;
     if (document && document->type != MSGPACK_OBJECT_MAP)
-        return -1;
-#define IS(name) (kind_len == sizeof(name) - 1 && !memcmp(kind, name, kind_len))
-    if (IS("https_edge_route"))
-        return apply_route(self, id, id_len, document);
-    if (IS("https_edge"))
-        return apply_edge(self, id, id_len, document);
-    if (IS("static_backend"))
-        return apply_backend(self, id, id_len, document, parse_static);
-    if (IS("http_response_backend"))
-        return apply_backend(self, id, id_len, document, parse_response);
-    if (IS("weighted_backend"))
-        return apply_backend(self, id, id_len, document, parse_weighted);
-    if (IS("reserved_domain"))
-        return apply_pair(self, self->domains, id, id_len, document, true);
-    if (IS("tls_certificate"))
-        return apply_pair(self, self->certificates, id, id_len, document, false);
-#undef IS
-    return 0; /* a kind that this edge does not serve */
+        trust = TRUST_NONE;
+    r = apply_entry(self, kind, kind_len, id, id_len, document, trust);
+    note_refused(self, kind, kind_len, id, id_len, r != 0);
+    return r;
+}
+
+size_t table_refused(const table_t *self)
+{
+    return strmap_count(self->refused);
 }
 
 /* One leaf of one edge, then the edge itself when it has none. True when there was something. */
 static bool free_edge_part(table_t *self)
 {
     edge_t *edge = self->dying;
-    const char *path;
     route_t *route;
 
     if (!edge)
@@ -536,13 +786,10 @@ static bool free_edge_part(table_t *self)
         return false;
     route = strmap_pop(edge->routes);
     if (route) {
-        path = route_path(route);
-        tree_del(tree_for(edge, route, false), path, strlen(path), route->exact);
+        leave_place(edge, route);
         return true;
     }
-    for (size_t i = 0; i < edge->host_count; i++)
-        slab_free(edge->hosts[i]);
-    slab_free(edge->hosts);
+    free_hosts(edge);
     edge_free(edge);
     self->dying = NULL;
     return true;
@@ -566,7 +813,8 @@ bool table_free_some(table_t **self_p, size_t budget)
         } else if ((domain = strmap_pop(self->domains))
                    || (domain = strmap_pop(self->certificates))) {
             domain_free(self, domain);
-        } else if (strmap_pop(self->hosts) || strmap_pop(self->domain_names)) {
+        } else if (strmap_pop(self->hosts) || strmap_pop(self->domain_names)
+                   || strmap_pop(self->refused)) {
             continue; /* only names: what they led to is gone */
         } else {
             strmap_destroy(&self->edges);
@@ -576,6 +824,7 @@ bool table_free_some(table_t **self_p, size_t budget)
             strmap_destroy(&self->certificates);
             strmap_destroy(&self->hosts);
             strmap_destroy(&self->domain_names);
+            strmap_destroy(&self->refused);
             slab_free(self);
             *self_p = self = NULL;
         }

@@ -2,6 +2,7 @@
  * No nginx in here; a worker has one table in force and builds a snapshot beside it. */
 #pragma once
 
+#include "claim.h"
 #include "headers.h"
 #include "strmap.h"
 #include "tree.h"
@@ -37,8 +38,9 @@ struct pack;
 
 /* A route module: one file each, one row in edge_modules. What it has no part in is NULL. */
 typedef struct edge_module {
-    /* What the route keeps of the module's document, freed with the route; NULL: nothing. */
-    void *(*parse)(const msgpack_object *document);
+    /* What the route keeps of the module's document, freed with the route; NULL: nothing. A document that is not
+     * what the tables promise sets *bad (document.h), and the route answers 503. */
+    void *(*parse)(const msgpack_object *document, bool *bad);
     void (*free)(void *config);
     /* Does that ask for more than the edge can do? */
     bool (*beyond)(const void *config);
@@ -54,21 +56,36 @@ typedef struct edge_module {
 extern const edge_module_t *const edge_modules[MODULE_COUNT];
 
 typedef struct route {
+    claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
     char *id, *account_id, *edge_id;
     size_t account_id_len;
-    char *match; /* as stored; host_len bytes of host, then the path */
+    char *
+        match; /* as stored, its host in lower case: host_len bytes, then the path. NULL: it has no place */
     size_t host_len;
     bool exact;
+    bool refused;     /* its entry cannot be applied: 503 */
     uint32_t enabled; /* bit of each module that is on */
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
     unsigned refs;               /* the table's and running requests' */
 } route_t;
 
+struct edge;
+
+/* An edge's claim on a host. */
+typedef struct host {
+    claim_t claim; /* first, so that a claim on a host is a host_t */
+    struct edge *edge;
+    char *name;
+} host_t;
+
 typedef struct edge {
     char *id, *account_id;
-    char **hosts;
+    host_t *hosts;
     size_t host_count;
+    bool refused; /* its entry cannot be applied: 503 */
+    unsigned
+        astray; /* routes of it that are refused and have no place: nobody knows what they guarded, so 503 */
     bool present;                /* an entry came; else only its routes did */
     bool mutual_tls;             /* asked for: nobody is let in until the edge can verify it */
     int min_version;             /* TLS1_2_VERSION or TLS1_3_VERSION */
@@ -85,7 +102,7 @@ typedef struct choice {
 } choice_t;
 
 typedef struct backend {
-    char *id;
+    char *id, *account_id;
     bool http_response;
     /* static */
     char *host; /* name or address, without brackets */
@@ -108,15 +125,18 @@ typedef struct backend {
 } backend_t;
 
 typedef struct domain {
-    char *name, *certificate_id; /* id NULL: its own pair below */
+    claim_t claim; /* on its name; first, so that a claim on a name is a domain_t */
+    char *id, *name;
+    char *certificate_id; /* NULL: its own pair below, which one that is refused does not have */
     char *chain_pem, *key_pem;
     void *parsed; /* edge_tls.c's, made at the first handshake */
 } domain_t;
 
 typedef struct table {
     strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
-    strmap_t *hosts;                                              /* host -> edge_t */
-    strmap_t *domain_names;                                       /* name -> domain_t */
+    strmap_t *hosts;                                              /* host -> host_t's claims */
+    strmap_t *domain_names;                                       /* name -> domain_t's claims */
+    strmap_t *refused; /* kind and id of each entry that cannot be applied */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
     struct table *next;                        /* of those that wait to be freed */
@@ -128,13 +148,30 @@ table_t *table_new(void);
 /* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
 bool table_free_some(table_t **self_p, size_t budget);
 
-/* Apply one entry; document NULL removes. 0 | -1: the entry is not what the tables promise. */
+/* How much of an entry is read. Less of one in whose application workers died: each step asks less of what may have killed
+ * them. What is left out is answered 503. */
+typedef enum trust {
+    TRUST_ALL,
+    TRUST_PLACE, /* where it stands: its path, its hosts, its name */
+    TRUST_OWNER, /* whose it is: a route's edge */
+    TRUST_NONE,  /* that it is there; what was there before it goes */
+    TRUST_SKIP   /* it is not touched */
+} trust_t;
+
+/* Apply one entry; document NULL removes it. What the table holds is a function of the set of entries, not of the order in which
+ * they came. 0 | -1: the entry is not what the tables promise, or not trusted, and is answered 503 in its own place. */
 int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
-                const msgpack_object *document);
+                const msgpack_object *document, trust_t trust);
+
+/* Entries that could not be applied. */
+size_t table_refused(const table_t *self);
 
 /* Lower-case host without port. The longest name wins: exact, then *.parent. */
 edge_t *table_edge(const table_t *self, const char *host, size_t len);
 domain_t *table_domain(const table_t *self, const char *host, size_t len);
+
+/* Nothing of it may be served: 503. */
+bool edge_is_refused(const edge_t *edge);
 
 /* Normalised path. A route with a host beats one without. */
 route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,

@@ -6,7 +6,7 @@
 
 typedef struct node {
     struct node *child, *next; /* siblings begin with different bytes */
-    void *exact, *prefix;
+    claim_t *exact, *prefix;
     size_t len;
     char label[];
 } node_t;
@@ -87,15 +87,14 @@ static node_t *split(node_t **at, size_t n)
     return upper;
 }
 
-static void **slot(node_t *node, bool exact)
+static claim_t **slot(node_t *node, bool exact)
 {
     return exact ? &node->exact : &node->prefix;
 }
 
-void *tree_put(tree_t *self, const char *path, size_t len, bool exact, void *value)
+void tree_put(tree_t *self, const char *path, size_t len, bool exact, claim_t *claim)
 {
     node_t *node = self->root;
-    void **place, *old;
 
     while (len > 0) {
         node_t **at = child_at(node, path[0]);
@@ -111,10 +110,7 @@ void *tree_put(tree_t *self, const char *path, size_t len, bool exact, void *val
         path += n;
         len -= n;
     }
-    place = slot(node, exact);
-    old = *place;
-    *place = value;
-    return old;
+    claim_put(slot(node, exact), claim);
 }
 
 /* Remove a node that holds nothing, or join it with its only child. */
@@ -143,27 +139,24 @@ static void tidy(node_t **at)
     slab_free(child);
 }
 
-static void *del(node_t **at, const char *path, size_t len, bool exact)
+static void del(node_t **at, const char *path, size_t len, bool exact, const claim_t *claim)
 {
     node_t *node = *at, **child;
-    void *old;
 
     if (len == 0) {
-        old = *slot(node, exact);
-        *slot(node, exact) = NULL;
+        claim_del(slot(node, exact), claim);
     } else {
         child = child_at(node, path[0]);
         if (!*child || common(*child, path, len) < (*child)->len)
-            return NULL;
-        old = del(child, path + (*child)->len, len - (*child)->len, exact);
+            return;
+        del(child, path + (*child)->len, len - (*child)->len, exact, claim);
     }
     tidy(at);
-    return old;
 }
 
-void *tree_del(tree_t *self, const char *path, size_t len, bool exact)
+void tree_del(tree_t *self, const char *path, size_t len, bool exact, const claim_t *claim)
 {
-    return del(&self->root, path, len, exact);
+    del(&self->root, path, len, exact, claim);
 }
 
 bool tree_empty(const tree_t *self)
@@ -171,10 +164,10 @@ bool tree_empty(const tree_t *self)
     return !self->root->child && !self->root->exact && !self->root->prefix;
 }
 
-void *tree_find(const tree_t *self, const char *path, size_t len)
+claim_t *tree_find(const tree_t *self, const char *path, size_t len)
 {
     node_t *node = self->root;
-    void *best = node->prefix;
+    claim_t *best = node->prefix;
 
     while (len > 0) {
         node = *child_at(node, path[0]);

@@ -1,6 +1,8 @@
 /* Radix tree of paths: the longest match in one walk down the path, whatever the number of routes.
- * A path can be stored as exact, as prefix, or both. No nginx in here. */
+ * A path can be claimed as exact, as prefix, or both, and by several (claim.h). No nginx in here. */
 #pragma once
+
+#include "claim.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,12 +10,12 @@
 typedef struct tree tree_t;
 
 tree_t *tree_new(void);
-void tree_destroy(tree_t **self_p); /* not the values */
+void tree_destroy(tree_t **self_p); /* not the claims */
 
-/* Store value under path; exact or prefix. Returns what was there. */
-void *tree_put(tree_t *self, const char *path, size_t len, bool exact, void *value);
-void *tree_del(tree_t *self, const char *path, size_t len, bool exact);
+/* Claim path, exact or as prefix; del takes back this claim alone, with what it was put under. */
+void tree_put(tree_t *self, const char *path, size_t len, bool exact, claim_t *claim);
+void tree_del(tree_t *self, const char *path, size_t len, bool exact, const claim_t *claim);
 bool tree_empty(const tree_t *self);
 
 /* exact beats prefix, longer prefix beats shorter. NULL when nothing matches. */
-void *tree_find(const tree_t *self, const char *path, size_t len);
+claim_t *tree_find(const tree_t *self, const char *path, size_t len);

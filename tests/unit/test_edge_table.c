@@ -4,7 +4,9 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* One of the edge's modules and one that nobody has; the edge's own rows need nginx. */
 static const edge_module_t headers_module = {
@@ -44,86 +46,111 @@ Test(strmap, holds_replaces_and_removes_100000_keys)
     strmap_destroy(&map);
 }
 
-/* The rule itself: exact, else the longest prefix. */
-static const char *plain_search(char (*paths)[16], const int *kinds, int n, const char *path)
+/* The rule itself: exact, else the longest prefix; of several with one path the first by id. */
+typedef struct {
+    claim_t claim;
+    char path[16], id[8];
+    int kind; /* 0 prefix, 1 exact, -1 not there */
+} place_t;
+
+static const claim_t *plain_search(const place_t *places, int n, const char *path)
 {
-    const char *best = NULL;
+    const place_t *best = NULL;
 
     for (int i = 0; i < n; i++) {
-        if (kinds[i] == 1 && !strcmp(paths[i], path))
-            return paths[i];
-        if (kinds[i] == 0 && !strncmp(paths[i], path, strlen(paths[i]))
-            && (!best || strlen(paths[i]) > strlen(best)))
-            best = paths[i];
+        const place_t *one = &places[i];
+        int exact = one->kind == 1 && !strcmp(one->path, path);
+        int prefix = one->kind == 0 && !strncmp(one->path, path, strlen(one->path));
+
+        if (!exact && !prefix)
+            continue;
+        if (!best || one->kind > best->kind
+            || (one->kind == best->kind
+                && (strlen(one->path) > strlen(best->path)
+                    || (!strcmp(one->path, best->path) && strcmp(one->id, best->id) < 0))))
+            best = one;
     }
-    return best;
+    return best ? &best->claim : NULL;
 }
 
 Test(tree, finds_what_a_plain_search_finds_while_it_changes)
 {
-    static char paths[300][16];
-    static int kinds[300]; /* 0 prefix, 1 exact, -1 not there */
+    static place_t places[300];
     tree_t *tree = tree_new();
 
-    for (int i = 0; i < 300; i++)
-        kinds[i] = -1;
+    for (int i = 0; i < 300; i++) {
+        snprintf(places[i].id, sizeof(places[i].id), "%03d", i * 7 % 300);
+        places[i].claim.id = places[i].id;
+        places[i].kind = -1;
+    }
     for (int round = 0; round < 20000; round++) {
-        int i = (int)random_below(300);
+        place_t *one = &places[random_below(300)];
         char path[16] = "/";
 
-        if (kinds[i] >= 0) {
-            cr_assert_eq(tree_del(tree, paths[i], strlen(paths[i]), kinds[i]), paths[i]);
-            kinds[i] = -1;
+        if (one->kind >= 0) {
+            tree_del(tree, one->path, strlen(one->path), one->kind, &one->claim);
+            one->kind = -1;
         } else {
-            bool taken = false;
-
-            snprintf(paths[i], sizeof(paths[i]), "/");
+            snprintf(one->path, sizeof(one->path), "/");
             for (unsigned k = random_below(6); k > 0; k--)
-                strncat(paths[i], &"ab/"[random_below(3)], 1);
-            kinds[i] = (int)random_below(2);
-            for (int k = 0; k < 300; k++)
-                taken |= k != i && kinds[k] == kinds[i] && !strcmp(paths[k], paths[i]);
-            if (taken)
-                kinds[i] = -1;
-            else
-                cr_assert_null(tree_put(tree, paths[i], strlen(paths[i]), kinds[i], paths[i]));
+                strncat(one->path, &"ab/"[random_below(3)], 1);
+            one->kind = (int)random_below(2);
+            tree_put(tree, one->path, strlen(one->path), one->kind, &one->claim);
         }
         for (unsigned k = random_below(8); k > 0; k--)
             strncat(path, &"ab/"[random_below(3)], 1);
-        cr_assert_eq(tree_find(tree, path, strlen(path)), plain_search(paths, kinds, 300, path),
-                     "%s", path);
+        cr_assert_eq(tree_find(tree, path, strlen(path)), plain_search(places, 300, path), "%s",
+                     path);
     }
     for (int i = 0; i < 300; i++)
-        if (kinds[i] >= 0)
-            tree_del(tree, paths[i], strlen(paths[i]), kinds[i]);
+        if (places[i].kind >= 0)
+            tree_del(tree, places[i].path, strlen(places[i].path), places[i].kind,
+                     &places[i].claim);
     cr_assert(tree_empty(tree));
     tree_destroy(&tree);
 }
 
-static void apply(table_t *table, const char *kind, const char *id, const char *text)
+static int apply_trusting(table_t *table, const char *kind, const char *id, const char *text,
+                          trust_t trust)
 {
-    json_t *document = text ? json_loads(text, 0, NULL) : json_null();
+    json_t *document = text ? json_loads(text, JSON_DECODE_ANY, NULL) : json_null();
     msgpack_sbuffer buffer;
     msgpack_unpacked unpacked;
+    int r;
 
     cr_assert_not_null(document, "%s", text);
     msgpack_sbuffer_init(&buffer);
     msgpack_unpacked_init(&unpacked);
     pack_json(&buffer, document);
     msgpack_unpack_next(&unpacked, buffer.data, buffer.size, NULL);
-    cr_assert_eq(table_apply(table, kind, strlen(kind), id, strlen(id), &unpacked.data), 0);
+    r = table_apply(table, kind, strlen(kind), id, strlen(id), &unpacked.data, trust);
     msgpack_unpacked_destroy(&unpacked);
     msgpack_sbuffer_destroy(&buffer);
     json_decref(document);
+    return r;
+}
+
+static void apply(table_t *table, const char *kind, const char *id, const char *text)
+{
+    cr_assert_eq(apply_trusting(table, kind, id, text, TRUST_ALL), 0, "%s", text ? text : "nil");
+}
+
+static void refuse(table_t *table, const char *kind, const char *id, const char *text)
+{
+    cr_assert_eq(apply_trusting(table, kind, id, text, TRUST_ALL), -1, "%s", text);
 }
 
 static const char *find(table_t *table, const char *host, const char *path)
 {
     edge_t *edge = table_edge(table, host, strlen(host));
-    route_t *route =
-        edge && edge->present ? table_route(edge, host, strlen(host), path, strlen(path)) : NULL;
+    route_t *route;
 
-    return route ? route->id : "none";
+    if (!edge || !edge->present)
+        return "none";
+    if (edge_is_refused(edge))
+        return "503";
+    route = table_route(edge, host, strlen(host), path, strlen(path));
+    return !route ? "none" : route->refused ? "503" : route->id;
 }
 
 static void drop(table_t *table)
@@ -163,7 +190,7 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     apply(table, "https_edge_route", "r",
           "{\"edge_id\":\"e\",\"match\":\"/"
           "\",\"match_type\":\"path_prefix\",\"oauth\":null,\"saml\":{},"
-          "\"request_headers\":{\"add\":{\"X-One\":\"1\",\"bad\":2},\"remove\":[\"X-Two\",3]}}");
+          "\"request_headers\":{\"add\":{\"X-One\":\"1\"},\"remove\":[\"X-Two\"]}}");
     route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
     cr_assert_not_null(route);
     cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS | 1u << MODULE_SAML);
@@ -243,5 +270,402 @@ Test(table, tls_names_have_pools_of_their_own)
     cr_assert_neq(table_backend(table, "b1")->pool, table_backend(table, "b2")->pool);
     cr_assert_eq(table_backend(table, "b3")->pool, 0);
     cr_assert(table_backend(table, "b4")->literal);
+    drop(table);
+}
+
+/* ---- the same entries, the same answers ---- */
+
+Test(table, one_of_two_claims_goes_and_the_other_serves)
+{
+    table_t *table = table_new();
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}");
+    apply(table, "https_edge_route", "r1",
+          "{\"edge_id\":\"e\",\"match\":\"h.test\",\"match_type\":\"exact_path\"}");
+    apply(table, "https_edge_route", "r2",
+          "{\"edge_id\":\"e\",\"match\":\"h.test/\",\"match_type\":\"exact_path\"}");
+    cr_assert_str_eq(find(table, "h.test", "/"), "r1");
+    apply(table, "https_edge_route", "r1", NULL);
+    cr_assert_str_eq(find(table, "h.test", "/"), "r2");
+    apply(table, "https_edge_route", "r2", NULL);
+    cr_assert_str_eq(find(table, "h.test", "/"), "none");
+    drop(table);
+}
+
+/* What a worker is told when it missed two changes: the newest of each, in the order of their revisions. */
+Test(table, a_route_leaves_its_old_place_to_whoever_has_it_now)
+{
+    table_t *table = table_new();
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}");
+    apply(table, "https_edge_route", "a",
+          "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\"}");
+    apply(table, "https_edge_route", "b",
+          "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\"}");
+    apply(table, "https_edge_route", "a",
+          "{\"edge_id\":\"e\",\"match\":\"/admin-old\",\"match_type\":\"path_prefix\"}");
+    cr_assert_str_eq(find(table, "h.test", "/admin"), "b");
+    cr_assert_str_eq(find(table, "h.test", "/admin-old"), "a");
+    drop(table);
+}
+
+static const char *const entry_hosts[] = {"a.test", "b.test", "*.w.test", "A.TEST"};
+static const char *const entry_paths[] = {"/",       "/a",     "/admin",   "/admin/x",  "a.test",
+                                          "a.test/", "A.test", "a.test/a", "x.w.test/", "b.test"};
+
+/* An entry as the model knows it; what is not its kind's is not used. */
+typedef struct {
+    char kind, id[8]; /* E edge, R route, D domain, B backend, W weighted, C certificate */
+    bool there, bad;
+    int edge;  /* of a route; -1: not told */
+    int match; /* of entry_paths; -1: not told */
+    bool exact;
+    unsigned hosts; /* bits of entry_hosts; of a domain one number */
+    int target;     /* of a weighted backend, a domain's certificate; -1: none */
+    bool dirty;
+} entry_t;
+
+enum { EDGES = 4, ROUTES = 14, DOMAINS = 5, BACKENDS = 4, WEIGHTED = 3, CERTIFICATES = 2 };
+enum { ENTRIES = EDGES + ROUTES + DOMAINS + BACKENDS + WEIGHTED + CERTIFICATES };
+
+static entry_t entries[ENTRIES];
+
+static void make_entries(void)
+{
+    static const struct {
+        char kind;
+        int count;
+    } kinds[] = {{'E', EDGES},    {'R', ROUTES},   {'D', DOMAINS},
+                 {'B', BACKENDS}, {'W', WEIGHTED}, {'C', CERTIFICATES}};
+    int n = 0;
+
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+        for (int i = 0; i < kinds[k].count; i++, n++) {
+            memset(&entries[n], 0, sizeof(entries[n]));
+            entries[n].kind = kinds[k].kind;
+            snprintf(entries[n].id, sizeof(entries[n].id), "%c%d", kinds[k].kind, i);
+        }
+}
+
+static void change(entry_t *entry)
+{
+    entry->dirty = true;
+    entry->there = random_below(4) != 0;
+    entry->bad = random_below(8) == 0;
+    entry->edge = random_below(20) ? (int)random_below(EDGES) : -1;
+    entry->match = random_below(20) ? (int)random_below(10) : -1;
+    entry->exact = random_below(2);
+    entry->hosts = entry->kind == 'E' ? random_below(16) : random_below(4);
+    entry->target = (int)random_below(3) - 1;
+}
+
+static void write_hosts(char *out, size_t size, unsigned hosts)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < 4; i++)
+        if (hosts & 1u << i)
+            n += (size_t)snprintf(out + n, size - n, "%s\"%s:443\"", n ? "," : "", entry_hosts[i]);
+    if (!n)
+        *out = '\0';
+}
+
+static void write_document(const entry_t *entry, char *out, size_t size)
+{
+    char hosts[256], edge[16], match[32];
+
+    switch (entry->kind) {
+    case 'E':
+        write_hosts(hosts, sizeof(hosts), entry->hosts);
+        snprintf(out, size, "{\"hostports\":[%s],\"min_version\":%s}", hosts,
+                 entry->bad ? "\"9\"" : "\"1.2\"");
+        break;
+    case 'R':
+        snprintf(edge, sizeof(edge), entry->edge < 0 ? "7" : "\"E%d\"", entry->edge);
+        snprintf(match, sizeof(match), entry->match < 0 ? "[]" : "\"%s\"",
+                 entry->match < 0 ? "" : entry_paths[entry->match]);
+        snprintf(out, size, "{\"edge_id\":%s,\"match_type\":\"%s\",\"match\":%s%s}", edge,
+                 entry->exact ? "exact_path" : "path_prefix", match,
+                 entry->bad ? ",\"request_headers\":{\"add\":{\"a b\":\"1\"}}" : "");
+        break;
+    case 'D':
+        if (entry->target >= 0)
+            snprintf(out, size, "{\"domain\":\"%s\",\"certificate_id\":\"C%d\"}",
+                     entry_hosts[entry->hosts], entry->target);
+        else
+            snprintf(out, size,
+                     "{\"domain\":\"%s\",\"certificate_pem\":\"%s\",\"private_key_pem\":%s}",
+                     entry_hosts[entry->hosts], entry->id, entry->bad ? "1" : "\"k\"");
+        break;
+    case 'B':
+        snprintf(out, size, "{\"address\":\"10.0.0.1:%s\"}", entry->bad ? "0" : "80");
+        break;
+    case 'W':
+        snprintf(out, size, "{\"backends\":{\"B%d\":%s}}", entry->target + 1,
+                 entry->bad ? "4294967296" : "3");
+        break;
+    default:
+        snprintf(out, size, "{\"certificate_pem\":\"%s\",\"private_key_pem\":%s}", entry->id,
+                 entry->bad ? "null" : "\"k\"");
+    }
+}
+
+static void put(table_t *table, const entry_t *entry)
+{
+    static const char *const kinds[] = {
+        ['E'] = "https_edge",     ['R'] = "https_edge_route", ['D'] = "reserved_domain",
+        ['B'] = "static_backend", ['W'] = "weighted_backend", ['C'] = "tls_certificate"};
+    char text[512];
+
+    write_document(entry, text, sizeof(text));
+    apply_trusting(table, kinds[(int)entry->kind], entry->id, entry->there ? text : NULL,
+                   TRUST_ALL);
+}
+
+static const entry_t *entry_of(char kind, int number)
+{
+    for (int i = 0; i < ENTRIES; i++)
+        if (entries[i].kind == kind && atoi(entries[i].id + 1) == number)
+            return &entries[i];
+    return NULL;
+}
+
+/* The first by id that claims the name, or the wildcard above it. */
+static const entry_t *model_holder(char kind, const char *host)
+{
+    for (int wildcard = 0; wildcard < 2; wildcard++)
+        for (int i = 0; i < ENTRIES; i++)
+            for (int h = 0; h < 4; h++) {
+                const entry_t *one = &entries[i];
+                const char *name = entry_hosts[h];
+
+                if (one->kind != kind || !one->there
+                    || !(kind == 'E' ? one->hosts & 1u << h : one->hosts == (unsigned)h))
+                    continue;
+                if (wildcard ? name[0] == '*' && strchr(host, '.')
+                                   && !strcmp(name + 1, strchr(host, '.'))
+                             : !strcasecmp(name, host))
+                    return one;
+            }
+    return NULL;
+}
+
+static bool route_is_better(const entry_t *one, const entry_t *best)
+{
+    const char *a = entry_paths[one->match], *b = entry_paths[best->match];
+    bool host_a = *a != '/', host_b = *b != '/';
+    const char *path_a = strchr(a, '/') ? strchr(a, '/') : one->exact ? "/" : "";
+    const char *path_b = strchr(b, '/') ? strchr(b, '/') : best->exact ? "/" : "";
+
+    if (host_a != host_b)
+        return host_a;
+    if (one->exact != best->exact)
+        return one->exact;
+    if (strlen(path_a) != strlen(path_b))
+        return strlen(path_a) > strlen(path_b);
+    return strcmp(one->id, best->id) < 0;
+}
+
+static bool route_fits(const entry_t *one, const char *host, const char *path)
+{
+    const char *match = entry_paths[one->match];
+    size_t host_len = strcspn(match, "/");
+    const char *own = match[host_len] || !one->exact ? match + host_len : "/";
+
+    if (host_len && (strlen(host) != host_len || strncasecmp(match, host, host_len)))
+        return false;
+    return one->exact ? !strcmp(own, path) : !strncmp(own, path, strlen(own));
+}
+
+static const char *model_find(const char *host, const char *path)
+{
+    const entry_t *edge = model_holder('E', host), *best = NULL;
+
+    if (!edge)
+        return "none";
+    if (edge->bad)
+        return "503";
+    for (int i = 0; i < ENTRIES; i++) {
+        const entry_t *one = &entries[i];
+
+        if (one->kind != 'R' || !one->there || one->edge < 0 || one->edge != atoi(edge->id + 1))
+            continue;
+        if (one->match < 0)
+            return "503";
+        if (route_fits(one, host, path) && (!best || route_is_better(one, best)))
+            best = one;
+    }
+    return !best ? "none" : best->bad ? "503" : best->id;
+}
+
+static const char *model_chain(const char *host)
+{
+    const entry_t *domain = model_holder('D', host), *certificate;
+
+    if (!domain)
+        return "none";
+    if (domain->target < 0)
+        return domain->bad ? "none" : domain->id;
+    certificate = entry_of('C', domain->target);
+    return certificate->there && !certificate->bad ? certificate->id : "none";
+}
+
+static const char *find_chain(const table_t *table, const char *host)
+{
+    const domain_t *domain = table_domain(table, host, strlen(host));
+
+    if (domain && domain->certificate_id)
+        domain =
+            strmap_get(table->certificates, domain->certificate_id, strlen(domain->certificate_id));
+    return domain && domain->chain_pem ? domain->chain_pem : "none";
+}
+
+static void compare(table_t *table, const char *which, int round)
+{
+    static const char *const hosts[] = {"a.test", "b.test", "x.w.test", "y.w.test", "c.test"};
+    static const char *const paths[] = {"/", "/a", "/ab", "/admin", "/admin/x", "/admin/xy"};
+    size_t refused = 0;
+
+    for (size_t h = 0; h < 5; h++) {
+        for (size_t p = 0; p < 6; p++)
+            cr_assert_str_eq(find(table, hosts[h], paths[p]), model_find(hosts[h], paths[p]),
+                             "%s, round %d: %s%s", which, round, hosts[h], paths[p]);
+        cr_assert_str_eq(find_chain(table, hosts[h]), model_chain(hosts[h]), "%s, round %d: %s",
+                         which, round, hosts[h]);
+    }
+    for (int i = 0; i < WEIGHTED; i++) {
+        const entry_t *one = entry_of('W', i), *member = entry_of('B', one->target + 1);
+        backend_t *backend = table_backend(table, one->id);
+        const backend_t *chosen = table_choose(table, backend, 1);
+
+        cr_assert_eq(backend != NULL, one->there && !one->bad);
+        cr_assert_eq(chosen != NULL, backend && member->there && !member->bad);
+    }
+    for (int i = 0; i < ENTRIES; i++) {
+        const entry_t *one = &entries[i];
+        bool bad = one->bad && !(one->kind == 'D' && one->target >= 0);
+
+        bad |= one->kind == 'R' && (one->edge < 0 || one->match < 0);
+        refused += one->there && bad;
+    }
+    cr_assert_eq(table_refused(table), refused, "%s, round %d", which, round);
+}
+
+/* All of them, or those that changed since the last time, in any order. */
+static void put_shuffled(table_t *table, bool only_changed)
+{
+    int order[ENTRIES];
+
+    for (int i = 0; i < ENTRIES; i++)
+        order[i] = i;
+    for (int i = ENTRIES - 1; i > 0; i--) {
+        int k = (int)random_below((unsigned)i + 1), swap = order[i];
+
+        order[i] = order[k];
+        order[k] = swap;
+    }
+    for (int i = 0; i < ENTRIES; i++) {
+        entry_t *one = &entries[order[i]];
+
+        if (only_changed ? one->dirty : one->there)
+            put(table, one);
+    }
+}
+
+/* One table hears every change, one the newest of each since it last listened, in any order, one is a snapshot. */
+Test(table, is_a_function_of_its_entries_not_of_their_order)
+{
+    table_t *live = table_new(), *late = table_new();
+
+    make_entries();
+    for (int round = 0; round < 1500; round++) {
+        table_t *snapshot = table_new();
+
+        for (unsigned k = 1 + random_below(6); k > 0; k--) {
+            entry_t *one = &entries[random_below(ENTRIES)];
+
+            change(one);
+            put(live, one);
+        }
+        put_shuffled(late, true);
+        put_shuffled(snapshot, false);
+        for (int i = 0; i < ENTRIES; i++)
+            entries[i].dirty = false;
+        compare(live, "every change", round);
+        compare(late, "what is new", round);
+        compare(snapshot, "a snapshot", round);
+        drop(snapshot);
+    }
+    drop(live);
+    drop(late);
+}
+
+Test(table, an_entry_that_breaks_a_rule_is_refused_and_nothing_of_it_is_served)
+{
+    static const struct {
+        const char *kind, *document;
+    } rows[] = {
+        {"static_backend", "{}"},
+        {"static_backend", "{\"address\":7}"},
+        {"static_backend", "{\"address\":\"a.test\"}"},
+        {"static_backend", "{\"address\":\":80\"}"},
+        {"static_backend", "{\"address\":\"a.test:65536\"}"},
+        {"static_backend", "{\"address\":\"a.test:80x\"}"},
+        {"static_backend", "{\"address\":\"[]:80\"}"},
+        {"static_backend", "{\"address\":\"a.test:80\",\"tls\":\"yes\"}"},
+        {"http_response_backend", "{\"status_code\":101}"},
+        {"http_response_backend", "{\"status_code\":\"200\"}"},
+        {"http_response_backend", "{\"body\":[]}"},
+        {"http_response_backend", "{\"headers\":{\"X\":\"a\\r\\nb\"}}"},
+        {"weighted_backend", "{\"backends\":{\"b\":4294967296}}"},
+        {"weighted_backend", "{\"backends\":{\"b\":10001}}"},
+        {"weighted_backend", "{\"backends\":{\"b\":-1}}"},
+        {"weighted_backend", "{\"backends\":[\"b\"]}"},
+        {"weighted_backend", "[]"},
+        {"http_response_backend", "5"},
+    };
+    table_t *table = table_new();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        apply(table, "http_response_backend", "b", "{\"status_code\":200}");
+        refuse(table, rows[i].kind, "b", rows[i].document);
+        cr_assert_null(table_backend(table, "b"), "%s", rows[i].document);
+    }
+    drop(table);
+}
+
+/* Nobody knows what they guarded: a shorter, public route must not serve it. */
+Test(table, a_route_that_cannot_be_applied_answers_503_where_it_stood)
+{
+    table_t *table = table_new();
+    static const char route[] =
+        "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\"}";
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}");
+    apply(table, "https_edge_route", "public",
+          "{\"edge_id\":\"e\",\"match\":\"/\",\"match_type\":\"path_prefix\"}");
+    refuse(
+        table, "https_edge_route", "r",
+        "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\",\"oidc\":\"on\"}");
+    cr_assert_str_eq(find(table, "h.test", "/admin/x"), "503");
+    cr_assert_str_eq(find(table, "h.test", "/x"), "public");
+    refuse(table, "https_edge_route", "r",
+           "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"best\"}");
+    cr_assert_str_eq(find(table, "h.test", "/x"), "503", "it has no place: all of its edge");
+    cr_assert_eq(table_refused(table), 1);
+    apply(table, "https_edge_route", "r", route);
+    cr_assert_str_eq(find(table, "h.test", "/admin/x"), "r");
+    cr_assert_eq(table_refused(table), 0);
+    for (trust_t trust = TRUST_PLACE; trust <= TRUST_SKIP; trust++)
+        cr_assert_eq(apply_trusting(table, "https_edge_route", "r", route, trust), -1);
+    apply_trusting(table, "https_edge_route", "r", route, TRUST_PLACE);
+    cr_assert_str_eq(find(table, "h.test", "/admin/x"), "503");
+    cr_assert_str_eq(find(table, "h.test", "/x"), "public");
+    apply_trusting(table, "https_edge_route", "r", route, TRUST_OWNER);
+    cr_assert_str_eq(find(table, "h.test", "/x"), "503");
+    apply(table, "https_edge_route", "r", NULL);
+    cr_assert_str_eq(find(table, "h.test", "/x"), "public");
+    apply_trusting(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}", TRUST_PLACE);
+    cr_assert_str_eq(find(table, "h.test", "/x"), "503");
     drop(table);
 }
