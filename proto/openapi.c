@@ -78,6 +78,7 @@ static json_t *value_schema(const field_t *field, bool request)
         return json_pack("{s:s}", "type", "boolean");
     case U32:
     case I32:
+    case I64:
     case F64:
         return number_schema(field);
     case STRINGS:

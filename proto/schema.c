@@ -44,6 +44,7 @@ static const char *type_words(field_type_t type)
         [BOOL] = "true or false",
         [U32] = "a whole number of zero or more",
         [I32] = "a whole number",
+        [I64] = "a whole number",
         [F64] = "a number",
         [TIME] = "an RFC 3339 time",
         [STRINGS] = "a list of strings",
@@ -287,6 +288,7 @@ static int check_value(const field_t *field, const json_t *value, const char *pa
         return 0;
     case U32:
     case I32:
+    case I64:
     case F64:
         return check_number(field, value, path, problem, ret_value);
     case STRINGS:

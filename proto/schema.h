@@ -15,6 +15,7 @@ typedef enum field_type {
     BOOL,
     U32,
     I32,
+    I64,
     F64,
     TIME,       /* RFC 3339 UTC, whole seconds */
     STRINGS,    /* list of strings; min and max in items */

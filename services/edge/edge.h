@@ -50,6 +50,19 @@ typedef struct {
     size_t passed; /* of them to a client of HTTP/1.1 */
 } edge_head_t;
 
+/* Bytes of bodies, as edge_body.c counts them. */
+typedef struct {
+    off_t given;    /* to the filter that makes chunks */
+    off_t received; /* that somebody reads */
+    off_t left;     /* to come when the request began */
+} edge_body_t;
+
+/* What the answer said of itself when it was sent; nginx changes its mind later. */
+typedef struct {
+    time_t time;
+    unsigned keepalive : 1;
+} edge_sent_t;
+
 /* A request. Found again after an internal redirect, which clears r->ctx. */
 typedef struct edge_ctx {
     route_t *route;
@@ -65,6 +78,8 @@ typedef struct edge_ctx {
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     edge_head_t head;
+    edge_body_t body;
+    edge_sent_t sent;
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
     unsigned redirect : 1; /* plain http: not an event of a route */
@@ -100,6 +115,12 @@ ngx_uint_t edge_header_hidden(const ngx_table_elt_t *header);
 ngx_int_t edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code);
 ngx_int_t edge_error_handler(ngx_http_request_t *r);
 ngx_int_t edge_status_handler(ngx_http_request_t *r);
+
+/* edge_body.c */
+void edge_body_install(void);
+void edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx); /* when nothing has been read */
+off_t edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx);
+off_t edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* edge_head.c: before nginx's proxy reads what the upstream answers */
 void edge_head_watch(ngx_http_request_t *r, edge_ctx_t *ctx);

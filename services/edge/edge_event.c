@@ -5,7 +5,7 @@
 #include "edge_event.h"
 #include "common/id.h"
 
-enum { EVENT_MAX = 58000, HEADERS_MAX = 100, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
+enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
        FIXED_MAX = 256 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
@@ -68,9 +68,48 @@ secret(const ngx_str_t *name)
 }
 
 
+/* How many items follow is known when they are there. */
+typedef struct {
+    u_char      *count;
+    size_t       bytes;
+    ngx_uint_t   n, left_out;
+    ngx_uint_t   max;
+} header_list_t;
+
+
 static void
-put_header(pack_t *pk, const ngx_str_t *name, const ngx_str_t *value)
+begin_list(header_list_t *list, pack_t *pk, ngx_uint_t max)
 {
+    ngx_memzero(list, sizeof(*list));
+    list->max = max;
+    pack_fixed_byte(pk, 0xdc);
+    list->count = pk->at;
+    pk->at += 2;
+}
+
+
+static void
+end_list(const header_list_t *list)
+{
+    list->count[0] = (u_char) (2 * list->n >> 8);
+    list->count[1] = (u_char) (2 * list->n);
+}
+
+
+/* What is too much for an event is counted instead. */
+static void
+put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
+    const ngx_str_t *value)
+{
+    size_t  bytes = ngx_min(name->len, NAME_MAX_BYTES)
+                    + ngx_min(value->len, VALUE_MAX);
+
+    if (list->n >= list->max || list->bytes + bytes > HEADERS_BYTES) {
+        list->left_out++;
+        return;
+    }
+    list->n++;
+    list->bytes += bytes;
     pack_str(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES));
     if (secret(name)) {
         pack_str(pk, "[redacted]", 10);
@@ -80,39 +119,31 @@ put_header(pack_t *pk, const ngx_str_t *name, const ngx_str_t *value)
 }
 
 
-/* How many items follow is known when they are there. */
-static u_char *
-begin_list(pack_t *pk)
+static void
+put_known(pack_t *pk, header_list_t *list, const char *name, const void *value,
+    size_t len)
 {
-    pack_fixed_byte(pk, 0xdc);
-    pk->at += 2;
-    return pk->at - 2;
+    ngx_str_t  key = { ngx_strlen(name), (u_char *) name };
+    ngx_str_t  text = { len, (u_char *) value };
+
+    put_header(pk, list, &key, &text);
 }
 
 
 static void
-end_list(u_char *count, ngx_uint_t headers)
+put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
 {
-    count[0] = (u_char) (2 * headers >> 8);
-    count[1] = (u_char) (2 * headers);
-}
-
-
-static void
-put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    u_char           *count = begin_list(pk);
-    ngx_uint_t        i, end, n = 0;
+    ngx_uint_t        i, end;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         end = part == ctx->own_part ? ctx->own_index : part->nelts;
-        for (i = 0; i < end && n < HEADERS_MAX; i++) {
+        for (i = 0; i < end; i++) {
             if (!edge_header_hidden(&header[i])) {
-                put_header(pk, &header[i].key, &header[i].value);
-                n++;
+                put_header(pk, list, &header[i].key, &header[i].value);
             }
         }
         if (part == ctx->own_part) {
@@ -120,37 +151,86 @@ put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
         }
     }
     header = ctx->hidden ? ctx->hidden->elts : NULL;
-    for (i = 0; header && i < ctx->hidden->nelts && n < HEADERS_MAX; i++) {
-        put_header(pk, &header[i].key, &header[i].value);
-        n++;
+    for (i = 0; header && i < ctx->hidden->nelts; i++) {
+        put_header(pk, list, &header[i].key, &header[i].value);
     }
-    end_list(count, n);
+}
+
+
+/* The text of a time; the last one is kept. */
+static const u_char *
+http_time(time_t when)
+{
+    static time_t  kept;
+    static u_char  text[sizeof("Mon, 28 Sep 1970 06:00:00 GMT")];
+
+    if (kept != when) {
+        ngx_http_time(text, when);
+        kept = when;
+    }
+    return text;
+}
+
+
+/* Those that nginx's last filters write by themselves, by the same rules. */
+static void
+put_own_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
+{
+    u_char                    *end, length[NGX_OFF_T_LEN];
+    ngx_http_headers_out_t    *out = &r->headers_out;
+
+    if (out->server == NULL) {
+        put_known(pk, list, "server", "nginx", 5);
+    }
+    if (out->date == NULL) {
+        put_known(pk, list, "date", http_time(ctx->sent.time),
+                  sizeof("Mon, 28 Sep 1970 06:00:00 GMT") - 1);
+    }
+    if (out->content_type.len) {
+        put_known(pk, list, "content-type", out->content_type.data,
+                  out->content_type.len);
+    }
+    if (out->content_length == NULL && out->content_length_n >= 0) {
+        end = ngx_sprintf(length, "%O", out->content_length_n);
+        put_known(pk, list, "content-length", length, end - length);
+    }
+    if (r->http_version >= NGX_HTTP_VERSION_20) {
+        return;
+    }
+    if (r->chunked) {
+        put_known(pk, list, "transfer-encoding", "chunked", 7);
+    }
+    if (out->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
+        put_known(pk, list, "connection", "upgrade", 7);
+    } else if (ctx->sent.keepalive) {
+        put_known(pk, list, "connection", "keep-alive", 10);
+    } else {
+        put_known(pk, list, "connection", "close", 5);
+    }
 }
 
 
 static void
-put_response_headers(pack_t *pk, ngx_http_request_t *r)
+put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
 {
-    u_char            *count = begin_list(pk);
-    ngx_uint_t         i, n = 0;
-    ngx_list_part_t   *part;
-    ngx_table_elt_t   *header;
-    static ngx_str_t   type = ngx_string("content-type");
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
 
-    if (r->headers_out.content_type.len) {
-        put_header(pk, &type, &r->headers_out.content_type);
-        n++;
+    if (!r->header_sent) {
+        return;
     }
+    put_own_headers(pk, r, ctx, list);
     for (part = &r->headers_out.headers.part; part; part = part->next) {
         header = part->elts;
-        for (i = 0; i < part->nelts && n < HEADERS_MAX; i++) {
+        for (i = 0; i < part->nelts; i++) {
             if (header[i].hash) {
-                put_header(pk, &header[i].key, &header[i].value);
-                n++;
+                put_header(pk, list, &header[i].key, &header[i].value);
             }
         }
     }
-    end_list(count, n);
 }
 
 
@@ -232,17 +312,11 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
 {
     ngx_table_elt_t  *agent = r->headers_in.user_agent;
-    off_t             body = r->headers_in.content_length_n;
-    off_t             sent = r->connection->sent - r->header_size;
+    off_t             body = edge_body_received(r, ctx);
+    off_t             sent = edge_body_sent(r, ctx);
+    ngx_uint_t        max = with_headers ? HEADERS_MAX : 0;
+    header_list_t     list;
 
-    if (r->headers_in.chunked && r->request_body) {
-        body = r->request_body->received;
-    }
-#if (NGX_HTTP_V2)
-    if (r->stream) {
-        sent = r->headers_out.content_length_n;
-    }
-#endif
     if (body > 0) {
         NUMBER(EVENT_HTTP_REQUEST_BODY_LENGTH, body);
     }
@@ -252,16 +326,24 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     if (agent) {
         TEXT(EVENT_HTTP_REQUEST_USER_AGENT, agent->value.data, agent->value.len);
     }
-    if (sent > 0 && r->method != NGX_HTTP_HEAD) {
+    if (sent > 0) {
         NUMBER(EVENT_HTTP_RESPONSE_BODY_LENGTH, sent);
     }
     NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,
            (int64_t) (r->err_status ? r->err_status : r->headers_out.status));
-    if (with_headers) {
-        EVENT_FIELD(EVENT_HTTP_REQUEST_HEADERS);
-        put_request_headers(pk, r, ctx);
-        EVENT_FIELD(EVENT_HTTP_RESPONSE_HEADERS);
-        put_response_headers(pk, r);
+    EVENT_FIELD(EVENT_HTTP_REQUEST_HEADERS);
+    begin_list(&list, pk, max);
+    put_request_headers(pk, r, ctx, &list);
+    end_list(&list);
+    if (list.left_out) {
+        NUMBER(EVENT_HTTP_REQUEST_HEADERS_LEFT_OUT, list.left_out);
+    }
+    EVENT_FIELD(EVENT_HTTP_RESPONSE_HEADERS);
+    begin_list(&list, pk, max);
+    put_response_headers(pk, r, ctx, &list);
+    end_list(&list);
+    if (list.left_out) {
+        NUMBER(EVENT_HTTP_RESPONSE_HEADERS_LEFT_OUT, list.left_out);
     }
 }
 

@@ -242,6 +242,7 @@ new_ctx(ngx_http_request_t *r)
     ctx = cln->data;
     ngx_memzero(ctx, sizeof(*ctx));
     ctx->blocked_by = -1;
+    edge_body_begin(r, ctx);
     cln->handler = cleanup;
     ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
     return ctx;

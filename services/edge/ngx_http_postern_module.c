@@ -22,6 +22,8 @@ header_filter(ngx_http_request_t *r)
     ctx = edge_ctx(r);
     if (ctx && r == r->main) {
         r->header_size += ctx->head.passed;   /* what is sent beyond it is body */
+        ctx->sent.time = ngx_time();
+        ctx->sent.keepalive = r->keepalive;
     }
     return rc;
 }
@@ -379,6 +381,7 @@ postconfiguration(ngx_conf_t *cf)
     edge_worker.conf = conf;
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
+    edge_body_install();
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
         || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK)
     {

@@ -263,9 +263,10 @@ static const struct {
     put_value_t put;
     token_t nothing;
 } types[] = {
-    {"STR", put_str, {.kind = TOKEN_STRING}},        {"BOOL", put_bool, {.kind = TOKEN_BOOLEAN}},
-    {"I32", put_int, {.kind = TOKEN_INTEGER}},       {"TIME", put_time, {.kind = TOKEN_INTEGER}},
-    {"STRINGS", put_strings, {.kind = TOKEN_ARRAY}}, {"STRMAP", put_headers, {.kind = TOKEN_ARRAY}},
+    {"STR", put_str, {.kind = TOKEN_STRING}},       {"BOOL", put_bool, {.kind = TOKEN_BOOLEAN}},
+    {"I32", put_int, {.kind = TOKEN_INTEGER}},      {"I64", put_int, {.kind = TOKEN_INTEGER}},
+    {"TIME", put_time, {.kind = TOKEN_INTEGER}},    {"STRINGS", put_strings, {.kind = TOKEN_ARRAY}},
+    {"STRMAP", put_headers, {.kind = TOKEN_ARRAY}},
 };
 
 static int put_nothing(layout_t *self, const field_t *field)

@@ -12,7 +12,7 @@ static bool find_variable(const void *context, const char *name, cel_type_t *ret
 
     if (!field || !(field->flags & FILTER))
         return false;
-    *ret_type = field->type == I32 ? CEL_INT : CEL_STRING;
+    *ret_type = field->type == I32 || field->type == I64 ? CEL_INT : CEL_STRING;
     return true;
 }
 

@@ -44,7 +44,7 @@ async function overHttp2(host, path = '/') {
   return answer;
 }
 
-test('early hints go to the client and the answer behind them is the answer', async () => {
+test('early hints go to the client and the answer behind them is the answer', { timeout: 20000 }, async () => {
   const up = await scripted(HINTS + HINTS.replace('a.css', 'b.css') + OK.replace('\r\n\r\n', '\r\nX-Secret: answer\r\n\r\n'));
   const to = await endpoint(up.address, { response_headers: { remove: ['x-secret'], add: { 'x-added': 'yes' } } });
   const text = await raw(to.host, get(to.host));
@@ -67,7 +67,7 @@ test('early hints go to the client and the answer behind them is the answer', as
   await up.close();
 });
 
-test('early hints come before the answer is there', async () => {
+test('early hints come before the answer is there', { timeout: 20000 }, async () => {
   let finish;
   const up = await scripted((socket) => { socket.write(HINTS); finish = () => socket.write(OK); });
   const to = await endpoint(up.address);
@@ -83,7 +83,7 @@ test('early hints come before the answer is there', async () => {
   await up.close();
 });
 
-test('an answer of 1xx goes no further where the protocol or the hop has none', async () => {
+test('an answer of 1xx goes no further where the protocol or the hop has none', { timeout: 20000 }, async () => {
   const up = await scripted(`${HINTS}HTTP/1.1 100 Continue\r\n\r\n${OK}`, `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 104 x\r\nConnection: x-a\r\nX-A: b\r\n\r\n${OK}`);
   const to = await endpoint(up.address);
 
@@ -97,7 +97,7 @@ test('an answer of 1xx goes no further where the protocol or the hop has none', 
   await up.close();
 });
 
-test('answers of 1xx without end keep no worker busy', async () => {
+test('answers of 1xx without end keep no worker busy', { timeout: 20000 }, async () => {
   const up = await scripted((socket) => {
     const flood = () => { while (!socket.destroyed && socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(500))); };
     socket.on('drain', flood);
@@ -109,7 +109,7 @@ test('answers of 1xx without end keep no worker busy', async () => {
   await up.close();
 });
 
-test('101 is for who asked for it', async () => {
+test('101 is for who asked for it', { timeout: 20000 }, async () => {
   const up = await scripted('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\nraw bytes');
   const to = await endpoint(up.address);
   assert.equal((await through(to.host)).status, 502);
@@ -117,7 +117,7 @@ test('101 is for who asked for it', async () => {
   await up.close();
 });
 
-test('what an upstream says in X-Accel headers has no effect and goes no further', async () => {
+test('what an upstream says in X-Accel headers has no effect and goes no further', { timeout: 20000 }, async () => {
   const accel = { 'X-Accel-Redirect': '/other', 'X-Accel-Expires': '60', 'X-Accel-Limit-Rate': '1', 'X-Accel-Buffering': 'yes', 'X-Accel-Charset': 'x-evil', 'Content-Type': 'text/plain' };
   const up = await upstream((request, response) => { response.writeHead(200, accel); response.end('a'.repeat(5000)); });
   const to = await endpoint(up.address);
@@ -131,14 +131,14 @@ test('what an upstream says in X-Accel headers has no effect and goes no further
   await up.close();
 });
 
-test('a Location that names what the edge calls its upstreams is nobody else\'s', async () => {
+test('a Location that names what the edge calls its upstreams is nobody else\'s', { timeout: 20000 }, async () => {
   const up = await upstream((request, response) => { response.writeHead(302, { Location: 'http://postern/x' }); response.end(); });
   const to = await endpoint(up.address);
   assert.equal((await through(to.host)).headers.location, 'http://postern/x');
   await up.close();
 });
 
-test('a response header may be 64 KB', async () => {
+test('a response header may be 64 KB', { timeout: 20000 }, async () => {
   const cookies = (bytes) => Array.from({ length: Math.ceil(bytes / 200) }, (_, i) => `c${String(i).padStart(4, '0')}=${'v'.repeat(200 - 20)}`);
   let bytes = 0;
   const up = await upstream((request, response) => { response.writeHead(200, { 'Set-Cookie': cookies(bytes) }); response.end('x'.repeat(20000)); });
@@ -160,7 +160,7 @@ test('a response header may be 64 KB', async () => {
   await up.close();
 });
 
-test('a head may come byte by byte', async () => {
+test('a head may come byte by byte', { timeout: 20000 }, async () => {
   const up = await scripted(async (socket) => {
     socket.setNoDelay(true);
     for (const byte of `${HINTS}HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(300)}\r\nContent-Length: 2\r\n\r\nok`) {
@@ -203,7 +203,7 @@ const broken = {
   'CR in a field': 'HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 2\r\n\r\nok',
 };
 for (const [what, bytes] of Object.entries(broken))
-  test(`an answer that is no HTTP is 502: ${what}`, async () => {
+  test(`an answer that is no HTTP is 502: ${what}`, { timeout: 20000 }, async () => {
     const up = await scripted(bytes, OK);
     const to = await endpoint(up.address);
     const answer = await through(to.host);
@@ -221,7 +221,7 @@ const fine = {
   'with Chunked in capitals': ['HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n', 'ok'],
 };
 for (const [what, [bytes, body]] of Object.entries(fine))
-  test(`an answer is let through: ${what}`, async () => {
+  test(`an answer is let through: ${what}`, { timeout: 20000 }, async () => {
     const up = await scripted(bytes);
     const to = await endpoint(up.address);
     const answer = await through(to.host);
@@ -230,7 +230,7 @@ for (const [what, [bytes, body]] of Object.entries(fine))
     await up.close();
   });
 
-test('bytes behind an answer without a body are no answer to the next request', async () => {
+test('bytes behind an answer without a body are no answer to the next request', { timeout: 20000 }, async () => {
   const evil = 'HTTP/1.1 200 OK\r\nX-Whose: of nobody\r\nContent-Length: 4\r\n\r\nevil';
   for (const [method, head] of [['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n'], ['GET', 'HTTP/1.1 204 x\r\n\r\n'], ['GET', 'HTTP/1.1 304 x\r\n\r\n'], ['GET', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n']]) {
     // the first bytes of what does not belong to it come with the head, so the rest of them must not be waited for
@@ -244,7 +244,7 @@ test('bytes behind an answer without a body are no answer to the next request', 
   }
 });
 
-test('after all that the edge still serves', async () => {
+test('after all that the edge still serves', { timeout: 20000 }, async () => {
   const to = await endpoint({ body: 'alive' });
   assert.equal((await through(to.host)).body, 'alive');
 });

@@ -11,7 +11,7 @@ static const char text[] = "http_request_complete.v0\n"
                            "backend.connection_reused BOOL \n"
                            "conn.client_ip STR \n"
                            "conn.start_ts TIME \n"
-                           "http.request.body_length I32 \n"
+                           "http.request.body_length I64 \n"
                            "http.request.headers STRMAP \n"
                            "http.request.url.scheme STR https\n"
                            "http.response.status_code I32 \n"
@@ -91,6 +91,14 @@ Test(layout, values_of_every_type_in_any_order)
     cr_assert_not_null(strstr(json, "\"status_code\":503"));
     cr_assert_not_null(strstr(json, "\"decision\":\"block\""));
     cr_assert_not_null(strstr(json, "\"logs\":[\"x\",\"y\"]"));
+}
+
+Test(layout, a_length_has_64_bits)
+{
+    _cleanup_(layout_destroy) layout_t *one = layout();
+    _cleanup_(free_mem) char *json = ENVELOPE(one, HEAD "\x06\xd3\x00\x00\x00\x01\x65\xa0\xbc\x00");
+
+    cr_assert_not_null(strstr(json, "\"body_length\":6000000000"));
 }
 
 Test(layout, headers_are_grouped_capitalised_and_in_lower_case)

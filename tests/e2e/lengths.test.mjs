@@ -1,0 +1,225 @@
+// Events say what went over the wire: lengths of bodies, whole or broken off, and headers as they were sent.
+import assert from 'node:assert/strict';
+import http2 from 'node:http2';
+import test from 'node:test';
+import tls from 'node:tls';
+import { DATA, END_HEADERS, HEADERS, SETTINGS, frame, headers } from '../support/h2raw.mjs';
+import { ca, edge, elsewhere, endpoint, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+
+const sub = await listening('http_request_complete');
+const eventOf = (host, path) => until(() => sub.events.find((event) => event.object.http.request.url.host === host && event.object.http.request.url.path === path)?.object.http, `the event of ${host}${path}`);
+
+// A connection whose bytes the story reads itself.
+async function connect(host, protocols) {
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca, ALPNProtocols: protocols });
+  await new Promise((resolve, reject) => { socket.once('secureConnect', resolve); socket.once('error', reject); });
+  socket.on('error', () => {});
+  return socket;
+}
+
+function overHttp2(host, pseudo, body) {
+  const session = http2.connect(`https://${host}`, { host: edge.host, port: edge.port, servername: host, ca });
+  const request = session.request({ ':authority': host, ...pseudo }, { endStream: body === undefined });
+  return new Promise((resolve, reject) => {
+    let length = 0, got;
+    session.on('error', reject);
+    request.on('error', reject);
+    request.on('response', (head) => { got = head; });
+    request.on('data', (part) => { length += part.length; });
+    request.on('end', () => { session.close(); resolve({ status: got[':status'], headers: got, length }); });
+    if (body !== undefined) {
+      for (let at = 0; at < body.length; at += 10000) request.write(body.subarray(at, at + 10000));
+      request.end();
+    }
+  });
+}
+
+const up = await upstream((request, response) => {
+  if (request.url === '/204') return response.writeHead(204).end();
+  if (request.url === '/length') return response.writeHead(200, { 'Content-Length': 100000 }).end('x'.repeat(100000));
+  response.writeHead(200, { 'X-One': '1' });
+  for (let i = 0; i < 10; i++) response.write('x'.repeat(10000));
+  response.end();
+});
+const to = await endpoint(up.address);
+
+test('a body in chunks has the length of what is in the chunks, over either protocol', { skip: elsewhere, timeout: 30000 }, async () => {
+  assert.equal((await overHttp2(to.host, { ':path': '/chunks2' })).length, 100000);
+  assert.equal((await eventOf(to.host, '/chunks2')).response.body_length, 100000);
+  assert.equal((await through(to.host, '/chunks1')).body.length, 100000);
+  assert.equal((await eventOf(to.host, '/chunks1')).response.body_length, 100000);
+});
+
+test('a body with a length, none, and the one that HEAD did not ask for', { skip: elsewhere, timeout: 30000 }, async () => {
+  await overHttp2(to.host, { ':path': '/length' });
+  assert.equal((await eventOf(to.host, '/length')).response.body_length, 100000);
+  await through(to.host, '/204');
+  assert.equal((await eventOf(to.host, '/204')).response.body_length, 0);
+  for (const path of ['/head1', '/head2']) {
+    if (path === '/head1') await through(to.host, path, { method: 'HEAD' });
+    else await overHttp2(to.host, { ':path': path, ':method': 'HEAD' });
+    assert.equal((await eventOf(to.host, path)).response.body_length, 0);
+  }
+});
+
+test('an upload in chunks, over either protocol', { skip: elsewhere, timeout: 30000 }, async () => {
+  const body = Buffer.alloc(123456, 'y');
+  await through(to.host, '/up1', { method: 'POST', body, headers: { 'Transfer-Encoding': 'chunked' } });
+  assert.equal((await eventOf(to.host, '/up1')).request.body_length, body.length);
+  await overHttp2(to.host, { ':path': '/up2', ':method': 'POST' }, body);
+  assert.equal((await eventOf(to.host, '/up2')).request.body_length, body.length);
+  assert.equal(up.seen.find((one) => one.url === '/up2').body.length, body.length);
+});
+
+test('an upload that the edge answers itself', { skip: elsewhere, timeout: 30000 }, async () => {
+  const page = await endpoint({ body: 'no' });
+  await through(page.host, '/thrown1', { method: 'POST', body: 'z'.repeat(30000) });
+  assert.equal((await eventOf(page.host, '/thrown1')).request.body_length, 30000);
+});
+
+test('a download that the client breaks off is as long as what was sent', { skip: elsewhere, timeout: 30000 }, async () => {
+  const large = await upstream((request, response) => {
+    response.writeHead(200, { 'Content-Length': 30000000 });
+    const more = () => { while (!response.destroyed && response.write(Buffer.alloc(65536))); };
+    response.on('drain', more);
+    more();
+  });
+  const there = await endpoint(large.address);
+
+  // HTTP/2: never more than the window of 65,535 bytes that the client opens
+  const h2 = await connect(there.host, ['h2']);
+  let got = Buffer.alloc(0), data = 0;
+  h2.on('data', (part) => {
+    got = Buffer.concat([got, part]);
+    while (got.length >= 9 && got.length >= 9 + got.readUIntBE(0, 3)) {
+      if (got[3] === DATA) data += got.readUIntBE(0, 3);
+      got = got.subarray(9 + got.readUIntBE(0, 3));
+    }
+  });
+  h2.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0),
+    frame(HEADERS, END_HEADERS | 1, 1, headers([[':method', 'GET'], [':scheme', 'https'], [':authority', there.host], [':path', '/two']]))]));
+  await until(() => data === 65535, 'the window is full');
+  h2.destroy();
+  assert.equal((await eventOf(there.host, '/two')).response.body_length, 65535);
+
+  const h1 = await connect(there.host, ['http/1.1']);
+  let seen = 0;
+  h1.on('data', (part) => { seen += part.length; if (seen > 300000) h1.pause(); });
+  h1.write(`GET /one HTTP/1.1\r\nHost: ${there.host}\r\n\r\n`);
+  await until(() => seen > 300000, 'some of it came');
+  h1.destroy();
+  const { body_length: length } = (await eventOf(there.host, '/one')).response;
+  assert.ok(length > 290000 && length < 30000000, String(length));
+  await large.close();
+});
+
+test('a download that the upstream breaks off', { skip: elsewhere, timeout: 30000 }, async () => {
+  const dying = await tcpUpstream((socket) => socket.on('data', (part) => {
+    const chunked = part.includes('/chunks');
+    socket.end(chunked ? 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n' + 'x'.repeat(500)
+      : 'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n' + 'x'.repeat(500));
+  }));
+  const there = await endpoint(dying.address);
+  for (const path of ['/length', '/chunks']) {
+    await through(there.host, `${path}1`).catch(() => {});
+    assert.equal((await eventOf(there.host, `${path}1`)).response.body_length, 500, `${path}1`);
+    await overHttp2(there.host, { ':path': `${path}2` }).catch(() => {});
+    assert.equal((await eventOf(there.host, `${path}2`)).response.body_length, 500, `${path}2`);
+  }
+  await dying.close();
+});
+
+test('an upload that breaks off is as long as what came', { skip: elsewhere, timeout: 30000 }, async () => {
+  const waiting = await tcpUpstream((socket) => socket.on('data', () => {}));
+  const there = await endpoint(waiting.address);
+  let arrived = 0;
+  waiting.server.on('connection', (socket) => socket.on('data', (part) => { arrived += part.length; }));
+
+  const h1 = await connect(there.host, ['http/1.1']);
+  h1.write(`POST /one HTTP/1.1\r\nHost: ${there.host}\r\nContent-Length: 6000000000\r\n\r\n${'y'.repeat(20000)}`);
+  await until(() => arrived >= 20000, 'what came went on');
+  h1.destroy();
+  assert.equal((await eventOf(there.host, '/one')).request.body_length, 20000);
+
+  arrived = 0;
+  const h2 = await connect(there.host, ['h2']);
+  h2.on('data', () => {});
+  h2.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0),
+    frame(HEADERS, END_HEADERS, 1, headers([[':method', 'POST'], [':scheme', 'https'], [':authority', there.host], [':path', '/two'], ['content-length', '6000000000']])),
+    frame(DATA, 0, 1, Buffer.alloc(10000)), frame(DATA, 0, 1, Buffer.alloc(10000))]));
+  await until(() => arrived >= 20000, 'what came went on');
+  h2.destroy();
+  assert.equal((await eventOf(there.host, '/two')).request.body_length, 20000);
+  await waiting.close();
+});
+
+test('what went over a WebSocket is counted behind the 101', { skip: elsewhere, timeout: 30000 }, async () => {
+  const ws = await tcpUpstream((socket) => socket.once('data', () => socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n12345')));
+  const there = await endpoint(ws.address);
+  const text = await raw(there.host, `GET /ws HTTP/1.1\r\nHost: ${there.host}\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n`);
+  assert.match(text, /\r\n\r\n12345$/);
+  const { response } = await eventOf(there.host, '/ws');
+  assert.equal(response.body_length, 5);
+  assert.deepEqual(response.headers.Connection, ['upgrade']);
+  await ws.close();
+});
+
+test('bytes of early hints are not those of the body', { skip: elsewhere, timeout: 30000 }, async () => {
+  const hints = await tcpUpstream((socket) => socket.on('data', () => socket.write('HTTP/1.1 103 x\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour')));
+  const there = await endpoint(hints.address);
+  await through(there.host, '/one');
+  assert.equal((await eventOf(there.host, '/one')).response.body_length, 4);
+  await overHttp2(there.host, { ':path': '/two' });
+  assert.equal((await eventOf(there.host, '/two')).response.body_length, 4);
+  await hints.close();
+});
+
+// {name: [values in lower case]} with names like X-One, as events have them.
+const asInEvent = (pairs) => {
+  const all = {};
+  for (const [name, value] of pairs)
+    (all[name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase())] ??= []).push(String(value).toLowerCase());
+  return all;
+};
+
+test('the headers of an answer are those that the client got', { skip: elsewhere, timeout: 30000 }, async () => {
+  const page = await endpoint({ body: 'page', headers: { 'x-of-the-page': 'Yes' } });
+  for (const [host, path, own] of [[to.host, '/chunked', ''], [to.host, '/length', ''], [to.host, '/204', ''], [page.host, '/page', ''], [page.host, '/close', 'Connection: close\r\n']]) {
+    const path1 = `${path}?1`;
+    const text = await raw(host, `GET ${path1} HTTP/1.1\r\nHost: ${host}\r\n${own}\r\n`, { wait: 700 });
+    const lines = text.slice(0, text.indexOf('\r\n\r\n')).split('\r\n').slice(1).map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]);
+    const event = await until(() => sub.events.find((one) => one.object.http.request.url.raw === `https://${host}${path1}`)?.object.http, 'its event');
+    assert.deepEqual(event.response.headers, asInEvent(lines), path);
+  }
+  const second = await overHttp2(page.host, { ':path': '/h2' });
+  assert.deepEqual((await eventOf(page.host, '/h2')).response.headers,
+    asInEvent(Object.entries(second.headers).filter(([name]) => !name.startsWith(':'))));
+});
+
+test('headers that an event has no room for are counted in it', { skip: elsewhere, timeout: 30000 }, async () => {
+  const many = await upstream((request, response) => { for (let i = 0; i < 150; i++) response.setHeader(`X-N-${i}`, 'v'); response.end(); });
+  const there = await endpoint(many.address);
+  const wide = await upstream((request, response) => { for (let i = 0; i < 10; i++) response.setHeader(`X-N-${i}`, 'v'.repeat(5000)); response.end(); });
+  const other = await endpoint(wide.address);
+  const count = (all) => Object.values(all).reduce((sum, values) => sum + values.length, 0);
+
+  const answer = await through(there.host, '/many', { headers: Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`X-Q-${i}`, 'v'])) });
+  const { request, response } = await eventOf(there.host, '/many');
+  assert.equal(count(response.headers), 100);
+  assert.equal(response.headers_left_out, answer.rawHeaders.length / 2 - 100);
+  assert.equal(count(request.headers), 100);
+  assert.equal(request.headers_left_out, 122 - 100);
+
+  const got = await through(other.host, '/wide', { tls: { maxHeaderSize: 1 << 20 } });
+  const event = await eventOf(other.host, '/wide');
+  assert.equal(event.response.headers_left_out, got.rawHeaders.length / 2 - count(event.response.headers));
+  assert.ok(event.response.headers_left_out > 0);
+  assert.equal(event.request.headers_left_out, 0);
+  await many.close();
+  await wide.close();
+});
+
+test('cleanup', async () => {
+  await sub.stop();
+  await up.close();
+});
