@@ -171,15 +171,21 @@ static int api_key_create(const char *account, const char *owner, const char *de
         json_pack("{s:{s:s, s:s}}", "document", "owner_id", owner, "description", description));
 }
 
+/* What an edge that is ready says of what is wrong beside that stands behind its first word; without a helper it serves, but not
+ * what changed since. */
+#define READY     "\r\n\r\nready\n"
+#define NO_HELPER "has no helper that answers"
+
 /* GET /readyz of one host:port. */
 static int check_one(const char *address)
 {
     zsock_t *sock = zsock_new(ZMQ_STREAM);
     zpoller_t *poller;
     zframe_t *identity;
-    char answer[256] = "no answer";
+    char answer[4096] = "no answer", *more;
+    size_t used = 0;
     int64_t deadline = bus_mono_ms() + 2000;
-    bool ok = false;
+    bool ok, ended = false;
 
     zsock_set_linger(sock, 0);
     if (zsock_connect(sock, "tcp://%s", address)) {
@@ -188,7 +194,7 @@ static int check_one(const char *address)
     }
     poller = zpoller_new(sock, NULL);
     identity = NULL;
-    while (!ok && bus_mono_ms() < deadline) {
+    while (!ended && bus_mono_ms() < deadline) {
         zmsg_t *msg;
         zframe_t *from, *data;
 
@@ -204,17 +210,23 @@ static int check_one(const char *address)
             zmsg_addmem(ask, zframe_data(from), zframe_size(from));
             zmsg_addstrf(ask, "GET /readyz HTTP/1.0\r\nHost: %s\r\n\r\n", address);
             zmsg_send(&ask, sock);
-        } else if (data && zframe_size(data) > 12) {
-            snprintf(answer, sizeof(answer), "%.*s",
-                     (int)strcspn((char *)zframe_data(data), "\r\n"), (char *)zframe_data(data));
-            ok = strstr(answer, " 200 ") != NULL;
-            deadline = 0;
+        } else if (data && zframe_size(data) == 0) {
+            ended = used > 0; /* closed: an HTTP/1.0 answer is whole */
+        } else if (data && used + zframe_size(data) < sizeof(answer)) {
+            memcpy(answer + used, zframe_data(data), zframe_size(data));
+            used += zframe_size(data);
+            answer[used] = '\0';
         }
         zframe_destroy(&from);
         zframe_destroy(&data);
         zmsg_destroy(&msg);
     }
-    printf("%s %s\n", address, ok ? "ready" : answer);
+    ok = used > 12 && !strncmp(answer + strlen("HTTP/1.x"), " 200 ", strlen(" 200 "));
+    more = ok ? strstr(answer, READY) : NULL;
+    answer[strcspn(answer, "\r\n")] = '\0';
+    printf("%s %s\n%s", address, ok ? "ready" : answer, more ? more + strlen(READY) : "");
+    if (more && strstr(more, NO_HELPER))
+        ok = false;
     zframe_destroy(&identity);
     zpoller_destroy(&poller);
     zsock_destroy(&sock);

@@ -151,7 +151,8 @@ ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t 
 typedef struct {
     uint64_t entries_refused; /* now */
     uint64_t helper_restarts;
-    uint64_t helper_absent; /* now: it has none that answers */
+    time_t helper_restarted; /* the last time that one was taken for dead; 0: never */
+    uint64_t helper_absent;  /* now: it has none that answers */
 } edge_vitals_t;
 ngx_int_t edge_vitals_make(ngx_log_t *log); /* in the master, before anything is applied */
 void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);
@@ -179,8 +180,8 @@ void edge_retire(table_t *table);
 
 /* edge_helper.c: a process beside each worker, with the bus, the resolver and the state file */
 enum { EDGE_RESOLVERS = 4, EDGE_LINGER_MS = 300 };
-/* The worker's ends of its link and of its names (edge_link.h). */
-ngx_int_t edge_helper_start(int *link, int *names);
+/* The worker's ends of its link and of its names (edge_link.h). Its pid, or -1. */
+pid_t edge_helper_start(int *link, int *names);
 
 /* edge_bus.c: the worker's part of the config log and of the event intake */
 ngx_int_t edge_bus_open(ngx_cycle_t *cycle);

@@ -22,6 +22,8 @@ enum {
     WINDOW = 64,           /* batches on the way */
     HELPER_MS = 5000,      /* for a helper to start; without one, try again after the next */
     HELPER_AGAIN_MS = 400,  /* answers wait 1 s for a worker that cannot be told of changes */
+    HELPER_ABSENT = 2,     /* beats without a word of the helper's: said so */
+    HELPER_DEAD = 5,       /* and taken for dead */
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
@@ -29,7 +31,9 @@ enum {
 };
 
 static link_t        helper = LINK_CLOSED;
+static pid_t         helper_pid;
 static ngx_msec_t    helper_started;
+static ngx_uint_t    unanswered;   /* beats since the helper was heard */
 static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
@@ -418,6 +422,49 @@ disconnect(void)
 }
 
 
+/* One that is gone, or is there and does not answer. */
+static void
+lose_helper(const char *why)
+{
+    edge_vitals_t  *vitals = edge_vitals(ngx_worker);
+
+    ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                  "postern: the helper process %P %s: another one is started",
+                  helper_pid, why);
+    vitals->helper_absent = 1;
+    vitals->helper_restarts++;
+    vitals->helper_restarted = ngx_time();
+    disconnect();   /* see on_beat */
+}
+
+
+static void
+helper_heard(void)
+{
+    unanswered = 0;
+    edge_vitals(ngx_worker)->helper_absent = 0;
+}
+
+
+/* At each beat. Beats are counted, not time: a worker that was stopped itself has counted none meanwhile. */
+static void
+ping_helper(void)
+{
+    if (helper.fd < 0) {
+        return;
+    }
+    if (++unanswered > HELPER_ABSENT) {
+        edge_vitals(ngx_worker)->helper_absent = 1;
+    }
+    if (unanswered > HELPER_DEAD) {
+        kill(helper_pid, SIGKILL);   /* it must not come back to the state file */
+        lose_helper("does not answer");
+        return;
+    }
+    (void) link_send(&helper, LINK_PING, NULL, 0, MSG_DONTWAIT);
+}
+
+
 /* Everything that waits, within the time of one turn; the rest in the next. */
 static void
 drain(void)
@@ -429,14 +476,12 @@ drain(void)
     do {
         rc = link_receive(&helper, &message, MSG_DONTWAIT);
         if (rc == NGX_OK) {
+            helper_heard();
             on_message(&message);
         }
     } while (rc == NGX_OK && now_us() - start <= TURN_US);
     if (rc == NGX_ERROR) {
-        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
-                      "postern: the helper process ended: another one is "
-                      "started");
-        disconnect();   /* see on_beat */
+        lose_helper("ended");
     }
 }
 
@@ -549,7 +594,9 @@ start_helper(ngx_log_t *log)
     int  link, names;
 
     helper_started = ngx_current_msec;
-    if (edge_helper_start(&link, &names) != NGX_OK) {
+    unanswered = 0;
+    helper_pid = edge_helper_start(&link, &names);
+    if (helper_pid < 0) {
         ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,
                       "postern: cannot start the helper process");
         return NGX_ERROR;
@@ -579,6 +626,7 @@ greet(void)
 static void
 on_beat(ngx_event_t *ev)
 {
+    ping_helper();
     if (helper.fd < 0 && ngx_current_msec - helper_started > HELPER_AGAIN_MS
         && start_helper(ev->log) == NGX_OK)
     {

@@ -270,6 +270,9 @@ from_worker(void)
         case LINK_EVENTS:
             forward(&events, &message);
             break;
+        case LINK_PING:
+            link_send(&worker, LINK_PING, NULL, 0, 0);
+            break;
         case LINK_BATCH:
             if (send_batch(&message) != NGX_OK) {
                 link_send(&worker, LINK_NOBODY, NULL, 0, 0);
@@ -457,19 +460,19 @@ helper(int link, int names_fd)
 }
 
 
-ngx_int_t
+pid_t
 edge_helper_start(int *link, int *names_fd)
 {
     int    pair[2], names_pair[2];
     pid_t  pid;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0, pair) != 0) {
-        return NGX_ERROR;
+        return -1;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0, names_pair) != 0) {
         close(pair[0]);
         close(pair[1]);
-        return NGX_ERROR;
+        return -1;
     }
     pid = fork();
     if (pid == 0) {
@@ -482,9 +485,9 @@ edge_helper_start(int *link, int *names_fd)
     if (pid < 0) {
         close(pair[0]);
         close(names_pair[0]);
-        return NGX_ERROR;
+        return -1;
     }
     *link = pair[0];
     *names_fd = names_pair[0];
-    return NGX_OK;
+    return pid;
 }

@@ -15,6 +15,7 @@ typedef enum {
     LINK_BATCH,    /* header, edge_place_t: the helper sends the batch that lies there */
     LINK_SNAPSHOT, /* from the helper: the state file needs one */
     LINK_NOBODY,   /* from the helper: no intake took the batch */
+    LINK_PING,     /* from the worker, and back as it is: the helper is alive */
     LINK_NAME      /* number, port, name; and back: number, address */
 } link_kind_t;
 

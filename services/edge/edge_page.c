@@ -3,7 +3,10 @@
 #include "common/err.h"
 #include "common/id.h"
 
-enum { STATUS_BYTES = 128 * 1024 /* 64 workers, 2 KB each */ };
+enum {
+    STATUS_BYTES = 128 * 1024,  /* 64 workers, 2 KB each */
+    RECENT_S = 60
+};
 
 static const outcome_t  rows[] = {
 #define OUTCOME(name, code, status, situation, text) { code, status, #name, situation, text },
@@ -157,6 +160,44 @@ edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
 }
 
 
+/* Ready is who serves. What is wrong beside that follows: a worker without a helper goes on with what it has. */
+static ngx_int_t
+send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
+{
+    u_char           *p;
+    ngx_uint_t        i;
+    edge_vitals_t    *vitals;
+    edge_counters_t  *one;
+
+    for (i = 0; i < workers; i++) {
+        one = edge_ring_counters(i);
+        if (one == NULL || one->ready == 0) {
+            return send_text(r, 503, "text/plain",
+                             (u_char *) "no configuration yet\n", 21);
+        }
+    }
+    p = ngx_slprintf(text, end, "ready\n");
+    for (i = 0; i < workers; i++) {
+        vitals = edge_vitals(i);
+        if (vitals->helper_absent) {
+            p = ngx_slprintf(p, end, "worker %ui has no helper that answers: "
+                             "changes do not reach it\n", i);
+        } else if (vitals->helper_restarted
+                   && ngx_time() - vitals->helper_restarted < RECENT_S)
+        {
+            p = ngx_slprintf(p, end, "worker %ui lost its helper %T seconds "
+                             "ago and has another\n", i,
+                             ngx_time() - vitals->helper_restarted);
+        }
+        if (vitals->entries_refused) {
+            p = ngx_slprintf(p, end, "worker %ui cannot apply %uL entries: "
+                             "they answer 503\n", i, vitals->entries_refused);
+        }
+    }
+    return send_text(r, 200, "text/plain", text, p - text);
+}
+
+
 /* /healthz, /readyz and /metrics, on the operator's port. */
 ngx_int_t
 edge_status_handler(ngx_http_request_t *r)
@@ -180,14 +221,7 @@ edge_status_handler(ngx_http_request_t *r)
         return send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
     }
     if (r->uri.len == 7 && ngx_strncmp(r->uri.data, "/readyz", 7) == 0) {
-        for (i = 0; i < (ngx_uint_t) core->worker_processes; i++) {
-            one = edge_ring_counters(i);
-            if (one == NULL || one->ready == 0) {
-                return send_text(r, 503, "text/plain",
-                                 (u_char *) "no configuration yet\n", 21);
-            }
-        }
-        return send_text(r, 200, "text/plain", (u_char *) "ready\n", 6);
+        return send_ready(r, core->worker_processes, text, end);
     }
     if (r->uri.len != 8 || ngx_strncmp(r->uri.data, "/metrics", 8) != 0) {
         return NGX_HTTP_NOT_FOUND;

@@ -1,10 +1,10 @@
 // What an edge serves is a function of the entries that there are, not of the order in which they came, and an entry touches
 // only what is its own.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
-import { api, edge, elsewhere, endpoint, env, must, through, unique, until } from '../support/postern.mjs';
+import { api, edge, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
 
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-v', 'ON_ERROR_STOP=1', '-qAtc', text], { encoding: 'utf8', stdio: 'pipe' }).trim();
 const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
@@ -110,4 +110,42 @@ test('a route that moved away while a worker was not told leaves its place to th
   says(await bodies(host, '/admin'), 200, 'admin');
   says(await bodies(host, '/admin-old'), 200, 'old admin');
   says(await bodies(host, '/'), 200, 'public');
+});
+
+const metric = async (name) => [...(await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text())).matchAll(new RegExp(`^postern_edge_${name}\\{worker="\\d+"\\} (\\d+)`, 'gm'))].reduce((sum, got) => sum + Number(got[1]), 0);
+const health = () => { const got = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' }); return got.stdout + got.stderr; };
+const upToDate = async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']);
+
+test('a helper that hangs is noticed by its worker, told to the operator, and replaced', { skip: elsewhere }, async () => {
+  const { host, edge: front, route } = await endpoint({ body: 'before' });
+  const log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
+  const all = helpers(), restarts = await metric('helper_restarts_total');
+  process.kill(all[0], 'SIGSTOP');
+  try {
+    await until(() => { const now = helpers(); return now.length === all.length && !now.includes(all[0]); }, 'another helper has taken its place', 5000);
+  } catch (error) {
+    process.kill(all[0], 'SIGCONT');
+    throw error;
+  }
+  assert.ok(!fs.existsSync(`/proc/${all[0]}`) || /^State:\s+Z/m.test(fs.readFileSync(`/proc/${all[0]}/status`, 'utf8')), 'the one that hung is gone for good');
+  assert.equal(await metric('helper_restarts_total'), restarts + 1);
+  assert.match(fs.readFileSync(log, 'utf8').slice(from), new RegExp(`helper process ${all[0]} does not answer`));
+  assert.match(health(), /worker \d+ (has no helper that answers|lost its helper \d+ seconds ago)/);
+  await until(upToDate, 'changes reach every worker again');
+  await must('PATCH', `/edges/https/${front.id}/routes/${route.id}`, { backend: { backend_id: (await answer('after')).id } });
+  says(await bodies(host, '/'), 200, 'after');
+  await until(async () => await metric('helper_absent') === 0, 'all have a helper');
+  assert.doesNotMatch(health(), /has no helper/);
+});
+
+test('a worker that was stopped itself does not take its helper for dead', { skip: elsewhere }, async () => {
+  const all = helpers(), [worker] = workers();
+  await until(upToDate, 'all is well');
+  const restarts = await metric('helper_restarts_total');
+  process.kill(worker, 'SIGSTOP');
+  await new Promise((resolve) => setTimeout(resolve, 4000));
+  process.kill(worker, 'SIGCONT');
+  await until(upToDate, 'all is well again');
+  assert.deepEqual(helpers(), all);
+  assert.equal(await metric('helper_restarts_total'), restarts);
 });
