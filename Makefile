@@ -105,7 +105,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/authority.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
@@ -152,7 +152,7 @@ fuzz: $(FUZZERS:%=build/fuzz/%)
 	done
 
 FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c))
-TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c
+TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c
 
 format:
 	@clang-format -i $(FORMATTED)
@@ -177,6 +177,7 @@ e2e: asan-programs node-packages
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) POSTERN_RENEW_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
+	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \

@@ -22,7 +22,7 @@ typedef struct {
     size_t ring_size;            /* event memory of each worker */
     off_t spool_size;            /* event file of each worker */
     size_t response_header_size; /* of an upstream, at most */
-    ngx_array_t *trusted;        /* ngx_cidr_t: proxies whose X-Forwarded-* count */
+    ngx_array_t *trusted;        /* ngx_cidr_t: proxies that are believed: edge_forwarded.c */
 } edge_conf_t;
 
 /* One worker. */
@@ -72,6 +72,9 @@ typedef struct edge_ctx {
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
+    struct sockaddr *client;   /* the peer, or who a trusted proxy says it speaks for */
+    ngx_str_t client_ip;       /* its text */
+    ngx_str_t forwarded_for;   /* all that a trusted proxy said */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
@@ -82,7 +85,8 @@ typedef struct edge_ctx {
     edge_sent_t sent;
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
-    unsigned redirect : 1; /* plain http: not an event of a route */
+    unsigned from_proxy : 1; /* the peer is a trusted proxy */
+    unsigned redirect : 1;   /* plain http: not an event of a route */
     char request_id[64];
 } edge_ctx_t;
 
@@ -95,6 +99,10 @@ ngx_int_t edge_response_filter(ngx_http_request_t *r);
 
 /* edge_host.c: ctx->host and ctx->authority. NGX_OK | NGX_DECLINED: refused | NGX_ERROR. */
 ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* edge_forwarded.c: who the client is; what the upstream is told of it */
+ngx_int_t edge_forwarded_read(ngx_http_request_t *r, edge_ctx_t *ctx);
+ngx_int_t edge_forwarded_set(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* module_<name>.c; edge_route.c has the table of them */
 extern const edge_module_t module_backend, module_request_headers, module_response_headers;

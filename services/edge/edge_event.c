@@ -259,13 +259,13 @@ server_ip(ngx_connection_t *c)
 
 
 static void
-put_conn(pack_t *pk, ngx_http_request_t *r, uint64_t now)
+put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx, uint64_t now)
 {
     ngx_connection_t  *c = r->connection;
     ngx_str_t          server = server_ip(c);
     edge_client_t     *client = edge_client(c);
 
-    TEXT(EVENT_CONN_CLIENT_IP, c->addr_text.data, c->addr_text.len);
+    TEXT(EVENT_CONN_CLIENT_IP, ctx->client_ip.data, ctx->client_ip.len);
     TEXT(EVENT_CONN_SERVER_IP, server.data, server.len);
     TEXT(EVENT_CONN_SERVER_NAME, client->name, client->name_len);
     NUMBER(EVENT_CONN_SERVER_PORT, ngx_inet_get_port(c->local_sockaddr));
@@ -423,7 +423,7 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     EVENT_FIELD(EVENT_TIMESTAMP);
     put_time(pk, now_ms);
     TEXT(EVENT_ACCOUNT_ID, ctx->account_id.data, ctx->account_id.len);
-    put_conn(pk, r, now_ms);
+    put_conn(pk, r, ctx, now_ms);
     put_http(pk, r, ctx, with_headers);
     put_tls(pk, r);
     put_block(pk, ctx->blocked_by);

@@ -14,143 +14,11 @@ const edge_module_t *const  edge_modules[MODULE_COUNT] = {
 /* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
 
-/* Names that only the edge may set; compared with '_' folded to '-'. */
-static const char *const owned_prefixes[] = {
-    "postern-", "x-postern-", "ngrok-auth-", "ngrok-mtls-", "x-ngrok-", NULL
-};
-static header_t  forwarded[] = {
-#define NAME(text, low)                                                        \
-    { (char *) text, (char *) low, NULL, sizeof(text) - 1, 0, 0 }
-    NAME("X-Forwarded-For", "x-forwarded-for"),
-    NAME("X-Forwarded-Proto", "x-forwarded-proto"),
-    NAME("X-Forwarded-Host", "x-forwarded-host")
-#undef NAME
-};
-
-
-/* Only such a header can be owned or forwarded; most are not. */
-static ngx_uint_t
-may_be_ours(const ngx_table_elt_t *header)
-{
-    u_char  first = header->lowcase_key[0];
-
-    return first == 'x' || first == 'p' || first == 'n';
-}
-
-
-static ngx_uint_t
-owned(const ngx_table_elt_t *header)
-{
-    u_char      name[32];
-    size_t      i, len = ngx_min(header->key.len, sizeof(name) - 1);
-    ngx_uint_t  p;
-
-    for (i = 0; i < len; i++) {
-        name[i] = header->lowcase_key[i] == '_' ? '-' : header->lowcase_key[i];
-    }
-    name[len] = '\0';
-    for (p = 0; owned_prefixes[p]; p++) {
-        if (ngx_strncmp(name, owned_prefixes[p], ngx_strlen(owned_prefixes[p]))
-            == 0)
-        {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-
 static ngx_uint_t
 named(const ngx_table_elt_t *header, const header_t *name)
 {
     return header->key.len == name->name_len
            && ngx_memcmp(header->lowcase_key, name->lower, name->name_len) == 0;
-}
-
-
-static ngx_uint_t
-trusted(ngx_http_request_t *r)
-{
-    edge_conf_t  *conf = edge_worker.conf;
-
-    return conf->trusted
-           && ngx_cidr_match(r->connection->sockaddr, conf->trusted) == NGX_OK;
-}
-
-
-/* Take from the client what is not its to say, then add the truth. A trusted proxy's X-Forwarded-*
- * are kept and appended to; anybody else's are not believed (GHSA-7x63-xv5r-3p2x). */
-static ngx_int_t
-set_forwarded(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    u_char           *last;
-    ngx_str_t         values[3];
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-
-    ngx_uint_t        trust = trusted(r);
-
-    ngx_memzero(values, sizeof(values));
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (!may_be_ours(&header[i])) {
-                continue;
-            }
-            if (owned(&header[i])) {
-                if (edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
-                    return NGX_ERROR;
-                }
-                continue;
-            }
-            for (n = 0; n < 3; n++) {
-                if (!named(&header[i], &forwarded[n])) {
-                    continue;
-                }
-                if (trust && values[n].len == 0) {
-                    values[n] = header[i].value;
-                }
-                if (edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
-                    return NGX_ERROR;
-                }
-                break;
-            }
-        }
-    }
-    for (n = 0; n < 2; n++) {
-        ngx_str_t  own = n == 0 ? r->connection->addr_text
-                                : (ngx_str_t) ngx_string("https");
-
-        if (values[n].len) {
-            u_char  *text = ngx_pnalloc(r->pool, values[n].len + 2 + own.len);
-
-            if (text == NULL) {
-                return NGX_ERROR;
-            }
-            last = ngx_sprintf(text, "%V, %V", &values[n], &own);
-            values[n].data = text;
-            values[n].len = last - text;
-        } else {
-            values[n] = own;
-        }
-    }
-    if (values[2].len == 0) {
-        values[2] = ctx->authority;
-    }
-    for (n = 0; n < 3; n++) {
-        header_t  add = forwarded[n];
-
-        if (add.hash == 0) {
-            add.hash = forwarded[n].hash = header_hash(add.lower);
-        }
-        add.value = (char *) values[n].data;
-        add.value_len = values[n].len;
-        if (edge_header_add(r, ctx, &add) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-    return NGX_OK;
 }
 
 
@@ -311,7 +179,7 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
         return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
     }
-    if (set_forwarded(r, ctx) != NGX_OK) {
+    if (edge_forwarded_set(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     for (left = ctx->route->enabled; left; left &= left - 1) {
@@ -367,6 +235,9 @@ edge_route_handler(ngx_http_request_t *r)
     }
     counters = edge_ring_counters(ngx_worker);
     counters->requests++;
+    if (edge_forwarded_read(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     if (r->http_version < NGX_HTTP_VERSION_10) {
         /* no headers, not even a list of them; the answer has a status line */
         r->http_version = NGX_HTTP_VERSION_10;
