@@ -167,7 +167,7 @@ E2E_PORT ?= 9400
 E2E_HOME := $(abspath build/e2e/var)
 
 node-packages:
-	@cd tests/e2e && { [ -d node_modules/@ngrok/ngrok-api ] || npm ci --no-audit --no-fund --silent; }
+	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
 STORIES ?= tests/e2e/*.test.mjs tests/contract/*.test.mjs
 

@@ -22,26 +22,34 @@ static json_t *ref_schema(void)
                      "type", "string", "uri", "type", "string", "required", "id", "uri");
 }
 
-static json_t *string_schema(const field_t *field)
+static json_t *string_schema(const field_t *field, bool request)
 {
+    bool unset = !request && field->fallback && !strcmp(field->fallback, "\"\"");
     json_t *schema = json_pack("{s:s}", "type", "string");
 
     if (field->max > 0)
         json_object_set_new(schema, "maxLength", json_integer((json_int_t)field->max));
-    if (field->values && field->values[0] != '@')
-        json_object_set_new(schema, "enum", enum_of(field->values));
+    if (field->values && field->values[0] != '@') {
+        json_t *values = enum_of(field->values);
+
+        if (unset) /* how a choice that nobody made is shown */
+            json_array_append_new(values, json_string(""));
+        json_object_set_new(schema, "enum", values);
+    }
     return schema;
 }
 
 static json_t *number_schema(const field_t *field)
 {
     bool real = field->type == F64;
+    const char *format = real ? "double" : field->type == I32 ? "int32" : "int64";
+    json_t *schema = json_pack("{s:s, s:s}", "type", real ? "number" : "integer", "format", format);
 
-    return json_pack("{s:s, s:s, s:f, s:f}", "type", real ? "number" : "integer", "format",
-                     real                 ? "double"
-                     : field->type == I32 ? "int32"
-                                          : "int64",
-                     "minimum", field->min, "maximum", field->max);
+    if (field->max > field->min) { /* what is only read has no bounds */
+        json_object_set_new(schema, "minimum", json_real(field->min));
+        json_object_set_new(schema, "maximum", json_real(field->max));
+    }
+    return schema;
 }
 
 /* min and max of the field are the list's, not its items'. */
@@ -65,13 +73,23 @@ static json_t *list_of(const field_t *field, json_t *items)
     return schema;
 }
 
+/* item: what every value is. */
+static json_t *map_of(const field_t *field, json_t *item)
+{
+    json_t *schema = json_pack("{s:s, s:o}", "type", "object", "additionalProperties", item);
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxProperties", json_integer((json_int_t)field->max));
+    return schema;
+}
+
 static json_t *value_schema(const field_t *field, bool request)
 {
     char ref[96];
 
     switch (field->type) {
     case STR:
-        return string_schema(field);
+        return string_schema(field, request);
     case TIME:
         return json_pack("{s:s, s:s}", "type", "string", "format", "date-time");
     case BOOL:
@@ -84,12 +102,10 @@ static json_t *value_schema(const field_t *field, bool request)
     case STRINGS:
         return list_of(field, item_schema(field));
     case STRMAP:
-        return json_pack("{s:s, s:{s:s}, s:i}", "type", "object", "additionalProperties", "type",
-                         "string", "maxProperties", (int)field->max);
+        return map_of(field, json_pack("{s:s}", "type", "string"));
     case WEIGHT_MAP:
-        return json_pack("{s:s, s:{s:s, s:i, s:i}, s:i}", "type", "object", "additionalProperties",
-                         "type", "integer", "minimum", 0, "maximum", (int)field->min,
-                         "maxProperties", (int)field->max);
+        return map_of(field, json_pack("{s:s, s:i, s:i}", "type", "integer", "minimum", 0,
+                                       "maximum", (int)field->min));
     case NESTED:
         return object_schema(field->object, request, CREATE);
     case NESTEDS:
@@ -170,6 +186,17 @@ static json_t *ref_to(const char *name)
     return json_pack("{s:o}", "$ref", json_sprintf("#/components/schemas/%s", name));
 }
 
+/* The responses of an operation. schema NULL: success has no body. */
+static json_t *answers(const char *status, json_t *schema)
+{
+    json_t *success = json_pack("{s:s}", "description", "success");
+
+    if (schema)
+        json_object_set_new(success, "content", content(schema));
+    return json_pack("{s:o, s:{s:s}}", status, success, "default", "$ref",
+                     "#/components/responses/error");
+}
+
 static json_t *list_schema(const kind_t *kind)
 {
     return json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s}, s:{s:[s,s]}}}", "type", "object",
@@ -180,7 +207,7 @@ static json_t *list_schema(const kind_t *kind)
 /* list: the kind that the path lists; NULL: it is none. */
 static json_t *path_parameters(const char *path, const kind_t *list)
 {
-    json_t *parameters = json_array();
+    json_t *parameters = json_pack("[{s:s}]", "$ref", "#/components/parameters/version");
 
     for (const char *at = strchr(path, '{'); at; at = strchr(at + 1, '{'))
         json_array_append_new(parameters,
@@ -224,52 +251,46 @@ static void add_other_paths(json_t *paths)
 
         if (asprintf(&path, "%s{%s}%s", rows[i].head, rows[i].key, rows[i].tail) < 0)
             return;
-        json_object_set_new(
-            paths, path,
-            json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s, s:o}}}}", "get", "operationId",
-                      json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key), "tags",
-                      rows[i].kind, "parameters", path_parameters(path, kind_find(rows[i].kind)),
-                      "responses", "200", "description", "success", "content",
-                      content(list_schema(kind_find(rows[i].kind)))));
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "get", "operationId",
+                                      json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key),
+                                      "tags", rows[i].kind, "parameters",
+                                      path_parameters(path, kind_find(rows[i].kind)), "responses",
+                                      answers("200", list_schema(kind_find(rows[i].kind)))));
     }
     json_object_set_new(
         paths, "/self",
-        json_pack("{s:{s:s, s:[s], s:s, s:{s:{s:s}}}}", "get", "operationId", "self_get", "tags",
+        json_pack("{s:{s:s, s:[s], s:s, s:o, s:o}}", "get", "operationId", "self_get", "tags",
                   "self", "summary",
-                  "The API key that the request was made with, its account and owner", "responses",
-                  "200", "description", "success"));
+                  "The API key that the request was made with, its account and owner", "parameters",
+                  path_parameters("", NULL), "responses",
+                  answers("200", json_pack("{s:s}", "type", "object"))));
 }
 
 static void add_operation(json_t *paths, const kind_t *kind, unsigned operation, const char *method,
                           const char *name, const char *status, bool one)
 {
     _cleanup_(free_mem) char *path = NULL;
-    json_t *item, *responses, *answer, *entry;
+    json_t *item, *schema, *entry;
 
     if (!(kind->operations & operation)
         || asprintf(&path, "%s%s", kind->path, one ? "/{id}" : "") < 0)
         return;
-    responses = json_object();
     item = json_object_get(paths, path);
     if (!item) {
         item = json_object();
         json_object_set_new(paths, path, item);
     }
-    answer = json_pack("{s:s}", "description", "success");
-    if (operation != DELETE)
-        json_object_set_new(answer, "content",
-                            content(operation == LIST ? list_schema(kind) : ref_to(kind->name)));
-    json_object_set_new(responses, status, answer);
-    json_object_set_new(
-        responses, "default",
-        json_pack("{s:s, s:o}", "description", "error", "content", content(ref_to("error"))));
-    entry =
-        json_pack("{s:o, s:[s], s:o, s:o}", "operationId", json_sprintf("%s_%s", kind->name, name),
-                  "tags", kind->name, "parameters",
-                  path_parameters(path, operation == LIST ? kind : NULL), "responses", responses);
+    schema = operation == DELETE ? NULL
+             : operation == LIST ? list_schema(kind)
+                                 : ref_to(kind->name);
+    entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
+                      json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
+                      path_parameters(path, operation == LIST ? kind : NULL), "responses",
+                      answers(status, schema));
     if (operation & (CREATE | UPDATE))
         json_object_set_new(entry, "requestBody",
-                            json_pack("{s:b, s:o}", "required", 1, "content",
+                            json_pack("{s:b, s:o}", "required", operation == CREATE, "content",
                                       content(object_schema(&kind->type, true, operation))));
     json_object_set_new(item, method, entry);
 }
@@ -291,16 +312,15 @@ static void add_modules(json_t *paths, const kind_t *kind)
             continue;
         }
         for (size_t i = 0; i < LEN(rows); i++) {
-            json_t *answer = json_pack("{s:s}", "description", "success"), *entry;
+            json_t *schema = strcmp(rows[i].method, "delete")
+                                 ? object_schema(field->object, false, GET)
+                                 : NULL,
+                   *entry;
 
-            if (strcmp(rows[i].method, "delete"))
-                json_object_set_new(answer, "content",
-                                    content(object_schema(field->object, false, GET)));
-            entry = json_pack("{s:o, s:[s], s:o, s:{s:o, s:{s:s, s:o}}}", "operationId",
+            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
                               "tags", kind->name, "parameters", path_parameters(path, NULL),
-                              "responses", rows[i].status, answer, "default", "description",
-                              "error", "content", content(ref_to("error")));
+                              "responses", answers(rows[i].status, schema));
             if (!strcmp(rows[i].method, "put"))
                 json_object_set_new(entry, "requestBody",
                                     json_pack("{s:o}", "content",
@@ -320,10 +340,10 @@ static void add_detachables(json_t *paths, const kind_t *kind)
         if (!(field->flags & DETACH) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
             continue;
         json_object_set_new(paths, path,
-                            json_pack("{s:{s:o, s:[s], s:o, s:{s:{s:s}}}}", "delete", "operationId",
+                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "delete", "operationId",
                                       json_sprintf("%s_%s_delete", kind->name, field->name), "tags",
                                       kind->name, "parameters", path_parameters(path, NULL),
-                                      "responses", "204", "description", "success"));
+                                      "responses", answers("204", NULL)));
     }
 }
 
@@ -341,13 +361,12 @@ static void add_commands(json_t *paths)
 
         if (asprintf(&path, "%s/{id}/%s", kind_find(rows[i].kind)->path, rows[i].name) < 0)
             return;
-        json_object_set_new(
-            paths, path,
-            json_pack("{s:{s:o, s:s, s:[s], s:o, s:{s:{s:s}, s:{s:s, s:o}}}}", "post",
-                      "operationId", json_sprintf("%s_%s", rows[i].kind, rows[i].name), "summary",
-                      rows[i].meaning, "tags", rows[i].kind, "parameters",
-                      path_parameters(path, NULL), "responses", "204", "description", "success",
-                      "default", "description", "error", "content", content(ref_to("error"))));
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:s, s:[s], s:o, s:o}}", "post", "operationId",
+                                      json_sprintf("%s_%s", rows[i].kind, rows[i].name), "summary",
+                                      rows[i].meaning, "tags", rows[i].kind, "parameters",
+                                      path_parameters(path, NULL), "responses",
+                                      answers("204", NULL)));
     }
 }
 
@@ -367,7 +386,7 @@ static void add_members(json_t *paths, const kind_t *kind)
     for (const field_t *field = kind->type.fields; field->name; field++)
         for (size_t i = 0; field->flags & LISTED && i < LEN(rows); i++) {
             _cleanup_(free_mem) char *path = NULL;
-            json_t *item, *answer = json_pack("{s:s}", "description", "success"), *entry;
+            json_t *item, *schema = NULL, *entry;
 
             if (asprintf(&path, "%s/{id}/%s%s%s%s", kind->path, field->name,
                          rows[i].one ? "/{" : "", rows[i].one ? field->values : "",
@@ -377,20 +396,17 @@ static void add_members(json_t *paths, const kind_t *kind)
             item = json_object_get(paths, path);
             if (!item)
                 json_object_set_new(paths, path, item = json_object());
-            if (strcmp(rows[i].method, "delete"))
-                json_object_set_new(
-                    answer, "content",
-                    content(
-                        strcmp(rows[i].name, "list")
-                            ? object_schema(field->object, false, GET)
-                            : json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties",
-                                        field->name,
-                                        list_of(field, object_schema(field->object, false, GET)),
-                                        "uri", "type", "string")));
-            entry = json_pack("{s:o, s:[s], s:o, s:{s:o}}", "operationId",
+            if (!strcmp(rows[i].name, "list"))
+                schema =
+                    json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties",
+                              field->name, list_of(field, object_schema(field->object, false, GET)),
+                              "uri", "type", "string");
+            else if (strcmp(rows[i].method, "delete"))
+                schema = object_schema(field->object, false, GET);
+            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
                               "tags", kind->name, "parameters", path_parameters(path, NULL),
-                              "responses", rows[i].status, answer);
+                              "responses", answers(rows[i].status, schema));
             if (rows[i].body)
                 json_object_set_new(
                     entry, "requestBody",
@@ -398,6 +414,18 @@ static void add_members(json_t *paths, const kind_t *kind)
                               content(object_schema(field->object, true, rows[i].body))));
             json_object_set_new(item, rows[i].method, entry);
         }
+}
+
+/* What operations refer to. */
+static json_t *components(json_t *schemas)
+{
+    return json_pack("{s:o, s:{s:{s:s, s:s, s:b, s:s, s:{s:s, s:[s], s:s}}}, s:{s:{s:s, s:o}}, "
+                     "s:{s:{s:s, s:s}}}",
+                     "schemas", schemas, "parameters", "version", "name", "Service-Version", "in",
+                     "header", "required", 1, "description", "version of the interface", "schema",
+                     "type", "string", "enum", "2", "default", "2", "responses", "error",
+                     "description", "error", "content", content(ref_to("error")), "securitySchemes",
+                     "bearer", "type", "http", "scheme", "bearer");
 }
 
 json_t *schema_openapi(const char *base_url)
@@ -424,9 +452,8 @@ json_t *schema_openapi(const char *base_url)
                   "integer", "msg", "type", "string", "details", "type", "object",
                   "additionalProperties", "type", "string", "required", "status_code", "msg",
                   "details"));
-    return json_pack(
-        "{s:s, s:{s:s, s:s, s:{s:s}}, s:[{s:s}], s:o, s:{s:o, s:{s:{s:s, s:s}}}, s:[{s:[]}]}",
-        "openapi", "3.1.0", "info", "title", "Postern API", "version", "2", "license", "name",
-        "Apache-2.0", "servers", "url", base_url, "paths", paths, "components", "schemas", schemas,
-        "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "security", "bearer");
+    return json_pack("{s:s, s:{s:s, s:s, s:{s:s}}, s:[{s:s}], s:o, s:o, s:[{s:[]}]}", "openapi",
+                     "3.1.0", "info", "title", "Postern API", "version", "2", "license", "name",
+                     "Apache-2.0", "servers", "url", base_url, "paths", paths, "components",
+                     components(schemas), "security", "bearer");
 }

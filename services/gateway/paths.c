@@ -84,6 +84,11 @@ const char *path_left_out(const char *path)
                 return rows[i].reason;
             continue;
         }
+        if (rows[i].path[n - 1] == '*') {
+            if (!strncmp(rows[i].path, path, n - 1))
+                return rows[i].reason;
+            continue;
+        }
         if (!strncmp(rows[i].path, path, n) && (!path[n] || path[n] == '/'))
             return rows[i].reason;
     }
