@@ -524,7 +524,7 @@ int crud_create(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *document = NULL;
     int r;
 
-    r = schema_check(kind, CREATE, json_object_get(self->request->body, "document"),
+    r = schema_check(kind, CREATE, NULL, json_object_get(self->request->body, "document"),
                      &reply->problem, &document);
     return r ? r : create_in_transaction(self, kind, document, reply);
 }
@@ -598,7 +598,7 @@ int crud_update(crud_t *self, const kind_t *kind, reply_t *reply)
         r = check_row_precondition(self, kind, old, &reply->problem);
     if (r)
         return r;
-    r = schema_check(kind, UPDATE, json_object_get(self->request->body, "document"),
+    r = schema_check(kind, UPDATE, old, json_object_get(self->request->body, "document"),
                      &reply->problem, &patch);
     if (r)
         return r;

@@ -234,7 +234,7 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     if (field->max > 0 && json_array_size(list) >= (size_t)field->max)
         return problem_add(&reply->problem, field->outcome, field->name,
                            "has %zu items: the limit is %.0f", json_array_size(list), field->max);
-    r = schema_check_member(field, CREATE, document, &reply->problem, &item);
+    r = schema_check_member(field, CREATE, NULL, document, &reply->problem, &item);
     if (r)
         return r;
     json_array_append_new(list, item);
@@ -254,7 +254,7 @@ int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     const char *key = crud_text(self->request->body, "member");
-    json_t *document = json_object_get(self->request->body, "document");
+    const json_t *document = json_object_get(self->request->body, "document");
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *list = NULL;
     _cleanup_(json_clear_ref) json_t *patch = NULL;
@@ -264,9 +264,8 @@ int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
     r = begin_member(self, kind, reply, &field, &row, &list, &at);
     if (r)
         return r;
-    if (crud_text(document, field->values) && !strcmp(crud_text(document, field->values), key))
-        json_object_del(document, field->values); /* clients repeat what the path says */
-    r = schema_check_member(field, UPDATE, document, &reply->problem, &patch);
+    r = schema_check_member(field, UPDATE, json_array_get(list, (size_t)at), document,
+                            &reply->problem, &patch);
     if (r)
         return r;
     json_object_update(json_array_get(list, (size_t)at), patch);

@@ -52,6 +52,18 @@ bool event_type_known(const char *type, bool *ret_traffic)
     return listed || is_audit_of_kind(type);
 }
 
+json_t *event_fields(const char *type)
+{
+    json_t *names = json_array();
+
+    for (size_t i = find_event(type) + 1; i < sizeof(rows) / sizeof(rows[0]) && !rows[i].event; i++)
+        if (json_array_append_new(names, json_string(rows[i].field.name))) {
+            json_decref(names);
+            return NULL;
+        }
+    return names;
+}
+
 const field_t *event_field(const char *type, const char *name)
 {
     for (size_t i = find_event(type) + 1; i < sizeof(rows) / sizeof(rows[0]) && !rows[i].event; i++)

@@ -6,5 +6,8 @@
 /* What an event type is; false: there is none of that name. */
 bool event_type_known(const char *type, bool *ret_traffic);
 
+/* The names of all fields of a traffic event, a new reference; NULL when out of memory. */
+json_t *event_fields(const char *type);
+
 /* A field of a traffic event by its dotted name; NULL. Its flags have FILTER where a source's filter may use it. */
 const field_t *event_field(const char *type, const char *name);

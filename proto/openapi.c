@@ -131,9 +131,12 @@ static json_t *or_null(json_t *schema)
     return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
 }
 
-/* What the check is called and which error breaks it: for generated tests and curious readers. */
-static void add_rule(json_t *value, const field_t *field)
+/* What the check is called, which error breaks it, and whether its empty value is none: for generated tests and curious
+ * readers. */
+static void add_rule(json_t *value, const field_t *field, unsigned operation)
 {
+    if (schema_empty_is_absent(field, operation))
+        json_object_set_new(value, "x-empty-is-absent", json_true());
     if (field->values && field->values[0] == '@')
         json_object_set_new(value, "x-format", json_string(field->values + 1));
     if (field->kinds)
@@ -160,7 +163,7 @@ static json_t *object_schema(const object_type_t *type, bool request, unsigned o
             value = or_null(value);
         json_object_set_new(value, "description", json_string(field->meaning));
         if (request)
-            add_rule(value, field);
+            add_rule(value, field, operation);
         if (field->fallback && request && operation == CREATE)
             json_object_set_new(value, "default",
                                 json_loads(field->fallback, JSON_DECODE_ANY, NULL));

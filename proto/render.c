@@ -205,7 +205,7 @@ static int put_list(msgpack_sbuffer *out, const field_t *field, span_t value, co
     int r;
 
     if (is_null(value))
-        return put_text(out, "[]");
+        return put_text(out, field->flags & NULLABLE ? "null" : "[]");
     if (*at++ != '[')
         return -EINVAL;
     r = put(out, "[", 1);

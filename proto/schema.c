@@ -29,8 +29,8 @@ static bool is_foreign_module(const object_type_t *type, const char *name)
     return false;
 }
 
-static int check_object(const object_type_t *type, unsigned operation, const json_t *body,
-                        const char *path, problem_t *problem, json_t *out);
+static int check_object(const object_type_t *type, unsigned operation, const json_t *old,
+                        const json_t *body, const char *path, problem_t *problem, json_t *out);
 
 static void path_join(char *out, const char *path, const char *name)
 {
@@ -169,7 +169,7 @@ static int check_list(const field_t *field, const json_t *value, const char *pat
         if (field->type == NESTEDS) {
             checked = json_object();
             r = json_is_object(item)
-                    ? check_object(field->object, CREATE, item, at, problem, checked)
+                    ? check_object(field->object, CREATE, NULL, item, at, problem, checked)
                     : wrong_type(field, at, problem);
         } else if (!json_is_string(item)) {
             r = problem_add(problem, ERR_INVALID_FIELD, at, "must be a string");
@@ -303,7 +303,7 @@ static int check_value(const field_t *field, const json_t *value, const char *pa
         if (!json_is_object(value))
             return wrong_type(field, path, problem);
         *ret_value = json_object();
-        return check_object(field->object, CREATE, value, path, problem, *ret_value);
+        return check_object(field->object, CREATE, NULL, value, path, problem, *ret_value);
     case REFERENCE:
         if (!json_is_string(value))
             return wrong_type(field, path, problem);
@@ -331,14 +331,123 @@ static int set_fallback(const field_t *field, const char *path, problem_t *probl
 
         value = json_object();
         json_object_set_new(out, field_key(field), value);
-        return check_object(field->object, CREATE, empty, path, problem, value);
+        return check_object(field->object, CREATE, NULL, empty, path, problem, value);
     }
     value = field->fallback ? json_loads(field->fallback, JSON_DECODE_ANY, NULL) : json_null();
     return json_object_set_new(out, field_key(field), value) ? -ENOMEM : 0;
 }
 
-static int check_field(const field_t *field, unsigned operation, const json_t *given,
+/* A text of which "" is not a value: one of a list of words, or the name of something else. */
+static bool is_choice(const field_t *field)
+{
+    return field->type == REFERENCE || field->type == TIME
+           || (field->type == STR && field->values && field->values[0] != '@');
+}
+
+bool schema_empty_is_absent(const field_t *field, unsigned operation)
+{
+    if (operation == UPDATE && field->flags & KEEP_EMPTY)
+        return true;
+    if (field->flags & REQUIRED)
+        return false;
+    switch (field->type) {
+    case STR:
+    case TIME:
+    case REFERENCE: /* a free text that may change is cleared by "" */
+        return is_choice(field) || (operation == UPDATE && field->flags & IMMUTABLE);
+    case U32:
+    case I32:
+    case F64:
+        return field->min > 0;
+    default:
+        return (field->flags & KEEP_EMPTY) != 0;
+    }
+}
+
+/* "", 0, [] or {} */
+static bool is_empty(const json_t *given)
+{
+    switch (json_typeof(given)) {
+    case JSON_STRING:
+        return json_string_length(given) == 0;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return json_number_value(given) == 0;
+    case JSON_ARRAY:
+        return json_array_size(given) == 0;
+    case JSON_OBJECT:
+        return json_object_size(given) == 0;
+    default:
+        return false;
+    }
+}
+
+/* Is it the empty value of the field's own type? Of another type it is a mistake. */
+static bool is_empty_of(const field_t *field, const json_t *given)
+{
+    switch (field->type) {
+    case STR:
+    case TIME:
+    case REFERENCE:
+        return json_is_string(given) && is_empty(given);
+    case U32:
+    case I32:
+        return json_is_integer(given) && is_empty(given);
+    case F64:
+        return json_is_number(given) && is_empty(given);
+    case STRINGS:
+    case NESTEDS:
+    case REFERENCES:
+        return json_is_array(given) && is_empty(given);
+    case STRMAP:
+    case WEIGHT_MAP:
+        return json_is_object(given) && is_empty(given);
+    default:
+        return false;
+    }
+}
+
+static bool is_absent(const field_t *field, unsigned operation, const json_t *given)
+{
+    return !given || json_is_null(given)
+           || (schema_empty_is_absent(field, operation) && is_empty_of(field, given));
+}
+
+/* The value as the check leaves it; NULL: it is none of the field's. 0 | fault. */
+static int normalise(const field_t *field, const json_t *value, json_t **ret_value)
+{
+    problem_t unheard = {.code = 0};
+    int r = value ? check_value(field, value, "", &unheard, ret_value) : 0;
+
+    problem_done(&unheard);
+    if (r > 0) {
+        json_decref(*ret_value);
+        *ret_value = NULL;
+    }
+    return r < 0 ? r : 0;
+}
+
+/* Clients send a fixed field again with the value it has. The database writes times in its own way. */
+static int check_fixed(const field_t *field, const json_t *old, const json_t *given,
                        const char *path, problem_t *problem, json_t *out)
+{
+    _cleanup_(json_clear_ref) json_t *stored = NULL;
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    int r = normalise(field, given, &value);
+
+    if (!r && field->type == TIME)
+        r = normalise(field, json_object_get(old, field_key(field)), &stored);
+    else if (!r)
+        stored = json_incref(json_object_get(old, field_key(field)));
+    if (r)
+        return r;
+    if (!value || !stored || !json_equal(stored, value))
+        return problem_add(problem, ERR_IMMUTABLE_FIELD, path, "cannot change after creation");
+    return json_object_set(out, field_key(field), value) ? -ENOMEM : 0;
+}
+
+static int check_field(const field_t *field, unsigned operation, const json_t *old,
+                       const json_t *given, const char *path, problem_t *problem, json_t *out)
 {
     json_t *value = NULL;
     int r;
@@ -355,13 +464,11 @@ static int check_field(const field_t *field, unsigned operation, const json_t *g
                            field->outcome == ERR_INVALID_FIELD ? ERR_UNKNOWN_FIELD : field->outcome,
                            path, "is read-only");
     }
-    if (!given || json_is_null(given))
+    if (is_absent(field, operation, given))
         return operation == CREATE ? set_fallback(field, path, problem, out) : 0;
     if (operation == UPDATE && field->flags & IMMUTABLE)
-        return problem_add(problem, ERR_IMMUTABLE_FIELD, path, "cannot change after creation");
+        return check_fixed(field, old, given, path, problem, out);
     if (json_is_string(given) && !json_string_length(given)) {
-        if (operation == UPDATE && field->flags & KEEP_EMPTY)
-            return 0;
         if (field->flags & REQUIRED && !(field->values && field->values[0] == '@'))
             return set_fallback(field, path, problem, out);
         if (!(field->flags & REQUIRED) && field->type == STR)
@@ -373,8 +480,8 @@ static int check_field(const field_t *field, unsigned operation, const json_t *g
     return r;
 }
 
-static int check_object(const object_type_t *type, unsigned operation, const json_t *body,
-                        const char *path, problem_t *problem, json_t *out)
+static int check_object(const object_type_t *type, unsigned operation, const json_t *old,
+                        const json_t *body, const char *path, problem_t *problem, json_t *out)
 {
     char at[PATH_MAX_LEN];
     const char *key;
@@ -383,7 +490,7 @@ static int check_object(const object_type_t *type, unsigned operation, const jso
 
     for (const field_t *field = type->fields; field->name; field++) {
         path_join(at, path, field_key(field));
-        r = check_field(field, operation, json_object_get(body, field_key(field)), at, problem,
+        r = check_field(field, operation, old, json_object_get(body, field_key(field)), at, problem,
                         out);
         if (r < 0)
             return r;
@@ -401,15 +508,51 @@ static int check_object(const object_type_t *type, unsigned operation, const jso
     return problem->code;
 }
 
-int schema_check(const kind_t *kind, unsigned operation, const json_t *body, problem_t *problem,
-                 json_t **ret_document)
+/* An older client's word for a field becomes the field's: proto/aliases.def. *body is a copy when it has one. */
+static int take_aliases(const kind_t *kind, json_t **body, problem_t *problem)
+{
+    static const struct {
+        const char *kind, *word, *field;
+    } rows[] = {
+#define ALIAS(kind, word, field) {#kind, #word, #field},
+#include "proto/aliases.def"
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        json_t *said = json_object_get(*body, rows[i].word), *own, *copy;
+
+        if (!said || strcmp(kind->name, rows[i].kind))
+            continue;
+        copy = json_copy(*body);
+        if (!copy)
+            return -ENOMEM;
+        json_decref(*body);
+        *body = copy;
+        own = json_object_get(copy, rows[i].field);
+        if (!json_is_null(said) && !is_empty(said)) {
+            if (own && !json_is_null(own) && !is_empty(own) && !json_equal(said, own))
+                return problem_add(problem, ERR_TWO_WORDS, rows[i].word,
+                                   "is another word for %s, which has another value",
+                                   rows[i].field);
+            json_object_set(copy, rows[i].field, said);
+        }
+        json_object_del(copy, rows[i].word);
+    }
+    return 0;
+}
+
+int schema_check(const kind_t *kind, unsigned operation, const json_t *old, const json_t *body,
+                 problem_t *problem, json_t **ret_document)
 {
     _cleanup_(json_clear_ref) json_t *out = json_object();
+    _cleanup_(json_clear_ref) json_t *said = json_incref((json_t *)body);
     int r;
 
     if (!json_is_object(body))
         return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
-    r = check_object(&kind->type, operation, body, "", problem, out);
+    r = take_aliases(kind, &said, problem);
+    if (!r)
+        r = check_object(&kind->type, operation, old, said, "", problem, out);
     if (r)
         return r;
     *ret_document = take(out);
@@ -424,22 +567,22 @@ int schema_check_module(const field_t *module, const json_t *body, problem_t *pr
 
     if (!json_is_object(body))
         return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
-    r = check_object(module->object, CREATE, body, module->name, problem, out);
+    r = check_object(module->object, CREATE, NULL, body, module->name, problem, out);
     if (r)
         return r;
     *ret_module = take(out);
     return 0;
 }
 
-int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
-                        problem_t *problem, json_t **ret_member)
+int schema_check_member(const field_t *members, unsigned operation, const json_t *old,
+                        const json_t *body, problem_t *problem, json_t **ret_member)
 {
     _cleanup_(json_clear_ref) json_t *out = json_object();
     int r;
 
     if (!json_is_object(body))
         return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
-    r = check_object(members->object, operation, body, "", problem, out);
+    r = check_object(members->object, operation, old, body, "", problem, out);
     if (r)
         return r;
     *ret_member = take(out);

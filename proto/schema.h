@@ -36,7 +36,7 @@ enum {
     NULLABLE = 1 << 3,   /* may be null when rendered */
     WRITE_ONLY = 1 << 4, /* never rendered */
     SEALED = 1 << 5,     /* encrypted at rest */
-    KEEP_EMPTY = 1 << 6, /* "" in an update means unchanged */
+    KEEP_EMPTY = 1 << 6, /* "", [] or {} in an update means unchanged */
     LOWER_KEYS = 1 << 7, /* map keys are folded to lower case */
     ALWAYS = 1 << 8,     /* an absent object gets its defaults instead of null */
     PATH = 1 << 9,       /* comes from the path */
@@ -117,10 +117,11 @@ const field_t *field_find(const object_type_t *type, const char *name);
 const char *field_key(const field_t *field);
 
 /* Check a request body of CREATE or UPDATE against the table and build the stored document: for
- * CREATE complete with defaults, for UPDATE only what changes. Every problem found is added.
+ * CREATE complete with defaults, for UPDATE only what changes. old: the stored document that UPDATE is for, secrets in
+ * clear; an IMMUTABLE field may be sent again as it stands there. Every problem found is added.
  * 0 | the first problem's code. *ret_document is the caller's, set only on 0. */
-int schema_check(const kind_t *kind, unsigned operation, const json_t *body, problem_t *problem,
-                 json_t **ret_document);
+int schema_check(const kind_t *kind, unsigned operation, const json_t *old, const json_t *body,
+                 problem_t *problem, json_t **ret_document);
 
 /* The same for one whole module: what the body leaves out gets its default. */
 int schema_check_module(const field_t *module, const json_t *body, problem_t *problem,
@@ -132,6 +133,9 @@ const field_t *kind_owner(const kind_t *kind);
 /* The module of that name; NULL when the kind has none. */
 const field_t *kind_module(const kind_t *kind, const char *name);
 
+/* The QUERY field that a list's query parameter names, in the singular or the plural; NULL: none. */
+const field_t *kind_query(const kind_t *kind, const char *name);
+
 /* The DETACH field of that name; NULL when the kind has none. */
 const field_t *kind_detachable(const kind_t *kind, const char *name);
 
@@ -141,9 +145,13 @@ bool kind_command(const kind_t *kind, const char *name);
 /* The LISTED field of that name; NULL when the kind has none. */
 const field_t *kind_members(const kind_t *kind, const char *name);
 
-/* Check one item of a LISTED field: for CREATE complete with defaults, for UPDATE only what changes. */
-int schema_check_member(const field_t *members, unsigned operation, const json_t *body,
-                        problem_t *problem, json_t **ret_member);
+/* Check one item of a LISTED field: for CREATE complete with defaults, for UPDATE of old only what changes. */
+int schema_check_member(const field_t *members, unsigned operation, const json_t *old,
+                        const json_t *body, problem_t *problem, json_t **ret_member);
+
+/* Does the empty value of the field's type ("", 0, [], {}) mean that it was not given? Generated clients send it for what
+ * their caller left out. */
+bool schema_empty_is_absent(const field_t *field, unsigned operation);
 
 /* The API's representation of a stored row, as JSON text, without what stands in other rows (CHILDREN) and the uris of
  * LISTED items. row: the text of an object as PostgreSQL prints jsonb; what it holds is copied as it stands there.

@@ -21,11 +21,12 @@
 #define OBJECT(name, object, flags, meaning)                                                       \
     {#name,   NULL,           NESTED, flags, 0, 0, NULL, NULL, ERR_INVALID_FIELD,                  \
      meaning, &type_##object, NULL},
-#define OBJECTS(name, object, min, max, meaning)                                                   \
-    {#name,   NULL,           NESTEDS, 0, min, max, NULL, "[]", ERR_INVALID_FIELD,                 \
+#define OBJECTS(name, object, flags, min, max, fallback, meaning)                                  \
+    {#name,   NULL,           NESTEDS, flags, min, max, NULL, fallback, ERR_INVALID_FIELD,         \
      meaning, &type_##object, NULL},
 #define MEMBERS(name, object, key, max, outcome, meaning)                                          \
-    {#name, NULL, NESTEDS, LISTED, 0, max, #key, "[]", outcome, meaning, &type_##object, NULL},
+    {#name, NULL,    NESTEDS, LISTED | KEEP_EMPTY, 0,   max, #key,                                 \
+     "[]",  outcome, meaning, &type_##object,      NULL},
 #define REF(name, write_name, flags, kinds, fallback, outcome, meaning)                            \
     {#name, #write_name, REFERENCE, flags, 0, 64, NULL, fallback, outcome, meaning, NULL, kinds},
 #define REFS(name, write_name, flags, min, max, kinds, outcome, meaning)                           \
@@ -34,8 +35,8 @@
     {#name, NULL, REFERENCES, (flags) | PLAIN, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
 #define ID(name, flags, kinds, outcome, meaning)                                                   \
     {#name, NULL, REFERENCE, (flags) | PLAIN, 0, 64, NULL, NULL, outcome, meaning, NULL, kinds},
-#define WEIGHTS(name, max, highest, kinds, outcome, meaning)                                       \
-    {#name, NULL, WEIGHT_MAP, 0, highest, max, NULL, "{}", outcome, meaning, NULL, kinds},
+#define WEIGHTS(name, flags, max, highest, kinds, outcome, meaning)                                \
+    {#name, NULL, WEIGHT_MAP, flags, highest, max, NULL, "{}", outcome, meaning, NULL, kinds},
 #define KINDS(name, kind, meaning)                                                                 \
     {#name,   NULL, CHILDREN, READ_ONLY | COMPUTED, 0, 0, NULL, NULL, ERR_INVALID_FIELD,           \
      meaning, NULL, #kind},
@@ -204,6 +205,18 @@ const field_t *kind_module(const kind_t *kind, const char *name)
     const field_t *field = field_find(&kind->type, name);
 
     return field && field->flags & MODULE ? field : NULL;
+}
+
+const field_t *kind_query(const kind_t *kind, const char *name)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        size_t len = strlen(field->name);
+
+        if (field->flags & QUERY && !strncmp(field->name, name, len)
+            && (!name[len] || !strcmp(name + len, "s")))
+            return field;
+    }
+    return NULL;
 }
 
 const field_t *kind_detachable(const kind_t *kind, const char *name)

@@ -2,6 +2,7 @@
 #include "common/cel/cel.h"
 #include "proto/event_types.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static int check_fields(const char *type, const json_t *fields, const char *path
 
     if (!json_array_size(fields))
         return problem_add(problem, ERR_EVENT_FIELDS, path,
-                           "is required: %s is a traffic event, say which of its fields to capture",
+                           "is empty: say which fields of %s to capture, or leave it out for all",
                            type);
     json_array_foreach(fields, i, field) if (!event_field(type, json_string_value(field)))
         problem_add(problem, ERR_EVENT_FIELDS, path, "'%.80s' is not a field of %s",
@@ -50,7 +51,18 @@ static int check_fields(const char *type, const json_t *fields, const char *path
     return problem->code;
 }
 
-static int check_source(const json_t *source, size_t i, problem_t *problem)
+/* A traffic event that is captured without saying what of it is captured whole: generated clients cannot say. */
+static int complete_fields(json_t *source, const char *type)
+{
+    json_t *all;
+
+    if (!json_is_null(json_object_get(source, "fields")))
+        return 0;
+    all = event_fields(type);
+    return all && !json_object_set_new(source, "fields", all) ? 0 : -ENOMEM;
+}
+
+static int check_source(json_t *source, size_t i, problem_t *problem)
 {
     const char *type = json_string_value(json_object_get(source, "type"));
     const json_t *fields = json_object_get(source, "fields");
@@ -72,7 +84,9 @@ static int check_source(const json_t *source, size_t i, problem_t *problem)
                                     "%s is an audit event: it takes no filter", type)
                       : 0;
     }
-    r = check_fields(type, fields, at_fields, problem);
+    r = complete_fields(source, type);
+    if (!r)
+        r = check_fields(type, json_object_get(source, "fields"), at_fields, problem);
     return r || !filter ? r : check_filter(type, filter, at_filter, problem);
 }
 

@@ -44,7 +44,9 @@ static void refuse_with(call_t *call, int code, const char *msg, json_t *details
     if (code != ERR_UNKNOWN_PATH && code != ERR_WRONG_METHOD)
         json_object_set_new(body, "error_code", json_sprintf("ERR_POSTERN_%d", row->code));
     json_object_set_new(body, "status_code", json_integer(row->status));
-    json_object_set_new(body, "msg", json_string(msg && *msg ? msg : row->text));
+    /* what is quoted in a message may have come in another encoding: an error without a message is none */
+    if (!msg || !*msg || json_object_set_new(body, "msg", json_string(msg)))
+        json_object_set_new(body, "msg", json_string(row->text));
     if (!json_is_object(details)) {
         json_decref(details);
         details = json_object();
@@ -175,8 +177,8 @@ static int parse_body(call_t *call)
         return 0; /* some clients say the id again, in several ways */
     if (!takes_body)
         return call->body_len ? ERR_UNEXPECTED_BODY : 0; /* some clients send the type alone */
-    if (call->target.operation == REPLACE_MODULE && !call->body_len) {
-        call->document = json_object(); /* the Python client sends an empty module so */
+    if (call->target.operation & (UPDATE | REPLACE_MODULE | UPDATE_MEMBER) && !call->body_len) {
+        call->document = json_object(); /* clients with nothing to say send it so */
         return 0;
     }
     if (!type)
@@ -210,7 +212,7 @@ static void take_values(call_t *call, const char *name, const char *value)
         values = json_array();
         json_object_set_new(call->query, name, values);
     }
-    for (const char *at = value ? value : ""; call->state != ANSWERED; at++) {
+    for (const char *at = value; call->state != ANSWERED; at++) {
         size_t len = strcspn(at, ",");
 
         if (json_array_size(values) == QUERY_VALUES_MAX || !len) {
@@ -234,25 +236,28 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
     call_t *call = context;
     bool list = call->target.operation == LIST;
     bool filtered = list && call->target.kind->operations & FILTERS;
-    const field_t *field = list ? field_find(&call->target.kind->type, name) : NULL;
+    const field_t *field = list ? kind_query(call->target.kind, name) : NULL;
 
     (void)kind;
     if (call->state == ANSWERED)
         return MHD_NO;
     if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
         name = "before_id";
-    if (field && field->flags & QUERY) {
-        take_values(call, name, value);
-    } else if (!list
-               || (strcmp(name, "limit") && strcmp(name, "before_id")
-                   && (!filtered || strcmp(name, "filter")))) {
+    if (!field
+        && (!list
+            || (strcmp(name, "limit") && strcmp(name, "before_id")
+                && (!filtered || strcmp(name, "filter"))))) {
         char msg[200];
 
         snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);
         call_refuse(call, ERR_UNKNOWN_QUERY_PARAMETER, NULL, msg);
+    } else if (!value || !*value) {
+        return MHD_YES; /* not given, in the language of generated clients */
+    } else if (field) {
+        take_values(call, field->name, value);
     } else if (json_object_get(call->query, name)) {
         call_refuse(call, ERR_REPEATED_QUERY_PARAMETER, name, "was given twice");
-    } else if (!value || json_object_set_new(call->query, name, json_string(value))) {
+    } else if (json_object_set_new(call->query, name, json_string(value))) {
         call_refuse(call, ERR_BAD_QUERY, NULL, NULL); /* not UTF-8 */
     }
     return MHD_YES;
@@ -301,7 +306,9 @@ static bool answer_open(call_t *call)
         bool ready = zhashx_size(call->gateway->calls) < CONNECTIONS_MAX;
 
         call_answer(call, ready ? 200 : 503,
-                    json_pack("{s:s}", "status", ready ? "ready" : "busy"));
+                    ready ? json_pack("{s:s}", "status", "ready")
+                          : json_pack("{s:s, s:i, s:s, s:{}}", "status", "busy", "status_code", 503,
+                                      "msg", "Too many calls are in flight.", "details"));
     } else if (get && !strcmp(call->path, "/openapi.json")) {
         call_answer(call, 200, json_incref(call->gateway->openapi));
     } else if (get && docs_find(call->path)) {

@@ -20,7 +20,7 @@ int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json
     return problem->code;
 }
 
-/* A policy of a dashboard restriction keeps a rule: without one nobody could enter. Those who delete its rules at once wait
+/* A policy of a dashboard restriction that is enforced keeps a rule: without one nobody could enter. Those who delete its rules at once wait
  * for each other at the policy. */
 int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
 {
@@ -34,16 +34,18 @@ int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
     if (!r)
         r = pg_exec(crud->pg, &res,
                     "SELECT r.id FROM ip_restriction r "
-                    "WHERE r.account_id = $2 AND r.type = 'dashboard' AND r.ip_policy_ids ? $1 "
+                    "WHERE r.account_id = $2 AND r.type = 'dashboard' AND r.enforced "
+                    "AND r.ip_policy_ids ? $1 "
                     "AND 1 = (SELECT count(*) FROM "
                     "(SELECT 1 FROM ip_policy_rule WHERE ip_policy_id = $1 LIMIT 2) l)",
                     2, policy, crud->request->account);
     if (r || PQntuples(res) == 0)
         return r;
-    return problem_add(problem, ERR_LAST_RULE, NULL,
-                       "it is the only rule of %s, which the dashboard restriction %s uses: add "
-                       "another rule first, or take the policy from the restriction",
-                       policy, PQgetvalue(res, 0, 0));
+    return problem_add(
+        problem, ERR_LAST_RULE, NULL,
+        "it is the only rule of %s, which the enforced dashboard restriction %s uses: add "
+        "another rule first, or take the policy from the restriction",
+        policy, PQgetvalue(res, 0, 0));
 }
 
 /* An address is allowed when a rule of the restriction's policies allows it and none denies it. */

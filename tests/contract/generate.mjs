@@ -60,6 +60,12 @@ const formats = {
   arn_logs: [(r) => `arn:aws:logs:eu-west-1:1:log-group:${own(r)}`, ['arn:aws:s3:::a']],
 };
 
+// Clients send the empty value of these for what their caller left out: it is not taken for one.
+const isEmpty = (value) => value === '' || value === 0 || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
+export const isAbsent = (property, value) => Boolean(property?.['x-empty-is-absent']) && isEmpty(value);
+// The body without them.
+export const given = (schema, body) => Object.fromEntries(Object.entries(body).filter(([name, value]) => !isAbsent(schema.properties[name], value)));
+
 export const plain = (schema) => (schema.anyOf ? { ...schema, ...schema.anyOf[0], anyOf: undefined } : schema);
 
 function string(r, schema) {
@@ -189,7 +195,7 @@ export function spoil(r, schema, good) {
   if (kind.type === 'string' && kind.maxLength && !property['x-kinds'] && kind.maxLength < 70000) faults.long = () => { holder[name] = 'x'.repeat(kind.maxLength + 1); return property['x-error']; };
   if (kind.type === 'string' && kind.enum) faults.enum = () => { holder[name] = 'nonsense'; return property['x-error']; };
   if (kind.type === 'string' && formats[property['x-format']]?.[1].filter(Boolean).length) faults.format = () => { holder[name] = r.pick(formats[property['x-format']][1].filter(Boolean)); return property['x-error']; };
-  if (kind.type === 'integer' || kind.type === 'number') faults.range = () => { holder[name] = r.chance(0.5) ? kind.maximum + 1 : kind.minimum - 1; return property['x-error']; };
+  if (kind.type === 'integer' || kind.type === 'number') faults.range = () => { holder[name] = r.chance(0.5) ? kind.maximum + 1 : isAbsent(property, kind.minimum - 1) ? kind.minimum - 2 : kind.minimum - 1; return property['x-error']; };
   if (kind.type === 'array' && kind.maxItems && kind.maxItems < 300) faults.many = () => { holder[name] = Array.from({ length: kind.maxItems + 1 }, (_, i) => (kind.items.type === 'object' ? {} : `x${i}`)); return property['x-error']; };
   if (kind.type === 'array' && kind.items.type === 'string') faults.item = () => { holder[name] = [...(holder[name] ?? []), 7].slice(-Math.max(1, kind.maxItems ?? 9)); return ['ERR_POSTERN_121', new RegExp(`^${path.replace(/[.[\]]/g, '\\$&')}\\[\\d+\\]$`)]; };
   if (kind.type === 'array' && kind.minItems) faults.few = () => { holder[name] = []; return property['x-error']; };

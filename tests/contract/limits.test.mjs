@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { api, must, unique } from '../support/postern.mjs';
-import { Random, mend, object, plain } from './generate.mjs';
+import { Random, isAbsent, mend, object, plain } from './generate.mjs';
 import { world } from './world.mjs';
 
 // [path of names, property, schema] of all that have limits.
@@ -81,7 +81,7 @@ const edges = {
       ? { good: [longest[format]?.(n)].filter(Boolean), bad: ['x'.repeat(n + 1)] }
       : { good: ['x'.repeat(n), 'é'.repeat(n / 2)], bad: ['x'.repeat(n + 1), `${'é'.repeat(n / 2)}${n % 2 ? 'é' : 'x'}`] };
   },
-  integer: (kind) => ({ good: [kind.minimum, kind.maximum], bad: [kind.minimum - 1, kind.maximum + 1] }),
+  integer: (kind, property) => ({ good: [kind.minimum, kind.maximum], bad: [kind.minimum - (isAbsent(property, kind.minimum - 1) ? 2 : 1), kind.maximum + 1] }),
   number: (kind) => ({ good: [kind.minimum, kind.maximum], bad: [kind.minimum - 0.001, kind.maximum + 0.001] }),
   array: async (kind, property, here) => {
     const n = kind.maxItems;

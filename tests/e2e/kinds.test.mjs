@@ -114,7 +114,8 @@ test('weighted_backend: shares by weight, live when it returns', async () => {
   const seen = { one: 0, two: 0 };
   for (let i = 0; i < 400; i++) seen[(await through(to.host)).body]++;
   assert.ok(seen.two > 50 && seen.two < 150, `a quarter of 400 is about 100: ${JSON.stringify(seen)}`);
-  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: {} });
+  assert.deepEqual((await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: {} })).backends, { [one.id]: 3000, [two.id]: 1000 }, 'clients send an empty map with every update');
+  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: { [one.id]: 0 } });
   assert.equal((await through(to.host)).status, 503, 'nobody is left');
   await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: { [two.id]: 10000 } });
   assert.equal((await through(to.host)).body, 'two');
@@ -145,7 +146,8 @@ test('failover_backend: an ordered list; a route on it is denied until edges can
   await refused(142, null, 'DELETE', `/backends/weighted/${weighted.id}`);
   const to = await endpoint(failover);
   assert.equal((await through(to.host)).status, 503);
-  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { backends: [] })).backends, [], 'empty clears');
+  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { backends: [] })).backends.length, failover.backends.length, 'clients send an empty list with every update');
+  assert.deepEqual((await must('PATCH', `/backends/failover/${failover.id}`, { backends: [one.id] })).backends, [one.id]);
   await must('DELETE', `/backends/weighted/${weighted.id}`);
   assert.deepEqual((await client().backends.failoverBackends.create({ backends: [one.id] })).backends, [one.id]);
 });
@@ -154,7 +156,7 @@ test('tunnel_group_backend: labels', async () => {
   const group = await common('/backends/tunnel_group', 'backends', { labels: { App: 'x', env: '' } });
   assert.deepEqual([group.labels, group.tunnels], [{ App: 'x', env: '' }, []]);
   assert.deepEqual((await must('PATCH', `/backends/tunnel_group/${group.id}`, { description: 'kept' })).labels, group.labels);
-  assert.deepEqual((await must('PATCH', `/backends/tunnel_group/${group.id}`, { labels: {} })).labels, {});
+  assert.deepEqual((await must('PATCH', `/backends/tunnel_group/${group.id}`, { labels: {} })).labels, group.labels, 'clients send an empty map with every update');
   await refused(193, null, 'POST', '/backends/tunnel_group', { labels: { '': 'x' } });
   await refused(193, 'labels.a', 'POST', '/backends/tunnel_group', { labels: { a: 'x'.repeat(256) } });
   await refused(193, 'labels', 'POST', '/backends/tunnel_group', { labels: Object.fromEntries(Array.from({ length: 51 }, (_, i) => [`k${i}`, ''])) });
@@ -173,7 +175,8 @@ test('certificate_authority: parsed, used by mutual_tls', async () => {
   await refused(122, 'ca_pem', 'POST', '/certificate_authorities', {});
   for (const ca_pem of ['nonsense', ca + ca, ca.replace('BEGIN CERTIFICATE', 'BEGIN PUBLIC KEY'), ca.slice(0, 200), authority('-addext', 'basicConstraints=critical,CA:FALSE'), authority('-addext', 'keyUsage=critical,digitalSignature')])
     await refused(184, 'ca_pem', 'POST', '/certificate_authorities', { ca_pem });
-  await refused(126, 'ca_pem', 'PATCH', `/certificate_authorities/${made.id}`, { ca_pem: ca });
+  await refused(126, 'ca_pem', 'PATCH', `/certificate_authorities/${made.id}`, { ca_pem: authority() });
+  assert.equal((await must('PATCH', `/certificate_authorities/${made.id}`, { ca_pem: ca })).ca_pem, ca, 'as it is');
   const to = await endpoint({ body: 'x' });
   const path = `/edges/https/${to.edge.id}/mutual_tls`;
   assert.deepEqual((await must('PUT', path, { certificate_authority_ids: [made.id] }, 200)), { enabled: true, certificate_authorities: [{ id: made.id, uri: made.uri }] });
@@ -241,7 +244,8 @@ test('ssh_credential: real keys only, one of each', async () => {
   for (const public_key of [key('rsa', 1024), 'ssh-ed25519', 'ssh-ed25519 nonsense', ed.replace('ssh-ed25519', 'ssh-rsa'), ed.slice(0, 50), `ssh-dss ${ed.split(' ')[1]}`, '-----BEGIN OPENSSH PRIVATE KEY-----'])
     await refused(197, 'public_key', 'POST', '/ssh_credentials', { public_key });
   await refused(122, 'public_key', 'POST', '/ssh_credentials', {});
-  await refused(126, 'public_key', 'PATCH', `/ssh_credentials/${made.id}`, { public_key: ed });
+  await refused(126, 'public_key', 'PATCH', `/ssh_credentials/${made.id}`, { public_key: `${ed} again` });
+  assert.equal((await must('PATCH', `/ssh_credentials/${made.id}`, { public_key: ed })).public_key, ed, 'as it is');
   assert.equal((await must('PATCH', `/ssh_credentials/${made.id}`, { description: '' })).description, '');
   await must('DELETE', `/ssh_credentials/${made.id}`);
   assert.equal((await client().sshCredentials.create({ publicKey: ed })).publicKey, ed);
@@ -280,12 +284,14 @@ test('ip_restriction: the API asks it for every request', { skip: elsewhere }, a
   }
 });
 
-test('ip_policy_rule: the last one of a policy that the dashboard restriction uses stays', async () => {
+test('ip_policy_rule: the last one of a policy that an enforced dashboard restriction uses stays', { skip: elsewhere }, async () => {
   const policy = await must('POST', '/ip_policies', {});
   let third = 0;
   const rule = () => must('POST', '/ip_policy_rules', { ip_policy_id: policy.id, cidr: `192.0.${third++}.0/24`, action: 'allow' });
   const [one, two] = [await rule(), await rule()];
   const restriction = await must('POST', '/ip_restrictions', { type: 'dashboard', ip_policy_ids: [policy.id] });
+  // not to be had over the API, which cannot enforce it yet
+  execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = true WHERE id = '${restriction.id}'`]);
   try {
     await must('DELETE', `/ip_policy_rules/${one.id}`);
     const answer = await refused(213, null, 'DELETE', `/ip_policy_rules/${two.id}`);

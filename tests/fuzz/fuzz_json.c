@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             problem_t problem = {0};
             json_t *out = NULL;
 
-            if (!schema_check(kind, operation, body, &problem, &out)) {
+            if (!schema_check(kind, operation, body, body, &problem, &out)) {
                 json_t *rendered = schema_render(kind, out, "http://x");
 
                 if (!rendered)

@@ -15,7 +15,7 @@ static int check(const char *kind, unsigned operation, const char *text, problem
     cr_assert_not_null(body, "%s", text);
     memset(problem, 0, sizeof(*problem));
     *out = NULL;
-    return schema_check(kind_find(kind), operation, body, problem, out);
+    return schema_check(kind_find(kind), operation, NULL, body, problem, out);
 }
 
 Test(schema, every_table_is_consistent)
