@@ -87,6 +87,12 @@ typedef struct edge_ctx {
     unsigned bad_tls : 1;
     unsigned from_proxy : 1; /* the peer is a trusted proxy */
     unsigned redirect : 1;   /* plain http: not an event of a route */
+
+    ngx_http_request_t *request; /* edge_streams.c's from here on; NULL: not one of them */
+    ngx_queue_t queue;
+    ngx_uint_t round;
+    ngx_msec_t force_at;
+
     char request_id[64];
 } edge_ctx_t;
 
@@ -119,6 +125,14 @@ ngx_int_t edge_header_answer(ngx_http_request_t *r, const header_t *add);
 /* True when the header was hidden. */
 ngx_uint_t edge_header_hidden(const ngx_table_elt_t *header);
 
+/* edge_streams.c: requests that are being served, judged again when the configuration has changed */
+void edge_streams_start(ngx_cycle_t *cycle);
+void edge_streams_add(ngx_http_request_t *r, edge_ctx_t *ctx);
+void edge_streams_remove(edge_ctx_t *ctx);
+void edge_streams_changed(void);
+/* The connection takes no request after this one. */
+void edge_streams_last(ngx_http_request_t *r);
+
 /* edge_page.c: answers of the edge itself */
 ngx_int_t edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code);
 ngx_int_t edge_error_handler(ngx_http_request_t *r);
@@ -137,9 +151,10 @@ void edge_head_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* edge_bio.c: a client's socket under OpenSSL, for reading */
-/* A connection and the name that its TLS settings were chosen for: folded; empty: the client gave none. */
+/* A connection, and the name and the TLS settings that its handshake was for; name folded; empty: without TLS. */
 typedef struct {
     ngx_connection_t *connection;
+    unsigned char profile[32]; /* of the edge then (table.h); zeros: the name had none */
     size_t name_len;
     char name[];
 } edge_client_t;
@@ -152,8 +167,11 @@ edge_client_t *edge_client(ngx_connection_t *c);
 /* edge_tls.c */
 ngx_int_t edge_tls_install(ngx_conf_t *cf);
 void edge_tls_free_parsed(void *parsed);
-/* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. */
+/* May this request use this connection? NGX_OK, or NGX_DECLINED: 421; where the edge's demands are no longer those of the
+ * handshake, it is the connection's last. */
 ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
+/* The name of the handshake may be nobody's by now: then the connection has its last request, too. */
+void edge_tls_check_name(ngx_http_request_t *r);
 
 /* edge_vitals.c: of each worker, and there when it has died */
 typedef struct {
@@ -259,6 +277,7 @@ void edge_ring_resend(void);
 ngx_uint_t edge_ring_unsent(void);
 typedef struct {
     uint64_t requests, events, dropped, spooled, unacknowledged, revision, ready;
+    uint64_t streams_ended;  /* by changes of the configuration */
     uint64_t config_turn_us; /* the longest that configuration kept a worker from requests */
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */

@@ -83,6 +83,7 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     }
     client->connection = c;
     client->name_len = len;
+    ngx_memzero(client->profile, sizeof(client->profile));
     ngx_memcpy(client->name, name, len);
     BIO_set_data(bio, client);
     BIO_set_init(bio, 1);

@@ -188,6 +188,7 @@ now_in_force(int64_t revision, ngx_uint_t has_names)
     counters->revision = revision;
     counters->ready = 1;
     edge_vitals(ngx_worker)->entries_refused = table_refused(edge_worker.table);
+    edge_streams_changed();
     if (has_names) {
         hold(revision, ngx_current_msec + ACK_HOLD_MS);
     } else if (hold_count) {

@@ -71,6 +71,7 @@ cleanup(void *data)
 {
     edge_ctx_t  *ctx = data;
 
+    edge_streams_remove(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }
@@ -254,6 +255,7 @@ edge_route_handler(ngx_http_request_t *r)
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
     if (edge == NULL || !edge->present) {
+        edge_tls_check_name(r);
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);
     }
     if (edge_is_refused(edge)) {
@@ -284,6 +286,7 @@ edge_route_handler(ngx_http_request_t *r)
         return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
     }
     ctx->upgrade = is_websocket(r);
+    edge_streams_add(r, ctx);
     return run_modules(r, ctx);
 }
 

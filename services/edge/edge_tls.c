@@ -122,10 +122,11 @@ hello_name(SSL *ssl, char *out, size_t size, int *alert)
 static int
 on_client_hello(SSL *ssl, int *alert, void *unused)
 {
-    char      name[256];
-    u_char    profile[32];
-    edge_t   *edge;
-    size_t    len;
+    char            name[256];
+    u_char          profile[32];
+    edge_t         *edge;
+    size_t          len;
+    edge_client_t  *client;
 
     (void) unused;
     len = hello_name(ssl, name, sizeof(name), alert);
@@ -143,12 +144,14 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
             return SSL_CLIENT_HELLO_ERROR;
         }
     }
-    if (!SSL_set_session_id_context(ssl, profile, sizeof(profile))
-        || edge_bio_attach(ssl, name, len) == NULL)
+    client = edge_bio_attach(ssl, name, len);
+    if (client == NULL
+        || !SSL_set_session_id_context(ssl, profile, sizeof(profile)))
     {
         *alert = SSL_AD_INTERNAL_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
+    ngx_memcpy(client->profile, profile, sizeof(profile));
     return SSL_CLIENT_HELLO_SUCCESS;
 }
 
@@ -199,22 +202,55 @@ edge_tls_install(ngx_conf_t *cf)
 }
 
 
+/* The settings may have changed since the handshake; what it brought may be enough all the same. */
+static ngx_uint_t
+meets_demands(ngx_connection_t *c, const edge_client_t *client,
+    const edge_t *edge)
+{
+    if (ngx_memcmp(client->profile, edge->profile, sizeof(client->profile))
+        == 0)
+    {
+        return 1;   /* as they nearly always do */
+    }
+    return !edge->mutual_tls
+           && SSL_version(c->ssl->connection) >= edge->min_version;
+}
+
+
 ngx_int_t
 edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
     ngx_str_t      *host = &ctx->host;
     edge_client_t  *client = edge_client(r->connection);
 
-    if (client->name_len == host->len
-        && ngx_memcmp(client->name, host->data, host->len) == 0)
+    if (client->name_len != host->len
+        || ngx_memcmp(client->name, host->data, host->len) != 0)
     {
-        return NGX_OK;   /* as it nearly always is */
+        /* another name of the same edge has the same TLS settings */
+        if (client->name_len == 0
+            || table_edge(edge_worker.table, client->name, client->name_len)
+               != edge)
+        {
+            return NGX_DECLINED;
+        }
     }
-    /* another name of the same edge has the same TLS settings */
+    if (!meets_demands(r->connection, client, edge)) {
+        edge_streams_last(r);
+        return NGX_DECLINED;
+    }
+    return NGX_OK;
+}
+
+
+void
+edge_tls_check_name(ngx_http_request_t *r)
+{
+    edge_client_t  *client = edge_client(r->connection);
+
     if (client->name_len
-        && table_edge(edge_worker.table, client->name, client->name_len) == edge)
+        && table_domain(edge_worker.table, client->name, client->name_len)
+           == NULL)
     {
-        return NGX_OK;
+        edge_streams_last(r);
     }
-    return NGX_DECLINED;
 }

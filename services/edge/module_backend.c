@@ -91,6 +91,59 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
+static ngx_uint_t
+leads_to(const backend_t *backend, const char *id)
+{
+    size_t  i;
+
+    if (backend->choices == NULL) {
+        return ngx_strcmp(backend->id, id) == 0;
+    }
+    for (i = 0; i < backend->choice_count; i++) {
+        if (ngx_strcmp(backend->choices[i].id, id) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+static ngx_uint_t
+is_same_upstream(const backend_t *one, const backend_t *other)
+{
+    return one->host == NULL || other->host == NULL
+           || (ngx_strcmp(one->host, other->host) == 0
+               && one->port == other->port && one->tls == other->tls);
+}
+
+
+/* A backend that is gone takes its requests along. One that leads elsewhere by now, or that the route no longer
+ * leads to, may finish its answers: only upgraded connections would stay with it for as long as they like. */
+static ngx_uint_t
+judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
+{
+    backend_t  *now, *backend;
+
+    if (ctx->backend == NULL) {
+        return 0;   /* not chosen yet */
+    }
+    backend = config ? table_backend(edge_worker.table, config) : NULL;
+    now = table_backend(edge_worker.table, ctx->backend->id);
+    if (backend == NULL || now == NULL) {
+        return ERR_EDGE_NO_BACKEND;
+    }
+    if (now == ctx->backend && backend == now) {
+        return 0;
+    }
+    if (r->upstream == NULL || !r->upstream->upgrade
+        || (leads_to(backend, now->id) && is_same_upstream(now, ctx->backend)))
+    {
+        return 0;
+    }
+    return ERR_EDGE_CHANGED;
+}
+
+
 static void
 describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -104,5 +157,6 @@ const edge_module_t  module_backend = {
     .parse = parse,
     .free = slab_free,
     .run = run,
+    .judge = judge,
     .describe = describe,
 };

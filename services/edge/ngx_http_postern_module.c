@@ -440,6 +440,7 @@ init_process(ngx_cycle_t *cycle)
     {
         return NGX_ERROR;
     }
+    edge_streams_start(cycle);
     edge_bus_start(cycle);
     return NGX_OK;
 }

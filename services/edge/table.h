@@ -46,6 +46,8 @@ typedef struct edge_module {
     bool (*beyond)(const void *config);
     /* Before the upstream is asked: NGX_DECLINED to go on, NGX_OK when it has set the content handler. */
     intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* Of a request that is being served, after a change: 0, or the error for which it may not go on. NULL: it may. */
+    uintptr_t (*judge)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* When the response header is there. */
     intptr_t (*filter)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* Its fields of the event (edge_event.h), of every request: also of one for which it did not run. */
