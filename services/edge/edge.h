@@ -83,6 +83,7 @@ typedef struct edge_ctx {
     edge_head_t head;
     edge_body_t body;
     edge_sent_t sent;
+    unsigned counted : 1; /* among those in flight */
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
     unsigned from_proxy : 1; /* the peer is a trusted proxy */
@@ -259,6 +260,9 @@ ngx_int_t edge_ring_make(ngx_cycle_t *cycle); /* in the master, before it forks 
 void edge_ring_end(void);                     /* and when it ends */
 ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
 void edge_ring_close(void);
+/* A request begins, and ends with or without an event: those between are lost with the worker, and counted by the next. */
+void edge_ring_begin(edge_ctx_t *ctx);
+void edge_ring_finish(edge_ctx_t *ctx);
 /* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL: ring and spool are full. */
 u_char *edge_ring_reserve(size_t *room, ngx_uint_t *first);
 /* What was reserved holds an event of len bytes. */
@@ -278,6 +282,8 @@ ngx_uint_t edge_ring_unsent(void);
 typedef struct {
     uint64_t requests, events, dropped, spooled, unacknowledged, revision, ready;
     uint64_t streams_ended;  /* by changes of the configuration */
+    uint64_t in_flight;      /* requests that will leave an event */
+    uint64_t lost;           /* and those whose worker ended before they did */
     uint64_t config_turn_us; /* the longest that configuration kept a worker from requests */
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */

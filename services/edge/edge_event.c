@@ -521,14 +521,11 @@ write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 }
 
 
-void
-edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
+static void
+keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     size_t  len;
 
-    if (!edge_worker.events_wanted || !edge_worker.running) {
-        return;
-    }
     len = write_event(r, ctx, 1);
     if (len == 0) {
         edge_ring_seal();   /* the batch may have been near its end */
@@ -544,4 +541,14 @@ edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
         edge_ring_drop();
     }
     edge_bus_send_events();
+}
+
+
+void
+edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (edge_worker.events_wanted && edge_worker.running) {
+        keep_event(r, ctx);
+    }
+    edge_ring_finish(ctx);
 }

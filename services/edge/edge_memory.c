@@ -17,7 +17,7 @@ typedef struct {
     uint64_t  slot_bytes, slots;
 } file_head_t;
 
-static const char  magic[32] = "postern event rings 1";
+static const char  magic[32] = "postern event rings 2";
 
 static u_char     *base;            /* of the first slot */
 static size_t      total;           /* mapped, with the head */

@@ -53,11 +53,32 @@ static size_t      batch_bytes;     /* payload of a batch, at most */
 static ngx_uint_t  saying;          /* the spool's trouble was logged */
 
 
+/* Requests that were in flight when the worker of this slot ended leave no event. They get numbers like events that could not be
+ * kept, and are told in the same way. */
+static uint64_t
+count_lost(slot_t *one, ngx_log_t *log)
+{
+    uint64_t  lost = one->counters.in_flight;
+
+    if (lost) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "postern: %uL requests were in flight when their worker "
+                      "ended: they leave no event", lost);
+    }
+    one->counters.in_flight = 0;
+    one->counters.lost += lost;
+    one->seq += lost;
+    one->dropped += lost;
+    return lost;
+}
+
+
 /* What a killed edge left is sent by the next under its name; counters begin again. */
 ngx_int_t
 edge_ring_make(ngx_cycle_t *cycle)
 {
     slot_t           *one;
+    uint64_t          lost;
     ngx_uint_t        i;
     edge_conf_t      *conf = edge_worker.conf;
     static ngx_uint_t  made;
@@ -80,7 +101,9 @@ edge_ring_make(ngx_cycle_t *cycle)
     }
     made = 1;
     for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
+        lost = one->size == conf->ring_size ? count_lost(one, cycle->log) : 0;
         ngx_memzero(&one->counters, sizeof(one->counters));
+        one->counters.lost = lost;
         if (one->size != conf->ring_size) {
             ngx_memzero(one, sizeof(*one));
             one->size = conf->ring_size;
@@ -92,7 +115,7 @@ edge_ring_make(ngx_cycle_t *cycle)
 }
 
 
-/* Nothing is left in it when all of it was acknowledged or spooled. */
+/* Nothing is left in it when all of it was acknowledged or spooled, and what was lost was told. */
 void
 edge_ring_end(void)
 {
@@ -100,7 +123,7 @@ edge_ring_end(void)
     ngx_uint_t   i;
 
     for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
-        if (one->head != one->tail) {
+        if (one->head != one->tail || one->dropped) {
             return;
         }
     }
@@ -418,6 +441,27 @@ edge_ring_commit(size_t len)
 
 
 void
+edge_ring_begin(edge_ctx_t *ctx)
+{
+    slot->counters.requests++;
+    if (edge_worker.events_wanted) {
+        slot->counters.in_flight++;
+        ctx->counted = 1;
+    }
+}
+
+
+void
+edge_ring_finish(edge_ctx_t *ctx)
+{
+    if (ctx->counted && slot->counters.in_flight) {
+        slot->counters.in_flight--;
+    }
+    ctx->counted = 0;
+}
+
+
+void
 edge_ring_drop(void)
 {
     slot->counters.events++;
@@ -552,16 +596,17 @@ edge_ring_open(ngx_cycle_t *cycle)
     char         path[NGX_MAX_PATH];
     struct stat  st;
 
-    (void) cycle;
     slot = edge_memory_slot(ngx_worker);
     batch_bytes = ngx_min((size_t) BATCH_BYTES,
                           edge_worker.conf->ring_size / RING_PARTS);
     slot->counters.ready = 0;
     edge_ring_seal();             /* a batch that a dead worker left open */
-    if (slot->open != NONE) {     /* it had nothing in it */
+    if (slot->open != NONE) {     /* it had nothing in it but what it was to tell */
+        slot->dropped += record_at(slot->open)->dropped;
         slot->head = slot->open;
         slot->open = NONE;
     }
+    count_lost(slot, cycle->log);
     sent = slot->tail;
     spool_path(path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
@@ -578,6 +623,7 @@ edge_ring_close(void)
         return;
     }
     edge_ring_seal();
+    count_lost(slot, ngx_cycle->log);
     if (ngx_terminate || ngx_quit || ngx_exiting) {
         /* the zone goes with the last process: what is not acknowledged goes to disk */
         spill();

@@ -222,10 +222,9 @@ refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
 ngx_int_t
 edge_route_handler(ngx_http_request_t *r)
 {
-    edge_t           *edge;
-    ngx_int_t         rc;
-    edge_ctx_t       *ctx;
-    edge_counters_t  *counters;
+    edge_t      *edge;
+    ngx_int_t    rc;
+    edge_ctx_t  *ctx;
 
     if (r->internal || r != r->main) {
         return NGX_DECLINED;   /* the error page of a request that was routed */
@@ -234,8 +233,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    counters = edge_ring_counters(ngx_worker);
-    counters->requests++;
+    edge_ring_begin(ctx);
     if (edge_forwarded_read(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
