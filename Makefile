@@ -105,7 +105,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c services/gateway/framing.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
@@ -130,7 +130,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/head.c services/events/batch.c services/events/layout.c services/gateway/paths.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/head.c services/events/batch.c services/events/layout.c services/gateway/framing.c services/gateway/paths.c)
 fuzz-library:
 	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \

@@ -13,11 +13,6 @@ void call_destroy(call_t **self_p)
     if (!self)
         return;
     free(self->path);
-    if (self->body)
-        explicit_bzero(self->body, self->body_len); /* may hold a private key */
-    free(self->body);
-    free(self->origin);
-    free(self->request_headers);
     free(self->text);
     json_decref(self->actor);
     json_decref(self->document);
@@ -75,7 +70,7 @@ static void refuse_outcome(call_t *call, const json_t *outcome)
 
 static const char *header(call_t *call, const char *name)
 {
-    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+    return http_header(call, name);
 }
 
 static int check_version(call_t *call)
@@ -171,8 +166,6 @@ static int parse_body(call_t *call)
     const char *type = header(call, "Content-Type");
     json_error_t error;
 
-    if (call->body_too_large)
-        return ERR_BODY_TOO_LARGE;
     if (call->target.operation == COMMAND)
         return 0; /* some clients say the id again, in several ways */
     if (!takes_body)
@@ -230,17 +223,12 @@ static void take_values(call_t *call, const char *name, const char *value)
     }
 }
 
-static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, const char *name,
-                                      const char *value)
+static bool take_parameter(call_t *call, const char *name, const char *value)
 {
-    call_t *call = context;
     bool list = call->target.operation == LIST;
     bool filtered = list && call->target.kind->operations & FILTERS;
     const field_t *field = list ? kind_query(call->target.kind, name) : NULL;
 
-    (void)kind;
-    if (call->state == ANSWERED)
-        return MHD_NO;
     if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
         name = "before_id";
     if (!field
@@ -252,7 +240,7 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
         snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);
         call_refuse(call, ERR_UNKNOWN_QUERY_PARAMETER, NULL, msg);
     } else if (!value || !*value) {
-        return MHD_YES; /* not given, in the language of generated clients */
+        return true; /* not given, in the language of generated clients */
     } else if (field) {
         take_values(call, field->name, value);
     } else if (json_object_get(call->query, name)) {
@@ -260,7 +248,7 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
     } else if (json_object_set_new(call->query, name, json_string(value))) {
         call_refuse(call, ERR_BAD_QUERY, NULL, NULL); /* not UTF-8 */
     }
-    return MHD_YES;
+    return call->state != ANSWERED;
 }
 
 static void answer_root(call_t *call)
@@ -296,7 +284,7 @@ static void answer_error(call_t *call)
 
 static bool answer_open(call_t *call)
 {
-    bool get = !strcmp(call->method, "GET") || !strcmp(call->method, "HEAD");
+    bool get = !strcmp(call->method, "GET");
 
     if (!strcmp(call->method, "OPTIONS")) {
         call_answer(call, 204, NULL);
@@ -358,7 +346,7 @@ static int check_request(call_t *call)
         r = check_if_match(call);
     if (r)
         return r;
-    MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, take_parameter, call);
+    query_each(call, take_parameter);
     return call->state == ANSWERED ? 0 : parse_body(call);
 }
 
@@ -411,6 +399,7 @@ void call_begin(call_t *call)
     call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
     if (admission_recall(call->gateway->admission, call_token(call), call->ip, call->account,
                          &call->actor)) {
+        http_trust(call);
         if (!check_rate(call))
             on_admitted(call);
         return;
@@ -434,6 +423,7 @@ static void on_authenticated(call_t *call, zframe_t *frame)
     }
     snprintf(call->account, sizeof(call->account), "%s", account);
     call->actor = json_incref(json_object_get(body, "actor"));
+    http_trust(call);
     if (check_rate(call))
         return;
     call->state = ADMITTING;

@@ -1,5 +1,5 @@
-/* The gateway's parts: http.c speaks HTTP (libmicrohttpd), call.c the life of one request, upstream.c
- * the services on the bus. */
+/* The gateway's parts: http.c has the connections, framing.c their framing, answer.c what goes back, call.c the life of one
+ * request, upstream.c the services on the bus. */
 #pragma once
 
 #include "common/bus.h"
@@ -7,55 +7,54 @@
 #include "common/health.h"
 #include "common/id.h"
 #include "services/gateway/docs.h"
+#include "services/gateway/framing.h"
 #include "services/gateway/paths.h"
-
-#include <microhttpd.h>
 
 enum {
     BODY_MAX = 1 << 20,
     CALL_DEADLINE_MS = 10000, /* the service's answer */
     RESEND_MS = 1000,         /* a call that a service may have lost is sent again */
-    READ_DEADLINE_MS = 15000, /* a client must have sent its whole request */
     CONNECTIONS_MAX = 1024,
     QUERY_VALUES_MAX = 100 /* of one parameter */
 };
 
 typedef struct gateway gateway_t;
 typedef struct call call_t;
+typedef struct http http_t;
+typedef struct connection connection_t;
 typedef struct admission admission_t;
 
 /* Where a call stands. */
 typedef enum call_state {
-    READING,        /* collecting the body */
-    AUTHENTICATING, /* suspended, asking identity who it is */
-    ADMITTING,      /* suspended, asking routes whether its address may */
-    CALLING,        /* suspended, asking the kind's service */
+    RECEIVED,       /* whole, and nothing done yet */
+    AUTHENTICATING, /* asking identity who it is */
+    ADMITTING,      /* asking routes whether its address may */
+    CALLING,        /* asking the kind's service */
     ANSWERED        /* status and body are set */
 } call_state_t;
 
 struct call {
     gateway_t *gateway;
-    struct MHD_Connection *connection;
+    connection_t *connection; /* its head and body are the call's until it is answered */
     call_state_t state;
-    bool suspended;
     char operation_id[ID_MAX];
-    char method[16];
+    char method[16]; /* GET for HEAD, which differs in the answer only */
+    bool head;
     char *path;
+    const char *query_text; /* behind the "?"; NULL */
     target_t target;
     bool metrics; /* GET /metrics, which needs a key too */
     bool self;    /* GET /self: whose key it is */
-    char *body;
+    const char *body;
     size_t body_len;
-    bool body_too_large;
     char key[80];
     char account[64];
-    char ip[64]; /* of the connection */
+    char ip[64]; /* of the client */
     json_t *actor;
     uint64_t generation; /* of what is remembered about callers, when this one was asked about */
     json_t *document;    /* parsed body */
     json_t *query;
     int64_t started_ms, deadline_ms, resend_ms;
-    char *origin, *request_headers; /* CORS */
     /* answer */
     unsigned status;
     json_t *answer;
@@ -70,26 +69,39 @@ struct call {
 struct gateway {
     config_t config;
     zloop_t *loop;
-    struct MHD_Daemon *daemon;
-    zmq_pollitem_t poll;
+    http_t *http;
     zsock_t *identity, *routes, *events;
     admission_t *admission;
-    zhashx_t *calls;       /* operation id -> suspended call */
-    zhashx_t *connections; /* for the read deadline */
+    zhashx_t *calls; /* operation id -> call that waits for a service */
     json_t *openapi;
     zhashx_t *rates; /* bucket -> rate_t */
     health_t *health;
     struct {
-        uint64_t requests, answers[6], resent, timed_out, cut_off;
+        uint64_t requests, answers[6], resent, timed_out, cut_off, evicted, malformed;
     } metrics;
 };
 
 /* http.c */
 int http_start(gateway_t *self);
 void http_stop(gateway_t *self);
-void http_run(gateway_t *self);
-/* A suspended call has its answer: let libmicrohttpd send it. */
+/* A call that waited has its answer: send it. The call is gone when this returns. */
 void http_resume(call_t *call);
+/* The value of a request header; NULL. */
+const char *http_header(const call_t *call, const char *name);
+/* Whoever has this connection showed a valid key: it is not among those that make room for others. */
+void http_trust(call_t *call);
+size_t http_metrics(const gateway_t *self, char *out, size_t size);
+
+/* answer.c: status line, headers and text of the answer; *ret_file: sent behind it, NULL when it is whole.
+ * The caller frees the result; NULL: no memory. */
+char *answer_make(call_t *call, bool closes, size_t *ret_len, const char **ret_file);
+
+/* query.c: %XX in place; an escaped control character stays as it is written, so that %00 cannot cut a path
+ * short and nothing unprintable gets past the path table. */
+void query_unescape(char *text);
+typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
+/* Each parameter of the query, value NULL where there is no "=", until take says false. */
+void query_each(call_t *call, query_fn take);
 
 /* admission.c: who may call, remembered while services lease it. */
 int admission_new(admission_t **ret_self, zloop_t *loop, const config_t *config);

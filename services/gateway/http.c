@@ -1,101 +1,114 @@
-/* HTTP through libmicrohttpd, driven by the gateway's reactor: external epoll, a connection is
- * suspended while services work. Traps: MHD_stop_daemon with a suspended connection aborts, and a
- * suspended connection is not polled, so every call has its own deadline. */
+/* The API's connections: an epoll of their own inside the gateway's reactor. A connection has one request at a time;
+ * what comes behind it waits until it is answered. Each phase has a time in which it must be over as a whole, whatever
+ * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. */
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "services/gateway/gateway.h"
+#include "services/gateway/connection.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { RUNS_MAX = 64 };
+enum {
+    READ_MS =
+        15000, /* from a request's first byte to its last; from the connection to the first byte */
+    IDLE_MS = 60000,  /* between two requests */
+    WRITE_MS = 60000, /* for an answer to be taken */
+    LINGER_MS = 5000, /* after a last answer, for the client to have read it */
+    READ_BYTES = 16384,
+    EVENTS_MAX = 256,
+    ACCEPTS_MAX = 64 /* before the others have their turn */
+};
 
-typedef struct peer {
-    int fd;
-    int64_t deadline_ms; /* to have sent a whole request; 0: it has, or sends none */
-} peer_t;
+/* ---- one connection's life ---- */
 
-/* ---- answering ---- */
-
-static void add_cors(call_t *call, struct MHD_Response *response)
+static void release_request(connection_t *self)
 {
-    if (!call->origin)
-        return;
-    MHD_add_response_header(response, "Access-Control-Allow-Origin", call->origin);
-    MHD_add_response_header(response, "Access-Control-Allow-Credentials", "true");
-    MHD_add_response_header(response, "Vary", "Origin");
-    MHD_add_response_header(response, "Access-Control-Expose-Headers",
-                            "Postern-Operation-Id, Postern-Revision, Postern-Edges");
-    if (strcmp(call->method, "OPTIONS"))
-        return;
-    MHD_add_response_header(response, "Access-Control-Allow-Methods",
-                            "GET, POST, PUT, PATCH, DELETE");
-    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
-    if (call->request_headers)
-        MHD_add_response_header(response, "Access-Control-Allow-Headers", call->request_headers);
+    if (self->head_text) /* has a key */
+        explicit_bzero(self->head_text, self->head_len);
+    free(self->head_text);
+    self->head_text = NULL;
+    memset(&self->head, 0, sizeof(self->head));
+    if (self->body) /* may hold a private key */
+        explicit_bzero(self->body, self->body_len);
+    free(self->body);
+    self->body = NULL;
+    self->body_len = self->body_size = 0;
+    memset(&self->chunks, 0, sizeof(self->chunks));
 }
 
-/* The text belongs to the response. */
-static struct MHD_Response *make_response(const call_t *call, char *text)
+static void free_connection(connection_t *self)
 {
-    if (call->file)
-        return MHD_create_response_from_buffer(strlen(call->file->text), (char *)call->file->text,
-                                               MHD_RESPMEM_PERSISTENT);
-    if (text)
-        return MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
-    return MHD_create_response_from_buffer(0, (char *)"", MHD_RESPMEM_PERSISTENT);
+    http_t *http = self->gateway->http;
+
+    if (self->previous)
+        self->previous->next = self->next;
+    else
+        http->first = self->next;
+    if (self->next)
+        self->next->previous = self->previous;
+    release_request(self);
+    free(self->in);
+    free(self->out);
+    free(self);
 }
 
-static enum MHD_Result send_answer(call_t *call)
+void connection_shut(connection_t *self)
 {
-    char wait[16];
-    bool is_json = call->text_is_json || call->answer, has_text = call->text || call->answer;
-    char *text = call->text     ? take(call->text)
-                 : call->answer ? json_dumps(call->answer, JSON_COMPACT)
-                                : NULL;
-    struct MHD_Response *response = make_response(call, text);
-    unsigned status_class = call->status / 100;
-    enum MHD_Result r;
+    if (self->fd < 0)
+        return;
+    close(self->fd);
+    self->fd = -1;
+    self->gateway->http->count--;
+}
 
-    if (!response) {
-        free(text);
-        return MHD_NO;
+/* A call in progress ends with its answer, which nobody takes. */
+static void sweep(http_t *http)
+{
+    for (connection_t *one = http->first, *next; one; one = next) {
+        next = one->next;
+        if (one->fd < 0 && !one->call)
+            free_connection(one);
     }
-    if (has_text)
-        MHD_add_response_header(response, "Content-Type",
-                                is_json ? "application/json" : "text/plain; version=0.0.4");
-    if (call->file) {
-        MHD_add_response_header(response, "Content-Type", call->file->type);
-        MHD_add_response_header(response, "Content-Security-Policy", docs_policy);
-    }
-    MHD_add_response_header(response, "Postern-Operation-Id", call->operation_id);
-    MHD_add_response_header(response, "Ngrok-Operation-Id",
-                            call->operation_id); /* clients read it */
-    MHD_add_response_header(response, "Cache-Control", "no-store");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (*call->revision)
-        MHD_add_response_header(response, "Postern-Revision", call->revision);
-    if (*call->edges)
-        MHD_add_response_header(response, "Postern-Edges", call->edges);
-    if (call->allow)
-        MHD_add_response_header(response, "Allow", call->allow);
-    if (call->status == 401)
-        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
-    if (*call->etag)
-        MHD_add_response_header(response, "ETag", call->etag);
-    if (call->status == 429 || call->status == 503) {
-        snprintf(wait, sizeof(wait), "%d", call->retry_after ? call->retry_after : 1);
-        MHD_add_response_header(response, "Retry-After", wait);
-    }
-    add_cors(call, response);
-    r = MHD_queue_response(call->connection, call->status, response);
-    MHD_destroy_response(response);
-    call->gateway->metrics.answers[status_class < 6 ? status_class : 5]++;
-    return r;
+}
+
+static void enter(connection_t *self, phase_t phase, int64_t ms)
+{
+    self->phase = phase;
+    self->since_ms = bus_mono_ms();
+    self->deadline_ms = self->since_ms + ms;
+}
+
+static void want(connection_t *self, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = self};
+
+    if (self->fd < 0 || self->interest == events)
+        return;
+    if (epoll_ctl(self->gateway->http->epoll, EPOLL_CTL_MOD, self->fd, &event))
+        connection_shut(self);
+    self->interest = events;
+}
+
+static void watch_listener(http_t *http, listener_t *listener)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
+
+    if (listener->fd >= 0 && !epoll_ctl(http->epoll, EPOLL_CTL_ADD, listener->fd, &event))
+        listener->paused = false;
+}
+
+/* They wait while there is no room, and what comes waits in the kernel's queue. */
+static void resume_listeners(http_t *http)
+{
+    for (size_t i = 0; i < LEN(http->listeners); i++)
+        if (http->listeners[i].paused)
+            watch_listener(http, &http->listeners[i]);
 }
 
 static void log_call(const call_t *call)
@@ -105,274 +118,568 @@ static void log_call(const call_t *call)
     if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
         return; /* every few seconds: noise */
     log_quote(call->path, strlen(call->path), path, sizeof(path));
-    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64, call->method, path,
-             call->status, call->operation_id, *call->account ? call->account : "-",
-             bus_mono_ms() - call->started_ms);
+    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
+             call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
+             *call->account ? call->account : "-", bus_mono_ms() - call->started_ms);
+}
+
+static void end_call(connection_t *self)
+{
+    zhashx_delete(self->gateway->calls, self->call->operation_id);
+    log_call(self->call);
+    call_destroy(&self->call);
+    release_request(self);
+    resume_listeners(self->gateway->http);
+}
+
+/* The call has its answer. */
+static void begin_answer(connection_t *self)
+{
+    call_t *call = self->call;
+    unsigned status_class = call->status / 100;
+
+    self->gateway->metrics.answers[status_class < 6 ? status_class : 5]++;
+    self->out = answer_make(call, self->closes, &self->out_len, &self->file);
+    if (!self->out) { /* it holds what is no text */
+        json_decref(call->answer);
+        call->answer = NULL;
+        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        self->out = answer_make(call, self->closes, &self->out_len, &self->file);
+    }
+    end_call(self);
+    self->sent = 0;
+    if (!self->out)
+        connection_shut(self);
+    enter(self, ANSWER, WRITE_MS);
 }
 
 /* ---- reading ---- */
 
-static peer_t *peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-    return info ? info->socket_context : NULL;
-}
-
-static char *copy_header(struct MHD_Connection *connection, const char *name)
-{
-    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-
-    return value && strlen(value) < 1024 ? strdup(value) : NULL;
-}
-
-static void set_ip(call_t *call)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr_in *address = info ? (const void *)info->client_addr : NULL;
-
-    if (address && address->sin_family == AF_INET)
-        inet_ntop(AF_INET, &address->sin_addr, call->ip, sizeof(call->ip));
-}
-
-static call_t *call_new(gateway_t *gateway, struct MHD_Connection *connection, const char *method,
-                        const char *url)
+static call_t *new_call(connection_t *self)
 {
     call_t *call = calloc(1, sizeof(*call));
+    struct in_addr address = {.s_addr = self->address};
 
     if (!call)
         return NULL;
-    call->gateway = gateway;
-    call->connection = connection;
+    call->gateway = self->gateway;
+    call->connection = self;
     call->started_ms = bus_mono_ms();
-    call->path = strdup(url);
-    set_ip(call);
     id_make("op", call->operation_id);
-    snprintf(call->method, sizeof(call->method), "%.15s", method);
-    path_match(call->method, call->path, &call->target);
-    call->origin = copy_header(connection, "Origin");
-    call->request_headers = copy_header(connection, "Access-Control-Request-Headers");
+    snprintf(call->method, sizeof(call->method), "-");
+    if (!self->proxy)
+        inet_ntop(AF_INET, &address, call->ip, sizeof(call->ip));
+    self->call = call;
+    self->gateway->metrics.requests++;
     return call;
 }
 
-static void take_body(call_t *call, const char *data, size_t *size)
+/* What cannot be read as a request is answered like one, and nothing behind it is read. */
+static void refuse_request(connection_t *self, int code, const char *why)
 {
+    call_t *call = new_call(self);
+
+    self->closes = true;
+    self->in_len = 0;
+    if (!call || !(call->path = strdup("-"))) {
+        if (call)
+            call_destroy(&self->call);
+        connection_shut(self);
+        return;
+    }
+    self->gateway->metrics.malformed++;
+    call_refuse(call, code, NULL, why);
+    begin_answer(self);
+}
+
+/* Only the proxy says who its client is: exactly one address. */
+static bool set_client(connection_t *self, call_t *call)
+{
+    const char *client = framing_get(&self->head, "X-Forwarded-For");
+    unsigned char address[16];
+    size_t clients = 0;
+
+    if (!self->proxy)
+        return true;
+    for (size_t i = 0; i < self->head.header_count; i++)
+        clients += !strcasecmp(self->head.headers[i].name, "X-Forwarded-For");
+    if (clients != 1
+        || (inet_pton(AF_INET, client, address) != 1 && inet_pton(AF_INET6, client, address) != 1))
+        return false;
+    snprintf(call->ip, sizeof(call->ip), "%s", client);
+    return true;
+}
+
+static void begin_call(connection_t *self)
+{
+    call_t *call = new_call(self);
+    char *query = strchr(self->head.target, '?');
+
+    self->phase = CALL;
+    self->closes = self->head.closes;
+    if (query)
+        *query++ = '\0';
+    if (!call || !(call->path = strdup(self->head.target))) {
+        if (call)
+            call_destroy(&self->call);
+        connection_shut(self);
+        return;
+    }
+    query_unescape(call->path);
+    call->query_text = query;
+    call->head = !strcmp(self->head.method, "HEAD");
+    snprintf(call->method, sizeof(call->method), "%s", call->head ? "GET" : self->head.method);
+    call->body = self->body;
+    call->body_len = self->body_len;
+    path_match(call->method, call->path, &call->target);
+    if (set_client(self, call))
+        call_begin(call);
+    else
+        call_refuse(call, ERR_MALFORMED, NULL,
+                    "The proxy must name its client in one X-Forwarded-For.");
+    if (call->state == ANSWERED)
+        begin_answer(self);
+}
+
+/* What has come behind the head or the chunk that was read is at the beginning again. */
+static void consume(connection_t *self, size_t len)
+{
+    self->in_len -= len;
+    memmove(self->in, self->in + len, self->in_len);
+}
+
+static bool add_body(connection_t *self, const char *data, size_t len)
+{
+    size_t size = self->body_size ? self->body_size : 4096;
     char *grown;
 
-    if (call->body_len + *size > BODY_MAX) {
-        call->body_too_large = true; /* read on, or the client never sees the answer */
-    } else if (!call->body_too_large) {
-        grown = realloc(call->body, call->body_len + *size);
-        if (!grown) {
-            call->body_too_large = true;
-        } else {
-            call->body = grown;
-            memcpy(call->body + call->body_len, data, *size);
-            call->body_len += *size;
+    if (self->body_len + len > BODY_MAX)
+        return false;
+    while (size < self->body_len + len)
+        size *= 2;
+    if (size != self->body_size) {
+        grown = malloc(size); /* not realloc, which leaves what it moves behind */
+        if (!grown)
+            return false;
+        if (self->body) {
+            memcpy(grown, self->body, self->body_len);
+            explicit_bzero(self->body, self->body_len);
+            free(self->body);
         }
+        self->body = grown;
+        self->body_size = size;
     }
-    *size = 0;
+    memcpy(self->body + self->body_len, data, len);
+    self->body_len += len;
+    return true;
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *size, void **state)
+/* True when it went on. */
+static bool take_head(connection_t *self)
 {
-    gateway_t *self = context;
-    call_t *call = *state;
-    peer_t *peer = peer_of(connection);
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    const char *why;
+    size_t len;
+    int r;
 
-    (void)version;
-    if (!call) {
-        *state = call = call_new(self, connection, method, url);
-        self->metrics.requests++;
-        return call ? MHD_YES : MHD_NO;
+    while (self->in_len >= 2 && self->in[0] == '\r' && self->in[1] == '\n') {
+        consume(self, 2); /* RFC 9112 2.2: empty lines before a request are nothing */
+        self->scanned = 0;
     }
-    if (*size) {
-        take_body(call, data, size);
-        return MHD_YES;
-    }
-    if (peer)
-        peer->deadline_ms = 0;
-    if (call->state == READING) {
-        call_begin(call);
-        if (call->state != ANSWERED) {
-            call->suspended = true;
-            MHD_suspend_connection(connection);
-            return MHD_YES;
+    r = framing_scan(self->in, self->in_len, &self->scanned, &len, &why);
+    if (!r && !len)
+        return false;
+    if (!r) {
+        self->head_text = malloc(len + 1);
+        if (!self->head_text) {
+            connection_shut(self);
+            return true;
         }
+        memcpy(self->head_text, self->in, len);
+        self->head_text[len] = '\0';
+        self->head_len = len;
+        consume(self, len);
+        self->scanned = 0;
+        r = framing_parse(self->head_text, len, &self->head, &why);
     }
-    return call->state == ANSWERED ? send_answer(call) : MHD_YES;
+    if (!r && self->head.content_length > BODY_MAX)
+        r = ERR_BODY_TOO_LARGE;
+    if (r) {
+        refuse_request(self, r, why);
+        return true;
+    }
+    if (!self->head.chunked && !self->head.content_length) {
+        begin_call(self);
+        return true;
+    }
+    self->phase = BODY; /* the deadline goes on */
+    if (self->head.expects_continue && !self->in_len)
+        send(self->fd, go_on, sizeof(go_on) - 1,
+             MSG_NOSIGNAL); /* best effort: clients go on without */
+    return true;
 }
 
-static void on_completed(void *context, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode why)
+static bool take_body(connection_t *self)
 {
-    gateway_t *self = context;
-    call_t *call = *state;
-    peer_t *peer = peer_of(connection);
+    const char *why = NULL;
+    size_t used, len;
+    bool done = false;
+    int r = 0;
 
-    (void)why;
-    if (peer)
-        peer->deadline_ms = bus_mono_ms() + READ_DEADLINE_MS;
-    if (!call)
+    if (!self->in_len)
+        return false;
+    if (self->head.chunked) {
+        r = chunks_take(&self->chunks, self->in, self->in_len, &used, &len, &done, &why);
+    } else {
+        size_t left = (size_t)self->head.content_length - self->body_len;
+
+        used = len = self->in_len < left ? self->in_len : left;
+        done = len == left;
+    }
+    if (!r && !add_body(self, self->in, len))
+        r = ERR_BODY_TOO_LARGE;
+    if (r) {
+        refuse_request(self, r, why);
+        return true;
+    }
+    consume(self, used);
+    if (done)
+        begin_call(self);
+    return done;
+}
+
+static bool fill(connection_t *self)
+{
+    size_t room = HEAD_MAX + READ_BYTES - self->in_len;
+    ssize_t n;
+
+    if (!self->in)
+        self->in = malloc(HEAD_MAX + READ_BYTES);
+    if (!self->in) {
+        connection_shut(self);
+        return false;
+    }
+    n = recv(self->fd, self->in + self->in_len, room < READ_BYTES ? room : READ_BYTES, 0);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            connection_shut(self);
+        return false;
+    }
+    if (n == 0) {
+        self->ended = true;
+        return false;
+    }
+    if (self->phase == HEAD && !self->in_len)
+        enter(self, HEAD, READ_MS);
+    self->in_len += (size_t)n;
+    return true;
+}
+
+/* ---- writing ---- */
+
+/* True when all is sent. */
+static bool flush(connection_t *self)
+{
+    size_t file_len = self->file ? strlen(self->file) : 0;
+
+    while (self->sent < self->out_len + file_len) {
+        bool head = self->sent < self->out_len;
+        const char *from =
+            head ? self->out + self->sent : self->file + (self->sent - self->out_len);
+        size_t len = head ? self->out_len - self->sent : self->out_len + file_len - self->sent;
+        ssize_t n = send(self->fd, from, len, MSG_NOSIGNAL | (head && file_len ? MSG_MORE : 0));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            if (errno != EAGAIN)
+                connection_shut(self);
+            return false;
+        }
+        self->sent += (size_t)n;
+    }
+    return true;
+}
+
+/* Closed at once, a socket with unread bytes would be reset, and the answer lost with it (RFC 9112 9.6). */
+static void begin_linger(connection_t *self)
+{
+    shutdown(self->fd, SHUT_WR);
+    enter(self, LINGER, LINGER_MS);
+    self->in_len = 0;
+}
+
+static void next_request(connection_t *self)
+{
+    free(self->out);
+    self->out = NULL;
+    self->file = NULL;
+    if (self->closes) {
+        begin_linger(self);
         return;
-    if (self->calls)
-        zhashx_delete(self->calls, call->operation_id);
-    log_call(call);
-    call_destroy(&call);
-    *state = NULL;
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    gateway_t *self = context;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char key[32];
-
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        peer_t *peer = calloc(1, sizeof(*peer));
-
-        if (!peer)
-            return;
-        peer->fd = info->connect_fd;
-        peer->deadline_ms = bus_mono_ms() + READ_DEADLINE_MS;
-        *socket_context = peer;
-        snprintf(key, sizeof(key), "%p", (void *)peer);
-        zhashx_insert(self->connections, key, peer);
-    } else if (*socket_context) {
-        snprintf(key, sizeof(key), "%p", *socket_context);
-        zhashx_delete(self->connections, key);
-        free(*socket_context);
-        *socket_context = NULL;
+    }
+    enter(self, HEAD, self->in_len ? READ_MS : IDLE_MS);
+    if (!self->in_len) {
+        free(self->in);
+        self->in = NULL;
     }
 }
 
-/* Whoever dribbles a request for longer than READ_DEADLINE_MS is cut off: libmicrohttpd's own
- * timeout starts anew with every byte. */
-static int on_deadlines(zloop_t *loop, int timer, void *context)
+static void discard(connection_t *self)
 {
-    gateway_t *self = context;
-    int64_t now = bus_mono_ms();
+    char waste[READ_BYTES];
+    ssize_t n = recv(self->fd, waste, sizeof(waste), 0);
 
-    (void)loop;
-    (void)timer;
-    for (peer_t *peer = zhashx_first(self->connections); peer;
-         peer = zhashx_next(self->connections))
-        if (peer->deadline_ms && now > peer->deadline_ms) {
-            shutdown(peer->fd, SHUT_RDWR);
-            peer->deadline_ms = 0;
-            self->metrics.cut_off++;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        connection_shut(self);
+}
+
+/* Go on for as long as something can be done without waiting. */
+static void advance(connection_t *self)
+{
+    bool more = true;
+
+    while (more && self->fd >= 0) {
+        switch (self->phase) {
+        case HEAD:
+            more = self->in_len && take_head(self);
+            break;
+        case BODY:
+            more = take_body(self);
+            break;
+        case CALL:
+        case LINGER:
+            more = false;
+            break;
+        case ANSWER:
+            more = flush(self);
+            if (more)
+                next_request(self);
+            break;
         }
-    rate_purge(self);
-    http_run(self);
-    return 0;
+    }
+    if (self->ended && (self->phase == HEAD || self->phase == BODY))
+        connection_shut(self); /* the rest will not come */
+    want(self, self->phase == CALL ? 0 : self->phase == ANSWER ? EPOLLOUT : EPOLLIN);
 }
 
 void http_resume(call_t *call)
 {
-    zhashx_delete(call->gateway->calls, call->operation_id);
-    if (call->suspended) {
-        call->suspended = false;
-        MHD_resume_connection(call->connection);
+    connection_t *self = call->connection;
+
+    if (self->fd < 0) {
+        end_call(self);
+        return; /* freed by the next sweep */
+    }
+    begin_answer(self);
+    advance(self);
+}
+
+const char *http_header(const call_t *call, const char *name)
+{
+    return framing_get(&call->connection->head, name);
+}
+
+void http_trust(call_t *call)
+{
+    call->connection->trusted = true;
+}
+
+static void on_connection_event(connection_t *self, uint32_t events)
+{
+    if (self->fd < 0)
+        return;
+    if (self->phase == CALL) { /* nothing was asked for: it is gone */
+        connection_shut(self);
+    } else if (self->phase == LINGER) {
+        discard(self);
+    } else {
+        if (self->phase != ANSWER && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+            while (fill(self) && self->in_len < READ_BYTES)
+                ;
+        advance(self);
     }
 }
 
-/* A timeout of zero means that libmicrohttpd has more to do than its descriptors show: a resumed
- * connection, or a request that came in one piece with the one before. */
-void http_run(gateway_t *self)
-{
-    MHD_UNSIGNED_LONG_LONG timeout;
+/* ---- accepting ---- */
 
-    for (int i = 0; i < RUNS_MAX; i++) {
-        MHD_run(self->daemon);
-        if (MHD_get_timeout(self->daemon, &timeout) != MHD_YES || timeout > 0)
+static void adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy)
+{
+    connection_t *self = calloc(1, sizeof(*self));
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = self};
+    http_t *http = gateway->http;
+    int on = 1;
+
+    if (!self || epoll_ctl(http->epoll, EPOLL_CTL_ADD, fd, &event)) {
+        free(self);
+        close(fd);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* no such thing on a Unix socket */
+    self->gateway = gateway;
+    self->fd = fd;
+    self->interest = EPOLLIN;
+    self->proxy = self->trusted = proxy;
+    self->address = proxy ? 0 : from->sin_addr.s_addr;
+    self->born_ms = bus_mono_ms();
+    enter(self, HEAD, READ_MS);
+    self->next = http->first;
+    if (http->first)
+        http->first->previous = self;
+    http->first = self;
+    http->count++;
+    on_connection_event(self, EPOLLIN); /* it is a call before others can take its place */
+}
+
+/* Until a call has ended, or the next tick. */
+static void pause_listener(http_t *http, listener_t *listener)
+{
+    if (!epoll_ctl(http->epoll, EPOLL_CTL_DEL, listener->fd, NULL))
+        listener->paused = true;
+}
+
+static void on_accept(gateway_t *gateway, listener_t *listener)
+{
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        struct sockaddr_in from = {0};
+        socklen_t len = sizeof(from);
+        int fd;
+
+        if (!room_is_there(gateway)) {
+            pause_listener(gateway->http, listener);
             return;
+        }
+        fd = accept4(listener->fd, listener->proxy ? NULL : (struct sockaddr *)&from,
+                     listener->proxy ? NULL : &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+            if (!room_evict(gateway, ANYONE))
+                pause_listener(gateway->http, listener);
+            return;
+        }
+        if (fd < 0)
+            return;
+        room_make(gateway, from.sin_addr.s_addr, listener->proxy);
+        adopt(gateway, fd, &from, listener->proxy);
     }
 }
 
-static int on_readable(zloop_t *loop, zmq_pollitem_t *item, void *context)
+static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
+    struct epoll_event events[EVENTS_MAX];
+    gateway_t *gateway = context;
+    http_t *http = gateway->http;
+    int n = epoll_wait(http->epoll, events, EVENTS_MAX, 0);
+
     (void)loop;
     (void)item;
-    http_run(context);
+    for (int i = 0; i < n; i++) {
+        void *what = events[i].data.ptr;
+
+        if (what == &http->listeners[0] || what == &http->listeners[1])
+            on_accept(gateway, what);
+        else
+            on_connection_event(what, events[i].events);
+    }
+    sweep(http);
     return 0;
+}
+
+/* Whoever has not done its part in time is told so where it can be, and closed. */
+static void on_late(connection_t *self)
+{
+    self->gateway->metrics.cut_off++;
+    if ((self->phase == HEAD && self->in_len) || self->phase == BODY) {
+        refuse_request(self, ERR_TOO_SLOW, NULL);
+        advance(self);
+    } else {
+        connection_shut(self);
+    }
+}
+
+static int on_deadlines(zloop_t *loop, int timer, void *context)
+{
+    gateway_t *gateway = context;
+    http_t *http = gateway->http;
+    int64_t now = bus_mono_ms();
+
+    (void)loop;
+    (void)timer;
+    for (connection_t *one = http->first; one; one = one->next)
+        if (one->fd >= 0 && one->phase != CALL && now > one->deadline_ms)
+            on_late(one);
+    resume_listeners(http);
+    sweep(http);
+    rate_purge(gateway);
+    return 0;
+}
+
+size_t http_metrics(const gateway_t *self, char *out, size_t size)
+{
+    return (size_t)snprintf(out, size,
+                            "postern_gateway_connections %zu\n"
+                            "postern_gateway_clients_cut_off_total %" PRIu64 "\n"
+                            "postern_gateway_connections_evicted_total %" PRIu64 "\n"
+                            "postern_gateway_malformed_requests_total %" PRIu64 "\n",
+                            self->http ? self->http->count : 0, self->metrics.cut_off,
+                            self->metrics.evicted, self->metrics.malformed);
 }
 
 /* ---- lifecycle ---- */
 
-/* %XX in place; an escaped control character stays as it is written, so that %00 cannot cut a path
- * short and nothing unprintable gets past the path table. */
-static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
-{
-    char *out = text;
-
-    (void)context;
-    (void)connection;
-    for (const char *in = text; *in;) {
-        unsigned value;
-
-        if (*in == '%' && isxdigit((unsigned char)in[1]) && isxdigit((unsigned char)in[2])
-            && sscanf(in + 1, "%2x", &value) == 1 && value >= 0x20 && value != 0x7f) {
-            *out++ = (char)value;
-            in += 3;
-        } else {
-            *out++ = *in++;
-        }
-    }
-    *out = '\0';
-    return (size_t)(out - text);
-}
-
 int http_start(gateway_t *self)
 {
-    const char *host = config_str(&self->config, "http-host");
-    uint16_t port = (uint16_t)config_int(&self->config, "http-port");
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    char text[160];
+    const char *socket_path = config_str(&self->config, "proxy-socket");
+    http_t *http = calloc(1, sizeof(*http));
+    int r = 0;
 
-    if (inet_pton(AF_INET, host, &address.sin_addr) != 1)
-        return fault(-EINVAL, "http-host must be an IPv4 address");
-    self->connections = zhashx_new();
-    self->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, on_request, self,
-        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, 60u,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, self, MHD_OPTION_NOTIFY_CONNECTION, on_connection, self,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, self, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_END);
-    if (!self->daemon) {
-        snprintf(text, sizeof(text), "listen on %s:%d (is the port taken?)", host, port);
-        return fault(-EADDRINUSE, text);
-    }
-    self->poll.fd = MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    self->poll.events = ZMQ_POLLIN;
-    zloop_poller(self->loop, &self->poll, on_readable, self);
-    zloop_poller_set_tolerant(self->loop, &self->poll);
-    zloop_timer(self->loop, 1000, 0, on_deadlines, self);
+    if (!http)
+        return -ENOMEM;
+    listen_raise_files();
+    self->http = http;
+    http->listeners[0].fd = http->listeners[1].fd = -1;
+    http->listeners[1].proxy = true;
+    http->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (http->epoll < 0)
+        r = fault(-errno, "epoll_create1");
+    if (!r)
+        r = listen_tcp(config_str(&self->config, "http-host"),
+                       (uint16_t)config_int(&self->config, "http-port"), &http->listeners[0].fd);
+    if (!r && *socket_path)
+        r = listen_proxy(socket_path, &http->listeners[1].fd);
+    if (r)
+        return r;
+    snprintf(http->socket_path, sizeof(http->socket_path), "%s", socket_path);
+    watch_listener(http, &http->listeners[0]);
+    watch_listener(http, &http->listeners[1]);
+    http->poll = (zmq_pollitem_t){.fd = http->epoll, .events = ZMQ_POLLIN};
+    zloop_poller(self->loop, &http->poll, on_events, self);
+    zloop_poller_set_tolerant(self->loop, &http->poll);
+    http->timer = zloop_timer(self->loop, 1000, 0, on_deadlines, self);
     return 0;
 }
 
 void http_stop(gateway_t *self)
 {
-    if (!self->daemon)
-        return;
-    zloop_poller_end(self->loop, &self->poll);
-    MHD_quiesce_daemon(self->daemon);
-    while (zhashx_size(self->calls)) {
-        call_t *call = zhashx_first(self->calls);
+    http_t *http = self->http;
 
+    if (!http)
+        return;
+    zloop_poller_end(self->loop, &http->poll);
+    zloop_timer_end(self->loop, http->timer);
+    for (size_t i = 0; i < LEN(http->listeners); i++)
+        fd_close(&http->listeners[i].fd);
+    for (call_t *call; (call = zhashx_first(self->calls));) {
+        call->connection->closes = true;
         call_refuse(call, ERR_MAINTENANCE, NULL, NULL);
         http_resume(call);
     }
-    MHD_run(self->daemon);
-    MHD_stop_daemon(self->daemon);
-    self->daemon = NULL;
-    zhashx_destroy(&self->connections);
+    for (connection_t *one = http->first; one; one = one->next)
+        connection_shut(one);
+    sweep(http);
+    fd_close(&http->epoll);
+    if (*http->socket_path)
+        unlink(http->socket_path);
+    free(http);
+    self->http = NULL;
     zhashx_destroy(&self->rates);
 }

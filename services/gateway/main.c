@@ -11,6 +11,10 @@
 static const setting_t settings[] = {
     {"http-host", SETTING_STR, "127.0.0.1", 0, 0, "address of the API"},
     {"http-port", SETTING_INT, "8400", 1, 65535, "port of the API"},
+    {"proxy-socket", SETTING_STR, "", 0, 0,
+     "Unix socket for a proxy before the API, whose X-Forwarded-For names the client; empty: none"},
+    {"connections-per-address", SETTING_INT, "256", 0, 1024,
+     "connections of one address that showed no valid key; 0: no limit"},
     {"rate-limit", SETTING_INT, "0", 0, 10000000,
      "requests a minute for each API key; 0: no limit"},
     {"create-rate-limit", SETTING_INT, "0", 0, 10000000,
@@ -38,10 +42,10 @@ size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_requests_total %" PRIu64 "\n"
                           "postern_gateway_calls_in_flight %zu\n"
                           "postern_gateway_calls_resent_total %" PRIu64 "\n"
-                          "postern_gateway_calls_timed_out_total %" PRIu64 "\n"
-                          "postern_gateway_clients_cut_off_total %" PRIu64 "\n",
+                          "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
-                          self->metrics.timed_out, self->metrics.cut_off);
+                          self->metrics.timed_out);
+    n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, out + n, size - n);
 }
 

@@ -18,8 +18,7 @@ static const char *suffix_of(call_state_t state)
 static json_t *call_body(call_t *call)
 {
     const target_t *target = &call->target;
-    const char *if_match =
-        MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "If-Match");
+    const char *if_match = http_header(call, "If-Match");
     json_t *body = json_pack("{s:O?, s:O, s:s?}", "document", call->document, "query", call->query,
                              "if_match", if_match);
 
@@ -103,7 +102,6 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
         zframe_destroy(&body);
         zmsg_destroy(&msg);
     }
-    http_run(self);
     return 0;
 }
 
@@ -129,7 +127,6 @@ static int on_tick(zloop_t *loop, int timer, void *context)
         }
     }
     zlistx_destroy(&late);
-    http_run(self);
     return 0;
 }
 

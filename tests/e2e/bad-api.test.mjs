@@ -173,6 +173,169 @@ test('a_slow_client_is_cut_off', { timeout: 40000 }, async () => {
   assert.ok(Date.now() - start < 30000);
 });
 
+// ---- framing, byte by byte ----
+
+// Bytes as they are; resolves with what came back and whether the connection was closed by then.
+function bytes(text, { wait = 20000, end = /$^/ } = {}) {
+  const url = new URL(env.POSTERN_API_URL);
+  return new Promise((resolve) => {
+    const socket = net.connect(Number(url.port), url.hostname, () => socket.write(Buffer.from(text, 'latin1')));
+    const parts = [];
+    const done = (closed) => { clearTimeout(timer); socket.destroy(); resolve({ text: Buffer.concat(parts).toString('latin1'), closed }); };
+    const timer = setTimeout(() => done(false), wait);
+    socket.on('data', (part) => { parts.push(part); if (end.test(Buffer.concat(parts).toString('latin1'))) done(false); });
+    socket.on('error', () => {});
+    socket.on('close', () => done(true));
+  });
+}
+const statuses = (text) => [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
+const keyed = `Authorization: Bearer ${env.POSTERN_API_KEY}\r\nService-Version: 2\r\n`;
+const host = 'Host: api\r\n';
+const hiddenName = unique('hidden');
+const hiddenBody = JSON.stringify({ description: hiddenName });
+const hidden = `POST /ip_policies HTTP/1.1\r\n${host}${keyed}Content-Type: application/json\r\nContent-Length: ${hiddenBody.length}\r\n\r\n${hiddenBody}`;
+const get = (rest, target = '/api_keys?limit=1') => `GET ${target} HTTP/1.1\r\n${host}${keyed}${rest}`;
+const post = (rest) => `POST /ip_policies HTTP/1.1\r\n${host}${keyed}Content-Type: application/json\r\n${rest}`;
+
+// Each has a request hidden where another reader would see one.
+const framings = [
+  ['two lengths', 400, 220, get(`Content-Length: 0\r\nContent-Length: ${hidden.length}\r\n\r\n`)],
+  ['two lengths, the second 0', 400, 220, post(`Content-Length: ${hidden.length}\r\nContent-Length: 0\r\n\r\n`)],
+  ['two equal lengths', 400, 220, get('Content-Length: 0\r\nContent-Length: 0\r\n\r\n')],
+  ['a list of lengths', 400, 220, get('Content-Length: 0, 0\r\n\r\n')],
+  ['a length with a sign', 400, 220, get('Content-Length: +0\r\n\r\n')],
+  ['a length that is no number', 400, 220, get('Content-Length: x\r\n\r\n')],
+  ['a length and chunks', 400, 220, post(`Content-Length: ${hidden.length + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`)],
+  ['chunks and a length', 400, 220, post(`Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n`)],
+  ['another coding before chunked', 400, 220, post('Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n')],
+  ['another coding', 400, 220, post('Transfer-Encoding: identity\r\n\r\n')],
+  ['a coding by another spelling', 400, 220, post('Transfer-Encoding: xchunked\r\n\r\n')],
+  ['chunked twice', 400, 220, post('Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n')],
+  ['a coding with white space before the colon', 400, 220, post('Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n')],
+  ['a chunk size with a sign', 400, 220, post('Transfer-Encoding: chunked\r\n\r\n+0\r\n\r\n')],
+  ['a chunk size of 20 digits', 400, 220, post('Transfer-Encoding: chunked\r\n\r\n10000000000000000000\r\n\r\n')],
+  ['a chunk that is longer than it says', 400, 220, post('Transfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n')],
+  ['a chunk line that ends with LF', 400, 220, post('Transfer-Encoding: chunked\r\n\r\n0\n\n')],
+  ['two hosts', 400, 220, get('Host: other\r\n\r\n')],
+  ['no host', 400, 220, `GET /api_keys HTTP/1.1\r\n${keyed}\r\n`],
+  ['a host with user information', 400, 220, `GET /api_keys HTTP/1.1\r\nHost: a@b\r\n${keyed}\r\n`],
+  ['two keys', 400, 220, get('Authorization: Bearer x\r\n\r\n')],
+  ['NUL in a value', 400, 220, get('X-A: a\0b\r\n\r\n')],
+  ['NUL that ends a length', 400, 220, get(`Content-Length: 0\0${hidden.length}\r\n\r\n`)],
+  ['NUL in a name', 400, 220, get('X-\0A: a\r\n\r\n')],
+  ['NUL in the target', 400, 220, get('\r\n', '/api_keys\0')],
+  ['a control character in a value', 400, 220, get('X-A: a\x01b\r\n\r\n')],
+  ['CR in a value', 400, 220, get('X-A: a\rContent-Length: 9\r\n\r\n')],
+  ['LF in place of CR LF', 400, 220, get('X-A: a\nX-B: b\r\n\r\n')],
+  ['a folded header', 400, 220, get('X-A: a\r\n Content-Length: 9\r\n\r\n')],
+  ['a header without a colon', 400, 220, get('nothing\r\n\r\n')],
+  ['a header without a name', 400, 220, get(': x\r\n\r\n')],
+  ['a name with a space', 400, 220, get('X A: x\r\n\r\n')],
+  ['a name with a slash', 400, 220, get('X/A: x\r\n\r\n')],
+  ['a space before the version', 400, 220, `GET /api_keys  HTTP/1.1\r\n${host}\r\n`],
+  ['a target with a fragment', 400, 220, get('\r\n', '/api_keys#x')],
+  ['a URL of another scheme', 400, 220, get('\r\n', 'ftp://api/api_keys')],
+  ['a URL with user information', 400, 220, get('\r\n', 'http://u@api/api_keys')],
+  ['HTTP/0.9', 400, 220, 'GET /healthz\r\n'],
+  ['TLS', 400, 220, '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+  ['HTTP/2 in clear', 505, 222, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ['HTTP/1.2', 505, 222, `GET /healthz HTTP/1.2\r\n${host}\r\n`],
+  ['TRACE', 501, 221, `TRACE /healthz HTTP/1.1\r\n${host}${keyed}\r\n`],
+  ['CONNECT', 501, 221, `CONNECT api:443 HTTP/1.1\r\n${host}\r\n`],
+  ['a method that nobody has', 501, 221, `BREW /healthz HTTP/1.1\r\n${host}\r\n`],
+  ['a head of 40 KiB', 431, 223, get(`X-A: ${'x'.repeat(40960)}\r\n\r\n`)],
+  ['101 headers', 431, 223, get('X-A: x\r\n'.repeat(101) + '\r\n')],
+  ['an expectation that nobody meets', 417, 225, get('Expect: tea\r\n\r\n')],
+  ['a length of 10 GiB', 413, 117, post('Content-Length: 10737418240\r\n\r\n')],
+];
+
+for (const [what, status, code, text] of framings)
+  test(`framing: ${what}`, async () => {
+    const answer = await bytes(text + hidden);
+    assert.deepEqual(statuses(answer.text), [status], answer.text);
+    assert.ok(answer.closed, 'nothing behind it is read');
+    assert.match(answer.text, /\r\nContent-Type: application\/json\r\n/);
+    const body = JSON.parse(answer.text.slice(answer.text.indexOf('\r\n\r\n') + 4));
+    assert.equal(body.error_code, `ERR_POSTERN_${code}`);
+    assert.equal(body.status_code, status);
+    assert.ok(body.msg.length > 10, body.msg);
+    assert.match(body.details.operation_id, /^op_/);
+  });
+
+test('framing: no hidden request was executed', async () => {
+  const { body } = await api('GET', `/ip_policies?filter=${encodeURIComponent(`obj.description == "${hiddenName}"`)}`);
+  assert.deepEqual(body.ip_policies, []);
+});
+
+test('framing: requests behind one another are answered in their order', async () => {
+  const one = `GET /healthz HTTP/1.1\r\n${host}\r\n`;
+  const { text } = await bytes(`\r\n${one}${get('\r\n')}${one}GET /nothing HTTP/1.1\r\n${host}Connection: close\r\n\r\n`);
+  assert.deepEqual(statuses(text), [200, 200, 200, 404], text);
+});
+
+test('framing: chunks in any pieces, with extensions and trailers', async () => {
+  const name = unique('chunked');
+  const json = JSON.stringify({ description: name });
+  const chunks = [...json].map((c) => `1;x=y\r\n${c}\r\n`).join('');
+  const { text, closed } = await bytes(post(`Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n${chunks}0\r\nX-T: 1\r\n\r\n`));
+  assert.deepEqual(statuses(text), [201], text);
+  assert.ok(closed && text.includes(name));
+});
+
+test('framing: 100-continue is said before a body that is awaited, and not before one that is refused', async () => {
+  const name = JSON.stringify({ description: unique('continue') });
+  const url = new URL(env.POSTERN_API_URL);
+  const socket = net.connect(Number(url.port), url.hostname);
+  let got = '';
+  socket.on('data', (part) => { got += part; if (got === 'HTTP/1.1 100 Continue\r\n\r\n') socket.write(name); });
+  socket.write(post(`Expect: 100-continue\r\nContent-Length: ${name.length}\r\nConnection: close\r\n\r\n`));
+  await new Promise((resolve) => socket.on('close', resolve));
+  assert.deepEqual(statuses(got), [100, 201], got);
+  const { text } = await bytes(post('Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n'));
+  assert.deepEqual(statuses(text), [413], text);
+});
+
+test('absolute form is served by its path', async () => {
+  const { text } = await bytes(get('Connection: close\r\n\r\n', 'http://api.example.test:1/api_keys?limit=1'));
+  assert.deepEqual(statuses(text), [200], text);
+  assert.match(text, /"keys":/);
+  assert.deepEqual(statuses((await bytes(`GET http://api HTTP/1.1\r\n${host}${keyed}Connection: close\r\n\r\n`)).text), [200]);
+});
+
+test('HEAD is GET without the body', async () => {
+  for (const path of ['/healthz', '/api_keys?limit=1', `/ip_policies/ipp_${ksuid}`, '/nothing', '/docs', '/errors/ERR_POSTERN_220']) {
+    const [got, head] = [await api('GET', path), await api('HEAD', path)];
+    assert.equal(head.status, got.status, path);
+    assert.equal(head.raw, '');
+    assert.equal(head.headers['content-type'], got.headers['content-type']);
+    assert.ok(Number(head.headers['content-length']) > 0, path);
+  }
+  const { text } = await bytes(`HEAD /nothing HTTP/1.1\r\n${host}\r\nGET /healthz HTTP/1.1\r\n${host}Connection: close\r\n\r\n`);
+  assert.deepEqual(statuses(text), [404, 200], text);
+});
+
+test('HTTP/1.0 has one request, and several where the client asks for it', async () => {
+  const { text, closed } = await bytes('GET /healthz HTTP/1.0\r\n\r\n');
+  assert.deepEqual(statuses(text), [200], text);
+  assert.ok(closed);
+  const kept = await bytes('GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /healthz HTTP/1.0\r\n\r\n');
+  assert.deepEqual(statuses(kept.text), [200, 200], kept.text);
+});
+
+for (const [what, start] of [['head', `POST /api_keys HTTP/1.1\r\n${host}X-A: `], ['body', post('Content-Length: 1000\r\n\r\n')]])
+  test(`a ${what} that trickles is answered 408 when its time is over`, { timeout: 60000 }, async () => {
+    const url = new URL(env.POSTERN_API_URL);
+    const socket = net.connect(Number(url.port), url.hostname, () => socket.write(start));
+    let got = '';
+    socket.on('data', (part) => { got += part; });
+    socket.on('error', () => {});
+    const drip = setInterval(() => socket.write('x'), 500);
+    await new Promise((resolve) => socket.on('close', resolve));
+    clearInterval(drip);
+    assert.deepEqual(statuses(got), [408], got);
+    assert.match(got, /ERR_POSTERN_224/);
+  });
+
 test('after_all_that_the_api_still_answers', async () => {
   assert.equal((await api('GET', `/edges/https/${front.id}`)).status, 200);
   assert.equal((await api('GET', `/backends/http_response/${backend.id}`)).status, 200);

@@ -1,0 +1,52 @@
+#include "services/gateway/gateway.h"
+
+#include <ctype.h>
+#include <string.h>
+
+void query_unescape(char *text)
+{
+    char *out = text;
+
+    for (const char *in = text; *in;) {
+        unsigned value;
+
+        if (*in == '%' && isxdigit((unsigned char)in[1]) && isxdigit((unsigned char)in[2])
+            && sscanf(in + 1, "%2x", &value) == 1 && value >= 0x20 && value != 0x7f) {
+            *out++ = (char)value;
+            in += 3;
+        } else {
+            *out++ = *in++;
+        }
+    }
+    *out = '\0';
+}
+
+static void plus_to_space(char *text)
+{
+    for (; *text; text++)
+        if (*text == '+')
+            *text = ' ';
+}
+
+void query_each(call_t *call, query_fn take)
+{
+    char *copy = call->query_text ? strdup(call->query_text) : NULL, *name = copy;
+    bool more = true;
+
+    while (name && *name && more) {
+        char *next = name + strcspn(name, "&"), *value;
+
+        if (*next)
+            *next++ = '\0';
+        plus_to_space(name);
+        value = strchr(name, '=');
+        if (value) {
+            *value++ = '\0';
+            query_unescape(value);
+        }
+        query_unescape(name);
+        more = take(call, name, value);
+        name = next;
+    }
+    free(copy);
+}
