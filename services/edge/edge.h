@@ -206,7 +206,7 @@ void edge_swap(table_t *fresh);
 void edge_retire(table_t *table);
 
 /* edge_helper.c: a process beside each worker, with the bus, the resolver and the state file */
-enum { EDGE_RESOLVERS = 4, EDGE_LINGER_MS = 300 };
+enum { EDGE_RESOLVERS = 64 /* names asked for at once */, EDGE_LINGER_MS = 300 };
 /* The worker's ends of its link and of its names (edge_link.h). Its pid, or -1. */
 pid_t edge_helper_start(int *link, int *names);
 
@@ -222,8 +222,15 @@ void edge_resolve_start(ngx_cycle_t *cycle);
 ngx_int_t edge_resolve_connect(int names, ngx_log_t *log);
 void edge_resolve_stop(void);
 void edge_resolve_add(backend_t *backend);
-ngx_uint_t edge_resolve_pending(void);
+/* Where a static backend is right now: its length, 0: its name has no address (yet). */
+socklen_t edge_resolve_address(const backend_t *backend, struct sockaddr_storage *out);
 void edge_resolve_wait(ngx_msec_t timeout);
+/* Names that nobody has asked for before, which come with what is applied from now on until it is NULL. */
+typedef struct edge_wait edge_wait_t;
+edge_wait_t *edge_resolve_wait_new(void);
+void edge_resolve_wait_for(edge_wait_t *wait);
+ngx_uint_t edge_resolve_wait_pending(const edge_wait_t *wait); /* NULL: none */
+void edge_resolve_wait_drop(edge_wait_t *wait);                /* NULL: nothing */
 
 /* edge_memory.c: what the rings lie in */
 #define EDGE_MEMORY_PREFIX "postern-events-"

@@ -41,13 +41,15 @@ static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_msec_t    snapshot_asked;
 static ngx_uint_t    config_synced, snapshot_wanted;
 static char          arriving_log_id[64];   /* of the snapshot in edge_worker.building */
+static edge_wait_t  *arriving_names;
 static ngx_uint_t    events_absent, events_inline;
 static ngx_int_t     on_way;
 
 /* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
 static struct {
-    int64_t     revision;
-    ngx_msec_t  deadline;
+    int64_t       revision;
+    ngx_msec_t    deadline;
+    edge_wait_t  *names;   /* NULL: it waits for the one before it */
 } holds[HOLDS_MAX];
 static ngx_uint_t    hold_count;
 static int64_t       acked;
@@ -81,6 +83,8 @@ drop_snapshot(void)
         edge_retire(edge_worker.building);
         edge_worker.building = NULL;
     }
+    edge_resolve_wait_drop(arriving_names);
+    arriving_names = NULL;
 }
 
 
@@ -119,9 +123,10 @@ release_holds(void)
     ngx_uint_t  n = 0;
 
     while (n < hold_count
-           && (edge_resolve_pending() == 0
+           && (edge_resolve_wait_pending(holds[n].names) == 0
                || (ngx_msec_int_t) (ngx_current_msec - holds[n].deadline) >= 0))
     {
+        edge_resolve_wait_drop(holds[n].names);
         n++;
     }
     if (n) {
@@ -134,13 +139,23 @@ release_holds(void)
 
 /* In their order: a later revision does not overtake one that waits. */
 static void
-hold(int64_t revision, ngx_msec_t deadline)
+hold(int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
 {
     if (hold_count == HOLDS_MAX) {
-        hold_count--;   /* the last two go together */
+        edge_resolve_wait_drop(holds[--hold_count].names);   /* the last two go together */
     }
     holds[hold_count].revision = revision;
+    holds[hold_count].names = names;
     holds[hold_count++].deadline = deadline;
+}
+
+
+static void
+drop_holds(void)
+{
+    while (hold_count) {
+        edge_resolve_wait_drop(holds[--hold_count].names);
+    }
 }
 
 
@@ -179,8 +194,9 @@ frame_number(link_message_t *message, ngx_uint_t i)
 }
 
 
+/* names: those that came with it, and are the caller's no more. */
 static void
-now_in_force(int64_t revision, ngx_uint_t has_names)
+now_in_force(int64_t revision, edge_wait_t *names)
 {
     edge_counters_t  *counters = edge_ring_counters(ngx_worker);
 
@@ -189,10 +205,13 @@ now_in_force(int64_t revision, ngx_uint_t has_names)
     counters->ready = 1;
     edge_vitals(ngx_worker)->entries_refused = table_refused(edge_worker.table);
     edge_streams_changed();
-    if (has_names) {
-        hold(revision, ngx_current_msec + ACK_HOLD_MS);
-    } else if (hold_count) {
-        hold(revision, holds[hold_count - 1].deadline);
+    if (edge_resolve_wait_pending(names)) {
+        hold(revision, ngx_current_msec + ACK_HOLD_MS, names);
+        return;
+    }
+    edge_resolve_wait_drop(names);
+    if (hold_count) {
+        hold(revision, holds[hold_count - 1].deadline, NULL);
     } else {
         acknowledge(revision);
     }
@@ -204,6 +223,7 @@ begin_snapshot(link_message_t *message)
 {
     drop_snapshot();
     edge_worker.building = edge_table_new();
+    arriving_names = edge_resolve_wait_new();
     frame_text(message, 1, arriving_log_id, sizeof(arriving_log_id));
     snapshot_wanted = 0;
 }
@@ -216,9 +236,10 @@ end_snapshot(int64_t revision)
     edge_worker.building = NULL;
     ngx_memcpy(edge_worker.log_id, arriving_log_id, sizeof(arriving_log_id));
     config_synced = 1;
-    hold_count = 0;   /* they were revisions of what it replaces, perhaps of another log */
+    drop_holds();   /* they were revisions of what it replaces, perhaps of another log */
     acked = 0;
-    now_in_force(revision, edge_resolve_pending() > 0);
+    now_in_force(revision, arriving_names);
+    arriving_names = NULL;
 }
 
 
@@ -243,13 +264,17 @@ apply_failed(void)
 
 
 static ngx_int_t
-apply_to(table_t *table, const void *body, size_t len)
+apply_to(table_t *table, edge_wait_t *names, const void *body, size_t len)
 {
-    if (edge_apply(table, body, len, ngx_cycle->log) == NGX_OK) {
-        return NGX_OK;
+    ngx_int_t  rc;
+
+    edge_resolve_wait_for(names);
+    rc = edge_apply(table, body, len, ngx_cycle->log);
+    edge_resolve_wait_for(NULL);
+    if (rc != NGX_OK) {
+        apply_failed();
     }
-    apply_failed();
-    return NGX_ERROR;
+    return rc;
 }
 
 
@@ -257,11 +282,11 @@ apply_to(table_t *table, const void *body, size_t len)
 static void
 on_config(link_message_t *message)
 {
-    char         word[16], log_id[64];
-    int64_t      previous, revision;
-    size_t       len;
-    ngx_uint_t   names;
-    const void  *body;
+    char          word[16], log_id[64];
+    int64_t       previous, revision;
+    size_t        len;
+    const void   *body;
+    edge_wait_t  *names;
 
     frame_text(message, 0, word, sizeof(word));
     frame_text(message, 1, log_id, sizeof(log_id));
@@ -284,10 +309,10 @@ on_config(link_message_t *message)
 
     } else if (ngx_strcmp(word, "snapshot") == 0) {
         begin_snapshot(message);
-        (void) apply_to(edge_worker.building, body, len);
+        (void) apply_to(edge_worker.building, arriving_names, body, len);
 
     } else if (ngx_strcmp(word, "more") == 0 && edge_worker.building) {
-        (void) apply_to(edge_worker.building, body, len);
+        (void) apply_to(edge_worker.building, arriving_names, body, len);
 
     } else if (ngx_strcmp(word, "end") == 0 && edge_worker.building) {
         end_snapshot(revision);
@@ -298,12 +323,13 @@ on_config(link_message_t *message)
             return;
         }
         drop_snapshot();   /* the answer to a hello that was said while it began */
-        names = edge_resolve_pending();
-        if (apply_to(edge_worker.table, body, len) != NGX_OK) {
+        names = edge_resolve_wait_new();
+        if (apply_to(edge_worker.table, names, body, len) != NGX_OK) {
+            edge_resolve_wait_drop(names);
             return;
         }
         config_synced = 1;
-        now_in_force(revision, edge_resolve_pending() > names);
+        now_in_force(revision, names);
     }
 }
 

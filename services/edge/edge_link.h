@@ -16,7 +16,7 @@ typedef enum {
     LINK_SNAPSHOT, /* from the helper: the state file needs one */
     LINK_NOBODY,   /* from the helper: no intake took the batch */
     LINK_PING,     /* from the worker, and back as it is: the helper is alive */
-    LINK_NAME      /* number, port, name; and back: number, address */
+    LINK_NAME      /* number, name; and back: number, address; its port is nobody's */
 } link_kind_t;
 
 typedef struct {

@@ -87,8 +87,10 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
         return NGX_ERROR;
     }
     peer->ctx = ctx;
-    peer->len = backend->address_len;
-    ngx_memcpy(&peer->address, &backend->address, backend->address_len);
+    peer->len = edge_resolve_address(backend, &peer->address.storage);
+    if (peer->len == 0) {
+        return NGX_ERROR;
+    }
     if (peer->address.storage.ss_family == AF_INET) {
         ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
     } else {

@@ -68,7 +68,8 @@ parse(const msgpack_object *document, bool *bad)
 static ngx_int_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
-    backend_t  *backend = NULL;
+    backend_t                *backend = NULL;
+    struct sockaddr_storage   address;
 
     if (config) {
         backend = table_backend(edge_worker.table, config);
@@ -84,7 +85,7 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     ctx->backend = backend;
     if (backend->http_response) {
         r->content_handler = send_response;
-    } else if (backend->address_len == 0) {
+    } else if (edge_resolve_address(backend, &address) == 0) {
         return edge_page(r, ctx, ERR_EDGE_REFUSED);   /* its name has no address */
     }
     return NGX_DECLINED;

@@ -77,6 +77,8 @@ void backend_release(backend_t *backend)
 {
     if (!backend || --backend->refs)
         return;
+    if (backend->forget_name)
+        backend->forget_name(backend);
     headers_done(&backend->headers);
     for (size_t i = 0; i < backend->choice_count; i++)
         slab_free(backend->choices[i].id);

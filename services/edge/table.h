@@ -112,9 +112,10 @@ typedef struct backend {
     bool tls;
     uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
     struct sockaddr_storage address;
-    socklen_t address_len; /* 0: not resolved (yet) */
-    bool unresolved;       /* said once in the log */
+    socklen_t address_len; /* 0: a name has it, below */
     bool literal;          /* an address, not a name */
+    void *name;            /* edge_resolve.c's, which forget_name is told when the backend goes */
+    void (*forget_name)(struct backend *backend);
     /* weighted */
     choice_t *choices;
     size_t choice_count; /* the last one's upto is the sum of all */

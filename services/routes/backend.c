@@ -9,7 +9,8 @@ int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_documen
     const json_t *tls = json_object_get(row, "tls");
 
     (void)crud;
-    *ret_document = json_pack("{s:O, s:b}", "address", json_object_get(row, "address"), "tls",
+    *ret_document = json_pack("{s:O, s:O, s:b}", "account_id", json_object_get(row, "account_id"),
+                              "address", json_object_get(row, "address"), "tls",
                               json_is_true(json_object_get(tls, "enabled")));
     return *ret_document ? 0 : -ENOMEM;
 }

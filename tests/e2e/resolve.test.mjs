@@ -1,8 +1,9 @@
 // A name server that does not answer keeps nobody waiting but the change that brought the name: see slow_resolver.c.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
-import { api, endpoint, env, must, through, until, upstream } from '../support/postern.mjs';
+import { api, elsewhere, endpoint, env, home, must, through, until, upstream } from '../support/postern.mjs';
 
 const live = (answer) => Number(answer.headers['postern-edges'].split('/')[1]);
 
@@ -24,5 +25,71 @@ test('names that nobody answers for hold up no other change', { skip: process.en
   await until(async () => (await through(near.host, '/')).body === 'there', 'a name with an address is found meanwhile');
   assert.doesNotMatch(fs.readFileSync(log, 'utf8').slice(from), /left the config log|cannot be told of changes/);
   await must('GET', '/backends/static?limit=1');
+  await up.close();
+});
+
+// Requests all the while, each on a connection of its own; what was not answered 200.
+function asking(host) {
+  const failed = [];
+  let on = true, sent = 0;
+  const one = async () => { while (on) { sent++; const got = await through(host, '/').catch((error) => ({ status: error.code ?? error.message })); if (got.status !== 200) failed.push(got.status); } };
+  const all = Promise.all(Array.from({ length: 8 }, one));
+  return async () => { on = false; await all; return { sent, failed }; };
+}
+const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const workers = () => children(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8')));
+
+test('a named backend answers every request while it is changed', async () => {
+  const up = await upstream((request, response) => response.end('there'));
+  const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));
+  assert.equal((await through(near.host, '/')).status, 200);
+  const stop = asking(near.host);
+  for (let i = 0; i < 60; i++) await must('PATCH', `/backends/static/${near.backend.id}`, { description: `change ${i}` });
+  const { sent, failed } = await stop();
+  assert.ok(sent > 60);
+  assert.deepEqual(failed, []);
+  await up.close();
+});
+
+function otherAccountsKey() {
+  const postern = (...args) => JSON.parse(execFileSync(`${home}/bin/postern`, args, { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' }));
+  const account = postern('account', 'create', 'other', `other-${process.pid}@example.test`);
+  return postern('api-key', 'create', account.id, account.owner_id).token;
+}
+
+test('dead names of one account do not keep those of another waiting', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here' }, async () => {
+  const up = await upstream((request, response) => response.end('there'));
+  const headers = { Authorization: `Bearer ${otherAccountsKey()}` };
+  await Promise.all(Array.from({ length: 40 }, (_, i) => api('POST', '/backends/static', { address: `d${i}.slow.test:80` }, headers)));
+  for (let i = 0; i < 3; i++) {
+    const began = Date.now();
+    const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));
+    await until(async () => (await through(near.host, '/')).status === 200, 'a name that has an address is found', 3000);
+    assert.ok(Date.now() - began < 8000, 'not after a name that nobody answers for');
+  }
+  await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
+  await up.close();
+});
+
+test('a named backend answers every request while all of the configuration is replaced', { skip: elsewhere }, async () => {
+  const up = await upstream((request, response) => response.end('there'));
+  const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));
+  assert.equal((await through(near.host, '/')).status, 200);
+  const file = `${home}/edge/config.state`;
+  const stop = asking(near.host);
+  // the last change is cut off the file: the first worker asks for all of it again
+  let at = 0, last = 0;
+  const bytes = fs.readFileSync(file);
+  while (at < bytes.length) { last = at; at += 4 + bytes.readUInt32BE(at); }
+  fs.truncateSync(file, last);
+  const before = children(workers().join(','));
+  for (const pid of before) process.kill(pid, 'SIGKILL');
+  await until(() => { try { return children(workers().join(',')).filter((pid) => !before.includes(pid)).length === before.length; } catch { return false; } }, 'new helpers');
+  await must('POST', '/backends/http_response', { body: 'x' });
+  await until(() => { try { return !fs.readFileSync(file).subarray(0, 28).equals(bytes.subarray(0, 28)); } catch { return false; } }, 'a whole new file');
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  const { sent, failed } = await stop();
+  assert.ok(sent > 50);
+  assert.deepEqual(failed, []);
   await up.close();
 });
