@@ -109,11 +109,14 @@ put_hpack_text(u_char *at, const char *text, size_t len, ngx_uint_t lower)
 }
 
 
-/* The frame has been written, or a part of it: what nginx's handler of HEADERS does, but that its memory stays the request's. */
+/* The frame has been written, or a part of it: what nginx's handler of HEADERS does, but that its memory stays the request's. A
+ * stream that ended meanwhile waits for this. */
 static ngx_int_t
 on_interim_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
 {
-    ngx_http_request_t  *r = frame->stream->request;
+    ngx_http_v2_stream_t  *stream = frame->stream;
+    ngx_http_request_t    *r = stream->request;
+    ngx_event_t           *wev = r->connection->write;
 
     if (frame->first->buf->pos != frame->first->buf->last) {
         return NGX_AGAIN;
@@ -122,7 +125,14 @@ on_interim_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
     r->header_size += NGX_HTTP_V2_FRAME_HEADER_SIZE + frame->length;
     h2c->total_bytes += NGX_HTTP_V2_FRAME_HEADER_SIZE + frame->length;
     h2c->payload_bytes += frame->length;
-    frame->stream->queued--;
+    stream->queued--;
+    if (!stream->waiting && !stream->blocked
+        && (r->connection->error || (!stream->exhausted && !wev->delayed)))
+    {
+        wev->active = 0;
+        wev->ready = 1;
+        ngx_post_event(wev, &ngx_posted_events);
+    }
     return NGX_OK;
 }
 
@@ -189,7 +199,9 @@ pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
     frame->blocked = 1;
     ngx_http_v2_queue_blocked_frame(h2c, frame);
     stream->queued++;
+    stream->blocked = 1;   /* nobody waits for it when it goes at once */
     (void) ngx_http_v2_send_output_queue(h2c);
+    stream->blocked = 0;
 }
 
 #endif

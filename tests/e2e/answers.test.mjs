@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import test from 'node:test';
-import { ca, edge, endpoint, raw, tcpUpstream, through, upstream } from '../support/postern.mjs';
+import tls from 'node:tls';
+import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
+import { ca, edge, endpoint, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 // An upstream that answers each request with the next of these, as they are; the last one again and again. No bodies are read.
 async function scripted(...answers) {
@@ -80,6 +82,37 @@ test('early hints come before the answer is there', { timeout: 20000 }, async ()
   request.resume();
   await new Promise((resolve) => request.on('end', resolve));
   session.close();
+  await up.close();
+});
+
+test('hints to a client that reads nothing, resets its streams and reads again, or goes', { timeout: 60000 }, async () => {
+  const hint = `HTTP/1.1 103 x\r\nLink: </${'x'.repeat(7900)}>\r\n\r\n`, sockets = [];
+  const up = await scripted((socket) => { sockets.push(socket); socket.write(hint.repeat(7)); });
+  const to = await endpoint(up.address);
+  const request = (id) => frame(HEADERS, END_HEADERS | END_STREAM, id, headers([[':method', 'GET'], [':scheme', 'https'], [':authority', to.host], [':path', `/${id}`]]));
+  const ids = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
+
+  for (const then of ['reads', 'goes']) {
+    let bytes = 0, ended = 0;
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, ALPNProtocols: ['h2'] });
+    await new Promise((resolve) => socket.once('secureConnect', resolve));
+    socket.on('error', () => {});
+    socket.pause();
+    sockets.length = 0;
+    socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0), ...ids.map(request)]));
+    await until(() => sockets.length === ids.length, 'all are at the upstream');
+    socket.write(Buffer.concat(ids.slice(0, 50).map((id) => frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8])))));
+    for (const one of sockets) one.on('close', () => { ended++; });
+    await until(() => ended >= 50, 'the streams that were reset are gone');
+    if (then === 'reads') {
+      for (const one of sockets) one.write(OK);
+      socket.on('data', (part) => { bytes += part.length; });
+      socket.resume();
+      await until(() => bytes > 50 * 7 * 7900, 'hints and answers');
+    }
+    socket.destroy();
+    await until(() => ended >= ids.length || then === 'reads', 'the others are gone, too');
+  }
   await up.close();
 });
 
