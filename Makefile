@@ -131,14 +131,16 @@ asan-programs:
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
 FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/head.c services/events/batch.c services/events/layout.c services/gateway/framing.c services/gateway/paths.c)
+# The edge's table needs what only its own fuzzer has: the modules.
+FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/,document.c headers.c slab.c strmap.c tree.c table.c))
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 fuzz: $(FUZZERS:%=build/fuzz/%)

@@ -149,3 +149,40 @@ test('a worker that was stopped itself does not take its helper for dead', { ski
   assert.deepEqual(helpers(), all);
   assert.equal(await metric('helper_restarts_total'), restarts);
 });
+
+test('an entry in whose application workers die is set aside: its host answers 503, everything else goes on, and so does the master', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'no address kills the edge here' }, async () => {
+  const good = await endpoint({ body: 'good' }), bad = await endpoint({ body: 'not yet' });
+  const log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
+  const { body: deadly } = await api('POST', '/backends/static', { address: '198.18.66.66:80' });
+  const alive = () => until(async () => (await bodies(good.host, '/').catch(() => [])).join() === '200 good', 'everything else is served', 20000);
+  try {
+    await alive();
+    await until(upToDate, 'every worker is up to date', 20000);
+    const calm = workers();
+    await must('PATCH', `/edges/https/${bad.edge.id}/routes/${bad.route.id}`, { backend: { backend_id: deadly.id } });
+    says(await bodies(bad.host, '/'), 503, 'ERR_POSTERN_903');
+    says(await bodies((await endpoint({ body: 'later' })).host, '/'), 200, 'later');
+    assert.deepEqual(workers(), calm, 'nobody dies of it any more');
+    const told = fs.readFileSync(log, 'utf8').slice(from);
+    assert.match(told, new RegExp(`static_backend ${deadly.id} is set aside`));
+    assert.ok(told.match(/exited on signal 9/g).length <= 4, 'two deaths, or one more of each worker that was on its way');
+    assert.equal(await metric('entries_refused'), calm.length);
+    assert.match(health(), /worker 0 cannot apply 1 entries/);
+
+    // the next master finds it in its file
+    const before = master();
+    process.kill(before, 'SIGKILL');
+    await until(() => { try { return master() !== before && workers().length === calm.length; } catch { return false; } }, 'a new edge', 30000);
+    const second = master();
+    await alive();
+    says(await bodies(bad.host, '/'), 503, 'ERR_POSTERN_903');
+    await until(upToDate, 'every worker is up to date', 20000);
+    assert.equal(master(), second, 'which did not die of it');
+  } finally {
+    await must('PATCH', `/edges/https/${bad.edge.id}/routes/${bad.route.id}`, { backend: { backend_id: bad.backend.id } });
+    await must('DELETE', `/backends/static/${deadly.id}`);
+  }
+  await until(upToDate, 'every worker is up to date');
+  says(await bodies(bad.host, '/'), 200, 'not yet');
+  assert.equal(await metric('entries_refused'), 0);
+});

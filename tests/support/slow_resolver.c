@@ -1,8 +1,11 @@
 /* For stories: a resolver in which names under .slow.test take a while and have no address, as with a name server that
- * does not answer. Preloaded into the edge by `make e2e`. */
+ * does not answer; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
+ * `make e2e`. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,4 +21,15 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
         return EAI_AGAIN;
     }
     return next(name, service, hints, list);
+}
+
+typedef int (*inet_pton_fn)(int, const char *, void *);
+
+int inet_pton(int family, const char *text, void *out)
+{
+    inet_pton_fn next = (inet_pton_fn)dlsym(RTLD_NEXT, "inet_pton");
+
+    if (!strcmp(text, "198.18.66.66"))
+        kill(getpid(), SIGKILL); /* no report of a sanitizer: it is meant */
+    return next(family, text, out);
 }
