@@ -2,6 +2,7 @@
 // or behind an answer is not part of it.
 import assert from 'node:assert/strict';
 import http2 from 'node:http2';
+import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
 import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
@@ -262,6 +263,21 @@ for (const [what, [bytes, body]] of Object.entries(fine))
     assert.equal(answer.body, body);
     await up.close();
   });
+
+test('a kept connection that ends within a head is no answer, and the one after it is judged, too', { timeout: 30000 }, async () => {
+  for (const part of ['', 'HTTP/1.1 200 OK\r\nX-Cut: ', `HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(9000)}`, `${HINTS}HTTP/1.1 2`]) {
+    const up = await scripted(OK, (socket) => socket.end(part), HINTS + OK, (socket) => socket.end(part), 'HTTP/1.1 999 x\r\n\r\n');
+    const to = await endpoint(up.address);
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 }), answers = [];   // one worker
+    for (let i = 0; i < 3; i++) answers.push(await through(to.host, '/', { agent }));
+    assert.deepEqual(answers.map((one) => one.status), [200, 200, 502]);
+    assert.deepEqual(answers.slice(0, 2).map((one) => one.body), ['ok', 'ok']);
+    assert.equal(up.seen.length, 5, 'asked again on a new connection, twice');
+    agent.destroy();
+    assert.ok(!answers.some((one) => one.headers['x-cut'] !== undefined || one.headers['x-long'] !== undefined));
+    await up.close();
+  }
+});
 
 test('bytes behind an answer without a body are no answer to the next request', { timeout: 20000 }, async () => {
   const evil = 'HTTP/1.1 200 OK\r\nX-Whose: of nobody\r\nContent-Length: 4\r\n\r\nevil';
