@@ -148,6 +148,19 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
                  us, reply->revision);
 }
 
+/* What uris of the answer begin with may be the caller's to say: a client reaches the API under several names. It is no part
+ * of what is asked for. NULL: the setting. */
+static json_t *take_base(request_t *request)
+{
+    json_t *base = json_incref(json_object_get(request->body, "base"));
+
+    json_object_del(request->body, "base");
+    if (json_is_string(base))
+        return base;
+    json_decref(base);
+    return NULL;
+}
+
 /* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
 static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 {
@@ -164,7 +177,14 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     }
     crud->revokes = crud->changes = false;
     if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
+        json_t *base = take_base(&request);
+        const char *own = crud->base_url;
+
+        if (base)
+            crud->base_url = json_string_value(base);
         r = run_with_retry(crud, spec, &request, &reply);
+        crud->base_url = own;
+        json_decref(base);
         log_request(crud, &request, r, zclock_usecs() - start, &reply);
         if (r)
             reply.revision = 0;

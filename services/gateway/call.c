@@ -253,7 +253,7 @@ static bool take_parameter(call_t *call, const char *name, const char *value)
 
 static void answer_root(call_t *call)
 {
-    const char *base = config_str(&call->gateway->config, "api-url");
+    const char *base = call->base;
     json_t *uris = json_object();
 
     for (const kind_t *kind = kind_all(); kind->name; kind++)

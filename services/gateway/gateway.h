@@ -49,7 +49,8 @@ struct call {
     size_t body_len;
     char key[80];
     char account[64];
-    char ip[64]; /* of the client */
+    char ip[64];      /* of the client */
+    const char *base; /* what uris begin with, seen from there */
     json_t *actor;
     uint64_t generation; /* of what is remembered about callers, when this one was asked about */
     json_t *document;    /* parsed body */

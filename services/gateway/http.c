@@ -167,6 +167,9 @@ static call_t *new_call(connection_t *self)
     call->started_ms = bus_mono_ms();
     id_make("op", call->operation_id);
     snprintf(call->method, sizeof(call->method), "-");
+    call->base = config_str(
+        &self->gateway->config,
+        self->proxy && *config_str(&self->gateway->config, "proxy-url") ? "proxy-url" : "api-url");
     if (!self->proxy)
         inet_ntop(AF_INET, &address, call->ip, sizeof(call->ip));
     self->call = call;

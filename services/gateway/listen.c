@@ -41,6 +41,13 @@ int listen_tcp(const char *host, uint16_t port, int *ret_fd)
     return 0;
 }
 
+static bool is_answered(const struct sockaddr_un *address)
+{
+    _cleanup_(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    return fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address));
+}
+
 int listen_proxy(const char *path, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -50,7 +57,11 @@ int listen_proxy(const char *path, int *ret_fd)
     if (strlen(path) >= sizeof(address.sun_path))
         return fault(-ENAMETOOLONG, "proxy-socket: a Unix socket's path has at most 107 bytes");
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    unlink(path);
+    if (is_answered(&address)) {
+        snprintf(text, sizeof(text), "proxy-socket %.120s is another gateway's", path);
+        return fault(-EADDRINUSE, text);
+    }
+    unlink(path); /* of one that was killed */
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || fchmod(fd, 0660) || bind(fd, (struct sockaddr *)&address, sizeof(address))
         || chmod(path, 0660) || listen(fd, SOMAXCONN)) {

@@ -13,6 +13,8 @@ static const setting_t settings[] = {
     {"http-port", SETTING_INT, "8400", 1, 65535, "port of the API"},
     {"proxy-socket", SETTING_STR, "", 0, 0,
      "Unix socket for a proxy before the API, whose X-Forwarded-For names the client; empty: none"},
+    {"proxy-url", SETTING_STR, "", 0, 0,
+     "base URL of the API behind that proxy, for uris; empty: api-url"},
     {"connections-per-address", SETTING_INT, "256", 0, 1024,
      "connections of one address that showed no valid key; 0: no limit"},
     {"rate-limit", SETTING_INT, "0", 0, 10000000,

@@ -33,6 +33,7 @@ static json_t *call_body(call_t *call)
     if (target->operation == LIST && *target->parent)
         json_object_set_new(body, "within", json_string(target->parent_key));
     json_object_set_new(body, "path", json_string(call->path));
+    json_object_set_new(body, "base", json_string(call->base));
     return body;
 }
 
@@ -53,7 +54,7 @@ void upstream_send(call_t *call)
         sock = self->routes;
     } else if (call->self) {
         snprintf(verb, sizeof(verb), "self.get");
-        body = json_object();
+        body = json_pack("{s:s}", "base", call->base);
     } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
         body = call_body(call);

@@ -55,6 +55,11 @@ static const setting_t settings[] = {
     {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
     {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
     {"tcp-port-last", SETTING_INT, "29999", 1, 65535, "their highest port"},
+    {"api-host", SETTING_STR, "", 0, 0,
+     "host name under which edges serve the API with TLS; nobody can reserve it; empty: none"},
+    {"api-certificate", SETTING_STR, "", 0, 0,
+     "PEM file with its certificate, read again with renew-seconds; empty: of the local authority"},
+    {"api-certificate-key", SETTING_STR, "", 0, 0, "PEM file with that certificate's key"},
     {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };

@@ -27,8 +27,7 @@ static int load_authority(crud_t *crud, char **ret_certificate, char **ret_key, 
     return 0;
 }
 
-/* Put a fresh certificate of the local authority into the document's columns. */
-static int issue_local(crud_t *crud, json_t *document)
+int reserved_domain_issue(crud_t *crud, json_t *document)
 {
     _cleanup_(free_mem) char *authority = NULL;
     _cleanup_(free_mem) char *chain = NULL;
@@ -58,8 +57,10 @@ int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, jso
     bool own = json_is_string(json_object_get(document, "certificate_id"));
     bool policy = json_is_object(json_object_get(document, "certificate_management_policy"));
 
-    (void)old;
     (void)references;
+    if (!old && api_host_has(json_string_value(json_object_get(document, "domain"))))
+        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, "domain",
+                           "is the API's own host, or would cover it");
     if (own && policy)
         return problem_add(problem, ERR_CERT_EXCLUSIVE, "certificate_id",
                            "excludes certificate_management_policy");
@@ -69,7 +70,7 @@ int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, jso
                            "certificate_id");
     if (own || json_is_string(json_object_get(document, "local_certificate_pem")))
         return 0;
-    return issue_local(crud, document);
+    return reserved_domain_issue(crud, document);
 }
 
 int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document)
@@ -156,7 +157,7 @@ static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
     chain = json_string_value(json_object_get(row, "local_certificate_pem"));
     if (chain && !x509_is_due(chain))
         return 0;
-    r = issue_local(crud, row);
+    r = reserved_domain_issue(crud, row);
     if (!r)
         r = pg_exec(crud->pg, NULL,
                     "UPDATE reserved_domain SET local_certificate_pem = $2, "
@@ -179,8 +180,9 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
 
     r = pg_exec(crud->pg, &res,
                 "SELECT id, coalesce(local_certificate_pem, '') FROM reserved_domain "
-                "WHERE certificate_id IS NULL AND id > $1 ORDER BY id LIMIT 500",
-                1, last);
+                "WHERE certificate_id IS NULL AND id > $1 AND account_id <> 'postern' "
+                "ORDER BY id LIMIT 500",
+                1, last); /* postern's is api_host.c's */
     *last = '\0';
     for (int i = 0; !r && i < PQntuples(res); i++) {
         const char *chain = PQgetvalue(res, i, 1);
@@ -215,11 +217,16 @@ static int renew_expiring(crud_t *crud, int *ret_renewed, int64_t *ret_revision)
 
 int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *reply)
 {
+    int64_t revision = 0;
     int renewed, r;
 
     (void)request;
     *crud->request_key = '\0';
     r = renew_expiring(crud, &renewed, &reply->revision);
+    if (!r)
+        r = api_host_refresh(crud, &revision);
+    if (revision)
+        reply->revision = revision;
     if (!r)
         reply->body = json_pack("{s:i}", "renewed", renewed);
     return r;
@@ -243,5 +250,7 @@ int local_authority_setup(crud_t *crud, const config_t *config)
     secret_free(&key, len);
     if (!r && *file)
         r = write_file(file, certificate);
-    return r ? r : renew_expiring(crud, &renewed, &revision);
+    if (!r)
+        r = renew_expiring(crud, &renewed, &revision);
+    return r ? r : api_host_setup(crud, config);
 }

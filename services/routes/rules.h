@@ -70,6 +70,16 @@ int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, jso
                           problem_t *problem);
 int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
+/* Put a fresh certificate of the local authority for document's domain into its columns. 0 | fault. */
+int reserved_domain_issue(crud_t *crud, json_t *document);
+
+/* api_host.c: the API's own name. Is it that name; is it that name or a wildcard over it? */
+bool api_host_is(const char *name);
+bool api_host_has(const char *domain);
+/* Reserve the name that the settings say, with its certificate; read again what may be new. 0 | fault. */
+int api_host_setup(crud_t *crud, const config_t *config);
+int api_host_refresh(crud_t *crud, int64_t *ret_revision);
+
 /* Make the local authority when there is none, write its certificate to the setting ca-file, and
  * issue anew what is about to expire. 0 | fault. */
 int local_authority_setup(crud_t *crud, const config_t *config);

@@ -15,7 +15,7 @@ const withKey = (token) => ({ Authorization: `Bearer ${token}` });
 async function secondGateway() {
   const pid = fs.readFileSync(`${env.POSTERN_RUN_DIR}/gateway.pid`, 'utf8').trim();
   const vars = Object.fromEntries(fs.readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter((row) => row.includes('=')).map((row) => [row.slice(0, row.indexOf('=')), row.slice(row.indexOf('=') + 1)]));
-  const child = spawn(fs.readlinkSync(`/proc/${pid}/exe`), { env: { ...vars, POSTERN_HTTP_PORT: String(PORT), POSTERN_HEALTH_PORT: '0' }, stdio: 'ignore' });
+  const child = spawn(fs.readlinkSync(`/proc/${pid}/exe`), { env: { ...vars, POSTERN_HTTP_PORT: String(PORT), POSTERN_HEALTH_PORT: '0', POSTERN_PROXY_SOCKET: '' }, stdio: 'ignore' });
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   const get = (token, path) => new Promise((resolve, reject) => {
     http.get({ host: '127.0.0.1', port: PORT, path, agent, headers: { ...withKey(token), 'Service-Version': '2' } }, (response) => {
