@@ -187,6 +187,8 @@ static int append_json(zmsg_t *msg, const json_t *value)
 
     msgpack_sbuffer_init(&buffer);
     r = pack_json(&buffer, value);
+    if (!r && buffer.size > BUS_FRAME_MAX)
+        r = -EMSGSIZE;
     if (!r)
         r = zmsg_addmem(msg, buffer.data, buffer.size) ? -ENOMEM : 0;
     msgpack_sbuffer_destroy(&buffer);
@@ -234,9 +236,10 @@ int request_decode(zmsg_t *msg, request_t *ret_request)
 
     memset(ret_request, 0, sizeof(*ret_request));
     if (verb && head && data && zframe_size(verb) < sizeof(ret_request->verb)
-        && !frame_json(head, &header) && !frame_json(data, &body) && json_is_object(header)
-        && json_is_object(body) && json_integer_value(json_object_get(header, "v")) == BUS_VERSION
+        && !frame_json(head, &header) && json_is_object(header)
+        && json_integer_value(json_object_get(header, "v")) == BUS_VERSION
         && !copy_str(header, "id", ret_request->id, sizeof(ret_request->id))
+        && !frame_json(data, &body) && json_is_object(body)
         && !copy_str(header, "key", ret_request->key, sizeof(ret_request->key))
         && !copy_str(header, "account", ret_request->account, sizeof(ret_request->account))) {
         memcpy(ret_request->verb, zframe_data(verb), zframe_size(verb));
@@ -258,7 +261,8 @@ void request_done(request_t *self)
     memset(self, 0, sizeof(*self));
 }
 
-zmsg_t *reply_encode(const char *id, const reply_t *reply)
+/* Every frame that a peer takes; a larger one would cost the connection, and with it the answers to others. */
+static int encode_reply(const char *id, const reply_t *reply, zmsg_t **ret_msg)
 {
     const problem_t *problem = &reply->problem;
     const outcome_t *row = outcome_find(problem->code);
@@ -270,12 +274,33 @@ zmsg_t *reply_encode(const char *id, const reply_t *reply)
         "details", problem->details, "revision", (json_int_t)reply->revision, "etag", reply->etag);
     _cleanup_(json_clear_ref) json_t *empty = json_null();
     zmsg_t *msg = zmsg_new();
+    int r;
 
     zmsg_addstr(msg, id);
-    if (!outcome || append_json(msg, outcome)
-        || (reply->packed.data ? zmsg_addmem(msg, reply->packed.data, reply->packed.size)
-                               : append_json(msg, reply->body ? reply->body : empty)))
+    r = outcome ? append_json(msg, outcome) : -EBADMSG;
+    if (!r)
+        r = reply->packed.size > BUS_FRAME_MAX ? -EMSGSIZE
+            : reply->packed.data ? zmsg_addmem(msg, reply->packed.data, reply->packed.size)
+                                 : append_json(msg, reply->body ? reply->body : empty);
+    if (r)
         zmsg_destroy(&msg);
+    *ret_msg = msg;
+    return r;
+}
+
+zmsg_t *reply_encode(const char *id, const reply_t *reply)
+{
+    reply_t refused = {.revision = reply->revision};
+    zmsg_t *msg;
+    int r = encode_reply(id, reply, &msg);
+
+    if (r) {
+        fault(r, "encode a reply");
+        refused.problem.code = reply->problem.code ? reply->problem.code
+                               : r == -EMSGSIZE    ? ERR_ANSWER_TOO_LARGE
+                                                   : ERR_INTERNAL;
+        encode_reply(id, &refused, &msg);
+    }
     return msg;
 }
 
@@ -285,10 +310,12 @@ int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_b
     zframe_t *first = zmsg_pop(msg), *second = zmsg_pop(msg), *third = zmsg_pop(msg);
     int r = -EBADMSG;
 
-    if (first && third && zframe_size(first) < 64 && !frame_json(second, &outcome)
-        && json_is_object(outcome)) {
+    *id = '\0';
+    if (first && zframe_size(first) < 64) {
         memcpy(id, zframe_data(first), zframe_size(first));
         id[zframe_size(first)] = '\0';
+    }
+    if (*id && third && !frame_json(second, &outcome) && json_is_object(outcome)) {
         *ret_outcome = take(outcome);
         *ret_body = take(third);
         r = 0;

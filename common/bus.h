@@ -49,14 +49,15 @@ typedef struct reply {
 zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
                        int64_t deadline_ms, json_t *actor, json_t *body);
 
-/* Pops the three frames. 0 | -EBADMSG; then nothing is to be freed. */
+/* Pops the three frames. 0 | -EBADMSG; then nothing is to be freed, and the id is that of who waits for an answer, or "". */
 int request_decode(zmsg_t *msg, request_t *ret_request);
 void request_done(request_t *self);
 
-/* [id][outcome][body]. outcome: {code, msg, details, revision}. */
+/* [id][outcome][body]. outcome: {code, msg, details, revision}. A reply that nobody could read, or that is larger than a frame,
+ * becomes one that says so. NULL when out of memory. */
 zmsg_t *reply_encode(const char *id, const reply_t *reply);
 
-/* Pops three frames; the body stays as it came and is the caller's. 0 | -EBADMSG. */
+/* Pops three frames; the body stays as it came and is the caller's. 0 | -EBADMSG; then id is "" where that cannot be read either. */
 int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_body);
 
 /* The same with the body decoded. acked and live come from the holder of the reply. 0 | -EBADMSG. */

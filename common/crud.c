@@ -3,6 +3,7 @@
 #include "common/crud_internal.h"
 #include "common/id.h"
 #include "common/pack.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -366,7 +367,7 @@ static int check_references(crud_t *self, const json_t *references, problem_t *p
         if (r)
             return r;
         if (PQntuples(res) == 0)
-            problem_add(problem, ERR_REF_NONEXISTENT, path, "'%.64s' does not exist", id);
+            problem_add(problem, ERR_REF_NONEXISTENT, path, "%s does not exist", quote(id).text);
     }
     return problem->code;
 }

@@ -4,12 +4,20 @@
 #include "common/filter.h"
 #include "common/id.h"
 #include "common/pack.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MAX = 100, QUERIES_MAX = 4, CONDITIONS_SIZE = 512 };
+enum {
+    LIST_DEFAULT = 100,
+    LIST_MAX = 100,
+    QUERIES_MAX = 4,
+    CONDITIONS_SIZE = 512,
+    PAGE_BYTES =
+        8 << 20 /* a page that is larger ends before its limit: a frame of the bus must take it */
+};
 
 static const char AFTER_ALL[] = "~"; /* behind every id, in collation C */
 
@@ -23,7 +31,8 @@ static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
         return 0;
     *ret_limit = strtol(text, &end, 10);
     if (!*text || *end || strlen(text) > 10)
-        return problem_add(problem, ERR_LIMIT_NOT_NUMBER, "limit", "'%.20s' is not a number", text);
+        return problem_add(problem, ERR_LIMIT_NOT_NUMBER, "limit", "%s is not a number",
+                           quote(text).text);
     if (*ret_limit < 1 || *ret_limit > LIST_MAX)
         return problem_add(problem, ERR_LIMIT_OUT_OF_RANGE, "limit", "must be from 1 to %d",
                            LIST_MAX);
@@ -203,14 +212,14 @@ static int put_string(msgpack_sbuffer *out, const char *text)
     return put_json(out, value);
 }
 
-/* Objects whose rows do not say all of them. */
-static int put_items_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
-                                   msgpack_sbuffer *out)
+/* Objects whose rows do not say all of them, whole. */
+static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int count,
+                              json_t **ret_items)
 {
     _cleanup_(json_clear_ref) json_t *items = json_array();
     int r = 0;
 
-    for (int i = 0; !r && i < shown; i++) {
+    for (int i = 0; !r && i < count; i++) {
         _cleanup_(json_clear_ref) json_t *row = NULL;
 
         r = crud_row_at(self, kind, res, i, &row);
@@ -219,38 +228,72 @@ static int put_items_with_children(crud_t *self, const kind_t *kind, const PGres
     }
     if (!r)
         r = crud_add_children(self, kind, items);
-    return r ? r : put_json(out, items);
+    if (!r)
+        *ret_items = take(items);
+    return r;
 }
 
-static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
+/* *shown: how many there are to show, and how many the page took. At least one, so that whoever follows the pages comes to
+ * an end. */
+static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int *shown,
                      msgpack_sbuffer *out)
 {
-    int r = 0;
+    _cleanup_(json_clear_ref) json_t *items = NULL;
+    int i = 0, r = 0;
 
     if (!schema_text_is_whole(kind))
-        return put_items_with_children(self, kind, res, shown, out);
-    for (int i = 0; !r && i < shown; i++) {
+        r = load_with_children(self, kind, res, *shown, &items);
+    while (!r && i < *shown) {
+        size_t before = out->size;
+
         r = put(out, i ? "," : "[");
         if (!r)
-            r = crud_text_at(self, kind, res, i, out);
+            r = items ? put_json(out, json_array_get(items, (size_t)i))
+                      : crud_text_at(self, kind, res, i, out);
+        if (!r && i && out->size > PAGE_BYTES) {
+            out->size = before; /* the next page begins with it */
+            break;
+        }
+        i++;
     }
-    return r ? r : put(out, shown ? "]" : "[]");
+    *shown = i;
+    return r ? r : put(out, i ? "]" : "[]");
 }
 
-/* next: NULL on the last page. */
-static int put_page(crud_t *self, const kind_t *kind, const PGresult *res, int shown,
-                    const char *uri, const char *next, msgpack_sbuffer *out)
+/* The address of the page behind the row that this one ends with; JSON null on the last page. */
+static int put_next(crud_t *self, const kind_t *kind, const PGresult *res, int shown, long limit,
+                    msgpack_sbuffer *out)
 {
+    _cleanup_(free_mem) char *next = NULL;
+    char last[ID_MAX];
+
+    if (shown == PQntuples(res))
+        return put(out, "null");
+    if (schema_text_member(PQgetvalue(res, shown - 1, 0), "id", last, sizeof(last)))
+        return fault(-EIO, "stored row is not JSON");
+    next = next_page(self, kind, json_object_get(self->request->body, "query"), limit, last);
+    return next ? put_string(out, next) : -ENOMEM;
+}
+
+static int put_page(crud_t *self, const kind_t *kind, const PGresult *res, long limit,
+                    msgpack_sbuffer *out)
+{
+    _cleanup_(free_mem) char *uri = NULL;
+    int shown = PQntuples(res) > limit ? (int)limit : PQntuples(res);
     int r = pack_text_begin(out);
 
+    if (asprintf(&uri, "%s%s", self->base_url, list_path(self, kind)) < 0) {
+        uri = NULL;
+        return -ENOMEM;
+    }
     if (!r && (put(out, "{\"") || put(out, kind->list_key) || put(out, "\":")))
         r = -ENOMEM;
     if (!r)
-        r = put_items(self, kind, res, shown, out);
+        r = put_items(self, kind, res, &shown, out);
     if (!r && (put(out, ",\"uri\":") || put_string(out, uri) || put(out, ",\"next_page_uri\":")))
         r = -ENOMEM;
     if (!r)
-        r = next ? put_string(out, next) : put(out, "null");
+        r = put_next(self, kind, res, shown, limit, out);
     if (!r)
         r = put(out, "}");
     if (!r)
@@ -264,37 +307,18 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
     const json_t *query = json_object_get(self->request->body, "query");
     const char *before = crud_text(query, "before_id");
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    _cleanup_(free_mem) char *next = NULL;
-    _cleanup_(free_mem) char *uri = NULL;
-    char last[ID_MAX];
     long limit;
-    int r, shown;
+    int r;
 
     r = list_limit(query, &reply->problem, &limit);
     if (r)
         return r;
     if (before && !id_check(kind->prefix, before))
         return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
-                           "'%.64s' is not the id of a %s", before, kind->name);
+                           "%s is not the id of a %s", quote(before).text, kind->name);
     r = check_owner(self, kind);
     if (r)
         return r;
     r = select_page(self, kind, query, limit, &reply->problem, &res);
-    if (r)
-        return r;
-    shown = PQntuples(res);
-    if (asprintf(&uri, "%s%s", self->base_url, list_path(self, kind)) < 0) {
-        uri = NULL;
-        return -ENOMEM;
-    }
-    if (shown > limit) {
-        shown = (int)limit;
-        r = schema_text_member(PQgetvalue(res, shown - 1, 0), "id", last, sizeof(last));
-        if (r)
-            return fault(-EIO, "stored row is not JSON");
-        next = next_page(self, kind, query, limit, last);
-        if (!next)
-            return -ENOMEM;
-    }
-    return put_page(self, kind, res, shown, uri, next, &reply->packed);
+    return r ? r : put_page(self, kind, res, limit, &reply->packed);
 }

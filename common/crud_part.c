@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/crud_internal.h"
 #include "common/id.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <string.h>
@@ -129,8 +130,8 @@ static int load_members(crud_t *self, const kind_t *kind, bool lock, const field
 
 static int no_member(crud_t *self, const char *key, reply_t *reply)
 {
-    return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no %.100s",
-                       crud_text(self->request->body, "id"), key ? key : "member");
+    return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no %s",
+                       crud_text(self->request->body, "id"), key ? quote(key).text : "member");
 }
 
 /* The rendered item becomes the answer. */
@@ -187,9 +188,10 @@ int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply)
     return answer_member(rendered, field, key, reply);
 }
 
-/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at where it stands. */
-static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, const field_t **ret_field,
-                        json_t **ret_row, json_t **ret_list, int *ret_at)
+/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at where it stands. names_one: it is one that
+ * the path names, and must be there. */
+static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, bool names_one,
+                        const field_t **ret_field, json_t **ret_row, json_t **ret_list, int *ret_at)
 {
     const char *key = crud_text(self->request->body, "member");
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
@@ -199,7 +201,7 @@ static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, const 
         return r;
     *ret_list = json_deep_copy(json_object_get(*ret_row, (*ret_field)->name));
     *ret_at = find_member(*ret_list, *ret_field, key);
-    if (!key)
+    if (!names_one)
         return 0;
     if (*ret_at < 0)
         return no_member(self, key, reply);
@@ -228,7 +230,7 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const field_t *field;
     int r, at;
 
-    r = begin_member(self, kind, reply, &field, &row, &list, &at);
+    r = begin_member(self, kind, reply, false, &field, &row, &list, &at);
     if (r)
         return r;
     if (field->max > 0 && json_array_size(list) >= (size_t)field->max)
@@ -261,7 +263,7 @@ int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const field_t *field;
     int r, at;
 
-    r = begin_member(self, kind, reply, &field, &row, &list, &at);
+    r = begin_member(self, kind, reply, true, &field, &row, &list, &at);
     if (r)
         return r;
     r = schema_check_member(field, UPDATE, json_array_get(list, (size_t)at), document,
@@ -279,7 +281,7 @@ int crud_delete_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const field_t *field;
     int r, at;
 
-    r = begin_member(self, kind, reply, &field, &row, &list, &at);
+    r = begin_member(self, kind, reply, true, &field, &row, &list, &at);
     if (r)
         return r;
     json_array_remove(list, (size_t)at);

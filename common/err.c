@@ -1,9 +1,12 @@
 #include "common/err.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { DETAILS_MAX = 100 };
 
 static const outcome_t rows[] = {
 #define OUTCOME(name, code, status, situation, text) {code, status, #name, situation, text},
@@ -53,28 +56,26 @@ const char *fault_text(void)
 
 int problem_add(problem_t *self, int code, const char *field, const char *format, ...)
 {
-    char text[400];
+    char text[400], name[160] = "";
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-
-    /* A quoted value may have been cut in the middle of a UTF-8 sequence. */
-    for (size_t n = strlen(text); n > 0 && (unsigned char)text[n - 1] >= 0x80 && n >= 398; n--)
-        text[n - 1] = '\0';
-
+    /* Both may hold what somebody sent, and buffers may have cut it: an answer that is no UTF-8 reaches nobody. */
+    quote_plain(text, sizeof(text), text);
+    if (field)
+        quote_plain(name, sizeof(name), field);
     if (!self->code) {
         self->code = code;
-        if (field)
-            snprintf(self->msg, sizeof(self->msg), "%s: %s", field, text);
-        else
-            snprintf(self->msg, sizeof(self->msg), "%s", text);
+        snprintf(self->msg, sizeof(self->msg), "%s%s", name, field ? ": " : "");
+        quote_plain(self->msg + strlen(self->msg), sizeof(self->msg) - strlen(self->msg), text);
     }
     if (!self->details)
         self->details = json_object();
-    if (field && !json_object_get(self->details, field))
-        json_object_set_new(self->details, field, json_string(text));
+    if (field && json_object_size(self->details) < DETAILS_MAX
+        && !json_object_get(self->details, name))
+        json_object_set_new(self->details, name, json_string(text));
     return code;
 }
 

@@ -31,14 +31,14 @@ int fault(int r, const char *what);
 /* What the last fault() on this thread said; "" when nothing. */
 const char *fault_text(void);
 
-/* An answer in the making: the first problem names the code, all stand in details. */
+/* An answer in the making: the first problem names the code, the first hundred stand in details. */
 typedef struct problem {
     int code;
     char msg[512];
     json_t *details; /* field -> text; owned */
 } problem_t;
 
-/* Add one problem. field may be NULL. Returns code. */
+/* Add one problem. field may be NULL. Whatever stands in field and text, what is kept is UTF-8 that can be shown. Returns code. */
 int problem_add(problem_t *self, int code, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,6 +1,7 @@
 #include "common/filter.h"
 #include "common/cel/cel.h"
 #include "common/cleanup.h"
+#include "common/quote.h"
 #include "proto/format.h"
 
 #include <errno.h>
@@ -172,7 +173,7 @@ static int time_of_text(compiler_t *self, const cel_node_t *node)
     if (text->op != CEL_CONSTANT || text->type != CEL_STRING)
         return refuse(self, node, "timestamp() takes a text in quotes, or time.now");
     if (format_check("rfc3339", ERR_BAD_TIMESTAMP, text->text, normal, sizeof(normal), &why))
-        return refuse(self, text, "'%.60s' %s", text->text, why);
+        return refuse(self, text, "%s %s", quote(text->text).text, why);
     /* the format keeps whole seconds; a comparison must not lose the rest (microseconds are PostgreSQL's) */
     if (text->text[WHOLE_SECONDS] == '.')
         snprintf(normal + WHOLE_SECONDS, sizeof(normal) - WHOLE_SECONDS, ".%.*sZ",
@@ -264,7 +265,7 @@ static int value(compiler_t *self, const cel_node_t *node)
                                                       : time_of_text(self, node);
         if (!strcmp(node->text, "add") || !strcmp(node->text, "subtract"))
             return shifted_time(self, node);
-        return refuse(self, node, "'%.60s' is not available in a list filter", node->text);
+        return refuse(self, node, "%s is not available in a list filter", quote(node->text).text);
     case CEL_INDEX:
         return refuse(self, node, "indices are not available in a list filter");
     case CEL_CONDITION:
@@ -343,9 +344,9 @@ static int text_search(compiler_t *self, const cel_node_t *node)
     size_t n = strlen(name);
 
     if (target->op != CEL_VARIABLE)
-        return refuse(self, node, "'%.20s' is for fields of obj", node->text);
+        return refuse(self, node, "%s is for fields of obj", quote(node->text).text);
     if (n >= 2 && !strcmp(name + n - 2, "id"))
-        return refuse(self, node, "'%.20s' is not available on ids", node->text);
+        return refuse(self, node, "%s is not available on ids", quote(node->text).text);
     if (!strcmp(node->text, "contains"))
         return both(self, node, "coalesce(strpos(", ", ", ") > 0, false)");
     if (!strcmp(node->text, "startsWith"))

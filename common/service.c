@@ -161,6 +161,19 @@ static json_t *take_base(request_t *request)
     return NULL;
 }
 
+/* To whom sent a request that cannot be read: waiting for its deadline would not make it better. NULL: nobody. */
+static zmsg_t *refuse_unreadable(const request_t *request)
+{
+    const reply_t reply = {.problem = {.code = ERR_INTERNAL}};
+    char id[140];
+
+    if (!*request->id)
+        return NULL;
+    log_error("req=%s a request cannot be read",
+              log_quote(request->id, strlen(request->id), id, sizeof(id)));
+    return reply_encode(request->id, &reply);
+}
+
 /* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
 static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 {
@@ -171,12 +184,12 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     zmsg_t *out = NULL;
     int r;
 
-    if (!identity || request_decode(msg, &request)) {
-        zframe_destroy(&identity);
-        return NULL;
-    }
     crud->revokes = crud->changes = false;
-    if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
+    if (!identity) {
+        return NULL;
+    } else if (request_decode(msg, &request)) {
+        out = refuse_unreadable(&request);
+    } else if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
         json_t *base = take_base(&request);
         const char *own = crud->base_url;
 

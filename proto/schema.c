@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "common/id.h"
 #include "common/pack.h"
+#include "common/quote.h"
 #include "proto/format.h"
 
 #include <ctype.h>
@@ -83,8 +84,8 @@ static int check_string(const field_t *field, const char *value, size_t len, siz
     }
     if (field->values[0] != '@') {
         if (!schema_in_list(field->values, value))
-            return problem_add(problem, field->outcome, path, "'%.100s' is not one of %s", value,
-                               field->values);
+            return problem_add(problem, field->outcome, path, "%s is not one of %s",
+                               quote(value).text, field->values);
         *ret_value = json_stringn(value, len);
         return *ret_value ? 0 : -ENOMEM;
     }
@@ -137,13 +138,14 @@ static int check_reference(const field_t *field, const char *id, const char *pat
 
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "|"), at);
         if (!kind_find(name)) /* a kind that this server does not have yet: nothing of it exists */
-            return problem_add(problem, ERR_REF_NONEXISTENT, path, "'%.64s' does not exist", id);
+            return problem_add(problem, ERR_REF_NONEXISTENT, path, "%s does not exist",
+                               quote(id).text);
     }
     if (kind && field->flags & PLAIN)
-        return problem_add(problem, field->outcome, path, "'%.64s' is a %s: only %s can be in here",
-                           id, kind->name, field->kinds);
-    return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "'%.64s' is not the id of a %s", id,
-                       field->kinds);
+        return problem_add(problem, field->outcome, path, "%s is a %s: only %s can be in here",
+                           quote(id).text, kind->name, field->kinds);
+    return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "%s is not the id of a %s",
+                       quote(id).text, field->kinds);
 }
 
 static int check_list(const field_t *field, const json_t *value, const char *path,

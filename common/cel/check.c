@@ -1,6 +1,7 @@
 /* Static check: every variable is declared, every function exists with these arguments, operators
  * get what they can take. What is known only at run time (CEL_DYN) passes. */
 #include "common/cel/internal.h"
+#include "common/quote.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +151,7 @@ static int check_ident(checker_t *self, cel_node_t *node)
     node->type = CEL_DYN;
     return in_scope(self, node)
                ? 0
-               : cel_fail(self->cel, node->at, "there is no variable '%.80s'", node->text);
+               : cel_fail(self->cel, node->at, "there is no variable %s", quote(node->text).text);
 }
 
 static int check_select(checker_t *self, cel_node_t *node)
@@ -166,7 +167,8 @@ static int check_select(checker_t *self, cel_node_t *node)
         if (check(self, node->first)) { /* say the whole name, not its first part */
             if (dotted(node, name, sizeof(name))
                 && !strncmp(error->text, "there is no variable", 20))
-                snprintf(error->text, sizeof(error->text), "there is no variable '%.120s'", name);
+                snprintf(error->text, sizeof(error->text), "there is no variable %s",
+                         quote(name).text);
             return 1;
         }
     } else if (check(self, node->first)) {
@@ -174,8 +176,8 @@ static int check_select(checker_t *self, cel_node_t *node)
     }
     node->type = CEL_DYN;
     if (node->first->type != CEL_MAP && node->first->type != CEL_DYN)
-        return cel_fail(self->cel, node->at, "a %s has no field '%.80s'",
-                        cel_type_name(node->first->type), node->text);
+        return cel_fail(self->cel, node->at, "a %s has no field %s",
+                        cel_type_name(node->first->type), quote(node->text).text);
     return 0;
 }
 
@@ -223,15 +225,15 @@ static int check_call(checker_t *self, cel_node_t *node)
         return 0;
     }
     if (!named)
-        return cel_fail(self->cel, node->at, "there is no %s '%.80s'",
-                        node->op == CEL_METHOD ? "method" : "function", node->text);
+        return cel_fail(self->cel, node->at, "there is no %s %s",
+                        node->op == CEL_METHOD ? "method" : "function", quote(node->text).text);
     for (const cel_node_t *argument = node->first; argument; argument = argument->next) {
         size_t n = strlen(types);
 
         snprintf(types + n, sizeof(types) - n, "%s%s", n ? ", " : "",
                  cel_type_name(argument->type));
     }
-    return cel_fail(self->cel, node->at, "'%.80s' does not take (%s)", node->text, types);
+    return cel_fail(self->cel, node->at, "%s does not take (%s)", quote(node->text).text, types);
 }
 
 /* langdef.md, "Macros": the variable is visible in the arguments behind it. */
@@ -269,8 +271,8 @@ static int check_macro(checker_t *self, cel_node_t *node)
     if (r)
         return r;
     if (target->type != CEL_LIST && target->type != CEL_MAP && target->type != CEL_DYN)
-        return cel_fail(self->cel, node->at, "'%.80s' needs a list or a map, not a %s", node->text,
-                        cel_type_name(target->type));
+        return cel_fail(self->cel, node->at, "%s needs a list or a map, not a %s",
+                        quote(node->text).text, cel_type_name(target->type));
     if (self->scope_count == SCOPES_MAX)
         return cel_fail(self->cel, node->at, "there are more than %d macros in each other",
                         SCOPES_MAX);

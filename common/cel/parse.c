@@ -1,6 +1,7 @@
 /* The grammar (langdef.md, "Syntax"): one function a level of precedence, loops for what is left
  * associative, so that depth grows with nesting only. */
 #include "common/cel/internal.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -170,7 +171,7 @@ static cel_node_t *parse_name(cel_t *self)
         node->op = CEL_CONSTANT;
         node->type = CEL_NULL;
     } else if (reserved(token.text)) {
-        cel_fail(self, token.at, "'%.40s' is a reserved word", token.text);
+        cel_fail(self, token.at, "%s is a reserved word", quote(token.text).text);
         return NULL;
     } else if (accept(self, "(")) {
         node->op = CEL_CALL;

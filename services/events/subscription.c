@@ -1,5 +1,6 @@
 #include "services/events/subscription.h"
 #include "common/cel/cel.h"
+#include "common/quote.h"
 #include "proto/event_types.h"
 
 #include <errno.h>
@@ -46,8 +47,8 @@ static int check_fields(const char *type, const json_t *fields, const char *path
                            "is empty: say which fields of %s to capture, or leave it out for all",
                            type);
     json_array_foreach(fields, i, field) if (!event_field(type, json_string_value(field)))
-        problem_add(problem, ERR_EVENT_FIELDS, path, "'%.80s' is not a field of %s",
-                    json_string_value(field), type);
+        problem_add(problem, ERR_EVENT_FIELDS, path, "%s is not a field of %s",
+                    quote(json_string_value(field)).text, type);
     return problem->code;
 }
 

@@ -1,6 +1,9 @@
 /* One API request from its head to its answer: checks that need no service, who it is, then the bus call. */
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "common/pack.h"
+#include "common/quote.h"
+#include "common/utf8.h"
 #include "services/gateway/gateway.h"
 
 #include <string.h>
@@ -33,15 +36,15 @@ static void refuse_with(call_t *call, int code, const char *msg, json_t *details
 {
     const outcome_t *row = outcome_find(code);
     json_t *body = json_object();
+    char text[512];
 
     if (!row)
         row = outcome_find(ERR_INTERNAL);
     if (code != ERR_UNKNOWN_PATH && code != ERR_WRONG_METHOD)
         json_object_set_new(body, "error_code", json_sprintf("ERR_POSTERN_%d", row->code));
     json_object_set_new(body, "status_code", json_integer(row->status));
-    /* what is quoted in a message may have come in another encoding: an error without a message is none */
-    if (!msg || !*msg || json_object_set_new(body, "msg", json_string(msg)))
-        json_object_set_new(body, "msg", json_string(row->text));
+    quote_plain(text, sizeof(text), msg && *msg ? msg : row->text);
+    json_object_set_new(body, "msg", json_string(text));
     if (!json_is_object(details)) {
         json_decref(details);
         details = json_object();
@@ -58,6 +61,15 @@ void call_refuse(call_t *call, int code, const char *field, const char *msg)
     if (field)
         json_object_set_new(details, field, json_string(msg ? msg : outcome_find(code)->text));
     refuse_with(call, code, msg, details);
+}
+
+/* There is nothing here: says where that is. */
+static void refuse_path(call_t *call, int code, const char *msg)
+{
+    char path[512];
+
+    quote_plain(path, sizeof(path), call->path);
+    refuse_with(call, code, msg, json_pack("{s:s}", "path", path));
 }
 
 /* The outcome of a service, as it came. */
@@ -159,12 +171,70 @@ static void unwrap_module(call_t *call)
     }
 }
 
+/* Lists and objects inside each other; enough of it to say that there are too many. */
+static int depth_of(const json_t *value, int limit)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    int deepest = 0, depth;
+
+    if (!limit || !(json_is_object(value) || json_is_array(value)))
+        return 0;
+    json_array_foreach(value, i, item)
+    {
+        depth = depth_of(item, limit - 1);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    json_object_foreach((json_t *)value, key, item)
+    {
+        depth = depth_of(item, limit - 1);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    return deepest + 1;
+}
+
+/* Why the body is no JSON object; the parser's own words but where they quote the body. */
+static void refuse_json(call_t *call, const json_error_t *error)
+{
+    char msg[320] = "The request body is not a JSON object.";
+
+    if (!call->document)
+        snprintf(msg, sizeof(msg), "The request body is not JSON: line %d, column %d: %s",
+                 error->line, error->column,
+                 strchr(error->text, '\'') ? "syntax error" : error->text);
+    call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
+}
+
+static void parse_json(call_t *call)
+{
+    json_error_t error = {.text = ""};
+    bool deep;
+
+    call->document =
+        json_loadb(call->body ? call->body : "", call->body_len, JSON_REJECT_DUPLICATES, &error);
+    deep = call->document ? depth_of(call->document, BODY_DEPTH_MAX + 1) > BODY_DEPTH_MAX
+                          : json_error_code(&error) == json_error_stack_overflow;
+    if (deep) {
+        char msg[120];
+
+        snprintf(msg, sizeof(msg),
+                 "The request body is nested too deeply: the limit is %d objects and lists inside "
+                 "each other.",
+                 BODY_DEPTH_MAX);
+        call_refuse(call, ERR_BODY_TOO_DEEP, NULL, msg);
+    } else if (!json_is_object(call->document)) {
+        refuse_json(call, &error);
+    } else if (call->target.operation == REPLACE_MODULE) {
+        unwrap_module(call);
+    }
+}
+
 static int parse_body(call_t *call)
 {
     bool takes_body =
         call->target.operation & (CREATE | UPDATE | REPLACE_MODULE | CREATE_MEMBER | UPDATE_MEMBER);
     const char *type = header(call, "Content-Type");
-    json_error_t error;
 
     if (call->target.operation == COMMAND)
         return 0; /* some clients say the id again, in several ways */
@@ -178,21 +248,7 @@ static int parse_body(call_t *call)
         return ERR_CONTENT_TYPE_MISSING;
     if (!is_json(type))
         return ERR_CONTENT_TYPE_UNSUPPORTED;
-    call->document =
-        json_loadb(call->body ? call->body : "", call->body_len, JSON_REJECT_DUPLICATES, &error);
-    if (!json_is_object(call->document)) {
-        char msg[320];
-
-        if (call->document)
-            snprintf(msg, sizeof(msg), "The request body is not a JSON object.");
-        else
-            snprintf(msg, sizeof(msg), "The request body is not JSON: line %d, column %d: %.160s",
-                     error.line, error.column,
-                     strchr(error.text, '\'') ? "syntax error" : error.text);
-        call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
-    } else if (call->target.operation == REPLACE_MODULE) {
-        unwrap_module(call);
-    }
+    parse_json(call);
     return 0;
 }
 
@@ -237,7 +293,7 @@ static bool take_parameter(call_t *call, const char *name, const char *value)
                 && (!filtered || strcmp(name, "filter"))))) {
         char msg[200];
 
-        snprintf(msg, sizeof(msg), "The query parameter '%.100s' is not known here.", name);
+        snprintf(msg, sizeof(msg), "The query parameter %s is not known here.", quote(name).text);
         call_refuse(call, ERR_UNKNOWN_QUERY_PARAMETER, NULL, msg);
     } else if (!value || !*value) {
         return true; /* not given, in the language of generated clients */
@@ -262,6 +318,16 @@ static void answer_root(call_t *call)
     call_answer(call, 200, json_pack("{s:s+, s:o}", "uri", base, "/", "subresource_uris", uris));
 }
 
+static bool is_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+    size_t n;
+
+    while (at < end && (n = utf8_character(at, end)))
+        at += n;
+    return at == end;
+}
+
 /* Paths that need no key. True when answered. */
 static const char ERRORS_PATH[] = "/errors/ERR_POSTERN_";
 
@@ -279,7 +345,7 @@ static void answer_error(call_t *call)
                               "status_code", row->status, "situation", row->situation, "msg",
                               row->text));
     else
-        refuse_with(call, ERR_UNKNOWN_PATH, NULL, json_pack("{s:s}", "path", call->path));
+        refuse_path(call, ERR_UNKNOWN_PATH, NULL);
 }
 
 static bool answer_open(call_t *call)
@@ -321,16 +387,17 @@ static int check_request(call_t *call)
     call->self = get && !strcmp(call->path, "/self");
     why = path_left_out(call->path);
     if (why) {
-        refuse_with(call, ERR_KIND_LEFT_OUT, why, json_pack("{s:s}", "path", call->path));
+        refuse_path(call, ERR_KIND_LEFT_OUT, why);
         return 0;
     }
-    if (!call->target.kind && !call->metrics && !call->self && strcmp(call->path, "/")) {
-        refuse_with(call, ERR_UNKNOWN_PATH, NULL, json_pack("{s:s}", "path", call->path));
+    if (!is_utf8(call->path)
+        || (!call->target.kind && !call->metrics && !call->self && strcmp(call->path, "/"))) {
+        refuse_path(call, ERR_UNKNOWN_PATH, NULL);
         return 0;
     }
     if (call->target.kind && !call->target.operation) {
         call->allow = call->target.allow;
-        refuse_with(call, ERR_WRONG_METHOD, NULL, json_pack("{s:s}", "path", call->path));
+        refuse_path(call, ERR_WRONG_METHOD, NULL);
         return 0;
     }
     r = check_bearer(call, &token);
@@ -411,6 +478,13 @@ void call_begin(call_t *call)
 
 /* ---- answers of the services ---- */
 
+void call_refuse_reply(call_t *call)
+{
+    log_error("op=%s a reply of a service cannot be read: is it of another version?",
+              call->operation_id);
+    call_refuse(call, ERR_INTERNAL, NULL, NULL);
+}
+
 static void on_authenticated(call_t *call, zframe_t *frame)
 {
     _cleanup_(json_clear_ref) json_t *body = NULL;
@@ -418,7 +492,7 @@ static void on_authenticated(call_t *call, zframe_t *frame)
         frame_json(frame, &body) ? NULL : json_string_value(json_object_get(body, "account"));
 
     if (!account || strlen(account) >= sizeof(call->account)) {
-        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        call_refuse_reply(call);
         return;
     }
     snprintf(call->account, sizeof(call->account), "%s", account);
@@ -445,7 +519,7 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
     if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER | COMMAND)) {
         call_answer(call, 204, NULL);
     } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
-        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        call_refuse_reply(call);
     } else {
         call->text_is_json = true;
         call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200, NULL);
@@ -454,7 +528,9 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
 
 void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
 {
-    if (json_integer_value(json_object_get(outcome, "code")))
+    if (!json_is_integer(json_object_get(outcome, "code")))
+        call_refuse_reply(call);
+    else if (json_integer_value(json_object_get(outcome, "code")))
         refuse_outcome(call, outcome);
     else if (call->state == AUTHENTICATING)
         on_authenticated(call, body);

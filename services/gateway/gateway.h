@@ -6,14 +6,16 @@
 #include "common/config.h"
 #include "common/health.h"
 #include "common/id.h"
+#include "common/pack.h"
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"
 #include "services/gateway/paths.h"
 
 enum {
     BODY_MAX = 1 << 20,
-    CALL_DEADLINE_MS = 10000, /* the service's answer */
-    RESEND_MS = 1000,         /* a call that a service may have lost is sent again */
+    BODY_DEPTH_MAX = PACK_DEPTH_MAX - 1, /* the bus carries the body inside an object */
+    CALL_DEADLINE_MS = 10000,            /* the service's answer */
+    RESEND_MS = 1000,                    /* a call that a service may have lost is sent again */
     CONNECTIONS_MAX = 1024,
     QUERY_VALUES_MAX = 100 /* of one parameter */
 };
@@ -131,7 +133,10 @@ const char *call_token(call_t *call);
 void call_refuse(call_t *call, int code, const char *field, const char *msg);
 void call_answer(call_t *call, unsigned status, json_t *body);
 
-/* A service answered the call's current request; edges is "acknowledged/live". */
+/* A reply that cannot be read is none that is worth waiting for. */
+void call_refuse_reply(call_t *call);
+
+/* A service answered the call's current request; edges is "acknowledged/live". outcome NULL: what it said cannot be read. */
 void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges);
 
 /* upstream.c */

@@ -67,11 +67,16 @@ void upstream_send(call_t *call)
         call_refuse(call, ERR_AUTH_MALFORMED, NULL, NULL);
         return;
     }
-    zhashx_update(self->calls, call->operation_id, call);
     snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
     msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account,
                          deadline, call->actor, body);
-    if (!msg || zmsg_send(&msg, sock))
+    if (!msg) { /* it would not become better by waiting */
+        log_error("op=%s the request cannot be put on the bus", call->operation_id);
+        call_refuse(call, ERR_INTERNAL, NULL, NULL);
+        return;
+    }
+    zhashx_update(self->calls, call->operation_id, call);
+    if (zmsg_send(&msg, sock))
         zmsg_destroy(&msg); /* the timer sends it again */
 }
 
@@ -89,7 +94,8 @@ static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
 
         if (!msg)
             break;
-        if (!reply_split(msg, id, &outcome, &body)) {
+        /* One that cannot be read is an answer too, if it says whose. */
+        if (!reply_split(msg, id, &outcome, &body) || *id) {
             _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
             _cleanup_(free_mem) char *live = zmsg_popstr(msg);
 
@@ -125,6 +131,8 @@ static int on_tick(zloop_t *loop, int timer, void *context)
         } else {
             self->metrics.resent++;
             upstream_send(call);
+            if (call->state == ANSWERED)
+                http_resume(call);
         }
     }
     zlistx_destroy(&late);

@@ -1,5 +1,6 @@
 #include "services/identity/owner.h"
 #include "common/cleanup.h"
+#include "common/quote.h"
 
 #include <string.h>
 
@@ -19,8 +20,8 @@ int owner_check(crud_t *crud, json_t *document, json_t *references, problem_t *p
     if (r)
         return r;
     if (PQntuples(res) == 0)
-        return problem_add(problem, ERR_REF_NONEXISTENT, "owner_id", "'%.64s' does not exist",
-                           owner);
+        return problem_add(problem, ERR_REF_NONEXISTENT, "owner_id", "%s does not exist",
+                           quote(owner).text);
     if (*PQgetvalue(res, 0, 0) == 't')
         json_array_append_new(references, json_pack("[s, s]", "owner_id", owner));
     json_object_set_new(document, "owner_id", json_string(owner));

@@ -1,6 +1,7 @@
 /* endpoint, type cloud: a URL and the traffic policy that answers for it. Those of type edge come and go with their
  * edge (hostports.c) and are not changed by themselves. */
 #include "common/cleanup.h"
+#include "common/quote.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>
@@ -103,8 +104,8 @@ int endpoint_check_pool(crud_t *crud, const char *hostport, const char *path, pr
     int r = find_others(crud, "", hostport, &rows);
 
     if (!r && PQntuples(rows) && *PQgetvalue(rows, 0, 0) == 't')
-        problem_add(problem, ERR_ENDPOINT_POOLING, path, "endpoints that pool have '%.200s'",
-                    hostport);
+        problem_add(problem, ERR_ENDPOINT_POOLING, path, "endpoints that pool have %s",
+                    quote(hostport).text);
     return r;
 }
 
@@ -163,8 +164,8 @@ static int check_name(crud_t *crud, json_t *document, const place_t *place, json
         return r;
     if (!reserved)
         return problem_add(problem, ERR_HOSTPORT_NOT_RESERVED, "url",
-                           "'%.200s' is not reserved in this account",
-                           tcp ? place->hostport : place->host);
+                           "%s is not reserved in this account",
+                           quote(tcp ? place->hostport : place->host).text);
     json_object_set(document, tcp ? "tcp_addr_id" : "domain_id", reserved);
     json_array_append_new(references, json_pack("[s, o]", "url", reserved));
     return 0;

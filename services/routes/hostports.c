@@ -2,6 +2,7 @@
  * endpoint, which lives as long as the edge has the hostport. */
 #include "common/cleanup.h"
 #include "common/id.h"
+#include "common/quote.h"
 #include "services/routes/rules.h"
 
 #include <string.h>
@@ -65,7 +66,7 @@ static int check_tunnels(crud_t *crud, const char *url, const char *path, proble
     int r = pg_exec(crud->pg, &res, "SELECT 1 FROM tunnel WHERE public_url = $1 LIMIT 1", 1, url);
 
     if (!r && PQntuples(res))
-        problem_add(problem, ERR_HOSTPORT_AGENT, path, "an agent serves '%.250s' now", url);
+        problem_add(problem, ERR_HOSTPORT_AGENT, path, "an agent serves %s now", quote(url).text);
     return r;
 }
 
@@ -135,10 +136,10 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
             return r;
         if (!reserved) {
             problem_add(problem, other ? ERR_HOSTPORT_WRONG_KIND : ERR_HOSTPORT_NOT_RESERVED, path,
-                        other ? tcp ? "'%.200s' is a domain: a TCP edge needs a reserved address"
-                                    : "'%.200s' is a TCP address: this edge needs a reserved domain"
-                              : "'%.200s' is not reserved in this account",
-                        hostport);
+                        other ? tcp ? "%s is a domain: a TCP edge needs a reserved address"
+                                    : "%s is a TCP address: this edge needs a reserved domain"
+                              : "%s is not reserved in this account",
+                        quote(hostport).text);
             continue;
         }
         json_array_append_new(references, json_pack("[s, o]", path, reserved));
