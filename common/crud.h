@@ -20,6 +20,7 @@ typedef struct crud {
     bool config_log;          /* the schema has config_head and config_entry */
     const request_t *request; /* the call in progress */
     char request_key[160];    /* account/id of it */
+    char fingerprint[65];     /* of what it asks for */
     char object[ID_MAX];      /* the object that it makes or changes */
     json_t
         *entries; /* "kind id" to sealed document or null: what crud_end writes to the config log */

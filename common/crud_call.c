@@ -5,6 +5,7 @@
 #include "common/pack.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +83,7 @@ int crud_end(crud_t *self, int r, int64_t *ret_revision)
 
 /* ---- requests ---- */
 
-static int redo_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+static int redo_nothing(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     (void)self, (void)kind, (void)reply;
     return 0;
@@ -100,18 +101,39 @@ static const operation_t operations[] = {
     {"get", GET, crud_get, NULL},
     {"list", LIST, crud_list, NULL},
     {"update", UPDATE, crud_update, crud_get},
-    {"delete", DELETE, crud_delete, redo_delete},
-    {"command", GET, crud_command, NULL},
+    {"delete", DELETE, crud_delete, redo_nothing},
+    {"command", GET, crud_command, redo_nothing},
     {"get_module", GET, crud_get_module, NULL},
     {"replace_module", UPDATE, crud_replace_module, crud_get_module},
-    {"delete_module", UPDATE, crud_delete_module, redo_delete},
+    {"delete_module", UPDATE, crud_delete_module, redo_nothing},
     {"list_members", GET, crud_list_members, NULL},
     {"get_member", GET, crud_get_member, NULL},
     {"create_member", UPDATE, crud_create_member, crud_redo_create_member},
     {"update_member", UPDATE, crud_update_member, crud_get_member},
-    {"delete_member", UPDATE, crud_delete_member, redo_delete},
+    {"delete_member", UPDATE, crud_delete_member, redo_nothing},
     {NULL, 0, NULL, NULL},
 };
+
+/* What the call asks for, in one spelling: the operation and all of the body that says on what and with what. The path
+ * says that too, but in several spellings, and a precondition only says when. Keyed, because bodies hold secrets. */
+static int take_fingerprint(crud_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *asked = json_copy(self->request->body);
+    _cleanup_(json_clear_ref) json_t *whole = NULL;
+    unsigned char hash[32];
+    char *text;
+
+    json_object_del(asked, "path");
+    json_object_del(asked, "if_match");
+    whole = json_pack("[s, O]", self->request->verb, asked);
+    text = whole ? json_dumps(whole, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (!text)
+        return -ENOMEM;
+    secret_derive(self->key, "idempotency", text, hash);
+    sodium_bin2hex(self->fingerprint, sizeof(self->fingerprint), hash, sizeof(hash));
+    secret_free(&text, strlen(text));
+    return 0;
+}
 
 /* The request is noted in the transaction that does it, so a second one with the same key meets CRUD_CLAIMED, at
  * the first statement whose result anybody waits for. */
@@ -123,25 +145,29 @@ static int claim_request(crud_t *self, const kind_t *kind, const operation_t *op
         id_make(kind->prefix, self->object);
     else
         snprintf(self->object, sizeof(self->object), "%s", id ? id : "");
-    return pg_defer(self->pg, "INSERT INTO request (key, verb, object_id) VALUES ($1, $2, $3)", 3,
-                    self->request_key, self->request->verb, self->object);
+    return pg_defer(
+        self->pg, "INSERT INTO request (key, verb, object_id, fingerprint) VALUES ($1, $2, $3, $4)",
+        4, self->request_key, self->request->verb, self->object, self->fingerprint);
 }
 
-/* What the same request did before. */
+/* What the same request did before. Of one without a fingerprint, from before there were any, only the operation and the
+ * object are known. */
 static int redo_request(crud_t *self, const kind_t *kind, const operation_t *operation,
                         reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    const char *id = crud_text(self->request->body, "id");
     int r;
 
     r = pg_exec(self->pg, &res,
                 "SELECT coalesce(object_id, ''), coalesce(revision, 0) FROM request "
-                "WHERE key = $1 AND verb = $2",
-                2, self->request_key, self->request->verb);
+                "WHERE key = $1 AND verb = $2 "
+                "AND coalesce(fingerprint = $3, $4 IN ('', object_id))",
+                4, self->request_key, self->request->verb, self->fingerprint, id ? id : "");
     if (r)
         return r;
     if (PQntuples(res) == 0)
-        return ERR_DUPLICATE; /* the same key for another operation */
+        return ERR_IDEMPOTENCY_KEY_USED;
     snprintf(self->object, sizeof(self->object), "%s", PQgetvalue(res, 0, 0));
     reply->revision = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
     return operation->redo(self, kind, reply);
@@ -149,8 +175,10 @@ static int redo_request(crud_t *self, const kind_t *kind, const operation_t *ope
 
 static int change(crud_t *self, const kind_t *kind, const operation_t *operation, reply_t *reply)
 {
-    int r = crud_begin(self);
+    int r = take_fingerprint(self);
 
+    if (!r)
+        r = crud_begin(self);
     if (!r)
         r = claim_request(self, kind, operation);
     if (!r)

@@ -12,6 +12,7 @@
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
 EMBED(common_schema_sql, "common/schema.sql");
 EMBED(common_limits_sql, "common/limits.sql");
+EMBED(common_requests_sql, "common/requests.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 
 static const setting_t settings[] = {
@@ -30,8 +31,8 @@ static const kind_rules_t rules[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql, common_schema_sql, events_0002_sql,
-                                      common_limits_sql, NULL};
+    const char *const migrations[] = {events_0001_sql,   common_schema_sql,   events_0002_sql,
+                                      common_limits_sql, common_requests_sql, NULL};
     const service_spec_t spec = {
         .name = "events",
         .about = "postern-events: event log, subscriptions, destinations and fan-out",

@@ -222,7 +222,7 @@ static void parse_json(call_t *call)
                  "The request body is nested too deeply: the limit is %d objects and lists inside "
                  "each other.",
                  BODY_DEPTH_MAX);
-        call_refuse(call, ERR_BODY_TOO_DEEP, NULL, msg);
+        call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
     } else if (!json_is_object(call->document)) {
         refuse_json(call, &error);
     } else if (call->target.operation == REPLACE_MODULE) {

@@ -17,6 +17,7 @@
 
 EMBED(common_schema_sql, "common/schema.sql");
 EMBED(common_limits_sql, "common/limits.sql");
+EMBED(common_requests_sql, "common/requests.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
 EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
 EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");
@@ -78,9 +79,9 @@ static const verb_t verbs[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {
-        common_schema_sql, identity_0001_sql, identity_0002_sql, identity_0003_sql,
-        common_limits_sql, identity_0004_sql, identity_0005_sql, NULL};
+    const char *const migrations[] = {common_schema_sql, identity_0001_sql,   identity_0002_sql,
+                                      identity_0003_sql, common_limits_sql,   identity_0004_sql,
+                                      identity_0005_sql, common_requests_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .about = "postern-identity: accounts, API keys and their owners",

@@ -142,7 +142,7 @@ test('a request sent again with its key does nothing and gets the same answer, a
   await twice('DELETE', `${sources}/api_key_created.v0`);
   assert.deepEqual((await must('GET', sources)).sources, []);
   const [, headers] = await twice('PATCH', `/event_subscriptions/${subscription.id}`, { description: 'once' });
-  assert.equal((await api('DELETE', `/event_subscriptions/${subscription.id}`, undefined, headers)).body.error_code, 'ERR_POSTERN_143', 'the key of another operation');
+  assert.equal((await api('DELETE', `/event_subscriptions/${subscription.id}`, undefined, headers)).body.error_code, 'ERR_POSTERN_230', 'the key of another operation');
   await twice('DELETE', `/event_subscriptions/${subscription.id}`);
   await must('DELETE', `/event_destinations/${destination.id}`);
 });
