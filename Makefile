@@ -79,7 +79,7 @@ $(BUILD)/obj/proto/tables.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] common/*.h proto/*.h proto/*.def) services/edge/config common/id.c common/path.c common/pack.c common/token.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] common/*.h proto/*.h proto/*.def) services/edge/config common/address.c common/id.c common/path.c common/pack.c common/token.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)

@@ -7,6 +7,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
+#include "common/address.h"
 #include "head.h"
 #include "table.h"
 
@@ -23,6 +24,8 @@ typedef struct {
     off_t spool_size;            /* event file of each worker */
     size_t response_header_size; /* of an upstream, at most */
     ngx_array_t *trusted;        /* ngx_cidr_t: proxies that are believed: edge_forwarded.c */
+    ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/address.h */
+    address_rules_t *addresses;                                 /* made of them */
 } edge_conf_t;
 
 /* One worker. */
@@ -150,6 +153,13 @@ void edge_head_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* edge_upstream.c */
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* edge_address.c */
+char *edge_address_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *edge_address_init(ngx_conf_t *cf, edge_conf_t *conf);
+/* May a request go to this address of the backend? If not it is logged and counted. */
+ngx_uint_t edge_address_permits(ngx_http_request_t *r, const backend_t *backend,
+                                const struct sockaddr *address);
 
 /* edge_bio.c: a client's socket under OpenSSL, for reading */
 /* A connection, and the name and the TLS settings that its handshake was for; name folded; empty: without TLS. */
@@ -288,6 +298,7 @@ void edge_ring_resend(void);
 ngx_uint_t edge_ring_unsent(void);
 typedef struct {
     uint64_t requests, events, dropped, spooled, unacknowledged, revision, ready;
+    uint64_t upstreams_denied;
     uint64_t streams_ended;  /* by changes of the configuration */
     uint64_t in_flight;      /* requests that will leave an event */
     uint64_t lost;           /* and those whose worker ended before they did */

@@ -247,10 +247,11 @@ edge_status_handler(ngx_http_request_t *r)
             "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
             "postern_edge_revision{worker=\"%ui\"} %uL\n"
             "postern_edge_streams_ended_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_upstreams_denied_total{worker=\"%ui\"} %uL\n"
             "postern_edge_config_turn_seconds_max{worker=\"%ui\"} %uL.%06uL\n",
             i, one->requests, i, one->events, i, one->dropped, i, one->lost, i, one->spooled,
             i, one->unacknowledged, i, one->revision,
-            i, one->streams_ended,
+            i, one->streams_ended, i, one->upstreams_denied,
             i, one->config_turn_us / 1000000, one->config_turn_us % 1000000);
     }
     return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);

@@ -4,6 +4,7 @@
  * would be reused for another. Every TLS name has a pool number, which goes where the kernel does not
  * look: sin_zero, or behind a sockaddr_in6. */
 #include "edge.h"
+#include "common/err.h"
 
 typedef struct {
     union {
@@ -88,7 +89,11 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     }
     peer->ctx = ctx;
     peer->len = edge_resolve_address(backend, &peer->address.storage);
-    if (peer->len == 0) {
+    if (peer->len == 0
+        || !edge_address_permits(r, backend,
+                                 (struct sockaddr *) &peer->address))
+    {
+        ctx->error = ERR_EDGE_REFUSED;   /* as if its name had no address */
         return NGX_ERROR;
     }
     if (peer->address.storage.ss_family == AF_INET) {

@@ -175,7 +175,7 @@ init_main_conf(ngx_conf_t *cf, void *data)
                            "postern_name must be at most 64 bytes");
         return NGX_CONF_ERROR;
     }
-    return NGX_CONF_OK;
+    return edge_address_init(cf, conf);
 }
 
 
@@ -302,6 +302,15 @@ static ngx_command_t  commands[] = {
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
+
+#define ADDRESSES(name, field)                                                 \
+    { ngx_string(name), NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,                     \
+      edge_address_directive, NGX_HTTP_MAIN_CONF_OFFSET,                       \
+      offsetof(edge_conf_t, field), NULL }
+
+    ADDRESSES("postern_own_sockets", own_sockets),
+    ADDRESSES("postern_denied_upstreams", denied_upstreams),
+    ADDRESSES("postern_allowed_upstreams", allowed_upstreams),
 
     { ngx_string("postern_peer"),
       NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,

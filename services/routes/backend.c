@@ -1,8 +1,53 @@
 /* Backends: what the edge gets of them. */
+#include "common/address.h"
+#include "common/cleanup.h"
+#include "common/log.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
+
+static address_rules_t *addresses; /* made before there is a thread, and never changed */
+
+int backend_setup(const config_t *config)
+{
+    _cleanup_(free_mem) char *bad = NULL;
+    int r;
+
+    address_rules_destroy(&addresses);
+    r = address_rules_new(&addresses, config_str(config, "own-sockets"),
+                          config_str(config, "denied-upstreams"),
+                          config_str(config, "allowed-upstreams"), &bad);
+    if (bad)
+        log_error("own-sockets, denied-upstreams, allowed-upstreams: '%s' is neither an address or "
+                  "network, with or without ports, nor (in own-sockets) a port",
+                  bad);
+    return r ? fault(r, "read which upstreams are allowed") : 0;
+}
+
+/* What is an address in any spelling is judged here; what a name leads to, by the edge that connects to it. */
+int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                         problem_t *problem)
+{
+    const char *address = json_string_value(json_object_get(document, "address")), *colon, *why;
+    struct sockaddr_storage literal;
+    char host[256];
+
+    (void)crud;
+    (void)old;
+    (void)references;
+    colon = address ? strrchr(address, ':') : NULL;
+    if (!colon)
+        return problem->code; /* its own rule has said so */
+    snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
+    if (address_parse(host, (uint16_t)strtoul(colon + 1, NULL, 10), &literal)
+        && (why = address_fault(addresses, (struct sockaddr *)&literal)))
+        problem_add(problem, ERR_BACKEND_DENIED, "address", "%s: a backend must not lead there",
+                    why);
+    return problem->code;
+}
 
 int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {

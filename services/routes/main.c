@@ -21,7 +21,7 @@ static const kind_rules_t rules[] = {
     {.kind = "https_edge_route",
      .check = https_edge_route_check,
      .publish = https_edge_route_publish},
-    {.kind = "static_backend", .publish = static_backend_publish},
+    {.kind = "static_backend", .check = static_backend_check, .publish = static_backend_publish},
     {.kind = "http_response_backend",
      .check = http_response_backend_check,
      .publish = http_response_backend_publish},
@@ -61,6 +61,11 @@ static const setting_t settings[] = {
     {"api-certificate", SETTING_STR, "", 0, 0,
      "PEM file with its certificate, read again with renew-seconds; empty: of the local authority"},
     {"api-certificate-key", SETTING_STR, "", 0, 0, "PEM file with that certificate's key"},
+    {"own-sockets", SETTING_STR, "", 0, 0,
+     "ports of this machine, and address:port of others, that are Postern's: no backend leads "
+     "there"},
+    {"denied-upstreams", SETTING_STR, "", 0, 0, "addresses, networks that no backend leads to"},
+    {"allowed-upstreams", SETTING_STR, "", 0, 0, "those that one may lead to all the same"},
     {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
@@ -69,6 +74,8 @@ static int setup(crud_t *crud, const config_t *config)
 {
     int r = reserved_addr_setup(config);
 
+    if (!r)
+        r = backend_setup(config);
     return r ? r : local_authority_setup(crud, config);
 }
 

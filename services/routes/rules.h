@@ -59,6 +59,9 @@ int certificate_authority_check(crud_t *crud, json_t *document, const json_t *ol
                                 json_t *references, problem_t *problem);
 
 /* backend.c */
+int backend_setup(const config_t *config);
+int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                         problem_t *problem);
 int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
                                 json_t *references, problem_t *problem);
