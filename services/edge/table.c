@@ -334,7 +334,7 @@ static void parse_hosts(edge_t *edge, const msgpack_object *hostports, bool *bad
 
         if (name)
             name[strcspn(name, ":")] = '\0';
-        if (!is_name(name)) {
+        if (!name || !is_name(name)) {
             *bad = true;
             slab_free(name);
             continue;
