@@ -5,7 +5,19 @@
 #include "common/quote.h"
 #include "services/routes/rules.h"
 
+#include <errno.h>
 #include <string.h>
+
+/* A domain from before names were global, which overlaps with an older one of another account: is that gone by now? */
+static int claim_late(crud_t *crud, const char *id, const char *domain, bool *ret_held)
+{
+    problem_t problem = {0};
+    int r = name_claim(crud, id, domain, NULL, &problem);
+
+    problem_done(&problem);
+    *ret_held = r == 0;
+    return r < 0 ? r : 0;
+}
 
 /* The reserved domain that covers a host: its own name, or the wildcard one label up. */
 static int find_domain(crud_t *crud, const char *host, json_t **ret_id)
@@ -13,19 +25,27 @@ static int find_domain(crud_t *crud, const char *host, json_t **ret_id)
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     const char *dot = strchr(host, '.');
     char wildcard[260];
+    bool held;
     int r;
 
     if (api_host_is(host))
         return 0; /* whoever has a wildcard over it */
     snprintf(wildcard, sizeof(wildcard), "*%s", dot ? dot : ".");
     r = pg_exec(crud->pg, &res,
-                "SELECT id FROM reserved_domain WHERE account_id = $1 AND domain IN ($2, $3) "
+                "SELECT id, domain, EXISTS (SELECT 1 FROM name_claim c WHERE c.owner_id = d.id) "
+                "FROM reserved_domain d WHERE account_id = $1 AND domain IN ($2, $3) "
                 "ORDER BY domain = $2 DESC LIMIT 1",
                 3, crud->request->account, host, wildcard);
-    if (r)
+    *ret_id = NULL;
+    if (r || PQntuples(res) == 0)
         return r;
-    *ret_id = PQntuples(res) ? json_string(PQgetvalue(res, 0, 0)) : NULL;
-    return 0;
+    if (*PQgetvalue(res, 0, 2) != 't') {
+        r = claim_late(crud, PQgetvalue(res, 0, 0), PQgetvalue(res, 0, 1), &held);
+        if (r || !held)
+            return r;
+    }
+    *ret_id = json_string(PQgetvalue(res, 0, 0));
+    return *ret_id ? 0 : -ENOMEM;
 }
 
 static int find_addr(crud_t *crud, const char *addr, json_t **ret_id)

@@ -14,6 +14,7 @@ EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
 EMBED(routes_0004_sql, "services/routes/migrations/0004_tunnels.sql");
 EMBED(routes_0005_sql, "services/routes/migrations/0005_indexes.sql");
 EMBED(routes_0006_sql, "services/routes/migrations/0006_matches.sql");
+EMBED(routes_0008_sql, "services/routes/migrations/0008_names.sql");
 EMBED(routes_0007_sql, "services/routes/migrations/0007_resolves_to.sql");
 
 static const kind_rules_t rules[] = {
@@ -81,10 +82,19 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, config_log_sql,      routes_0001_sql,
-                                      routes_0002_sql,   routes_0003_sql,     common_limits_sql,
-                                      routes_0004_sql,   routes_0005_sql,     routes_0006_sql,
-                                      routes_0007_sql,   common_requests_sql, NULL};
+    const char *const migrations[] = {common_schema_sql,
+                                      config_log_sql,
+                                      routes_0001_sql,
+                                      routes_0002_sql,
+                                      routes_0003_sql,
+                                      common_limits_sql,
+                                      routes_0004_sql,
+                                      routes_0005_sql,
+                                      routes_0006_sql,
+                                      routes_0007_sql,
+                                      common_requests_sql,
+                                      routes_0008_sql,
+                                      NULL};
     const service_spec_t spec = {
         .name = "routes",
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",

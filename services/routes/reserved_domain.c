@@ -51,16 +51,11 @@ int reserved_domain_issue(crud_t *crud, json_t *document)
     return r > 0 ? fault(r, "there is no local authority") : r;
 }
 
-int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                          problem_t *problem)
+static int check_certificate(crud_t *crud, json_t *document, problem_t *problem)
 {
     bool own = json_is_string(json_object_get(document, "certificate_id"));
     bool policy = json_is_object(json_object_get(document, "certificate_management_policy"));
 
-    (void)references;
-    if (!old && api_host_has(json_string_value(json_object_get(document, "domain"))))
-        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, "domain",
-                           "is the API's own host, or would cover it");
     if (own && policy)
         return problem_add(problem, ERR_CERT_EXCLUSIVE, "certificate_id",
                            "excludes certificate_management_policy");
@@ -71,6 +66,22 @@ int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, jso
     if (own || json_is_string(json_object_get(document, "local_certificate_pem")))
         return 0;
     return reserved_domain_issue(crud, document);
+}
+
+int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem)
+{
+    const char *domain = json_string_value(json_object_get(document, "domain"));
+    int r;
+
+    (void)references;
+    if (!old && api_host_has(domain))
+        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, "domain",
+                           "is the API's own host, or would cover it");
+    r = check_certificate(crud, document, problem);
+    return r || old ? r
+                    : name_claim(crud, json_string_value(json_object_get(document, "id")), domain,
+                                 "domain", problem);
 }
 
 int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document)

@@ -13,6 +13,11 @@ int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *refe
 int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret_id,
                       bool *ret_other);
 
+/* names.c: the object takes a name in the request's account: a host, or a wildcard. Inside a transaction; the claim goes with the
+ * object. 0 | ERR_TAKEN_BY_OTHER_ACCOUNT | fault. */
+int name_claim(crud_t *crud, const char *owner_id, const char *name, const char *path,
+               problem_t *problem);
+
 /* endpoint.c */
 int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                    problem_t *problem);

@@ -1,0 +1,81 @@
+/* Who holds a name, on the whole server (table name_claim): what one account holds nobody else can take, narrow or shadow.
+ * A wildcard holds every name below it, at any depth. Two accounts that ask at once meet at locks: a name takes its own, and
+ * shares those of the wildcards over it, so that names which have nothing to do with each other do not wait. */
+#include "common/cleanup.h"
+#include "services/routes/rules.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_wildcard(const char *name)
+{
+    return name[0] == '*';
+}
+
+/* The wildcards over a name, the widest first: everybody takes their locks in that order. */
+static json_t *wildcards_over(const char *name)
+{
+    json_t *out = json_array();
+    const char *at = is_wildcard(name) ? name + 2 : name;
+
+    while ((at = strchr(at, '.')))
+        json_array_insert_new(out, 0, json_sprintf("*%s", at++));
+    return out;
+}
+
+/* ".z" from behind: names below z begin so when they are read from behind. */
+static void reverse(const char *text, char *out)
+{
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len; i++)
+        out[i] = text[len - 1 - i];
+    out[len] = '\0';
+}
+
+static int lock_name(crud_t *crud, const char *name, const char *over)
+{
+    int r = pg_defer(crud->pg,
+                     "SELECT pg_advisory_xact_lock_shared(hashtextextended(n, 1)) "
+                     "FROM jsonb_array_elements_text($1::jsonb) n",
+                     1, over);
+
+    return r ? r
+             : pg_defer(crud->pg, "SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", 1, name);
+}
+
+int name_claim(crud_t *crud, const char *owner_id, const char *name, const char *path,
+               problem_t *problem)
+{
+    _cleanup_(json_clear_ref) json_t *wildcards = wildcards_over(name);
+    _cleanup_(free_mem) char *over = wildcards ? json_dumps(wildcards, JSON_COMPACT) : NULL;
+    _cleanup_(pgresult_clear) PGresult *others = NULL;
+    char first[260] = "", last[260] = "";
+    int r;
+
+    if (!over || strlen(name) >= sizeof(first))
+        return -ENOMEM;
+    if (is_wildcard(name)) {
+        reverse(name + 1, first);
+        snprintf(last, sizeof(last), "%s", first);
+        last[strlen(last) - 1] = '.' + 1;
+    }
+    r = lock_name(crud, name, over);
+    if (!r)
+        r = pg_exec(crud->pg, &others,
+                    "SELECT 1 FROM name_claim WHERE account_id <> $1 AND name = ANY ($2::text || "
+                    "ARRAY(SELECT jsonb_array_elements_text($3::jsonb))) "
+                    "UNION ALL SELECT 1 FROM name_claim WHERE account_id <> $1 "
+                    "AND reverse(name) >= $4 AND reverse(name) < $5 LIMIT 1",
+                    5, crud->request->account, name, over, first, last);
+    if (r)
+        return r;
+    if (PQntuples(others)) /* and nothing of whose it is */
+        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
+                           "is reserved by another account, or overlaps with what is");
+    return pg_defer(crud->pg,
+                    "INSERT INTO name_claim (name, account_id, owner_id) VALUES ($1, $2, $3) "
+                    "ON CONFLICT DO NOTHING",
+                    3, name, crud->request->account, owner_id);
+}
