@@ -90,6 +90,7 @@ typedef struct edge_ctx {
     unsigned upgrade : 1;
     unsigned bad_tls : 1;
     unsigned from_proxy : 1; /* the peer is a trusted proxy */
+    unsigned refused : 1;    /* by nginx, before it was routed */
     unsigned redirect : 1;   /* plain http: not an event of a route */
 
     ngx_http_request_t *request; /* edge_streams.c's from here on; NULL: not one of them */
@@ -101,11 +102,23 @@ typedef struct edge_ctx {
 } edge_ctx_t;
 
 edge_ctx_t *edge_ctx(ngx_http_request_t *r);
+edge_ctx_t *edge_ctx_new(ngx_http_request_t *r); /* NULL: no memory */
+
+/* ngx_http_postern_module.c: are requests of this server routed, and do they leave events? */
+ngx_uint_t edge_is_on(ngx_http_request_t *r);
 
 /* edge_route.c: host and path to route, then its modules */
 ngx_int_t edge_route_handler(ngx_http_request_t *r);
 ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
 ngx_int_t edge_response_filter(ngx_http_request_t *r);
+/* The event is of the edge's account. NGX_OK | NGX_ERROR: no memory. */
+ngx_int_t edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);
+
+/* edge_refused.c: what nginx refuses before it is routed */
+/* The request's context, or a new one; NULL: no memory. */
+edge_ctx_t *edge_refused(ngx_http_request_t *r);
+/* For nginx's r->err_status. */
+ngx_uint_t edge_refused_code(ngx_http_request_t *r);
 
 /* edge_host.c: ctx->host and ctx->authority. NGX_OK | NGX_DECLINED: refused | NGX_ERROR. */
 ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);

@@ -303,24 +303,38 @@ put_method(pack_t *pk, const ngx_str_t *name)
 }
 
 
+/* A target that is no path, of a request that was refused, is told as it came. */
 static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    ngx_str_t  path = ctx->path.len ? ctx->path : r->unparsed_uri;
-    ngx_str_t  host = ctx->authority;
-    size_t     scheme = sizeof("https://") - 1;
-    size_t     host_len = ngx_min(host.len, VALUE_MAX - scheme);
-    size_t     uri_len = ngx_min(r->unparsed_uri.len,
-                                 VALUE_MAX - scheme - host_len);
+    u_char     *args;
+    ngx_str_t   uri = r->unparsed_uri;
+    ngx_str_t   path = ctx->path.len ? ctx->path : uri;
+    ngx_str_t   host = ctx->authority;
+    ngx_str_t   scheme = ngx_string("https://");
+    size_t      host_len, uri_len;
 
+    if (r->connection->ssl == NULL) {
+        ngx_str_set(&scheme, "http://");
+        EVENT_WORD(EVENT_HTTP_REQUEST_URL_SCHEME, "http");
+    }
+    if (uri.len ? uri.data[0] != '/' : host.len == 0) {
+        scheme.len = host.len = 0;
+    }
+    args = path.len ? ngx_strlchr(path.data, path.data + path.len, '?') : NULL;
+    if (args) {
+        path.len = args - path.data;
+    }
+    host_len = ngx_min(host.len, VALUE_MAX - scheme.len);
+    uri_len = ngx_min(uri.len, VALUE_MAX - scheme.len - host_len);
     TEXT(EVENT_HTTP_REQUEST_URL_HOST, ctx->host.data, ctx->host.len);
     TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
     TEXT(EVENT_HTTP_REQUEST_URL_QUERY, r->args.data, r->args.len);
     EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);
-    pack_str_head(pk, scheme + host_len + uri_len);
-    pack_append(pk, "https://", scheme);
+    pack_str_head(pk, scheme.len + host_len + uri_len);
+    pack_append(pk, scheme.data, scheme.len);
     pack_append(pk, host.data, host_len);
-    pack_append(pk, r->unparsed_uri.data, uri_len);
+    pack_append(pk, uri.data, uri_len);
 }
 
 

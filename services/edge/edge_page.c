@@ -100,6 +100,24 @@ add_header(ngx_http_request_t *r, char *name, char *value)
 }
 
 
+/* What the proxy could not do, or nginx would not. */
+static ngx_uint_t
+error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->bad_tls) {
+        return ERR_EDGE_BAD_TLS;
+    }
+    switch (r->err_status) {
+    case NGX_HTTP_GATEWAY_TIME_OUT:
+        return ERR_EDGE_TIMEOUT;
+    case NGX_HTTP_BAD_GATEWAY:
+        return ERR_EDGE_REFUSED;
+    default:
+        return edge_refused_code(r);
+    }
+}
+
+
 /* Content handler, and error_page target for what the proxy could not do. Nothing of the request is
  * repeated in the page. */
 ngx_int_t
@@ -113,11 +131,10 @@ edge_error_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (ctx->error == 0) {
-        ctx->error = ctx->bad_tls ? ERR_EDGE_BAD_TLS
-                     : r->err_status == NGX_HTTP_GATEWAY_TIME_OUT
-                       ? ERR_EDGE_TIMEOUT
-                     : r->err_status == NGX_HTTP_BAD_GATEWAY ? ERR_EDGE_REFUSED
-                                                              : ERR_EDGE_INTERNAL;
+        ctx->error = error_code(r, ctx);
+    }
+    if (ctx->refused) {
+        r->expect_tested = 1;   /* no 100 for what is refused */
     }
     row = find(ctx->error);
     ngx_http_discard_request_body(r);
@@ -126,6 +143,13 @@ edge_error_handler(ngx_http_request_t *r)
     if (text == NULL
         || add_header(r, "Postern-Request-Id", ctx->request_id) != NGX_OK
         || add_header(r, "Cache-Control", "no-store") != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (row->status == NGX_HTTP_NOT_ALLOWED
+        && add_header(r, "Allow",
+                      "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+           != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

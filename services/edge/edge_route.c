@@ -98,8 +98,8 @@ edge_ctx(ngx_http_request_t *r)
 }
 
 
-static edge_ctx_t *
-new_ctx(ngx_http_request_t *r)
+edge_ctx_t *
+edge_ctx_new(ngx_http_request_t *r)
 {
     edge_ctx_t          *ctx;
     ngx_pool_cleanup_t  *cln;
@@ -203,18 +203,42 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 /* Before there is a route, which would keep the account's id for the event: the edge may go away. */
+ngx_int_t
+edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
+{
+    size_t  len = edge->account_id ? ngx_strlen(edge->account_id) : 0;
+
+    if (len) {
+        ctx->account_id.data = ngx_pnalloc(r->pool, len);
+        if (ctx->account_id.data == NULL) {
+            return NGX_ERROR;
+        }
+        ngx_memcpy(ctx->account_id.data, edge->account_id, len);
+        ctx->account_id.len = len;
+    }
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
 {
-    if (edge->account_id) {
-        ctx->account_id.len = ngx_strlen(edge->account_id);
-        ctx->account_id.data = ngx_pnalloc(r->pool, ctx->account_id.len);
-        if (ctx->account_id.data == NULL) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-        ngx_memcpy(ctx->account_id.data, edge->account_id, ctx->account_id.len);
+    if (edge_keep_account(r, ctx, edge) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return edge_page(r, ctx, code);
+}
+
+
+/* It has no headers, not even a list of them. Its answer has a status line all the same. */
+static ngx_uint_t
+is_http_09(ngx_http_request_t *r)
+{
+    if (r->http_version >= NGX_HTTP_VERSION_10) {
+        return 0;
+    }
+    r->http_version = NGX_HTTP_VERSION_10;
+    return 1;
 }
 
 
@@ -229,7 +253,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (r->internal || r != r->main) {
         return NGX_DECLINED;   /* the error page of a request that was routed */
     }
-    ctx = new_ctx(r);
+    ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -237,9 +261,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (edge_forwarded_read(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (r->http_version < NGX_HTTP_VERSION_10) {
-        /* no headers, not even a list of them; the answer has a status line */
-        r->http_version = NGX_HTTP_VERSION_10;
+    if (is_http_09(r)) {
         return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
     }
     rc = edge_host(r, ctx);
@@ -323,11 +345,15 @@ edge_redirect_handler(ngx_http_request_t *r)
     char              port[16] = "";
 
     ngx_http_discard_request_body(r);
-    ctx = new_ctx(r);
+    ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->redirect = 1;
+    if (is_http_09(r)) {
+        ctx->error = ERR_EDGE_HTTP_VERSION;
+        return edge_error_handler(r);
+    }
     rc = edge_host(r, ctx);
     if (rc == NGX_ERROR) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

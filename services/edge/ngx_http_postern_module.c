@@ -29,12 +29,19 @@ header_filter(ngx_http_request_t *r)
 }
 
 
-/* The log phase runs for every request of every server: only routed ones have a context. */
+/* The log phase runs for every request of every server. One without a context ended before it was routed, and without a
+ * page: its connection or stream broke, or was reset. */
 static ngx_int_t
 log_handler(ngx_http_request_t *r)
 {
     edge_ctx_t  *ctx = edge_ctx(r);
 
+    if (ctx == NULL && r == r->main && edge_is_on(r)) {
+        ctx = edge_refused(r);
+        if (r->headers_out.status == 0 && r->err_status == 0) {
+            r->headers_out.status = NGX_HTTP_BAD_REQUEST;
+        }
+    }
     if (ctx && !ctx->redirect) {
         edge_event_log(r, ctx);
     }
@@ -99,7 +106,25 @@ upgrade_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
+/* Where error_page sends requests. nginx goes to a named location only with a URI, and there is none where the request
+ * line could not be read; the location itself has its name in one place. */
+static ngx_int_t
+error_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    (void) data;
+    if (edge_refused(r) == NULL) {
+        return NGX_ERROR;
+    }
+    if (r->uri.len == 0) {
+        ngx_str_set(&r->uri, "/");
+    }
+    return set_value(v, "@error", 6);
+}
+
+
 static ngx_http_variable_t  variables[] = {
+    { ngx_string("postern_error"), NULL, error_variable, 0, 0, 0 },
     { ngx_string("postern_name"), NULL, name_variable, 0, 0, 0 },
     { ngx_string("postern_host"), NULL, host_variable, 0, 0, 0 },
     { ngx_string("postern_upgrade"), NULL, upgrade_variable, 0, 0, 0 },
@@ -130,6 +155,16 @@ add_variables(ngx_conf_t *cf)
 typedef struct {
     ngx_flag_t  on;
 } location_conf_t;
+
+
+ngx_uint_t
+edge_is_on(ngx_http_request_t *r)
+{
+    location_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_postern_module);
+    return conf->on;
+}
 
 
 static void *
@@ -246,10 +281,7 @@ set_trusted(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 static ngx_int_t
 route_phase(ngx_http_request_t *r)
 {
-    location_conf_t  *conf;
-
-    conf = ngx_http_get_module_loc_conf(r, ngx_http_postern_module);
-    return conf->on ? edge_route_handler(r) : NGX_DECLINED;
+    return edge_is_on(r) ? edge_route_handler(r) : NGX_DECLINED;
 }
 
 
@@ -320,7 +352,7 @@ static ngx_command_t  commands[] = {
       NULL },
 
     { ngx_string("postern"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
       ngx_conf_set_flag_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(location_conf_t, on),

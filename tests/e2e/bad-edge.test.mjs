@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import net from 'node:net';
 import test from 'node:test';
-import { edge, endpoint, must, raw, through, upstream } from '../support/postern.mjs';
+import { edge, endpoint, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
 
 const open = await upstream(), closed = await upstream();
 const to = await endpoint(open.address);
@@ -13,6 +13,10 @@ const root = `/edges/https/${to.edge.id}/routes`;
 await must('POST', root, { match: '/admin', match_type: 'path_prefix', backend: { backend_id: priv.id } });
 await must('POST', root, { match: '/health', match_type: 'exact_path', backend: { backend_id: priv.id } });
 const host = to.host;
+
+// Every request leaves one event, refused or not.
+const sub = await listening('http_request_complete');
+const events = () => sub.events.filter((event) => event.object.conn.server_name === host);
 
 const status = (text) => Number((/^HTTP\/1\.[01] (\d+)/.exec(text) ?? [])[1] ?? 0);
 const lines = (first, ...headers) => [first, `Host: ${host}`, 'Connection: close', ...headers, '', ''].join('\r\n');
@@ -80,7 +84,8 @@ const cases = [
   ['control byte in the target', Buffer.from(lines('GET /a\u0001b HTTP/1.1'), 'latin1'), [400]],
   ['NUL in the target', Buffer.from(lines('GET /a\u0000b HTTP/1.1'), 'latin1'), [400]],
   ['lower-case method', lines('get / HTTP/1.1'), [400]],
-  ['CONNECT', lines(`CONNECT ${host}:443 HTTP/1.1`), [400]],
+  ['CONNECT', lines(`CONNECT ${host}:443 HTTP/1.1`), [405]],
+  ['CONNECT of a path', lines('CONNECT / HTTP/1.1'), [405]],
   ['TRACE', lines('TRACE / HTTP/1.1'), [405]],
   ['HTTP/3.0', lines('GET / HTTP/3.0'), [505]],
   ['HTTP/1.2', lines('GET / HTTP/1.2'), [200, 505, 400], '/'],
@@ -101,7 +106,8 @@ const cases = [
   ['folded line', lines('GET / HTTP/1.1', 'X-A: b', ' c: d'), [400, 200], '/'],
   ['NUL in a value', Buffer.from(lines('GET / HTTP/1.1', 'X-A: b\u0000c'), 'latin1'), [400]],
   ['CR in a value', lines('GET / HTTP/1.1', 'X-A: b\rX-C: d'), [400, 200], '/'],
-  ['headers of 100 KB', lines('GET / HTTP/1.1', `X-A: ${'a'.repeat(100000)}`), [400]],
+  ['headers of 100 KB', lines('GET / HTTP/1.1', `X-A: ${'a'.repeat(100000)}`), [431]],
+  ['headers of 100 KB in short lines', lines('GET / HTTP/1.1', ...Array.from({ length: 1000 }, (_, i) => `X-${i}: ${'a'.repeat(100)}`)), [431]],
   // framing: what one peer reads as two requests
   ['class_smuggling_cl_te', `${lines('POST / HTTP/1.1', 'Content-Length: 6', 'Transfer-Encoding: chunked')}0\r\n\r\nG`, [400]],
   ['class_smuggling_te_cl', `${lines('POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Content-Length: 3')}8\r\nSMUGGLED\r\n0\r\n\r\n`, [400]],
@@ -125,9 +131,26 @@ test('at_least_60_hostile_requests', () => assert.ok(cases.length >= 60, `${case
 for (const [what, bytes, allowed, url, where = open] of cases)
   test(`bad_edge: ${what}`, async () => {
     open.seen.length = closed.seen.length = 0;
+    const before = events().length;
     const text = await raw(host, bytes, { wait: 3000 });
     const got = status(text);
     assert.ok(allowed.includes(got), `${got}, not ${allowed}: ${text.slice(0, 200)}`);
+    await until(() => events().length > before, 'its event');
+    const { account_id: account, object: { http: { request, response }, tls: { version } } } = events()[before];
+    assert.equal(response.status_code, got);
+    assert.ok(version.startsWith('TLSv1'));
+    const [, method, target] = /^([A-Za-z]+) ([^\r]*?)( HTTP\/[0-9.]*)?\r\n/.exec(bytes.toString('latin1')) ?? [];
+    assert.equal(request.method, method?.toLowerCase() ?? '');
+    if (/^\/[ -$&-~]*$/.test(target) && target.length < 1000 && got !== 200) assert.ok(request.url.raw.endsWith(target), `${request.url.raw} of ${target}`);
+    assert.ok(account === '' || (request.url.host === host && account.startsWith('ac_')), `${account} of ${request.url.host}`);
+    if (got !== 200) {
+      const page = text.slice(text.indexOf('\r\n\r\n') + 4);
+      const { error_code: code, status_code: code_status, details } = JSON.parse(page);
+      assert.match(code, /^ERR_POSTERN_9\d\d$/);
+      assert.equal(code_status, got);
+      assert.match(text, new RegExp(`^Postern-Request-Id: ${details.request_id}\r$`, 'm'));
+      assert.match(text, /^Connection: close\r$/m);
+    }
     const arrived = [...open.seen, ...closed.seen];
     if (got === 200 && url) {
       assert.equal(arrived.length, 1);
@@ -204,6 +227,8 @@ test('class_normalisation_agrees_with_the_upstream_path_for_generated_variants',
 
 test('after_all_that_the_edge_still_serves', async () => {
   assert.equal((await through(host, '/fine')).status, 200);
+  assert.equal(events().length > cases.length, true);
+  await sub.stop();
   await open.close();
   await closed.close();
 });
