@@ -22,7 +22,7 @@ enum {
 typedef struct subscriber {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_len;
-    char name[64];
+    char name[128];
     int64_t sent, acked; /* revisions */
     int64_t heard_ms;
     char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
@@ -311,6 +311,8 @@ static void on_message(replog_t *self)
 
             if (r)
                 lose(sub, r == -EAGAIN ? "cannot send" : fault_text());
+        } else if (!strcmp(word, "bye")) {
+            forget(self, sub);
         } else if (!strcmp(word, "ack")) {
             _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
             int64_t acked = revision ? strtoll(revision, NULL, 10) : 0;

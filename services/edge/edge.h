@@ -262,6 +262,16 @@ void *edge_memory_slot(ngx_uint_t worker); /* NULL: no such slot */
 const char *edge_memory_name(void);        /* of the file others may read; "": there is none */
 off_t edge_memory_position(const void *at);
 void edge_memory_remove(void); /* the file's name */
+/* The file of another seat, whose master is gone. NGX_OK | NGX_DECLINED: there is none. */
+typedef struct {
+    u_char *at;
+    size_t total, slot_bytes;
+    ngx_uint_t slots, seat;
+} edge_memory_left_t;
+ngx_int_t edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left);
+void *edge_memory_left_slot(const edge_memory_left_t *left,
+                            ngx_uint_t worker);                             /* NULL: no such slot */
+void edge_memory_left_close(edge_memory_left_t *left, ngx_uint_t is_empty); /* then it goes */
 
 /* edge_ring.c: events in shared memory, then in a spool file, until acknowledged */
 typedef struct {
@@ -318,6 +328,14 @@ typedef struct {
     uint64_t config_turn_us; /* the longest that configuration kept a worker from requests */
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */
+/* What another master left goes to the spool. NGX_OK: all of it | NGX_AGAIN: more another time, or when there is room. */
+void edge_ring_spool_path(ngx_uint_t seat, char *out, size_t size); /* of this worker */
+ngx_int_t edge_ring_adopt_slot(void *at, size_t bytes);
+ngx_uint_t edge_ring_slot_is_empty(const void *at, size_t bytes);
+ngx_int_t edge_ring_adopt_spool(ngx_fd_t file, off_t *at);
+
+/* edge_adopt.c: events that the master of the other seat left are sent from here; called now and then */
+void edge_adopt(void);
 
 /* edge_event.c */
 void edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx);

@@ -3,6 +3,7 @@
  * on the way is said again. */
 #include "edge.h"
 #include "edge_link.h"
+#include "edge_seat.h"
 #include "common/pack.h"
 
 #include <malloc.h>
@@ -96,8 +97,9 @@ say_hello(void)
     drop_snapshot();
     snprintf(revision, sizeof(revision), "%lld",
              snapshot_wanted ? 0LL : (long long) edge_worker.revision);
-    snprintf(name, sizeof(name), "%.*s/%u", (int) edge_worker.conf->name.len,
-             edge_worker.conf->name.data, (unsigned) ngx_worker);
+    snprintf(name, sizeof(name), "%.*s/%u%s", (int) edge_worker.conf->name.len,
+             edge_worker.conf->name.data, (unsigned) ngx_worker,
+             edge_seat_suffix(edge_seat()));
     config_hello = ngx_current_msec;
     send_strings(LINK_CONFIG, "hello",
                  *edge_worker.log_id ? edge_worker.log_id : "-", revision,
@@ -858,6 +860,7 @@ edge_bus_stop(void)
     edge_ring_seal();
     while (edge_ring_next(&batch) && send_batch(&batch) == NGX_OK) { /* void */ }
     edge_worker.running = 0;
+    send_strings(LINK_CONFIG, "bye", NULL, NULL, NULL);   /* nothing is served any more: no change waits for this worker */
     wait_for_end();
     disconnect();
     edge_ring_close();   /* what was sent is in the helper's hands no more */

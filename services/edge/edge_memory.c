@@ -3,6 +3,7 @@
  * same machine reads batches from it instead of being sent them, and what a killed edge left is found
  * by the next. */
 #include "edge.h"
+#include "edge_seat.h"
 
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -47,20 +48,32 @@ edge_memory_position(const void *at)
 }
 
 
+/* Hexadecimal behind the prefix: postern-events opens nothing else. */
 static void
-file_path(char *out, size_t size)
+make_name(char *out, size_t size, ngx_uint_t seat)
+{
+    edge_state_name(EDGE_MEMORY_PREFIX, out, size);
+    if (seat) {
+        (void) ngx_cpystrn((u_char *) out + ngx_strlen(out), (u_char *) "01",
+                           size - ngx_strlen(out));
+    }
+}
+
+
+static void
+file_path(char *out, size_t size, const char *file)
 {
     ngx_snprintf((u_char *) out, size, "%V/%s%Z",
-                 &edge_worker.conf->event_memory, name);
+                 &edge_worker.conf->event_memory, file);
 }
 
 
 /* For who looks for the file, or wants to be rid of it. */
 static void
-link_path(char *out, size_t size)
+link_path(char *out, size_t size, ngx_uint_t seat)
 {
-    ngx_snprintf((u_char *) out, size, "%V/events.memory%Z",
-                 &edge_worker.conf->state_dir);
+    ngx_snprintf((u_char *) out, size, "%V/events%s.memory%Z",
+                 &edge_worker.conf->state_dir, edge_seat_suffix(seat));
 }
 
 
@@ -86,14 +99,14 @@ open_file(ngx_log_t *log)
     char           path[NGX_MAX_PATH], link[NGX_MAX_PATH];
     struct statfs  fs;
 
-    edge_state_name(EDGE_MEMORY_PREFIX, name, sizeof(name));
-    file_path(path, sizeof(path));
+    make_name(name, sizeof(name), edge_seat());
+    file_path(path, sizeof(path), name);
     file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW, 0600);
     if (file >= 0 && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
         && flock(file, LOCK_EX|LOCK_NB) == 0
         && make_room(file) == 0)
     {
-        link_path(link, sizeof(link));
+        link_path(link, sizeof(link), edge_seat());
         (void) unlink(link);
         (void) symlink(path, link);
         return file;
@@ -172,15 +185,90 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
 }
 
 
-void
-edge_memory_remove(void)
+static void
+remove_files(ngx_uint_t seat, const char *file)
 {
     char  path[NGX_MAX_PATH];
 
+    file_path(path, sizeof(path), file);
+    (void) unlink(path);
+    link_path(path, sizeof(path), seat);
+    (void) unlink(path);
+}
+
+
+void
+edge_memory_remove(void)
+{
     if (name[0]) {
-        file_path(path, sizeof(path));
-        (void) unlink(path);
-        link_path(path, sizeof(path));
-        (void) unlink(path);
+        remove_files(edge_seat(), name);
+    }
+}
+
+
+/* ---- of a master that is gone ---- */
+
+void *
+edge_memory_left_slot(const edge_memory_left_t *left, ngx_uint_t worker)
+{
+    return worker < left->slots
+           ? left->at + HEAD_BYTES + worker * left->slot_bytes : NULL;
+}
+
+
+ngx_int_t
+edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
+{
+    int           file;
+    char          other[sizeof(name)], path[NGX_MAX_PATH];
+    struct stat   st;
+    file_head_t  *head;
+
+    if (edge_worker.conf->event_memory.len == 0) {
+        return NGX_DECLINED;
+    }
+    make_name(other, sizeof(other), seat);
+    file_path(path, sizeof(path), other);
+    file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW);
+    if (file < 0) {
+        return NGX_DECLINED;
+    }
+    left->seat = seat;
+    left->at = MAP_FAILED;
+    if (fstat(file, &st) == 0 && st.st_size >= HEAD_BYTES) {
+        left->total = st.st_size;
+        left->at = mmap(NULL, left->total, PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
+    }
+    close(file);
+    head = (file_head_t *) left->at;
+    if (left->at != MAP_FAILED
+        && ngx_memcmp(head->magic, magic, sizeof(magic)) == 0
+        && head->slot_bytes && head->slot_bytes <= left->total
+        && head->slots <= (left->total - HEAD_BYTES) / head->slot_bytes)
+    {
+        left->slot_bytes = head->slot_bytes;
+        left->slots = head->slots;
+        return NGX_OK;
+    }
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "postern: the event memory \"%s\" that another edge left "
+                  "cannot be read: what it held is lost", path);
+    if (left->at != MAP_FAILED) {
+        munmap(left->at, left->total);
+    }
+    remove_files(seat, other);
+    return NGX_DECLINED;
+}
+
+
+void
+edge_memory_left_close(edge_memory_left_t *left, ngx_uint_t is_empty)
+{
+    char  other[sizeof(name)];
+
+    munmap(left->at, left->total);
+    if (is_empty) {
+        make_name(other, sizeof(other), left->seat);
+        remove_files(left->seat, other);
     }
 }

@@ -1,5 +1,6 @@
 /* Answers of the edge itself: errors as HTML or JSON by Accept, and the status pages of operators. */
 #include "edge.h"
+#include "edge_seat.h"
 #include "common/err.h"
 #include "common/id.h"
 
@@ -231,6 +232,7 @@ edge_status_handler(ngx_http_request_t *r)
     edge_vitals_t    *vitals;
     edge_counters_t  *one;
     ngx_core_conf_t  *core;
+    edge_seat_info_t  seat;
 
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
@@ -250,6 +252,11 @@ edge_status_handler(ngx_http_request_t *r)
     if (r->uri.len != 8 || ngx_strncmp(r->uri.data, "/metrics", 8) != 0) {
         return NGX_HTTP_NOT_FOUND;
     }
+    seat = edge_seat_info();
+    p = ngx_slprintf(p, end,
+        "postern_edge_info{build=\"%s\",generation=\"%uL\",master=\"%P\"} 1\n"
+        "postern_edge_ready{master=\"%P\"} %ui\n",
+        seat.build, seat.generation, seat.master, seat.master, seat.ready);
     for (i = 0; i < (ngx_uint_t) core->worker_processes; i++) {
         one = edge_ring_counters(i);
         if (one == NULL) {

@@ -5,6 +5,7 @@
  * a batch: header, then a layout and its events (proto/WIRE.md). The open batch is the last record; an
  * event's bytes are written before the header that counts them. */
 #include "edge.h"
+#include "edge_seat.h"
 
 enum {
     BATCH_EVENTS = 1024,
@@ -12,6 +13,7 @@ enum {
     RING_PARTS = 8,
     WORKERS_MAX = 64,
     SPOOL_READ = 1 << 20,
+    ADOPT_BYTES = 1 << 20,     /* of another's spool in one turn */
     PREFETCH_BYTES = 4096
 };
 
@@ -188,11 +190,12 @@ free_to(uint64_t offset)
 
 /* ---- spool ---- */
 
-static void
-spool_path(char *out, size_t size)
+void
+edge_ring_spool_path(ngx_uint_t seat, char *out, size_t size)
 {
-    ngx_snprintf((u_char *) out, size, "%V/events.%ui.spool%Z",
-                 &edge_worker.conf->state_dir, ngx_worker);
+    ngx_snprintf((u_char *) out, size, "%V/events.%ui%s.spool%Z",
+                 &edge_worker.conf->state_dir, ngx_worker,
+                 edge_seat_suffix(seat));
 }
 
 
@@ -204,7 +207,7 @@ spool_open(void)
     if (spool != NGX_INVALID_FILE) {
         return NGX_OK;
     }
-    spool_path(path, sizeof(path));
+    edge_ring_spool_path(edge_seat(), path, sizeof(path));
     spool = open(path, O_RDWR|O_CREAT|O_CLOEXEC, 0600);
     if (spool == NGX_INVALID_FILE) {
         if (!saying) {
@@ -574,7 +577,7 @@ edge_ring_copy(const edge_place_t *place, void *out)
 
     if (place->spooled) {
         if (file == NGX_INVALID_FILE) {
-            spool_path(path, sizeof(path));
+            edge_ring_spool_path(edge_seat(), path, sizeof(path));
             file = open(path, O_RDONLY|O_CLOEXEC);
         }
         return pread(file, out, place->len, place->at) == (ssize_t) place->len
@@ -590,6 +593,19 @@ edge_ring_copy(const edge_place_t *place, void *out)
 }
 
 
+/* That a dead worker left. */
+static void
+close_open_batch(void)
+{
+    edge_ring_seal();
+    if (slot->open != NONE) {     /* it had nothing in it but what it was to tell */
+        slot->dropped += record_at(slot->open)->dropped;
+        slot->head = slot->open;
+        slot->open = NONE;
+    }
+}
+
+
 ngx_int_t
 edge_ring_open(ngx_cycle_t *cycle)
 {
@@ -600,15 +616,10 @@ edge_ring_open(ngx_cycle_t *cycle)
     batch_bytes = ngx_min((size_t) BATCH_BYTES,
                           edge_worker.conf->ring_size / RING_PARTS);
     slot->counters.ready = 0;
-    edge_ring_seal();             /* a batch that a dead worker left open */
-    if (slot->open != NONE) {     /* it had nothing in it but what it was to tell */
-        slot->dropped += record_at(slot->open)->dropped;
-        slot->head = slot->open;
-        slot->open = NONE;
-    }
+    close_open_batch();
     count_lost(slot, cycle->log);
     sent = slot->tail;
-    spool_path(path, sizeof(path));
+    edge_ring_spool_path(edge_seat(), path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
         spool_open();
     }
@@ -628,4 +639,102 @@ edge_ring_close(void)
         /* the zone goes with the last process: what is not acknowledged goes to disk */
         spill();
     }
+}
+
+
+/* ---- what another master left: its batches keep the names and numbers that they have ---- */
+
+static ngx_uint_t
+is_slot(const slot_t *other, size_t bytes)
+{
+    return bytes > sizeof(slot_t) && other->size > 0
+           && other->size <= bytes - sizeof(slot_t)
+           && other->head >= other->tail
+           && other->head - other->tail <= other->size;
+}
+
+
+ngx_uint_t
+edge_ring_slot_is_empty(const void *at, size_t bytes)
+{
+    const slot_t  *other = at;
+
+    return !is_slot(other, bytes)
+           || (other->head == other->tail && other->dropped == 0
+               && other->counters.in_flight == 0);
+}
+
+
+/* What it had not told yet: its name will not be heard again, so it is told under this one. */
+static void
+take_losses(slot_t *other)
+{
+    uint64_t  lost = count_lost(other, ngx_cycle->log);
+
+    edge_ring_seal();   /* the numbers go on behind its events */
+    if (slot->open != NONE) {
+        record_at(slot->open)->dropped += other->dropped;
+    } else {
+        slot->dropped += other->dropped;
+    }
+    slot->seq += other->dropped;
+    slot->counters.lost += lost;
+    slot->counters.dropped += other->dropped - lost;
+    other->dropped = 0;
+}
+
+
+ngx_int_t
+edge_ring_adopt_slot(void *at, size_t bytes)
+{
+    slot_t     *other = at, *own = slot;
+    uint64_t    own_sent = sent;
+    ngx_int_t   rc;
+
+    if (edge_ring_slot_is_empty(at, bytes)) {
+        return NGX_OK;
+    }
+    slot = other;
+    close_open_batch();
+    rc = spill();
+    slot = own;
+    sent = own_sent;
+    if (rc != NGX_OK) {
+        return NGX_AGAIN;
+    }
+    other->tail = other->head;   /* nothing but a wrap mark is left */
+    take_losses(other);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_ring_adopt_spool(ngx_fd_t file, off_t *at)
+{
+    off_t       end = *at + ADOPT_BYTES;
+    ssize_t     want;
+    u_char     *buffer;
+    ngx_int_t   rc = NGX_AGAIN;
+    spooled_t   head;
+
+    buffer = malloc(sizeof(head) + SPOOL_READ);
+    while (buffer && rc == NGX_AGAIN && *at < end) {
+        ngx_memzero(&head, sizeof(head));
+        want = pread(file, &head, sizeof(head), *at) == (ssize_t) sizeof(head)
+               && head.len <= SPOOL_READ && head.count > 0
+               ? (ssize_t) (sizeof(head) + head.len) : 0;
+        if (want == 0 || pread(file, buffer, want, *at) != want) {
+            rc = NGX_OK;   /* the end, or torn from here on, as in spool_next */
+        } else if (spool_open() != NGX_OK
+                   || spool_end + want > edge_worker.conf->spool_size
+                   || pwrite(spool, buffer, want, spool_end) != want)
+        {
+            break;   /* when there is room again */
+        } else {
+            spool_end += want;
+            *at += want;
+        }
+    }
+    free(buffer);
+    return rc;
 }

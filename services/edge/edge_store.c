@@ -3,6 +3,7 @@
  * acknowledged. A delta is appended; a snapshot goes to a new file that replaces the old one when
  * it is complete. Records: edge_store.h, edge_state.c. */
 #include "edge.h"
+#include "edge_seat.h"
 #include "edge_store.h"
 
 enum { GROWTH = 16 << 20 /* delta bytes after which a new snapshot is asked for */ };
@@ -12,6 +13,7 @@ static ngx_fd_t    fresh = NGX_INVALID_FILE;   /* a snapshot in the making */
 static char        log_id[64];                 /* of the last record of current */
 static int64_t     revision;
 static off_t       delta_bytes, snapshot_bytes;
+static ngx_uint_t  opened, writing;
 static ngx_uint_t  broken;   /* nothing goes to current before it is replaced */
 
 
@@ -66,15 +68,18 @@ at_record(const state_record_t *record)
 }
 
 
-/* What a helper that was killed left of a record would hide all that comes behind it. */
-void
-edge_store_open(void)
+/* What a helper that was killed left of a record would hide all that comes behind it. Nobody else may be writing. */
+static void
+open_current(void)
 {
     char             path[NGX_MAX_PATH];
     off_t            last = 0, end = 0, next = 0;
     u_char          *plain;
     state_record_t   record;
 
+    opened = 1;
+    broken = 0;
+    close_file(&current);
     path_of(path, sizeof(path), "");
     current = open(path, O_RDWR|O_APPEND|O_CLOEXEC);
     if (current == NGX_INVALID_FILE) {
@@ -92,6 +97,33 @@ edge_store_open(void)
         at_record(&record);
     }
     edge_state_free(plain);
+}
+
+
+/* NGX_OK: this helper writes, until edge_seat_write_end. Where another one wrote, its file is read again: what it wrote is there. */
+static ngx_int_t
+begin_writing(ngx_uint_t early)
+{
+    ngx_uint_t  taken;
+
+    writing = edge_seat_write_begin(early, &taken) == NGX_OK;
+    if (!writing) {
+        return NGX_DECLINED;
+    }
+    if (taken || !opened) {
+        open_current();
+    }
+    return NGX_OK;
+}
+
+
+/* While an older master lives it goes on writing until there is something for us to write. */
+void
+edge_store_open(void)
+{
+    if (begin_writing(1) == NGX_OK) {
+        edge_seat_write_end();
+    }
 }
 
 
@@ -221,14 +253,11 @@ number(const ngx_str_t *frame)
 }
 
 
-void
-edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
+static void
+store(const ngx_str_t *frames, ngx_uint_t n)
 {
     state_record_t  record;
 
-    if (n < 4) {
-        return;
-    }
     ngx_memzero(&record, sizeof(record));
     ngx_cpystrn((u_char *) record.log_id, frames[1].data,
                 ngx_min(frames[1].len + 1, sizeof(record.log_id)));
@@ -260,9 +289,27 @@ edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
 }
 
 
+static ngx_uint_t
+is_news(const ngx_str_t *frames, ngx_uint_t n)
+{
+    return n >= 4 && (is_word(&frames[0], "snapshot") || is_word(&frames[0], "more")
+                      || is_word(&frames[0], "end") || is_word(&frames[0], "delta"));
+}
+
+
+void
+edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
+{
+    if (is_news(frames, n) && begin_writing(0) == NGX_OK) {
+        store(frames, n);
+        edge_seat_write_end();
+    }
+}
+
+
 ngx_uint_t
 edge_store_wants_snapshot(void)
 {
-    return fresh == NGX_INVALID_FILE   /* else it is on its way */
+    return writing && fresh == NGX_INVALID_FILE   /* else it is on its way */
            && (broken || delta_bytes > GROWTH + 2 * snapshot_bytes);
 }

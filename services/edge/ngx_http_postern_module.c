@@ -1,12 +1,26 @@
 /* The edge: directives, phases, the worker's start and end. What a request goes through stands in
  * edge_route.c. */
 #include "edge.h"
+#include "edge_seat.h"
 
 #include <sodium.h>
 
 edge_worker_t  edge_worker;
 
 static ngx_http_output_header_filter_pt  next_header_filter;
+
+
+/* Of a connection that is not to have another request: HTTP/1 says so in this answer, HTTP/2 at the stream that comes next. */
+static void
+end_connection(ngx_http_request_t *r)
+{
+    r->keepalive = 0;
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        r->stream->connection->connection->requests = NGX_MAX_INT32_VALUE;
+    }
+#endif
+}
 
 
 static ngx_int_t
@@ -17,6 +31,9 @@ header_filter(ngx_http_request_t *r)
 
     if (rc != NGX_OK) {
         return rc;
+    }
+    if (edge_seat_is_yielding()) {
+        end_connection(r);
     }
     rc = next_header_filter(r);
     ctx = edge_ctx(r);
@@ -441,7 +458,9 @@ init_module(ngx_cycle_t *cycle)
     if (edge_worker.conf == NULL || ngx_test_config) {
         return NGX_OK;
     }
-    if (edge_vitals_make(cycle->log) != NGX_OK) {
+    if (edge_seat_take(cycle) != NGX_OK
+        || edge_vitals_make(cycle->log) != NGX_OK)
+    {
         return NGX_ERROR;
     }
     edge_state_try(cycle);
@@ -483,6 +502,7 @@ init_process(ngx_cycle_t *cycle)
     }
     edge_streams_start(cycle);
     edge_bus_start(cycle);
+    edge_seat_start(cycle);
     return NGX_OK;
 }
 
