@@ -1,0 +1,259 @@
+// The edge is replaced under load by another build of its module: no request fails, no event is lost, a stream is ended at the
+// bound and not before, changes are live for old and new connections alike; and a build that cannot serve replaces nothing.
+//
+// What counts as failed: every request that has no answer with status 200, whatever the reason, with one exception: a stream of
+// HTTP/2 that the edge's GOAWAY names as not taken (RFC 9113 6.8) is sent again on another connection, as every client does.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import http2 from 'node:http2';
+import https from 'node:https';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { api, ca, edge, endpoint, env, home, listening, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
+const ended = (pid) => { try { return /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
+const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
+const BOUND_S = 8;
+
+async function info() {
+  const metrics = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text());
+  const [, build, generation, master] = metrics.match(/postern_edge_info\{build="([0-9a-f]+)",generation="(\d+)",master="(\d+)"\} 1/);
+  return { build, generation: Number(generation), master: Number(master) };
+}
+
+// A build folder whose module is the present one under another build id: what the linker would have given to other source.
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-build-'));
+test.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+const built = path.join(folder, 'edge/ngx_http_postern_module.so');
+fs.mkdirSync(path.dirname(built));
+function build(id) {
+  const module = fs.readFileSync(`${home}/bin/ngx_http_postern_module.so`);
+  const old = Buffer.from(id, 'hex'), at = module.indexOf(old);
+  assert.ok(at > 0, 'the build id is in the module');
+  module[at + old.length - 1] ^= 0xff;
+  fs.rmSync(built, { force: true });
+  fs.writeFileSync(built, module);
+  return module.subarray(at, at + old.length).toString('hex');
+}
+
+function replace(also = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(path.join(root, 'deploy/stack'), ['replace-edge'], { env: { ...process.env, POSTERN_BUILD: folder, ...also } });
+    let said = '';
+    child.stdout.on('data', (part) => { said += part; });
+    child.stderr.on('data', (part) => { said += part; });
+    child.on('close', (status) => resolve({ status, said }));
+  });
+}
+
+// Steady load in three kinds; the agent takes the connection that was idle longest, so none is idle for long.
+const running = new Set();
+test.afterEach(async () => { for (const load of running) await load.stop(); });
+function load(host) {
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 16, scheduling: 'fifo' });
+  const stats = { sent: 0, ok: 0, again: 0, failed: [] };
+  const pending = new Set();
+  let on = true, session;
+  const connect = () => {
+    const fresh = http2.connect(`https://${edge.host}:${edge.port}`, { ca, servername: host });
+    fresh.on('goaway', () => { if (session === fresh) session = undefined; });
+    fresh.on('close', () => { if (session === fresh) session = undefined; });
+    fresh.on('error', () => { if (session === fresh) session = undefined; });
+    return fresh;
+  };
+  const second = (target) => new Promise((resolve, reject) => {
+    if (!session || session.closed || session.destroyed) session = connect();
+    const stream = session.request({ ':path': target, ':authority': host });
+    let status;
+    stream.on('response', (headers) => { status = headers[':status']; });
+    stream.on('error', (error) => reject(Object.assign(error, { refused: stream.rstCode === http2.constants.NGHTTP2_REFUSED_STREAM || error.code === 'ERR_HTTP2_GOAWAY_SESSION' })));
+    stream.on('end', () => resolve({ status }));
+    stream.resume();
+    stream.end();
+  });
+  const again = async (target) => {
+    for (;;) {
+      try { return await second(target); } catch (error) { if (!error.refused) throw error; stats.again++; session = undefined; }
+    }
+  };
+  const one = (kind, request) => {
+    stats.sent++;
+    const started = Date.now();
+    const it = request.then(
+      ({ status }) => { if (status === 200) stats.ok++; else stats.failed.push(`${kind} ${status}`); },
+      (error) => stats.failed.push(`${kind} ${error.code ?? error.message} after ${Date.now() - started} ms`)).finally(() => pending.delete(it));
+    pending.add(it);
+  };
+  const loop = (async () => {
+    for (let i = 0; on; i++) {
+      for (let k = 0; k < 4; k++) one('keep-alive', through(host, `/k${i}`, { agent }));
+      one('new connection', through(host, `/n${i}`));
+      for (let k = 0; k < 3; k++) one('HTTP/2', again(`/h${i}`));
+      await sleep(20);
+    }
+  })();
+  stats.stop = async () => { on = false; running.delete(stats); await loop; await Promise.all(pending); agent.destroy(); session?.close(); };
+  running.add(stats);
+  return stats;
+}
+
+// A WebSocket whose server echoes frames as they are.
+const echo = await upstream();
+echo.server.on('upgrade', (request, socket) => {
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: '
+    + WebSocketAccept(request.headers['sec-websocket-key']) + '\r\n\r\n');
+  socket.on('data', (data) => { if ((data[0] & 0x0f) === 1) socket.write(unmask(data)); });
+  socket.on('error', () => {});
+});
+const { createHash } = await import('node:crypto');
+function WebSocketAccept(key) { return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64'); }
+function unmask(frame) {
+  const length = frame[1] & 0x7f, mask = frame.subarray(2, 6), text = Buffer.from(frame.subarray(6, 6 + length).map((byte, i) => byte ^ mask[i % 4]));
+  return Buffer.concat([Buffer.from([0x81, length]), text]);
+}
+async function stream(host) {
+  const ws = new WebSocket(`wss://${edge.host}:${edge.port}/ws`, { ca, servername: host, headers: { Host: host } });
+  await new Promise((resolve, reject) => { ws.on('open', resolve); ws.on('error', reject); });
+  const heard = [];
+  ws.on('message', (data) => heard.push(String(data)));
+  ws.on('error', () => {});
+  let count = 0;
+  return { ws, closed: () => ws.readyState === WebSocket.CLOSED,
+    echoes: async () => { const text = `m${count++}`; ws.send(text); await until(() => heard.includes(text), `an echo of ${text}`); } };
+}
+
+const up = await upstream((q, s) => s.end('ok'));
+const to = await endpoint(up.address);
+const ws_to = await endpoint(echo.address);
+const subscription = await listening('');
+const eventsOf = (host) => subscription.events.filter((event) => event.object.http?.request.url.host === host);
+
+test('an edge is replaced under load without a failed request or a lost event', { timeout: 240000 }, async () => {
+  for (let round = 0; round < 2; round++) {
+    const old = await info(), id = build(old.build);
+    const before = eventsOf(to.host).length;
+    const traffic = load(to.host);
+    await sleep(1000);
+    const { status, said } = await replace({ POSTERN_DRAIN_TIMEOUT: `${BOUND_S}s` });
+    assert.equal(status, 0, said);
+    await until(() => ended(old.master), 'the old master ends', 60000);
+    await sleep(1000);
+    await traffic.stop();
+    assert.deepEqual(traffic.failed, []);
+    assert.equal(traffic.ok, traffic.sent);
+    const now = await info();
+    assert.equal(now.build, id, 'the new build serves');
+    assert.equal(now.generation, old.generation + 1);
+    assert.equal(pidOf('edge'), now.master);
+    await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 60000);
+    assert.equal(new Set(eventsOf(to.host).map((event) => event.event_id)).size - before, traffic.sent, 'each once');
+    console.log(`${traffic.sent} requests, ${traffic.failed.length} failed, ${traffic.again} streams sent again; as many events`);
+  }
+});
+
+test('what is confirmed while an old edge drains holds on its connections and on new ones; its stream ends at the bound', { timeout: 240000 }, async () => {
+  const old = await info();
+  build(old.build);
+  const made = await endpoint({ body: 'first' });
+  const socket = await stream(ws_to.host);
+  await socket.echoes();
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+  assert.equal((await through(made.host, '/', { agent })).headers.connection, 'keep-alive');
+  const { status, said } = await replace({ POSTERN_DRAIN_TIMEOUT: `${BOUND_S}s` });
+  const replaced = Date.now();
+  assert.equal(status, 0, said);
+
+  const backend = await must('POST', '/backends/http_response', { body: 'second' });
+  const answer = await api('PATCH', `/edges/https/${made.edge.id}/routes/${made.route.id}`, { backend: { backend_id: backend.id } });
+  assert.equal(answer.status, 200);
+  assert.match(answer.headers['postern-edges'], /^(\d+)\/\1$/);
+  assert.ok(Number(answer.headers['postern-edges'].split('/')[1]) > children(pidOf('edge')).length, 'the workers of both count');
+  const kept = await through(made.host, '/', { agent });
+  assert.deepEqual([kept.body, kept.headers.connection], ['second', 'close'], 'the last answer on the old connection');
+  const got = await Promise.all(Array.from({ length: 16 }, () => through(made.host)));
+  assert.deepEqual(got.map(({ body }) => body), Array(16).fill('second'));
+
+  while (Date.now() - replaced < BOUND_S * 1000 - 1000) { await socket.echoes(); await sleep(200); }
+  assert.equal(ended(old.master), false);
+  const third = await replace();
+  assert.equal(third.status, 1);
+  assert.match(third.said, /replaced before still serves/);
+  await until(socket.closed, 'the stream is ended', 60000);
+  assert.ok(Date.now() - replaced >= BOUND_S * 1000, 'not before the bound');
+  await until(() => ended(old.master), 'the old master ends');
+  agent.destroy();
+});
+
+test('events that the old edge could not send are sent by the new one', { timeout: 240000 }, async () => {
+  for (const how of ['it ends', 'it is killed']) {
+    const kept = await endpoint({ body: 'k' });
+    const old = await info(), events = pidOf('events');
+    build(old.build);
+    const socket = how === 'it is killed' ? await stream(ws_to.host) : null;
+    process.kill(events, 'SIGSTOP');
+    try {
+      for (let i = 0; i < 100; i++) await through(kept.host, `/${i}`);
+      const { status, said } = await replace({ POSTERN_DRAIN_TIMEOUT: '300s' });
+      assert.equal(status, 0, said);
+      for (let i = 0; i < 100; i++) await through(kept.host, `/n${i}`);
+      if (socket) {
+        const pids = [old.master, ...children(old.master).filter((pid) => pid !== pidOf('edge'))]; // its successor is its child, too
+        for (const pid of pids) process.kill(pid, 'SIGKILL');
+      }
+      await until(() => ended(old.master), 'the old master ends', 60000);
+    } finally {
+      process.kill(events, 'SIGCONT');
+    }
+    await until(() => eventsOf(kept.host).length >= 200, `200 events where ${how}`, 60000);
+    assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 200, 'each once');
+    assert.equal((await through(kept.host)).body, 'k');
+  }
+});
+
+test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, async () => {
+  const old = await info();
+  const traffic = load(to.host);
+  fs.rmSync(built, { force: true });
+  fs.writeFileSync(built, 'no module');
+  const broken = await replace();
+  assert.equal(broken.status, 1);
+  assert.match(broken.said, /does not load: nothing was replaced/);
+  build(old.build);
+  const other = await replace({ POSTERN_EDGE_WORKERS: String(children(old.master).length + 1) });
+  assert.equal(other.status, 1);
+  assert.match(other.said, /The old one .* goes on/);
+  await traffic.stop();
+  assert.deepEqual(traffic.failed, []);
+  assert.deepEqual(await info(), old);
+  assert.equal(pidOf('edge'), old.master);
+  const { status, said } = await replace();
+  assert.equal(status, 0, `the next attempt goes through: ${said}`);
+  await until(() => ended(old.master), 'the old master ends', 60000);
+});
+
+test('a master that replaced another one is started again when it is killed', { timeout: 60000 }, async () => {
+  const old = await info();
+  process.kill(old.master, 'SIGKILL');
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master', 30000);
+  await until(async () => (await through(to.host).catch(() => ({}))).status === 200, 'traffic', 30000);
+  await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === `${children(pidOf('edge')).length}/${children(pidOf('edge')).length}`, 'its workers alone are waited for', 30000);
+});
+
+test('whoever follows the masters may be killed: the next one goes on with the master that runs', { timeout: 60000 }, async () => {
+  const old = await info(), follower = pidOf('edge-run');
+  const traffic = load(to.host);
+  process.kill(follower, 'SIGKILL');
+  await until(() => pidOf('edge-run') !== follower && !ended(pidOf('edge-run')), 'another follower');
+  await sleep(1000);
+  await traffic.stop();
+  assert.deepEqual(traffic.failed, []);
+  assert.deepEqual(await info(), old);
+  process.kill(old.master, 'SIGKILL');
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master', 30000);
+});
