@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct compiler {
     filter_t *out;
@@ -161,79 +162,151 @@ static int list(compiler_t *self, const cel_node_t *node)
     return emit_param(self, node, json_dumps(items, JSON_COMPACT), "jsonb");
 }
 
-enum { WHOLE_SECONDS = 19 /* YYYY-MM-DDThh:mm:ss */ };
+enum { WHOLE_SECONDS = 19 /* YYYY-MM-DDThh:mm:ss */, MICROSECONDS = 6 /* digits; PostgreSQL's */ };
 
-/* timestamp("...") */
-static int time_of_text(compiler_t *self, const cel_node_t *node)
+/* PostgreSQL's times begin in 4713 BC: what is computed here stays in the years that RFC 3339 can write, and a field, which may
+ * have any of them, is moved by no more than keeps it in PostgreSQL's. */
+static const int64_t YEAR_1 = -62135596800, YEAR_9999_END = 253402300799,
+                     FIELD_SHIFT_MAX = 126230400000 /* 4,000 years */,
+                     DURATION_MAX = 315576000000 /* 10,000 */;
+
+/* 7d, 1h30m, 90s: whole numbers of the units in this order or any other; into seconds. NULL | what is wrong. */
+static const char *read_duration(const char *text, int64_t *ret_seconds)
 {
-    const cel_node_t *text = node->first;
-    char normal[64];
-    const char *why = NULL;
-
-    if (text->op != CEL_CONSTANT || text->type != CEL_STRING)
-        return refuse(self, node, "timestamp() takes a text in quotes, or time.now");
-    if (format_check("rfc3339", ERR_BAD_TIMESTAMP, text->text, normal, sizeof(normal), &why))
-        return refuse(self, text, "%s %s", quote(text->text).text, why);
-    /* the format keeps whole seconds; a comparison must not lose the rest (microseconds are PostgreSQL's) */
-    if (text->text[WHOLE_SECONDS] == '.')
-        snprintf(normal + WHOLE_SECONDS, sizeof(normal) - WHOLE_SECONDS, ".%.*sZ",
-                 (int)strspn(text->text + WHOLE_SECONDS + 1, "0123456789") < 6
-                     ? (int)strspn(text->text + WHOLE_SECONDS + 1, "0123456789")
-                     : 6,
-                 text->text + WHOLE_SECONDS + 1);
-    return emit_param(self, text, strdup(normal), "timestamptz");
-}
-
-/* 7d, 1h30m, 90s: whole numbers of the units in this order or any other; into seconds. */
-static bool read_duration(const char *text, int64_t *ret_seconds)
-{
+    static const char shape[] = "a duration is a text in quotes like \"7d\" or \"1h30m\"";
     int64_t total = 0;
 
     if (!*text)
-        return false;
+        return shape;
     while (*text) {
         char *unit;
         long long n = *text >= '0' && *text <= '9' ? strtoll(text, &unit, 10) : -1;
         int64_t scale;
 
         if (n < 0)
-            return false;
+            return shape;
         scale = *unit == 'd'   ? 86400
                 : *unit == 'h' ? 3600
                 : *unit == 'm' ? 60
                 : *unit == 's' ? 1
                                : 0;
-        if (!scale || n > 1000000000000 / scale || total > 1000000000000)
-            return false;
-        total += n * scale;
+        if (!scale)
+            return shape;
+        if (n > DURATION_MAX / scale || (total += n * scale) > DURATION_MAX)
+            return "a duration is at most 10,000 years";
         text = unit + 1;
     }
     *ret_seconds = total;
-    return total <= 315576000000; /* 10,000 years */
+    return NULL;
 }
 
-/* timestamp.add("7d"), .add(duration("7d")), and subtract */
-static int shifted_time(compiler_t *self, const cel_node_t *node)
+/* The seconds that .add("7d"), .subtract(duration("7d")) move a time by. */
+static int read_shift(compiler_t *self, const cel_node_t *node, int64_t *ret_seconds)
 {
     const cel_node_t *by = node->first->next;
-    char *text = NULL;
-    int64_t seconds;
-    int r;
+    const char *why = "a duration is a text in quotes like \"7d\" or \"1h30m\"";
 
     if (by->op == CEL_CALL && !strcmp(by->text, "duration"))
         by = by->first;
-    if (by->op != CEL_CONSTANT || by->type != CEL_STRING || !read_duration(by->text, &seconds))
-        return refuse(self, by, "a duration is a text in quotes like \"7d\" or \"1h30m\"");
+    if (by->op == CEL_CONSTANT && by->type == CEL_STRING)
+        why = read_duration(by->text, ret_seconds);
+    if (why)
+        return refuse(self, by, "%s", why);
+    if (strcmp(node->text, "add"))
+        *ret_seconds = -*ret_seconds;
+    return 0;
+}
+
+/* base: what was moved, as a time from year 1 on. */
+static bool is_in_range(int64_t base, int64_t shift)
+{
+    return base + shift >= YEAR_1 && base + shift <= YEAR_9999_END;
+}
+
+/* timestamp("..."), moved: nothing is left for PostgreSQL to compute. */
+static int time_of_text(compiler_t *self, const cel_node_t *node, const cel_node_t *whole,
+                        int64_t shift)
+{
+    const cel_node_t *text = node->first;
+    const char *fraction, *why = NULL;
+    char normal[64], *out = NULL;
+    struct tm tm = {0};
+    int64_t seconds;
+    int digits;
+
+    if (text->op != CEL_CONSTANT || text->type != CEL_STRING)
+        return refuse(self, node, "timestamp() takes a text in quotes, or time.now");
+    if (format_check("rfc3339", ERR_BAD_TIMESTAMP, text->text, normal, sizeof(normal), &why))
+        return refuse(self, text, "%s %s", quote(text->text).text, why);
+    strptime(normal, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    seconds = (int64_t)timegm(&tm);
+    if (!is_in_range(seconds, shift))
+        return refuse(self, whole, "a time is from year 1 to 9999");
+    seconds += shift;
+    gmtime_r(&(time_t){(time_t)seconds}, &tm);
+    /* the format keeps whole seconds; a comparison must not lose the rest */
+    fraction = text->text + WHOLE_SECONDS;
+    digits = *fraction == '.' ? (int)strspn(fraction + 1, "0123456789") : 0;
+    if (asprintf(&out, "%04d-%02d-%02dT%02d:%02d:%02d%.*sZ", tm.tm_year + 1900, tm.tm_mon + 1,
+                 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+                 digits ? 1 + (digits < MICROSECONDS ? digits : MICROSECONDS) : 0, fraction)
+        < 0)
+        out = NULL;
+    return emit_param(self, text, out, "timestamptz");
+}
+
+/* time.now or a field, moved. */
+static int time_of_variable(compiler_t *self, const cel_node_t *node, const cel_node_t *whole,
+                            int64_t shift)
+{
+    bool is_field = find_field(self->kind, node->text) != NULL;
+    char *text = NULL;
+    int r;
+
+    if (!is_field && !is_in_range((int64_t)time(NULL), shift))
+        return refuse(self, whole, "a time is from year 1 to 9999");
+    if (is_field && (shift > FIELD_SHIFT_MAX || shift < -FIELD_SHIFT_MAX))
+        return refuse(self, whole, "a field's time can be moved by at most 4,000 years");
+    if (!shift)
+        return variable(self, node);
     emit(self, "(");
-    r = value(self, node->first);
+    r = variable(self, node);
     if (r)
         return r;
-    emit(self, " %s ", strcmp(node->text, "add") ? "-" : "+");
-    if (asprintf(&text, "%" PRId64 " seconds", seconds) < 0)
+    emit(self, shift < 0 ? " - " : " + ");
+    if (asprintf(&text, "%" PRId64 " seconds", shift < 0 ? -shift : shift) < 0)
         return -ENOMEM;
-    r = emit_param(self, by, text, "interval");
+    r = emit_param(self, whole, text, "interval");
     emit(self, ")");
     return r;
+}
+
+/* A time and all that it is moved by, in one step: each on its own may be what PostgreSQL has no time for. */
+static int moved_time(compiler_t *self, const cel_node_t *node)
+{
+    const cel_node_t *base = node;
+    int64_t shift = 0, by = 0;
+    int r;
+
+    for (;;) {
+        if (base->op == CEL_VARIABLE)
+            return time_of_variable(self, base, node, shift);
+        if (base->op != CEL_CALL && base->op != CEL_METHOD)
+            return value(self, base); /* which says that it is not available */
+        if (!strcmp(base->text, "timestamp")) {
+            if (base->first->type != CEL_TIMESTAMP)
+                return time_of_text(self, base, node, shift);
+        } else if (!strcmp(base->text, "add") || !strcmp(base->text, "subtract")) {
+            r = read_shift(self, base, &by);
+            if (r)
+                return r;
+            shift += by; /* CEL_NODES_MAX durations do not overflow */
+        } else {
+            return refuse(self, base, "%s is not available in a list filter",
+                          quote(base->text).text);
+        }
+        base = base->first;
+    }
 }
 
 static int size_of(compiler_t *self, const cel_node_t *node)
@@ -260,11 +333,9 @@ static int value(compiler_t *self, const cel_node_t *node)
         if (!strcmp(node->text, "size")
             && (node->first->type == CEL_STRING || node->first->type == CEL_LIST))
             return size_of(self, node);
-        if (!strcmp(node->text, "timestamp"))
-            return node->first->type == CEL_TIMESTAMP ? value(self, node->first)
-                                                      : time_of_text(self, node);
-        if (!strcmp(node->text, "add") || !strcmp(node->text, "subtract"))
-            return shifted_time(self, node);
+        if (!strcmp(node->text, "timestamp") || !strcmp(node->text, "add")
+            || !strcmp(node->text, "subtract"))
+            return moved_time(self, node);
         return refuse(self, node, "%s is not available in a list filter", quote(node->text).text);
     case CEL_INDEX:
         return refuse(self, node, "indices are not available in a list filter");

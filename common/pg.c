@@ -140,7 +140,7 @@ static int check_result(pg_t *self, const PGresult *res)
     /* The SQLSTATE and our own SQL's position only: messages quote rows. */
     snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
              self->constraint);
-    return fault(-EIO, text);
+    return fault(!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ? PG_IMPOSSIBLE : -EIO, text);
 }
 
 /* Parsing and planning cost as much as running: each statement text is prepared once a connection.

@@ -17,11 +17,13 @@ static inline void pgresult_clear(PGresult **p)
 enum { PG_STATEMENT_TIMEOUT_MS = 5000, PG_PARAMS_MAX = 16 };
 
 /* Faults that callers tell apart. */
-#define PG_DOWN       (-107) /* ENOTCONN: the connection is gone */
-#define PG_AGAIN      (-11) /* EAGAIN: serialization failure or deadlock, try the transaction again */
-#define PG_TIMEOUT    (-110) /* ETIMEDOUT: the statement took longer than PG_STATEMENT_TIMEOUT_MS */
-#define PG_DUPLICATE  (-17)  /* EEXIST: unique_violation */
-#define PG_REFERENCED (-39)  /* ENOTEMPTY: foreign_key_violation */
+#define PG_DOWN    (-107) /* ENOTCONN: the connection is gone */
+#define PG_AGAIN   (-11)  /* EAGAIN: serialization failure or deadlock, try the transaction again */
+#define PG_TIMEOUT (-110) /* ETIMEDOUT: the statement took longer than PG_STATEMENT_TIMEOUT_MS */
+#define PG_IMPOSSIBLE                                                                              \
+    (-33) /* EDOM: data exception, or beyond what PostgreSQL can do (classes 22, 54) */
+#define PG_DUPLICATE  (-17) /* EEXIST: unique_violation */
+#define PG_REFERENCED (-39) /* ENOTEMPTY: foreign_key_violation */
 
 /* Remember where to connect; schema becomes the search path. Connects at the first pg_ready. */
 int pg_new(pg_t **ret_pg, const char *url, const char *schema);
