@@ -413,6 +413,10 @@ static int check_request(call_t *call)
         r = check_if_match(call);
     if (r)
         return r;
+    if (call->query_text && strstr(call->query_text, "%00")) {
+        call_refuse(call, ERR_BAD_QUERY, NULL, "The query string has an escaped NUL (%00).");
+        return 0;
+    }
     query_each(call, take_parameter);
     return call->state == ANSWERED ? 0 : parse_body(call);
 }

@@ -99,11 +99,12 @@ size_t http_metrics(const gateway_t *self, char *out, size_t size);
  * The caller frees the result; NULL: no memory. */
 char *answer_make(call_t *call, bool closes, size_t *ret_len, const char **ret_file);
 
-/* query.c: %XX in place; an escaped control character stays as it is written, so that %00 cannot cut a path
+/* query.c: %XX of a path, in place; an escaped control character stays as it is written, so that %00 cannot cut it
  * short and nothing unprintable gets past the path table. */
 void query_unescape(char *text);
 typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
-/* Each parameter of the query, value NULL where there is no "=", until take says false. */
+/* Each parameter of the query, value NULL where there is no "=", until take says false. All escapes are resolved, line ends in
+ * a filter too; the caller has refused %00. */
 void query_each(call_t *call, query_fn take);
 
 /* admission.c: who may call, remembered while services lease it. */

@@ -3,7 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
-void query_unescape(char *text)
+/* Characters from first on; an escape of another stays as it is written. */
+static void unescape(char *text, unsigned first)
 {
     char *out = text;
 
@@ -11,7 +12,8 @@ void query_unescape(char *text)
         unsigned value;
 
         if (*in == '%' && isxdigit((unsigned char)in[1]) && isxdigit((unsigned char)in[2])
-            && sscanf(in + 1, "%2x", &value) == 1 && value >= 0x20 && value != 0x7f) {
+            && sscanf(in + 1, "%2x", &value) == 1 && value >= first
+            && (value != 0x7f || first < ' ')) {
             *out++ = (char)value;
             in += 3;
         } else {
@@ -19,6 +21,11 @@ void query_unescape(char *text)
         }
     }
     *out = '\0';
+}
+
+void query_unescape(char *text)
+{
+    unescape(text, ' ');
 }
 
 static void plus_to_space(char *text)
@@ -42,9 +49,9 @@ void query_each(call_t *call, query_fn take)
         value = strchr(name, '=');
         if (value) {
             *value++ = '\0';
-            query_unescape(value);
+            unescape(value, 1);
         }
-        query_unescape(name);
+        unescape(name, 1);
         more = take(call, name, value);
         name = next;
     }
