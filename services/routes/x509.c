@@ -86,14 +86,26 @@ static void set_name(json_t *document, const char *key, X509_NAME *name, int nid
     OPENSSL_free(text);
 }
 
-static void set_time(json_t *document, const char *key, const ASN1_TIME *time)
+/* RFC 3339 writes years of four digits; PostgreSQL has no year 0. False: it is none of these. */
+static bool set_time(json_t *document, const char *key, const ASN1_TIME *time)
 {
-    char text[40];
     struct tm tm;
 
-    if (ASN1_TIME_to_tm(time, &tm) != 1 || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-        snprintf(text, sizeof(text), "1970-01-01T00:00:00Z");
-    json_object_set_new(document, key, json_string(text));
+    if (ASN1_TIME_to_tm(time, &tm) != 1 || tm.tm_year + 1900 < 1 || tm.tm_year + 1900 > 9999)
+        return false;
+    json_object_set_new(document, key,
+                        json_sprintf("%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year + 1900,
+                                     tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec));
+    return true;
+}
+
+static int set_validity(json_t *document, const char *path, X509 *certificate, problem_t *problem)
+{
+    if (set_time(document, "not_before", X509_get0_notBefore(certificate))
+        && set_time(document, "not_after", X509_get0_notAfter(certificate)))
+        return 0;
+    return problem_add(problem, ERR_CERT_PEM, path,
+                       "its validity begins or ends at no time of the years 1 to 9999");
 }
 
 static void set_alternative_names(json_t *document, X509 *leaf)
@@ -225,6 +237,8 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
                                i + 2, i + 1);
         }
     }
+    if (set_validity(document, "certificate_pem", leaf, problem))
+        return problem->code;
     set_name(document, "subject_common_name", X509_get_subject_name(leaf), NID_commonName);
     set_name(document, "issuer_common_name", X509_get_issuer_name(leaf), NID_commonName);
     set_name(document, "subject_organization", X509_get_subject_name(leaf), NID_organizationName);
@@ -233,8 +247,6 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     set_name(document, "subject_locality", X509_get_subject_name(leaf), NID_localityName);
     set_name(document, "subject_province", X509_get_subject_name(leaf), NID_stateOrProvinceName);
     set_name(document, "subject_country", X509_get_subject_name(leaf), NID_countryName);
-    set_time(document, "not_before", X509_get0_notBefore(leaf));
-    set_time(document, "not_after", X509_get0_notAfter(leaf));
     set_alternative_names(document, leaf);
     set_usages(document, leaf);
     set_serial(document, leaf);
@@ -254,9 +266,9 @@ int x509_describe_authority(const char *pem, json_t *document, problem_t *proble
     if (!(X509_get_extension_flags(authority) & EXFLAG_CA))
         return problem_add(problem, ERR_CERT_PEM, "ca_pem",
                            "is not a certificate authority: basicConstraints must say CA:TRUE");
+    if (set_validity(document, "ca_pem", authority, problem))
+        return problem->code;
     set_name(document, "subject_common_name", X509_get_subject_name(authority), NID_commonName);
-    set_time(document, "not_before", X509_get0_notBefore(authority));
-    set_time(document, "not_after", X509_get0_notAfter(authority));
     set_usages(document, authority);
     return 0;
 }

@@ -377,3 +377,25 @@ test('tls_edge and its modules', async () => {
   await must('DELETE', `/reserved_domains/${domain.id}`);
   assert.deepEqual((await client().edges.edgesTls.create({ description: 'by the client' })).description, 'by the client');
 });
+
+test('a certificate that ends in a year without a date is refused, not an internal error', async () => {
+  const dir = fs.mkdtempSync('/tmp/postern-year-');
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '15000', '-subj', '/CN=Year', '-keyout', `${dir}/key`, '-out', `${dir}/cert`], { stdio: 'ignore' });
+  const key = fs.readFileSync(`${dir}/key`, 'utf8'), der = Buffer.from(fs.readFileSync(`${dir}/cert`, 'utf8').replace(/-----.*-----/g, ''), 'base64');
+  const at = der.indexOf(Buffer.from([0x18, 15, 0x32, 0x30])) + 2; // its GeneralizedTime
+  for (const [time, status] of [['00000101000000Z', 400], ['00010101000000Z', 201], ['99991231235959Z', 201]]) {
+    der.write(time, at, 'latin1');
+    const pem = `-----BEGIN CERTIFICATE-----\n${der.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`;
+    for (const [path, body] of [['/tls_certificates', { certificate_pem: pem, private_key_pem: key }], ['/certificate_authorities', { ca_pem: pem }]]) {
+      const answer = await api('POST', path, body);
+      assert.equal(answer.status, status, `${path} ${time}: ${answer.raw}`);
+      if (status === 400) assert.equal(answer.body.error_code, 'ERR_POSTERN_184');
+      else {
+        assert.equal(answer.body.not_after.replace(/[^0-9]/g, ''), time.slice(0, 14));
+        assert.equal((await api('GET', new URL(answer.body.uri).pathname)).status, 200);
+        await must('DELETE', new URL(answer.body.uri).pathname);
+      }
+    }
+  }
+  fs.rmSync(dir, { recursive: true });
+});
