@@ -1,5 +1,6 @@
 #include "common/service.h"
 #include "common/cleanup.h"
+#include "common/flight.h"
 #include "common/health.h"
 #include "common/id.h"
 #include "common/lease.h"
@@ -25,7 +26,8 @@ enum {
     PERIODIC_MS = 60000, /* deadline of what the service asks itself */
     RETRY_MS = 50,
     SLOW_US = 250000, /* a read that took longer is logged */
-    EDGES_MAX = 256
+    EDGES_MAX = 256,
+    FLIGHTS_MAX = 4 * QUEUE_MAX /* more than can wait, be worked on and be held */
 };
 
 static const setting_t common_settings[] = {
@@ -53,7 +55,8 @@ typedef struct worker_args {
 } worker_args_t;
 
 typedef struct held {
-    zmsg_t *reply;                        /* identity and the encoded reply */
+    zmsg_t *reply; /* identity and the encoded reply */
+    char key[FLIGHT_KEY_SIZE];
     int64_t revision, epoch, deadline_ms; /* 0: nothing to wait for */
 } held_t;
 
@@ -72,6 +75,9 @@ typedef struct service {
     int worker_count;
     work_t *work; /* requests, for the workers */
     work_t *done; /* and their answers */
+    flights_t *flights;
+    zlistx_t *slow; /* requests that wait for their share of the workers */
+    int slow_running;
     held_t *held;
     int held_count;
     zactor_t *replog, *outbox;
@@ -81,7 +87,7 @@ typedef struct service {
     leases_t leases;
     health_t *health;
     struct {
-        uint64_t requests, refused, held_late;
+        uint64_t requests, refused, resent, held_late;
     } metrics;
 } service_t;
 
@@ -226,6 +232,20 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     return out;
 }
 
+/* What is known of a request goes with it to the worker and comes back with the answer, before it: its key, "" for none, and
+ * "slow" or "". An answer that consists of them alone is none. */
+static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
+{
+    zframe_t *key = zmsg_pop(msg), *slow = zmsg_pop(msg);
+    zmsg_t *out = handle(crud, spec, msg);
+
+    if (!out)
+        out = zmsg_new();
+    zmsg_prepend(out, &slow);
+    zmsg_prepend(out, &key);
+    return out;
+}
+
 /* One that is lost is asked for again: its request is noted. */
 static void send_answer(work_t *done, zmsg_t **out)
 {
@@ -255,11 +275,10 @@ static void worker_actor(zsock_t *pipe, void *context)
     }
     zsock_signal(pipe, 0);
     while ((msg = work_take(args->work))) {
-        zmsg_t *out = handle(&crud, args->spec, msg);
+        zmsg_t *out = work_on(&crud, args->spec, msg);
 
         zmsg_destroy(&msg);
-        if (out)
-            send_answer(args->done, &out);
+        send_answer(args->done, &out);
         zmsg_destroy(&out);
     }
     pg_destroy(&crud.pg);
@@ -298,8 +317,16 @@ static int count_acked(const service_t *self, int64_t revision)
 }
 
 /* reply: identity and three frames; adds how many edges have it in force, of how many live. */
-static void send_reply(service_t *self, zmsg_t *reply, int64_t revision)
+static void send_reply(service_t *self, const char *key, zmsg_t *reply, int64_t revision)
 {
+    zframe_t *newest = flights_end(self->flights, key);
+
+    if (newest) {
+        zframe_t *first = zmsg_pop(reply);
+
+        zframe_destroy(&first);
+        zmsg_prepend(reply, &newest);
+    }
     zmsg_addstrf(reply, "%d", revision ? count_acked(self, revision) : 0);
     zmsg_addstrf(reply, "%d", revision ? self->live : 0);
     zmsg_send(&reply, self->rpc);
@@ -324,7 +351,7 @@ static void release_held(service_t *self)
 
         if (all || now >= held->deadline_ms) {
             self->metrics.held_late += !all;
-            send_reply(self, held->reply, held->revision);
+            send_reply(self, held->key, held->reply, held->revision);
         } else {
             self->held[kept++] = *held;
         }
@@ -332,13 +359,73 @@ static void release_held(service_t *self)
     self->held_count = kept;
 }
 
+/* A request that keeps its worker busy for long by computing, not by waiting for PostgreSQL. */
+static bool is_slow(const service_t *self, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_first(msg), *verb = identity ? zmsg_next(msg) : NULL;
+    zframe_t *header = verb ? zmsg_next(msg) : NULL, *body = header ? zmsg_next(msg) : NULL;
+    char name[64];
+
+    if (!self->spec->is_slow || !body || zframe_size(verb) >= sizeof(name))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)zframe_size(verb), (const char *)zframe_data(verb));
+    return self->spec->is_slow(name, zframe_data(body), zframe_size(body));
+}
+
+/* Who authenticates, or changes a description, must not wait until keys are made: slow requests get half of the workers. */
+static void start_slow(service_t *self)
+{
+    int share = self->worker_count > 1 ? self->worker_count / 2 : 1;
+    zmsg_t *msg;
+
+    while (self->slow_running < share && (msg = zlistx_detach(self->slow, NULL))) {
+        if (work_put(self->work, &msg)) {
+            zlistx_add_start(self->slow,
+                             msg); /* when the next slow one is done, or the next comes */
+            return;
+        }
+        self->slow_running++;
+    }
+}
+
+/* identity + request frames. False: there are too many, *msg is the caller's still. */
+static bool enqueue(service_t *self, const char *key, zmsg_t **msg)
+{
+    bool slow = is_slow(self, *msg), put;
+
+    zmsg_pushstr(*msg, slow ? "slow" : "");
+    zmsg_pushstr(*msg, key);
+    if (slow && zlistx_size(self->slow) < QUEUE_MAX) {
+        put = zlistx_add_end(self->slow, *msg) != NULL;
+        *msg = put ? NULL : *msg;
+        start_slow(self);
+    } else {
+        put = !slow && !work_put(self->work, msg);
+    }
+    if (put) {
+        if (*key)
+            flights_begin(self->flights, key);
+    } else {
+        for (int i = 0; i < 2; i++) {
+            zframe_t *frame = zmsg_pop(*msg);
+
+            zframe_destroy(&frame);
+        }
+    }
+    return put;
+}
+
 static void take_message(service_t *self, zmsg_t *msg)
 {
+    char key[FLIGHT_KEY_SIZE] = "";
+
     if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
         release_held(self);
     } else {
         self->metrics.requests++;
-        if (work_put(self->work, &msg))
+        if (flight_key(msg, key) && flights_again(self->flights, key, zmsg_first(msg)))
+            self->metrics.resent++;
+        else if (!enqueue(self, key, &msg))
             refuse_busy(self, msg);
     }
     zmsg_destroy(&msg);
@@ -371,16 +458,39 @@ static char *pop_last(zmsg_t *msg)
 
 static void on_answer(service_t *self, zmsg_t *msg)
 {
-    _cleanup_(free_mem) char *revokes = pop_last(msg);
-    _cleanup_(free_mem) char *revision_text = pop_last(msg);
-    int64_t revision = strtoll(revision_text, NULL, 10), epoch = 0;
+    _cleanup_(free_mem) char *key = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *slow = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *revokes = NULL;
+    _cleanup_(free_mem) char *revision_text = NULL;
+    int64_t revision, epoch = 0;
 
+    if (*slow) {
+        self->slow_running--;
+        start_slow(self);
+    }
+    if (!zmsg_size(msg)) { /* nobody waits any more */
+        zframe_t *newest = flights_end(self->flights, key);
+
+        zframe_destroy(&newest);
+        zmsg_destroy(&msg);
+        return;
+    }
+    revokes = pop_last(msg);
+    revision_text = pop_last(msg);
+    revision = strtoll(revision_text, NULL, 10);
     if (*revokes)
         epoch = leases_revoke(&self->leases, self->rpc);
-    if (self->held_count < HOLD_MAX && !is_in_force(self, revision, epoch))
-        self->held[self->held_count++] = (held_t){msg, revision, epoch, bus_mono_ms() + HOLD_MS};
-    else
-        send_reply(self, msg, revision);
+    if (self->held_count < HOLD_MAX && !is_in_force(self, revision, epoch)) {
+        held_t *held = &self->held[self->held_count++];
+
+        *held = (held_t){.reply = msg,
+                         .revision = revision,
+                         .epoch = epoch,
+                         .deadline_ms = bus_mono_ms() + HOLD_MS};
+        snprintf(held->key, sizeof(held->key), "%s", key);
+    } else {
+        send_reply(self, key, msg, revision);
+    }
 }
 
 static int on_done(zloop_t *loop, zmq_pollitem_t *item, void *context)
@@ -438,7 +548,7 @@ static int on_period(zloop_t *loop, int timer, void *context)
                          json_object());
     if (msg) {
         zmsg_pushstr(msg, "self");
-        (void)work_put(self->work, &msg); /* else at the next period */
+        (void)enqueue(self, "", &msg); /* else at the next period */
         zmsg_destroy(&msg);
     }
     return 0;
@@ -465,17 +575,19 @@ static size_t write_metrics(void *context, char *out, size_t size)
     out += n;
     size -= n;
     return n
-           + (size_t)snprintf(out, size,
-                              "postern_%s_requests_total %" PRIu64 "\n"
-                              "postern_%s_requests_refused_total %" PRIu64 "\n"
-                              "postern_%s_requests_queued %zu\n"
-                              "postern_%s_replies_held %d\n"
-                              "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
-                              "postern_%s_edge_workers_live %d\n"
-                              "postern_%s_edge_revision_lowest %" PRId64 "\n",
-                              name, self->metrics.requests, name, self->metrics.refused, name,
-                              work_waiting(self->work), name, self->held_count, name,
-                              self->metrics.held_late, name, self->live, name, lowest);
+           + (size_t)snprintf(
+               out, size,
+               "postern_%s_requests_total %" PRIu64 "\n"
+               "postern_%s_requests_refused_total %" PRIu64 "\n"
+               "postern_%s_requests_resent_total %" PRIu64 "\n"
+               "postern_%s_requests_queued %zu\n"
+               "postern_%s_replies_held %d\n"
+               "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
+               "postern_%s_edge_workers_live %d\n"
+               "postern_%s_edge_revision_lowest %" PRId64 "\n",
+               name, self->metrics.requests, name, self->metrics.refused, name,
+               self->metrics.resent, name, work_waiting(self->work) + zlistx_size(self->slow), name,
+               self->held_count, name, self->metrics.held_late, name, self->live, name, lowest);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
@@ -556,6 +668,11 @@ static int start_actors(service_t *self)
     return 0;
 }
 
+static void destroy_message(void **item)
+{
+    zmsg_destroy((zmsg_t **)item);
+}
+
 static int setup(service_t *self)
 {
     int r;
@@ -564,8 +681,11 @@ static int setup(service_t *self)
     self->work = work_new(QUEUE_MAX, false);
     self->done = work_new(SIZE_MAX, true);
     self->held = calloc(HOLD_MAX, sizeof(*self->held));
-    if (!self->loop || !self->work || !self->done || !self->held)
+    self->flights = flights_new(FLIGHTS_MAX);
+    self->slow = zlistx_new();
+    if (!self->loop || !self->work || !self->done || !self->held || !self->flights || !self->slow)
         return -ENOMEM;
+    zlistx_set_destructor(self->slow, destroy_message);
     leases_init(&self->leases, bus_mono_ms());
     r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
     if (!r)
@@ -607,7 +727,7 @@ static void teardown(service_t *self)
     if (self->done)
         on_done(NULL, NULL, self);
     for (int i = 0; i < self->held_count; i++)
-        send_reply(self, self->held[i].reply, self->held[i].revision);
+        send_reply(self, self->held[i].key, self->held[i].reply, self->held[i].revision);
     zloop_destroy(&self->loop);
     if (self->spec->part && self->part)
         self->spec->part->stop(&self->part);
@@ -616,6 +736,8 @@ static void teardown(service_t *self)
     work_destroy(&self->work);
     work_destroy(&self->done);
     free(self->held);
+    flights_destroy(&self->flights);
+    zlistx_destroy(&self->slow);
     secret_key_destroy(&self->key);
     config_done(&self->config);
 }

@@ -35,6 +35,9 @@ typedef struct service_spec {
     const service_part_t *part; /* may be NULL */
     /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
     const char *periodic, *period; /* the verb, the setting */
+    /* Does the request keep a worker busy for long, making keys? Half of the workers are for such requests; body is as it came
+     * on the bus. May be NULL. */
+    bool (*is_slow)(const char *verb, const void *body, size_t len);
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;

@@ -88,6 +88,7 @@ int main(int argc, char **argv)
         .migrations = migrations,
         .rules = rules,
         .verbs = verbs,
+        .is_slow = ssh_authority_is_slow,
     };
 
     return service_main(&spec, argc, argv);

@@ -101,6 +101,7 @@ int main(int argc, char **argv)
         .migrations = migrations,
         .rules = rules,
         .verbs = verbs,
+        .is_slow = https_edge_route_is_slow,
         .config_log = true,
         .setup = setup,
         .settings = settings,

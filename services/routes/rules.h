@@ -35,6 +35,8 @@ int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 /* https_edge_route.c */
 int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                            problem_t *problem);
+/* A key is made for the first saml of a route. */
+bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
 int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
 /* tunnel_session.c */
