@@ -24,16 +24,9 @@ static const char *text(const json_t *object, const char *key)
     return value ? value : "";
 }
 
-bool api_host_is(const char *name)
+const char *api_host(void)
 {
-    return *host && !strcmp(name, host);
-}
-
-bool api_host_has(const char *domain)
-{
-    const char *dot = strchr(host, '.');
-
-    return api_host_is(domain) || (*host && dot && domain[0] == '*' && !strcmp(domain + 1, dot));
+    return host;
 }
 
 /* ---- the certificate that is given ---- */

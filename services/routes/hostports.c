@@ -28,7 +28,7 @@ static int find_domain(crud_t *crud, const char *host, json_t **ret_id)
     bool held;
     int r;
 
-    if (api_host_is(host))
+    if (name_is_own(crud, host))
         return 0; /* whoever has a wildcard over it */
     snprintf(wildcard, sizeof(wildcard), "*%s", dot ? dot : ".");
     r = pg_exec(crud->pg, &res,

@@ -13,6 +13,51 @@ static bool is_wildcard(const char *name)
     return name[0] == '*';
 }
 
+/* Of setting idp-url; "" where that names none. */
+static const char *sign_in_host(const crud_t *crud, char out[260])
+{
+    const char *at = strstr(crud->idp_url, "://");
+    size_t len;
+
+    at = at ? at + 3 : crud->idp_url;
+    len = strcspn(at, ":/?#");
+    snprintf(out, 260, "%.*s", len < 260 ? (int)len : 0, at);
+    for (char *c = out; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + 'a' - 'A');
+    return out;
+}
+
+/* The same name, or a wildcard over it. */
+static bool covers(const char *name, const char *host)
+{
+    size_t len = strlen(host), below = strlen(name) - 1;
+
+    return *host
+           && (!strcmp(name, host)
+               || (is_wildcard(name) && len > below && !strcmp(host + len - below, name + 1)));
+}
+
+bool name_is_own(const crud_t *crud, const char *host)
+{
+    char sign_in[260];
+
+    return (*api_host() && !strcmp(host, api_host())) || !strcmp(host, sign_in_host(crud, sign_in));
+}
+
+static int check_own(const crud_t *crud, const char *name, const char *path, problem_t *problem)
+{
+    char sign_in[260];
+
+    if (covers(name, api_host()))
+        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
+                           "is the API's own host, or would cover it");
+    if (covers(name, sign_in_host(crud, sign_in)))
+        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
+                           "is the host of the sign-in endpoints, or would cover it");
+    return 0;
+}
+
 /* The wildcards over a name, the widest first: everybody takes their locks in that order. */
 static json_t *wildcards_over(const char *name)
 {
@@ -56,6 +101,9 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
 
     if (!over || strlen(name) >= sizeof(first))
         return -ENOMEM;
+    r = check_own(crud, name, path, problem);
+    if (r)
+        return r;
     if (is_wildcard(name)) {
         reverse(name + 1, first);
         snprintf(last, sizeof(last), "%s", first);

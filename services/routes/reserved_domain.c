@@ -75,9 +75,6 @@ int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, jso
     int r;
 
     (void)references;
-    if (!old && api_host_has(domain))
-        return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, "domain",
-                           "is the API's own host, or would cover it");
     r = check_certificate(crud, document, problem);
     return r || old ? r
                     : name_claim(crud, json_string_value(json_object_get(document, "id")), domain,

@@ -18,6 +18,9 @@ int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret
 int name_claim(crud_t *crud, const char *owner_id, const char *name, const char *path,
                problem_t *problem);
 
+/* Is it Postern's own, the API's or that of the sign-in endpoints? No account has it, not even whoever has a wildcard over it. */
+bool name_is_own(const crud_t *crud, const char *host);
+
 /* endpoint.c */
 int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                    problem_t *problem);
@@ -83,9 +86,8 @@ int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_docume
 /* Put a fresh certificate of the local authority for document's domain into its columns. 0 | fault. */
 int reserved_domain_issue(crud_t *crud, json_t *document);
 
-/* api_host.c: the API's own name. Is it that name; is it that name or a wildcard over it? */
-bool api_host_is(const char *name);
-bool api_host_has(const char *domain);
+/* api_host.c: the API's own name, "" where it has none. */
+const char *api_host(void);
 /* Reserve the name that the settings say, with its certificate; read again what may be new. 0 | fault. */
 int api_host_setup(crud_t *crud, const config_t *config);
 int api_host_refresh(crud_t *crud, int64_t *ret_revision);

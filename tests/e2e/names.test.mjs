@@ -81,3 +81,37 @@ test('what overlapped before names were global stays, and gets no new hostport w
   await other.must('POST', '/edges/https', { hostports: [`${login}:443`] });
   taken(await reserve(api, login), 'held again');
 });
+
+// As the answers say it: the sign-in host stands in what SAML asks for.
+async function ownHosts() {
+  const edge = await must('POST', '/edges/https', {});
+  const saml = { idp_metadata: '<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"/></EntityDescriptor>' };
+  const route = await must('POST', `/edges/https/${edge.id}/routes`, { match_type: 'path_prefix', match: '/', saml });
+  await must('DELETE', `/edges/https/${edge.id}`);
+  return [new URL(route.saml.entity_id).hostname, ...(env.POSTERN_API_TLS_URL ? [new URL(env.POSTERN_API_TLS_URL).hostname] : [])];
+}
+
+test('the hosts of the API and of the sign-in endpoints are no account\'s, in any kind', async () => {
+  for (const host of await ownHosts()) for (const who of [api, other.api]) {
+    const above = host.split('.').slice(1).map((_, i, labels) => labels.slice(i).join('.'));
+    for (const name of [host, host.toUpperCase(), `${host}.`, ...above.map((one) => `*.${one}`)]) {
+      taken(await reserve(who, name), `${name} as a domain`);
+      taken(await ingress(who, name), `${name} as an ingress`);
+    }
+    for (const name of above.filter((one) => one.includes('.'))) taken(await ingress(who, name), `${name} as an ingress over it`);
+    for (const [path, body] of [['/edges/https', { hostports: [`${host}:443`] }], ['/edges/tls', { hostports: [`${host}:443`] }], ['/endpoints', { type: 'cloud', url: `https://${host}`, traffic_policy: '{}' }], ['/endpoints', { type: 'cloud', url: `tls://${host}`, traffic_policy: '{}' }]]) {
+      const answer = await who('POST', path, body);
+      assert.equal(answer.body.error_code, 'ERR_POSTERN_151', `${path}: ${answer.raw}`);
+    }
+  }
+});
+
+test('whoever has a wildcard over such a host from before has not got the host', async () => {
+  for (const host of await ownHosts()) {
+    const domain = await must('POST', '/reserved_domains', { domain: `*.${unique('before')}` });
+    sql(`UPDATE reserved_domain SET domain = '*.${host.split('.').slice(1).join('.')}' WHERE id = '${domain.id}'`);
+    const answer = await api('POST', '/edges/https', { hostports: [`${host}:443`] });
+    assert.equal(answer.body.error_code, 'ERR_POSTERN_151', answer.raw);
+    await must('DELETE', `/reserved_domains/${domain.id}`);
+  }
+});
