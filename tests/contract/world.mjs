@@ -1,9 +1,10 @@
 // What generated bodies refer to: one or two of each kind that others name.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import { must, unique } from '../support/postern.mjs';
+import { must as own, unique } from '../support/postern.mjs';
 
-export async function world() {
+// must: of the account that they are for.
+export async function world(must = own) {
   const dir = fs.mkdtempSync('/tmp/postern-contract-');
   execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30', '-subj', '/CN=contract', '-keyout', `${dir}/key`, '-out', `${dir}/cert`], { stdio: 'ignore' });
   const pem = fs.readFileSync(`${dir}/cert`, 'utf8');
