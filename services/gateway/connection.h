@@ -23,6 +23,8 @@ struct connection {
     int64_t born_ms, since_ms, deadline_ms;
     char *in; /* what came and belongs to no request yet */
     size_t in_len, scanned;
+    unsigned empty_lines; /* before the request that comes next */
+    bool began;           /* that request has: its first byte is there */
     char *head_text;
     size_t head_len;
     head_t head;

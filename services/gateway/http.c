@@ -22,7 +22,8 @@ enum {
     LINGER_MS = 5000, /* after a last answer, for the client to have read it */
     READ_BYTES = 16384,
     EVENTS_MAX = 256,
-    ACCEPTS_MAX = 64 /* before the others have their turn */
+    ACCEPTS_MAX = 64,   /* before the others have their turn */
+    EMPTY_LINES_MAX = 8 /* before a request */
 };
 
 /* ---- one connection's life ---- */
@@ -277,6 +278,28 @@ static bool add_body(connection_t *self, const char *data, size_t len)
     return true;
 }
 
+/* RFC 9112 2.2: a few empty lines before a request are nothing. A CR whose LF is not there yet may be one. They begin no request, so
+ * whoever sends them has no more time for it. False: there are too many. */
+static bool skip_empty_lines(connection_t *self)
+{
+    size_t len = 0;
+
+    if (self->began)
+        return true;
+    while (self->in_len - len >= 2 && memcmp(self->in + len, "\r\n", 2) == 0
+           && self->empty_lines <= EMPTY_LINES_MAX) {
+        self->empty_lines++;
+        len += 2;
+    }
+    if (len)
+        consume(self, len);
+    if (self->in_len && (self->in_len > 1 || *self->in != '\r')) {
+        self->began = true;
+        enter(self, HEAD, READ_MS);
+    }
+    return self->empty_lines <= EMPTY_LINES_MAX;
+}
+
 /* True when it went on. */
 static bool take_head(connection_t *self)
 {
@@ -285,10 +308,12 @@ static bool take_head(connection_t *self)
     size_t len;
     int r;
 
-    while (self->in_len >= 2 && self->in[0] == '\r' && self->in[1] == '\n') {
-        consume(self, 2); /* RFC 9112 2.2: empty lines before a request are nothing */
-        self->scanned = 0;
+    if (!skip_empty_lines(self)) {
+        refuse_request(self, ERR_MALFORMED, "There are too many empty lines before the request.");
+        return true;
     }
+    if (!self->began)
+        return false;
     r = framing_scan(self->in, self->in_len, &self->scanned, &len, &why);
     if (!r && !len)
         return false;
@@ -372,8 +397,6 @@ static bool fill(connection_t *self)
         self->ended = true;
         return false;
     }
-    if (self->phase == HEAD && !self->in_len)
-        enter(self, HEAD, READ_MS);
     self->in_len += (size_t)n;
     return true;
 }
@@ -421,7 +444,9 @@ static void next_request(connection_t *self)
         begin_linger(self);
         return;
     }
-    enter(self, HEAD, self->in_len ? READ_MS : IDLE_MS);
+    self->began = false;
+    self->empty_lines = 0;
+    enter(self, HEAD, IDLE_MS);
     if (!self->in_len) {
         free(self->in);
         self->in = NULL;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import net from 'node:net';
 import test from 'node:test';
-import { env } from '../support/postern.mjs';
+import { env, until } from '../support/postern.mjs';
 
 const url = new URL(env.POSTERN_API_URL);
 const MANY = 1100;
@@ -81,4 +81,35 @@ test('an address has a bounded share of connections that showed no key', { timeo
   } finally {
     release();
   }
+});
+
+// Everything that a connection with these bytes was answered, when it is closed.
+const exchange = (bytes) => new Promise((resolve, reject) => {
+  let text = '';
+  const socket = net.connect(Number(url.port), url.hostname, () => socket.write(bytes));
+  socket.on('data', (part) => { text += part; }).on('error', reject).on('close', () => resolve(text));
+});
+const last = poll.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n');
+
+test('a few empty lines before a request are nothing, many are no HTTP', { timeout: 20000 }, async () => {
+  const text = await exchange('\r\n\r\n' + poll + '\r\n'.repeat(8) + last);
+  assert.equal(text.match(/HTTP\/1\.1 200 /g).length, 2);
+  for (const many of [9, 2000]) {
+    const refused = await exchange('\r\n'.repeat(many) + last);
+    assert.match(refused, /^HTTP\/1\.1 400 /);
+    assert.match(refused, /empty lines/);
+    assert.doesNotMatch(refused, / 200 /);
+  }
+});
+
+test('empty lines give a client no more time for its request', { timeout: 60000 }, async () => {
+  const socket = net.connect(Number(url.port), url.hostname);
+  let lines = 0, closed = false, text = '';
+  socket.on('data', (part) => { text += part; }).on('error', () => {}).on('close', () => { closed = true; });
+  const timer = setInterval(() => { if (lines < 8) { lines++; socket.write('\r\n'); } }, 3000);
+  await until(() => closed || lines === 8, 'its time is over', 30000);
+  clearInterval(timer);
+  socket.destroy();
+  assert.ok(lines < 8, 'closed while its lines came');
+  assert.equal(text, '');
 });
