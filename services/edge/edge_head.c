@@ -109,31 +109,94 @@ put_hpack_text(u_char *at, const char *text, size_t len, ngx_uint_t lower)
 }
 
 
-/* The frame has been written, or a part of it: what nginx's handler of HEADERS does, but that its memory stays the request's. A
- * stream that ended meanwhile waits for this. */
+/* The one hint that a connection may have on its way. It is the connection's, as a PING is, and not the stream's: what nginx counts
+ * of a stream's frames, and from when, differs between its versions, and a stream that is thought drained is freed under them. */
+typedef struct {
+    u_char                  *bytes;   /* NULL: none is on its way */
+    ngx_buf_t                buf;
+    ngx_chain_t              link;
+    ngx_http_v2_out_frame_t  frame;   /* nginx looks at it once more after its handler */
+} interim_frame_t;
+
+
+static void
+free_interim(void *data)
+{
+    interim_frame_t  *self = data;
+
+    ngx_free(self->bytes);
+    self->bytes = NULL;
+}
+
+
+static interim_frame_t *
+interim_frame(ngx_connection_t *c)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    for (cln = c->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == free_interim) {
+            return cln->data;
+        }
+    }
+    cln = ngx_pool_cleanup_add(c->pool, sizeof(interim_frame_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+    ngx_memzero(cln->data, sizeof(interim_frame_t));
+    cln->handler = free_interim;
+    return cln->data;
+}
+
+
+/* The frame has been written, or a part of it. Its stream may be gone. */
 static ngx_int_t
 on_interim_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
 {
-    ngx_http_v2_stream_t  *stream = frame->stream;
-    ngx_http_request_t    *r = stream->request;
-    ngx_event_t           *wev = r->connection->write;
-
     if (frame->first->buf->pos != frame->first->buf->last) {
         return NGX_AGAIN;
     }
-    r->connection->sent += NGX_HTTP_V2_FRAME_HEADER_SIZE + frame->length;
-    r->header_size += NGX_HTTP_V2_FRAME_HEADER_SIZE + frame->length;
     h2c->total_bytes += NGX_HTTP_V2_FRAME_HEADER_SIZE + frame->length;
     h2c->payload_bytes += frame->length;
-    stream->queued--;
-    if (!stream->waiting && !stream->blocked
-        && (r->connection->error || (!stream->exhausted && !wev->delayed)))
-    {
-        wev->active = 0;
-        wev->ready = 1;
-        ngx_post_event(wev, &ngx_posted_events);
-    }
+    free_interim(interim_frame(h2c->connection));
     return NGX_OK;
+}
+
+
+/* With the frame's head before its bytes. Nothing else is queued, so nothing goes before it; and nothing passes a frame that is of no
+ * stream, so the answer comes behind it. */
+static void
+queue_interim(ngx_http_v2_stream_t *stream, interim_frame_t *hint, size_t len)
+{
+    u_char                   *at = hint->bytes;
+    ngx_buf_t                *b = &hint->buf;
+    ngx_http_v2_out_frame_t  *frame = &hint->frame;
+
+    at[0] = (u_char) (len >> 16);
+    at[1] = (u_char) (len >> 8);
+    at[2] = (u_char) len;
+    at[3] = NGX_HTTP_V2_HEADERS_FRAME;
+    at[4] = NGX_HTTP_V2_END_HEADERS_FLAG;
+    at[5] = (u_char) (stream->node->id >> 24);
+    at[6] = (u_char) (stream->node->id >> 16);
+    at[7] = (u_char) (stream->node->id >> 8);
+    at[8] = (u_char) stream->node->id;
+    ngx_memzero(b, sizeof(ngx_buf_t));
+    b->start = at;
+    b->pos = at;
+    b->last = at + NGX_HTTP_V2_FRAME_HEADER_SIZE + len;
+    b->end = b->last;
+    b->memory = 1;
+    b->flush = 1;
+    hint->link.buf = b;
+    hint->link.next = NULL;
+    ngx_memzero(frame, sizeof(ngx_http_v2_out_frame_t));
+    frame->first = &hint->link;
+    frame->last = &hint->link;
+    frame->handler = on_interim_sent;
+    frame->length = len;
+    frame->blocked = 1;
+    ngx_http_v2_queue_blocked_frame(stream->connection, frame);
 }
 
 
@@ -142,12 +205,10 @@ static void
 pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 {
     size_t                     at = 0, bytes;
-    u_char                    *start, status[4];
-    ngx_buf_t                 *b;
-    ngx_chain_t               *cl;
+    u_char                    *start, *end, status[4];
     head_field_t               field;
+    interim_frame_t           *hint;
     ngx_http_v2_stream_t      *stream = r->stream;
-    ngx_http_v2_out_frame_t   *frame;
     ngx_http_v2_connection_t  *h2c = stream->connection;
 
     bytes = interim_bytes(head, &ctx->head.scan);
@@ -156,52 +217,36 @@ pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
     {
         return;
     }
-    b = ngx_create_temp_buf(r->pool, NGX_HTTP_V2_FRAME_HEADER_SIZE + bytes);
-    cl = ngx_alloc_chain_link(r->pool);
-    frame = ngx_pcalloc(r->pool, sizeof(ngx_http_v2_out_frame_t));
-    if (b == NULL || cl == NULL || frame == NULL) {
+    hint = interim_frame(h2c->connection);
+    if (hint == NULL || hint->bytes) {
         return;
     }
-    b->last += NGX_HTTP_V2_FRAME_HEADER_SIZE;
-    start = b->last;
+    hint->bytes = ngx_alloc(NGX_HTTP_V2_FRAME_HEADER_SIZE + bytes,
+                            r->connection->log);
+    if (hint->bytes == NULL) {
+        return;
+    }
+    start = hint->bytes + NGX_HTTP_V2_FRAME_HEADER_SIZE;
+    end = start;
     if (h2c->table_update) {
         /* owed before the first block since the client's settings (RFC 7541 4.2): 0, as nginx says */
-        *b->last++ = 1 << 5;
+        *end++ = 1 << 5;
         h2c->table_update = 0;
     }
-    *b->last++ = 8;   /* the name in the static table: :status */
+    *end++ = 8;   /* the name in the static table: :status */
     ngx_sprintf(status, "%03ui", (ngx_uint_t) ctx->head.scan.status);
-    b->last = put_hpack_text(b->last, (char *) status, 3, 0);
+    end = put_hpack_text(end, (char *) status, 3, 0);
     while (head_next(head, ctx->head.scan.len, &at, &field)) {
         if (passes(ctx, &field)) {
-            *b->last++ = 0;
-            b->last = put_hpack_text(b->last, field.name, field.name_len, 1);
-            b->last = put_hpack_text(b->last, field.value, field.value_len, 0);
+            *end++ = 0;
+            end = put_hpack_text(end, field.name, field.name_len, 1);
+            end = put_hpack_text(end, field.value, field.value_len, 0);
         }
     }
-    frame->length = b->last - start;
-    b->start[0] = (u_char) (frame->length >> 16);
-    b->start[1] = (u_char) (frame->length >> 8);
-    b->start[2] = (u_char) frame->length;
-    b->start[3] = NGX_HTTP_V2_HEADERS_FRAME;
-    b->start[4] = NGX_HTTP_V2_END_HEADERS_FLAG;
-    b->start[5] = (u_char) (stream->node->id >> 24);
-    b->start[6] = (u_char) (stream->node->id >> 16);
-    b->start[7] = (u_char) (stream->node->id >> 8);
-    b->start[8] = (u_char) stream->node->id;
-    b->flush = 1;
-    cl->buf = b;
-    cl->next = NULL;
-    frame->first = cl;
-    frame->last = cl;
-    frame->handler = on_interim_sent;
-    frame->stream = stream;
-    frame->blocked = 1;
-    ngx_http_v2_queue_blocked_frame(h2c, frame);
-    stream->queued++;
-    stream->blocked = 1;   /* nobody waits for it when it goes at once */
+    queue_interim(stream, hint, end - start);
+    r->connection->sent += NGX_HTTP_V2_FRAME_HEADER_SIZE + (end - start);
+    r->header_size += NGX_HTTP_V2_FRAME_HEADER_SIZE + (end - start);
     (void) ngx_http_v2_send_output_queue(h2c);
-    stream->blocked = 0;
 }
 
 #endif

@@ -117,6 +117,35 @@ test('hints to a client that reads nothing, resets its streams and reads again, 
   await up.close();
 });
 
+test('answers that come while a hint waits for its client are whole', { timeout: 60000 }, async () => {
+  const hint = `HTTP/1.1 103 x\r\nLink: </${'x'.repeat(7900)}>\r\n\r\n`, sockets = [];
+  const up = await scripted((socket) => { sockets.push(socket); socket.write(hint.repeat(7)); });
+  const to = await endpoint(up.address);
+  const ids = Array.from({ length: 100 }, (_, i) => 2 * i + 1), ended = new Set();
+  let rest = Buffer.alloc(0), closed = false;
+
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, ALPNProtocols: ['h2'] });
+  await new Promise((resolve) => socket.once('secureConnect', resolve));
+  socket.on('error', () => {});
+  socket.on('close', () => { closed = true; });
+  socket.pause();
+  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0),
+    ...ids.map((id) => frame(HEADERS, END_HEADERS | END_STREAM, id, headers([[':method', 'GET'], [':scheme', 'https'], [':authority', to.host], [':path', `/${id}`]])))]));
+  await until(() => sockets.length === ids.length, 'all are at the upstream');
+  for (const one of sockets) one.write(OK);
+  await new Promise((resolve) => setTimeout(resolve, 1000)); // for the edge to take them, which nothing tells: sooner, less is tried
+  socket.on('data', (part) => {
+    rest = Buffer.concat([rest, part]);
+    for (let size; rest.length >= 9 && rest.length >= (size = 9 + rest.readUIntBE(0, 3)); rest = rest.subarray(size))
+      if (rest[3] <= HEADERS && rest[4] & END_STREAM) ended.add(rest.readUInt32BE(5));
+  });
+  socket.resume();
+  await until(() => ended.size === ids.length || closed, 'the ends of all answers');
+  assert.equal(ended.size, ids.length);
+  socket.destroy();
+  await up.close();
+});
+
 test('an answer of 1xx goes no further where the protocol or the hop has none', { timeout: 20000 }, async () => {
   const up = await scripted(`${HINTS}HTTP/1.1 100 Continue\r\n\r\n${OK}`, `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 104 x\r\nConnection: x-a\r\nX-A: b\r\n\r\n${OK}`);
   const to = await endpoint(up.address);
