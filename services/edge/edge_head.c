@@ -319,6 +319,7 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (ctx->head.scan.status == NGX_HTTP_SWITCHING_PROTOCOLS && !ctx->upgrade) {
         return refuse(r, "101 that was not asked for");
     }
+    u->buffer.pos += head_end_hop(&ctx->head.scan, (char *) u->buffer.pos);
     u->process_header = ctx->head.parse;
     rc = u->process_header(r);
     if (rc == NGX_AGAIN) {

@@ -46,6 +46,12 @@ bool head_field_is(const head_field_t *field, const char *name)
     return is_word(field->name, field->name_len, name);
 }
 
+/* What a Connection field lists. */
+typedef struct {
+    const char *name;
+    size_t len;
+} head_option_t;
+
 /* ---- lines ---- */
 
 /* Of the line that begins at *at, without its end; then *at is behind it. False: its end is not there yet. A line feed alone
@@ -144,6 +150,60 @@ static const char *read_coding(head_t *self, const head_field_t *field)
     return NULL;
 }
 
+/* ---- what is of the connection ---- */
+
+/* The next of a list with commas, which may have empty elements (RFC 9110 5.6.1). False: there are no more. */
+static bool next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option)
+{
+    const char *start, *end;
+
+    while (*at < len && (is_space(list[*at]) || list[*at] == ','))
+        ++*at;
+    if (*at == len)
+        return false;
+    start = list + *at;
+    end = memchr(start, ',', len - *at);
+    if (!end)
+        end = list + len;
+    *at = (size_t)(end - list);
+    while (is_space(end[-1]))
+        end--;
+    *ret_option = (head_option_t){start, (size_t)(end - start)};
+    return true;
+}
+
+/* They frame the body, and steer who reads the head: to name them in Connection takes nothing away. */
+static bool is_of_framing(const char *name, size_t len)
+{
+    return is_word(name, len, "Connection") || is_word(name, len, "Content-Length")
+           || is_word(name, len, "Transfer-Encoding");
+}
+
+static bool is_of_hop(const head_t *self, const head_field_t *field)
+{
+    static const char *const names[] = {"Keep-Alive", "Proxy-Connection", "TE", "Trailer"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (head_field_is(field, names[i]))
+            return true;
+    return self->status != 101 && head_field_is(field, "Upgrade");
+}
+
+/* close and keep-alive, which nearly all say, name nothing that has to be looked for. */
+static const char *read_options(head_t *self, const head_field_t *field)
+{
+    head_option_t option;
+
+    for (size_t at = 0; next_option(field->value, field->value_len, &at, &option);) {
+        if (++self->options > HEAD_OPTIONS_MAX)
+            return "too many options in Connection";
+        if (!is_word(option.name, option.len, "close")
+            && !is_word(option.name, option.len, "keep-alive"))
+            self->hop = true;
+    }
+    return NULL;
+}
+
 static const char *take_field(head_t *self, const char *line, size_t len)
 {
     head_field_t field;
@@ -159,6 +219,10 @@ static const char *take_field(head_t *self, const char *line, size_t len)
         why = read_length(self, &field);
     else if (head_field_is(&field, "Transfer-Encoding"))
         why = read_coding(self, &field);
+    else if (head_field_is(&field, "Connection"))
+        why = read_options(self, &field);
+    else if (is_of_hop(self, &field))
+        self->hop = true;
     if (!why && self->chunked && self->length >= 0)
         why = "Content-Length and Transfer-Encoding";
     return why;
@@ -211,4 +275,60 @@ bool head_field_passes(const head_field_t *field)
             return false;
     return field->name_len < sizeof(accel) - 1
            || strncasecmp(field->name, accel, sizeof(accel) - 1) != 0;
+}
+
+static size_t list_options(const head_t *self, const char *data,
+                           head_option_t options[HEAD_OPTIONS_MAX])
+{
+    size_t count = 0;
+    head_field_t field;
+
+    for (size_t at = 0; head_next(data, self->len, &at, &field);)
+        if (head_field_is(&field, "Connection"))
+            for (size_t in = 0; count < HEAD_OPTIONS_MAX
+                                && next_option(field.value, field.value_len, &in, &options[count]);)
+                count++;
+    return count;
+}
+
+static bool ends_here(const head_t *self, const head_field_t *field, const head_option_t *options,
+                      size_t count)
+{
+    if (is_of_framing(field->name, field->name_len))
+        return false;
+    if (is_of_hop(self, field))
+        return true;
+    if (self->status == 101 && head_field_is(field, "Upgrade"))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (options[i].len == field->name_len
+            && strncasecmp(options[i].name, field->name, field->name_len) == 0)
+            return true;
+    return false;
+}
+
+size_t head_end_hop(head_t *self, char *data)
+{
+    head_option_t options[HEAD_OPTIONS_MAX];
+    const char *line;
+    head_field_t field;
+    size_t len, from, count, kept = 0, removed;
+
+    if (!self->hop)
+        return 0;
+    count = list_options(self, data, options);
+    /* Names in Connection are looked at until the last field is known: fields are only marked, by what no name begins with. */
+    for (size_t at = 0; head_next(data, self->len, &at, &field);)
+        if (ends_here(self, &field, options, count))
+            data[field.name - data] = '\0';
+    for (size_t at = 0; from = at, next_line(data, self->len, &at, at, &line, &len);) {
+        if (*line == '\0')
+            continue;
+        memmove(data + kept, line, at - from);
+        kept += at - from;
+    }
+    removed = self->len - kept;
+    memmove(data + removed, data, kept);
+    self->len = kept;
+    return removed;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HEAD_FIELDS_MAX = 1000 };
+enum { HEAD_FIELDS_MAX = 1000, HEAD_OPTIONS_MAX = 32 };
 
 typedef enum { HEAD_MORE, HEAD_WHOLE, HEAD_BAD } head_verdict_t;
 
@@ -16,7 +16,9 @@ typedef struct head {
     int64_t length; /* Content-Length; -1: it has none */
     unsigned status;
     unsigned fields;
+    unsigned options; /* that its Connection fields list */
     bool chunked;
+    bool hop; /* some of its fields end here */
 } head_t;
 
 /* For the first byte of an answer. */
@@ -41,3 +43,9 @@ bool head_field_is(const head_field_t *field, const char *name); /* in any case 
 
 /* May a field of a 1xx go on to the client? Not what is of the connection, frames a body, steers a proxy, or that the edge says itself. */
 bool head_field_passes(const head_field_t *field);
+
+/* Takes the fields out of a whole head, no 1xx but 101, that are of the connection it came by (RFC 9110 7.6.1): those of that nature,
+ * and those that its Connection names. Connection itself and what frames the body stay: they are for whoever reads the head next,
+ * and do not go further. 101 keeps its Upgrade. The rest moves to the end of the head; the result is by how many bytes it begins
+ * later. */
+size_t head_end_hop(head_t *self, char *data);

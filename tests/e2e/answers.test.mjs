@@ -146,6 +146,29 @@ test('answers that come while a hint waits for its client are whole', { timeout:
   await up.close();
 });
 
+test('what is of the connection to the upstream ends there', { timeout: 20000 }, async () => {
+  const up = await scripted(`HTTP/1.1 200 OK\r\nX-Before: 1\r\nConnection: Upgrade, X-Hop ,x-other\r\nUpgrade: h2,h2c\r\nx-hop: a\r\nX-Hopper: 2\r\nKeep-Alive: timeout=5\r\n` +
+    `Proxy-Connection: keep-alive\r\nTE: trailers\r\nTrailer: X-T\r\nConnection: X-More, Content-Length\r\nX-OTHER: b\r\nX-More: c\r\nSet-Cookie: 3\r\nContent-Length: 2\r\n\r\nok`);
+  const to = await endpoint(up.address);
+  const names = (headers) => headers.filter((name) => !/^(date|server|content-length|connection)$|^:/.test(name)).sort();
+  const kept = ['set-cookie', 'x-before', 'x-hopper'];
+
+  const second = await overHttp2(to.host);
+  assert.equal(second.status, 200);
+  assert.equal(second.body, 'ok');
+  assert.deepEqual(names(Object.keys(second.headers)), kept);
+  for (const version of ['1.0', '1.1']) {
+    const [head, body] = (await raw(to.host, get(to.host, '/', version))).split('\r\n\r\n');
+    assert.equal(body, 'ok');
+    assert.deepEqual(names(head.split('\r\n').slice(1).map((line) => line.split(':')[0].toLowerCase())), kept);
+  }
+  await up.close();
+
+  const many = await scripted(OK.replace('\r\n\r\n', `\r\nConnection: ${'x,'.repeat(33)}\r\n\r\n`));
+  assert.equal((await through((await endpoint(many.address)).host)).status, 502);
+  await many.close();
+});
+
 test('an answer of 1xx goes no further where the protocol or the hop has none', { timeout: 20000 }, async () => {
   const up = await scripted(`${HINTS}HTTP/1.1 100 Continue\r\n\r\n${OK}`, `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 104 x\r\nConnection: x-a\r\nX-A: b\r\n\r\n${OK}`);
   const to = await endpoint(up.address);

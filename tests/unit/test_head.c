@@ -189,3 +189,58 @@ Test(head, tells_its_fields_one_by_one_and_which_of_them_go_on)
                     (int)field.value_len, field.value);
     cr_assert_str_eq(got, "Link=</a>; rel=preload;X-Accel=y;Empty=;");
 }
+
+Test(head, ends_what_is_of_the_connection_and_nothing_else)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"HTTP/1.1 200 x\r\nA: b\r\nConnection: close, keep-alive\r\n\r\n",
+         "HTTP/1.1 200 x\r\nA: b\r\nConnection: close, keep-alive\r\n\r\n"},
+        {"HTTP/1.1 200 x\r\nConnection: Upgrade\r\nUpgrade: h2,h2c\r\nA: b\r\n\r\n",
+         "HTTP/1.1 200 x\r\nConnection: Upgrade\r\nA: b\r\n\r\n"},
+        {"HTTP/1.1 200 x\nupgrade: a\nte: b\nTRAILER: c\nproxy-connection: d\nkeep-alive: e\n\n",
+         "HTTP/1.1 200 x\n\n"},
+        {"HTTP/1.1 200 x\r\nX-A: 1\r\nUpgrades: 2\r\nX-B:3\r\nT: 4\r\nx-a: 5\r\n"
+         "Connection: ,x-A ,, x-b\t,\r\nConnection: X-C\r\nX-C: 6\r\nX: 7\r\n\r\n",
+         "HTTP/1.1 200 x\r\nUpgrades: 2\r\nT: 4\r\nConnection: ,x-A ,, x-b\t,\r\nConnection: "
+         "X-C\r\nX: 7\r\n\r\n"},
+        /* where the body ends is not for Connection to say, nor that there is none */
+        {"HTTP/1.1 200 x\r\nConnection: content-length, connection, te\r\nContent-Length: "
+         "2\r\n\r\n",
+         "HTTP/1.1 200 x\r\nConnection: content-length, connection, te\r\nContent-Length: "
+         "2\r\n\r\n"},
+        {"HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade, x-a\r\nX-A: b\r\nTE: "
+         "c\r\n\r\n",
+         "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade, x-a\r\n\r\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[512];
+        size_t len = (size_t)sprintf(text, "%sbody: x\r\n", cases[i].in), begin;
+        const char *why;
+        head_t head;
+
+        cr_assert_eq(scan(&head, text, len, &why), HEAD_WHOLE);
+        begin = head_end_hop(&head, text);
+        cr_assert_eq(head.len, strlen(cases[i].out));
+        cr_assert_eq(begin + head.len, strlen(cases[i].in));
+        cr_assert(strncmp(text + begin, cases[i].out, head.len) == 0, "%s", text + begin);
+        cr_assert_str_eq(text + begin + head.len, "body: x\r\n");
+    }
+}
+
+Test(head, lists_a_bounded_number_of_options)
+{
+    char text[256] = "HTTP/1.1 200 x\nConnection: a", *end = text + strlen(text);
+    head_t head;
+    const char *why;
+
+    for (int i = 1; i < HEAD_OPTIONS_MAX; i++)
+        end += sprintf(end, ",a");
+    strcpy(end, "\n\n");
+    cr_assert_eq(scan(&head, text, strlen(text), &why), HEAD_WHOLE);
+    strcpy(end, "\nConnection: b\n\n");
+    cr_assert_eq(scan(&head, text, strlen(text), &why), HEAD_BAD);
+    cr_assert_str_eq(why, "too many options in Connection");
+}
