@@ -257,3 +257,35 @@ test('whoever follows the masters may be killed: the next one goes on with the m
   process.kill(old.master, 'SIGKILL');
   await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'a new master', 30000);
 });
+
+const titles = (pid) => children(pid).map((child) => { try { return fs.readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0]; } catch { return ''; } });
+const draining = (pid) => titles(pid).includes('nginx: worker process is shutting down') && !titles(pid).includes('nginx: worker process');
+const kill = (master) => { for (const pid of [master, ...children(master)]) process.kill(pid, 'SIGKILL'); };
+const serves = async (not) => { try { return (await info()).master !== not && (await through(to.host)).status === 200; } catch { return false; } };
+
+test('a new edge that dies while the old one still ends a stream is started again beside it, as often as it dies', { timeout: 240000 }, async () => {
+  const old = await info();
+  build(old.build);
+  const socket = await stream(ws_to.host);
+  const { status, said } = await replace();
+  assert.equal(status, 0, said);
+  await until(() => draining(old.master), 'the old edge ends what it has', 60000);
+  for (let i = 0; i < 2; i++) {
+    const { master } = await info();
+    kill(master);
+    await until(() => serves(master), 'another edge serves', 30000);
+    await socket.echoes();
+  }
+  const now = await info();
+  assert.ok(draining(old.master), 'the old one was not ended for it');
+  await until(() => pidOf('edge') === now.master, 'the pid file names the one that serves');
+  const early = await replace();
+  assert.equal(early.status, 1, early.said);
+  assert.deepEqual(await info(), now);
+  socket.ws.terminate();
+  await until(() => ended(old.master), 'the old master ends', 60000);
+  await until(() => { try { return pidOf('edge') === now.master; } catch { return false; } }, 'the pid file still names the one that serves');
+  const next = await replace();
+  assert.equal(next.status, 0, next.said);
+  await until(() => ended(now.master), 'it ends, too', 60000);
+});
