@@ -153,18 +153,24 @@ sit_down(ngx_uint_t seat, ngx_uint_t tries)
 
 /* ---- the master ---- */
 
-/* The one that gave us its sockets: our parent. */
+/* The one that gave us its sockets: our parent. A seat that nobody has says who had it last, and in a container, where numbers of
+ * processes come again, that may be our parent's number, too. */
 static seat_t *
 find_predecessor(void)
 {
-    ngx_uint_t  i;
+    seat_t      *seat, *found = NULL;
+    ngx_uint_t   i;
 
     for (i = 0; i < EDGE_SEATS; i++) {
-        if (page->seats[i].generation && page->seats[i].master == (uint32_t) getppid()) {
-            return &page->seats[i];
+        seat = &page->seats[i];
+        if (seat->generation && seat->master == (uint32_t) getppid()
+            && (found == NULL || seat->generation > found->generation)
+            && is_free(i) != NGX_OK)
+        {
+            found = seat;
         }
     }
-    return NULL;
+    return found;
 }
 
 

@@ -289,3 +289,21 @@ test('a new edge that dies while the old one still ends a stream is started agai
   assert.equal(next.status, 0, next.said);
   await until(() => ended(now.master), 'it ends, too', 60000);
 });
+
+test('a seat that says a number its last master had, which is that of the present one again, is no predecessor', { timeout: 240000 }, async () => {
+  const seats = `${home}/edge/edge.seats`, last = () => Number(fs.readFileSync(seats).readBigUInt64LE(32));
+  const swap = async () => {
+    const old = await info();
+    build(old.build);
+    const { status, said } = await replace();
+    assert.equal(status, 0, said);
+    await until(() => ended(old.master), 'the old master ends', 60000);
+  };
+  if (last() === 0) await swap();
+  assert.equal(last(), 1);
+  const file = fs.openSync(seats, 'r+'), pid = Buffer.alloc(4);
+  pid.writeUInt32LE(pidOf('edge'));
+  fs.writeSync(file, pid, 0, 4, 40 + 24); // the first seat's master
+  fs.closeSync(file);
+  await swap();
+});
