@@ -307,3 +307,15 @@ test('a seat that says a number its last master had, which is that of the presen
   fs.closeSync(file);
   await swap();
 });
+
+test('of two replacements at once one is refused, and leaves nothing of its own', { timeout: 240000 }, async () => {
+  const old = await info(), id = build(old.build);
+  const done = await Promise.all([replace(), replace(), replace()]);
+  assert.deepEqual(done.map(({ status }) => status).sort(), [0, 1, 1], JSON.stringify(done));
+  for (const { said } of done.filter(({ status }) => status)) assert.match(said, /^error: the edge is being replaced already\n$/);
+  const now = await info();
+  assert.deepEqual([now.build, now.generation], [id, old.generation + 1]);
+  assert.ok(fs.readFileSync(`${home}/bin/ngx_http_postern_module.so`).includes(Buffer.from(id, 'hex')), 'a restart has the new build, too');
+  assert.deepEqual(['bin', 'edge'].flatMap((folder) => fs.readdirSync(`${home}/${folder}`)).filter((name) => /\.(old|new)$/.test(name)), []);
+  await until(() => ended(old.master), 'the old master ends', 60000);
+});
