@@ -87,8 +87,12 @@ open_named(const char *name, ngx_uint_t seat)
 static ngx_int_t
 open_page(ngx_log_t *log)
 {
-    ngx_fd_t  file = open_named("edge.seats", 0);
+    ngx_fd_t  file;
 
+    if (page) {
+        return NGX_OK;
+    }
+    file = open_named("edge.seats", 0);
     if (file == NGX_INVALID_FILE || flock(file, LOCK_EX) != 0
         || ftruncate(file, sizeof(page_t)) != 0)
     {
@@ -177,13 +181,23 @@ find_predecessor(void)
 /* Of a listening socket for each worker one that nobody has any more would go on taking connections, and a new one would be bound
  * to a port of its own kind: so the number stays. */
 static ngx_int_t
+check_workers(const seat_t *old, ngx_uint_t workers, ngx_log_t *log)
+{
+    if (old->workers == workers) {
+        return NGX_OK;
+    }
+    ngx_log_error(NGX_LOG_EMERG, log, 0,
+                  "postern: the edge that is to be replaced has %uD workers "
+                  "and this one %ui: restart it to change that",
+                  old->workers, workers);
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
 succeed(seat_t *old, ngx_uint_t workers, ngx_log_t *log)
 {
-    if (old->workers != workers) {
-        ngx_log_error(NGX_LOG_EMERG, log, 0,
-                      "postern: the edge that is to be replaced has %uD workers "
-                      "and this one %ui: restart it to change that",
-                      old->workers, workers);
+    if (check_workers(old, workers, log) != NGX_OK) {
         return NGX_ERROR;
     }
     if (sit_down(old == page->seats ? 1 : 0, TAKE_TRIES) != NGX_OK) {
@@ -221,6 +235,28 @@ static void
 allow_replacement(void)
 {
     ngx_parent = NGX_INVALID_PID;
+}
+
+
+/* Sockets for more workers are made once the configuration is read, and take connections that end with a master that is refused
+ * then. Where the number of workers is not said by now, edge_seat_take refuses. */
+ngx_int_t
+edge_seat_check(ngx_conf_t *cf)
+{
+    seat_t           *old;
+    ngx_core_conf_t  *core;
+
+    core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx, ngx_core_module);
+    if (!ngx_inherited || ngx_test_config || lock != NGX_INVALID_FILE
+        || core->worker_processes == NGX_CONF_UNSET)
+    {
+        return NGX_OK;
+    }
+    if (open_page(cf->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    old = find_predecessor();
+    return old ? check_workers(old, core->worker_processes, cf->log) : NGX_OK;
 }
 
 

@@ -6,6 +6,8 @@
 
 enum { EDGE_SEATS = 2 };
 
+/* In the master that reads its configuration: can it replace the one whose sockets it has? */
+ngx_int_t edge_seat_check(ngx_conf_t *cf);
 /* In the master, before it has anything that carries a seat's number. */
 ngx_int_t edge_seat_take(ngx_cycle_t *cycle);
 /* In a worker, once it serves: it takes its part in the handover. */

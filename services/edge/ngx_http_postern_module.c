@@ -445,7 +445,10 @@ postconfiguration(ngx_conf_t *cf)
     {
         return NGX_ERROR;
     }
-    return edge_tls_install(cf);
+    if (edge_tls_install(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    return edge_seat_check(cf);
 }
 
 
