@@ -91,6 +91,23 @@ make_room(int file)
 }
 
 
+/* Anybody may make files in that directory, of any name. Who owns one reads what is written to it, cuts it off under those who have
+ * it mapped, and chooses what is taken for events. A second name may be one that the other seat's has. */
+static ngx_uint_t
+is_own(int file)
+{
+    struct stat  st;
+
+    if (fstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+        && (st.st_mode & 077) == 0 && st.st_nlink == 1)
+    {
+        return 1;
+    }
+    ngx_set_errno(EPERM);
+    return 0;
+}
+
+
 /* Locked as long as the master lives: two edges with one key must not share it. */
 static int
 open_file(ngx_log_t *log)
@@ -101,8 +118,8 @@ open_file(ngx_log_t *log)
 
     make_name(name, sizeof(name), edge_seat());
     file_path(path, sizeof(path), name);
-    file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW, 0600);
-    if (file >= 0 && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
+    file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK, 0600);
+    if (file >= 0 && is_own(file) && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
         && flock(file, LOCK_EX|LOCK_NB) == 0
         && make_room(file) == 0)
     {
@@ -112,8 +129,9 @@ open_file(ngx_log_t *log)
         return file;
     }
     ngx_log_error(NGX_LOG_WARN, log, ngx_errno,
-                  "postern: \"%s\" cannot hold events (is it a tmpfs with %uz "
-                  "bytes left?): they are sent instead", path, total);
+                  "postern: \"%s\" cannot hold events (is it this user's alone, on a "
+                  "tmpfs with %uz bytes left?): they are sent instead",
+                  path, total);
     if (file >= 0) {
         close(file);
     }
@@ -216,6 +234,31 @@ edge_memory_left_slot(const edge_memory_left_t *left, ngx_uint_t worker)
 }
 
 
+/* Looked for every second: a stranger's is told once. */
+static int
+open_left(const char *path)
+{
+    static ngx_uint_t  told;
+    int                file;
+
+    file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK);
+    if (file >= 0 && is_own(file)) {
+        told = 0;
+        return file;
+    }
+    if (ngx_errno != ENOENT && !told) {
+        told = 1;
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "postern: \"%s\" is no event memory of this user alone: "
+                      "nothing is taken from it. Remove it", path);
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return -1;
+}
+
+
 ngx_int_t
 edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
 {
@@ -229,7 +272,7 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
     }
     make_name(other, sizeof(other), seat);
     file_path(path, sizeof(path), other);
-    file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW);
+    file = open_left(path);
     if (file < 0) {
         return NGX_DECLINED;
     }

@@ -31,7 +31,9 @@ static int open_memory(const char *dir, const char *name)
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return -EACCES;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+    /* Others may make files there, too, and an edge's name is free once that edge has gone. */
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()
+        || (st.st_mode & (S_IWGRP | S_IWOTH))) {
         close(fd);
         return -EACCES;
     }

@@ -313,9 +313,48 @@ test('of two replacements at once one is refused, and leaves nothing of its own'
   const done = await Promise.all([replace(), replace(), replace()]);
   assert.deepEqual(done.map(({ status }) => status).sort(), [0, 1, 1], JSON.stringify(done));
   for (const { said } of done.filter(({ status }) => status)) assert.match(said, /^error: the edge is being replaced already\n$/);
+  await until(() => ended(old.master), 'the old master ends', 60000);
   const now = await info();
   assert.deepEqual([now.build, now.generation], [id, old.generation + 1]);
   assert.ok(fs.readFileSync(`${home}/bin/ngx_http_postern_module.so`).includes(Buffer.from(id, 'hex')), 'a restart has the new build, too');
   assert.deepEqual(['bin', 'edge'].flatMap((folder) => fs.readdirSync(`${home}/${folder}`)).filter((name) => /\.(old|new)$/.test(name)), []);
-  await until(() => ended(old.master), 'the old master ends', 60000);
+});
+
+test("a stranger's file in the place of event memory is neither read nor written", { timeout: 240000, skip: env.POSTERN_EVENT_MEMORY === '' || fs.readdirSync(`${home}/edge`).every((name) => !name.endsWith('.memory')) ? 'there is no shared memory here' : false }, async () => {
+  const seat = Number(fs.readFileSync(`${home}/edge/edge.seats`).readBigUInt64LE(32));
+  const own = fs.readlinkSync(`${home}/edge/events${['', '.1'][seat]}.memory`), other = seat ? own.slice(0, -2) : `${own}01`;
+  const told = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/edge.log`, 'utf8').split(`"${other}" is no event memory of this user alone`).length - 1;
+  const kept = await endpoint({ body: 'k' });
+  const events = pidOf('events'), before = told();
+  await until(() => !fs.existsSync(other), 'the other seat has left nothing', 30000);
+  process.kill(events, 'SIGSTOP');
+  let left;
+  try {
+    for (let i = 0; i < 50; i++) await through(kept.host, `/${i}`);
+    left = fs.readFileSync(own); // with events that nobody took
+    fs.writeFileSync(`${other}.made`, left);
+    fs.chmodSync(`${other}.made`, 0o666);
+    fs.renameSync(`${other}.made`, other);
+    await until(() => told() > before, 'the edge says what lies there', 20000);
+  } finally {
+    process.kill(events, 'SIGCONT');
+  }
+  try {
+    await until(() => eventsOf(kept.host).length >= 50, '50 events');
+    assert.ok(fs.readFileSync(other).equals(left), 'nothing was taken from it');
+    const old = await info();
+    build(old.build);
+    const { status, said } = await replace();
+    assert.equal(status, 0, said);
+    for (let i = 0; i < 50; i++) await through(kept.host, `/n${i}`);
+    await until(() => eventsOf(kept.host).length >= 100, '100 events', 60000);
+    assert.ok(fs.readFileSync(other).equals(left), 'nothing was written to it');
+    fs.truncateSync(other, 0);
+    for (let i = 0; i < 50; i++) assert.equal((await through(kept.host, `/t${i}`)).status, 200);
+    await until(() => ended(old.master), 'the old master ends', 60000);
+    await until(() => eventsOf(kept.host).length >= 150, '150 events', 60000);
+    assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 150, 'each once');
+  } finally {
+    fs.rmSync(other, { force: true });
+  }
 });

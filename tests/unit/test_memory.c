@@ -25,6 +25,7 @@ static void write_file(const char *name, uint64_t tail)
 
     fwrite(&tail, sizeof(tail), 1, file);
     fputs("events", file);
+    fchmod(fileno(file), 0600);
     fclose(file);
 }
 
@@ -94,6 +95,14 @@ Test(memory, nothing_else_is_ever_opened, .init = make_dir, .fini = remove_dir)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         cr_assert_eq(fetch(names[i], 6, 8, 0, &body), -EACCES, "%s", names[i]);
     write_file("postern-events-0c", 0);
+    cr_assert_eq(chmod(path_of("postern-events-0c"), 0602), 0);
+    cr_assert_eq(fetch("postern-events-0c", 6, 8, 0, &body), -EACCES, "others write there");
+    cr_assert_eq(chmod(path_of("postern-events-0c"), 0600), 0);
+    if (geteuid() == 0) {
+        cr_assert_eq(chown(path_of("postern-events-0c"), 65534, 65534), 0);
+        cr_assert_eq(fetch("postern-events-0c", 6, 8, 0, &body), -EACCES, "a stranger's");
+        cr_assert_eq(chown(path_of("postern-events-0c"), 0, 0), 0);
+    }
     cr_assert_eq(memory_fetch("", &there, &body), -EACCES, "no directory is set");
     cr_assert_eq(memory_fetch(NULL, &there, &body), -EACCES);
 }
