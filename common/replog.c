@@ -13,8 +13,14 @@
 enum {
     CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
     DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
+    CHUNK_BYTES =
+        1 << 20, /* of sealed entries in one message of a snapshot, or the one that is larger */
+    DELTA_BYTES =
+        8
+        << 20, /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
     BEAT_MS = 250,
     DEAD_MS = 1000,
+    COMPLAIN_MS = 10000,
     SUBSCRIBERS_MAX = 256,
     IDENTITY_MAX = 64
 };
@@ -41,7 +47,7 @@ typedef struct replog {
     bool listening, stop, changed;
     subscriber_t subscribers[SUBSCRIBERS_MAX];
     int count;
-    int64_t next_beat_ms, last_turn_ms;
+    int64_t next_beat_ms, last_turn_ms, complain_ms;
     int64_t settle_ms; /* until then we may not know every edge: no answer leaves on our word */
 } replog_t;
 
@@ -53,14 +59,17 @@ static void put_str(msgpack_packer *packer, const char *text)
     msgpack_pack_str_body(packer, text, strlen(text));
 }
 
-/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. */
+/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. A row without a kind is none. */
 static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
 {
     msgpack_packer packer;
+    int n = PQntuples(rows);
 
+    if (n == 1 && PQgetisnull(rows, 0, 0))
+        n = 0;
     msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
-    msgpack_pack_array(&packer, (size_t)PQntuples(rows));
-    for (int i = 0; i < PQntuples(rows); i++) {
+    msgpack_pack_array(&packer, (size_t)n);
+    for (int i = 0; i < n; i++) {
         msgpack_pack_array(&packer, 3);
         put_str(&packer, PQgetvalue(rows, i, 0));
         put_str(&packer, PQgetvalue(rows, i, 1));
@@ -133,32 +142,72 @@ static int send_delta(replog_t *self, subscriber_t *sub, const PGresult *rows, i
     return r;
 }
 
-static int read_after(replog_t *self, int64_t after, PGresult **ret_rows)
+/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id and revision behind kind, id
+ * and doc. At least one row, without an entry when nothing is new. More than a delta takes is not read: see fits(). */
+static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
 {
-    char from[24], to[24];
+    char from[24], rows[16], bytes[16];
+    int r;
 
     snprintf(from, sizeof(from), "%" PRId64, after);
-    snprintf(to, sizeof(to), "%" PRId64, self->head);
-    return pg_exec(self->pg, ret_rows,
-                   "SELECT kind, id, doc FROM config_entry "
-                   "WHERE revision > $1::bigint AND revision <= $2::bigint ORDER BY revision",
-                   2, from, to);
+    snprintf(rows, sizeof(rows), "%d", DELTA_ROWS + 1);
+    snprintf(bytes, sizeof(bytes), "%d", DELTA_BYTES);
+    r = pg_exec(self->pg, ret_rows,
+                "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
+                "h.log_id, h.revision FROM config_head h LEFT JOIN LATERAL ("
+                "SELECT kind, id, doc, revision, sum(coalesce(octet_length(doc), 0)) OVER ("
+                "ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
+                "SELECT kind, id, doc, revision FROM config_entry "
+                "WHERE revision > $1::bigint AND revision <= h.revision "
+                "ORDER BY revision LIMIT $2::int) new) n ON true ORDER BY n.revision, n.bytes",
+                3, from, rows, bytes);
+    return r ? r : take_head(self, *ret_rows, 4);
+}
+
+/* Are these rows of read_news all, and may they go as one message? */
+static bool fits(const PGresult *rows)
+{
+    int n = PQntuples(rows);
+
+    return n <= DELTA_ROWS && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
+}
+
+static void begin_snapshot(replog_t *self, subscriber_t *sub)
+{
+    sub->in_snapshot = true;
+    sub->sent = 0; /* no revision that it names before the end counts */
+    sub->snapshot_head = self->head;
+    sub->snapshot_kind[0] = sub->snapshot_id[0] = '\0';
+}
+
+/* What is new since it was last told: as a delta, or, where that would be too much for one message, everything in chunks. */
+static int send_news(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after)
+{
+    if (fits(rows))
+        return send_delta(self, sub, rows, after);
+    begin_snapshot(self, sub);
+    return 0;
 }
 
 /* One chunk of a snapshot, keyed by (kind, id): rows that change meanwhile come again in the delta
- * from the head at its start. */
+ * from the head at its start. At least one row, however large it is. */
 static int send_snapshot_chunk(replog_t *self, subscriber_t *sub)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     msgpack_sbuffer body;
-    char limit[16];
+    char limit[16], bytes[16];
     int r, n;
 
     snprintf(limit, sizeof(limit), "%d", CHUNK_ROWS);
+    snprintf(bytes, sizeof(bytes), "%d", CHUNK_BYTES);
     r = pg_exec(self->pg, &rows,
-                "SELECT kind, id, doc FROM config_entry "
-                "WHERE doc IS NOT NULL AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3::int",
-                3, sub->snapshot_kind, sub->snapshot_id, limit);
+                "SELECT kind, id, doc FROM ("
+                "SELECT kind, id, doc, sum(octet_length(doc)) OVER ("
+                "ORDER BY kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
+                "SELECT kind, id, doc FROM config_entry WHERE doc IS NOT NULL "
+                "AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3::int) next) chunk "
+                "WHERE bytes <= $4::bigint OR bytes = octet_length(doc) ORDER BY kind, id",
+                4, sub->snapshot_kind, sub->snapshot_id, limit, bytes);
     if (r)
         return r;
     n = PQntuples(rows);
@@ -275,16 +324,10 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     sub->acked = 0;
     if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
         sub->acked = sub->sent = has;
-        r = read_after(self, has, &rows);
-        if (!r && PQntuples(rows) <= DELTA_ROWS)
-            return send_delta(self, sub, rows, has);
-        if (r)
-            return r;
+        r = read_news(self, has, &rows);
+        return r ? r : send_news(self, sub, rows, has);
     }
-    sub->in_snapshot = true;
-    sub->sent = 0; /* no revision that it names before the end counts */
-    sub->snapshot_head = self->head;
-    sub->snapshot_kind[0] = sub->snapshot_id[0] = '\0';
+    begin_snapshot(self, sub);
     return 0;
 }
 
@@ -327,22 +370,6 @@ static void on_message(replog_t *self)
     zmsg_destroy(&msg);
 }
 
-/* The head and everything after `after` up to it, in one round trip: with columns log_id and revision behind those of
- * read_after, and at least one row, without an entry when nothing is new. */
-static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
-{
-    char from[24];
-    int r;
-
-    snprintf(from, sizeof(from), "%" PRId64, after);
-    r = pg_exec(self->pg, ret_rows,
-                "SELECT e.kind, e.id, e.doc, h.log_id, h.revision FROM config_head h "
-                "LEFT JOIN config_entry e ON e.revision > $1::bigint AND e.revision <= h.revision "
-                "ORDER BY e.revision",
-                1, from);
-    return r ? r : take_head(self, *ret_rows, 3);
-}
-
 /* New revisions: read once, send to everyone who is up to date with the old head; push_rest has the others. */
 static int push_news(replog_t *self)
 {
@@ -356,7 +383,7 @@ static int push_news(replog_t *self)
         subscriber_t *sub = &self->subscribers[i];
 
         if (sub->live && !sub->gone && !sub->in_snapshot && sub->sent == old
-            && send_delta(self, sub, rows, old))
+            && send_news(self, sub, rows, old))
             lose(sub, "cannot send");
     }
     return r;
@@ -376,9 +403,9 @@ static int push_rest(replog_t *self)
         if (sub->in_snapshot) {
             r = send_snapshot_chunk(self, sub);
         } else if (sub->sent < self->head) {
-            r = read_after(self, sub->sent, &rows);
+            r = read_news(self, sub->sent, &rows);
             if (!r)
-                r = send_delta(self, sub, rows, sub->sent);
+                r = send_news(self, sub, rows, sub->sent);
         }
         if (r == -EAGAIN) {
             lose(sub, "cannot send");
@@ -467,6 +494,18 @@ static int take_news(replog_t *self)
     return r;
 }
 
+/* Until the next try, which may fail for the same reason three times a second: it is said every ten. */
+static void stop_listening(replog_t *self)
+{
+    int64_t now = bus_mono_ms();
+
+    self->listening = false;
+    if (now >= self->complain_ms) {
+        self->complain_ms = now + COMPLAIN_MS;
+        log_warn("no edge can be told of changes now: %s", fault_text());
+    }
+}
+
 static void turn(replog_t *self)
 {
     zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
@@ -475,7 +514,7 @@ static void turn(replog_t *self)
     int n = items[2].fd >= 0 ? 3 : 2;
 
     if (self->listening && take_news(self)) {
-        self->listening = false;
+        stop_listening(self);
         return;
     }
     if (zmq_poll(items, n, any_snapshot(self) ? 0 : BEAT_MS / 2) < 0)
@@ -488,7 +527,7 @@ static void turn(replog_t *self)
     for (int i = 0; i < 64 && zsock_events(self->router) & ZMQ_POLLIN; i++)
         on_message(self);
     if (self->listening && (take_news(self) || push_rest(self)))
-        self->listening = false;
+        stop_listening(self);
 }
 
 void replog_actor(zsock_t *pipe, void *context)

@@ -23,8 +23,8 @@ enum {
     WINDOW = 64,           /* batches on the way */
     HELPER_MS = 5000,      /* for a helper to start; without one, try again after the next */
     HELPER_AGAIN_MS = 400,  /* answers wait 1 s for a worker that cannot be told of changes */
-    HELPER_ABSENT = 2,     /* beats without a word of the helper's: said so */
-    HELPER_DEAD = 5,       /* and taken for dead */
+    HELPER_ABSENT = 1,     /* beats without a word of the helper's: said so */
+    HELPER_DEAD = 2,       /* and taken for dead: its successor says hello before the writer gives this worker up (1 s) */
     TURN_US = 1000,        /* of one event loop turn, for config messages */
     RETIRE_OBJECTS = 25,   /* of an old table freed in one turn; its pages may be the master's */
     MMAP_BYTES = 4 << 20,  /* allocations from here on have pages of their own */
@@ -231,13 +231,22 @@ begin_snapshot(link_message_t *message)
 }
 
 
+/* What is in force here is what the writer has. */
+static void
+note_current(void)
+{
+    config_synced = 1;
+    edge_vitals(ngx_worker)->config_current = ngx_time();
+}
+
+
 static void
 end_snapshot(int64_t revision)
 {
     edge_swap(edge_worker.building);
     edge_worker.building = NULL;
     ngx_memcpy(edge_worker.log_id, arriving_log_id, sizeof(arriving_log_id));
-    config_synced = 1;
+    note_current();
     drop_holds();   /* they were revisions of what it replaces, perhaps of another log */
     acked = 0;
     now_in_force(revision, arriving_names);
@@ -305,7 +314,7 @@ on_config(link_message_t *message)
         if (edge_worker.building || !is_in_force(log_id, revision)) {
             say_hello();   /* something was lost: none come while a snapshot does */
         } else {
-            config_synced = 1;
+            note_current();
             edge_ring_counters(ngx_worker)->ready = 1;
         }
 
@@ -330,7 +339,7 @@ on_config(link_message_t *message)
             edge_resolve_wait_drop(names);
             return;
         }
-        config_synced = 1;
+        note_current();
         now_in_force(revision, names);
     }
 }

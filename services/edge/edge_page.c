@@ -6,7 +6,8 @@
 
 enum {
     STATUS_BYTES = 128 * 1024,  /* 64 workers, 2 KB each */
-    RECENT_S = 60
+    RECENT_S = 60,
+    BEHIND_S = 5   /* without a word from the config log, which speaks each quarter of a second */
 };
 
 static const outcome_t  rows[] = {
@@ -214,6 +215,12 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
                              "ago and has another\n", i,
                              ngx_time() - vitals->helper_restarted);
         }
+        if (ngx_time() - vitals->config_current > BEHIND_S) {
+            p = ngx_slprintf(p, end, "worker %ui serves revision %uL: the "
+                             "config log has not said for %d seconds that it "
+                             "is the last\n", i,
+                             edge_ring_counters(i)->revision, BEHIND_S);
+        }
         if (vitals->entries_refused) {
             p = ngx_slprintf(p, end, "worker %ui cannot apply %uL entries: "
                              "they answer 503\n", i, vitals->entries_refused);
@@ -266,9 +273,11 @@ edge_status_handler(ngx_http_request_t *r)
         p = ngx_slprintf(p, end,
             "postern_edge_entries_refused{worker=\"%ui\"} %uL\n"
             "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_helper_absent{worker=\"%ui\"} %uL\n",
+            "postern_edge_helper_absent{worker=\"%ui\"} %uL\n"
+            "postern_edge_config_current_timestamp_seconds{worker=\"%ui\"} "
+            "%T\n",
             i, vitals->entries_refused, i, vitals->helper_restarts,
-            i, vitals->helper_absent);
+            i, vitals->helper_absent, i, vitals->config_current);
         p = ngx_slprintf(p, end,
             "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
             "postern_edge_events_total{worker=\"%ui\"} %uL\n"
