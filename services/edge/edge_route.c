@@ -278,11 +278,14 @@ edge_route_handler(ngx_http_request_t *r)
         edge_tls_check_name(r);
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);
     }
+    if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
+        /* what came by a connection to somebody else is not this account's to see */
+        return edge_tls_is_of(r, edge, ctx)
+               ? refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED)
+               : edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
     if (edge_is_refused(edge)) {
         return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
-    }
-    if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
-        return refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED);
     }
     if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
         return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);

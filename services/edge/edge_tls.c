@@ -217,24 +217,31 @@ meets_demands(ngx_connection_t *c, const edge_client_t *client,
 }
 
 
-ngx_int_t
-edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
+/* Another name of the same edge has the same TLS settings. */
+ngx_uint_t
+edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
     ngx_str_t      *host = &ctx->host;
     edge_client_t  *client = edge_client(r->connection);
 
-    if (client->name_len != host->len
-        || ngx_memcmp(client->name, host->data, host->len) != 0)
+    if (client->name_len == host->len
+        && ngx_memcmp(client->name, host->data, host->len) == 0)
     {
-        /* another name of the same edge has the same TLS settings */
-        if (client->name_len == 0
-            || table_edge(edge_worker.table, client->name, client->name_len)
-               != edge)
-        {
-            return NGX_DECLINED;
-        }
+        return 1;   /* as it nearly always is */
     }
-    if (!meets_demands(r->connection, client, edge)) {
+    return client->name_len > 0
+           && table_edge(edge_worker.table, client->name, client->name_len)
+              == edge;
+}
+
+
+ngx_int_t
+edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
+{
+    if (!edge_tls_is_of(r, edge, ctx)) {
+        return NGX_DECLINED;
+    }
+    if (!meets_demands(r->connection, edge_client(r->connection), edge)) {
         edge_streams_last(r);
         return NGX_DECLINED;
     }

@@ -759,9 +759,13 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
 {
     int r;
 
-    if (trust == TRUST_SKIP || !kind_len || kind_len > ID_BYTES || !id_len || id_len > ID_BYTES
+    if (!kind_len || kind_len > ID_BYTES || !id_len || id_len > ID_BYTES
         || memchr(id, '\0', id_len))
         return -1;
+    if (trust == TRUST_SKIP) {
+        note_refused(self, kind, kind_len, id, id_len, true);
+        return -1;
+    }
     if (document && document->type == MSGPACK_OBJECT_NIL)
         document = NULL;
     if (document && document->type != MSGPACK_OBJECT_MAP)

@@ -134,9 +134,11 @@ test('plain_http_on_the_https_port_has_a_page_and_an_event', { skip: elsewhere }
 });
 
 test('an_event_is_of_an_account_only_if_host_and_tls_agree', async () => {
-  const [event] = await leaves(host, () => raw(host, request('TRACE / HTTP/1.1', `Host: ${other.host}`)));
-  assert.equal(event.object.http.request.url.host, other.host);
-  assert.equal(event.account_id, '');
+  for (const method of ['TRACE', 'GET']) {
+    const [event] = await leaves(host, () => raw(host, request(`${method} / HTTP/1.1`, `Host: ${other.host}`)));
+    assert.equal(event.object.http.request.url.host, other.host);
+    assert.equal(event.account_id, '', method);
+  }
 });
 
 test('pages_of_the_plain_port_are_the_edges', async () => {
