@@ -147,14 +147,13 @@ static void add_about(text_t *out, const call_t *call, bool has_text, bool is_js
     }
 }
 
-char *answer_make(call_t *call, bool closes, size_t *ret_len, const char **ret_file)
+char *answer_make(call_t *call, bool closes, size_t *ret_len, const docs_file_t **ret_file)
 {
     bool is_json = call->text_is_json || call->answer, has_text = call->text || call->answer;
     _cleanup_(free_mem) char *text = call->text     ? take(call->text)
                                      : call->answer ? json_dumps(call->answer, JSON_COMPACT)
                                                     : NULL;
-    const char *file = call->file ? call->file->text : NULL;
-    size_t len = file ? strlen(file) : text ? strlen(text) : 0;
+    size_t len = call->file ? call->file->len : text ? strlen(text) : 0;
     text_t out = {0};
     char status[64];
 
@@ -171,6 +170,6 @@ char *answer_make(call_t *call, bool closes, size_t *ret_len, const char **ret_f
         return NULL;
     }
     *ret_len = out.len;
-    *ret_file = call->head ? NULL : file;
+    *ret_file = call->head ? NULL : call->file;
     return out.data;
 }

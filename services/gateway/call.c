@@ -364,7 +364,8 @@ static bool answer_open(call_t *call)
                           : json_pack("{s:s, s:i, s:s, s:{}}", "status", "busy", "status_code", 503,
                                       "msg", "Too many calls are in flight.", "details"));
     } else if (get && !strcmp(call->path, "/openapi.json")) {
-        call_answer(call, 200, json_incref(call->gateway->openapi));
+        call->file = &call->gateway->openapi;
+        call_answer(call, 200, NULL);
     } else if (get && docs_find(call->path)) {
         call->file = docs_find(call->path);
         call_answer(call, 200, NULL);

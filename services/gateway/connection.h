@@ -6,7 +6,11 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-enum { ANYONE = 0 };
+enum {
+    ANYONE = 0,
+    TURN_REQUESTS = 4,    /* of one connection, in a turn of the loop */
+    TURN_CONNECTIONS = 64 /* whose requests are read, in a turn */
+};
 
 typedef enum phase { HEAD, BODY, CALL, ANSWER, LINGER } phase_t;
 
@@ -20,6 +24,8 @@ struct connection {
     bool proxy;       /* it came over the proxy's socket */
     bool trusted;     /* it showed a valid key, or is the proxy's */
     bool closes, ended;
+    bool waits; /* for its turn, with a request in hand */
+    connection_t *behind;
     int64_t born_ms, since_ms, deadline_ms;
     char *in; /* what came and belongs to no request yet */
     size_t in_len, scanned;
@@ -33,7 +39,7 @@ struct connection {
     size_t body_len, body_size;
     call_t *call;
     char *out;
-    const char *file;
+    const docs_file_t *file;
     size_t out_len, sent;
 };
 
@@ -42,11 +48,18 @@ typedef struct listener {
     bool proxy, paused;
 } listener_t;
 
+/* Those that wait, in their order; fd is readable while there are any. */
+typedef struct turn {
+    connection_t *first, *last;
+    int fd;
+} turn_t;
+
 struct http {
     int epoll;
     listener_t listeners[2];
     connection_t *first;
     size_t count; /* of those with a descriptor */
+    turn_t turn;
     zmq_pollitem_t poll;
     int timer;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -61,6 +74,13 @@ bool room_is_there(gateway_t *gateway);
 bool room_evict(gateway_t *gateway, uint32_t address);
 /* For one more connection from that address. */
 void room_make(gateway_t *gateway, uint32_t address, bool proxy);
+
+/* turn.c: the fd goes into http's epoll. */
+int turn_start(http_t *http);
+/* It had its share: it goes on in the next turn, whether or not more comes from it. */
+void turn_wait(connection_t *self);
+/* Whose turn it is now; some of them may have been shut meanwhile. None of them waits any more. */
+size_t turn_take(http_t *http, connection_t *ret[TURN_CONNECTIONS]);
 
 /* listen.c: 0 | fault. */
 int listen_tcp(const char *host, uint16_t port, int *ret_fd);

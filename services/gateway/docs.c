@@ -1,7 +1,6 @@
 #include "services/gateway/docs.h"
 #include "common/embed.h"
 
-#include <stddef.h>
 #include <string.h>
 
 EMBED(docs_index_html, "services/gateway/docs/index.html");
@@ -17,15 +16,18 @@ const char docs_policy[] =
 
 const docs_file_t *docs_find(const char *path)
 {
-    static const docs_file_t files[] = {
-        {"/docs", "text/html; charset=utf-8", docs_index_html},
-        {"/docs/init.js", "text/javascript; charset=utf-8", docs_init_js},
-        {"/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8", docs_bundle_js},
-        {"/docs/swagger-ui.css", "text/css; charset=utf-8", docs_css},
+    static docs_file_t files[] = {
+        {"/docs", "text/html; charset=utf-8", docs_index_html, 0},
+        {"/docs/init.js", "text/javascript; charset=utf-8", docs_init_js, 0},
+        {"/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8", docs_bundle_js, 0},
+        {"/docs/swagger-ui.css", "text/css; charset=utf-8", docs_css, 0},
     };
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (!strcmp(files[i].path, path))
+        if (!strcmp(files[i].path, path)) {
+            if (!files[i].len)
+                files[i].len = strlen(files[i].text);
             return &files[i];
+        }
     return NULL;
 }

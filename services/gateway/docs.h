@@ -2,9 +2,13 @@
  * /openapi.json. Its files are part of the program. */
 #pragma once
 
+#include <stddef.h>
+
+/* Sent as it lies there, to as many as ask for it. */
 typedef struct docs_file {
     const char *path, *type;
     const char *text;
+    size_t len; /* of the text */
 } docs_file_t;
 
 /* NULL: no such file. */

@@ -75,9 +75,9 @@ struct gateway {
     http_t *http;
     zsock_t *identity, *routes, *events;
     admission_t *admission;
-    zhashx_t *calls; /* operation id -> call that waits for a service */
-    json_t *openapi;
-    zhashx_t *rates; /* bucket -> rate_t */
+    zhashx_t *calls;     /* operation id -> call that waits for a service */
+    docs_file_t openapi; /* rendered once; its text is the gateway's */
+    zhashx_t *rates;     /* bucket -> rate_t */
     health_t *health;
     struct {
         uint64_t requests, answers[6], resent, timed_out, cut_off, evicted, malformed;
@@ -97,7 +97,7 @@ size_t http_metrics(const gateway_t *self, char *out, size_t size);
 
 /* answer.c: status line, headers and text of the answer; *ret_file: sent behind it, NULL when it is whole.
  * The caller frees the result; NULL: no memory. */
-char *answer_make(call_t *call, bool closes, size_t *ret_len, const char **ret_file);
+char *answer_make(call_t *call, bool closes, size_t *ret_len, const docs_file_t **ret_file);
 
 /* query.c: %XX of a path, in place; an escaped control character stays as it is written, so that %00 cannot cut it
  * short and nothing unprintable gets past the path table. */

@@ -1,6 +1,7 @@
 /* The API's connections: an epoll of their own inside the gateway's reactor. A connection has one request at a time;
  * what comes behind it waits until it is answered. Each phase has a time in which it must be over as a whole, whatever
- * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. */
+ * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. In a turn of the loop it has
+ * a few requests; then the others, the services' replies and the timers have their turn. */
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "services/gateway/connection.h"
@@ -21,7 +22,6 @@ enum {
     WRITE_MS = 60000, /* for an answer to be taken */
     LINGER_MS = 5000, /* after a last answer, for the client to have read it */
     READ_BYTES = 16384,
-    EVENTS_MAX = 256,
     ACCEPTS_MAX = 64,   /* before the others have their turn */
     EMPTY_LINES_MAX = 8 /* before a request */
 };
@@ -73,7 +73,7 @@ static void sweep(http_t *http)
 {
     for (connection_t *one = http->first, *next; one; one = next) {
         next = one->next;
-        if (one->fd < 0 && !one->call)
+        if (one->fd < 0 && !one->call && !one->waits)
             free_connection(one);
     }
 }
@@ -406,12 +406,12 @@ static bool fill(connection_t *self)
 /* True when all is sent. */
 static bool flush(connection_t *self)
 {
-    size_t file_len = self->file ? strlen(self->file) : 0;
+    size_t file_len = self->file ? self->file->len : 0;
 
     while (self->sent < self->out_len + file_len) {
         bool head = self->sent < self->out_len;
         const char *from =
-            head ? self->out + self->sent : self->file + (self->sent - self->out_len);
+            head ? self->out + self->sent : self->file->text + (self->sent - self->out_len);
         size_t len = head ? self->out_len - self->sent : self->out_len + file_len - self->sent;
         ssize_t n = send(self->fd, from, len, MSG_NOSIGNAL | (head && file_len ? MSG_MORE : 0));
 
@@ -462,15 +462,21 @@ static void discard(connection_t *self)
         connection_shut(self);
 }
 
-/* Go on for as long as something can be done without waiting. */
-static void advance(connection_t *self)
+/* Go on for as long as something can be done without waiting, with at most so many more requests. */
+static void advance(connection_t *self, unsigned requests)
 {
     bool more = true;
 
     while (more && self->fd >= 0) {
         switch (self->phase) {
         case HEAD:
-            more = self->in_len && take_head(self);
+            if (self->in_len && !requests) {
+                turn_wait(self);
+                more = false;
+            } else {
+                more = self->in_len && take_head(self);
+                requests -= more;
+            }
             break;
         case BODY:
             more = take_body(self);
@@ -486,9 +492,9 @@ static void advance(connection_t *self)
             break;
         }
     }
-    if (self->ended && (self->phase == HEAD || self->phase == BODY))
+    if (self->ended && !self->waits && (self->phase == HEAD || self->phase == BODY))
         connection_shut(self); /* the rest will not come */
-    want(self, self->phase == CALL ? 0 : self->phase == ANSWER ? EPOLLOUT : EPOLLIN);
+    want(self, self->phase == CALL || self->waits ? 0 : self->phase == ANSWER ? EPOLLOUT : EPOLLIN);
 }
 
 void http_resume(call_t *call)
@@ -500,7 +506,7 @@ void http_resume(call_t *call)
         return; /* freed by the next sweep */
     }
     begin_answer(self);
-    advance(self);
+    advance(self, 0); /* one after another of them, however fast the services are */
 }
 
 const char *http_header(const call_t *call, const char *name)
@@ -517,7 +523,7 @@ static void on_connection_event(connection_t *self, uint32_t events)
 {
     if (self->fd < 0)
         return;
-    if (self->phase == CALL) { /* nothing was asked for: it is gone */
+    if (self->phase == CALL || self->waits) { /* nothing was asked for: it is gone */
         connection_shut(self);
     } else if (self->phase == LINGER) {
         discard(self);
@@ -525,7 +531,7 @@ static void on_connection_event(connection_t *self, uint32_t events)
         if (self->phase != ANSWER && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
             while (fill(self) && self->in_len < READ_BYTES)
                 ;
-        advance(self);
+        advance(self, TURN_REQUESTS);
     }
 }
 
@@ -591,21 +597,32 @@ static void on_accept(gateway_t *gateway, listener_t *listener)
     }
 }
 
+static void run_waiting(http_t *http)
+{
+    connection_t *turn[TURN_CONNECTIONS];
+    size_t n = turn_take(http, turn);
+
+    for (size_t i = 0; i < n; i++)
+        if (turn[i]->fd >= 0)
+            advance(turn[i], TURN_REQUESTS);
+}
+
 static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
-    struct epoll_event events[EVENTS_MAX];
+    struct epoll_event events[TURN_CONNECTIONS];
     gateway_t *gateway = context;
     http_t *http = gateway->http;
-    int n = epoll_wait(http->epoll, events, EVENTS_MAX, 0);
+    int n = epoll_wait(http->epoll, events, TURN_CONNECTIONS, 0);
 
     (void)loop;
     (void)item;
+    run_waiting(http); /* first: whoever is to wait in this turn goes on in the next */
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
 
         if (what == &http->listeners[0] || what == &http->listeners[1])
             on_accept(gateway, what);
-        else
+        else if (what != &http->turn)
             on_connection_event(what, events[i].events);
     }
     sweep(http);
@@ -618,7 +635,7 @@ static void on_late(connection_t *self)
     self->gateway->metrics.cut_off++;
     if ((self->phase == HEAD && self->in_len) || self->phase == BODY) {
         refuse_request(self, ERR_TOO_SLOW, NULL);
-        advance(self);
+        advance(self, 0);
     } else {
         connection_shut(self);
     }
@@ -633,7 +650,7 @@ static int on_deadlines(zloop_t *loop, int timer, void *context)
     (void)loop;
     (void)timer;
     for (connection_t *one = http->first; one; one = one->next)
-        if (one->fd >= 0 && one->phase != CALL && now > one->deadline_ms)
+        if (one->fd >= 0 && one->phase != CALL && !one->waits && now > one->deadline_ms)
             on_late(one);
     resume_listeners(http);
     sweep(http);
@@ -664,11 +681,13 @@ int http_start(gateway_t *self)
         return -ENOMEM;
     listen_raise_files();
     self->http = http;
-    http->listeners[0].fd = http->listeners[1].fd = -1;
+    http->listeners[0].fd = http->listeners[1].fd = http->turn.fd = -1;
     http->listeners[1].proxy = true;
     http->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (http->epoll < 0)
         r = fault(-errno, "epoll_create1");
+    if (!r)
+        r = turn_start(http);
     if (!r)
         r = listen_tcp(config_str(&self->config, "http-host"),
                        (uint16_t)config_int(&self->config, "http-port"), &http->listeners[0].fd);
@@ -703,7 +722,10 @@ void http_stop(gateway_t *self)
     }
     for (connection_t *one = http->first; one; one = one->next)
         connection_shut(one);
+    for (connection_t *turn[TURN_CONNECTIONS]; turn_take(http, turn);)
+        ;
     sweep(http);
+    fd_close(&http->turn.fd);
     fd_close(&http->epoll);
     if (*http->socket_path)
         unlink(http->socket_path);

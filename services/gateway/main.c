@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 static const setting_t settings[] = {
     {"http-host", SETTING_STR, "127.0.0.1", 0, 0, "address of the API"},
@@ -61,13 +62,27 @@ static bool is_ready(void *context, char *why, size_t size)
     return false;
 }
 
+/* Long, and the same for everyone. */
+static int render_openapi(gateway_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *document =
+        schema_openapi(config_str(&self->config, "api-url"));
+    char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
+
+    if (!text)
+        return fault(-ENOMEM, "openapi.json");
+    self->openapi = (docs_file_t){"/openapi.json", "application/json", text, strlen(text)};
+    return 0;
+}
+
 static int setup(gateway_t *self)
 {
     int r;
 
     self->loop = zloop_new();
-    self->openapi = schema_openapi(config_str(&self->config, "api-url"));
-    r = upstream_start(self);
+    r = render_openapi(self);
+    if (!r)
+        r = upstream_start(self);
     if (!r)
         r = admission_new(&self->admission, self->loop, &self->config);
     if (!r)
@@ -86,7 +101,7 @@ static void teardown(gateway_t *self)
     zloop_destroy(&self->loop);
     upstream_stop(self);
     admission_destroy(&self->admission);
-    json_decref(self->openapi);
+    free((char *)self->openapi.text);
     config_done(&self->config);
 }
 

@@ -113,3 +113,82 @@ test('empty lines give a client no more time for its request', { timeout: 60000 
   assert.ok(lines < 8, 'closed while its lines came');
   assert.equal(text, '');
 });
+
+// Connections that keep some hundreds of requests in flight, each, until they are released; or, with an end, that send so many.
+async function pipeline(connections, request, { end = Infinity } = {}) {
+  const AHEAD = 400, sockets = [];
+  const counts = { answered: 0 };
+  for (let i = 0; i < connections; i++) {
+    const socket = net.connect(Number(url.port), url.hostname);
+    let sent = 0, answered = 0, rest = '';
+    const more = () => { const n = Math.min(AHEAD - (sent - answered), end - sent); if (n > 0) { sent += n; socket.write(request.repeat(n)); } };
+    await new Promise((resolve) => socket.on('connect', resolve));
+    socket.on('error', () => {});
+    socket.on('data', (part) => {
+      rest += part.toString('latin1');
+      const parts = rest.split('\r\n\r\n');
+      rest = parts.pop();
+      answered += parts.length;
+      counts.answered += parts.length;
+      more();
+    });
+    sockets.push({ socket, more });
+  }
+  for (const { more } of sockets) more();
+  return { counts, release: () => { for (const { socket } of sockets) socket.destroy(); } };
+}
+
+for (const [what, request] of [
+  ['/openapi.json', 'HEAD /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ['/healthz', 'HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ['what needs a key', 'HEAD /api_keys HTTP/1.1\r\nHost: a\r\n\r\n'],
+])
+  test(`16 connections that ask for ${what} without an end keep nobody from being answered`, { timeout: 60000 }, async () => {
+    const { counts, release } = await pipeline(16, request);
+    try {
+      await until(() => counts.answered > 0, 'they are answered');
+      for (let i = 0; i < 10; i++) assert.equal((await ask(false)).status, 200);
+    } finally {
+      release();
+    }
+  });
+
+// In the order of answers, not of time: whoever asks ten times, each time after an answer, is not the last.
+test('one request at a time has its turn among thousands that came before it', { timeout: 120000 }, async () => {
+  const COUNT = 2000;
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const { counts, release } = await pipeline(16, 'HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n', { end: COUNT });
+  try {
+    for (let i = 0; i < 10; i++) {
+      const status = await new Promise((resolve, reject) => {
+        http.get({ host: url.hostname, port: url.port, path: '/healthz', agent }, (response) => response.resume().on('end', () => resolve(response.statusCode))).on('error', reject);
+      });
+      assert.equal(status, 200);
+    }
+    assert.ok(counts.answered < 16 * COUNT, 'all of theirs came first');
+  } finally {
+    release();
+    agent.destroy();
+  }
+});
+
+// Nothing comes behind them that would call the gateway's attention to those that are left.
+test('requests that came at once are all answered, in their order, when nothing more comes', { timeout: 60000 }, async () => {
+  const keyed = `Authorization: Bearer ${env.POSTERN_API_KEY}\r\nService-Version: 2\r\n`;
+  const kinds = [['GET /healthz', '', 200], ['GET /nothing', '', 404], ['GET /api_keys?limit=1', keyed, 200], ['HEAD /openapi.json', '', 200], ['GET /api_keys', '', 401]];
+  for (const count of [1, 4, 5, 8, 9, 200]) {
+    const wanted = Array.from({ length: count }, (_, i) => kinds[i % kinds.length]);
+    const bytes = wanted.map(([line, headers]) => `${line} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`).join('');
+    for (const closes of [false, true]) { // by its word, or by the end of what it sends
+      let text = '';
+      const socket = net.connect(Number(url.port), url.hostname);
+      socket.on('data', (part) => { text += part; });
+      const closed = new Promise((resolve, reject) => socket.on('close', resolve).on('error', reject));
+      if (closes) socket.write(`${bytes}GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+      else socket.end(bytes);
+      await closed;
+      const statuses = [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
+      assert.deepEqual(statuses, [...wanted.map(([, , status]) => status), ...(closes ? [200] : [])], `${count} requests`);
+    }
+  }
+});
