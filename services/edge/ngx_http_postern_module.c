@@ -124,7 +124,18 @@ upgrade_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
 
 /* Where error_page sends requests. nginx goes to a named location only with a URI, and there is none where the request
- * line could not be read; the location itself has its name in one place. */
+ * line could not be read. */
+static ngx_int_t
+go_to(ngx_http_request_t *r, ngx_http_variable_value_t *v, const char *location)
+{
+    if (r->uri.len == 0) {
+        ngx_str_set(&r->uri, "/");
+    }
+    return set_value(v, location, ngx_strlen(location));
+}
+
+
+/* The servers of the accounts' hosts: the location itself has its name in one place. */
 static ngx_int_t
 error_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
@@ -133,15 +144,23 @@ error_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     if (edge_refused(r) == NULL) {
         return NGX_ERROR;
     }
-    if (r->uri.len == 0) {
-        ngx_str_set(&r->uri, "/");
-    }
-    return set_value(v, "@error", 6);
+    return go_to(r, v, "@error");
+}
+
+
+/* A server of another kind, which has its own page and leaves no event. */
+static ngx_int_t
+refused_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    (void) data;
+    return go_to(r, v, "@refused");
 }
 
 
 static ngx_http_variable_t  variables[] = {
     { ngx_string("postern_error"), NULL, error_variable, 0, 0, 0 },
+    { ngx_string("postern_refused"), NULL, refused_variable, 0, 0, 0 },
     { ngx_string("postern_name"), NULL, name_variable, 0, 0, 0 },
     { ngx_string("postern_host"), NULL, host_variable, 0, 0, 0 },
     { ngx_string("postern_upgrade"), NULL, upgrade_variable, 0, 0, 0 },

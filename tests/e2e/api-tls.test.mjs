@@ -86,6 +86,54 @@ for (const [what, start] of [
     assert.ok(body.msg && body.status_code === statuses(text)[0] && body.details, text);
   });
 
+// nginx has no path for these.
+const pathless = [
+  ['CONNECT', `CONNECT a:443 HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`],
+  ['a path that leads out', `GET /%2e%2e/self HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`],
+  ['dots that lead out', `GET /../self HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`],
+  ['an escape that is none', `GET /a%zz HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`],
+  ['a target that is no path', `GET self HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`],
+  ['no HTTP at all', 'hello\r\n\r\n'],
+];
+const refusal = (text) => {
+  assert.equal(statuses(text).length, 1, text);
+  assert.ok([400, 405].includes(statuses(text)[0]), text);
+  assert.match(text, /\r\nContent-Type: application\/json\r\n/);
+  const body = JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4));
+  assert.ok(body.msg && body.status_code === statuses(text)[0] && body.details, text);
+};
+for (const [what, bytes] of pathless) {
+  test(`over TLS, ${what} is refused as JSON`, async () => refusal(await raw(host, bytes, { wait: 5000 })));
+}
+
+test('HTTP/2: a path that leads out is refused as JSON', async () => {
+  const session = http2.connect(env.POSTERN_API_TLS_URL, {
+    createConnection: () => tls.connect({ host: edge.host, port: edge.port, servername: host, ca, ALPNProtocols: ['h2'] }),
+  });
+  try {
+    const stream = session.request({ ...keyed, ':path': '/%2e%2e/self' });
+    let status, text = '';
+    stream.on('response', (answer) => { status = answer[':status']; }).on('data', (part) => { text += part; });
+    await new Promise((resolve, reject) => stream.on('end', resolve).on('error', reject));
+    assert.deepEqual([status, JSON.parse(text).error_code], [400, 'ERR_POSTERN_220'], text);
+  } finally {
+    session.close();
+  }
+});
+
+test('in clear, what nginx has no path for is refused', async () => {
+  for (const [, bytes] of pathless.filter(([, line]) => line.includes('Host:'))) {
+    const text = await new Promise((resolve) => {
+      const socket = net.connect(edge.plainPort, edge.plainHost, () => socket.write(bytes));
+      let got = '';
+      socket.on('data', (part) => { got += part; }).on('close', () => resolve(got));
+    });
+    assert.equal(statuses(text).length, 1, text);
+    assert.ok([400, 405].includes(statuses(text)[0]), text);
+    assert.doesNotMatch(text, /500 Internal/);
+  }
+});
+
 test('framing over TLS: no hidden request was executed', async () => {
   const { body } = await api('GET', `/ip_policies?filter=${encodeURIComponent(`obj.description == "${hidden}"`)}`);
   assert.deepEqual(body.ip_policies, []);
