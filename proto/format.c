@@ -1,6 +1,7 @@
 #include "proto/format.h"
 #include "common/cleanup.h"
 #include "proto/event_types.h"
+#include "proto/policy.h"
 #include "common/regex.h"
 
 #include <arpa/inet.h>
@@ -12,7 +13,6 @@
 #include <strings.h>
 #include <time.h>
 #include <sodium.h>
-#include <yaml.h>
 
 #include "common/path.h"
 
@@ -438,46 +438,11 @@ static const char *check_saml_metadata(const char *value, char *out, size_t size
     return NULL;
 }
 
-/* A mapping at the top with known phases only; JSON is a subset of YAML. */
-static const char *policy_fault(yaml_document_t *document)
-{
-    static const char *const phases[] = {"on_http_request", "on_http_response", "on_tcp_connect",
-                                         "inbound",         "outbound",         "enabled"};
-    yaml_node_t *root = yaml_document_get_root_node(document);
-
-    if (!root || root->type != YAML_MAPPING_NODE)
-        return "must be a JSON or YAML object";
-    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-         pair < root->data.mapping.pairs.top; pair++) {
-        yaml_node_t *key = yaml_document_get_node(document, pair->key);
-        int known = 0;
-
-        for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
-            known |= key->type == YAML_SCALAR_NODE
-                     && !strcmp((const char *)key->data.scalar.value, phases[i]);
-        if (!known)
-            return "has a phase that does not exist";
-    }
-    return NULL;
-}
-
 static const char *check_traffic_policy(const char *value, char *out, size_t size, int *outcome)
 {
-    yaml_document_t document;
-    yaml_parser_t parser;
-    const char *why = "is not valid JSON or YAML";
-
     (void)outcome;
     snprintf(out, size, "%s", value);
-    if (!yaml_parser_initialize(&parser))
-        return "could not be parsed: out of memory";
-    yaml_parser_set_input_string(&parser, (const unsigned char *)value, strlen(value));
-    if (yaml_parser_load(&parser, &document)) {
-        why = policy_fault(&document);
-        yaml_document_delete(&document);
-    }
-    yaml_parser_delete(&parser);
-    return why;
+    return policy_fault(value);
 }
 
 static const char *check_acl(const char *value, char *out, size_t size, int *outcome)
