@@ -109,6 +109,9 @@ static const char *check_domain(const char *value, char *out, size_t size, int *
         return why;
     if (!strchr(out, '.'))
         return "a domain has at least two labels";
+    if (out[0] == '*' && !strchr(out + 2, '.'))
+        return "a wildcard is over at least two labels: over one it would hold a whole top-level "
+               "domain";
     if (all_digits_and_dots(out))
         return "an IP address is not a domain";
     return NULL;

@@ -94,11 +94,12 @@ async function ownHosts() {
 test('the hosts of the API and of the sign-in endpoints are no account\'s, in any kind', async () => {
   for (const host of await ownHosts()) for (const who of [api, other.api]) {
     const above = host.split('.').slice(1).map((_, i, labels) => labels.slice(i).join('.'));
-    for (const name of [host, host.toUpperCase(), `${host}.`, ...above.map((one) => `*.${one}`)]) {
+    const domains = above.filter((one) => one.includes('.'));
+    for (const name of [host, host.toUpperCase(), `${host}.`, ...domains.map((one) => `*.${one}`)]) {
       taken(await reserve(who, name), `${name} as a domain`);
       taken(await ingress(who, name), `${name} as an ingress`);
     }
-    for (const name of above.filter((one) => one.includes('.'))) taken(await ingress(who, name), `${name} as an ingress over it`);
+    for (const name of domains) taken(await ingress(who, name), `${name} as an ingress over it`);
     for (const [path, body] of [['/edges/https', { hostports: [`${host}:443`] }], ['/edges/tls', { hostports: [`${host}:443`] }], ['/endpoints', { type: 'cloud', url: `https://${host}`, traffic_policy: '{}' }], ['/endpoints', { type: 'cloud', url: `tls://${host}`, traffic_policy: '{}' }]]) {
       const answer = await who('POST', path, body);
       assert.equal(answer.body.error_code, 'ERR_POSTERN_151', `${path}: ${answer.raw}`);
@@ -114,4 +115,16 @@ test('whoever has a wildcard over such a host from before has not got the host',
     assert.equal(answer.body.error_code, 'ERR_POSTERN_151', answer.raw);
     await must('DELETE', `/reserved_domains/${domain.id}`);
   }
+});
+
+test('a wildcard is over two labels at least: nobody holds a whole top-level domain, in any spelling or kind', async () => {
+  const top = unique('top').replaceAll('.', '-');
+  for (const who of [api, other.api]) for (const name of [top, `*.${top}`, `*.${top.toUpperCase()}`, `*.${top}.`, '*.localhost']) for (const ask of [reserve, ingress]) {
+    const answer = await ask(who, name);
+    assert.deepEqual([answer.status, answer.body.error_code], [400, 'ERR_POSTERN_182'], `${name}: ${answer.raw}`);
+    assert.match(answer.body.msg, /at least two labels/, name);
+  }
+  assert.equal((await reserve(other.api, `mine.${top}`)).status, 201, 'what is below is whose it is');
+  assert.equal((await reserve(other.api, `*.mine.${top}`)).status, 201);
+  assert.equal((await ingress(api, `other.${top}`)).status, 201);
 });
