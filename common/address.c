@@ -32,10 +32,13 @@ struct address_rules {
 
 static const uint8_t mapped[V4_AT] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-/* RFC 6890, and where clouds have their metadata: 169.254.169.254 of nearly all, fd00:ec2::254 of EC2, fd20:ce::254 of GCE. */
+/* RFC 6890, and where clouds have their metadata: 169.254.169.254 of nearly all, fd00:ec2::254 of EC2, fd20:ce::254 of GCE,
+ * 100.100.100.200 of Alibaba, 168.63.129.16 of Azure, 192.0.0.192 of Oracle. The translators of 64:ff9b:1::/48 (RFC 8215) have
+ * the IPv4 address where each network likes, and Teredo (RFC 4380) has two: nobody can say where these lead. */
 static const char always[] =
     "0.0.0.0/8 169.254.0.0/16 224.0.0.0/4 255.255.255.255 ::/128 fe80::/10 "
-    "ff00::/8 fd00:ec2::254 fd20:ce::254";
+    "ff00::/8 fd00:ec2::254 fd20:ce::254 100.100.100.200 168.63.129.16 192.0.0.192 "
+    "64:ff9b:1::/48 2001::/32";
 
 static void from_v4(uint8_t bytes[BYTES], const void *v4)
 {
@@ -262,7 +265,8 @@ static const char *fault_of(const address_rules_t *self, const uint8_t bytes[BYT
     if (covers(&self->allowed, bytes, port))
         return NULL;
     if (covers(&self->always, bytes, port))
-        return "is a link-local, multicast, unspecified or metadata address";
+        return "is a link-local, multicast, unspecified, metadata, local translation or Teredo "
+               "address";
     if (covers(&self->own, bytes, port))
         return "is a socket of Postern's own";
     if (covers(&self->denied, bytes, port))

@@ -10,6 +10,7 @@ const own = { api: base, health: base + 11, 'health of events': base + 14, statu
 const metric = async () => [...(await fetch(`http://127.0.0.1:${base + 15}/metrics`).then((r) => r.text())).matchAll(/postern_edge_upstreams_denied_total\{worker="\d+"\} (\d+)/g)].reduce((sum, one) => sum + Number(one[1]), 0);
 
 for (const address of ['169.254.169.254:80', '169.254.0.1:443', '0xa9fea9fe:80', '0xa9.0xfe.0xa9.0xfe:80', '[fe80::1]:80', '[fd00:ec2::254]:80', '[::ffff:169.254.169.254]:80', '[::ffff:a9fe:a9fe]:80', '[64:ff9b::a9fe:a9fe]:80',
+  '100.100.100.200:80', '[::ffff:100.100.100.200]:80', '168.63.129.16:80', '192.0.0.192:80', '[64:ff9b:1::7f00:1]:80', '[64:ff9b:1:7f00:0:100::]:80', '[2001:0:7f00:1::]:80',
   '0.0.0.0:80', '0x0:80', '[::]:80', '224.0.0.1:80', '255.255.255.255:80', '[ff02::1]:80'])
   test(`a backend does not lead to ${address}`, async () => {
     const made = await api('POST', '/backends/static', { address });
