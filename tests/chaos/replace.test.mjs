@@ -358,3 +358,30 @@ test("a stranger's file in the place of event memory is neither read nor written
     fs.rmSync(other, { force: true });
   }
 });
+
+test("what the services' user leaves where the state is, root's replace-edge neither runs nor follows", { timeout: 240000, skip: process.getuid() === 0 ? false : 'root and the services are one user here' }, async () => {
+  const state = fs.realpathSync(home), { uid, gid } = fs.statSync(state);
+  assert.notEqual(uid, 0);
+  const secret = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-secret-')); // root's alone
+  const settings = `${state}/stack.settings`, before = fs.existsSync(settings) ? fs.readFileSync(settings) : null;
+  const links = ['bin/.new', 'bin/edge.new', 'bin/ngx_http_postern_module.so.new', 'bin/ngx_http_postern_module.so.old', 'edge/nginx.conf.new', 'edge/nginx.conf.old', 'edge/api.conf.old', 'edge/api.conf.new', 'demo.conf.new'];
+  try {
+    fs.writeFileSync(settings, `${before ?? ''}\nid >${secret}/ran\n`);
+    fs.chownSync(settings, uid, gid);
+    for (const name of links) {
+      fs.rmSync(`${state}/${name}`, { force: true });
+      fs.symlinkSync(`${secret}/${name.replace('/', '-')}`, `${state}/${name}`);
+      fs.lchownSync(`${state}/${name}`, uid, gid);
+    }
+    const old = await info(), id = build(old.build);
+    const { status, said } = await replace();
+    assert.deepEqual(fs.readdirSync(secret), [], said);
+    assert.equal(status, 0, said);
+    await until(() => ended(old.master), 'the old master ends', 60000);
+    assert.equal((await info()).build, id);
+  } finally {
+    for (const name of links) fs.rmSync(`${state}/${name}`, { force: true });
+    if (before) fs.writeFileSync(settings, before); else fs.rmSync(settings, { force: true });
+    fs.rmSync(secret, { recursive: true });
+  }
+});
