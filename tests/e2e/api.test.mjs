@@ -58,7 +58,7 @@ test('official_client_follows_pages', async () => {
   const ngrok = client();
   const made = [];
   for (let i = 0; i < 7; i++)
-    made.push((await must('POST', '/backends/static', { address: `127.0.0.1:${9000 + i}`, description: 'paging' })).id);
+    made.push((await must('POST', '/backends/static', { address: `127.0.0.1:${3100 + i}`, description: 'paging' })).id);
   const seen = (await ngrok.backends.staticBackends.list(undefined, '3')).map((item) => item.id);
   const sorted = [...seen].sort().reverse();
   assert.deepEqual(seen, sorted, 'newest first');
