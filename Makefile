@@ -37,7 +37,7 @@ help:
 	@echo "all         build into $(BUILD)/"
 	@echo "check asan  unit and store tests; the same under ASan and UBSan"
 	@echo "e2e         stories against a running system, with the official client"
-	@echo "fuzz        replay seeds, then FUZZ_SECONDS=60 of fuzzing for each parser"
+	@echo "fuzz        replay seeds, then FUZZ_SECONDS=30 of fuzzing for each parser"
 	@echo "lint format clang-format and clang-tidy; format rewrites"
 	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
@@ -108,7 +108,7 @@ UNIT_SRC  := $(wildcard tests/unit/*.c)
 UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/head.c services/edge/headers.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/events/batch.c services/events/layout.c services/events/memory.c services/events/sequence.c services/gateway/framing.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 30
 
 $(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
 	@mkdir -p $(@D)
