@@ -20,6 +20,8 @@ const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.p
 const ended = (pid) => { try { return /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
 const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const BOUND_S = 8;
+// Two are all there can be.
+const alone = () => until(() => { try { return ended(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`, 'utf8'))); } catch { return true; } }, 'the edge that was replaced before has ended', 60000);
 
 async function info() {
   const metrics = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text());
@@ -190,6 +192,28 @@ test('what is confirmed while an old edge drains holds on its connections and on
   agent.destroy();
 });
 
+test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, async () => {
+  await alone();
+  const old = await info();
+  const traffic = load(to.host);
+  fs.rmSync(built, { force: true });
+  fs.writeFileSync(built, 'no module');
+  const broken = await replace();
+  assert.equal(broken.status, 1);
+  assert.match(broken.said, /does not load: nothing was replaced/);
+  build(old.build);
+  const other = await replace({ POSTERN_EDGE_WORKERS: String(children(old.master).length + 1) });
+  assert.equal(other.status, 1);
+  assert.match(other.said, /The old one .* goes on/);
+  await traffic.stop();
+  assert.deepEqual(traffic.failed, []);
+  assert.deepEqual(await info(), old);
+  assert.equal(pidOf('edge'), old.master);
+  const { status, said } = await replace();
+  assert.equal(status, 0, `the next attempt goes through: ${said}`);
+  await until(() => ended(old.master), 'the old master ends', 60000);
+});
+
 test('events that the old edge could not send are sent by the new one', { timeout: 240000 }, async () => {
   for (const how of ['it ends', 'it is killed']) {
     const kept = await endpoint({ body: 'k' });
@@ -214,27 +238,6 @@ test('events that the old edge could not send are sent by the new one', { timeou
     assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 200, 'each once');
     assert.equal((await through(kept.host)).body, 'k');
   }
-});
-
-test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, async () => {
-  const old = await info();
-  const traffic = load(to.host);
-  fs.rmSync(built, { force: true });
-  fs.writeFileSync(built, 'no module');
-  const broken = await replace();
-  assert.equal(broken.status, 1);
-  assert.match(broken.said, /does not load: nothing was replaced/);
-  build(old.build);
-  const other = await replace({ POSTERN_EDGE_WORKERS: String(children(old.master).length + 1) });
-  assert.equal(other.status, 1);
-  assert.match(other.said, /The old one .* goes on/);
-  await traffic.stop();
-  assert.deepEqual(traffic.failed, []);
-  assert.deepEqual(await info(), old);
-  assert.equal(pidOf('edge'), old.master);
-  const { status, said } = await replace();
-  assert.equal(status, 0, `the next attempt goes through: ${said}`);
-  await until(() => ended(old.master), 'the old master ends', 60000);
 });
 
 test('a master that replaced another one is started again when it is killed', { timeout: 60000 }, async () => {
