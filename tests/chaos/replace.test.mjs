@@ -192,7 +192,8 @@ test('what is confirmed while an old edge drains holds on its connections and on
   agent.destroy();
 });
 
-test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, async () => {
+// An edge that was killed leaves its number behind, and is listed until somebody waits for it: tried before and after that.
+async function refusesBuilds() {
   await alone();
   const old = await info();
   const traffic = load(to.host);
@@ -212,7 +213,9 @@ test('a build that cannot serve replaces nothing, and the command says so', { ti
   const { status, said } = await replace();
   assert.equal(status, 0, `the next attempt goes through: ${said}`);
   await until(() => ended(old.master), 'the old master ends', 60000);
-});
+}
+
+test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, refusesBuilds);
 
 test('events that the old edge could not send are sent by the new one', { timeout: 240000 }, async () => {
   for (const how of ['it ends', 'it is killed']) {
@@ -237,6 +240,28 @@ test('events that the old edge could not send are sent by the new one', { timeou
     await until(() => eventsOf(kept.host).length >= 200, `200 events where ${how}`, 60000);
     assert.equal(new Set(eventsOf(kept.host).map((event) => event.event_id)).size, 200, 'each once');
     assert.equal((await through(kept.host)).body, 'k');
+  }
+});
+
+test('a build that cannot serve replaces nothing where an old edge was killed a moment ago, either', { timeout: 240000 }, refusesBuilds);
+
+test("a number that an edge left is no edge: neither when its process ended and nobody waited for it, nor when it is a stranger's", { timeout: 240000 }, async () => {
+  const file = `${env.POSTERN_RUN_DIR}/edge.pid.oldbin`;
+  await alone();
+  const parent = spawn('sh', ['-c', 'sleep 0 & exec sleep 300']);
+  try {
+    const unwaited = () => children(parent.pid).find((pid) => Number.isInteger(pid) && pid > 0 && ended(pid));
+    await until(unwaited, 'a process that nobody waits for');
+    for (const pid of [unwaited(), process.pid, pidOf('demo')]) {
+      const old = await info(), id = build(old.build);
+      fs.writeFileSync(file, `${pid}\n`);
+      const { status, said } = await replace();
+      assert.equal(status, 0, said);
+      await until(() => ended(old.master), 'the old master ends', 60000);
+      assert.equal((await info()).build, id);
+    }
+  } finally {
+    parent.kill('SIGKILL');
   }
 });
 
