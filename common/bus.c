@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { DRAIN_MAX = 100000, RECEIVE_MARK = 1000 };
+enum { DRAIN_MAX = 100000, MARK = 1000 };
 
 static zactor_t *authenticator; /* one per process: ZAP is a fixed inproc endpoint */
 
@@ -84,7 +84,13 @@ static void set_limits(zsock_t *sock)
     zsock_set_heartbeat_timeout(sock, 3000);
 }
 
-static zsock_t *bind_with_mark(int type, int mark, const char *endpoint, const char *curve_dir)
+static void set_marks(zsock_t *sock, bus_marks_t marks)
+{
+    zsock_set_sndhwm(sock, marks.send);
+    zsock_set_rcvhwm(sock, marks.receive);
+}
+
+zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir)
 {
     zsock_t *sock = zsock_new(type);
     char text[300];
@@ -93,7 +99,7 @@ static zsock_t *bind_with_mark(int type, int mark, const char *endpoint, const c
     if (!sock)
         return NULL;
     set_limits(sock);
-    zsock_set_rcvhwm(sock, mark);
+    set_marks(sock, marks);
     if (needs_keys(endpoint)) {
         if (!*curve_dir) {
             fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
@@ -115,15 +121,21 @@ static zsock_t *bind_with_mark(int type, int mark, const char *endpoint, const c
 
 zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
 {
-    return bind_with_mark(type, RECEIVE_MARK, endpoint, curve_dir);
+    return bus_bind_marked(type, (bus_marks_t){MARK, MARK}, endpoint, curve_dir);
 }
 
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
 {
-    return bind_with_mark(ZMQ_ROUTER, 0, endpoint, curve_dir);
+    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0}, endpoint, curve_dir);
 }
 
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
+{
+    return bus_connect_marked(type, (bus_marks_t){MARK, MARK}, endpoints, curve_dir, peer);
+}
+
+zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
+                            const char *curve_dir, const char *peer)
 {
     zsock_t *sock = zsock_new(type);
     char *list = strdup(endpoints), *save = NULL;
@@ -134,6 +146,7 @@ zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, con
         return sock;
     }
     set_limits(sock);
+    set_marks(sock, marks);
     zsock_set_reconnect_ivl(sock, 50);
     zsock_set_reconnect_ivl_max(sock, 500);
     if (needs_keys(endpoints))

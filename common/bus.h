@@ -20,6 +20,17 @@ zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir);
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir);
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer);
 
+/* How many messages a socket keeps for one peer, and takes from it before it is read; 0: any number. libzmq hands them to a
+ * connection when the socket binds or connects and ignores what is set later, so they are said here. bus_bind and
+ * bus_connect have 1,000 for both. */
+typedef struct bus_marks {
+    int send, receive;
+} bus_marks_t;
+
+zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir);
+zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
+                            const char *curve_dir, const char *peer);
+
 /* Throw away what waits to be received. */
 void bus_drain(zsock_t *sock);
 

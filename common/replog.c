@@ -537,14 +537,14 @@ void replog_actor(zsock_t *pipe, void *context)
 
     self->pipe = pipe;
     self->args = context;
-    self->router = bus_bind(ZMQ_ROUTER, self->args->endpoint, self->args->curve_dir);
+    self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10000, .receive = 1000},
+                                   self->args->endpoint, self->args->curve_dir);
     if (!self->router || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
         log_error("cannot start the config log: %s", fault_text());
         self->stop = true;
     } else {
         zsock_set_router_mandatory(self->router, 1);
         zsock_set_sndtimeo(self->router, 0);
-        zsock_set_sndhwm(self->router, 10000);
     }
     zsock_signal(pipe, self->stop ? 1 : 0);
     while (!self->stop) {

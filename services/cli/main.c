@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALL_TIMEOUT_MS = 10000 };
+enum {
+    CALL_TIMEOUT_MS = 10000,
+    TAIL_MARK =
+        100000 /* events that wait here while standard output takes none; others wait at the publisher */
+};
 
 static const char help[] =
     "postern: command line of a Postern server\n\n"
@@ -71,13 +75,13 @@ static zsock_t *subscribe(const char *prefix)
 
     /* Whoever watches traffic does not preempt it. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    sub = bus_connect(ZMQ_SUB, need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
+    sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK},
+                             need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
 
     if (!sub) {
         fprintf(stderr, "error: %s\n", fault_text());
         exit(EXIT_FAILURE);
     }
-    zsock_set_rcvhwm(sub, 0); /* this process's memory is the buffer */
     zsock_set_subscribe(sub, prefix);
     setvbuf(stdout, NULL, _IOLBF, 0);
     return sub;

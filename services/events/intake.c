@@ -18,7 +18,7 @@ enum {
     JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
     PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
-    PUB_HWM = 100000          /* events queued for one slow subscriber; later ones it misses */
+    PUB_MARK = 100000         /* events queued for one slow subscriber; later ones it misses */
 };
 
 typedef struct intake {
@@ -403,10 +403,10 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
     if (!self->intake)
         return -EADDRINUSE;
     zsock_set_sndtimeo(self->intake, 0);
-    self->pub = bus_bind(ZMQ_XPUB, config_str(config, "pub"), curve);
+    self->pub = bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = PUB_MARK, .receive = 1000},
+                                config_str(config, "pub"), curve);
     if (!self->pub)
         return -EADDRINUSE;
-    zsock_set_sndhwm(self->pub, PUB_HWM);
     self->store_args = (store_args_t){config_str(config, "database-url")};
     self->store = zactor_new(store_actor, &self->store_args);
     zloop_reader(self->loop, self->intake, on_intake, self);
