@@ -299,12 +299,19 @@ static void tell_service(replog_t *self)
     self->changed = false;
 }
 
-/* hello: log id, revision, name. Deltas when it has a revision of this log, else a snapshot. */
+/* Everything that goes to it behind this was read after its hello. A hello without a mark is an older edge's. */
+static int tell_heard(replog_t *self, subscriber_t *sub, const char *mark)
+{
+    return mark ? send_to(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
+}
+
+/* hello: log id, revision, name, mark. Deltas when it has a revision of this log, else a snapshot. */
 static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *log_id = zmsg_popstr(msg);
     _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
     _cleanup_(free_mem) char *name = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *mark = zmsg_popstr(msg);
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     int64_t has = revision ? strtoll(revision, NULL, 10) : 0;
     int r;
@@ -317,6 +324,8 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     r = pg_ready(self->pg);
     if (!r)
         r = read_head(self);
+    if (!r)
+        r = tell_heard(self, sub, mark);
     if (r)
         return r;
     sub->gone = false;

@@ -14,6 +14,9 @@ enum {
     SILENCE_MS = 750,      /* of the writer: then say hello again */
     SYNC_MS = 1000,        /* a starting worker waits this long for the config log */
     RESOLVE_MS = 1000,     /* and this long for names */
+    PAUSE_MS = 900,        /* without a sign of life; from 1 s on changes are answered without this worker */
+    PAUSE_RESOLVE_MS = 250, /* after one, for names that came meanwhile */
+    HELLO_AGAIN_MS = 100,  /* while nobody serves yet */
     SNAPSHOT_MS = 60000,   /* between two that the state file asks for */
     ACK_HOLD_MS = 1500,    /* a change with names to resolve is acknowledged after this anyway */
     BATCH_MS = 20,         /* larger batches wake fewer threads and commits an event */
@@ -41,6 +44,11 @@ static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_msec_t    snapshot_asked;
 static ngx_uint_t    config_synced, snapshot_wanted;
+static int64_t       hello_mark;     /* of the last hello */
+static int64_t       fresh_mark;     /* what the writer says is of its present once it answered this one */
+static ngx_uint_t    config_fresh;   /* and it has */
+static ngx_uint_t    config_absent;  /* a wait for it was in vain, and it was not heard since */
+static uint64_t      signed_ms;      /* the last sign of life, by the machine's clock */
 static char          arriving_log_id[64];   /* of the snapshot in edge_worker.building */
 static edge_wait_t  *arriving_names;
 static ngx_uint_t    events_absent, events_inline;
@@ -62,13 +70,13 @@ static int64_t       acked;
  * acknowledged them. */
 static void
 send_strings(link_kind_t kind, const char *a, const char *b, const char *c,
-    const char *d)
+    const char *d, const char *e)
 {
-    const char  *texts[4] = { a, b, c, d };
-    ngx_str_t    frames[4];
+    const char  *texts[5] = { a, b, c, d, e };
+    ngx_str_t    frames[5];
     ngx_uint_t   n;
 
-    for (n = 0; n < 4 && texts[n]; n++) {
+    for (n = 0; n < 5 && texts[n]; n++) {
         frames[n].data = (u_char *) texts[n];
         frames[n].len = ngx_strlen(texts[n]);
     }
@@ -92,7 +100,7 @@ drop_snapshot(void)
 static void
 say_hello(void)
 {
-    char  revision[24], name[80];
+    char  revision[24], name[80], mark[24];
 
     drop_snapshot();
     snprintf(revision, sizeof(revision), "%lld",
@@ -100,10 +108,11 @@ say_hello(void)
     snprintf(name, sizeof(name), "%.*s/%u%s", (int) edge_worker.conf->name.len,
              edge_worker.conf->name.data, (unsigned) ngx_worker,
              edge_seat_suffix(edge_seat()));
+    snprintf(mark, sizeof(mark), "%lld", (long long) ++hello_mark);
     config_hello = ngx_current_msec;
     send_strings(LINK_CONFIG, "hello",
                  *edge_worker.log_id ? edge_worker.log_id : "-", revision,
-                 name);
+                 name, mark);
 }
 
 
@@ -114,7 +123,7 @@ acknowledge(int64_t revision)
 
     acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
-    send_strings(LINK_CONFIG, "ack", text, NULL, NULL);
+    send_strings(LINK_CONFIG, "ack", text, NULL, NULL, NULL);
 }
 
 
@@ -231,11 +240,11 @@ begin_snapshot(link_message_t *message)
 }
 
 
-/* What is in force here is what the writer has. */
+/* What is in force here is what the writer has; or had, when it said so: see config_fresh. */
 static void
 note_current(void)
 {
-    config_synced = 1;
+    config_synced = config_fresh;
     edge_vitals(ngx_worker)->config_current = ngx_time();
 }
 
@@ -306,9 +315,13 @@ on_config(link_message_t *message)
     body = message->n > 4 ? (char *) message->frames[4].data : "";
     len = message->n > 4 ? message->frames[4].len : 0;
     config_heard = ngx_current_msec;
+    config_absent = 0;
 
     if (ngx_strcmp(word, "who") == 0) {
         say_hello();
+
+    } else if (ngx_strcmp(word, "heard") == 0) {
+        config_fresh = config_fresh || revision >= fresh_mark;
 
     } else if (ngx_strcmp(word, "beat") == 0) {
         if (edge_worker.building || !is_in_force(log_id, revision)) {
@@ -655,7 +668,115 @@ greet(void)
     on_nobody();
     events_absent = 0;
     events_hello = ngx_current_msec;
-    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
+    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL, NULL);
+}
+
+
+/* In the place of one that is gone. */
+static void
+revive_helper(void)
+{
+    if (helper.fd < 0 && ngx_current_msec - helper_started > HELPER_AGAIN_MS
+        && start_helper(ngx_cycle->log) == NGX_OK)
+    {
+        greet();
+    }
+}
+
+
+/* ---- signs of life ---- */
+
+/* By a clock that goes on while the machine sleeps. */
+static uint64_t
+clock_ms(void)
+{
+    return microseconds(CLOCK_BOOTTIME) / 1000;
+}
+
+
+/* The time before it is sent: the writer counts from when it comes. */
+static void
+give_sign(void)
+{
+    signed_ms = clock_ms();
+    if (edge_worker.revision && !edge_worker.building) {
+        release_holds();
+        acknowledge(hold_count ? acked : edge_worker.revision);
+    } else {
+        send_strings(LINK_CONFIG, "ack", "0", NULL, NULL, NULL);
+    }
+}
+
+
+/* No request is answered meanwhile, so it is over after SYNC_MS without a part of what is in force. The helper and the writer
+ * are kept up as by beats. NGX_OK: the config log has said what is in force | NGX_DECLINED: it did not answer. */
+static ngx_int_t
+wait_for_config(void)
+{
+    ngx_msec_t     start, beat, said = 0;
+    struct pollfd  pfd = { -1, POLLIN, 0 };
+
+    ngx_time_update();
+    start = beat = ngx_current_msec;
+    config_synced = 0;
+    while (!config_synced && ngx_current_msec - start < SYNC_MS) {
+        revive_helper();
+        if (!edge_worker.building
+            && (said == 0 || ngx_current_msec - said > HELLO_AGAIN_MS))
+        {
+            said = ngx_current_msec;
+            say_hello();
+        }
+        if (ngx_current_msec - beat >= BEAT_MS) {
+            beat = ngx_current_msec;
+            ping_helper();
+            give_sign();
+        }
+        pfd.fd = helper.fd;
+        if (poll(&pfd, 1, 20) > 0) {
+            drain();
+            if (edge_worker.building) {
+                start = ngx_current_msec;   /* it goes on: wait for its end */
+            }
+        }
+        ngx_time_update();
+    }
+    signed_ms = clock_ms();
+    config_absent = !config_synced;
+    return config_synced ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* The writer gives up who is silent for 1 s, and answers changes without it. A worker that stood still for so long (a signal, a
+ * machine that was paused, swap) cannot tell, so before it answers the next request it asks. What lies in its helper's link was
+ * said before: only what comes behind the answer to this hello counts. Without an answer it serves what it has, and does not
+ * ask again before the config log was heard: it is not what anybody waits for then. */
+void
+edge_bus_check_pause(void)
+{
+    uint64_t  now = clock_ms(), pause = now - signed_ms;
+
+    if (pause <= PAUSE_MS || !edge_worker.running) {
+        return;
+    }
+    signed_ms = now;
+    if (config_absent) {
+        return;
+    }
+    config_fresh = 0;
+    fresh_mark = hello_mark + 1;
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "postern: this worker stood still for %uL ms: it asks the "
+                  "config log what is in force", pause);
+    if (wait_for_config() != NGX_OK) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "postern: the config log does not answer: serving "
+                      "revision %L", edge_worker.revision);
+    }
+    config_fresh = 1;
+    if (hold_count) {
+        edge_resolve_wait(PAUSE_RESOLVE_MS);
+    }
 }
 
 
@@ -664,34 +785,26 @@ greet(void)
 static void
 on_beat(ngx_event_t *ev)
 {
+    edge_bus_check_pause();
     ping_helper();
-    if (helper.fd < 0 && ngx_current_msec - helper_started > HELPER_AGAIN_MS
-        && start_helper(ev->log) == NGX_OK)
-    {
-        greet();
-    }
+    revive_helper();
     if (ngx_current_msec - config_heard > SILENCE_MS
         && ngx_current_msec - config_hello >= SILENCE_MS)
     {
         say_hello();
-    } else if (edge_worker.revision && !edge_worker.building) {
-        if (snapshot_wanted
-            && ngx_current_msec - snapshot_asked > SNAPSHOT_MS)
-        {
-            snapshot_asked = ngx_current_msec;
-            say_hello();
-        }
-        release_holds();
-        acknowledge(hold_count ? acked : edge_worker.revision);   /* a sign of life */
-    } else {
-        send_strings(LINK_CONFIG, "ack", "0", NULL, NULL);
+    } else if (snapshot_wanted && edge_worker.revision && !edge_worker.building
+               && ngx_current_msec - snapshot_asked > SNAPSHOT_MS)
+    {
+        snapshot_asked = ngx_current_msec;
+        say_hello();
     }
+    give_sign();
 
     if (ngx_current_msec - events_hello
         >= (events_heard >= events_hello ? EVENT_HELLO_MS : EVENT_QUIET_MS))
     {
         events_hello = ngx_current_msec;
-        send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
+        send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL, NULL);
     }
     if (on_way && ngx_current_msec - events_moved > EVENT_ACK_MS) {
         events_moved = ngx_current_msec;
@@ -742,35 +855,14 @@ start_timer(ngx_event_t *ev, void (*handler)(ngx_event_t *), ngx_log_t *log,
 static void
 wait_for_sync(void)
 {
-    ngx_msec_t     start, last = 0;
-    struct pollfd  pfd = { helper.fd, POLLIN, 0 };
-
-    ngx_time_update();
-    start = ngx_current_msec;
-    config_synced = 0;
-    while (!config_synced && helper.fd >= 0
-           && ngx_current_msec - start < SYNC_MS)
-    {
-        if (last == 0 || ngx_current_msec - last > 100) {
-            last = ngx_current_msec;
-            if (!edge_worker.building) {
-                say_hello();
-            }
-        }
-        if (poll(&pfd, 1, 20) > 0) {
-            drain();
-            if (edge_worker.building) {
-                start = ngx_current_msec;   /* it goes on: wait for its end */
-            }
-        }
-        ngx_time_update();
-    }
-    if (!config_synced) {
+    config_fresh = 1;   /* nothing was said to this worker before */
+    if (wait_for_config() != NGX_OK) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "postern: the config log does not answer: serving "
                       "revision %L from disk", edge_worker.revision);
     }
     edge_resolve_wait(RESOLVE_MS);
+    edge_ring_counters(ngx_worker)->revision = edge_worker.revision;
     edge_ring_counters(ngx_worker)->ready = config_synced
                                             || edge_worker.revision > 0;
 }
@@ -827,7 +919,7 @@ edge_bus_start(ngx_cycle_t *cycle)
     start_timer(&batch_timer, on_batch_timer, cycle->log, 0);
     wait_for_sync();
     config_heard = events_heard = ngx_current_msec;
-    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL);
+    send_strings(LINK_EVENTS, "hello", NULL, NULL, NULL, NULL);
     events_hello = ngx_current_msec;
     start_timer(&beat_timer, on_beat, cycle->log, BEAT_MS);
     start_timer(&retire_timer, on_retire, cycle->log, 100);
@@ -869,7 +961,7 @@ edge_bus_stop(void)
     edge_ring_seal();
     while (edge_ring_next(&batch) && send_batch(&batch) == NGX_OK) { /* void */ }
     edge_worker.running = 0;
-    send_strings(LINK_CONFIG, "bye", NULL, NULL, NULL);   /* nothing is served any more: no change waits for this worker */
+    send_strings(LINK_CONFIG, "bye", NULL, NULL, NULL, NULL);   /* nothing is served any more: no change waits for this worker */
     wait_for_end();
     disconnect();
     edge_ring_close();   /* what was sent is in the helper's hands no more */

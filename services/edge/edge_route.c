@@ -253,6 +253,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (r->internal || r != r->main) {
         return NGX_DECLINED;   /* the error page of a request that was routed */
     }
+    edge_bus_check_pause();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -348,6 +349,7 @@ edge_redirect_handler(ngx_http_request_t *r)
     char              port[16] = "";
 
     ngx_http_discard_request_body(r);
+    edge_bus_check_pause();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

@@ -129,6 +129,7 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
     edge_client_t  *client;
 
     (void) unused;
+    edge_bus_check_pause();
     len = hello_name(ssl, name, sizeof(name), alert);
     if (len == 0 || pair_for(name, len) == NULL) {
         return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
