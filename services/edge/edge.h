@@ -56,8 +56,14 @@ typedef struct {
 /* Bytes of bodies, as edge_body.c counts them. */
 typedef struct {
     off_t given;    /* to the filter that makes chunks */
-    off_t received; /* that somebody reads */
+    off_t received; /* that somebody reads, and in chunks */
     off_t left;     /* to come when the request began */
+
+    ngx_http_chunked_t chunked; /* of one in chunks that nobody reads, from here on */
+    unsigned chunks_end : 1;
+    ngx_connection_t *connection;
+    ngx_recv_pt recv;  /* the connection's own; NULL: it is in place */
+    ngx_event_t *turn; /* an HTTP/2 stream stays until it happens */
 } edge_body_t;
 
 /* What the answer said of itself when it was sent; nginx changes its mind later. */
@@ -158,6 +164,9 @@ ngx_int_t edge_status_handler(ngx_http_request_t *r);
 /* edge_body.c */
 void edge_body_install(void);
 void edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx); /* when nothing has been read */
+/* Read and thrown away, in place of ngx_http_discard_request_body: its bytes are counted. */
+ngx_int_t edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx);
+void edge_body_end(edge_ctx_t *ctx); /* with the request: the connection may have another */
 off_t edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx);
 off_t edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx);
 

@@ -73,8 +73,126 @@ edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* Of one that nobody reads, nginx knows only what it still waits for: of a length that was said, or of the stream's window.
- * Chunks that are thrown away are not counted. */
+/* ---- one that is thrown away ---- */
+
+/* nginx reads chunks that nobody wants, and keeps no count of them: they are read a second time
+ * here, beside it. */
+static void
+count_chunks(ngx_http_request_t *r, edge_body_t *body, u_char *data, size_t len)
+{
+    size_t      part;
+    ngx_int_t   rc;
+    ngx_buf_t   b;
+
+    ngx_memzero(&b, sizeof(ngx_buf_t));
+    b.pos = data;
+    b.last = data + len;
+    while (!body->chunks_end) {
+        rc = ngx_http_parse_chunked(r, &b, &body->chunked);
+        if (rc != NGX_OK) {
+            body->chunks_end = rc != NGX_AGAIN;   /* the last chunk, or what is none */
+            return;
+        }
+        part = (size_t) ngx_min((off_t) (b.last - b.pos), body->chunked.size);
+        b.pos += part;
+        body->chunked.size -= part;
+        body->received += part;
+    }
+}
+
+
+static ssize_t
+recv_chunks(ngx_connection_t *c, u_char *buf, size_t size)
+{
+    ssize_t              n;
+    edge_ctx_t          *ctx;
+    ngx_http_request_t  *r = c->data;
+
+    ctx = edge_ctx(r->main);
+    if (ctx == NULL || ctx->body.recv == NULL) {
+        return NGX_ERROR;
+    }
+    n = ctx->body.recv(c, buf, size);
+    if (n > 0) {
+        count_chunks(r, &ctx->body, buf, n);
+    }
+    return n;
+}
+
+
+#if (NGX_HTTP_V2)
+
+static void
+on_turn_end(ngx_event_t *ev)
+{
+    ngx_http_finalize_request(ev->data, NGX_DONE);
+}
+
+
+/* nginx would close the stream with its answer, and never know of the frames that came with the
+ * request and are not read yet: it is kept until they are. */
+static void
+keep_for_turn(ngx_http_request_t *r, edge_body_t *body)
+{
+    ngx_event_t  *ev = ngx_pcalloc(r->pool, sizeof(ngx_event_t));
+
+    if (ev == NULL) {
+        return;
+    }
+    ev->data = r;
+    ev->handler = on_turn_end;
+    ev->log = r->connection->log;
+    r->count++;
+    body->turn = ev;
+    ngx_post_event(ev, &ngx_posted_events);
+}
+
+#endif
+
+
+ngx_int_t
+edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    edge_body_t  *body = &ctx->body;
+
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        if (!r->stream->in_closed && r == r->main && r->request_body == NULL
+            && body->turn == NULL)
+        {
+            keep_for_turn(r, body);
+        }
+        return ngx_http_discard_request_body(r);
+    }
+#endif
+    if (r->headers_in.chunked && r == r->main && !r->discard_body
+        && r->request_body == NULL && body->recv == NULL)
+    {
+        count_chunks(r, body, r->header_in->pos,
+                     r->header_in->last - r->header_in->pos);
+        body->connection = r->connection;
+        body->recv = r->connection->recv;
+        r->connection->recv = recv_chunks;
+    }
+    return ngx_http_discard_request_body(r);
+}
+
+
+void
+edge_body_end(edge_ctx_t *ctx)
+{
+    if (ctx->body.recv) {
+        ctx->body.connection->recv = ctx->body.recv;
+        ctx->body.recv = NULL;
+    }
+    if (ctx->body.turn && ctx->body.turn->posted) {
+        ngx_delete_posted_event(ctx->body.turn);
+    }
+}
+
+
+/* nginx knows only what it still waits for: of a length that was said, or of the stream's window,
+ * which a frame takes from when it begins, with its padding. */
 static off_t
 thrown_away(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -88,13 +206,28 @@ thrown_away(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* What an HTTP/2 stream has in its buffer goes through the filter only when somebody takes it, which
+ * nobody does once it was reset. */
+static off_t
+waiting(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream && r->request_body->buf) {
+        return ngx_buf_size(r->request_body->buf);
+    }
+#endif
+    return 0;
+}
+
+
 off_t
 edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    if (ctx->body.received || r->request_body) {
-        return ctx->body.received;
+    if (r->request_body) {
+        return ctx->body.received + waiting(r);
     }
-    return ngx_max(0, thrown_away(r, ctx));
+    return ctx->body.received ? ctx->body.received
+                              : ngx_max(0, thrown_away(r, ctx));
 }
 
 

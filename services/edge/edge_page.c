@@ -139,7 +139,7 @@ edge_error_handler(ngx_http_request_t *r)
         r->expect_tested = 1;   /* no 100 for what is refused */
     }
     row = find(ctx->error);
-    ngx_http_discard_request_body(r);
+    edge_body_discard(r, ctx);
     id_make("req", ctx->request_id);
     text = ngx_pnalloc(r->pool, 2048);
     if (text == NULL

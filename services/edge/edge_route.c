@@ -72,6 +72,7 @@ cleanup(void *data)
     edge_ctx_t  *ctx = data;
 
     edge_streams_remove(ctx);
+    edge_body_end(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }

@@ -17,7 +17,7 @@ send_response(ngx_http_request_t *r)
     edge_ctx_t   *ctx = edge_ctx(r);
     backend_t    *backend = ctx->backend;
 
-    rc = ngx_http_discard_request_body(r);
+    rc = edge_body_discard(r, ctx);
     if (rc != NGX_OK) {
         return rc;
     }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import http2 from 'node:http2';
 import test from 'node:test';
 import tls from 'node:tls';
-import { DATA, END_HEADERS, HEADERS, SETTINGS, frame, headers } from '../support/h2raw.mjs';
+import { DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
 import { ca, edge, elsewhere, endpoint, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 const sub = await listening('http_request_complete');
@@ -151,6 +151,70 @@ test('an upload that breaks off is as long as what came', { skip: elsewhere, tim
   h2.destroy();
   assert.equal((await eventOf(there.host, '/two')).request.body_length, 20000);
   await waiting.close();
+});
+
+// Frames of one write, and what becomes of the connection then.
+async function uploads(host, path, frames, then) {
+  const h2 = await connect(host, ['h2']);
+  h2.on('data', () => {});
+  h2.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0),
+    frame(HEADERS, END_HEADERS, 1, headers([[':method', 'POST'], [':scheme', 'https'], [':authority', host], [':path', path]])), ...frames]));
+  const event = then === 'goes' ? (h2.end(), await eventOf(host, path)) : await eventOf(host, path);
+  h2.destroy();
+  return event;
+}
+const cancel = frame(RST_STREAM, 0, 1, Buffer.from([0, 0, 0, 8])), goaway = frame(GOAWAY, 0, 0, Buffer.alloc(8));
+for (const [what, frames, then] of [['reset', [cancel]], ['goaway', [goaway], 'goes'], ['lost', [], 'goes']])
+  test(`an upload over HTTP/2 that breaks off before anybody took what came: ${what}`, { skip: elsewhere, timeout: 30000 }, async () => {
+    const waiting = await tcpUpstream((socket) => socket.on('data', () => {}));
+    const there = await endpoint(waiting.address);
+    assert.equal((await uploads(there.host, `/${what}`, [frame(DATA, 0, 1, Buffer.alloc(3000)), ...frames], then)).request.body_length, 3000);
+    assert.equal((await uploads(there.host, `/${what}2`, [frame(DATA, 0, 1, Buffer.alloc(12000)), frame(DATA, 0, 1, Buffer.alloc(5)), ...frames], then)).request.body_length, 12005);
+    await waiting.close();
+  });
+
+test('an upload over HTTP/2 that the edge answers itself', { skip: elsewhere, timeout: 30000 }, async () => {
+  const page = await endpoint({ body: 'no' }, { match: '/page' });
+  for (const path of ['/page', '/nowhere']) {
+    const event = await uploads(page.host, path, [frame(DATA, 0, 1, Buffer.alloc(1500)), frame(DATA, END_STREAM, 1, Buffer.alloc(500))]);
+    assert.equal(event.response.status_code, path === '/page' ? 200 : 404);
+    assert.equal(event.request.body_length, 2000, path);
+    const broken = await uploads(page.host, `${path}/reset`, [frame(DATA, 0, 1, Buffer.alloc(1500)), cancel]);
+    assert.equal(broken.request.body_length, 1500, path);
+  }
+});
+
+test('an upload in chunks that the edge answers itself, and the next request of the connection', { skip: elsewhere, timeout: 30000 }, async () => {
+  const page = await endpoint({ body: 'no' }, { match: '/page' });
+  const post = (path, body) => `POST ${path} HTTP/1.1\r\nHost: ${page.host}\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
+  const chunks = `3e8;a=b\r\n${'x'.repeat(1000)}\r\n1\r\ny\r\n0\r\nX-Trailer: t\r\n\r\n`;
+  const text = await raw(page.host, post('/page/one', chunks) + post('/nowhere', chunks) + `GET /page/two HTTP/1.1\r\nHost: ${page.host}\r\nConnection: close\r\n\r\n`);
+  assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200']);
+  for (const path of ['/page/one', '/nowhere']) assert.equal((await eventOf(page.host, path)).request.body_length, 1001, path);
+  assert.equal((await eventOf(page.host, '/page/two')).request.body_length, 0);
+
+  // in pieces that come after the answer, with a chunk's end between them; the last chunk never comes
+  for (const path of ['/page/slow', '/nowhere/slow']) {
+    const socket = await connect(page.host, ['http/1.1']);
+    let got = '';
+    socket.on('data', (part) => { got += part; });
+    socket.write(post(path, `400\r\n${'x'.repeat(24)}`));
+    await until(() => got.includes('\r\n\r\n'), 'the answer');
+    socket.write(`${'x'.repeat(1000)}\r\n1`);
+    socket.write(`0\r\n${'y'.repeat(10)}`);
+    socket.end();
+    assert.equal((await eventOf(page.host, path)).request.body_length, 1024 + 10, path);
+  }
+  // another request of a connection whose body came behind its answer
+  const socket = await connect(page.host, ['http/1.1']);
+  let got = '';
+  socket.on('data', (part) => { got += part; });
+  socket.write(post('/page/late', '5\r\nab'));
+  await until(() => got.includes('\r\n\r\n'), 'the answer');
+  socket.write(`cde\r\n0\r\n\r\n${post('/page/after', chunks)}`);
+  assert.equal((await eventOf(page.host, '/page/late')).request.body_length, 5);
+  assert.equal((await eventOf(page.host, '/page/after')).request.body_length, 1001);
+  socket.destroy();
 });
 
 test('what went over a WebSocket is counted behind the 101', { skip: elsewhere, timeout: 30000 }, async () => {
