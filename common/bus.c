@@ -129,12 +129,7 @@ zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
     return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0}, endpoint, curve_dir);
 }
 
-zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
-{
-    return bus_connect_marked(type, (bus_marks_t){MARK, MARK}, endpoints, curve_dir, peer);
-}
-
-zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
+static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const char *endpoints,
                             const char *curve_dir, const char *peer)
 {
     zsock_t *sock = zsock_new(type);
@@ -147,6 +142,7 @@ zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
     }
     set_limits(sock);
     set_marks(sock, marks);
+    zsock_set_immediate(sock, immediate);
     zsock_set_reconnect_ivl(sock, 50);
     zsock_set_reconnect_ivl_max(sock, 500);
     if (needs_keys(endpoints))
@@ -163,6 +159,22 @@ zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
     if (r)
         zsock_destroy(&sock);
     return sock;
+}
+
+zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
+{
+    return connect_all(type, (bus_marks_t){MARK, MARK}, false, endpoints, curve_dir, peer);
+}
+
+zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
+                            const char *curve_dir, const char *peer)
+{
+    return connect_all(type, marks, false, endpoints, curve_dir, peer);
+}
+
+zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer)
+{
+    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK}, true, endpoint, curve_dir, peer);
 }
 
 void bus_drain(zsock_t *sock)

@@ -31,6 +31,10 @@ zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, cons
 zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
                             const char *curve_dir, const char *peer);
 
+/* A DEALER to one peer. Nothing waits for a peer that is not there: it can be sent to while it is connected, and what was on
+ * the way when the connection broke is lost. */
+zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer);
+
 /* Throw away what waits to be received. */
 void bus_drain(zsock_t *sock);
 

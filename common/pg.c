@@ -99,9 +99,9 @@ int pg_ready(pg_t *self)
      * while the table grows; and what a statement costs here is no reason to compile it. */
     snprintf(setup, sizeof(setup),
              "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"
-             "SET idle_in_transaction_session_timeout = 10000; "
+             "SET idle_in_transaction_session_timeout = %d; "
              "SET enable_seqscan = off; SET jit = off",
-             self->schema, PG_STATEMENT_TIMEOUT_MS);
+             self->schema, PG_STATEMENT_TIMEOUT_MS, PG_IDLE_TIMEOUT_MS);
     r = pg_script(self, setup);
     if (r)
         pg_drop(self);

@@ -14,7 +14,12 @@ static inline void pgresult_clear(PGresult **p)
     *p = NULL;
 }
 
-enum { PG_STATEMENT_TIMEOUT_MS = 5000, PG_PARAMS_MAX = 16 };
+enum {
+    PG_STATEMENT_TIMEOUT_MS = 5000,
+    PG_IDLE_TIMEOUT_MS =
+        2000, /* a process that stands still in a transaction holds its locks so long */
+    PG_PARAMS_MAX = 16
+};
 
 /* Faults that callers tell apart. */
 #define PG_DOWN    (-107) /* ENOTCONN: the connection is gone */

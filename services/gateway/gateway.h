@@ -1,5 +1,5 @@
 /* The gateway's parts: http.c has the connections, framing.c their framing, answer.c what goes back, call.c the life of one
- * request, upstream.c the services on the bus. */
+ * request, upstream.c the services on the bus, copies.c which copies of them answer. */
 #pragma once
 
 #include "common/bus.h"
@@ -7,6 +7,7 @@
 #include "common/health.h"
 #include "common/id.h"
 #include "common/pack.h"
+#include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"
 #include "services/gateway/paths.h"
@@ -58,6 +59,7 @@ struct call {
     json_t *document;    /* parsed body */
     json_t *query;
     int64_t started_ms, deadline_ms, resend_ms;
+    const copy_t *copy; /* of the service, that has the request; NULL: it could not be sent */
     /* answer */
     unsigned status;
     json_t *answer;
@@ -73,7 +75,7 @@ struct gateway {
     config_t config;
     zloop_t *loop;
     http_t *http;
-    zsock_t *identity, *routes, *events;
+    copies_t *identity, *routes, *events;
     admission_t *admission;
     zhashx_t *calls;     /* operation id -> call that waits for a service */
     docs_file_t openapi; /* rendered once; its text is the gateway's */
@@ -108,8 +110,11 @@ typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
 void query_each(call_t *call, query_fn take);
 
 /* admission.c: who may call, remembered while services lease it. */
-int admission_new(admission_t **ret_self, zloop_t *loop, const config_t *config);
+int admission_new(admission_t **ret_self, const copies_t *identity, const copies_t *routes);
 void admission_destroy(admission_t **self_p);
+/* What a copy said of its lease: "lease", its epoch, when we asked | "revoke", its epoch, "0". */
+void admission_take(admission_t *self, copy_t *copy, const char *word, const char *epoch,
+                    const char *clock);
 /* True: this token may call from this address; *ret_actor is a new reference. */
 bool admission_recall(admission_t *self, const char *token, const char *ip, char account[64],
                       json_t **ret_actor);
@@ -143,6 +148,7 @@ void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char 
 /* upstream.c */
 int upstream_start(gateway_t *self);
 void upstream_stop(gateway_t *self);
-/* Send the call's current request (again); its state says to whom. */
+/* Send the call's current request; its state says to whom. */
 void upstream_send(call_t *call);
+size_t upstream_metrics(const gateway_t *self, char *out, size_t size);
 size_t gateway_metrics(void *context, char *out, size_t size);

@@ -48,6 +48,7 @@ size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
                           self->metrics.timed_out);
+    n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, out + n, size - n);
 }
@@ -84,7 +85,7 @@ static int setup(gateway_t *self)
     if (!r)
         r = upstream_start(self);
     if (!r)
-        r = admission_new(&self->admission, self->loop, &self->config);
+        r = admission_new(&self->admission, self->identity, self->routes);
     if (!r)
         r = http_start(self);
     if (!r)
@@ -99,8 +100,8 @@ static void teardown(gateway_t *self)
     health_destroy(&self->health);
     http_stop(self);
     zloop_destroy(&self->loop);
-    upstream_stop(self);
     admission_destroy(&self->admission);
+    upstream_stop(self);
     free((char *)self->openapi.text);
     config_done(&self->config);
 }

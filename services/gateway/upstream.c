@@ -1,5 +1,7 @@
-/* The services on the bus: requests out, replies in, resends, deadlines. A lost request is sent again
- * under the same idempotency key, so a service that died half-way does nothing twice. */
+/* The services on the bus: requests out, replies in, resends, deadlines. A request that may be lost is sent again, to the
+ * copy that has it while that answers, else to another one. So nothing goes on the bus from here that must not be done
+ * twice: it only reads, or notes its key in the transaction that does it, and all copies of a service share that
+ * (claim_request in common/crud_call.c). */
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "services/gateway/gateway.h"
@@ -7,6 +9,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+enum { TICK_MS = 50 };
 
 /* One call asks several questions: the suffix of the id tells their answers apart, so that a late
  * answer to one does not answer the next. */
@@ -37,12 +41,27 @@ static json_t *call_body(call_t *call)
     return body;
 }
 
-void upstream_send(call_t *call)
+/* The service that the call's state is about. */
+static copies_t *service_of(const call_t *call)
 {
     gateway_t *self = call->gateway;
-    int64_t now = bus_mono_ms(), deadline = bus_now_ms() + (call->deadline_ms - now);
+    const char *service;
+
+    if (call->state == AUTHENTICATING)
+        return self->identity;
+    if (call->state == ADMITTING)
+        return self->routes;
+    service = call->self ? "identity" : call->target.kind->service;
+    return !strcmp(service, "routes")   ? self->routes
+           : !strcmp(service, "events") ? self->events
+                                        : self->identity;
+}
+
+/* NULL: answered, it cannot be asked. */
+static zmsg_t *encode(call_t *call)
+{
+    int64_t deadline = bus_now_ms() + (call->deadline_ms - bus_mono_ms());
     char verb[96] = "api_key.authenticate", id[ID_MAX + 8];
-    zsock_t *sock = self->identity;
     json_t *body;
     zmsg_t *msg;
 
@@ -51,21 +70,16 @@ void upstream_send(call_t *call)
     } else if (call->state == ADMITTING) {
         snprintf(verb, sizeof(verb), "ip_restriction.admit");
         body = json_pack("{s:s}", "ip", call->ip);
-        sock = self->routes;
     } else if (call->self) {
         snprintf(verb, sizeof(verb), "self.get");
         body = json_pack("{s:s}", "base", call->base);
     } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
         body = call_body(call);
-        sock = !strcmp(call->target.kind->service, "routes")   ? self->routes
-               : !strcmp(call->target.kind->service, "events") ? self->events
-                                                               : self->identity;
     }
-    call->resend_ms = now + RESEND_MS;
     if (!body) { /* the token is not UTF-8 */
         call_refuse(call, ERR_AUTH_MALFORMED, NULL, NULL);
-        return;
+        return NULL;
     }
     snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
     msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account,
@@ -73,43 +87,126 @@ void upstream_send(call_t *call)
     if (!msg) { /* it would not become better by waiting */
         log_error("op=%s the request cannot be put on the bus", call->operation_id);
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
-        return;
     }
-    zhashx_update(self->calls, call->operation_id, call);
-    if (zmsg_send(&msg, sock))
-        zmsg_destroy(&msg); /* the timer sends it again */
+    return msg;
 }
 
-static int on_reply(zloop_t *loop, zsock_t *reader, void *context)
+/* To that copy; NULL: there is none, and the next tick tries again. */
+static void send_to(call_t *call, const copy_t *copy)
+{
+    zmsg_t *msg;
+
+    zhashx_update(call->gateway->calls, call->operation_id, call);
+    call->copy = NULL;
+    call->resend_ms = bus_mono_ms();
+    if (!copy || !(msg = encode(call)))
+        return;
+    if (!zmsg_send(&msg, copy->sock)) {
+        call->copy = copy;
+        call->resend_ms += RESEND_MS;
+    }
+    zmsg_destroy(&msg);
+}
+
+void upstream_send(call_t *call)
+{
+    send_to(call, copies_next(service_of(call)));
+}
+
+/* A copy that answers has it still, unless it lost it: it knows the request when it comes again, and works on it once. */
+static void send_again(call_t *call)
+{
+    call->gateway->metrics.resent += call->copy != NULL;
+    if (call->copy && call->copy->answers)
+        send_to(call, call->copy);
+    else
+        upstream_send(call);
+}
+
+/* "lease" or "revoke", epoch, clock; see copies.h. Of anything else nothing is taken. */
+static bool take_lease(gateway_t *self, copy_t *copy, zmsg_t *msg)
+{
+    zframe_t *word = zmsg_first(msg);
+
+    if (zmsg_size(msg) != 3 || !(zframe_streq(word, "lease") || zframe_streq(word, "revoke")))
+        return false;
+    _cleanup_(free_mem) char *said = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *epoch = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *clock = zmsg_popstr(msg);
+
+    if (self->admission)
+        admission_take(self->admission, copy, said, epoch, clock);
+    return true;
+}
+
+static void take_reply(gateway_t *self, zmsg_t *msg)
+{
+    _cleanup_(json_clear_ref) json_t *outcome = NULL;
+    zframe_t *body = NULL;
+    char id[64], edges[32] = "", suffix[16] = "";
+    call_t *call;
+
+    /* One that cannot be read is an answer too, if it says whose. */
+    if (!reply_split(msg, id, &outcome, &body) || *id) {
+        _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
+        _cleanup_(free_mem) char *live = zmsg_popstr(msg);
+
+        snprintf(edges, sizeof(edges), "%.10s/%.10s", acked ? acked : "0", live ? live : "0");
+        snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
+        id[strcspn(id, ".")] = '\0';
+        call = zhashx_lookup(self->calls, id);
+        if (call && !strcmp(suffix, suffix_of(call->state)))
+            call_reply(call, outcome, body, edges);
+    }
+    zframe_destroy(&body);
+}
+
+static int on_message(zloop_t *loop, zsock_t *reader, void *context)
+{
+    gateway_t *self = context;
+    copies_t *const all[] = {self->identity, self->routes, self->events};
+    copies_t *copies = NULL;
+    copy_t *copy = NULL;
+
+    (void)loop;
+    for (size_t i = 0; i < LEN(all) && !copy; i++) {
+        copies = all[i];
+        copy = copies_find(copies, reader);
+    }
+    for (int i = 0; copy && i < 256 && zsock_events(reader) & ZMQ_POLLIN; i++) {
+        zmsg_t *msg = zmsg_recv(reader);
+
+        if (!msg)
+            break;
+        copies_heard(copies, copy);
+        if (!take_lease(self, copy, msg))
+            take_reply(self, msg);
+        zmsg_destroy(&msg);
+    }
+    return 0;
+}
+
+static int on_ask(zloop_t *loop, int timer, void *context)
 {
     gateway_t *self = context;
 
     (void)loop;
-    for (int i = 0; i < 256 && zsock_events(reader) & ZMQ_POLLIN; i++) {
-        zmsg_t *msg = zmsg_recv(reader);
-        _cleanup_(json_clear_ref) json_t *outcome = NULL;
-        zframe_t *body = NULL;
-        char id[64], edges[32] = "", suffix[16] = "";
-        call_t *call;
-
-        if (!msg)
-            break;
-        /* One that cannot be read is an answer too, if it says whose. */
-        if (!reply_split(msg, id, &outcome, &body) || *id) {
-            _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
-            _cleanup_(free_mem) char *live = zmsg_popstr(msg);
-
-            snprintf(edges, sizeof(edges), "%.10s/%.10s", acked ? acked : "0", live ? live : "0");
-            snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
-            id[strcspn(id, ".")] = '\0';
-            call = zhashx_lookup(self->calls, id);
-            if (call && !strcmp(suffix, suffix_of(call->state)))
-                call_reply(call, outcome, body, edges);
-        }
-        zframe_destroy(&body);
-        zmsg_destroy(&msg);
-    }
+    (void)timer;
+    copies_ask_all(self->identity);
+    copies_ask_all(self->routes);
+    copies_ask_all(self->events);
     return 0;
+}
+
+/* Not answered for long, not sent, lost with a connection, or with a copy that does not answer while another one does. */
+static bool is_late(const call_t *call, int64_t now)
+{
+    const copy_t *copy = call->copy;
+
+    return now >= call->resend_ms
+           || (copy
+               && (!copy_is_connected(copy)
+                   || (!copy->answers && copies_answer(service_of(call)))));
 }
 
 static int on_tick(zloop_t *loop, int timer, void *context)
@@ -120,8 +217,11 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
+    copies_check(self->identity);
+    copies_check(self->routes);
+    copies_check(self->events);
     for (call_t *call = zhashx_first(self->calls); call; call = zhashx_next(self->calls))
-        if (now >= call->deadline_ms || now >= call->resend_ms)
+        if (now >= call->deadline_ms || is_late(call, now))
             zlistx_add_end(late, call);
     for (call_t *call = zlistx_first(late); call; call = zlistx_next(late)) {
         if (now >= call->deadline_ms) {
@@ -129,8 +229,7 @@ static int on_tick(zloop_t *loop, int timer, void *context)
             call_refuse(call, ERR_MAINTENANCE, NULL, NULL);
             http_resume(call);
         } else {
-            self->metrics.resent++;
-            upstream_send(call);
+            send_again(call);
             if (call->state == ANSWERED)
                 http_resume(call);
         }
@@ -139,34 +238,50 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+static int connect_service(gateway_t *self, copies_t **ret_copies, const char *service,
+                           const char *setting)
+{
+    int r = copies_new(ret_copies, service, config_str(&self->config, setting),
+                       config_str(&self->config, "curve-dir"));
+
+    for (int i = 0; !r && i < (*ret_copies)->count; i++) {
+        zsock_t *sock = (*ret_copies)->list[i].sock;
+
+        zloop_reader(self->loop, sock, on_message, self);
+        zloop_reader_set_tolerant(self->loop, sock);
+    }
+    return r;
+}
+
 int upstream_start(gateway_t *self)
 {
-    const char *curve = config_str(&self->config, "curve-dir");
+    int r;
 
     self->calls = zhashx_new();
-    self->identity =
-        bus_connect(ZMQ_DEALER, config_str(&self->config, "identity-rpc"), curve, "identity");
-    self->routes =
-        bus_connect(ZMQ_DEALER, config_str(&self->config, "routes-rpc"), curve, "routes");
-    self->events =
-        bus_connect(ZMQ_DEALER, config_str(&self->config, "events-rpc"), curve, "events");
-    zsock_t *const socks[] = {self->identity, self->routes, self->events};
-
-    for (size_t i = 0; i < LEN(socks); i++) {
-        if (!socks[i])
-            return -ENOTCONN;
-        zsock_set_sndtimeo(socks[i], 0);
-        zloop_reader(self->loop, socks[i], on_reply, self);
-        zloop_reader_set_tolerant(self->loop, socks[i]);
-    }
-    zloop_timer(self->loop, 100, 0, on_tick, self);
+    r = connect_service(self, &self->identity, "identity", "identity-rpc");
+    if (!r)
+        r = connect_service(self, &self->routes, "routes", "routes-rpc");
+    if (!r)
+        r = connect_service(self, &self->events, "events", "events-rpc");
+    if (r)
+        return r;
+    zloop_timer(self->loop, TICK_MS, 0, on_tick, self);
+    zloop_timer(self->loop, COPIES_ASK_MS, 0, on_ask, self);
     return 0;
 }
 
 void upstream_stop(gateway_t *self)
 {
-    zsock_destroy(&self->identity);
-    zsock_destroy(&self->routes);
-    zsock_destroy(&self->events);
+    copies_destroy(&self->identity);
+    copies_destroy(&self->routes);
+    copies_destroy(&self->events);
     zhashx_destroy(&self->calls);
+}
+
+size_t upstream_metrics(const gateway_t *self, char *out, size_t size)
+{
+    size_t n = copies_metrics(self->identity, out, size);
+
+    n += copies_metrics(self->routes, out + n, size - n);
+    return n + copies_metrics(self->events, out + n, size - n);
 }
