@@ -71,6 +71,50 @@ static bool is_name(const char *name)
     return name && *name && strlen(name) <= HOST_BYTES;
 }
 
+/* ---- pools of connections ---- */
+
+/* One for the process, because pooled connections outlive a table. */
+static strmap_t *pools;
+
+typedef struct pool {
+    uint64_t number;
+    size_t users; /* backends */
+} pool_t;
+
+/* A number for each TLS name that a backend has: connections verified for one name are never
+ * reused for another, also not for one that comes when the last backend of a name is gone. */
+static uint64_t join_pool(const char *name)
+{
+    static uint64_t last;
+    pool_t *pool;
+
+    if (!pools)
+        pools = strmap_new();
+    pool = strmap_get(pools, name, strlen(name));
+    if (!pool) {
+        pool = slab_alloc(sizeof(*pool));
+        pool->number = ++last;
+        strmap_put(pools, name, strlen(name), pool);
+    }
+    pool->users++;
+    return pool->number;
+}
+
+static void leave_pool(const char *name)
+{
+    pool_t *pool = strmap_get(pools, name, strlen(name));
+
+    if (--pool->users)
+        return;
+    strmap_del(pools, name, strlen(name));
+    slab_free(pool);
+}
+
+size_t table_pools(void)
+{
+    return pools ? strmap_count(pools) : 0;
+}
+
 /* ---- backends ---- */
 
 void backend_release(backend_t *backend)
@@ -79,6 +123,8 @@ void backend_release(backend_t *backend)
         return;
     if (backend->forget_name)
         backend->forget_name(backend);
+    if (backend->pool)
+        leave_pool(backend->host);
     headers_done(&backend->headers);
     for (size_t i = 0; i < backend->choice_count; i++)
         slab_free(backend->choices[i].id);
@@ -105,23 +151,6 @@ static void set_literal(backend_t *backend)
         backend->address_len = sizeof(*v6);
     }
     backend->literal = backend->address_len > 0;
-}
-
-/* A number for each TLS name: connections verified for one are never reused for another. One map
- * for the process, because pooled connections outlive a table. */
-static uint64_t pool_of(const char *name)
-{
-    static strmap_t *pools;
-    void *pool;
-
-    if (!pools)
-        pools = strmap_new();
-    pool = strmap_get(pools, name, strlen(name));
-    if (!pool) {
-        pool = (void *)(uintptr_t)(strmap_count(pools) + 1);
-        strmap_put(pools, name, strlen(name), pool);
-    }
-    return (uint64_t)(uintptr_t)pool;
 }
 
 /* host:port, or [address]:port; *ret_port. NULL: neither. */
@@ -154,7 +183,7 @@ static void parse_static(backend_t *backend, const msgpack_object *document, boo
     if (host && !*bad) {
         backend->host = document_copy(host, strlen(host));
         if (backend->tls)
-            backend->pool = pool_of(backend->host);
+            backend->pool = join_pool(backend->host);
         set_literal(backend);
     } else {
         *bad = true;

@@ -186,6 +186,9 @@ backend_t *table_backend(const table_t *self, const char *id);
  * backend itself. NULL: it has no member with a weight, or the member is not there. */
 backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number);
 
+/* TLS names of backends that have a pool now, in all tables of the process. */
+size_t table_pools(void);
+
 /* Requests keep what they use alive over changes. */
 void route_release(route_t *route);
 void backend_release(backend_t *backend);

@@ -273,6 +273,36 @@ Test(table, tls_names_have_pools_of_their_own)
     drop(table);
 }
 
+Test(table, a_tls_name_is_forgotten_with_the_last_backend_that_has_it)
+{
+    table_t *table = table_new(), *snapshot = table_new();
+    static const char one[] = "{\"address\":\"one.test:443\",\"tls\":true}";
+    backend_t *held;
+    uint64_t first, pool;
+    char text[128];
+
+    apply(table, "static_backend", "b1", one);
+    first = table_backend(table, "b1")->pool;
+    apply(table, "static_backend", "b1", one);
+    cr_assert_eq(table_backend(table, "b1")->pool, first, "its connections are kept over changes");
+    apply(snapshot, "static_backend", "b1", one);
+    drop(table);
+    cr_assert_eq(table_backend(snapshot, "b1")->pool, first, "and over snapshots");
+    held = table_backend(snapshot, "b1");
+    held->refs++;
+    for (int i = 0; i < 10000; i++) {
+        snprintf(text, sizeof(text), "{\"address\":\"n%d.test:443\",\"tls\":true}", i);
+        apply(snapshot, "static_backend", "b1", text);
+    }
+    pool = table_backend(snapshot, "b1")->pool;
+    cr_assert_eq(table_pools(), 2, "its name, and one that a request holds: %zu", table_pools());
+    backend_release(held);
+    apply(snapshot, "static_backend", "b2", one);
+    cr_assert_gt(table_backend(snapshot, "b2")->pool, pool, "a number is not given twice");
+    drop(snapshot);
+    cr_assert_eq(table_pools(), 0);
+}
+
 /* ---- the same entries, the same answers ---- */
 
 Test(table, one_of_two_claims_goes_and_the_other_serves)
