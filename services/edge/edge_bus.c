@@ -234,6 +234,7 @@ begin_snapshot(link_message_t *message)
 {
     drop_snapshot();
     edge_worker.building = edge_table_new();
+    edge_worker.building->before = edge_worker.table;
     arriving_names = edge_resolve_wait_new();
     frame_text(message, 1, arriving_log_id, sizeof(arriving_log_id));
     snapshot_wanted = 0;

@@ -144,6 +144,7 @@ edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log)
 void
 edge_swap(table_t *fresh)
 {
+    fresh->before = NULL;
     edge_retire(edge_worker.table);
     edge_worker.table = fresh;
 }
@@ -298,6 +299,7 @@ replay(const state_record_t *record, ngx_log_t *log)
     case STATE_SNAPSHOT:
         drop_building();
         edge_worker.building = edge_table_new();
+        edge_worker.building->before = edge_worker.table;
         /* fall through */
     case STATE_MORE:
         return edge_worker.building

@@ -258,7 +258,9 @@ static int apply_backend(table_t *self, const char *id, size_t len, const msgpac
 
 backend_t *table_backend(const table_t *self, const char *id)
 {
-    return strmap_get(self->backends, id, strlen(id));
+    backend_t *backend = strmap_get(self->backends, id, strlen(id));
+
+    return backend && !backend->refused ? backend : NULL;
 }
 
 backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number)
@@ -401,6 +403,25 @@ static void parse_edge(edge_t *fresh, const msgpack_object *document, trust_t tr
     }
 }
 
+/* Where the entry does not tell its hosts, those that it had are refused: a wildcard above them
+ * must not get their traffic. A snapshot asks the table that it takes the place of. */
+static void keep_hosts(const table_t *self, const char *id, size_t len, edge_t *fresh)
+{
+    const edge_t *known = strmap_get(self->edges, id, len);
+
+    if ((!known || !known->host_count) && self->before)
+        known = strmap_get(self->before->edges, id, len);
+    if (!known || !known->host_count)
+        return;
+    fresh->present = fresh->refused = true;
+    fresh->hosts = slab_alloc((known->host_count + 1) * sizeof(*fresh->hosts));
+    for (; fresh->host_count < known->host_count; fresh->host_count++) {
+        const char *name = known->hosts[fresh->host_count].name;
+
+        fresh->hosts[fresh->host_count].name = document_copy(name, strlen(name));
+    }
+}
+
 static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_object *document,
                       trust_t trust)
 {
@@ -408,6 +429,8 @@ static int apply_edge(table_t *self, const char *id, size_t len, const msgpack_o
 
     if (fresh.present)
         parse_edge(&fresh, document, trust);
+    if (document && !fresh.hosts)
+        keep_hosts(self, id, len, &fresh);
     edge = edge_of(self, id, len);
     forget_hosts(self, edge);
     slab_free(edge->account_id);
@@ -562,18 +585,36 @@ static void parse_place(route_t *route, const msgpack_object *document)
     slab_free(type);
 }
 
-/* NULL: nobody can tell whose it is. */
-static route_t *parse_route(const char *id, size_t len, const msgpack_object *document,
-                            trust_t trust)
+/* The edge that a route's entry is known to belong to, also where this version does not tell it: a
+ * route never moves to another. A snapshot asks the table that it takes the place of. NULL: no
+ * version that could be read was there. */
+static char *route_owner(const table_t *self, const char *id, size_t len,
+                         const msgpack_object *document, trust_t *trust)
+{
+    bool bad = false;
+    char *edge_id = *trust < TRUST_NONE ? document_str(document, "edge_id", &bad) : NULL;
+    const route_t *known;
+
+    if (edge_id && *edge_id && strlen(edge_id) <= ID_BYTES)
+        return edge_id;
+    slab_free(edge_id);
+    *trust = TRUST_NONE;
+    known = strmap_get(self->routes, id, len);
+    if (!known && self->before)
+        known = strmap_get(self->before->routes, id, len);
+    return known ? document_copy(known->edge_id, strlen(known->edge_id)) : NULL;
+}
+
+/* Without a place it refuses all of its edge: nobody knows what it guarded. NULL: nobody can tell
+ * whose it is, either. */
+static route_t *parse_route(const table_t *self, const char *id, size_t len,
+                            const msgpack_object *document, trust_t trust)
 {
     route_t *route;
-    bool bad = false;
-    char *edge_id = trust < TRUST_NONE ? document_str(document, "edge_id", &bad) : NULL;
+    char *edge_id = route_owner(self, id, len, document, &trust);
 
-    if (!edge_id || !*edge_id || strlen(edge_id) > ID_BYTES) {
-        slab_free(edge_id);
+    if (!edge_id)
         return NULL;
-    }
     route = slab_alloc(sizeof(*route));
     route->refs = 1;
     route->id = document_copy(id, len);
@@ -593,7 +634,7 @@ static route_t *parse_route(const char *id, size_t len, const msgpack_object *do
 static int apply_route(table_t *self, const char *id, size_t len, const msgpack_object *document,
                        trust_t trust)
 {
-    route_t *route = document ? parse_route(id, len, document, trust) : NULL, *old;
+    route_t *route = document ? parse_route(self, id, len, document, trust) : NULL, *old;
 
     old = strmap_del(self->routes, id, len);
     if (old) {
@@ -783,6 +824,21 @@ static void note_refused(table_t *self, const char *kind, size_t kind_len, const
         strmap_del(self->refused, key, kind_len + 1 + id_len);
 }
 
+/* Of an entry that is not touched: what is there of it, whichever kind has the id. */
+static void mark_refused(table_t *self, const char *id, size_t len)
+{
+    route_t *route = strmap_get(self->routes, id, len);
+    edge_t *edge = strmap_get(self->edges, id, len);
+    backend_t *backend = strmap_get(self->backends, id, len);
+
+    if (route)
+        route->refused = true;
+    if (edge)
+        edge->refused = true;
+    if (backend)
+        backend->refused = true;
+}
+
 int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
                 const msgpack_object *document, trust_t trust)
 {
@@ -792,6 +848,7 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
         || memchr(id, '\0', id_len))
         return -1;
     if (trust == TRUST_SKIP) {
+        mark_refused(self, id, id_len);
         note_refused(self, kind, kind_len, id, id_len, true);
         return -1;
     }

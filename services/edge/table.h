@@ -110,6 +110,7 @@ typedef struct backend {
     char *host; /* name or address, without brackets */
     uint16_t port;
     bool tls;
+    bool refused;  /* a later version of it cannot be applied */
     uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
     struct sockaddr_storage address;
     socklen_t address_len; /* 0: a name has it, below */
@@ -142,8 +143,11 @@ typedef struct table {
     strmap_t *refused; /* kind and id of each entry that cannot be applied */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
-    struct table *next;                        /* of those that wait to be freed */
-    edge_t *dying;                             /* the edge that is being taken apart */
+    /* Of a snapshot while it is built, what it takes the place of: it knows what entries that
+     * cannot be read stood for. */
+    const struct table *before;
+    struct table *next; /* of those that wait to be freed */
+    edge_t *dying;      /* the edge that is being taken apart */
 } table_t;
 
 table_t *table_new(void);
@@ -157,8 +161,8 @@ typedef enum trust {
     TRUST_ALL,
     TRUST_PLACE, /* where it stands: its path, its hosts, its name */
     TRUST_OWNER, /* whose it is: a route's edge */
-    TRUST_NONE,  /* that it is there; what was there before it goes */
-    TRUST_SKIP   /* it is not touched */
+    TRUST_NONE, /* that it is there: an edge's hosts and a route's edge, as they were, are refused */
+    TRUST_SKIP  /* nothing: what was there before stays and is refused */
 } trust_t;
 
 /* Apply one entry; document NULL removes it. What the table holds is a function of the set of entries, not of the order in which
@@ -180,6 +184,7 @@ bool edge_is_refused(const edge_t *edge);
 route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
                      size_t path_len);
 
+/* NULL: it is not there, or refused. */
 backend_t *table_backend(const table_t *self, const char *id);
 
 /* The backend that serves: of a weighted one, the member into whose share number falls, else the

@@ -109,6 +109,7 @@ static void try_entries(const msgpack_object_array *all)
             apply(every, &all->ptr[i], TRUST_ALL);
             apply(wary, &all->ptr[i], (trust_t)(i % (TRUST_SKIP + 1)));
         }
+    newest->before = every; /* to whom routes belonged that no longer tell it */
     for (uint32_t i = n; i-- > 0;)
         if (is_entry(&all->ptr[i]) && !is_replaced(all, i))
             apply(newest, &all->ptr[i], TRUST_ALL);

@@ -377,12 +377,26 @@ static void make_entries(void)
         }
 }
 
+/* A route never moves to another edge. */
+static int home_of(const entry_t *route)
+{
+    return atoi(route->id + 1) % EDGES;
+}
+
+/* What a route that does not tell its edge had said before; one that is new tells it. */
+static int random_edge(const entry_t *route, bool was_there)
+{
+    return was_there && random_below(20) == 0 ? -1 : home_of(route);
+}
+
 static void change(entry_t *entry)
 {
+    bool was_there = entry->there;
+
     entry->dirty = true;
     entry->there = random_below(4) != 0;
     entry->bad = random_below(8) == 0;
-    entry->edge = random_below(20) ? (int)random_below(EDGES) : -1;
+    entry->edge = entry->kind == 'R' ? random_edge(entry, was_there) : -1;
     entry->match = random_below(20) ? (int)random_below(10) : -1;
     entry->exact = random_below(2);
     entry->hosts = entry->kind == 'E' ? random_below(16) : random_below(4);
@@ -518,9 +532,9 @@ static const char *model_find(const char *host, const char *path)
     for (int i = 0; i < ENTRIES; i++) {
         const entry_t *one = &entries[i];
 
-        if (one->kind != 'R' || !one->there || one->edge < 0 || one->edge != atoi(edge->id + 1))
+        if (one->kind != 'R' || !one->there || home_of(one) != atoi(edge->id + 1))
             continue;
-        if (one->match < 0)
+        if (one->match < 0 || one->edge < 0)
             return "503";
         if (route_fits(one, host, path) && (!best || route_is_better(one, best)))
             best = one;
@@ -617,6 +631,7 @@ Test(table, is_a_function_of_its_entries_not_of_their_order)
             change(one);
             put(live, one);
         }
+        late->before = snapshot->before = live; /* what a route that cannot be read belonged to */
         put_shuffled(late, true);
         put_shuffled(snapshot, false);
         for (int i = 0; i < ENTRIES; i++)
@@ -697,5 +712,152 @@ Test(table, a_route_that_cannot_be_applied_answers_503_where_it_stood)
     cr_assert_str_eq(find(table, "h.test", "/x"), "public");
     apply_trusting(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}", TRUST_PLACE);
     cr_assert_str_eq(find(table, "h.test", "/x"), "503");
+    drop(table);
+}
+
+/* The public route above it must not get its traffic. */
+Test(table, a_route_that_no_longer_tells_its_edge_refuses_all_of_the_edge_that_it_had)
+{
+    static const char public[] =
+        "{\"edge_id\":\"e\",\"match\":\"/\",\"match_type\":\"path_prefix\"}";
+    static const char route[] =
+        "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\"}";
+    static const char edge[] = "{\"hostports\":[\"h.test:443\"]}";
+    static const struct {
+        const char *document;
+        trust_t trust;
+    } rows[] = {
+        {"{\"match\":\"/admin\",\"match_type\":\"path_prefix\"}", TRUST_ALL},
+        {"{\"edge_id\":7,\"match\":\"/admin\",\"match_type\":\"path_prefix\"}", TRUST_ALL},
+        {"{\"edge_id\":\"\"}", TRUST_ALL},
+        {"7", TRUST_ALL},
+        {"[]", TRUST_ALL},
+        {route, TRUST_NONE},
+    };
+    table_t *table = table_new(), *snapshot;
+
+    apply(table, "https_edge", "e", edge);
+    apply(table, "https_edge_route", "public", public);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        apply(table, "https_edge_route", "r", route);
+        cr_assert_str_eq(find(table, "h.test", "/admin"), "r");
+        apply_trusting(table, "https_edge_route", "r", rows[i].document, rows[i].trust);
+        cr_assert_str_eq(find(table, "h.test", "/admin"), "503", "%s", rows[i].document);
+        cr_assert_str_eq(find(table, "h.test", "/x"), "503", "%s", rows[i].document);
+        cr_assert_eq(table_refused(table), 1);
+        apply_trusting(table, "https_edge_route", "r", rows[i].document, rows[i].trust);
+        cr_assert_str_eq(find(table, "h.test", "/admin"), "503", "again: %s", rows[i].document);
+        snapshot = table_new();
+        snapshot->before = table;
+        apply_trusting(snapshot, "https_edge_route", "r", rows[i].document, rows[i].trust);
+        apply(snapshot, "https_edge_route", "public", public);
+        apply(snapshot, "https_edge", "e", edge);
+        cr_assert_str_eq(find(snapshot, "h.test", "/admin"), "503", "%s", rows[i].document);
+        drop(table);
+        table = snapshot;
+        table->before = NULL;
+    }
+    apply(table, "https_edge_route", "r", NULL);
+    cr_assert_str_eq(find(table, "h.test", "/admin"), "public");
+    drop(table);
+}
+
+/* A wildcard above them must not get their traffic. */
+Test(table, an_edge_that_no_longer_tells_its_hosts_refuses_those_that_it_had)
+{
+    static const char edge[] = "{\"hostports\":[\"a.w.test:443\",\"b.test:443\"]}";
+    static const struct {
+        const char *document;
+        trust_t trust;
+    } rows[] = {{"{}", TRUST_ALL},
+                {"{\"hostports\":\"a.w.test:443\"}", TRUST_ALL},
+                {"7", TRUST_ALL},
+                {edge, TRUST_OWNER},
+                {edge, TRUST_NONE}};
+    static const char wildcard[] = "{\"hostports\":[\"*.w.test:443\"]}";
+    table_t *table = table_new(), *snapshot;
+
+    apply(table, "https_edge", "w", wildcard);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        apply(table, "https_edge", "e", edge);
+        cr_assert_str_eq(find(table, "b.test", "/"), "none");
+        apply_trusting(table, "https_edge", "e", rows[i].document, rows[i].trust);
+        cr_assert_str_eq(find(table, "a.w.test", "/"), "503", "%s", rows[i].document);
+        cr_assert_str_eq(find(table, "b.test", "/"), "503", "%s", rows[i].document);
+        cr_assert_eq(table_refused(table), 1);
+        snapshot = table_new();
+        snapshot->before = table;
+        apply_trusting(snapshot, "https_edge", "e", rows[i].document, rows[i].trust);
+        apply(snapshot, "https_edge", "w", wildcard);
+        cr_assert_str_eq(find(snapshot, "a.w.test", "/"), "503", "%s", rows[i].document);
+        drop(table);
+        table = snapshot;
+        table->before = NULL;
+    }
+    apply(table, "https_edge", "e", NULL);
+    cr_assert_eq(table_edge(table, "a.w.test", 8), table_edge(table, "x.w.test", 8));
+    drop(table);
+}
+
+Test(table, what_is_not_even_touched_is_served_by_nobody)
+{
+    static const char route[] =
+        "{\"edge_id\":\"e\",\"match\":\"/admin\",\"match_type\":\"path_prefix\"}";
+    table_t *table = table_new();
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"h.test:443\"]}");
+    apply(table, "https_edge_route", "r", route);
+    apply(table, "http_response_backend", "b", "{}");
+    apply_trusting(table, "https_edge_route", "r", route, TRUST_SKIP);
+    cr_assert_str_eq(find(table, "h.test", "/admin"), "503");
+    apply_trusting(table, "http_response_backend", "b", "{}", TRUST_SKIP);
+    cr_assert_null(table_backend(table, "b"));
+    cr_assert_eq(table_refused(table), 2);
+    apply(table, "https_edge_route", "r", route);
+    apply(table, "http_response_backend", "b", "{}");
+    cr_assert_str_eq(find(table, "h.test", "/admin"), "r");
+    cr_assert_not_null(table_backend(table, "b"));
+    apply_trusting(table, "https_edge", "e", "{}", TRUST_SKIP);
+    cr_assert_str_eq(find(table, "h.test", "/admin"), "503");
+    drop(table);
+}
+
+/* As bytes from outside: JSON has no such keys. */
+Test(table, a_member_of_a_weighted_backend_that_is_no_string_is_refused)
+{
+    static const char documents[][24] = {
+        "\x81\xa8"
+        "backends"
+        "\x81\x01\x01", /* {1: 1} */
+        "\x81\xa8"
+        "backends"
+        "\x81\xc0\x01", /* {nil: 1} */
+        "\x81\xa8"
+        "backends"
+        "\x81\x90\x01", /* {[]: 1} */
+        "\x81\xa8"
+        "backends"
+        "\x81\xa1"
+        "b"
+        "\xcf\0\0\0\1\0\0\0\0", /* {b: 2^32} */
+        "\x81\xa8"
+        "backends"
+        "\x81\xa1"
+        "b"
+        "\xc0", /* {b: nil} */
+    };
+    table_t *table = table_new();
+
+    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        msgpack_unpacked unpacked;
+
+        msgpack_unpacked_init(&unpacked);
+        cr_assert_eq(msgpack_unpack_next(&unpacked, documents[i], sizeof(documents[i]), NULL),
+                     MSGPACK_UNPACK_SUCCESS);
+        cr_assert_eq(table_apply(table, "weighted_backend", 16, "w", 1, &unpacked.data, TRUST_ALL),
+                     -1);
+        cr_assert_null(table_choose(table, table_backend(table, "w"), 7));
+        msgpack_unpacked_destroy(&unpacked);
+    }
     drop(table);
 }
