@@ -92,8 +92,9 @@ typedef struct edge_ctx {
     edge_head_t head;
     edge_body_t body;
     edge_sent_t sent;
-    unsigned counted : 1; /* among those in flight */
-    unsigned upgrade : 1;
+    unsigned counted : 1;     /* among those in flight */
+    unsigned may_upgrade : 1; /* Connection says so */
+    unsigned upgrade : 1;     /* to what may be upgraded to */
     unsigned bad_tls : 1;
     unsigned from_proxy : 1; /* the peer is a trusted proxy */
     unsigned refused : 1;    /* by nginx, before it was routed */
@@ -128,6 +129,10 @@ ngx_uint_t edge_refused_code(ngx_http_request_t *r);
 
 /* edge_host.c: ctx->host and ctx->authority. NGX_OK | NGX_DECLINED: refused | NGX_ERROR. */
 ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* edge_hop.c: fields of the client's connection are kept from the upstream; ctx->may_upgrade. NGX_OK | NGX_DECLINED: refused |
+ * NGX_ERROR. */
+ngx_int_t edge_hop_hide(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* edge_forwarded.c: who the client is; what the upstream is told of it */
 ngx_int_t edge_forwarded_read(ngx_http_request_t *r, edge_ctx_t *ctx);

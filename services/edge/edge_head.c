@@ -309,6 +309,26 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
 }
 
 
+/* Behind an answer that has no body there is one, or will be: of HEAD and 304 what is said of a body
+ * is about another answer's. nginx would drop the bytes that are here, and take those that come for the
+ * next answer. */
+static ngx_uint_t
+has_bytes_behind(ngx_http_request_t *r, const head_t *head)
+{
+    ngx_http_upstream_t  *u = r->upstream;
+
+    if (head->status == NGX_HTTP_NO_CONTENT
+        && (head->chunked || head->length > 0))
+    {
+        return 1;
+    }
+    return u->buffer.pos != u->buffer.last
+           && (r->method == NGX_HTTP_HEAD
+               || head->status == NGX_HTTP_NO_CONTENT
+               || head->status == NGX_HTTP_NOT_MODIFIED);
+}
+
+
 /* It is whole, and judged: now nginx may read it. */
 static ngx_int_t
 give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
@@ -316,8 +336,11 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     ngx_int_t             rc;
     ngx_http_upstream_t  *u = r->upstream;
 
-    if (ctx->head.scan.status == NGX_HTTP_SWITCHING_PROTOCOLS && !ctx->upgrade) {
-        return refuse(r, "101 that was not asked for");
+    if (ctx->head.scan.status == NGX_HTTP_SWITCHING_PROTOCOLS
+        && (!ctx->upgrade || !ctx->head.scan.websocket))
+    {
+        return refuse(r, ctx->upgrade ? "101 to what was not asked for"
+                                      : "101 that was not asked for");
     }
     u->buffer.pos += head_end_hop(&ctx->head.scan, (char *) u->buffer.pos);
     u->process_header = ctx->head.parse;
@@ -325,12 +348,7 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_AGAIN) {
         return refuse(r, "a head that nginx reads otherwise");
     }
-    if (rc == NGX_OK && u->buffer.pos != u->buffer.last
-        && (r->method == NGX_HTTP_HEAD
-            || u->headers_in.status_n == NGX_HTTP_NO_CONTENT
-            || u->headers_in.status_n == NGX_HTTP_NOT_MODIFIED))
-    {
-        /* behind an answer without a body: nginx would drop these bytes, and take the rest of them for the next answer */
+    if (rc == NGX_OK && has_bytes_behind(r, &ctx->head.scan)) {
         u->headers_in.connection_close = 1;
         u->keepalive = 0;
     }

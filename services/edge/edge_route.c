@@ -119,13 +119,15 @@ edge_ctx_new(ngx_http_request_t *r)
 }
 
 
-/* RFC 6455 4.1; nothing else is upgraded, h2c least of all. */
+/* RFC 6455 4.1; nothing else is upgraded, h2c least of all. Who does not name Upgrade in Connection did
+ * not ask (RFC 9110 7.8). */
 static ngx_uint_t
-is_websocket(ngx_http_request_t *r)
+is_websocket(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
     ngx_table_elt_t  *upgrade = r->headers_in.upgrade;
 
-    return upgrade && r->method == NGX_HTTP_GET
+    return upgrade && ctx->may_upgrade && r->method == NGX_HTTP_GET
+           && r->http_version == NGX_HTTP_VERSION_11
            && upgrade->value.len == 9
            && ngx_strncasecmp(upgrade->value.data, (u_char *) "websocket", 9)
               == 0;
@@ -181,9 +183,14 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
         return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
     }
-    if (edge_forwarded_set(r, ctx) != NGX_OK) {
+    rc = edge_hop_hide(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+    ctx->upgrade = is_websocket(r, ctx);
     for (left = ctx->route->enabled; left; left &= left - 1) {
         i = __builtin_ctz(left);
         if (edge_modules[i]->run == NULL) {
@@ -310,7 +317,6 @@ edge_route_handler(ngx_http_request_t *r)
     if (ctx->route->refused) {
         return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
     }
-    ctx->upgrade = is_websocket(r);
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
 }

@@ -36,6 +36,15 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
+/* RFC 9110 5.5: a value is of HTAB, SP, VCHAR and obs-text; so is a reason (RFC 9112 4). */
+static bool has_control(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
+            return true;
+    return false;
+}
+
 static bool is_word(const char *text, size_t len, const char *word)
 {
     return len == strlen(word) && strncasecmp(text, word, len) == 0;
@@ -45,12 +54,6 @@ bool head_field_is(const head_field_t *field, const char *name)
 {
     return is_word(field->name, field->name_len, name);
 }
-
-/* What a Connection field lists. */
-typedef struct {
-    const char *name;
-    size_t len;
-} head_option_t;
 
 /* ---- lines ---- */
 
@@ -89,13 +92,13 @@ static const char *read_status(head_t *self, const char *line, size_t len)
         return "no status line of HTTP/1";
     if (len > 12 && line[12] != ' ')
         return "a status that is not three digits";
-    if (memchr(line, '\0', len) || memchr(line, '\r', len))
-        return "NUL or CR in the status line";
+    if (has_control(line, len))
+        return "a control character in the status line";
     self->status = (unsigned)(100 * (line[9] - '0') + 10 * (line[10] - '0') + (line[11] - '0'));
     return self->status < 100 || self->status > 599 ? "a status that is not from 100 to 599" : NULL;
 }
 
-/* A name, a colon, a value without NUL and CR in it, and spaces around. */
+/* A name, a colon, a value without control characters in it, and spaces around. */
 static const char *read_field(const char *line, size_t len, head_field_t *ret_field)
 {
     const char *at = line, *end = line + len;
@@ -115,10 +118,7 @@ static const char *read_field(const char *line, size_t len, head_field_t *ret_fi
         end--;
     ret_field->value = at;
     ret_field->value_len = (size_t)(end - at);
-    for (; at < end; at++)
-        if (*at == '\0' || *at == '\r')
-            return "NUL or CR in a field";
-    return NULL;
+    return has_control(at, ret_field->value_len) ? "a control character in a field" : NULL;
 }
 
 /* ---- where the body ends ---- */
@@ -152,8 +152,7 @@ static const char *read_coding(head_t *self, const head_field_t *field)
 
 /* ---- what is of the connection ---- */
 
-/* The next of a list with commas, which may have empty elements (RFC 9110 5.6.1). False: there are no more. */
-static bool next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option)
+bool head_next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option)
 {
     const char *start, *end;
 
@@ -189,19 +188,29 @@ static bool is_of_hop(const head_t *self, const head_field_t *field)
     return self->status != 101 && head_field_is(field, "Upgrade");
 }
 
-/* close and keep-alive, which nearly all say, name nothing that has to be looked for. */
+bool head_option_names(const head_option_t *option)
+{
+    return !is_word(option->name, option->len, "close")
+           && !is_word(option->name, option->len, "keep-alive");
+}
+
 static const char *read_options(head_t *self, const head_field_t *field)
 {
     head_option_t option;
 
-    for (size_t at = 0; next_option(field->value, field->value_len, &at, &option);) {
+    for (size_t at = 0; head_next_option(field->value, field->value_len, &at, &option);) {
         if (++self->options > HEAD_OPTIONS_MAX)
             return "too many options in Connection";
-        if (!is_word(option.name, option.len, "close")
-            && !is_word(option.name, option.len, "keep-alive"))
+        if (head_option_names(&option))
             self->hop = true;
     }
     return NULL;
+}
+
+/* What a 101 goes over to: one protocol, and there is one that the edge lets a client ask for (RFC 9110 7.8). */
+static void read_upgrade(head_t *self, const head_field_t *field)
+{
+    self->websocket = ++self->upgrades == 1 && is_word(field->value, field->value_len, "websocket");
 }
 
 static const char *take_field(head_t *self, const char *line, size_t len)
@@ -223,6 +232,8 @@ static const char *take_field(head_t *self, const char *line, size_t len)
         why = read_options(self, &field);
     else if (is_of_hop(self, &field))
         self->hop = true;
+    else if (head_field_is(&field, "Upgrade"))
+        read_upgrade(self, &field);
     if (!why && self->chunked && self->length >= 0)
         why = "Content-Length and Transfer-Encoding";
     return why;
@@ -285,8 +296,9 @@ static size_t list_options(const head_t *self, const char *data,
 
     for (size_t at = 0; head_next(data, self->len, &at, &field);)
         if (head_field_is(&field, "Connection"))
-            for (size_t in = 0; count < HEAD_OPTIONS_MAX
-                                && next_option(field.value, field.value_len, &in, &options[count]);)
+            for (size_t in = 0;
+                 count < HEAD_OPTIONS_MAX
+                 && head_next_option(field.value, field.value_len, &in, &options[count]);)
                 count++;
     return count;
 }

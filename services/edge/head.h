@@ -18,7 +18,9 @@ typedef struct head {
     unsigned fields;
     unsigned options; /* that its Connection fields list */
     bool chunked;
-    bool hop; /* some of its fields end here */
+    unsigned upgrades; /* of 101: its Upgrade fields */
+    bool websocket;    /* and they say this, once */
+    bool hop;          /* some of its fields end here */
 } head_t;
 
 /* For the first byte of an answer. */
@@ -40,6 +42,19 @@ typedef struct head_field {
 bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field);
 
 bool head_field_is(const head_field_t *field, const char *name); /* in any case */
+
+/* What a Connection field lists. */
+typedef struct {
+    const char *name;
+    size_t len;
+} head_option_t;
+
+/* The next of a list with commas, which may have empty elements (RFC 9110 5.6.1); *at is 0 before the first. False: there are no
+ * more. */
+bool head_next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option);
+
+/* close and keep-alive, which nearly all say, name no field that has to be looked for. */
+bool head_option_names(const head_option_t *option);
 
 /* May a field of a 1xx go on to the client? Not what is of the connection, frames a body, steers a proxy, or that the edge says itself. */
 bool head_field_passes(const head_field_t *field);

@@ -35,6 +35,11 @@ header_filter(ngx_http_request_t *r)
     if (edge_seat_is_yielding()) {
         end_connection(r);
     }
+    if (r->headers_out.status == NGX_HTTP_NO_CONTENT
+        || r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
+    {
+        ngx_http_clear_content_length(r);   /* RFC 9110 8.6, whatever an upstream says */
+    }
     rc = next_header_filter(r);
     ctx = edge_ctx(r);
     if (ctx && r == r->main) {

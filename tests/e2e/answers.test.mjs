@@ -200,7 +200,53 @@ test('101 is for who asked for it', { timeout: 20000 }, async () => {
   const to = await endpoint(up.address);
   assert.equal((await through(to.host)).status, 502);
   assert.equal((await through(to.host, '/', { headers: { Connection: 'Upgrade', Upgrade: 'h2c' } })).status, 502);
+  // Upgrade that Connection does not name, of HTTP/1.0, or with another method asks for nothing (RFC 9110 7.8)
+  for (const asked of ['GET / HTTP/1.1\r\nUpgrade: websocket', 'GET / HTTP/1.1\r\nConnection: keep-alive\r\nUpgrade: websocket',
+    'GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket', 'POST / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 0']) {
+    assert.match(await raw(to.host, `${asked}\r\nHost: ${to.host}\r\n\r\n`), /^HTTP\/1\.1 502 /, asked);
+    assert.doesNotMatch(up.seen.at(-1), /upgrade/i, asked);
+  }
+  const text = await raw(to.host, `GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n`);
+  assert.match(text, /^HTTP\/1\.1 101 [^]*\r\n\r\nraw bytes$/);
   await up.close();
+});
+
+test('101 is to what was asked for, and nothing else', { timeout: 20000 }, async () => {
+  for (const upgrade of ['', 'Upgrade: h2c\r\n', 'Upgrade: websocket, h2c\r\n', 'Upgrade: h2c\r\nUpgrade: websocket\r\n', 'Upgrade: websocket\r\nUpgrade: websocket\r\n']) {
+    const up = await scripted(`HTTP/1.1 101 x\r\nConnection: upgrade\r\n${upgrade}\r\nraw bytes`);
+    const to = await endpoint(up.address);
+    const text = await raw(to.host, `GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+    assert.match(text, /^HTTP\/1\.1 502 /, upgrade);
+    assert.doesNotMatch(text, /raw bytes/);
+    await up.close();
+  }
+});
+
+test('an answer without a body says nothing of one, and what comes behind it is nobody\'s', { timeout: 20000 }, async () => {
+  const evil = 'HTTP/1.1 200 OK\r\nX-Whose: of nobody\r\nContent-Length: 4\r\n\r\nevil';
+  for (const fields of ['Content-Length: 42\r\n', 'Content-Length: 0\r\n', 'Transfer-Encoding: chunked\r\n', '']) {
+    const up = await scripted(`HTTP/1.1 204 x\r\nX-A: b\r\n${fields}\r\n`);
+    const to = await endpoint(up.address);
+    const text = await raw(to.host, get(to.host));
+    assert.match(text, /^HTTP\/1\.1 204 x\r\n[^]*\r\n\r\n$/);
+    assert.match(text, /\r\nX-A: b\r\n/);
+    assert.doesNotMatch(text, /content-length|transfer-encoding/i, fields);
+    const second = await overHttp2(to.host);
+    assert.deepEqual([second.status, second.headers['content-length'], second.body], [204, undefined, '']);
+    await up.close();
+  }
+  // of a length that was said the bytes may come when the next request is on its way
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+  for (const fields of ['Content-Length: 60\r\n', 'Transfer-Encoding: chunked\r\n']) {
+    let first;
+    const up = await scripted((socket) => { first = socket; socket.write(`HTTP/1.1 204 x\r\n${fields}\r\n`); },
+      (socket) => (socket === first ? socket.write(evil) : socket.write(OK)));
+    const to = await endpoint(up.address);
+    assert.equal((await through(to.host, '/', { agent })).status, 204);
+    assert.equal((await through(to.host, '/', { agent })).body, 'ok');
+    await up.close();
+  }
+  agent.destroy();
 });
 
 test('what an upstream says in X-Accel headers has no effect and goes no further', { timeout: 20000 }, async () => {
@@ -287,6 +333,11 @@ const broken = {
   'a line without a colon': 'HTTP/1.1 200 OK\r\nabc\r\nContent-Length: 2\r\n\r\nok',
   'a folded field': 'HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 2\r\n\r\nok',
   'NUL in a field': 'HTTP/1.1 200 OK\r\nA: b\0c\r\nContent-Length: 2\r\n\r\nok',
+  'a control character in a field': 'HTTP/1.1 200 OK\r\nX-A: b\x01c\r\nContent-Length: 2\r\n\r\nok',
+  'DEL in a field': 'HTTP/1.1 200 OK\r\nSet-Cookie: a=\x7f\r\nContent-Length: 2\r\n\r\nok',
+  'a vertical tab around a value': 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\x0b\r\nContent-Length: 2\r\n\r\nok',
+  'a control character in the reason': 'HTTP/1.1 200 O\x1bK\r\nContent-Length: 2\r\n\r\nok',
+  'a control character in early hints': 'HTTP/1.1 103 x\r\nLink: \x02\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok',
   'CR in a field': 'HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 2\r\n\r\nok',
 };
 for (const [what, bytes] of Object.entries(broken))
@@ -304,6 +355,7 @@ const fine = {
   'without a reason': ['HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', 'ok'],
   'of HTTP/1.0': ['HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', 'ok'],
   'with line feeds alone': ['HTTP/1.1 200 OK\nContent-Length: 2\n\nok', 'ok'],
+  'with a tab and bytes of other alphabets in a field': ['HTTP/1.1 200 OK\r\nX-A: b\tc \xe9\xff\r\nContent-Length: 2\r\n\r\nok', 'ok'],
   'with Chunked in capitals': ['HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n', 'ok'],
 };
 for (const [what, [bytes, body]] of Object.entries(fine))

@@ -104,4 +104,34 @@ test('scheme_and_host_of_a_trusted_proxy_are_its_last_word', { skip: elsewhere }
   assert.deepEqual(await named('evil.example, public.example'), ['public.example']);
 });
 
+// What is of a client's connection ends at the edge (RFC 9110 7.6.1).
+test('fields_of_the_connection_do_not_arrive', { skip: elsewhere }, async () => {
+  const all = await arrives(['Connection: X-Hop ,x-other,, TE', 'X-Hop: 1', 'x-hop: 2', 'X-Hopper: 3', 'X-OTHER: 4', 'TE: trailers, deflate', 'Keep-Alive: timeout=5', 'Proxy-Connection: keep-alive',
+    'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA', 'Trailer: X-T', 'Upgrade: h2c', 'Cookie: a=b']);
+  assert.deepEqual(all.map(([name]) => name).filter((name) => !/^(host|connection|x-forwarded-.*)$/.test(name)).sort(), ['cookie', 'x-hopper']);
+  assert.deepEqual(of(all, 'connection').filter((value) => /hop|other|te/i.test(value)), []);
+});
+
+test('nobody_takes_away_what_the_edge_says_or_goes_by', { skip: elsewhere }, async () => {
+  const names = ['Host', 'X-Forwarded-For', 'X-Forwarded-Proto', 'X-Forwarded-Host', 'X-Real-IP', 'Content-Length', 'Connection', 'X-Added', 'X-Gone'];
+  const added = await endpoint(up.address, { request_headers: { add: { 'x-added': 'by the route' }, remove: ['x-gone'] } });
+  for (const [from, told] of [['127.0.0.1', '127.0.0.1'], ['127.0.0.2', '192.0.2.7, 127.0.0.2']]) {
+    up.seen.length = 0;
+    const text = await raw(added.host, [`POST / HTTP/1.1`, `Host: ${added.host}`, `Connection: close, ${names.join(', ')}`, 'Content-Length: 4', 'X-Forwarded-For: 192.0.2.7', 'X-Real-IP: 192.0.2.8',
+      'X-Added: by the client', 'X-Gone: yes', '', 'body'].join('\r\n'), { tlsOptions: { localAddress: from } });
+    assert.match(text, /^HTTP\/1\.1 200/);
+    const { headers, body } = up.seen[0];
+    assert.deepEqual([headers.host, headers['x-forwarded-for'], headers['x-forwarded-proto'], headers['x-forwarded-host'], headers['x-added'], headers['x-gone'], body.toString()],
+      [added.host, told, 'https', added.host, 'by the route', undefined, 'body']);
+    assert.equal(headers['x-real-ip'], from === '127.0.0.2' ? '192.0.2.8' : undefined, 'a trusted proxy says it, whose Connection ever it passed on');
+  }
+});
+
+test('a_connection_field_names_a_bounded_number_of_others', { skip: elsewhere }, async () => {
+  const names = (n) => Array.from({ length: n }, (_, i) => `X-${i}`).join(',');
+  assert.deepEqual(of(await arrives([`Connection: close, keep-alive, ${names(32)}`, 'X-31: a']), 'x-31'), []);
+  const text = await raw(host, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close, ${names(16)}\r\nConnection: ${names(17)}\r\n\r\n`);
+  assert.match(text, /^HTTP\/1\.1 400 [^]*ERR_POSTERN_900/);
+});
+
 test('the_edge_still_serves', async () => assert.equal((await through(host)).status, 200));

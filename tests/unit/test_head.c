@@ -53,8 +53,15 @@ ParameterizedTestParameters(head, is_judged)
         {"http/1.1 200 x\r\n\r\n", 0, 0, 0, "no status line of HTTP/1"},
         {"\r\nHTTP/1.1 200 x\r\n\r\n", 0, 0, 0, "no status line of HTTP/1"},
         {"h", 0, 0, 0, "no status line of HTTP/1"},
-        {"HTTP/1.1 200 a\rb\r\n\r\n", 0, 0, 0, "NUL or CR in the status line"},
-        {"HTTP/1.1 200 x\r\nA: a\rb\r\n\r\n", 0, 0, 0, "NUL or CR in a field"},
+        {"HTTP/1.1 200 a\rb\r\n\r\n", 0, 0, 0, "a control character in the status line"},
+        {"HTTP/1.1 200 x\r\nA: a\rb\r\n\r\n", 0, 0, 0, "a control character in a field"},
+        {"HTTP/1.1 200 a\x01\r\n\r\n", 0, 0, 0, "a control character in the status line"},
+        {"HTTP/1.1 200 x\r\nA: \x1f\r\n\r\n", 0, 0, 0, "a control character in a field"},
+        {"HTTP/1.1 200 x\r\nA: b\x7f"
+         "c\r\n\r\n",
+         0, 0, 0, "a control character in a field"},
+        {"HTTP/1.1 103 x\r\nA: b\x0b\r\n\r\n", 0, 0, 0, "a control character in a field"},
+        {"HTTP/1.1 200 x\r\nA: b\t\x80\xff c\r\n\r\n", 200, -1, 0, ""},
         {"HTTP/1.1 200 x\r\nA: b\r\n c\r\n\r\n", 0, 0, 0, "a folded field"},
         {"HTTP/1.1 200 x\r\n\tA: b\r\n\r\n", 0, 0, 0, "a folded field"},
         {"HTTP/1.1 200 x\r\n: b\r\n\r\n", 0, 0, 0, "a field whose name is no token"},
@@ -62,7 +69,7 @@ ParameterizedTestParameters(head, is_judged)
         {"HTTP/1.1 200 x\r\nA\r\n\r\n", 0, 0, 0, "a field whose name is no token"},
         {"HTTP/1.1 200 x\r\nHTTP/1.1 200 x\r\n\r\n", 0, 0, 0, "a field whose name is no token"},
         {"HTTP/1.1 200 x\r\n\xc3\xa9: b\r\n\r\n", 0, 0, 0, "a field whose name is no token"},
-        {"HTTP/1.1 200 x\r\r\n\r\n", 0, 0, 0, "NUL or CR in the status line"},
+        {"HTTP/1.1 200 x\r\r\n\r\n", 0, 0, 0, "a control character in the status line"},
 #define LENGTH(value) "HTTP/1.1 200 x\r\nContent-Length: " value "\r\n\r\n"
 #define NO_NUMBER     "a Content-Length that is no number"
         {LENGTH(""), 0, 0, 0, NO_NUMBER},
@@ -229,6 +236,33 @@ Test(head, ends_what_is_of_the_connection_and_nothing_else)
         cr_assert_eq(begin + head.len, strlen(cases[i].in));
         cr_assert(strncmp(text + begin, cases[i].out, head.len) == 0, "%s", text + begin);
         cr_assert_str_eq(text + begin + head.len, "body: x\r\n");
+    }
+}
+
+Test(head, of_101_knows_a_websocket_and_nothing_beside_it)
+{
+    static const struct {
+        const char *fields;
+        bool websocket;
+    } cases[] = {
+        {"Upgrade: websocket\n", true},
+        {"upgrade:\tWebSocket \n", true},
+        {"", false},
+        {"Upgrade: h2c\n", false},
+        {"Upgrade: websocket, h2c\n", false},
+        {"Upgrade: websocket/13\n", false},
+        {"Upgrade: h2c\nUpgrade: websocket\n", false},
+        {"Upgrade: websocket\nUpgrade: websocket\n", false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[128];
+        const char *why;
+        head_t head;
+
+        sprintf(text, "HTTP/1.1 101 x\n%s\n", cases[i].fields);
+        cr_assert_eq(scan(&head, text, strlen(text), &why), HEAD_WHOLE);
+        cr_assert_eq(head.websocket, cases[i].websocket, "%s", text);
     }
 }
 
