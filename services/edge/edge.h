@@ -220,6 +220,7 @@ typedef struct {
     time_t helper_restarted; /* the last time that one was taken for dead; 0: never */
     uint64_t helper_absent;  /* now: it has none that answers */
     time_t config_current;   /* the last time that the config log said so; 0: never */
+    uint64_t state_behind;   /* now: what is in force is not on disk (worker 0) */
 } edge_vitals_t;
 ngx_int_t edge_vitals_make(ngx_log_t *log); /* in the master, before anything is applied */
 void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);

@@ -18,6 +18,7 @@ enum {
     PAUSE_RESOLVE_MS = 250, /* after one, for names that came meanwhile */
     HELLO_AGAIN_MS = 100,  /* while nobody serves yet */
     SNAPSHOT_MS = 60000,   /* between two that the state file asks for */
+    SNAPSHOT_FIRST_MS = 1000, /* while it is behind: twice as long after each that did not help */
     ACK_HOLD_MS = 1500,    /* a change with names to resolve is acknowledged after this anyway */
     BATCH_MS = 20,         /* larger batches wake fewer threads and commits an event */
     EVENT_HELLO_MS = 1000,
@@ -43,6 +44,9 @@ static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_msec_t    snapshot_asked;
+static ngx_msec_t    snapshot_pause = SNAPSHOT_MS;
+static ngx_uint_t    unkept;         /* what comes is not on disk */
+static int64_t       kept_revision;  /* then: the last that is, of the log in force */
 static ngx_uint_t    config_synced, snapshot_wanted;
 static int64_t       hello_mark;     /* of the last hello */
 static int64_t       fresh_mark;     /* what the writer says is of its present once it answered this one */
@@ -116,11 +120,15 @@ say_hello(void)
 }
 
 
+/* What would not survive a restart is in force, but not acknowledged. */
 static void
 acknowledge(int64_t revision)
 {
     char  text[24];
 
+    if (unkept && revision > kept_revision) {
+        revision = kept_revision;
+    }
     acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
     send_strings(LINK_CONFIG, "ack", text, NULL, NULL, NULL);
@@ -258,7 +266,7 @@ end_snapshot(int64_t revision)
     ngx_memcpy(edge_worker.log_id, arriving_log_id, sizeof(arriving_log_id));
     note_current();
     drop_holds();   /* they were revisions of what it replaces, perhaps of another log */
-    acked = 0;
+    acked = kept_revision = 0;
     now_in_force(revision, arriving_names);
     arriving_names = NULL;
 }
@@ -409,6 +417,22 @@ on_nobody(void)
 
 
 static void
+set_kept(ngx_uint_t kept)
+{
+    edge_vitals_t  *vitals = edge_vitals(ngx_worker);
+
+    if (!kept && !unkept) {
+        kept_revision = edge_worker.revision;
+        snapshot_pause = SNAPSHOT_FIRST_MS;
+    } else if (kept) {
+        snapshot_pause = SNAPSHOT_MS;
+    }
+    unkept = !kept;
+    vitals->state_behind = unkept;
+}
+
+
+static void
 on_message(link_message_t *message)
 {
     switch (message->kind) {
@@ -417,6 +441,10 @@ on_message(link_message_t *message)
         break;
     case LINK_SNAPSHOT:
         snapshot_wanted = 1;   /* the next beat asks */
+        break;
+    case LINK_KEPT:
+    case LINK_UNKEPT:
+        set_kept(message->kind == LINK_KEPT);
         break;
     case LINK_EVENTS:
         on_events(message);
@@ -794,9 +822,12 @@ on_beat(ngx_event_t *ev)
     {
         say_hello();
     } else if (snapshot_wanted && edge_worker.revision && !edge_worker.building
-               && ngx_current_msec - snapshot_asked > SNAPSHOT_MS)
+               && ngx_current_msec - snapshot_asked > snapshot_pause)
     {
         snapshot_asked = ngx_current_msec;
+        if (unkept) {
+            snapshot_pause = ngx_min(2 * snapshot_pause, SNAPSHOT_MS);
+        }
         say_hello();
     }
     give_sign();

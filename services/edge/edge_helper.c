@@ -375,11 +375,21 @@ receive(bus_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
 }
 
 
-/* On disk first: what the worker acknowledges is there. */
+/* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
+ * hears of the change. */
 static void
 keep(const ngx_str_t *frames, ngx_uint_t n)
 {
+    store_standing_t         now;
+    static store_standing_t  told = STORE_UNKNOWN;
+
     edge_store_message(frames, n);
+    now = edge_store_standing();
+    if (now != told) {
+        link_send(&worker, now == STORE_BEHIND ? LINK_UNKEPT : LINK_KEPT, NULL,
+                  0, 0);
+        told = now;
+    }
     if (edge_store_wants_snapshot()) {
         link_send(&worker, LINK_SNAPSHOT, NULL, 0, 0);
     }

@@ -14,6 +14,8 @@ typedef enum {
     LINK_EVENTS,   /* a message of the event intake, either way */
     LINK_BATCH,    /* header, edge_place_t: the helper sends the batch that lies there */
     LINK_SNAPSHOT, /* from the helper: the state file needs one */
+    LINK_KEPT,     /* from the helper: what follows is on disk */
+    LINK_UNKEPT,   /* from the helper: what follows is not */
     LINK_NOBODY,   /* from the helper: no intake took the batch */
     LINK_PING,     /* from the worker, and back as it is: the helper is alive */
     LINK_NAME      /* number, name; and back: number, address; its port is nobody's */

@@ -221,6 +221,11 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
                              "is the last\n", i,
                              edge_ring_counters(i)->revision, BEHIND_S);
         }
+        if (vitals->state_behind) {
+            p = ngx_slprintf(p, end, "the state file does not hold what is "
+                             "in force: no change is confirmed, and a restart "
+                             "without the config log serves what it holds\n");
+        }
         if (vitals->entries_refused) {
             p = ngx_slprintf(p, end, "worker %ui cannot apply %uL entries: "
                              "they answer 503\n", i, vitals->entries_refused);
@@ -275,9 +280,11 @@ edge_status_handler(ngx_http_request_t *r)
             "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
             "postern_edge_helper_absent{worker=\"%ui\"} %uL\n"
             "postern_edge_config_current_timestamp_seconds{worker=\"%ui\"} "
-            "%T\n",
+            "%T\n"
+            "postern_edge_state_behind{worker=\"%ui\"} %uL\n",
             i, vitals->entries_refused, i, vitals->helper_restarts,
-            i, vitals->helper_absent, i, vitals->config_current);
+            i, vitals->helper_absent, i, vitals->config_current,
+            i, vitals->state_behind);
         p = ngx_slprintf(p, end,
             "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
             "postern_edge_events_total{worker=\"%ui\"} %uL\n"

@@ -458,7 +458,7 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
         ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_errno,
                       "postern: cannot lock \"%V/edge.seats\"",
                       &edge_worker.conf->state_dir);
-        return NGX_DECLINED;
+        return NGX_ERROR;
     }
     if (!may_write(early)) {
         edge_seat_write_end();

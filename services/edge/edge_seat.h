@@ -35,7 +35,8 @@ edge_seat_info_t edge_seat_info(void);
 ngx_int_t edge_seat_visit_other(void);
 void edge_seat_leave_other(void);
 
-/* The state file has one writer: in the helper of worker 0. NGX_OK: it is this one, until edge_seat_write_end, and *taken says that
- * another one wrote before | NGX_DECLINED. A newer master takes the part of an older one, but not while early. */
+/* The state file has one writer: in the helper of worker 0. NGX_OK: it is this one, until
+ * edge_seat_write_end, and *taken says that another one wrote before | NGX_DECLINED: another one is
+ * | NGX_ERROR, logged. A newer master takes the part of an older one, but not while early. */
 ngx_int_t edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken);
 void edge_seat_write_end(void);

@@ -6,6 +6,8 @@
 #include "edge_seat.h"
 #include "edge_store.h"
 
+#include <sys/statvfs.h>
+
 enum { GROWTH = 16 << 20 /* delta bytes after which a new snapshot is asked for */ };
 
 static ngx_fd_t    current = NGX_INVALID_FILE;
@@ -15,6 +17,9 @@ static int64_t     revision;
 static off_t       delta_bytes, snapshot_bytes;
 static ngx_uint_t  opened, writing;
 static ngx_uint_t  broken;   /* nothing goes to current before it is replaced */
+static off_t       room;     /* that the next try needs */
+static ngx_err_t   snapshot_failed;   /* why the last one could not be written; 0: it could */
+static store_standing_t  standing;
 
 
 static void
@@ -43,7 +48,11 @@ give_up(ngx_fd_t *file, const char *what)
     ngx_err_t  err = ngx_errno;
 
     close_file(file);
+    if (file == &fresh && err == snapshot_failed) {
+        return;   /* said */
+    }
     if (file == &fresh) {
+        snapshot_failed = err;
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
                       "postern: cannot %s in \"%V\": the one before it %s",
                       what, &edge_worker.conf->state_dir,
@@ -79,6 +88,8 @@ open_current(void)
 
     opened = 1;
     broken = 0;
+    log_id[0] = '\0';
+    revision = 0;
     close_file(&current);
     path_of(path, sizeof(path), "");
     current = open(path, O_RDWR|O_APPEND|O_CLOEXEC);
@@ -100,20 +111,20 @@ open_current(void)
 }
 
 
-/* NGX_OK: this helper writes, until edge_seat_write_end. Where another one wrote, its file is read again: what it wrote is there. */
+/* NGX_OK: this helper writes, until edge_seat_write_end. Where another one wrote, its file is read
+ * again: what it wrote is there | NGX_DECLINED: another one writes | NGX_ERROR: nobody can tell. */
 static ngx_int_t
 begin_writing(ngx_uint_t early)
 {
+    ngx_int_t   rc;
     ngx_uint_t  taken;
 
-    writing = edge_seat_write_begin(early, &taken) == NGX_OK;
-    if (!writing) {
-        return NGX_DECLINED;
-    }
-    if (taken || !opened) {
+    rc = edge_seat_write_begin(early, &taken);
+    writing = rc == NGX_OK;
+    if (writing && (taken || !opened)) {
         open_current();
     }
-    return NGX_OK;
+    return rc;
 }
 
 
@@ -143,32 +154,76 @@ open_fresh(void)
 }
 
 
-static void
-append(ngx_fd_t *file, const state_record_t *record)
-{
-    size_t    len;
-    ssize_t   n;
-    u_char   *sealed;
-
-    if (*file == NGX_INVALID_FILE) {
-        return;
-    }
-    sealed = edge_state_seal(record, &len);
-    n = sealed ? write(*file, sealed, len) : -1;
-    free(sealed);
-    if (n != (ssize_t) len) {
-        give_up(file, "write the state file");
-    }
-}
-
-
 static ngx_uint_t
 is_same(const char *path, ngx_fd_t fd)
 {
     struct stat  named, open;
 
     return stat(path, &named) == 0 && fstat(fd, &open) == 0
-           && named.st_ino == open.st_ino;
+           && named.st_ino == open.st_ino && named.st_dev == open.st_dev;
+}
+
+
+/* A snapshot that cannot be finished must not keep the disk full. */
+static void
+remove_fresh(void)
+{
+    char  temp[NGX_MAX_PATH];
+
+    path_of(temp, sizeof(temp), ".new");
+    if (fresh != NGX_INVALID_FILE && is_same(temp, fresh)) {
+        unlink(temp);
+    }
+}
+
+
+/* What came of a record that did not fit goes; the file ends as it did before. */
+static void
+undo(ngx_fd_t *file, off_t end, size_t len)
+{
+    ngx_err_t  err = ngx_errno;
+
+    room = (file == &fresh ? end : 0) + (off_t) len;
+    if (ftruncate(*file, end) != 0) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "postern: cannot cut a torn record off the state file");
+    }
+    if (file == &fresh) {
+        remove_fresh();
+    }
+    ngx_set_errno(err);
+}
+
+
+static ngx_int_t
+append(ngx_fd_t *file, const state_record_t *record)
+{
+    off_t     end;
+    size_t    len = 0;
+    ssize_t   n;
+    u_char   *sealed;
+
+    if (*file == NGX_INVALID_FILE) {
+        return NGX_ERROR;
+    }
+    end = lseek(*file, 0, SEEK_END);
+    sealed = edge_state_seal(record, &len);
+    if (sealed == NULL) {
+        ngx_set_errno(ENOMEM);
+        n = -1;
+    } else {
+        n = write(*file, sealed, len);
+        free(sealed);
+    }
+    if (n == (ssize_t) len && n > 0) {
+        return NGX_OK;
+    }
+    if (n >= 0) {
+        ngx_set_errno(ENOSPC);   /* what write() says of a part of it is nothing */
+    }
+    undo(file, end, len);
+    give_up(file, "write the state file");
+    return NGX_ERROR;
 }
 
 
@@ -195,7 +250,13 @@ finish_snapshot(const state_record_t *record)
     fresh = NGX_INVALID_FILE;
     snapshot_bytes = lseek(current, 0, SEEK_END);
     delta_bytes = 0;
+    if (broken || standing == STORE_BEHIND) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "postern: the state file is written again");
+    }
     broken = 0;
+    room = 0;
+    snapshot_failed = 0;
     at_record(record);
 }
 
@@ -204,13 +265,28 @@ finish_snapshot(const state_record_t *record)
 static void
 drop_snapshot(void)
 {
-    char  temp[NGX_MAX_PATH];
-
-    path_of(temp, sizeof(temp), ".new");
-    if (fresh != NGX_INVALID_FILE && is_same(temp, fresh)) {
-        unlink(temp);
-    }
+    remove_fresh();
     close_file(&fresh);
+}
+
+
+/* Somebody removed it, or put another one in its place: what went on into the old one would be
+ * nowhere. */
+static ngx_int_t
+check_current(void)
+{
+    char  path[NGX_MAX_PATH];
+
+    if (current == NGX_INVALID_FILE) {
+        return NGX_OK;   /* see append_delta */
+    }
+    path_of(path, sizeof(path), "");
+    if (is_same(path, current)) {
+        return NGX_OK;
+    }
+    ngx_set_errno(0);
+    give_up(&current, "go on with a state file that is another one's by now");
+    return NGX_ERROR;
 }
 
 
@@ -228,9 +304,20 @@ append_delta(const state_record_t *record)
         give_up(&current, "keep a change without the one before it");
         return;
     }
-    append(&current, record);
-    at_record(record);
-    delta_bytes += record->body.len;
+    if (check_current() == NGX_OK && append(&current, record) == NGX_OK) {
+        at_record(record);
+        delta_bytes += record->body.len;
+    }
+}
+
+
+/* After what brings the worker to the record's revision. */
+static void
+compare_with(const state_record_t *record)
+{
+    standing = !broken && ngx_strcmp(record->log_id, log_id) == 0
+               && record->revision <= revision
+               ? STORE_KEPT : STORE_BEHIND;
 }
 
 
@@ -270,21 +357,23 @@ store(const ngx_str_t *frames, ngx_uint_t n)
     if (is_word(&frames[0], "snapshot")) {
         record.type = STATE_SNAPSHOT;
         open_fresh();
-        append(&fresh, &record);
+        (void) append(&fresh, &record);
 
     } else if (is_word(&frames[0], "more")) {
         record.type = STATE_MORE;
-        append(&fresh, &record);
+        (void) append(&fresh, &record);
 
     } else if (is_word(&frames[0], "end")) {
         record.type = STATE_END;
-        append(&fresh, &record);
+        (void) append(&fresh, &record);
         finish_snapshot(&record);
+        compare_with(&record);
 
     } else if (is_word(&frames[0], "delta")) {
         record.type = STATE_DELTA;
         drop_snapshot();
         append_delta(&record);
+        compare_with(&record);
     }
 }
 
@@ -297,19 +386,76 @@ is_news(const ngx_str_t *frames, ngx_uint_t n)
 }
 
 
+static void
+store_news(const ngx_str_t *frames, ngx_uint_t n)
+{
+    switch (begin_writing(0)) {
+    case NGX_OK:
+        store(frames, n);
+        edge_seat_write_end();
+        break;
+    case NGX_DECLINED:
+        standing = STORE_KEPT;   /* by the other's helper, before its own worker says so */
+        break;
+    default:
+        standing = STORE_BEHIND;
+    }
+}
+
+
+/* Nothing is new: the moment to look whether what was kept is still there. */
+static void
+store_beat(void)
+{
+    if (standing != STORE_KEPT || !writing || begin_writing(1) != NGX_OK) {
+        return;
+    }
+    if (check_current() != NGX_OK) {
+        standing = STORE_BEHIND;
+    }
+    edge_seat_write_end();
+}
+
+
 void
 edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
 {
-    if (is_news(frames, n) && begin_writing(0) == NGX_OK) {
-        store(frames, n);
-        edge_seat_write_end();
+    if (is_news(frames, n)) {
+        store_news(frames, n);
+    } else if (n > 0 && is_word(&frames[0], "beat")) {
+        store_beat();
     }
+}
+
+
+store_standing_t
+edge_store_standing(void)
+{
+    return standing;
+}
+
+
+/* For as much as was too much the last time. */
+static ngx_uint_t
+has_room(void)
+{
+    char            dir[NGX_MAX_PATH];
+    struct statvfs  fs;
+
+    ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
+                 &edge_worker.conf->state_dir);
+    return room == 0 || statvfs(dir, &fs) != 0
+           || (uint64_t) fs.f_bavail * fs.f_frsize >= (uint64_t) room;
 }
 
 
 ngx_uint_t
 edge_store_wants_snapshot(void)
 {
-    return writing && fresh == NGX_INVALID_FILE   /* else it is on its way */
-           && (broken || delta_bytes > GROWTH + 2 * snapshot_bytes);
+    if (!writing || fresh != NGX_INVALID_FILE) {
+        return 0;   /* another one's part, or on its way */
+    }
+    return (broken || standing == STORE_BEHIND)
+           ? has_room()
+           : delta_bytes > GROWTH + 2 * snapshot_bytes;
 }

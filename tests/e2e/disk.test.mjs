@@ -1,0 +1,116 @@
+// The edge's state directory: a disk that is full, a file that somebody takes away. What would not survive a restart is not confirmed.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { api, edge, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
+
+const dir = `${home}/edge`, state = `${dir}/config.state`;
+const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
+const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
+const run = (...command) => execFileSync(command[0], command.slice(1), { encoding: 'utf8', stdio: 'pipe' });
+const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
+const behind = async () => Number((await status('metrics')).match(/^postern_edge_state_behind\{worker="0"\} (\d)/m)?.[1]);
+const edgesOf = (answer) => answer.headers['postern-edges'];
+const change = async () => edgesOf(await api('POST', '/backends/http_response', { body: 'x' }));
+const says = async (host) => { try { return (await through(host)).body; } catch { return undefined; } };
+
+// Begins with a nonce, which comes once.
+const head = () => { try { return fs.readFileSync(state).subarray(0, 28).toString('hex'); } catch { return undefined; } };
+
+// A new master with new workers, by the supervisor.
+async function restart(signal) {
+  const before = pidOf('edge');
+  if (signal === 'SIGKILL') process.kill(-before, signal); else process.kill(before, signal);
+  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length >= 2, 'a new edge', 30000);
+  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 30000);
+}
+
+async function withoutConfigLog(story) {
+  process.kill(pidOf('routes'), 'SIGSTOP');
+  try { return await story(); } finally { process.kill(pidOf('routes'), 'SIGCONT'); }
+}
+
+// Why no small file system can be put in the place of the directory.
+function unable() {
+  if (elsewhere) return elsewhere;
+  const at = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-mount-'));
+  try {
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', at]).status !== 0) return 'this user cannot mount a file system';
+    run('umount', at);
+    return false;
+  } finally {
+    fs.rmdirSync(at);
+  }
+}
+
+test('a state file that was taken away is written again', { skip: elsewhere }, async () => {
+  const to = await endpoint({ body: 'before' });
+  await until(async () => await change() === '2/2', 'all is well');
+  for (const take of [() => fs.rmSync(state), () => { fs.copyFileSync(state, `${state}.old`); run('chown', '--reference', state, `${state}.old`); fs.renameSync(`${state}.old`, state); }]) {
+    const was = head();
+    take();
+    await until(() => ![undefined, was].includes(head()), 'a new file, without any change');
+    await until(async () => await behind() === 0, 'and it holds what is in force');
+    const body = `after ${head()}`;
+    await until(async () => edgesOf(await api('PATCH', `/backends/http_response/${to.backend.id}`, { body })) === '2/2', 'changes are confirmed');
+    await withoutConfigLog(async () => {
+      await restart('SIGKILL');
+      assert.equal(await says(to.host), body, 'from disk');
+      assert.match(await status('metrics'), /^postern_edge_revision\{worker="0"\} [1-9]/m);
+    });
+    await until(async () => await change() === '2/2', 'all is well again', 20000);
+  }
+});
+
+test('a change that does not fit on the disk is not confirmed until it does', { skip: unable(), timeout: 120000 }, async () => {
+  const to = await endpoint({ body: 'before' });
+  const log = `${env.POSTERN_LOG_DIR}/edge.log`;
+  const kilobytes = Number(run('du', '-sk', dir).split('\t')[0]);
+  const small = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-small-'));
+  run('mount', '-t', 'tmpfs', '-o', `size=${kilobytes + 4096}k`, 'tmpfs', small);
+  run('cp', '-a', `${dir}/.`, small);
+  run('mount', '--bind', small, dir);
+  try {
+    await restart('SIGTERM');
+    await until(async () => await change() === '2/2', 'the edge follows', 20000);
+    const from = fs.statSync(log).size;
+    assert.notEqual(spawnSync('dd', ['if=/dev/zero', `of=${dir}/ballast`, 'bs=4k'], { stdio: 'ignore' }).status, 0, 'the disk is full');
+
+    const body = 'x'.repeat(65536);
+    const answer = await api('PATCH', `/backends/http_response/${to.backend.id}`, { body });
+    assert.equal(`${answer.status} ${edgesOf(answer)}`, '200 1/2', 'in force, and not confirmed by the worker that keeps the file');
+    assert.equal(await says(to.host), body);
+    assert.equal(await change(), '1/2', 'nor is the one behind it');
+    assert.equal(await behind(), 1);
+    assert.match(await status('readyz'), /^ready\n[^]*the state file does not hold what is in force/);
+    const health = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' });
+    assert.match(health.stdout + health.stderr, /the state file does not hold what is in force/);
+    const told = () => fs.readFileSync(log, 'utf8').slice(from);
+    assert.match(told(), /cannot write the state file[^\n]*\(28: No space left on device\)/);
+    await withoutConfigLog(async () => {
+      await restart('SIGKILL');
+      assert.equal(await says(to.host), 'before', 'what was on disk, whole');
+    });
+    await until(async () => await says(to.host) === body, 'the config log says the rest', 20000);
+    await until(async () => await change() === '1/2', 'which is still not on disk', 20000);
+
+    fs.rmSync(`${dir}/ballast`);
+    await until(async () => await behind() === 0, 'there is room, and it is written', 30000);
+    await until(async () => await change() === '2/2', 'changes are confirmed');
+    assert.match(told(), /the state file is written again/);
+    assert.ok(!fs.existsSync(`${state}.new`));
+    await withoutConfigLog(async () => {
+      await restart('SIGKILL');
+      assert.equal(await says(to.host), body, 'now it survives');
+    });
+  } finally {
+    run('umount', '-l', dir);
+    run('umount', '-l', small);
+    fs.rmdirSync(small);
+    await restart('SIGTERM');
+  }
+  await until(async () => await change() === '2/2', 'all is well again', 20000);
+});
