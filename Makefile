@@ -41,7 +41,7 @@ help:
 	@echo "lint format clang-format and clang-tidy; format rewrites"
 	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
-	@echo "test-fresh  make run and make test in clean Debian roots"
+	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
 
 deps:
@@ -89,12 +89,15 @@ $(EDGE_SO): $(EDGE_SRC)
 
 # ---- running ----
 
+# As many jobs as processors, where nobody said how many.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 run: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(JOBS) all
 	@exec deploy/stack run
 
 up: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(JOBS) all
 	@deploy/stack up
 
 down:
@@ -205,22 +208,23 @@ chaos: all node-packages
 clang:
 	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
 
+# One after another, each with when it began; only compiling runs side by side.
 test:
 	@deploy/install-packages test
-	@$(MAKE) --no-print-directory all clang lint check asan
-	@$(MAKE) --no-print-directory fuzz
-	@$(MAKE) --no-print-directory e2e
-	@$(MAKE) --no-print-directory chaos
+	@for part in all clang lint check asan fuzz e2e chaos; do \
+	    echo "== $$(date +%T) $$part"; \
+	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
+	done; echo "== $$(date +%T) passed"
 
 bench: deps
 	@command -v wrk >/dev/null && command -v node >/dev/null || deploy/install-packages test
 	@$(MAKE) --no-print-directory all node-packages
 	@set -a; tests/bench/edge && tests/bench/resources
 
-# One root in full, the other to a served request and its event.
+# Both roots to a served request and its event, one to the unit tests. All of make test in one: tests/fresh full bookworm.
 test-fresh:
 	@tests/fresh trixie
-	@tests/fresh full bookworm
+	@tests/fresh check bookworm
 
 compose:
 	@tests/compose
