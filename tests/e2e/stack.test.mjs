@@ -7,6 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { own } from '../support/own.mjs';
 import { edge, env, home } from '../support/postern.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -59,6 +60,79 @@ test('a stack that fails after it was started leaves nothing running', { skip },
   const { status, left } = second(base + 1000, { POSTERN_API_URL: 'http://127.0.0.1:1' });
   assert.notEqual(status, 0);
   assert.deepEqual(left, []);
+});
+
+const runFolder = (state) => fs.readFileSync(`${state}/postern.env`, 'utf8').match(/^POSTERN_RUN_DIR=(.*)$/m)[1];
+
+test('a stack is one however its folder is spelled, and ends whole when what keeps it was killed', { skip, timeout: 300000 }, () => own(async ({ folder, state, run, left }) => {
+  fs.symlinkSync(folder, path.join(folder, 'link'));
+  const up = run('up');
+  assert.equal(up.status, 0, up.stderr);
+  for (const spelling of [`${state}/`, path.join(folder, 'link/var'), `${folder}//./var`]) {
+    const again = run('up', { settings: { POSTERN_HOME: spelling, POSTERN_PORT_BASE: String(base + 1200) } });
+    assert.deepEqual([again.status, again.stderr], [1, 'error: already running: make down stops it\n'], spelling);
+  }
+  process.kill(Number(fs.readFileSync(`${runFolder(state)}/stack.pid`, 'utf8')), 'SIGKILL');
+  const beside = run('up');
+  assert.deepEqual([beside.status, beside.stderr], [1, 'error: already running: make down stops it\n']);
+  assert.ok(left().length > 5, 'the services run on');
+  const down = run('down', { settings: { POSTERN_HOME: 'link/var/' }, cwd: folder });
+  assert.equal(down.status, 0, down.stderr);
+  assert.deepEqual(left().map((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')), []);
+  const twice = run('down');
+  assert.deepEqual([twice.status, twice.stderr], [1, `error: nothing runs here (${state})\n`]);
+}));
+
+test('down, wipe and replace-edge make no folder, and wipe takes only a stack away', { skip }, () => own(async ({ state, run }) => {
+  for (const [command, status, said] of [['down', 1, /nothing runs here/], ['replace-edge', 1, /nothing runs here/], ['wipe', 0, /^$/]]) {
+    const done = run(command);
+    assert.equal(done.status, status, command);
+    assert.match(done.stderr, said);
+    assert.equal(fs.existsSync(state), false, command);
+  }
+  const { uid, gid } = fs.statSync(fs.realpathSync(home));
+  fs.mkdirSync(state);
+  fs.writeFileSync(`${state}/thesis`, 'all of it');
+  fs.chownSync(state, uid, gid);
+  const wiped = run('wipe');
+  assert.equal(wiped.status, 1);
+  assert.match(wiped.stderr, /is not the state of a stack: nothing was removed/);
+  assert.ok(fs.existsSync(`${state}/thesis`));
+}));
+
+test('a setting that would be more than a value in nginx.conf is refused at once, with its name', { skip }, () => own(async ({ folder, run, left }) => {
+  for (const [name, value] of [['POSTERN_HOME', `${folder}/a b`], ['POSTERN_HOME', `${folder}/a&b`], ['POSTERN_HOME', `${folder}/a|b;c`],
+    ['POSTERN_TRUSTED_PROXIES', '10.0.0.0/8; daemon on'], ['POSTERN_DENIED_UPSTREAMS', '10.0.0.0/8&'], ['POSTERN_EDGE_NAME', 'a|b'],
+    ['POSTERN_API_RATE', 'x[$(id)]'], ['POSTERN_RESPONSE_HEADER_SIZE', '64k\ndaemon on']]) {
+    const { status, stderr } = run('up', { settings: { [name]: value } });
+    assert.equal(status, 1, name);
+    assert.match(stderr, new RegExp(`^error: .*${name}.* has a character that has no place there`));
+  }
+  const unknown = run('up', { settings: { POSTERN_DRAIN_TIMEOUT: '10 parsecs' } });
+  assert.equal(unknown.status, 1);
+  assert.match(unknown.stderr, /worker_shutdown_timeout.*\n.*\nerror: the edge does not load: nothing was started/);
+  assert.deepEqual(left(), []);
+}));
+
+const rootAlone = skip || (process.getuid() ? 'only root can give files away' : false);
+test('what is in the state keeps its owner, and a state of another user is refused', { skip: rootAlone, timeout: 300000 }, async () => {
+  const { uid, gid } = fs.statSync(fs.realpathSync(home));
+  const made = (owner) => (state) => {
+    fs.writeFileSync(`${path.dirname(state)}/secret`, 'of root alone', { mode: 0o600 });
+    fs.mkdirSync(state);
+    fs.linkSync(`${path.dirname(state)}/secret`, `${state}/link`); // as a service could, where the kernel does not protect hard links
+    fs.chownSync(state, owner, gid);
+  };
+  await own(async ({ folder, run }) => {
+    const up = run('up');
+    assert.equal(up.status, 0, up.stderr);
+    assert.equal(fs.statSync(`${folder}/secret`).uid, 0);
+  }, { made: made(uid) });
+  await own(async ({ state, run }) => {
+    const { status, stderr } = run('up');
+    assert.equal(status, 1);
+    assert.match(stderr, new RegExp(`^error: ${state} belongs to root, and the services run as postern`));
+  }, { made: made(0) });
 });
 
 // As it stands in the README, but for the name, which can be reserved once.

@@ -1,0 +1,29 @@
+// A second stack, beside the one that stories run against: in a folder and on ports of its own, and gone when the story is over.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { edge } from './postern.mjs';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const base = edge.port - 43;
+
+// story({folder, state, run, left}): run('up') is deploy/stack up for it; left() lists the processes that have its name.
+export async function own(story, { made, also = {} } = {}) {
+  const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'postern-own-')));
+  fs.chmodSync(folder, 0o755);
+  const state = path.join(folder, 'var');
+  const run = (command, { settings = {}, cwd = root } = {}) => spawnSync(path.join(root, 'deploy/stack'), [command], {
+    env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), ...also, ...settings }, cwd, encoding: 'utf8', timeout: 120000 });
+  const left = () => fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && Number(pid) !== process.pid).filter((pid) => {
+    try { return fs.readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`POSTERN_HOME=${state}\0`) && !/\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; }
+  });
+  try {
+    made?.(state);
+    await story({ folder, state, run, left });
+  } finally {
+    run('wipe');
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+}
