@@ -274,6 +274,8 @@ edge_wait_t *edge_resolve_wait_new(void);
 void edge_resolve_wait_for(edge_wait_t *wait);
 ngx_uint_t edge_resolve_wait_pending(const edge_wait_t *wait); /* NULL: none */
 void edge_resolve_wait_drop(edge_wait_t *wait);                /* NULL: nothing */
+/* Names of accounts that have held up others for long enough are waited for no more. */
+void edge_resolve_release_spent(void);
 
 /* edge_memory.c: what the rings lie in */
 #define EDGE_MEMORY_PREFIX "postern-events-"

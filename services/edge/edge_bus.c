@@ -729,6 +729,7 @@ give_sign(void)
 {
     signed_ms = clock_ms();
     if (edge_worker.revision && !edge_worker.building) {
+        edge_resolve_release_spent();
         release_holds();
         acknowledge(hold_count ? acked : edge_worker.revision);
     } else {

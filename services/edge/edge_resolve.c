@@ -16,7 +16,10 @@ enum {
     ACCOUNT_MAX = 4,       /* names of one account that are asked for at once */
     AGAIN_MAX = 2,         /* and of those, ones that were asked before */
     CROWD = EDGE_RESOLVERS / 2,   /* from here on each account has one, and what is only refreshed waits */
-    STUCK_MS = 1000        /* an account whose names take longer holds up no acknowledgement */
+    STUCK_MS = 1000,       /* an account whose names take longer holds up no acknowledgement */
+    CREDIT_MS = 500,       /* for so long may an account's names hold up acknowledgements */
+    CREDIT_EVERY = 50,     /* ms, after which the account has one of them back */
+    QUICK_MS = 50          /* of each time that is not counted: an answer takes that */
 };
 
 typedef struct name     name_t;
@@ -36,9 +39,12 @@ struct edge_wait {
     ngx_uint_t  pending, refs;
 };
 
+/* A name that an acknowledgement waits for. */
 typedef struct waiter {
-    struct waiter  *next;
-    edge_wait_t    *wait;
+    struct waiter  *next;            /* of the name */
+    struct waiter  *before, *after;  /* of all that wait */
+    account_t      *account;
+    edge_wait_t    *wait;            /* NULL: it does not wait any more */
 } waiter_t;
 
 typedef enum { IDLE, QUEUED, ASKED } state_t;
@@ -67,6 +73,12 @@ struct account {
     account_t   *next[KINDS];         /* in turn */
     ngx_uint_t   in_turn[KINDS];
     ngx_uint_t   asked[KINDS];
+    ngx_uint_t   waiting;             /* names that acknowledgements wait for, */
+    ngx_msec_t   waiting_since;
+    ngx_uint_t   spent;               /* and how long they did, less what it has back: ms */
+    ngx_msec_t   spent_at;
+    account_t   *next_spender;        /* of those that have no names, but have spent */
+    ngx_uint_t   is_spender;
 };
 
 typedef struct {
@@ -88,6 +100,8 @@ static ngx_uint_t         asked_count, asked_again;
 static uint64_t           last_number;
 static ngx_uint_t         untried, started;
 static edge_wait_t       *current_wait;
+static waiter_t          *waiters;
+static account_t         *spenders;
 static link_t             helper = LINK_CLOSED;
 static ngx_event_t        tick;
 static ngx_connection_t   tick_dummy;
@@ -131,12 +145,76 @@ account_of(const char *id)
     account = strmap_get(accounts, id, len);
     if (account == NULL) {
         account = slab_alloc(sizeof(*account));
+        account->spent_at = ngx_current_msec;
         account->id = slab_alloc(len + 1);
         ngx_memcpy(account->id, id, len);
         account->names = strmap_new();
         strmap_put(accounts, id, len, account);
     }
     return account;
+}
+
+
+/* ---- credit ---- */
+
+/* Acknowledgements go in their order, so a name that one of them waits for keeps everybody's
+ * changes waiting. What an account may take of others' time in that way is little: with a name
+ * server that always takes just as long as is waited for, it would take all of it. */
+static ngx_uint_t
+held_for(const account_t *account)
+{
+    ngx_msec_t  held = ngx_current_msec - account->waiting_since;
+
+    return account->waiting && held > QUICK_MS ? held - QUICK_MS : 0;
+}
+
+
+static ngx_uint_t
+spent_by(account_t *account)
+{
+    ngx_uint_t  back = (ngx_current_msec - account->spent_at) / CREDIT_EVERY;
+
+    account->spent -= ngx_min(back, account->spent);
+    account->spent_at += back * CREDIT_EVERY;
+    return account->spent + held_for(account);
+}
+
+
+static void
+begin_waiting(account_t *account)
+{
+    if (account->waiting++ == 0) {
+        account->waiting_since = ngx_current_msec;
+    }
+}
+
+
+static void
+end_waiting(account_t *account)
+{
+    (void) spent_by(account);
+    if (account->waiting == 1) {
+        account->spent += held_for(account);
+    }
+    account->waiting--;
+}
+
+
+/* ---- the end of an account ---- */
+
+/* Whoever comes again with another name must not come with new credit. */
+static ngx_uint_t
+is_still_a_spender(account_t *account)
+{
+    if (spent_by(account) == 0) {
+        return 0;
+    }
+    if (!account->is_spender) {
+        account->is_spender = 1;
+        account->next_spender = spenders;
+        spenders = account;
+    }
+    return 1;
 }
 
 
@@ -148,12 +226,31 @@ account_free_if_unused(account_t *account)
     {
         return;   /* in turn: it goes when that comes, see next_of */
     }
+    if (is_still_a_spender(account)) {
+        return;   /* see free_spenders */
+    }
     strmap_del(accounts, account->id, ngx_strlen(account->id));
     strmap_destroy(&account->names);
     slab_free(account->id);
     slab_free(account);
 }
 
+
+static void
+free_spenders(void)
+{
+    account_t  *account, *next, *all = spenders;
+
+    spenders = NULL;
+    for (account = all; account; account = next) {
+        next = account->next_spender;
+        account->is_spender = 0;
+        account_free_if_unused(account);   /* or it is one again */
+    }
+}
+
+
+/* ---- asking in turn ---- */
 
 static ngx_uint_t
 kind_of(const name_t *name)
@@ -187,6 +284,24 @@ enqueue(name_t *name)
 }
 
 
+/* Nothing waits for this name any more. */
+static void
+release(waiter_t *waiter)
+{
+    if (waiter->wait == NULL) {
+        return;
+    }
+    waiter->wait->pending--;
+    edge_resolve_wait_drop(waiter->wait);
+    waiter->wait = NULL;
+    end_waiting(waiter->account);
+    *(waiter->before ? &waiter->before->after : &waiters) = waiter->after;
+    if (waiter->after) {
+        waiter->after->before = waiter->before;
+    }
+}
+
+
 static void
 wait_done(name_t *name)
 {
@@ -194,9 +309,22 @@ wait_done(name_t *name)
 
     while ((waiter = name->waiters) != NULL) {
         name->waiters = waiter->next;
-        waiter->wait->pending--;
-        edge_resolve_wait_drop(waiter->wait);
+        release(waiter);
         slab_free(waiter);
+    }
+}
+
+
+void
+edge_resolve_release_spent(void)
+{
+    waiter_t  *waiter, *after;
+
+    for (waiter = waiters; waiter; waiter = after) {
+        after = waiter->after;
+        if (spent_by(waiter->account) >= CREDIT_MS) {
+            release(waiter);
+        }
     }
 }
 
@@ -311,13 +439,22 @@ wait_for(name_t *name)
 {
     waiter_t  *waiter;
 
-    if (current_wait == NULL || name->tried || is_stuck(name->account)) {
+    if (current_wait == NULL || name->tried || is_stuck(name->account)
+        || spent_by(name->account) >= CREDIT_MS)
+    {
         return;
     }
     waiter = slab_alloc(sizeof(*waiter));
     waiter->wait = current_wait;
+    waiter->account = name->account;
     waiter->next = name->waiters;
     name->waiters = waiter;
+    waiter->after = waiters;
+    if (waiters) {
+        waiters->before = waiter;
+    }
+    waiters = waiter;
+    begin_waiting(name->account);
     current_wait->pending++;
     current_wait->refs++;
 }
@@ -572,6 +709,7 @@ on_tick(ngx_event_t *ev)
         }
     }
     ask_next();
+    free_spenders();
     ngx_add_timer(ev, TICK_MS);
 }
 

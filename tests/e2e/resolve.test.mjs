@@ -69,6 +69,31 @@ test('dead names of one account do not keep those of another waiting', { skip: p
   await up.close();
 });
 
+// One name at a time is enough to hold up everybody's changes all the time, were they waited for.
+test('names of one account that are answered late hold up few changes of another', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 60000 }, async () => {
+  const headers = { Authorization: `Bearer ${otherAccountsKey()}` };
+  const { backend } = await endpoint({ body: 'x' });
+  let on = true;
+  const late = Promise.all([0, 1, 2].map(async (k) => {
+    for (let i = 0; on; i++) {
+      const got = await api('POST', '/backends/static', { address: `l${k}-${i}-${process.pid}.lag.test:80` }, headers);
+      if (i % 2) await api('DELETE', `/backends/static/${got.body.id}`, undefined, headers); // an account without names is the same account
+    }
+  }));
+  const quick = [], held = [];
+  const begin = Date.now();
+  while (quick.length + held.length < 100 && Date.now() - begin < 40000) {
+    const from = Date.now();
+    const got = await api('PATCH', `/backends/http_response/${backend.id}`, { body: `${from}` });
+    assert.match(got.headers['postern-edges'], /^2\/2$/);
+    (Date.now() - from < 250 ? quick : held).push(Date.now() - from);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  on = false;
+  await late;
+  assert.ok(quick.length > 4 * held.length, `of ${quick.length + held.length} changes waited: ${held}`);
+});
+
 test('a named backend answers every request while all of the configuration is replaced', { skip: elsewhere }, async () => {
   const up = await upstream((request, response) => response.end('there'));
   const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));

@@ -1,5 +1,5 @@
 /* For stories: a resolver in which names under .slow.test take a while and have no address, as with a name server that
- * does not answer; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
+ * does not answer, and those under .lag.test as long as is still waited for; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
  * `make e2e`. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -11,13 +11,23 @@
 
 typedef int (*getaddrinfo_fn)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
+static int ends_with(const char *name, const char *tail)
+{
+    size_t len = name ? strlen(name) : 0, tail_len = strlen(tail);
+
+    return len > tail_len && !strcmp(name + len - tail_len, tail);
+}
+
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **list)
 {
-    size_t len = name ? strlen(name) : 0, tail = strlen(".slow.test");
     getaddrinfo_fn next = (getaddrinfo_fn)dlsym(RTLD_NEXT, "getaddrinfo");
 
-    if (len > tail && !strcmp(name + len - tail, ".slow.test")) {
+    if (ends_with(name, ".slow.test")) {
         sleep(8);
+        return EAI_AGAIN;
+    }
+    if (ends_with(name, ".lag.test")) {
+        usleep(900000);
         return EAI_AGAIN;
     }
     return next(name, service, hints, list);
