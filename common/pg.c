@@ -8,8 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { PREPARED_MAX = 256, QUEUE_MAX = 24 };
+enum {
+    PREPARED_MAX = 256,
+    QUEUE_MAX = 24,
+    FULL_S = 60 /* after that it may have room again, and nobody tried */
+};
 
 /* A prepared statement that waits to be sent with the next one. */
 typedef struct queued {
@@ -108,6 +113,16 @@ int pg_ready(pg_t *self)
     return r;
 }
 
+/* Of all connections of the process; 0: never, or something was committed since. */
+static _Atomic int64_t full_at;
+
+bool pg_is_full(void)
+{
+    int64_t at = full_at;
+
+    return at && time(NULL) - at < FULL_S;
+}
+
 static int check_result(pg_t *self, const PGresult *res)
 {
     const char *state, *constraint;
@@ -140,6 +155,10 @@ static int check_result(pg_t *self, const PGresult *res)
     /* The SQLSTATE and our own SQL's position only: messages quote rows. */
     snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
              self->constraint);
+    if (!strncmp(state, "53", 2) || !strcmp(state, "58030")) {
+        full_at = time(NULL);
+        return fault(PG_FULL, text);
+    }
     return fault(!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ? PG_IMPOSSIBLE : -EIO, text);
 }
 
@@ -341,8 +360,12 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     if (!r)
         r = enqueue(self, "COMMIT", 0, NULL);
     if (r == 1)
-        return run_once(self, NULL, "COMMIT", 0, NULL);
-    return r ? r : run_queue(self, number, ret_result);
+        r = run_once(self, NULL, "COMMIT", 0, NULL);
+    else if (!r)
+        r = run_queue(self, number, ret_result);
+    if (!r && full_at)
+        full_at = 0;
+    return r;
 }
 
 void pg_rollback(pg_t *self)

@@ -4,6 +4,7 @@
 #include "common/embed.h"
 
 #include <libpq-fe.h>
+#include <stdbool.h>
 
 typedef struct pg pg_t;
 
@@ -27,6 +28,8 @@ enum {
 #define PG_TIMEOUT (-110) /* ETIMEDOUT: the statement took longer than PG_STATEMENT_TIMEOUT_MS */
 #define PG_IMPOSSIBLE                                                                              \
     (-33) /* EDOM: data exception, or beyond what PostgreSQL can do (classes 22, 54) */
+#define PG_FULL                                                                                    \
+    (-28) /* ENOSPC: it has no room: disk, memory, connections (class 53), or an I/O error */
 #define PG_DUPLICATE  (-17) /* EEXIST: unique_violation */
 #define PG_REFERENCED (-39) /* ENOTEMPTY: foreign_key_violation */
 
@@ -62,6 +65,9 @@ void pg_rollback(pg_t *self);
 
 /* Several statements without parameters (migrations). */
 int pg_script(pg_t *self, const char *sql);
+
+/* Has PostgreSQL told this process within a minute that it is PG_FULL, and nothing been committed since? */
+bool pg_is_full(void);
 
 /* Name of the constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when none. */
 const char *pg_constraint(const pg_t *self);

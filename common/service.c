@@ -122,7 +122,7 @@ static int run_with_retry(crud_t *crud, const service_spec_t *spec, const reques
 
         if (!r)
             r = run_verb(crud, spec, request, reply);
-        if (r == PG_TIMEOUT) {
+        if (r == PG_TIMEOUT || r == PG_FULL) {
             log_warn("req=%s %s", request->id, fault_text());
             return ERR_MAINTENANCE;
         }
@@ -596,6 +596,10 @@ static bool is_ready(void *context, char *why, size_t size)
 
     if (self->spec->part && !self->spec->part->is_ready(self->part, why, size))
         return false;
+    if (pg_is_full()) {
+        snprintf(why, size, "PostgreSQL has no room: nothing can be changed");
+        return false;
+    }
     if (work_waiting(self->work) < QUEUE_MAX)
         return true;
     snprintf(why, size, "the request queue is full: is PostgreSQL up?");

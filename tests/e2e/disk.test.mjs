@@ -1,6 +1,7 @@
-// The edge's state directory: a disk that is full, a file that somebody takes away. What would not survive a restart is not confirmed.
+// Disks that are full, and a file that somebody takes away. What would not survive a restart is not confirmed.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -113,4 +114,48 @@ test('a change that does not fit on the disk is not confirmed until it does', { 
     await restart('SIGTERM');
   }
   await until(async () => await change() === '2/2', 'all is well again', 20000);
+});
+
+// A table on a file system of its own, 2 MB large, for as long as the story lasts.
+async function onSmallDisk(schema, table, story) {
+  const name = `small_${table}_${process.pid}`, at = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-table-'));
+  const sql = (text) => run('psql', env.DATABASE_URL, '-v', 'ON_ERROR_STOP=1', '-qAtc', text).trim();
+  const data = sql('SHOW data_directory');
+  run('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', at);
+  try {
+    run('chown', '--reference', data, at);
+    fs.chmodSync(at, 0o700);
+    sql(`CREATE TABLESPACE ${name} LOCATION '${at}'`);
+    sql(`ALTER TABLE ${schema}.${table} SET TABLESPACE ${name}`);
+    await story(() => sql(`ALTER TABLE ${schema}.${table} SET TABLESPACE pg_default`));
+  } finally {
+    sql(`ALTER TABLE ${schema}.${table} SET TABLESPACE pg_default`);
+    sql(`DROP TABLESPACE IF EXISTS ${name}`);
+    run('umount', '-l', at);
+    fs.rmdirSync(at);
+  }
+}
+
+test('a change for which the database has no room is 503, and the service says that it is not ready', { skip: unable(), timeout: 120000 }, async () => {
+  const ready = () => fetch(`http://127.0.0.1:${edge.port - 31}/readyz`).then(async (answer) => `${answer.status} ${await answer.text()}`);
+  const log = `${env.POSTERN_LOG_DIR}/routes.log`;
+  await until(async () => (await ready()) === '200 ready\n', 'all is well', 20000);
+  await onSmallDisk('routes', 'http_response_backend', async (moveBack) => {
+    const from = fs.statSync(log).size;
+    let answer, body, n = 0;
+    const headers = () => ({ 'Idempotency-Key': `full-${process.pid}-${n}` });
+    do {
+      n++;
+      body = crypto.randomBytes(30000).toString('hex'); // does not compress
+      answer = await api('POST', '/backends/http_response', { body }, headers());
+    } while (answer.status === 201 && n < 200);
+    assert.equal(`${answer.status} ${answer.body.error_code}`, '503 ERR_POSTERN_503', answer.raw);
+    assert.match(await ready(), /^503 PostgreSQL has no room/);
+    assert.match(fs.readFileSync(log, 'utf8').slice(from), /SQLSTATE 53100/);
+    assert.equal((await api('GET', '/backends/http_response?limit=1')).status, 200, 'what is there can be read');
+    moveBack();
+    const again = await api('POST', '/backends/http_response', { body }, headers());
+    assert.equal(again.status, 201, again.raw);
+    assert.equal(await ready(), '200 ready\n');
+  });
 });
