@@ -93,6 +93,7 @@ test('lists and maps that a client sends empty in every update stay', async () =
     ['/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id] }, 'ip_policy_ids', [], 'ip_policies'],
     ['/event_subscriptions', { sources: [{ type: 'vault_created.v0' }] }, 'sources', []],
     ['/reserved_domains', { domain, resolves_to: [{ value: 'us' }] }, 'resolves_to', []],
+    ['/credentials', { acl: ['bind:x'] }, 'acl', []],
   ];
   for (const [path, body, field, empty, shown = field] of rows) {
     const made = await must('POST', path, body);
@@ -104,6 +105,25 @@ test('lists and maps that a client sends empty in every update stay', async () =
   }
   await refused(162, 'ip_policy_ids', 'POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [] });
   await remove(to, policy);
+});
+
+test('other lists and maps are emptied by an update, which takes away reach and no restriction', async () => {
+  const host = unique('emptied');
+  const domain = await must('POST', '/reserved_domains', { domain: host });
+  const destination = await must('POST', '/event_destinations', { target: { datadog: { api_key: 'k', ddsite: 'datadoghq.com' } }, format: 'JSON' });
+  const rows = [
+    ['/edges/https', { hostports: [`${host}:443`] }, 'hostports', []],
+    ['/edges/tls', { hostports: [`${host}:443`] }, 'hostports', []],
+    ['/backends/http_response', { headers: { a: 'b' } }, 'headers', {}],
+    ['/event_subscriptions', { sources: [{ type: 'vault_created.v0' }], destination_ids: [destination.id] }, 'destination_ids', [], 'destinations'],
+  ];
+  for (const [path, body, field, empty, shown = field] of rows) {
+    const made = await must('POST', path, body);
+    assert.deepEqual((await must('PATCH', `${path}/${made.id}`, { description: 'new' }))[shown], made[shown], `${path}: absent stays`);
+    assert.deepEqual((await must('PATCH', `${path}/${made.id}`, { [field]: empty }))[shown], empty, path);
+    await remove(made);
+  }
+  await remove(destination, domain);
 });
 
 test('an update without a body and its type says nothing', async () => {

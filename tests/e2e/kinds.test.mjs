@@ -225,7 +225,9 @@ test('credential: a token once, rules, no key for the API', async () => {
   const other = await common('/credentials', 'credentials', {}, { emptyUpdate: true });
   assert.deepEqual(other.acl, []);
   assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: ['bind:x'] })).acl, ['bind:x']);
-  assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: [] })).acl, [], 'empty clears');
+  assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: [], metadata: 'm' })).acl, ['bind:x'], 'empty would be everything: it stays');
+  assert.equal((await api('PATCH', `/credentials/${made.id}`, { acl: [] })).body.error_code, 'ERR_POSTERN_125', 'it sets no field');
+  assert.deepEqual((await must('PATCH', `/credentials/${made.id}`, { acl: ['*'] })).acl, ['*']);
   for (const acl of [['allow:x'], ['bind:'], ['']]) await refused(198, 'acl[0]', 'POST', '/credentials', { acl });
   const wrong = await api('GET', '/credentials', undefined, { Authorization: `Bearer ${made.token}` });
   assert.deepEqual([wrong.status, wrong.body.error_code], [400, 'ERR_POSTERN_109']);
@@ -240,6 +242,7 @@ test('ssh_credential: real keys only, one of each', async () => {
   const made = await must('POST', '/ssh_credentials', { public_key: ed, acl: ['bind:x'], description: 'd' });
   assert.equal(made.public_key, ed);
   for (const public_key of [key('rsa', 2048), key('ecdsa', 256), key('ecdsa', 384), key('ecdsa', 521)]) await must('POST', '/ssh_credentials', { public_key });
+  assert.deepEqual((await must('PATCH', `/ssh_credentials/${made.id}`, { acl: [], metadata: 'm' })).acl, ['bind:x'], 'empty would be everything: it stays');
   await refused(143, 'public_key', 'POST', '/ssh_credentials', { public_key: `${ed.split(' ').slice(0, 2).join(' ')} another comment` });
   for (const public_key of [key('rsa', 1024), 'ssh-ed25519', 'ssh-ed25519 nonsense', ed.replace('ssh-ed25519', 'ssh-rsa'), ed.slice(0, 50), `ssh-dss ${ed.split(' ')[1]}`, '-----BEGIN OPENSSH PRIVATE KEY-----'])
     await refused(197, 'public_key', 'POST', '/ssh_credentials', { public_key });

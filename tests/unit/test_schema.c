@@ -38,6 +38,32 @@ Test(schema, every_table_is_consistent)
             cr_assert_neq(row->code, other->code, "%s and %s", row->name, other->name);
 }
 
+/* What an update may empty. Of a new list somebody has to say whether none of it would mean less, as here, or anything at all: then
+ * it is KEEP_EMPTY. */
+static bool may_be_emptied(const char *name)
+{
+    static const char *const names[] = {"hostports", "headers", "destinations"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(names[i], name))
+            return true;
+    return false;
+}
+
+Test(schema, an_update_empties_no_list_whose_absence_would_permit_more)
+{
+    for (const kind_t *kind = kind_all(); kind->name; kind++)
+        for (const field_t *field = kind->type.fields; field->name; field++) {
+            bool list = field->type == STRINGS || field->type == STRMAP || field->type == WEIGHT_MAP
+                        || field->type == NESTEDS || field->type == REFERENCES;
+
+            if (kind->operations & UPDATE && list && !field->min
+                && !(field->flags & (READ_ONLY | IMMUTABLE | HIDDEN | COMPUTED)))
+                cr_assert(field->flags & KEEP_EMPTY || may_be_emptied(field->name), "%s.%s",
+                          kind->name, field->name);
+        }
+}
+
 Test(schema, fills_defaults_at_create_and_only_changes_at_update)
 {
     problem_t problem;
