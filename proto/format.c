@@ -496,42 +496,74 @@ static const char *check_ssh_public_key(const char *value, char *out, size_t siz
     return NULL;
 }
 
+/* That many digits, no sign and no space. */
+static bool take_number(const char **at, int digits, int *ret)
+{
+    *ret = 0;
+    for (int i = 0; i < digits; i++, ++*at) {
+        if (**at < '0' || **at > '9')
+            return false;
+        *ret = 10 * *ret + (**at - '0');
+    }
+    return true;
+}
+
+static bool take_one_of(const char **at, const char *characters)
+{
+    if (!**at || !strchr(characters, **at))
+        return false;
+    ++*at;
+    return true;
+}
+
+/* RFC 3339 5.6, to the end of the text; of the fraction only its form counts. */
+static bool read_rfc3339(const char *at, struct tm *tm, int *ret_offset)
+{
+    int year, month, hours = 0, minutes = 0;
+
+    if (!take_number(&at, 4, &year) || !take_one_of(&at, "-") || !take_number(&at, 2, &month)
+        || !take_one_of(&at, "-") || !take_number(&at, 2, &tm->tm_mday) || !take_one_of(&at, "Tt")
+        || !take_number(&at, 2, &tm->tm_hour) || !take_one_of(&at, ":")
+        || !take_number(&at, 2, &tm->tm_min) || !take_one_of(&at, ":")
+        || !take_number(&at, 2, &tm->tm_sec))
+        return false;
+    tm->tm_year = year - 1900;
+    tm->tm_mon = month - 1;
+    if (take_one_of(&at, ".")) {
+        size_t digits = strspn(at, "0123456789");
+
+        if (!digits)
+            return false;
+        at += digits;
+    }
+    if (!take_one_of(&at, "Zz")) {
+        bool west = *at == '-';
+
+        if (!take_one_of(&at, "+-") || !take_number(&at, 2, &hours) || !take_one_of(&at, ":")
+            || !take_number(&at, 2, &minutes))
+            return false;
+        *ret_offset = (west ? -1 : 1) * (hours * 3600 + minutes * 60);
+    }
+    return !*at && month >= 1 && month <= 12 && tm->tm_mday >= 1 && tm->tm_mday <= 31
+           && tm->tm_hour <= 23 && tm->tm_min <= 59 && tm->tm_sec <= 59 && hours <= 23
+           && minutes <= 59;
+}
+
 /* To UTC and whole seconds. */
 static const char *check_rfc3339(const char *value, char *out, size_t size, int *outcome)
 {
-    int y, mo, d, h, mi, s, at = 0, oh = 0, om = 0;
-    struct tm tm;
-    char sign;
+    struct tm tm = {0};
+    int day, offset = 0;
     time_t t;
 
     (void)outcome;
-    if (strlen(value) < 20
-        || sscanf(value, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &y, &mo, &d, &h, &mi, &s, &at) != 6
-        || at != 19 || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || s > 59)
+    if (!read_rfc3339(value, &tm, &offset))
         return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
-    value += at;
-    if (*value == '.') {
-        size_t digits = strspn(value + 1, "0123456789");
-
-        if (!digits)
-            return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
-        value += 1 + digits;
-    }
-    if (!strcasecmp(value, "Z"))
-        sign = '+';
-    else if (sscanf(value, "%c%2d:%2d%n", &sign, &oh, &om, &at) != 3 || value[at]
-             || (sign != '+' && sign != '-') || oh > 23 || om > 59)
-        return "is not an RFC 3339 time, like 2026-01-31T12:00:00Z";
-    tm = (struct tm){.tm_year = y - 1900,
-                     .tm_mon = mo - 1,
-                     .tm_mday = d,
-                     .tm_hour = h,
-                     .tm_min = mi,
-                     .tm_sec = s};
+    day = tm.tm_mday;
     t = timegm(&tm);
-    if (tm.tm_mday != d)
+    if (tm.tm_mday != day)
         return "is a day that does not exist";
-    t -= (sign == '-' ? -1 : 1) * (oh * 3600 + om * 60);
+    t -= offset;
     gmtime_r(&t, &tm);
     if (t < 0 || tm.tm_year + 1900 > 9999)
         return "must be from 1970 to 9999";
