@@ -246,15 +246,6 @@ static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     return out;
 }
 
-/* One that is lost is asked for again: its request is noted. */
-static void send_answer(work_t *done, zmsg_t **out)
-{
-    int r = work_put(done, out);
-
-    if (r)
-        log_error("an answer is lost: %s", strerror(-r));
-}
-
 static void worker_actor(zsock_t *pipe, void *context)
 {
     const worker_args_t *args = context;
@@ -278,7 +269,8 @@ static void worker_actor(zsock_t *pipe, void *context)
         zmsg_t *out = work_on(&crud, args->spec, msg);
 
         zmsg_destroy(&msg);
-        send_answer(args->done, &out);
+        /* A lost one would keep its share of the workers, and nobody could ask for it again. */
+        work_put_wait(args->done, &out);
         zmsg_destroy(&out);
     }
     pg_destroy(&crud.pg);
@@ -378,12 +370,10 @@ static void start_slow(service_t *self)
     int share = self->worker_count > 1 ? self->worker_count / 2 : 1;
     zmsg_t *msg;
 
-    while (self->slow_running < share && (msg = zlistx_detach(self->slow, NULL))) {
-        if (work_put(self->work, &msg)) {
-            zlistx_add_start(self->slow,
-                             msg); /* when the next slow one is done, or the next comes */
-            return;
-        }
+    while (self->slow_running < share && (msg = zlistx_first(self->slow))) {
+        if (work_put(self->work, &msg))
+            return; /* when the next slow one is done, or the next comes */
+        zlistx_detach(self->slow, NULL);
         self->slow_running++;
     }
 }
@@ -726,6 +716,8 @@ static void teardown(service_t *self)
     zactor_destroy(&self->outbox);
     if (self->work)
         work_stop(self->work);
+    if (self->done)
+        work_stop(self->done);
     for (int i = 0; i < self->worker_count; i++)
         zactor_destroy(&self->workers[i]);
     if (self->done)

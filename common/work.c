@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { RETRY_US = 10000 };
 
 struct work {
     pthread_mutex_t mutex; /* held for a few instructions only */
@@ -58,6 +61,26 @@ int work_put(work_t *self, zmsg_t **msg)
     else if (first)
         (void)eventfd_write(self->fd, 1);
     return 0;
+}
+
+static bool is_stopped(work_t *self)
+{
+    bool stopped;
+
+    pthread_mutex_lock(&self->mutex);
+    stopped = self->stopped;
+    pthread_mutex_unlock(&self->mutex);
+    return stopped;
+}
+
+bool work_put_wait(work_t *self, zmsg_t **msg)
+{
+    while (work_put(self, msg)) {
+        if (is_stopped(self))
+            return false;
+        usleep(RETRY_US);
+    }
+    return true;
 }
 
 zmsg_t *work_take(work_t *self)

@@ -11,6 +11,10 @@ work_t *work_new(size_t max, bool polled);
 /* The oldest is taken first. 0, and *msg is taken | -EAGAIN: max of them wait | -ENOMEM. */
 int work_put(work_t *self, zmsg_t **msg);
 
+/* The same, but what there is no room or no memory for waits until there is. False: work_stop was called meanwhile, and *msg is the
+ * caller's. */
+bool work_put_wait(work_t *self, zmsg_t **msg);
+
 /* Waits for one; NULL once work_stop was called. */
 zmsg_t *work_take(work_t *self);
 

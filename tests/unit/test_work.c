@@ -50,6 +50,39 @@ Test(work, is_bounded_and_gives_the_oldest_first)
     work_destroy(&work);
 }
 
+static void *put_and_wait(void *arg)
+{
+    zmsg_t *msg = message(1);
+    bool put = work_put_wait(arg, &msg);
+
+    zmsg_destroy(&msg);
+    return put ? arg : NULL;
+}
+
+Test(work, what_there_is_no_room_for_waits_and_is_not_lost)
+{
+    work_t *work = work_new(1, true);
+    zmsg_t *msg = message(0);
+    pthread_t thread;
+    void *put = NULL;
+
+    cr_assert_eq(work_put(work, &msg), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, put_and_wait, work), 0);
+    usleep(50000);
+    cr_assert_eq(work_waiting(work), 1, "there is no room");
+    cr_assert_eq(number(work_poll(work)), 0);
+    pthread_join(thread, &put);
+    cr_assert_not_null(put);
+    cr_assert_eq(work_waiting(work), 1);
+    /* nobody takes any more */
+    cr_assert_eq(pthread_create(&thread, NULL, put_and_wait, work), 0);
+    work_stop(work);
+    pthread_join(thread, &put);
+    cr_assert_null(put);
+    cr_assert_eq(number(work_poll(work)), 1, "what was put stays");
+    work_destroy(&work);
+}
+
 typedef struct taker {
     work_t *work;
     unsigned char *seen;
