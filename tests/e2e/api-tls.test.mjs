@@ -1,12 +1,16 @@
 // The API behind its own host name: TLS by the edge's nginx, and a name that is nobody's.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
 import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 import test from 'node:test';
 import tls from 'node:tls';
-import { Ngrok, api, ca, edge, elsewhere, endpoint, env, listening, must, raw, through, unique, until } from '../support/postern.mjs';
+import { own } from '../support/own.mjs';
+import { Ngrok, api, ca, edge, elsewhere, endpoint, env, home, listening, must, raw, through, unique, until } from '../support/postern.mjs';
 
 const url = new URL(env.POSTERN_API_TLS_URL);
 const host = url.hostname;
@@ -222,4 +226,63 @@ test('a key that comes in clear to the name is told so', async () => {
   });
   assert.deepEqual(statuses(text), [403], text);
   assert.match(text, /use https/);
+});
+
+// ---- a certificate that the operator gives: in a stack of its own ----
+
+test("the operator's own certificate is replaced without a restart; a broken one is refused, and the last goes on", { skip: env.POSTERN_RUN_DIR ? false : 'the story starts a stack on this machine', timeout: 240000 }, async () => {
+  const { uid, gid } = fs.statSync(fs.realpathSync(home)), port = edge.port + 1000;
+  let files;
+  const make = (name) => {
+    const made = { cert: `${files}/${name}.pem`, key: `${files}/${name}.key` };
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30', '-subj', `/CN=${name}`, '-addext', 'subjectAltName=DNS:api.localhost',
+      '-keyout', made.key, '-out', made.cert], { stdio: 'ignore' });
+    return { cert: fs.readFileSync(made.cert), key: fs.readFileSync(made.key) };
+  };
+  const put = (name, content) => { // whole or not at all
+    fs.writeFileSync(`${files}/new`, content, { mode: 0o600 });
+    fs.chownSync(`${files}/new`, uid, gid);
+    fs.renameSync(`${files}/new`, `${files}/${name}`);
+  };
+  const give = ({ cert, key }) => { put('api.key', key); put('api.pem', cert); };
+  const served = () => new Promise((resolve, reject) => {
+    const socket = tls.connect({ host: edge.host, port, servername: 'api.localhost', rejectUnauthorized: false }, () => { resolve(socket.getPeerCertificate().subject.CN); socket.destroy(); });
+    socket.on('error', reject);
+  });
+  files = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-given-'));
+  fs.chmodSync(files, 0o755);
+  const [first, second, third] = ['first', 'second', 'third'].map(make);
+  give(first);
+  try {
+    await own(async ({ state, run }) => {
+      const up = run('up');
+      assert.equal(up.status, 0, up.stderr);
+      const stack = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').map((line) => line.split(/=(.*)/s)));
+      const pids = () => ['edge', 'routes', 'gateway'].map((name) => fs.readFileSync(`${stack.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
+      const told = (text) => fs.readFileSync(`${state}/log/routes.log`, 'utf8').split(text).length - 1;
+      const before = pids();
+      assert.equal(await served(), 'first');
+      const status = await new Promise((resolve, reject) => https.get({ host: edge.host, port, servername: 'api.localhost', ca: first.cert, agent: false, path: '/api_keys',
+        headers: { Host: 'api.localhost', 'Service-Version': '2', Authorization: `Bearer ${stack.POSTERN_API_KEY}` } }, (answer) => { answer.resume(); resolve(answer.statusCode); }).on('error', reject));
+      assert.equal(status, 200, 'a client that trusts it is served');
+
+      give(second);
+      await until(async () => await served() === 'second', 'the second is served', 20000);
+      for (const [what, broken, said] of [
+        ["another one's key", { cert: third.cert, key: first.key }, 'api-certificate and api-certificate-key are no certificate and its key'],
+        ['half of it', { cert: third.cert.subarray(0, 200), key: third.key }, 'api-certificate and api-certificate-key are no certificate and its key'],
+        ['nothing in it', { cert: '', key: third.key }, `read ${files}/api.pem, the certificate or key of api-host`],
+      ]) {
+        const heard = told(said);
+        give(broken);
+        await until(() => told(said) > heard, `${what} is refused`, 20000);
+        assert.equal(await served(), 'second', what);
+      }
+      give(third);
+      await until(async () => await served() === 'third', 'the third is served', 20000);
+      assert.deepEqual(pids(), before, 'nothing was started again');
+    }, { also: { POSTERN_API_CERTIFICATE: `${files}/api.pem`, POSTERN_API_CERTIFICATE_KEY: `${files}/api.key`, POSTERN_RENEW_SECONDS: '1' } });
+  } finally {
+    fs.rmSync(files, { recursive: true });
+  }
 });
