@@ -84,6 +84,33 @@ open_named(const char *name, ngx_uint_t seat)
 }
 
 
+/* With a block of its own on disk: a page that is mapped and has none ends, where the disk is full, who writes to it (SIGBUS). */
+static int
+make_room(ngx_fd_t file)
+{
+    int  err = posix_fallocate(file, 0, sizeof(page_t));
+
+    if (err) {
+        ngx_set_errno(err);
+        return -1;
+    }
+    return ftruncate(file, sizeof(page_t));
+}
+
+
+static page_t *
+map_page(ngx_fd_t file)
+{
+    page_t  *map;
+
+    if (file == NGX_INVALID_FILE || flock(file, LOCK_EX) != 0 || make_room(file) != 0) {
+        return NULL;
+    }
+    map = mmap(NULL, sizeof(page_t), PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+
 static ngx_int_t
 open_page(ngx_log_t *log)
 {
@@ -93,18 +120,11 @@ open_page(ngx_log_t *log)
         return NGX_OK;
     }
     file = open_named("edge.seats", 0);
-    if (file == NGX_INVALID_FILE || flock(file, LOCK_EX) != 0
-        || ftruncate(file, sizeof(page_t)) != 0)
-    {
-        page = MAP_FAILED;
-    } else {
-        page = mmap(NULL, sizeof(page_t), PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
-    }
-    if (page == MAP_FAILED) {
+    page = map_page(file);
+    if (page == NULL) {
         ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
-                      "postern: cannot open \"%V/edge.seats\"",
-                      &edge_worker.conf->state_dir);
-        page = NULL;
+                      "postern: cannot make \"%V/edge.seats\" of %uz bytes",
+                      &edge_worker.conf->state_dir, sizeof(page_t));
     } else if (ngx_memcmp(page->magic, magic, sizeof(magic)) != 0) {
         ngx_memzero(page, sizeof(*page));
         ngx_memcpy(page->magic, magic, sizeof(magic));

@@ -1,6 +1,6 @@
 // deploy/stack and the README's tour, as an operator meets them.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -8,7 +8,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { own } from '../support/own.mjs';
-import { edge, env, home } from '../support/postern.mjs';
+import { edge, env, home, until } from '../support/postern.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const base = edge.port - 43;
@@ -133,6 +133,36 @@ test('what is in the state keeps its owner, and a state of another user is refus
     assert.equal(status, 1);
     assert.match(stderr, new RegExp(`^error: ${state} belongs to root, and the services run as postern`));
   }, { made: made(0) });
+});
+
+test('an edge whose disk is full at its first start says so, and starts when there is room', { skip: rootAlone, timeout: 120000 }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-full-')), full = `${folder}/full`, conf = `${folder}/nginx.conf`, pid = `${full}/nginx.pid`;
+  const { uid, gid } = fs.statSync(fs.realpathSync(home)), state = fs.realpathSync(home);
+  let text = fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8').replace(/^pid .*/m, `pid ${pid};`).replace(/postern_state_dir .*/, `postern_state_dir ${full};`)
+    .replace(/postern_event_memory .*/, '').replace(/include .*api\.conf;/, '');
+  for (const port of [15, 43, 80]) text = text.replaceAll(`:${base + port} `, `:${base + 1000 + port} `).replaceAll(`:${base + port};`, `:${base + 1000 + port};`);
+  fs.chmodSync(folder, 0o755);
+  fs.mkdirSync(full);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=64k,mode=700,uid=${uid},gid=${gid}`, 'tmpfs', full]);
+  let second;
+  try {
+    fs.writeFileSync(conf, text);
+    assert.throws(() => fs.writeFileSync(`${full}/fill`, Buffer.alloc(1 << 20)), /ENOSPC/);
+    const preload = { ...process.env, LD_PRELOAD: process.env.POSTERN_EDGE_PRELOAD ?? '', ASAN_OPTIONS: 'detect_leaks=0' };
+    const args = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'env', `LD_PRELOAD=${preload.LD_PRELOAD}`, '/usr/sbin/nginx', '-e', 'stderr', '-p', `${state}/edge`, '-c', conf];
+    const first = spawnSync('setpriv', args, { env: { ...preload, LD_PRELOAD: '' }, encoding: 'utf8', timeout: 30000 });
+    assert.deepEqual([first.status, first.signal], [1, null], first.stderr);
+    assert.match(first.stderr, /\[emerg\].*cannot make ".*edge\.seats" of \d+ bytes \(28: No space left on device\)/);
+    fs.rmSync(`${full}/fill`);
+    second = spawn('setpriv', args, { env: { ...preload, LD_PRELOAD: '' }, stdio: 'ignore' });
+    await until(() => fs.existsSync(pid) && fs.readFileSync(pid, 'utf8'), 'it starts');
+    process.kill(Number(fs.readFileSync(pid, 'utf8')), 'SIGTERM');
+    await until(() => second.exitCode !== null || second.signalCode, 'it ends');
+  } finally {
+    second?.kill('SIGKILL');
+    execFileSync('umount', ['-l', full]);
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 // As it stands in the README, but for the name, which can be reserved once.
