@@ -1,14 +1,9 @@
-/* A packet is a byte that says whether more of its message follows, and a part of the message: the
- * head below, then the frames' bytes. */
+/* A packet is a byte that says whether more of its message follows, and a part of the message, which
+ * frames.h describes. */
 #include "edge_link.h"
 #include "common/pack.h"
 
 enum { PART_MAX = 60000, MESSAGE_MAX = PACK_BYTES_MAX + 4096 };
-
-typedef struct {
-    uint32_t  kind, n;
-    uint32_t  lens[LINK_FRAMES_MAX];
-} head_t;
 
 
 static ngx_int_t
@@ -65,7 +60,7 @@ ngx_int_t
 link_send(link_t *link, link_kind_t kind, const ngx_str_t *frames, ngx_uint_t n,
     int flags)
 {
-    head_t         head;
+    frames_head_t  head;
     u_char         more = 0;
     size_t         total = sizeof(head);
     ngx_uint_t     i;
@@ -126,26 +121,18 @@ make_room(link_t *link)
 static ngx_int_t
 read_frames(link_t *link, link_message_t *message)
 {
-    head_t      head;
-    size_t      at = sizeof(head);
-    ngx_uint_t  i;
+    frame_t        frames[FRAMES_MAX];
+    ngx_uint_t     i;
+    frames_head_t  head;
 
-    if (link->used < sizeof(head)) {
-        return NGX_ERROR;
-    }
-    ngx_memcpy(&head, link->buffer, sizeof(head));
-    if (head.n > LINK_FRAMES_MAX) {
+    if (!frames_read(link->buffer, link->used, &head, frames)) {
         return NGX_ERROR;
     }
     message->kind = head.kind;
     message->n = head.n;
     for (i = 0; i < head.n; i++) {
-        if (head.lens[i] > link->used - at) {
-            return NGX_ERROR;
-        }
-        message->frames[i].data = link->buffer + at;
-        message->frames[i].len = head.lens[i];
-        at += head.lens[i];
+        message->frames[i].data = frames[i].data;
+        message->frames[i].len = frames[i].len;
     }
     return NGX_OK;
 }

@@ -6,7 +6,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-enum { LINK_FRAMES_MAX = 8 };
+#include "frames.h"
+
+enum { LINK_FRAMES_MAX = FRAMES_MAX };
 
 typedef enum {
     LINK_READY,    /* from the helper: its sockets exist */

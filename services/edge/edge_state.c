@@ -1,7 +1,7 @@
 /* The last configuration on disk, read: by the master before it forks, and what came since by each
- * worker. Records are sealed with secretbox: they hold private keys. Record: 4 bytes length, nonce,
- * box of [type][log id, 64 bytes][previous, 8 bytes][revision, 8 bytes][body]. A torn tail is ignored. */
+ * worker. Records (record.h) are sealed: they hold private keys. A torn tail is ignored. */
 #include "edge_store.h"
+#include "record.h"
 #include "common/pack.h"
 
 #include <sodium.h>
@@ -9,21 +9,13 @@
 #include <sys/wait.h>
 
 enum {
-    LENGTH = 4,
-    LOG = 1,
-    PREVIOUS = LOG + 64,
-    REVISION = PREVIOUS + 8,
-    HEAD = REVISION + 8,
-    OVERHEAD = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES,
-    RECORD_MIN = OVERHEAD + HEAD,
-    RECORD_MAX = PACK_BYTES_MAX + 4096,
     TRIES_MAX = 500,   /* of the master's trial: two deaths an entry */
     UNKNOWN_MAX = 3
 };
 
 static u_char      key[crypto_secretbox_KEYBYTES];
 static off_t       read_offset;
-static u_char      read_head[LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
+static u_char      read_head[RECORD_LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
 static ngx_uint_t  cut;   /* more is there, which cannot be read */
 static ngx_uint_t  deadly;   /* whoever reads it dies, and no entry is to blame */
 
@@ -174,31 +166,27 @@ edge_table_new(void)
 
 /* What follows the length; 0: no record begins so. */
 static size_t
-record_length(ngx_fd_t file, off_t at)
+length_at(ngx_fd_t file, off_t at)
 {
-    size_t  len;
-    u_char  head[LENGTH];
+    u_char  head[RECORD_LENGTH];
 
-    if (pread(file, head, LENGTH, at) != LENGTH) {
-        return 0;
-    }
-    len = (size_t) head[0] << 24 | head[1] << 16 | head[2] << 8 | head[3];
-    return len < RECORD_MIN || len > RECORD_MAX ? 0 : len;
+    return pread(file, head, RECORD_LENGTH, at) == RECORD_LENGTH
+           ? record_length(head) : 0;
 }
 
 
 ngx_int_t
 edge_state_skip(ngx_fd_t file, off_t *at)
 {
-    size_t       len = record_length(file, *at);
+    size_t       len = length_at(file, *at);
     struct stat  st;
 
     if (len == 0 || fstat(file, &st) != 0
-        || *at + LENGTH + (off_t) len > st.st_size)
+        || *at + RECORD_LENGTH + (off_t) len > st.st_size)
     {
         return NGX_DONE;
     }
-    *at += LENGTH + len;
+    *at += RECORD_LENGTH + len;
     return NGX_OK;
 }
 
@@ -206,33 +194,31 @@ edge_state_skip(ngx_fd_t file, off_t *at)
 u_char *
 edge_state_read(ngx_fd_t file, off_t *at, state_record_t *record)
 {
-    size_t   len = record_length(file, *at);
-    u_char  *sealed, *plain;
+    size_t     len = length_at(file, *at);
+    u_char    *sealed, *plain;
+    record_t   read;
 
     if (len == 0) {
         return NULL;
     }
     sealed = malloc(len);
-    plain = sodium_malloc(len - OVERHEAD);
+    plain = sodium_malloc(len - RECORD_OVERHEAD);
     if (sealed == NULL || plain == NULL
-        || pread(file, sealed, len, *at + LENGTH) != (ssize_t) len
-        || crypto_secretbox_open_easy(plain,
-               sealed + crypto_secretbox_NONCEBYTES,
-               len - crypto_secretbox_NONCEBYTES, sealed, key))
+        || pread(file, sealed, len, *at + RECORD_LENGTH) != (ssize_t) len
+        || record_open(sealed, len, key, plain, &read) != 0)
     {
         free(sealed);
         sodium_free(plain);
         return NULL;
     }
     free(sealed);
-    record->type = plain[0];
-    ngx_memcpy(record->log_id, plain + LOG, sizeof(record->log_id));
-    record->log_id[sizeof(record->log_id) - 1] = '\0';
-    ngx_memcpy(&record->previous, plain + PREVIOUS, sizeof(int64_t));
-    ngx_memcpy(&record->revision, plain + REVISION, sizeof(int64_t));
-    record->body.data = plain + HEAD;
-    record->body.len = len - OVERHEAD - HEAD;
-    *at += LENGTH + len;
+    record->type = read.type;
+    ngx_memcpy(record->log_id, read.log_id, sizeof(record->log_id));
+    record->previous = read.previous;
+    record->revision = read.revision;
+    record->body.data = (u_char *) read.body;
+    record->body.len = read.body_len;
+    *at += RECORD_LENGTH + len;
     return plain;
 }
 
@@ -247,35 +233,15 @@ edge_state_free(u_char *plain)
 u_char *
 edge_state_seal(const state_record_t *record, size_t *len)
 {
-    size_t   plain_len = HEAD + record->body.len, n = OVERHEAD + plain_len;
-    u_char  *plain, *out, *nonce;
+    record_t  sealed;
 
-    plain = malloc(plain_len);
-    out = malloc(LENGTH + n);
-    if (plain == NULL || out == NULL) {
-        free(plain);
-        free(out);
-        return NULL;
-    }
-    plain[0] = (u_char) record->type;
-    ngx_memcpy(plain + LOG, record->log_id, sizeof(record->log_id));
-    ngx_memcpy(plain + PREVIOUS, &record->previous, sizeof(int64_t));
-    ngx_memcpy(plain + REVISION, &record->revision, sizeof(int64_t));
-    if (record->body.len) {
-        ngx_memcpy(plain + HEAD, record->body.data, record->body.len);
-    }
-    out[0] = (u_char) (n >> 24);
-    out[1] = (u_char) (n >> 16);
-    out[2] = (u_char) (n >> 8);
-    out[3] = (u_char) n;
-    nonce = out + LENGTH;
-    randombytes_buf(nonce, crypto_secretbox_NONCEBYTES);
-    crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, plain, plain_len,
-                          nonce, key);
-    sodium_memzero(plain, plain_len);
-    free(plain);
-    *len = LENGTH + n;
-    return out;
+    sealed.type = record->type;
+    ngx_memcpy(sealed.log_id, record->log_id, sizeof(sealed.log_id));
+    sealed.previous = record->previous;
+    sealed.revision = record->revision;
+    sealed.body = record->body.data;
+    sealed.body_len = record->body.len;
+    return record_seal(&sealed, key, len);
 }
 
 

@@ -12,7 +12,7 @@ enum {
 
 typedef struct {
     int        type;
-    char       log_id[64];
+    char       log_id[64];   /* RECORD_LOG_BYTES of record.h */
     int64_t    previous, revision;
     ngx_str_t  body;
 } state_record_t;
