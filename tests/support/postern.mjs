@@ -161,6 +161,7 @@ export async function endpoint(backend, { match = '/', match_type = 'path_prefix
 export function tail(topic = '') {
   const [program, ...args] = process.env.STORY_TAIL?.split(' ') ?? [path.join(home, 'bin/postern'), 'tail'];
   const child = spawn(program, [...args, topic], { env: { ...process.env, POSTERN_HOME: home } });
+  process.on('exit', () => child.kill()); // a subscriber waits for the next stack: without events it would not notice that nobody reads
   const events = [];
   let rest = '';
   child.stdout.on('data', (part) => {
