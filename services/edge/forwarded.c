@@ -17,10 +17,10 @@ static const row_t rows[] = {
 #include "proto/forwarded.def"
 };
 
-enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 };
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 * 32 };
 
-/* Rows by the first two letters behind a leading "x-": numbers from 1, in the order of the table. */
-static unsigned char first[KEYS], next_row[ROWS];
+/* Rows by the first three letters behind a leading "x-": numbers from 1, in the order of the table. */
+static unsigned char first[KEYS + 1], next_row[ROWS];
 _Static_assert(ROWS < 256, "a row's number is one byte");
 
 static unsigned char fold(unsigned char c)
@@ -28,14 +28,15 @@ static unsigned char fold(unsigned char c)
     return c == '_' ? '-' : c;
 }
 
-/* KEYS: too short to be one. */
+/* KEYS: shorter than that. */
 static unsigned key_of(const unsigned char *name, size_t len)
 {
     if (len > 2 && name[0] == 'x' && fold(name[1]) == '-') {
         name += 2;
         len -= 2;
     }
-    return len < 2 ? KEYS : (name[0] & 31u) << 5 | (fold(name[1]) & 31u);
+    return len < 3 ? KEYS
+                   : (name[0] & 31u) << 10 | (fold(name[1]) & 31u) << 5 | (fold(name[2]) & 31u);
 }
 
 static void make_keys(void)
@@ -67,8 +68,6 @@ forwarded_t forwarded_of(const unsigned char *name, size_t len)
         make_keys();
         made = true;
     }
-    if (key == KEYS)
-        return FORWARDED_NONE;
     for (unsigned at = first[key]; at; at = next_row[at - 1])
         if (is(&rows[at - 1], name, len))
             return rows[at - 1].who;
