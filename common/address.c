@@ -28,6 +28,9 @@ typedef struct rules {
 
 struct address_rules {
     rules_t always, own, denied, allowed;
+    bool leads[2][256]; /* IPv4, IPv6: first bytes of addresses that a rule may forbid */
+    uint8_t
+        ports[(1 << 16) / 8]; /* bits: those that rules forbid on this machine's own addresses */
 };
 
 static const uint8_t mapped[V4_AT] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -147,6 +150,50 @@ static int parse_list(rules_t *rules, const char *text, bool with_own, char **re
     return 0;
 }
 
+/* ---- what most addresses are permitted by ---- */
+
+static void mark_leads(bool leads[256], unsigned first, unsigned bits)
+{
+    unsigned count = bits < 8 ? 1u << (8 - bits) : 1;
+
+    memset(leads + (first & ~(count - 1)), true, count);
+}
+
+static void mark_rules(address_rules_t *self, const rules_t *rules)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        const rule_t *rule = &rules->rows[i];
+
+        if (rule->own) {
+            for (unsigned port = rule->first; port <= rule->last; port++)
+                self->ports[port / 8] |= (uint8_t)(1u << port % 8);
+            continue;
+        }
+        if (rule->bits >= V4_BITS && !memcmp(rule->bytes, mapped, V4_AT))
+            mark_leads(self->leads[0], rule->bytes[V4_AT], rule->bits - V4_BITS);
+        else if (rule->bits < V4_BITS && !memcmp(rule->bytes, mapped, rule->bits / 8)) /* as ::/0 */
+            memset(self->leads[0], true, sizeof(self->leads[0]));
+        mark_leads(self->leads[1], rule->bytes[0], rule->bits);
+    }
+}
+
+/* Rules only forbid what some byte or port of it tells, so that the others need not be looked through. IPv6 addresses that lead
+ * to one of IPv4 begin with 00 or 20: see embedded. */
+static void mark(address_rules_t *self)
+{
+    mark_rules(self, &self->always);
+    mark_rules(self, &self->own);
+    mark_rules(self, &self->denied);
+    self->leads[1][0x00] = true;
+    self->leads[1][0x20] = true;
+}
+
+/* Nothing forbids it, whatever is allowed. False: the rules say. */
+static bool is_plain(const address_rules_t *self, unsigned family, uint8_t first, uint16_t port)
+{
+    return !self->leads[family][first] && !(self->ports[port / 8] & 1u << port % 8);
+}
+
 int address_rules_new(address_rules_t **ret_rules, const char *own, const char *denied,
                       const char *allowed, char **ret_bad)
 {
@@ -165,6 +212,8 @@ int address_rules_new(address_rules_t **ret_rules, const char *own, const char *
         r = parse_list(&self->allowed, allowed, false, ret_bad);
     if (r)
         address_rules_destroy(&self);
+    else
+        mark(self);
     *ret_rules = self;
     return r;
 }
@@ -302,13 +351,17 @@ const char *address_fault(const address_rules_t *self, const struct sockaddr *ad
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
 
-        from_v4(bytes, &v4->sin_addr);
         port = ntohs(v4->sin_port);
+        if (is_plain(self, 0, *(const uint8_t *)&v4->sin_addr, port))
+            return NULL;
+        from_v4(bytes, &v4->sin_addr);
     } else if (address->sa_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
 
-        memcpy(bytes, &v6->sin6_addr, BYTES);
         port = ntohs(v6->sin6_port);
+        if (is_plain(self, 1, v6->sin6_addr.s6_addr[0], port))
+            return NULL;
+        memcpy(bytes, &v6->sin6_addr, BYTES);
     } else {
         return "is no internet address";
     }

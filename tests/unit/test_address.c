@@ -173,6 +173,37 @@ Test(address, own_sockets_are_on_every_address_of_this_machine)
     address_rules_destroy(&rules);
 }
 
+/* Most addresses are let through by their first byte. */
+Test(address, a_network_forbids_all_of_its_addresses_and_no_others)
+{
+    static const struct {
+        char network[32], inside[2][24], outside[2][24];
+    } cases[] = {
+        {"10.0.0.0/7", {"10.0.0.0", "11.255.255.255"}, {"9.255.255.255", "12.0.0.0"}},
+        {"192.0.0.0/2", {"192.0.0.1", "223.255.255.255"}, {"191.255.255.255", "128.0.0.1"}},
+        {"96.0.0.0/11", {"96.0.0.1", "96.31.255.255"}, {"96.32.0.0", "95.255.255.255"}},
+        {"198.51.100.7", {"198.51.100.7", "::ffff:198.51.100.7"}, {"198.51.100.6", "198.51.100.8"}},
+        {"::ffff:10.0.0.0/104", {"10.1.2.3", "::ffff:10.0.0.1"}, {"11.0.0.1", "9.0.0.1"}},
+        {"::/0", {"10.1.2.3", "2a00::1"}, {"", ""}},
+        {"0.0.0.0/0", {"10.1.2.3", "192.0.2.1"}, {"2a00::1", "fd00::1"}},
+        {"2600::/7", {"2600::1", "27ff::1"}, {"2800::1", "25ff::1"}},
+        {"2a00:1::/32", {"2a00:1::1", "2a00:1:ffff::"}, {"2a00:2::1", "10.1.2.3"}},
+        {"10.0.0.0/8", {"2002:a01:203::1", "64:ff9b::10.1.2.3"}, {"2002:b01:203::1", "2003::1"}},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        _cleanup_(address_rules_destroy) address_rules_t *rules =
+            rules_of(NULL, cases[i].network, NULL);
+
+        for (int n = 0; n < 2; n++) {
+            cr_assert(fault_at(rules, cases[i].inside[n], 80), "%s: %s", cases[i].network,
+                      cases[i].inside[n]);
+            cr_assert(!*cases[i].outside[n] || !fault_at(rules, cases[i].outside[n], 80), "%s: %s",
+                      cases[i].network, cases[i].outside[n]);
+        }
+    }
+}
+
 Test(address, names_are_not_addresses)
 {
     static const char *const names[] = {"localhost",         "a.example", "127.0.0.1.",
