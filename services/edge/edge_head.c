@@ -1,5 +1,6 @@
 /* What an upstream answers, from its first byte to the empty line: the edge waits until the head is whole, judges it (head.c)
- * and only then lets nginx's proxy read it. Heads of 1xx before it go to the client, or nowhere; they are never the answer.
+ * and only then gives it to nginx's proxy. Heads of 1xx before it go to the client, or nowhere; they are never the answer.
+ * Fields are given as the judge read them: nginx would go through them once more, byte by byte.
  *
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not fit gets a larger one. */
 #include "edge.h"
@@ -329,7 +330,72 @@ has_bytes_behind(ngx_http_request_t *r, const head_t *head)
 }
 
 
-/* It is whole, and judged: now nginx may read it. */
+/* One of them, as nginx keeps what it reads itself: both texts end with NUL, and whoever handles the name is called. */
+static ngx_int_t
+give_field(ngx_http_request_t *r, const head_field_t *field, u_char *lower,
+    ngx_uint_t hash)
+{
+    ngx_table_elt_t                *h;
+    ngx_http_upstream_header_t     *known;
+    ngx_http_upstream_main_conf_t  *conf;
+
+    h = ngx_list_push(&r->upstream->headers_in.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+    h->key.data = (u_char *) field->name;
+    h->key.len = field->name_len;
+    h->value.data = (u_char *) field->value;
+    h->value.len = field->value_len;
+    h->lowcase_key = lower;
+    h->hash = hash;
+#if (nginx_version >= 1023000)
+    h->next = NULL;
+#endif
+    h->key.data[h->key.len] = '\0';
+    h->value.data[h->value.len] = '\0';
+    lower[h->key.len] = '\0';
+    conf = ngx_http_get_module_main_conf(r, ngx_http_upstream_module);
+    known = ngx_hash_find(&conf->headers_in_hash, h->hash, lower, h->key.len);
+    return known ? known->handler(r, h, known->offset) : NGX_OK;
+}
+
+
+/* From a copy: the buffer is for the body, too. What is left for nginx to read is the status line, before the empty one. */
+static ngx_int_t
+give_fields(ngx_http_request_t *r, const head_t *scan)
+{
+    size_t         at, status;
+    u_char        *text, *lower;
+    ngx_buf_t     *b = &r->upstream->buffer;
+    ngx_int_t      rc;
+    ngx_uint_t     hash;
+    head_field_t   field;
+
+    text = ngx_pnalloc(r->pool, 2 * scan->len);
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memcpy(text, b->pos, scan->len);
+    lower = text + scan->len;
+    status = head_status_len((char *) text, scan->len);
+    at = status;
+    while (head_next_folded((char *) text, scan->len, &at, &field,
+                            (char *) lower, &hash))
+    {
+        rc = give_field(r, &field, lower, hash);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+        lower += field.name_len + 1;
+    }
+    b->pos += at - status;
+    ngx_memcpy(b->pos, text, status);
+    return NGX_OK;
+}
+
+
+/* It is whole, and judged. */
 static ngx_int_t
 give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -343,6 +409,10 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
                                       : "101 that was not asked for");
     }
     u->buffer.pos += head_end_hop(&ctx->head.scan, (char *) u->buffer.pos);
+    rc = give_fields(r, &ctx->head.scan);
+    if (rc != NGX_OK) {
+        return rc;
+    }
     u->process_header = ctx->head.parse;
     rc = u->process_header(r);
     if (rc == NGX_AGAIN) {

@@ -1,5 +1,6 @@
 #include "head.h"
 
+#include <endian.h>
 #include <string.h>
 #include <strings.h>
 
@@ -18,16 +19,23 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* RFC 9110 5.6.2 */
+/* RFC 9110 5.6.2: what names are made of, in lower case; 0: what they are not made of. */
+static const unsigned char tokens[256] = {
+#define SAME(c)  [c] = c
+#define LOWER(c) [c] = c, [c - 32] = c
+    SAME('!'),  SAME('#'),  SAME('$'),  SAME('%'),  SAME('&'),  SAME('\''), SAME('*'),  SAME('+'),
+    SAME('-'),  SAME('.'),  SAME('^'),  SAME('_'),  SAME('`'),  SAME('|'),  SAME('~'),  SAME('0'),
+    SAME('1'),  SAME('2'),  SAME('3'),  SAME('4'),  SAME('5'),  SAME('6'),  SAME('7'),  SAME('8'),
+    SAME('9'),  LOWER('a'), LOWER('b'), LOWER('c'), LOWER('d'), LOWER('e'), LOWER('f'), LOWER('g'),
+    LOWER('h'), LOWER('i'), LOWER('j'), LOWER('k'), LOWER('l'), LOWER('m'), LOWER('n'), LOWER('o'),
+    LOWER('p'), LOWER('q'), LOWER('r'), LOWER('s'), LOWER('t'), LOWER('u'), LOWER('v'), LOWER('w'),
+    LOWER('x'), LOWER('y'), LOWER('z'),
+#undef SAME
+#undef LOWER
+};
+
 static bool is_token(char c)
 {
-    static const bool tokens[256] = {
-        ['!'] = true,         ['#' ... '\''] = true, ['*'] = true, ['+'] = true,
-        ['-'] = true,         ['.'] = true,          ['|'] = true, ['~'] = true,
-        ['0' ... '9'] = true, ['A' ... 'Z'] = true,  ['^'] = true, ['_'] = true,
-        ['`'] = true,         ['a' ... 'z'] = true,
-    };
-
     return tokens[(unsigned char)c];
 }
 
@@ -36,18 +44,31 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* RFC 9110 5.5: a value is of HTAB, SP, VCHAR and obs-text; so is a reason (RFC 9112 4). */
-static bool has_control(const char *text, size_t len)
+static uint64_t load(const char *text)
 {
-    for (size_t i = 0; i < len; i++)
-        if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
-            return true;
-    return false;
+    uint64_t word;
+
+    memcpy(&word, text, sizeof(word));
+    return word;
 }
 
-static bool is_word(const char *text, size_t len, const char *word)
+/* In any case, eight bytes at once. Words are letters and '-': what else this bit makes one of them of, no line has in it. */
+static inline bool is_word(const char *text, size_t len, const char *word)
 {
-    return len == strlen(word) && strncasecmp(text, word, len) == 0;
+    const uint64_t lower = 0x2020202020202020;
+    size_t at = 0;
+
+    if (len != strlen(word))
+        return false;
+    if (len < sizeof(lower)) {
+        while (at < len && ((text[at] ^ word[at]) & ~0x20) == 0)
+            at++;
+        return at == len;
+    }
+    while (at < len - sizeof(lower) && ((load(text + at) ^ load(word + at)) & ~lower) == 0)
+        at += sizeof(lower);
+    return at >= len - sizeof(lower)
+           && ((load(text + len - sizeof(lower)) ^ load(word + len - sizeof(lower))) & ~lower) == 0;
 }
 
 bool head_field_is(const head_field_t *field, const char *name)
@@ -57,12 +78,64 @@ bool head_field_is(const head_field_t *field, const char *name)
 
 /* ---- lines ---- */
 
-/* Of the line that begins at *at, without its end; then *at is behind it. False: its end is not there yet. A line feed alone
- * ends a line, too (RFC 9112 2.2). */
-static bool next_line(const char *data, size_t len, size_t *at, size_t seen, const char **ret_line,
+/* What RFC 9110 5.5 has in no value: a value is of HTAB, SP, VCHAR and obs-text; so is a reason (RFC 9112 4). */
+static bool is_control(char c)
+{
+    return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
+}
+
+/* The first control character; end: there is none. Eight bytes at once: few have one below ' ' or DEL among them, which is what the
+ * difference and the sum tell. Of their bits only the lowest is sure, and that is the first such byte. */
+static const char *find_control(const char *at, const char *end)
+{
+    const uint64_t each = 0x0101010101010101;
+    uint64_t word, found;
+
+    while (end - at >= (ptrdiff_t)sizeof(word)) {
+        word = le64toh(load(at));
+        found = ((word - ' ' * each) | ((word & 0x7f * each) + each)) & ~word & 0x80 * each;
+        if (!found) {
+            at += sizeof(word);
+            continue;
+        }
+        at += __builtin_ctzll(found) / 8;
+        if (*at != '\t')
+            return at;
+        at++;
+    }
+    while (at < end && !is_control(*at))
+        at++;
+    return at;
+}
+
+/* The line that begins at self->len, without its end; then that is behind it. False: its end is not there yet. A line feed alone
+ * ends a line, too (RFC 9112 2.2); any other control character is a stray. */
+static bool take_line(head_t *self, const char *data, size_t len, const char **ret_line,
                       size_t *ret_len)
 {
-    const char *end = seen < len ? memchr(data + seen, '\n', len - seen) : NULL;
+    const char *line = data + self->len, *end = data + len, *at;
+
+    for (at = data + self->seen;; at++) {
+        at = find_control(at, end);
+        if (at == end || (at + 1 == end && *at == '\r')) {
+            self->seen = (size_t)(at - data); /* what follows a CR says whether it is a stray */
+            return false;
+        }
+        if (*at == '\n' || (*at == '\r' && at[1] == '\n'))
+            break;
+        self->stray = true;
+    }
+    *ret_line = line;
+    *ret_len = (size_t)(at - line);
+    self->len = self->seen = (size_t)(at - data) + (*at == '\r') + 1;
+    return true;
+}
+
+/* The same of a head that is whole: *at is where the line begins, and then behind it. */
+static bool next_line(const char *data, size_t len, size_t *at, const char **ret_line,
+                      size_t *ret_len)
+{
+    const char *end = *at < len ? memchr(data + *at, '\n', len - *at) : NULL;
 
     if (!end)
         return false;
@@ -78,8 +151,11 @@ static bool next_line(const char *data, size_t len, size_t *at, size_t seen, con
 static bool begins_status_line(const char *text, size_t len)
 {
     static const char form[] = "HTTP/1.0 000";
+    enum { SAME = sizeof("HTTP/1.") - 1 };
 
-    for (size_t i = 0; i < len && i < sizeof(form) - 1; i++)
+    if (memcmp(text, form, len < SAME ? len : SAME) != 0)
+        return false;
+    for (size_t i = SAME; i < len && i < sizeof(form) - 1; i++)
         if (form[i] == '0' ? !is_digit(text[i]) : text[i] != form[i])
             return false;
     return true;
@@ -92,22 +168,22 @@ static const char *read_status(head_t *self, const char *line, size_t len)
         return "no status line of HTTP/1";
     if (len > 12 && line[12] != ' ')
         return "a status that is not three digits";
-    if (has_control(line, len))
+    if (self->stray)
         return "a control character in the status line";
     self->status = (unsigned)(100 * (line[9] - '0') + 10 * (line[10] - '0') + (line[11] - '0'));
     return self->status < 100 || self->status > 599 ? "a status that is not from 100 to 599" : NULL;
 }
 
-/* A name, a colon, a value without control characters in it, and spaces around. */
+/* A name, a colon, a value and spaces around. */
 static const char *read_field(const char *line, size_t len, head_field_t *ret_field)
 {
     const char *at = line, *end = line + len;
 
     if (is_space(*line))
         return "a folded field";
-    while (at < end && is_token(*at))
-        at++;
-    if (at == line || at == end || *at != ':')
+    while (is_token(*at))
+        at++; /* the line's end is none */
+    if (at == line || *at != ':')
         return "a field whose name is no token";
     ret_field->name = line;
     ret_field->name_len = (size_t)(at - line);
@@ -118,7 +194,7 @@ static const char *read_field(const char *line, size_t len, head_field_t *ret_fi
         end--;
     ret_field->value = at;
     ret_field->value_len = (size_t)(end - at);
-    return has_control(at, ret_field->value_len) ? "a control character in a field" : NULL;
+    return NULL;
 }
 
 /* ---- where the body ends ---- */
@@ -171,21 +247,42 @@ bool head_next_option(const char *list, size_t len, size_t *at, head_option_t *r
     return true;
 }
 
-/* They frame the body, and steer who reads the head: to name them in Connection takes nothing away. */
-static bool is_of_framing(const char *name, size_t len)
+typedef enum {
+    OTHER,
+    LENGTH,
+    CODING,
+    CONNECTION, /* these three frame the body, and steer who reads the head: to name them in Connection takes nothing away */
+    HOP,
+    UPGRADE,
+} kind_t;
+
+static kind_t kind_of(const head_field_t *field)
 {
-    return is_word(name, len, "Connection") || is_word(name, len, "Content-Length")
-           || is_word(name, len, "Transfer-Encoding");
+    switch (field->name_len) { /* of most fields that is enough */
+    case sizeof("TE") - 1:
+        return head_field_is(field, "TE") ? HOP : OTHER;
+    case sizeof("Trailer") - 1: /* and Upgrade */
+        return head_field_is(field, "Trailer")   ? HOP
+               : head_field_is(field, "Upgrade") ? UPGRADE
+                                                 : OTHER;
+    case sizeof("Connection") - 1: /* and Keep-Alive */
+        return head_field_is(field, "Connection")   ? CONNECTION
+               : head_field_is(field, "Keep-Alive") ? HOP
+                                                    : OTHER;
+    case sizeof("Content-Length") - 1:
+        return head_field_is(field, "Content-Length") ? LENGTH : OTHER;
+    case sizeof("Proxy-Connection") - 1:
+        return head_field_is(field, "Proxy-Connection") ? HOP : OTHER;
+    case sizeof("Transfer-Encoding") - 1:
+        return head_field_is(field, "Transfer-Encoding") ? CODING : OTHER;
+    default:
+        return OTHER;
+    }
 }
 
-static bool is_of_hop(const head_t *self, const head_field_t *field)
+static bool is_of_hop(const head_t *self, kind_t kind)
 {
-    static const char *const names[] = {"Keep-Alive", "Proxy-Connection", "TE", "Trailer"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (head_field_is(field, names[i]))
-            return true;
-    return self->status != 101 && head_field_is(field, "Upgrade");
+    return kind == HOP || (kind == UPGRADE && self->status != 101);
 }
 
 bool head_option_names(const head_option_t *option)
@@ -217,22 +314,26 @@ static const char *take_field(head_t *self, const char *line, size_t len)
 {
     head_field_t field;
     const char *why = read_field(line, len, &field);
+    kind_t kind;
 
     if (why)
         return why;
+    if (self->stray)
+        return "a control character in a field";
     if (++self->fields > HEAD_FIELDS_MAX)
         return "too many fields";
     if (head_is_interim(self))
         return NULL; /* it ends with the empty line, whatever it says (RFC 9112 6.3) */
-    if (head_field_is(&field, "Content-Length"))
+    kind = kind_of(&field);
+    if (kind == LENGTH)
         why = read_length(self, &field);
-    else if (head_field_is(&field, "Transfer-Encoding"))
+    else if (kind == CODING)
         why = read_coding(self, &field);
-    else if (head_field_is(&field, "Connection"))
+    else if (kind == CONNECTION)
         why = read_options(self, &field);
-    else if (is_of_hop(self, &field))
+    else if (is_of_hop(self, kind))
         self->hop = true;
-    else if (head_field_is(&field, "Upgrade"))
+    else if (kind == UPGRADE)
         read_upgrade(self, &field);
     if (!why && self->chunked && self->length >= 0)
         why = "Content-Length and Transfer-Encoding";
@@ -244,12 +345,7 @@ head_verdict_t head_scan(head_t *self, const char *data, size_t len, const char 
     const char *line;
     size_t line_len;
 
-    if (!self->status && !begins_status_line(data, len)) {
-        *ret_why = "no status line of HTTP/1";
-        return HEAD_BAD;
-    }
-    while (next_line(data, len, &self->len, self->seen, &line, &line_len)) {
-        self->seen = self->len;
+    while (take_line(self, data, len, &line, &line_len)) {
         if (self->status && line_len == 0)
             return HEAD_WHOLE;
         *ret_why =
@@ -257,21 +353,57 @@ head_verdict_t head_scan(head_t *self, const char *data, size_t len, const char 
         if (*ret_why)
             return HEAD_BAD;
     }
-    self->seen = len;
+    if (!self->status && !begins_status_line(data, len)) {
+        *ret_why = "no status line of HTTP/1";
+        return HEAD_BAD;
+    }
     return HEAD_MORE;
 }
 
 /* ---- fields of a whole head ---- */
+
+size_t head_status_len(const char *data, size_t len)
+{
+    const char *end = memchr(data, '\n', len);
+
+    return end ? (size_t)(end - data) + 1 : 0;
+}
 
 bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field)
 {
     const char *line;
     size_t line_len;
 
-    if (*at == 0 && !next_line(data, len, at, 0, &line, &line_len))
-        return false;
-    return next_line(data, len, at, *at, &line, &line_len) && line_len
+    if (*at == 0)
+        *at = head_status_len(data, len);
+    return *at && next_line(data, len, at, &line, &line_len) && line_len
            && !read_field(line, line_len, ret_field);
+}
+
+bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *ret_field,
+                      char *lower, uintptr_t *ret_hash)
+{
+    const char *name = data + *at, *value, *end;
+    uintptr_t hash = 0;
+    unsigned char c;
+    size_t n;
+
+    for (n = 0; (c = tokens[(unsigned char)name[n]]); n++) {
+        lower[n] = (char)c;
+        hash = 31 * hash + c;
+    }
+    if (n == 0)
+        return false;
+    value = name + n + 1;
+    end = memchr(value, '\n', (size_t)(data + len - value));
+    *at = (size_t)(end - data) + 1;
+    while (is_space(*value))
+        value++;
+    while (end > value && (is_space(end[-1]) || end[-1] == '\r'))
+        end--;
+    *ret_field = (head_field_t){name, value, n, (size_t)(end - value)};
+    *ret_hash = hash;
+    return true;
 }
 
 bool head_field_passes(const head_field_t *field)
@@ -306,12 +438,10 @@ static size_t list_options(const head_t *self, const char *data,
 static bool ends_here(const head_t *self, const head_field_t *field, const head_option_t *options,
                       size_t count)
 {
-    if (is_of_framing(field->name, field->name_len))
-        return false;
-    if (is_of_hop(self, field))
-        return true;
-    if (self->status == 101 && head_field_is(field, "Upgrade"))
-        return false;
+    kind_t kind = kind_of(field);
+
+    if (kind != OTHER)
+        return is_of_hop(self, kind);
     for (size_t i = 0; i < count; i++)
         if (options[i].len == field->name_len
             && strncasecmp(options[i].name, field->name, field->name_len) == 0)
@@ -333,7 +463,7 @@ size_t head_end_hop(head_t *self, char *data)
     for (size_t at = 0; head_next(data, self->len, &at, &field);)
         if (ends_here(self, &field, options, count))
             data[field.name - data] = '\0';
-    for (size_t at = 0; from = at, next_line(data, self->len, &at, at, &line, &len);) {
+    for (size_t at = 0; from = at, next_line(data, self->len, &at, &line, &len);) {
         if (*line == '\0')
             continue;
         memmove(data + kept, line, at - from);

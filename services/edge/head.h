@@ -17,6 +17,7 @@ typedef struct head {
     unsigned status;
     unsigned fields;
     unsigned options; /* that its Connection fields list */
+    bool stray;       /* a control character that is not of its end, in the line that comes */
     bool chunked;
     unsigned upgrades; /* of 101: its Upgrade fields */
     bool websocket;    /* and they say this, once */
@@ -38,8 +39,16 @@ typedef struct head_field {
     size_t name_len, value_len;
 } head_field_t;
 
+/* Of a whole head: its first line, with its end. */
+size_t head_status_len(const char *data, size_t len);
+
 /* The fields of a whole head, one after the other: *at is 0 before the first. False: there are no more. */
 bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field);
+
+/* The same of one that was let through, at less cost: *at is where the first begins. lower is the name in lower case, its hash that of
+ * nginx's tables. The bytes behind name and value are nobody's; then *at is behind them. */
+bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *ret_field,
+                      char *lower, uintptr_t *ret_hash);
 
 bool head_field_is(const head_field_t *field, const char *name); /* in any case */
 

@@ -8,8 +8,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_fields(const char *text, size_t len)
 {
-    head_field_t field;
-    size_t at = 0, fields = 0;
+    head_field_t field, folded;
+    size_t at = 0, folded_at = head_status_len(text, len), fields = 0;
+    char *lower = malloc(len);
+    uintptr_t hash;
 
     while (head_next(text, len, &at, &field)) {
         if (!field.name_len || memchr(field.name, ':', field.name_len)
@@ -17,11 +19,16 @@ static void check_fields(const char *text, size_t len)
             || memchr(field.value, '\0', field.value_len)
             || memchr(field.value, '\n', field.value_len))
             abort();
+        if (!head_next_folded(text, len, &folded_at, &folded, lower, &hash)
+            || memcmp(&field, &folded, sizeof(field)) != 0 || folded_at != at)
+            abort();
         (void)head_field_passes(&field);
         fields++;
     }
-    if (fields > HEAD_FIELDS_MAX || at > len)
+    if (fields > HEAD_FIELDS_MAX || at > len
+        || head_next_folded(text, len, &folded_at, &folded, lower, &hash))
         abort();
+    free(lower);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
