@@ -15,13 +15,15 @@ enum {
     ACK_TIMEOUT_MS = 1000,
     IDLE_MS = 1000,
     RETRY_MS = 300,
-    PURGE_MS = 3600000
+    PURGE_MS = 3600000,
+    SILENT_MS = 5000 /* a copy that stands still for as long has lost its turn */
 };
 
 typedef struct outbox {
     zsock_t *pipe, *events;
     pg_t *pg;
-    char producer[64], channel[96];
+    const char *schema;
+    char producer[64], channel[160];
     bool listening, stop;
 } outbox_t;
 
@@ -46,13 +48,21 @@ static bool wait_ms(outbox_t *self, int ms)
     return seen > 0;
 }
 
-static int listen_for_rows(outbox_t *self)
+/* One copy of the service sends at a time, so that events keep their order and go out once. Which one is up to a lock of its
+ * session: when it ends, or says nothing for as long as the channel's settings allow, another takes over within a second. */
+static int take_turn(outbox_t *self)
 {
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r = pg_ready(self->pg);
 
-    if (!r && (!self->listening))
+    if (!r)
+        r = pg_exec(self->pg, &res,
+                    "SELECT pg_try_advisory_lock(hashtext('postern outbox'), hashtext($1))", 1,
+                    self->schema);
+    if (!r && *PQgetvalue(res, 0, 0) == 't') {
         r = pg_script(self->pg, self->channel);
-    self->listening = !r;
+        self->listening = !r;
+    }
     return r;
 }
 
@@ -173,10 +183,12 @@ void outbox_actor(zsock_t *pipe, void *context)
     outbox_t self = {.pipe = pipe};
     int64_t purge_ms = 0;
 
+    self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
     /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events knows them by their ids. */
-    snprintf(self.channel, sizeof(self.channel), "SET synchronous_commit = off; LISTEN %s_outbox",
-             args->schema);
+    snprintf(self.channel, sizeof(self.channel),
+             "SET synchronous_commit = off; SET idle_session_timeout = %d; LISTEN %s_outbox",
+             SILENT_MS, args->schema);
     self.events = bus_connect(ZMQ_DEALER, args->events_endpoint, args->curve_dir, "events");
     if (pg_new(&self.pg, args->database_url, args->schema) || !self.events) {
         log_error("cannot start the audit publisher: %s", fault_text());
@@ -187,14 +199,16 @@ void outbox_actor(zsock_t *pipe, void *context)
     zsock_signal(pipe, 0);
     while (!self.stop) {
         bool more = false;
-        int r = listen_for_rows(&self);
+        int r = self.listening ? pg_ready(self.pg) : take_turn(&self);
 
-        if (!r)
+        if (!r && self.listening)
             r = send_batch(&self, &more);
-        if (!r && bus_mono_ms() >= purge_ms) {
+        if (!r && self.listening && bus_mono_ms() >= purge_ms) {
             purge_ms = bus_mono_ms() + PURGE_MS;
             pg_script(self.pg, "DELETE FROM request WHERE at < now() - interval '24 hours'");
         }
+        if (r == PG_DOWN)
+            self.listening = false; /* the lock went with the session */
         if (!more && wait_ms(&self, r ? RETRY_MS : IDLE_MS) && !r)
             zclock_sleep(GATHER_MS);
     }

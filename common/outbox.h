@@ -1,5 +1,6 @@
 /* Publisher of a service's outbox table: reads committed audit events, sends them to the event
- * service, deletes what it acknowledged. At least once; the event service knows an event by its id.
+ * service, deletes what it acknowledged. At least once; the event service knows an event by its id. Of several copies of
+ * the service one does so at a time.
  * Runs as an actor of its own, because SQL blocks. */
 #pragma once
 
