@@ -88,6 +88,8 @@ static void set_marks(zsock_t *sock, bus_marks_t marks)
 {
     zsock_set_sndhwm(sock, marks.send);
     zsock_set_rcvhwm(sock, marks.receive);
+    if (marks.silence_ms)
+        zsock_set_heartbeat_timeout(sock, marks.silence_ms);
 }
 
 zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir)
@@ -121,12 +123,12 @@ zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, cons
 
 zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
 {
-    return bus_bind_marked(type, (bus_marks_t){MARK, MARK}, endpoint, curve_dir);
+    return bus_bind_marked(type, (bus_marks_t){MARK, MARK, 0}, endpoint, curve_dir);
 }
 
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
 {
-    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0}, endpoint, curve_dir);
+    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0, 0}, endpoint, curve_dir);
 }
 
 static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const char *endpoints,
@@ -163,7 +165,7 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
 
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
 {
-    return connect_all(type, (bus_marks_t){MARK, MARK}, false, endpoints, curve_dir, peer);
+    return connect_all(type, (bus_marks_t){MARK, MARK, 0}, false, endpoints, curve_dir, peer);
 }
 
 zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
@@ -174,7 +176,7 @@ zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
 
 zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer)
 {
-    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK}, true, endpoint, curve_dir, peer);
+    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK, 0}, true, endpoint, curve_dir, peer);
 }
 
 void bus_drain(zsock_t *sock)

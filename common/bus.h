@@ -22,9 +22,9 @@ zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, con
 
 /* How many messages a socket keeps for one peer, and takes from it before it is read; 0: any number. libzmq hands them to a
  * connection when the socket binds or connects and ignores what is set later, so they are said here. bus_bind and
- * bus_connect have 1,000 for both. */
+ * bus_connect have 1,000 for both. A peer that says nothing for silence_ms (0: 3,000) is gone, and what waits for it with it. */
 typedef struct bus_marks {
-    int send, receive;
+    int send, receive, silence_ms;
 } bus_marks_t;
 
 zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir);

@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/pack.h"
 #include "common/service.h"
+#include "services/cli/tail.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 
 enum {
     CALL_TIMEOUT_MS = 10000,
+    SILENCE_MS = 30000, /* of the event service, that may stand still or have us stand still */
     TAIL_MARK =
         100000 /* events that wait here while standard output takes none; others wait at the publisher */
 };
@@ -19,13 +21,17 @@ enum {
 static const char help[] =
     "postern: command line of a Postern server\n\n"
     "Usage:\n"
-    "  postern tail [TOPIC_PREFIX]            print events as JSON lines until stopped\n"
+    "  postern tail [TOPIC_PREFIX]            print events as JSON lines until stopped; what was "
+    "missed is\n"
+    "                                         told on standard error, and comes from the log where "
+    "it is kept\n"
     "  postern account create NAME EMAIL      make an account and its first owner\n"
     "  postern api-key create ACCOUNT OWNER [DESCRIPTION]\n"
     "                                         make an API key; prints its token once\n"
     "  postern health                         ask every service\n\n"
     "Environment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
     "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
+    "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
     "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
     "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
     "  POSTERN_CURVE_DIR      CURVE keys, for tcp:// endpoints\n";
@@ -75,7 +81,7 @@ static zsock_t *subscribe(const char *prefix)
 
     /* Whoever watches traffic does not preempt it. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK},
+    sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK, .silence_ms = SILENCE_MS},
                              need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
 
     if (!sub) {
@@ -114,28 +120,21 @@ static int count(const char *prefix)
 
 static int tail(const char *prefix)
 {
-    zsock_t *sub = subscribe(prefix);
+    const char *rpc = getenv("POSTERN_EVENTS_RPC");
+    zsock_t *sub = subscribe(prefix), *log = NULL;
+    int r;
 
-    while (!zsys_interrupted) {
-        zmsg_t *msg = zmsg_recv(sub);
-        _cleanup_(json_clear_ref) json_t *event = NULL;
-        _cleanup_(free_mem) char *text = NULL;
-        zframe_t *topic, *body;
-
-        if (!msg)
-            break;
-        topic = zmsg_pop(msg);
-        body = zmsg_pop(msg);
-        if (body && !frame_json(body, &event) && (text = json_dumps(event, JSON_COMPACT)))
-            printf("%s\n", text);
+    if (rpc && *rpc) {
+        log = bus_connect(ZMQ_DEALER, rpc, curve_dir(), "events");
+        if (!log)
+            fprintf(stderr, "warning: %s\n", fault_text());
         else
-            fprintf(stderr, "warning: skipped an event that cannot be decoded\n");
-        zframe_destroy(&topic);
-        zframe_destroy(&body);
-        zmsg_destroy(&msg);
+            zsock_set_linger(log, 0);
     }
+    r = tail_run(sub, log, prefix);
+    zsock_destroy(&log);
     zsock_destroy(&sub);
-    return EXIT_SUCCESS;
+    return r;
 }
 
 /* One call to identity; prints the answer as JSON. */

@@ -1,13 +1,20 @@
-/* The event service's own part: intake from producers, the store's jobs, PUB to subscribers.
- * Must never block its producers: they keep what is not acknowledged. */
+/* The event service's own part: intake from producers, the store's jobs, and their events to the feed of subscribers.
+ * Must never block its producers: they keep what is not acknowledged.
+ *
+ * One job is on its way at a time: stored, published, acknowledged. While subscribers are waited for that were there before a
+ * restart, nothing is stored either: what is not acknowledged outlives this process. */
 #include "services/events/intake.h"
 #include "common/bus.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/pg.h"
 #include "services/events/batch.h"
+#include "services/events/event_log.h"
+#include "services/events/feed.h"
 #include "services/events/layout.h"
 #include "services/events/memory.h"
 #include "services/events/store.h"
+#include "services/events/topics.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,26 +25,39 @@ enum {
     JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
     PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
-    PUB_MARK = 100000         /* events queued for one slow subscriber; later ones it misses */
+    TICK_MS = 100,
+    FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
+    STOP_MS = 3000,       /* for what is on its way when the service is stopped */
+    STOP_LINGER_MS = 2000 /* and for subscribers to take it */
 };
+
+/* A batch whose events are being published. */
+typedef struct publication {
+    zframe_t *identity, *header, *body, *numbers; /* identity NULL: there is none */
+    char verdict[8];
+    size_t offset, events; /* in the body, done so far */
+    uint64_t unreadable;
+} publication_t;
 
 typedef struct intake {
     zloop_t *loop;
-    zsock_t *intake, *pub;
+    zsock_t *intake;
+    feed_t *feed;
     zactor_t *store;
     store_args_t store_args;
     zlistx_t *pending; /* zmsg: identity, header, body */
     size_t pending_bytes;
-    bool storing, paused, timer_set;
-    int64_t job_ms;           /* when the last job began */
-    zhashx_t *topics;         /* live subscriptions, by topic prefix */
-    zhashx_t *producers;      /* hex identity -> zframe identity */
-    bool wanted;              /* somebody subscribes to traffic events */
-    const char *memory;       /* directory of bodies that are not sent */
-    layout_t *layout;         /* of the last values that were published */
-    msgpack_sbuffer envelope; /* of the event that is published */
+    bool storing, paused, timer_set, stopping;
+    int64_t job_ms;            /* when the last job began */
+    zmsg_t *answer;            /* of the store: batches that are still to be published */
+    publication_t publication; /* and the first of them */
+    zhashx_t *producers;       /* hex identity -> zframe identity */
+    bool wanted;               /* somebody subscribes to traffic events */
+    const char *memory;        /* directory of bodies that are not sent */
+    layout_t *layout;          /* of the last values that were published */
+    msgpack_sbuffer envelope;  /* of the event that is published */
     struct {
-        uint64_t batches, repeated, bad, published, unreadable;
+        uint64_t batches, repeated, bad, unreadable, gone, given_up;
     } metrics;
 } intake_t;
 
@@ -54,17 +74,6 @@ static void destroy_frame(void **item)
 }
 
 /* ---- who listens ---- */
-
-static bool topic_wanted(intake_t *self, const char *topic)
-{
-    for (void *item = zhashx_first(self->topics); item; item = zhashx_next(self->topics)) {
-        const char *prefix = zhashx_cursor(self->topics);
-
-        if (prefix[0] == '=' && !strncmp(topic, prefix + 1, strlen(prefix + 1)))
-            return true;
-    }
-    return false;
-}
 
 static void tell_producer(intake_t *self, zframe_t *identity)
 {
@@ -83,32 +92,80 @@ static void tell_producers(intake_t *self)
         tell_producer(self, one);
 }
 
-/* XPUB hands us subscriptions: 1 or 0, then the topic prefix. The key gets a '=' in front, because
- * an empty prefix is a subscription too. */
-static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
+static void update_wanted(intake_t *self)
 {
-    intake_t *self = context;
-    zframe_t *frame = zframe_recv(reader);
-    size_t len = frame ? zframe_size(frame) : 0;
-    char key[256] = "=";
-    bool wanted;
+    bool wanted = feed_wants(self->feed, "http_request_complete.v0")
+                  || feed_wants(self->feed, "tcp_connection_closed.v0");
 
-    (void)loop;
-    if (len >= 1 && len < sizeof(key) - 1) {
-        memcpy(key + 1, zframe_data(frame) + 1, len - 1);
-        key[len] = '\0';
-        if (zframe_data(frame)[0])
-            zhashx_update(self->topics, key, self);
-        else
-            zhashx_delete(self->topics, key);
-    }
-    zframe_destroy(&frame);
-    wanted = topic_wanted(self, "http_request_complete.v0")
-             || topic_wanted(self, "tcp_connection_closed.v0");
     if (wanted != self->wanted) {
         self->wanted = wanted;
         tell_producers(self);
     }
+}
+
+/* Events that wait to be stored. Producers that wait for an answer may have sent a batch again. */
+static int64_t count_pending(intake_t *self)
+{
+    _cleanup_(zhashx_destroy) zhashx_t *seen = zhashx_new();
+    int64_t n = 0;
+
+    for (zmsg_t *one = zlistx_first(self->pending); one; one = zlistx_next(self->pending)) {
+        char key[sizeof(((batch_t *)0)->producer) + 24];
+        zframe_t *header;
+        batch_t batch;
+
+        (void)zmsg_first(one); /* identity */
+        header = zmsg_next(one);
+        if (batch_header(zframe_data(header), zframe_size(header), &batch))
+            continue;
+        snprintf(key, sizeof(key), "%s %" PRId64, batch.producer, batch.seq);
+        if (zhashx_insert(seen, key, self) == 0)
+            n += batch.count;
+    }
+    return n;
+}
+
+/* Who listened before the restart is back, or was given up: then what waited for them is counted. */
+static bool is_everybody_back(intake_t *self)
+{
+    int missing;
+
+    if (feed_waits(self->feed, &missing))
+        return false;
+    if (missing) {
+        int64_t events = count_pending(self);
+
+        self->metrics.gone += (uint64_t)missing;
+        self->metrics.given_up += (uint64_t)events;
+        log_warn("%d subscribers from before the restart did not come back: the %" PRId64
+                 " events that waited for them go to the others",
+                 missing, events);
+    }
+    return true;
+}
+
+static void give_job(intake_t *self);
+
+static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
+{
+    intake_t *self = context;
+
+    (void)loop;
+    (void)reader;
+    feed_read(self->feed);
+    update_wanted(self);
+    give_job(self);
+    return 0;
+}
+
+static int on_tick(zloop_t *loop, int timer, void *context)
+{
+    intake_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    update_wanted(self);
+    give_job(self);
     return 0;
 }
 
@@ -116,13 +173,24 @@ static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
 
 static int on_job_timer(zloop_t *loop, int timer, void *context);
 
+/* Who listens is noted, so that the next process knows. Is there something to note? */
+static bool note_listeners(intake_t *self)
+{
+    _cleanup_(free_mem) char *listeners = feed_listeners(self->feed);
+
+    if (listeners)
+        self->storing = zstr_sendx(self->store, "listeners", listeners, NULL) == 0;
+    return listeners != NULL;
+}
+
 static void give_job(intake_t *self)
 {
     int64_t now = bus_mono_ms();
     zmsg_t *job, *one;
     int n = 0;
 
-    if (self->storing || self->timer_set || !zlistx_size(self->pending))
+    if (self->storing || self->timer_set || !is_everybody_back(self) || note_listeners(self)
+        || !zlistx_size(self->pending))
         return;
     if (now - self->job_ms < JOB_MS) {
         self->timer_set = true;
@@ -251,16 +319,6 @@ static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
     return 0;
 }
 
-static void send_event(intake_t *self, const char *topic, size_t topic_len, const void *envelope,
-                       size_t len)
-{
-    void *pub = zsock_resolve(self->pub);
-
-    zmq_send(pub, topic, topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    zmq_send(pub, envelope, len, ZMQ_DONTWAIT);
-    self->metrics.published++;
-}
-
 /* The layout of the values that follow: nearly always the one of the batch before. 0 | -EBADMSG | -ENOMEM. */
 static int take_layout(intake_t *self, const record_t *record)
 {
@@ -270,40 +328,63 @@ static int take_layout(intake_t *self, const record_t *record)
     return layout_new(&self->layout, record->body, record->body_len);
 }
 
-static int publish_values(intake_t *self, const record_t *record)
+/* 0 | -EBADMSG | -EAGAIN. */
+static int publish_record(intake_t *self, const record_t *record, int64_t number)
 {
-    const char *topic;
-    size_t topic_len;
-    int r;
+    const char *topic = record->topic;
+    size_t topic_len = record->topic_len;
+    const void *envelope = record->body;
+    size_t len = record->body_len;
 
-    if (!self->layout)
-        return -EBADMSG;
-    self->envelope.size = 0;
-    r = layout_envelope(self->layout, record->body, record->body_len, &self->envelope);
-    if (r)
-        return r;
-    topic = layout_topic(self->layout, &topic_len);
-    send_event(self, topic, topic_len, self->envelope.data, self->envelope.size);
-    return 0;
+    if (record->kind == RECORD_VALUES) {
+        int r = -EBADMSG;
+
+        self->envelope.size = 0;
+        if (self->layout)
+            r = layout_envelope(self->layout, record->body, record->body_len, &self->envelope);
+        if (r)
+            return r;
+        topic = layout_topic(self->layout, &topic_len);
+        envelope = self->envelope.data;
+        len = self->envelope.size;
+    }
+    return feed_send(self->feed, topic, topic_len, envelope, len, number);
 }
 
-static void publish(intake_t *self, zframe_t *body)
+static int64_t number_of(const publication_t *self)
 {
-    record_t record;
-    size_t offset = 0;
-    uint64_t unreadable = 0;
+    int64_t number = NUMBER_NOT_PUBLISHED;
 
-    while (batch_next(zframe_data(body), zframe_size(body), &offset, &record) == 1) {
-        if (record.kind == RECORD_EVENT)
-            send_event(self, record.topic, record.topic_len, record.body, record.body_len);
-        else if (record.kind == RECORD_LAYOUT)
+    if (zframe_size(self->numbers) >= sizeof(number) * (self->events + 1))
+        memcpy(&number, zframe_data(self->numbers) + sizeof(number) * self->events, sizeof(number));
+    return number;
+}
+
+/* What is left of the batch. 0 | -EAGAIN: a subscriber is full. */
+static int publish(intake_t *self)
+{
+    publication_t *now = &self->publication;
+    size_t offset = now->offset;
+    record_t record;
+
+    while (batch_next(zframe_data(now->body), zframe_size(now->body), &offset, &record) == 1) {
+        if (record.kind == RECORD_LAYOUT) {
             (void)take_layout(self, &record); /* none: its values are counted */
-        else
-            unreadable += publish_values(self, &record) != 0;
+        } else {
+            int64_t number = number_of(now);
+            int r = number == NUMBER_NOT_PUBLISHED ? 0 : publish_record(self, &record, number);
+
+            if (r == -EAGAIN)
+                return r;
+            now->unreadable += r != 0;
+            now->events++;
+        }
+        now->offset = offset;
     }
-    self->metrics.unreadable += unreadable;
-    if (unreadable)
-        log_warn("%" PRIu64 " events of a batch cannot be decoded", unreadable);
+    self->metrics.unreadable += now->unreadable;
+    if (now->unreadable)
+        log_warn("%" PRIu64 " events of a batch cannot be decoded", now->unreadable);
+    return 0;
 }
 
 static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header)
@@ -323,33 +404,94 @@ static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header)
     zmsg_destroy(&msg);
 }
 
+/* Take the next batch out of the store's answer. False: there is none. */
+static bool next_publication(intake_t *self)
+{
+    publication_t *next = &self->publication;
+    _cleanup_(free_mem) char *verdict = NULL;
+
+    if (!self->answer || zmsg_size(self->answer) < 5) {
+        zmsg_destroy(&self->answer);
+        return false;
+    }
+    *next = (publication_t){.identity = zmsg_pop(self->answer),
+                            .header = zmsg_pop(self->answer),
+                            .body = zmsg_pop(self->answer)};
+    verdict = zmsg_popstr(self->answer);
+    next->numbers = zmsg_pop(self->answer);
+    snprintf(next->verdict, sizeof(next->verdict), "%s", verdict);
+    return true;
+}
+
+/* Its producer hears what became of it. */
+static void end_publication(intake_t *self)
+{
+    publication_t *done = &self->publication;
+
+    self->metrics.repeated += !strcmp(done->verdict, "old");
+    if (!strcmp(done->verdict, "bad")) {
+        self->metrics.bad++;
+        log_warn("refused a batch that cannot be decoded");
+    }
+    if (!strcmp(done->verdict, "early"))
+        tell(self, done->identity, "resend");
+    else if (strcmp(done->verdict, "stop")) /* a bad batch too: sent again it stays bad */
+        acknowledge(self, &done->identity, done->header);
+    zframe_destroy(&done->identity);
+    zframe_destroy(&done->header);
+    zframe_destroy(&done->body);
+    zframe_destroy(&done->numbers);
+}
+
+static int on_full_timer(zloop_t *loop, int timer, void *context);
+
+/* As much of the store's answer as subscribers take. */
+static void publish_answer(intake_t *self)
+{
+    while (self->publication.body || next_publication(self)) {
+        if (!strcmp(self->publication.verdict, "new") && publish(self)) {
+            if (!self->stopping)
+                zloop_timer(self->loop, FULL_MS, 1, on_full_timer, self);
+            return;
+        }
+        end_publication(self);
+    }
+    self->storing = false;
+}
+
+static int on_full_timer(zloop_t *loop, int timer, void *context)
+{
+    intake_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    publish_answer(self);
+    give_job(self);
+    return 0;
+}
+
+static void take_answer(intake_t *self)
+{
+    zmsg_t *msg = zmsg_recv(self->store);
+
+    if (msg && zmsg_size(msg) == 1) { /* of note_listeners */
+        if (zframe_streq(zmsg_first(msg), "again"))
+            feed_listeners_again(self->feed);
+        self->storing = false;
+        zmsg_destroy(&msg);
+    } else {
+        self->answer = msg;
+        publish_answer(self);
+    }
+}
+
 static int on_stored(zloop_t *loop, zsock_t *reader, void *context)
 {
     intake_t *self = context;
-    zmsg_t *msg = zmsg_recv(reader);
 
     (void)loop;
-    self->storing = false;
-    while (msg && zmsg_size(msg) >= 4) {
-        zframe_t *identity = zmsg_pop(msg), *header = zmsg_pop(msg), *body = zmsg_pop(msg);
-        _cleanup_(free_mem) char *verdict = zmsg_popstr(msg);
-
-        if (!strcmp(verdict, "new"))
-            publish(self, body);
-        self->metrics.repeated += !strcmp(verdict, "old");
-        if (!strcmp(verdict, "bad")) {
-            self->metrics.bad++;
-            log_warn("refused a batch that cannot be decoded");
-        }
-        if (!strcmp(verdict, "early"))
-            tell(self, identity, "resend");
-        else if (strcmp(verdict, "stop")) /* a bad batch too: sent again it stays bad */
-            acknowledge(self, &identity, header);
-        zframe_destroy(&identity);
-        zframe_destroy(&header);
-        zframe_destroy(&body);
-    }
-    zmsg_destroy(&msg);
+    (void)reader;
+    take_answer(self);
     give_job(self);
     return 0;
 }
@@ -360,16 +502,26 @@ static size_t write_metrics(void *context, char *out, size_t size)
 {
     intake_t *self = context;
 
+    feed_counts_t feed = feed_counts(self->feed);
+
     return (size_t)snprintf(out, size,
                             "postern_events_batches_total %" PRIu64 "\n"
                             "postern_events_batches_repeated_total %" PRIu64 "\n"
                             "postern_events_batches_refused_total %" PRIu64 "\n"
                             "postern_events_published_total %" PRIu64 "\n"
                             "postern_events_unreadable_total %" PRIu64 "\n"
+                            "postern_events_subscriptions %d\n"
+                            "postern_events_subscribers_passed_over_total %" PRIu64 "\n"
+                            "postern_events_subscribers_gone_total %" PRIu64 "\n"
+                            "postern_events_given_up_total %" PRIu64 "\n"
+                            "postern_events_missed_total %" PRIu64 "\n"
+                            "postern_events_log_deleted_total %" PRIu64 "\n"
                             "postern_events_pending_bytes %zu\n"
                             "postern_intake_traffic_wanted %d\n",
                             self->metrics.batches, self->metrics.repeated, self->metrics.bad,
-                            self->metrics.published, self->metrics.unreadable, self->pending_bytes,
+                            feed.published, self->metrics.unreadable, feed.subscriptions,
+                            feed.passed_over, self->metrics.gone, self->metrics.given_up,
+                            event_log_missed(), event_log_deleted(), self->pending_bytes,
                             self->wanted);
 }
 
@@ -383,10 +535,30 @@ static bool is_ready(void *context, char *why, size_t size)
     return false;
 }
 
+/* Who listened when the process before this one ended. 0 | fault. */
+static int expect_listeners(intake_t *self, const char *database_url, const char *pub)
+{
+    _cleanup_(pg_destroy) pg_t *pg = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_new(&pg, database_url, "events");
+
+    if (!r)
+        r = pg_ready(pg);
+    if (!r)
+        r = pg_exec(pg, &res, "SELECT prefix, n FROM listener WHERE pub = $1", 1, pub);
+    for (int i = 0; !r && i < PQntuples(res); i++)
+        feed_expect(self->feed, PQgetvalue(res, i, 0), atoi(PQgetvalue(res, i, 1)));
+    return r;
+}
+
 static int start(void **ret_self, zloop_t *loop, const config_t *config)
 {
     const char *curve = config_str(config, "curve-dir");
+    const feed_args_t feed_args = {config_str(config, "pub"), curve,
+                                   (int)config_int(config, "subscriber-mark"),
+                                   1000 * (int)config_int(config, "subscriber-return")};
     intake_t *self = calloc(1, sizeof(*self));
+    int r;
 
     if (!self)
         return -ENOMEM;
@@ -395,40 +567,62 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
     msgpack_sbuffer_init(&self->envelope);
     self->memory = config_str(config, "event-memory");
     self->pending = zlistx_new();
-    self->topics = zhashx_new();
     self->producers = zhashx_new();
     zlistx_set_destructor(self->pending, destroy_msg);
     zhashx_set_destructor(self->producers, destroy_frame);
+    r = feed_new(&self->feed, &feed_args);
+    if (!r)
+        r = expect_listeners(self, config_str(config, "database-url"), feed_args.endpoint);
+    if (r)
+        return r;
+    update_wanted(self); /* before anybody asks */
     self->intake = bus_bind_intake(config_str(config, "intake"), curve);
     if (!self->intake)
         return -EADDRINUSE;
     zsock_set_sndtimeo(self->intake, 0);
-    self->pub = bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = PUB_MARK, .receive = 1000},
-                                config_str(config, "pub"), curve);
-    if (!self->pub)
-        return -EADDRINUSE;
-    self->store_args = (store_args_t){config_str(config, "database-url")};
+    self->store_args = (store_args_t){config_str(config, "database-url"), feed_args.endpoint};
     self->store = zactor_new(store_actor, &self->store_args);
     zloop_reader(self->loop, self->intake, on_intake, self);
     zloop_reader_set_tolerant(self->loop, self->intake);
-    zloop_reader(self->loop, self->pub, on_subscription, self);
-    zloop_reader_set_tolerant(self->loop, self->pub);
+    zloop_reader(self->loop, feed_socket(self->feed), on_subscription, self);
+    zloop_reader_set_tolerant(self->loop, feed_socket(self->feed));
+    zloop_timer(self->loop, TICK_MS, 0, on_tick, self);
     zloop_reader(self->loop, zactor_sock(self->store), on_stored, self);
     zloop_reader_set_tolerant(self->loop, zactor_sock(self->store));
     return 0;
+}
+
+/* What is being stored is published and acknowledged: sent again to the next process it would be old, and nobody would get it. */
+static void finish(intake_t *self)
+{
+    self->stopping = true;
+    zsock_set_rcvtimeo(self->store, STOP_MS);
+    feed_hurry(self->feed);
+    if (self->storing && !self->publication.body)
+        take_answer(self);
+    while (self->publication.body) {
+        usleep(1000);
+        publish_answer(self);
+    }
+    feed_read(self->feed);
+    if (!self->storing && note_listeners(self))
+        take_answer(self);
 }
 
 static void stop(void **self_p)
 {
     intake_t *self = *self_p;
 
+    if (self->store)
+        finish(self);
     zactor_destroy(&self->store);
     if (self->intake)
         bus_drain(self->intake); /* producers send it again: it was not acknowledged */
     zsock_destroy(&self->intake);
-    zsock_destroy(&self->pub);
+    if (self->feed)
+        zsock_set_linger(feed_socket(self->feed), STOP_LINGER_MS);
+    feed_destroy(&self->feed);
     zlistx_destroy(&self->pending);
-    zhashx_destroy(&self->topics);
     zhashx_destroy(&self->producers);
     layout_destroy(&self->layout);
     msgpack_sbuffer_destroy(&self->envelope);

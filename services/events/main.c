@@ -4,6 +4,7 @@
  * Must never block its producers. */
 #include "common/service.h"
 #include "services/events/destination.h"
+#include "services/events/event_log.h"
 #include "services/events/intake.h"
 #include "services/events/subscription.h"
 
@@ -14,13 +15,32 @@ EMBED(common_schema_sql, "common/schema.sql");
 EMBED(common_limits_sql, "common/limits.sql");
 EMBED(common_requests_sql, "common/requests.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
+EMBED(events_0003_sql, "services/events/migrations/0003_publication.sql");
 
 static const setting_t settings[] = {
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
     {"event-memory", SETTING_STR, "", 0, 0,
      "directory where edges on this machine leave events; none: they send them"},
     {"pub", SETTING_STR, NULL, 0, 0, "PUB endpoint for subscribers"},
+    {"subscriber-mark", SETTING_INT, "100000", 1, 10000000,
+     "events that wait for one subscriber; it misses later ones"},
+    {"subscriber-return", SETTING_INT, "5", 0, 3600,
+     "seconds that a subscriber may be away: events are made for it, and after a restart they "
+     "wait"},
+    {"event-log-days", SETTING_INT, "90", 0, 36500, "days that audit events are kept; 0: for good"},
+    {"event-log-events", SETTING_INT, "1000000", 0, 1000000000,
+     "audit events that are kept, about; 0: any number"},
+    {"event-log-trim-seconds", SETTING_INT, "600", 1, 86400, "between deletions of older ones"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
+static const verb_t verbs[] = {
+#define VERB_identity(name, handler)
+#define VERB_routes(name, handler)
+#define VERB_events(name, handler)           {name, handler},
+#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#include "proto/verbs.def"
+    {NULL, NULL},
 };
 
 static const kind_rules_t rules[] = {
@@ -31,13 +51,22 @@ static const kind_rules_t rules[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql,   common_schema_sql,   events_0002_sql,
-                                      common_limits_sql, common_requests_sql, NULL};
+    const char *const migrations[] = {events_0001_sql,
+                                      common_schema_sql,
+                                      events_0002_sql,
+                                      common_limits_sql,
+                                      common_requests_sql,
+                                      events_0003_sql,
+                                      NULL};
     const service_spec_t spec = {
         .name = "events",
         .about = "postern-events: event log, subscriptions, destinations and fan-out",
         .migrations = migrations,
         .rules = rules,
+        .verbs = verbs,
+        .periodic = "event_log.trim",
+        .period = "event-log-trim-seconds",
+        .setup = event_log_setup,
         .settings = settings,
         .part = &intake_part,
     };

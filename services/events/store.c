@@ -5,13 +5,30 @@
 #include "common/pack.h"
 #include "common/pg.h"
 #include "services/events/sequence.h"
+#include "services/events/topics.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RETRY_MS = 200, JOB_MAX = 512 };
+
+/* What became of a batch. numbers: one for each of its events (topics.h). */
+typedef struct fate {
+    const char *verdict;
+    int64_t *numbers;
+} fate_t;
+
+typedef struct job {
+    zframe_t *frames[3 * JOB_MAX];
+    batch_t batches[JOB_MAX];
+    fate_t fates[JOB_MAX];
+    fate_t before
+        [JOB_MAX]; /* by the last commit whose answer was lost: what is here already by our own doing is new */
+    int n;
+} job_t;
 
 /* The producers of one job. */
 typedef struct producers {
@@ -97,26 +114,181 @@ static int save_producers(pg_t *pg, const producers_t *self)
                    1, text);
 }
 
-/* 1: at least one event is new | 0: all were here before | -EBADMSG: one cannot be read, none is stored | fault. */
-static int store_audit(pg_t *pg, zframe_t *body)
+/* Read and lock the rows of these topics: until the commit nobody else numbers their events. *ret_found: how many there are. */
+static int lock_topics(pg_t *pg, topics_t *self, const char *names, int *ret_found)
 {
-    _cleanup_(json_clear_ref) json_t *events = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(pg, &res,
+                    "SELECT name, last FROM topic WHERE name IN "
+                    "(SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY name FOR UPDATE",
+                    1, names);
+
+    *ret_found = r ? 0 : PQntuples(res);
+    for (int i = 0; i < *ret_found; i++) {
+        const char *name = PQgetvalue(res, i, 0);
+        topic_t *topic = topics_find(self, name, strlen(name));
+
+        if (topic)
+            topic->last = strtoll(PQgetvalue(res, i, 1), NULL, 10);
+    }
+    return r;
+}
+
+static int load_topics(pg_t *pg, topics_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *names = json_array();
+    _cleanup_(free_mem) char *text = NULL;
+    int r, found;
+
+    if (!self->n)
+        return 0;
+    for (int i = 0; i < self->n; i++)
+        json_array_append_new(names, json_string(self->all[i].name));
+    text = json_dumps(names, JSON_COMPACT);
+    if (!text)
+        return -ENOMEM;
+    r = lock_topics(pg, self, text, &found);
+    if (r || found == self->n)
+        return r;
+    r = pg_exec(
+        pg, NULL,
+        "INSERT INTO topic (name, last) SELECT name, 0 FROM jsonb_array_elements_text($1::jsonb) "
+        "x (name) ORDER BY name ON CONFLICT DO NOTHING",
+        1, text);
+    return r ? r : lock_topics(pg, self, text, &found);
+}
+
+static int save_topics(pg_t *pg, const topics_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *rows = json_object();
+    _cleanup_(free_mem) char *text = NULL;
+
+    if (!self->n)
+        return 0;
+    for (int i = 0; i < self->n; i++)
+        json_object_set_new(rows, self->all[i].name, json_integer(self->all[i].last));
+    text = json_dumps(rows, JSON_COMPACT);
+    if (!text)
+        return -ENOMEM;
+    return pg_exec(pg, NULL,
+                   "UPDATE topic t SET last = x.value::bigint FROM jsonb_each_text($1::jsonb) x "
+                   "WHERE t.name = x.key AND t.last < x.value::bigint",
+                   1, text);
+}
+
+/* Which of these events are in the log already: their ids as the keys of an object. */
+static int find_known(pg_t *pg, const json_t *events, json_t **ret_known)
+{
+    _cleanup_(json_clear_ref) json_t *ids = json_array();
+    _cleanup_(json_clear_ref) json_t *known = json_object();
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *text = NULL;
-    int r = batch_audit(zframe_data(body), zframe_size(body), &events);
+    const json_t *event;
+    size_t i;
+    int r;
 
-    if (r)
-        return r;
-    text = json_dumps(events, JSON_COMPACT);
+    json_array_foreach(events, i, event) json_array_append(ids, json_object_get(event, "event_id"));
+    text = json_dumps(ids, JSON_COMPACT);
     if (!text)
         return -ENOMEM;
     r = pg_exec(pg, &res,
-                "INSERT INTO log (event_id, event_type, account_id, event) "
-                "SELECT e->>'event_id', e->>'event_type', e->>'account_id', e "
-                "FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY x (e, n) ORDER BY n "
+                "SELECT event_id FROM log WHERE event_id IN "
+                "(SELECT jsonb_array_elements_text($1::jsonb))",
+                1, text);
+    for (int row = 0; !r && row < PQntuples(res); row++)
+        json_object_set_new(known, PQgetvalue(res, row, 0), json_true());
+    if (!r)
+        *ret_known = take(known);
+    return r;
+}
+
+/* Those that have a number, or are published without. */
+static int insert_events(pg_t *pg, const json_t *events, const int64_t *numbers)
+{
+    _cleanup_(json_clear_ref) json_t *rows = json_array();
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    json_t *event;
+    size_t i;
+    int r;
+
+    json_array_foreach(events, i, event)
+    {
+        if (numbers[i] != NUMBER_NOT_PUBLISHED)
+            json_array_append_new(
+                rows, json_pack("{s:O, s:o}", "e", event, "n",
+                                numbers[i] > 0 ? json_integer(numbers[i]) : json_null()));
+    }
+    if (!json_array_size(rows))
+        return 0;
+    text = json_dumps(rows, JSON_COMPACT);
+    if (!text)
+        return -ENOMEM;
+    r = pg_exec(pg, &res,
+                "INSERT INTO log (event_id, event_type, account_id, event, number) "
+                "SELECT r->'e'->>'event_id', r->'e'->>'event_type', r->'e'->>'account_id', r->'e', "
+                "(r->>'n')::bigint "
+                "FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY x (r, i) ORDER BY i "
                 "ON CONFLICT DO NOTHING RETURNING 1",
                 1, text);
-    return r ? r : PQntuples(res) > 0;
+    /* Another copy was quicker with one that no topic's lock guards: look again. */
+    return r ? r : PQntuples(res) == (int)json_array_size(rows) ? 0 : PG_AGAIN;
+}
+
+/* An event is new once, whoever sends it, and in whatever batch: two copies of a service may both send what they find in
+ * their outbox. 0 | -EBADMSG: one cannot be read, none is stored | fault. */
+static int store_audit(pg_t *pg, topics_t *topics, zframe_t *body, const fate_t *before,
+                       fate_t *fate)
+{
+    _cleanup_(json_clear_ref) json_t *events = NULL;
+    _cleanup_(json_clear_ref) json_t *known = NULL;
+    const unsigned char *data = zframe_data(body);
+    json_t *event;
+    size_t i;
+    int r = batch_audit(data, zframe_size(body), &events);
+
+    if (!r)
+        r = find_known(pg, events, &known);
+    if (r)
+        return r;
+    json_array_foreach(events, i, event)
+    {
+        const char *id = json_string_value(json_object_get(event, "event_id"));
+
+        fate->numbers[i] = json_object_get(known, id) ? NUMBER_NOT_PUBLISHED : NUMBER_NONE;
+        json_object_set_new(known, id, json_true());
+    }
+    topics_number(topics, data, zframe_size(body), fate->numbers);
+    r = insert_events(pg, events, fate->numbers);
+    fate->verdict = "old";
+    for (i = 0; i < json_array_size(events); i++) {
+        if (fate->numbers[i] == NUMBER_NOT_PUBLISHED && before->numbers)
+            fate->numbers[i] = before->numbers[i];
+        if (fate->numbers[i] != NUMBER_NOT_PUBLISHED)
+            fate->verdict = "new";
+    }
+    return r;
+}
+
+/* Is the batch new by its producer's count? */
+static void take_traffic(producers_t *producers, const batch_t *batch, const fate_t *before,
+                         fate_t *fate)
+{
+    static const char *const words[] = {"new", "old", "early"};
+    sequence_t *one = find_producer(producers, batch->producer);
+    int64_t lost = one->lost;
+    int taken = sequence_take(one, batch);
+
+    fate->verdict = words[taken];
+    for (int64_t i = 0; i < batch->count; i++)
+        fate->numbers[i] = taken == SEQUENCE_NEW ? NUMBER_NONE : NUMBER_NOT_PUBLISHED;
+    if (taken == SEQUENCE_OLD && before->verdict && !strcmp(before->verdict, "new")) {
+        fate->verdict = "new";
+        memcpy(fate->numbers, before->numbers, sizeof(int64_t) * (size_t)batch->count);
+    }
+    if (one->lost > lost)
+        log_warn("%" PRId64 " events of %s before number %" PRId64 " never came", one->lost - lost,
+                 one->producer, batch->seq);
 }
 
 /* Header and body of a batch can be trusted. */
@@ -126,92 +298,179 @@ static bool is_sound(zframe_t *header, zframe_t *body, batch_t *ret_batch)
            && !batch_check(zframe_data(body), zframe_size(body), ret_batch->count);
 }
 
-/* What became of each batch, in the words of on_stored. 0 | fault. */
-static int store_batches(pg_t *pg, zframe_t **frames, const batch_t *batches, int n,
-                         const char **verdicts)
+static bool is_numbered_now(const fate_t *fate)
 {
-    static const char *const words[] = {"new", "old", "early"};
+    return fate->verdict && !strcmp(fate->verdict, "new") && fate->numbers[0] == NUMBER_NONE;
+}
+
+/* The topics' rows are locked last, because copies of this service wait for each other there until the commit. */
+static int number_batches(pg_t *pg, job_t *job)
+{
+    _cleanup_(free_mem) topics_t *topics = calloc(1, sizeof(*topics));
+    int r;
+
+    if (!topics)
+        return -ENOMEM;
+    for (int i = 0; i < job->n; i++)
+        if (job->batches[i].audit || is_numbered_now(&job->fates[i]))
+            topics_gather(topics, zframe_data(job->frames[3 * i + 2]),
+                          zframe_size(job->frames[3 * i + 2]));
+    r = load_topics(pg, topics);
+    for (int i = 0; !r && i < job->n; i++) {
+        zframe_t *body = job->frames[3 * i + 2];
+
+        if (job->batches[i].audit) {
+            r = store_audit(pg, topics, body, &job->before[i], &job->fates[i]);
+            if (r == -EBADMSG) {
+                job->fates[i].verdict = "bad";
+                r = 0;
+            }
+        } else if (is_numbered_now(&job->fates[i])) {
+            topics_number(topics, zframe_data(body), zframe_size(body), job->fates[i].numbers);
+        }
+    }
+    return r ? r : save_topics(pg, topics);
+}
+
+/* What became of each batch, in the words of on_stored. 0 | fault. */
+static int store_batches(pg_t *pg, job_t *job)
+{
     _cleanup_(free_mem) producers_t *producers = calloc(1, sizeof(*producers));
     int r;
 
     if (!producers)
         return -ENOMEM;
-    for (int i = 0; i < n; i++)
-        if (*batches[i].producer && !batches[i].audit)
-            find_producer(producers, batches[i].producer);
+    for (int i = 0; i < job->n; i++)
+        if (*job->batches[i].producer && !job->batches[i].audit)
+            find_producer(producers, job->batches[i].producer);
     r = load_producers(pg, producers);
-    for (int i = 0; !r && i < n; i++) {
-        if (!*batches[i].producer) {
-            verdicts[i] = "bad";
-        } else if (batches[i].audit) {
-            r = store_audit(pg, frames[3 * i + 2]);
-            verdicts[i] = r == -EBADMSG ? "bad" : r ? "new" : "old";
-            r = r == 1 || r == -EBADMSG ? 0 : r;
-        } else {
-            sequence_t *one = find_producer(producers, batches[i].producer);
-            int64_t lost = one->lost;
-
-            verdicts[i] = words[sequence_take(one, &batches[i])];
-            if (one->lost > lost)
-                log_warn("%" PRId64 " events of %s before number %" PRId64 " never came",
-                         one->lost - lost, one->producer, batches[i].seq);
-        }
+    for (int i = 0; !r && i < job->n; i++) {
+        if (!*job->batches[i].producer)
+            job->fates[i].verdict = "bad";
+        else if (!job->batches[i].audit)
+            take_traffic(producers, &job->batches[i], &job->before[i], &job->fates[i]);
     }
+    if (!r)
+        r = number_batches(pg, job);
     return r ? r : save_producers(pg, producers);
 }
 
-/* All batches of the job in one transaction; verdicts[i] for the i-th. When a commit's answer was
- * lost, *unsure is set: then "seen before" may be our own doing, and such batches count as new, so
- * that subscribers hear of them at least once. 0 | fault. */
-static int store_job(pg_t *pg, zframe_t **frames, const batch_t *batches, int n,
-                     const char **verdicts, bool *unsure)
+static int clear_fates(job_t *job)
 {
+    for (int i = 0; i < job->n; i++) {
+        size_t n = (size_t)job->batches[i].count;
+
+        job->fates[i].verdict = NULL;
+        if (!job->fates[i].numbers)
+            job->fates[i].numbers = malloc(sizeof(int64_t) * (n ? n : 1));
+        if (!job->fates[i].numbers)
+            return -ENOMEM;
+        memset(job->fates[i].numbers, 0, sizeof(int64_t) * (n ? n : 1));
+    }
+    return 0;
+}
+
+/* The answer to a commit was lost: what this attempt did may be there, under the numbers that it gave. */
+static void remember_attempt(job_t *job)
+{
+    for (int i = 0; i < job->n; i++) {
+        free(job->before[i].numbers);
+        job->before[i] = job->fates[i];
+        job->fates[i] = (fate_t){0};
+    }
+}
+
+/* All batches of the job in one transaction. 0 | fault. */
+static int store_job(pg_t *pg, job_t *job)
+{
+    int r = clear_fates(job);
+
+    if (!r)
+        r = pg_ready(pg);
+    if (!r)
+        r = pg_defer(pg, "BEGIN", 0);
+    if (!r)
+        r = store_batches(pg, job);
+    if (r) {
+        pg_rollback(pg);
+        return r;
+    }
+    r = pg_commit(pg, NULL, NULL, 0);
+    if (r)
+        remember_attempt(job);
+    return r;
+}
+
+static void unpack_job(job_t *job, zmsg_t *msg)
+{
+    for (; zmsg_size(msg) >= 3 && job->n < JOB_MAX; job->n++) {
+        zframe_t **frames = &job->frames[3 * job->n];
+        batch_t *batch = &job->batches[job->n];
+
+        for (int i = 0; i < 3; i++)
+            frames[i] = zmsg_pop(msg);
+        if (!is_sound(frames[1], frames[2], batch))
+            *batch = (batch_t){0};
+    }
+}
+
+/* stop: none of it is stored. */
+static zmsg_t *pack_answer(job_t *job, bool stop)
+{
+    zmsg_t *out = zmsg_new();
+
+    for (int i = 0; i < job->n; i++) {
+        for (int k = 0; k < 3; k++)
+            zmsg_append(out, &job->frames[3 * i + k]);
+        zmsg_addstr(out, stop ? "stop" : job->fates[i].verdict);
+        zmsg_addmem(out, job->fates[i].numbers,
+                    stop ? 0 : sizeof(int64_t) * (size_t)job->batches[i].count);
+        free(job->fates[i].numbers);
+        free(job->before[i].numbers);
+    }
+    return out;
+}
+
+static void do_job(zsock_t *pipe, pg_t *pg, zmsg_t *msg)
+{
+    job_t *job = calloc(1, sizeof(*job));
+    zmsg_t *out;
+    int r;
+
+    assert(job);
+    unpack_job(job, msg);
+    while ((r = store_job(pg, job)) && !zsys_interrupted) {
+        log_warn("events wait for the database: %s", fault_text());
+        usleep(RETRY_MS * 1000);
+    }
+    out = pack_answer(job, r != 0);
+    zmsg_send(&out, pipe);
+    free(job);
+}
+
+/* ["listeners"][JSON: {prefix: how many}] of this PUB endpoint, in place of what was noted before. */
+static void note_listeners(zsock_t *pipe, pg_t *pg, const char *pub, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *word = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *listeners = zmsg_popstr(msg);
     int r = pg_ready(pg);
 
     if (!r)
         r = pg_defer(pg, "BEGIN", 0);
     if (!r)
-        r = store_batches(pg, frames, batches, n, verdicts);
-    for (int i = 0; !r && *unsure && i < n; i++)
-        if (!strcmp(verdicts[i], "old"))
-            verdicts[i] = "new";
-    if (!r) {
+        r = pg_exec(pg, NULL, "DELETE FROM listener WHERE pub = $1", 1, pub);
+    if (!r)
+        r = pg_exec(pg, NULL,
+                    "INSERT INTO listener (pub, prefix, n) "
+                    "SELECT $1, key, value::int FROM jsonb_each_text($2::jsonb)",
+                    2, pub, listeners);
+    if (!r)
         r = pg_commit(pg, NULL, NULL, 0);
-        *unsure |= r != 0;
-        return r;
-    }
-    pg_rollback(pg);
-    return r;
-}
-
-/* 0: stored and answered | 1: told to stop before it could be stored. */
-static int do_job(zsock_t *pipe, pg_t *pg, zmsg_t *job)
-{
-    zframe_t *frames[3 * JOB_MAX];
-    batch_t batches[JOB_MAX];
-    const char *verdicts[JOB_MAX];
-    bool unsure = false;
-    int n = 0, r;
-    zmsg_t *out = zmsg_new();
-
-    while (zmsg_size(job) >= 3 && n < JOB_MAX) {
-        for (int i = 0; i < 3; i++)
-            frames[3 * n + i] = zmsg_pop(job);
-        if (!is_sound(frames[3 * n + 1], frames[3 * n + 2], &batches[n]))
-            *batches[n].producer = '\0';
-        n++;
-    }
-    while ((r = store_job(pg, frames, batches, n, verdicts, &unsure)) && !zsys_interrupted) {
-        log_warn("events wait for the database: %s", fault_text());
-        usleep(RETRY_MS * 1000);
-    }
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < 3; k++)
-            zmsg_append(out, &frames[3 * i + k]);
-        zmsg_addstr(out, r ? "stop" : verdicts[i]);
-    }
-    zmsg_send(&out, pipe);
-    return r ? 1 : 0;
+    else
+        pg_rollback(pg);
+    if (r)
+        log_warn("cannot note who listens: %s", fault_text());
+    zstr_send(pipe, r ? "again" : "noted");
 }
 
 void store_actor(zsock_t *pipe, void *context)
@@ -231,7 +490,10 @@ void store_actor(zsock_t *pipe, void *context)
             zmsg_destroy(&job);
             break;
         }
-        do_job(pipe, pg, job);
+        if (zmsg_size(job) == 2)
+            note_listeners(pipe, pg, args->pub, job);
+        else
+            do_job(pipe, pg, job);
         zmsg_destroy(&job);
     }
     pg_destroy(&pg);

@@ -72,6 +72,7 @@ static const kind_rules_t rules[] = {
 static const verb_t verbs[] = {
 #define VERB_identity(name, handler) {name, handler},
 #define VERB_routes(name, handler)
+#define VERB_events(name, handler)
 #define VERB(service, name, handler, shapes) VERB_##service(name, handler)
 #include "proto/verbs.def"
     {NULL, NULL},

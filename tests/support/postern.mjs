@@ -158,18 +158,25 @@ export async function endpoint(backend, { match = '/', match_type = 'path_prefix
 }
 
 // Events from the PUB socket, through the command line; STORY_TAIL is how to call it elsewhere than in this system's bin.
-export function tail(topic = '') {
+// said: lines of its standard error.
+export function tail(topic = '', vars = {}) {
   const [program, ...args] = process.env.STORY_TAIL?.split(' ') ?? [path.join(home, 'bin/postern'), 'tail'];
-  const child = spawn(program, [...args, topic], { env: { ...process.env, POSTERN_HOME: home } });
+  const child = spawn(program, [...args, topic], { env: { ...process.env, POSTERN_HOME: home, ...vars } });
   process.on('exit', () => child.kill()); // a subscriber waits for the next stack: without events it would not notice that nobody reads
-  const events = [];
-  let rest = '';
-  child.stdout.on('data', (part) => {
-    const lines = (rest + part).split('\n');
-    rest = lines.pop();
-    for (const line of lines) events.push(JSON.parse(line));
-  });
-  return { events, stop: () => new Promise((resolve) => { child.on('close', resolve); child.kill('SIGTERM'); }) };
+  const events = [], said = [];
+  const lines = (stream, take) => {
+    let rest = '';
+    stream.setEncoding('utf8').on('data', (part) => {
+      const all = (rest + part).split('\n');
+      rest = all.pop();
+      for (const line of all) take(line);
+    });
+  };
+  lines(child.stdout, (line) => events.push(JSON.parse(line)));
+  lines(child.stderr, (line) => said.push(line));
+  let ended = false;
+  child.on('close', () => { ended = true; });
+  return { events, said, child, stop: () => new Promise((resolve) => { if (ended) return resolve(); child.on('close', resolve); child.kill('SIGTERM'); }) };
 }
 
 export async function until(check, what, limit = 10000) {

@@ -1,0 +1,108 @@
+#include "services/cli/gaps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -1: there are too many. */
+static int find_type(gaps_t *self, const char *name, int64_t next, bool *ret_new)
+{
+    int i = 0;
+
+    while (i < self->type_count && strcmp(self->types[i].name, name))
+        i++;
+    *ret_new = i == self->type_count;
+    if (!*ret_new)
+        return i;
+    if (i == GAP_TYPES_MAX || strlen(name) > GAP_TYPE_MAX)
+        return -1;
+    snprintf(self->types[i].name, sizeof(self->types[i].name), "%s", name);
+    self->types[i].next = next;
+    self->type_count++;
+    return i;
+}
+
+static void remove_gap(gaps_t *self, int i)
+{
+    memmove(&self->open[i], &self->open[i + 1],
+            sizeof(self->open[0]) * (size_t)(self->count - i - 1));
+    self->count--;
+}
+
+/* The oldest that was told makes room. */
+static bool has_room(gaps_t *self)
+{
+    for (int i = 0; self->count == GAPS_MAX && i < self->count; i++)
+        if (self->open[i].told)
+            remove_gap(self, i);
+    return self->count < GAPS_MAX;
+}
+
+static void open_gap(gaps_t *self, gap_t gap)
+{
+    if (gap.first > gap.last)
+        return;
+    if (has_room(self))
+        self->open[self->count++] = gap;
+    else
+        self->overflowed += gap.last - gap.first + 1;
+}
+
+static void advance(gaps_t *self, int type, int64_t until, int64_t now_ms)
+{
+    open_gap(self, (gap_t){.type = type,
+                           .first = self->types[type].next,
+                           .last = until - 1,
+                           .due_ms = now_ms + GAP_GRACE_MS});
+}
+
+bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
+{
+    bool is_new;
+    int t = find_type(self, type, number, &is_new);
+
+    if (t < 0)
+        return true;
+    if (number >= self->types[t].next) {
+        advance(self, t, number, now_ms);
+        self->types[t].next = number + 1;
+        return true;
+    }
+    for (int i = 0; i < self->count; i++) {
+        gap_t gap = self->open[i];
+
+        if (gap.type != t || number < gap.first || number > gap.last)
+            continue;
+        if (gap.told)
+            return !gap.fetched;
+        remove_gap(self, i);
+        open_gap(self, (gap_t){t, gap.first, number - 1, gap.due_ms, false, false});
+        open_gap(self, (gap_t){t, number + 1, gap.last, gap.due_ms, false, false});
+        return true;
+    }
+    return true;
+}
+
+void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t now_ms)
+{
+    bool is_new;
+    int t = find_type(self, type, first ? head + 1 : 1, &is_new);
+
+    if (t < 0 || head < self->types[t].next)
+        return;
+    advance(self, t, head + 1, now_ms);
+    self->types[t].next = head + 1;
+}
+
+gap_t *gaps_due(gaps_t *self, int64_t now_ms)
+{
+    for (int i = 0; i < self->count; i++)
+        if (!self->open[i].told && now_ms >= self->open[i].due_ms)
+            return &self->open[i];
+    return NULL;
+}
+
+void gaps_told(gap_t *gap, bool fetched)
+{
+    gap->told = true;
+    gap->fetched = fetched;
+}

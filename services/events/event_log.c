@@ -1,0 +1,204 @@
+#include "services/events/event_log.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENT_PAGE = 64,   /* events in an answer: each may have 100 KB */
+    TRIM_ROWS = 2000,  /* deleted in one statement, which must not take long */
+    TRIM_TURNS = 5000, /* statements in one go; the rest is for the next */
+    TYPE_MAX = 96
+};
+
+static const int64_t missed_max = INT64_C(1) << 40;
+
+/* Workers add to them, the reactor reads them. */
+static atomic_uint_least64_t missed_total, deleted_total;
+
+/* Set before the first worker starts. */
+static long keep_days, keep_events;
+
+uint64_t event_log_missed(void)
+{
+    return missed_total;
+}
+
+uint64_t event_log_deleted(void)
+{
+    return deleted_total;
+}
+
+int event_log_setup(crud_t *crud, const config_t *config)
+{
+    (void)crud;
+    keep_days = config_int(config, "event-log-days");
+    keep_events = config_int(config, "event-log-events");
+    return 0;
+}
+
+int on_event_heads(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    const char *prefix = json_string_value(json_object_get(request->body, "prefix"));
+    _cleanup_(json_clear_ref) json_t *heads = json_object();
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT name, last FROM topic WHERE starts_with(name, $1) AND last > 0", 1,
+                    prefix ? prefix : "");
+
+    for (int i = 0; !r && i < PQntuples(res); i++)
+        json_object_set_new(heads, PQgetvalue(res, i, 0),
+                            json_integer(strtoll(PQgetvalue(res, i, 1), NULL, 10)));
+    if (!r)
+        reply->body = json_pack("{s:O}", "heads", heads);
+    return r || reply->body ? r : -ENOMEM;
+}
+
+static bool is_number(const json_t *body, const char *name, int64_t min, int64_t *ret_number)
+{
+    const json_t *value = json_object_get(body, name);
+
+    *ret_number = json_integer_value(value);
+    return json_is_integer(value) && *ret_number >= min;
+}
+
+static int read_range(pg_t *pg, const char *type, int64_t after, int64_t last, json_t **ret_events,
+                      bool *ret_more)
+{
+    _cleanup_(json_clear_ref) json_t *events = json_array();
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char from[24], to[24], limit[16];
+    int r;
+
+    snprintf(from, sizeof(from), "%" PRId64, after);
+    snprintf(to, sizeof(to), "%" PRId64, last);
+    snprintf(limit, sizeof(limit), "%d", EVENT_PAGE);
+    r = pg_exec(pg, &res,
+                "SELECT number, event FROM log WHERE event_type = $1 AND number > $2::bigint "
+                "AND number <= $3::bigint ORDER BY number LIMIT $4::int",
+                4, type, from, to, limit);
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        json_t *event = json_loads(PQgetvalue(res, i, 1), 0, NULL);
+
+        json_object_set_new(event, "sequence",
+                            json_integer(strtoll(PQgetvalue(res, i, 0), NULL, 10)));
+        json_array_append_new(events, event);
+    }
+    *ret_more = !r && PQntuples(res) == EVENT_PAGE;
+    *ret_events = r ? NULL : take(events);
+    return r;
+}
+
+static int count_range(pg_t *pg, const char *type, int64_t first, int64_t last, int64_t *ret_kept)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char from[24], to[24];
+    int r;
+
+    snprintf(from, sizeof(from), "%" PRId64, first);
+    snprintf(to, sizeof(to), "%" PRId64, last);
+    r = pg_exec(pg, &res,
+                "SELECT count(*) FROM log WHERE event_type = $1 AND number BETWEEN $2::bigint AND "
+                "$3::bigint",
+                3, type, from, to);
+    *ret_kept = r ? 0 : strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    return r;
+}
+
+int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    const char *type = json_string_value(json_object_get(request->body, "type"));
+    int64_t first, last, after, missed, kept;
+    json_t *events = NULL;
+    bool more;
+    int r;
+
+    if (!type || !*type || strlen(type) > TYPE_MAX)
+        return problem_add(&reply->problem, ERR_INVALID_FIELD, "type", "must be an event type");
+    if (!is_number(request->body, "first", 1, &first)
+        || !is_number(request->body, "last", first, &last)
+        || !is_number(request->body, "after", 0, &after)
+        || !is_number(request->body, "missed", 0, &missed) || missed > missed_max)
+        return problem_add(&reply->problem, ERR_INVALID_FIELD, "first",
+                           "must be a number from 1, last one from first, after and missed ones "
+                           "from 0");
+    r = count_range(crud->pg, type, first, last, &kept);
+    if (!r)
+        r = read_range(crud->pg, type, after < first ? first - 1 : after, last, &events, &more);
+    if (r)
+        return r;
+    missed_total += (uint64_t)missed;
+    if (missed)
+        log_info("a subscriber missed %" PRId64 " events of %s from number %" PRId64, missed, type,
+                 first);
+    reply->body =
+        json_pack("{s:I, s:o, s:b}", "kept", (json_int_t)kept, "events", events, "more", more);
+    return reply->body ? 0 : -ENOMEM;
+}
+
+/* Statements that each delete up to TRIM_ROWS of the oldest rows, until nothing is left of what condition says, or it is the
+ * next turn's. */
+static int trim(pg_t *pg, const char *sql, const char *bound, int64_t *deleted)
+{
+    char rows[16];
+    int r = 0, n = TRIM_ROWS;
+
+    snprintf(rows, sizeof(rows), "%d", TRIM_ROWS);
+    for (int turn = 0; !r && n == TRIM_ROWS && turn < TRIM_TURNS; turn++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        r = pg_exec(pg, &res, sql, 2, bound, rows);
+        n = r ? 0 : atoi(PQcmdTuples(res));
+        *deleted += n;
+        deleted_total += (uint64_t)n;
+    }
+    return r;
+}
+
+/* From when the newest keep_events are; "" when there are not more. */
+static int find_cutoff(pg_t *pg, char out[64])
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char offset[24];
+    int r;
+
+    snprintf(offset, sizeof(offset), "%ld", keep_events - 1);
+    r = pg_exec(pg, &res, "SELECT at FROM log ORDER BY at DESC OFFSET $1::bigint LIMIT 1", 1,
+                offset);
+    snprintf(out, 64, "%s", !r && PQntuples(res) ? PQgetvalue(res, 0, 0) : "");
+    return r;
+}
+
+int on_event_log_trim(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    char days[24], cutoff[64] = "";
+    int64_t deleted = 0;
+    int r = 0;
+
+    (void)request;
+    snprintf(days, sizeof(days), "%ld", keep_days);
+    if (keep_days)
+        r = trim(crud->pg,
+                 "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < now() - "
+                 "$1::bigint * interval '1 day' ORDER BY at LIMIT $2::int)",
+                 days, &deleted);
+    if (!r && keep_events)
+        r = find_cutoff(crud->pg, cutoff);
+    if (!r && *cutoff)
+        r = trim(crud->pg,
+                 "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < "
+                 "$1::timestamptz ORDER BY at LIMIT $2::int)",
+                 cutoff, &deleted);
+    if (deleted)
+        log_info("%" PRId64 " audit events were deleted from the log: it keeps %ld days and about "
+                 "%ld events",
+                 deleted, keep_days, keep_events);
+    if (r)
+        return r;
+    reply->body = json_pack("{s:I}", "deleted", (json_int_t)deleted);
+    return reply->body ? 0 : -ENOMEM;
+}

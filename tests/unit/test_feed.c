@@ -1,0 +1,223 @@
+/* The PUB socket with subscribers that are slow, gone, or back. */
+#include "services/events/feed.h"
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "common/pack.h"
+#include "services/events/topics.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/postern-feed-XXXXXX", endpoint[128];
+
+static void make_dir(void)
+{
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/pub", dir);
+}
+
+static void remove_dir(void)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(feed, .init = make_dir, .fini = remove_dir, .timeout = 60);
+
+static feed_t *feed(int mark, int return_ms)
+{
+    const feed_args_t args = {endpoint, "", mark, return_ms};
+    feed_t *self = NULL;
+
+    cr_assert_eq(feed_new(&self, &args), 0, "%s", fault_text());
+    return self;
+}
+
+static void wait_for_subscriptions(feed_t *self, int n)
+{
+    for (int i = 0; i < 2000 && feed_counts(self).subscriptions != n; i++) {
+        zclock_sleep(2);
+        feed_read(self);
+    }
+    cr_assert_eq(feed_counts(self).subscriptions, n);
+}
+
+/* A subscriber takes what it is given and keeps next to nothing itself. */
+static zsock_t *subscriber(const char *prefix)
+{
+    zsock_t *sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = 1}, endpoint, "", "events");
+
+    zsock_set_subscribe(sub, prefix);
+    zsock_set_rcvtimeo(sub, 500);
+    return sub;
+}
+
+/* 0: nothing came. */
+static int64_t receive(zsock_t *sub)
+{
+    _cleanup_(json_clear_ref) json_t *event = NULL;
+    zmsg_t *msg = zmsg_recv(sub);
+    zframe_t *body;
+    int64_t number;
+
+    if (!msg)
+        return 0;
+    cr_assert_eq(zmsg_size(msg), 2, "topic and envelope, as ever");
+    body = zmsg_last(msg);
+    cr_assert_eq(unpack_json(zframe_data(body), zframe_size(body), &event), 0);
+    number = json_integer_value(json_object_get(event, "sequence"));
+    zmsg_destroy(&msg);
+    return number;
+}
+
+/* An envelope of some size, so that the kernel's buffers are soon full. */
+static size_t envelope(char *out, size_t size)
+{
+    _cleanup_(json_clear_ref) json_t *event = json_pack("{s:s}", "event_id", "ev_1");
+    _cleanup_(free_mem) char *text = calloc(1, 4001);
+    msgpack_sbuffer packed;
+    size_t n;
+
+    memset(text, 'x', 4000);
+    json_object_set_new(event, "text", json_string(text));
+    msgpack_sbuffer_init(&packed);
+    cr_assert_eq(pack_json(&packed, event), 0);
+    n = packed.size;
+    cr_assert_lt(n, size);
+    memcpy(out, packed.data, n);
+    msgpack_sbuffer_destroy(&packed);
+    return n;
+}
+
+Test(feed, one_that_stands_still_is_passed_over_and_sees_which_events_it_missed)
+{
+    enum { EVENTS = 2000 };
+    feed_t *self = feed(20, 0);
+    zsock_t *slow = subscriber(""), *quick = subscriber("t");
+    char data[8192];
+    size_t len = envelope(data, sizeof(data));
+    int64_t got = 0, missed = 0, last = 0, number;
+
+    wait_for_subscriptions(self, 2);
+    for (int64_t i = 1; i <= EVENTS; i++) {
+        while (feed_send(self, "topic", 5, data, len, i) == -EAGAIN)
+            zclock_sleep(5);
+        cr_assert_eq(receive(quick), i, "the others get everything");
+    }
+    cr_assert_eq(feed_counts(self).passed_over, 1);
+    cr_assert_eq(feed_counts(self).published, EVENTS);
+    while ((number = receive(slow))) {
+        missed += number - last - 1;
+        last = number;
+        got++;
+    }
+    while (feed_send(self, "topic", 5, data, len, EVENTS + 1) == -EAGAIN)
+        zclock_sleep(5);
+    number = receive(slow);
+    cr_assert_eq(number, EVENTS + 1, "it is served again");
+    missed += number - last - 1;
+    cr_assert_gt(missed, 0);
+    cr_assert_eq(got + missed, EVENTS);
+    zsock_destroy(&slow);
+    zsock_destroy(&quick);
+    feed_destroy(&self);
+}
+
+Test(feed, an_envelope_of_any_number_of_fields_gets_its_own)
+{
+    static const size_t fields[] = {0, 6, 14, 15, 16, 300, 65535};
+    feed_t *self = feed(1000, 0);
+    zsock_t *sub = subscriber("");
+
+    wait_for_subscriptions(self, 1);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        msgpack_sbuffer out;
+        msgpack_packer packer;
+
+        msgpack_sbuffer_init(&out);
+        msgpack_packer_init(&packer, &out, msgpack_sbuffer_write);
+        msgpack_pack_map(&packer, fields[i]);
+        for (size_t k = 0; k < fields[i]; k++) {
+            char key[16];
+            int n = snprintf(key, sizeof(key), "%zu", k);
+
+            msgpack_pack_str(&packer, (size_t)n);
+            msgpack_pack_str_body(&packer, key, (size_t)n);
+            msgpack_pack_nil(&packer);
+        }
+        cr_assert_eq(feed_send(self, "t", 1, out.data, out.size, INT64_MAX - (int64_t)i), 0);
+        cr_assert_eq(receive(sub), INT64_MAX - (int64_t)i, "%zu fields", fields[i]);
+        cr_assert_eq(feed_send(self, "t", 1, out.data, out.size, NUMBER_NONE), 0);
+        cr_assert_eq(receive(sub), 0, "none");
+        msgpack_sbuffer_destroy(&out);
+    }
+    zsock_destroy(&sub);
+    feed_destroy(&self);
+}
+
+Test(feed, after_a_restart_it_waits_for_those_who_were_there)
+{
+    feed_t *self = feed(10, 60000);
+    zsock_t *one, *other;
+    int missing;
+
+    feed_expect(self, "http_", 2);
+    cr_assert(feed_waits(self, &missing));
+    cr_assert(feed_wants(self, "http_request_complete.v0"), "what they wanted is wanted still");
+    cr_assert_not(feed_wants(self, "tcp_connection_closed.v0"));
+    one = subscriber("http_");
+    wait_for_subscriptions(self, 1);
+    cr_assert(feed_waits(self, &missing));
+    other = subscriber("http_");
+    wait_for_subscriptions(self, 2);
+    cr_assert_not(feed_waits(self, &missing));
+    cr_assert_eq(missing, 0);
+    zsock_destroy(&one);
+    zsock_destroy(&other);
+    feed_destroy(&self);
+}
+
+Test(feed, who_does_not_come_back_is_given_up_once)
+{
+    feed_t *self = feed(10, 100);
+    int missing;
+
+    feed_expect(self, "", 3);
+    cr_assert(feed_waits(self, &missing));
+    zclock_sleep(150);
+    cr_assert_not(feed_waits(self, &missing));
+    cr_assert_eq(missing, 3);
+    cr_assert_not(feed_waits(self, &missing));
+    cr_assert_eq(missing, 0);
+    cr_assert_not(feed_wants(self, "any"));
+    feed_destroy(&self);
+}
+
+Test(feed, says_who_listens_when_that_changes)
+{
+    feed_t *self = feed(10, 100);
+    zsock_t *one = subscriber("a"), *two = subscriber("a"), *all = subscriber("");
+    char *text;
+
+    wait_for_subscriptions(self, 3);
+    text = feed_listeners(self);
+    cr_assert(!strcmp(text, "{\"a\":2,\"\":1}") || !strcmp(text, "{\"\":1,\"a\":2}"), "%s", text);
+    free(text);
+    cr_assert_null(feed_listeners(self));
+    zsock_destroy(&two);
+    zsock_destroy(&all);
+    wait_for_subscriptions(self, 1);
+    cr_assert(feed_wants(self, "b"), "for a moment");
+    zclock_sleep(150);
+    cr_assert_not(feed_wants(self, "b"));
+    text = feed_listeners(self);
+    cr_assert_str_eq(text, "{\"a\":1}");
+    free(text);
+    zsock_destroy(&one);
+    feed_destroy(&self);
+}
