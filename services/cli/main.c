@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/pack.h"
 #include "common/service.h"
+#include "services/cli/rotate.h"
 #include "services/cli/tail.h"
 
 #include <errno.h>
@@ -28,7 +29,9 @@ static const char help[] =
     "  postern account create NAME EMAIL      make an account and its first owner\n"
     "  postern api-key create ACCOUNT OWNER [DESCRIPTION]\n"
     "                                         make an API key; prints its token once\n"
-    "  postern health                         ask every service\n\n"
+    "  postern health                         ask every service\n"
+    "  postern rotate-logs DIR BYTES OLD      each *.log that is larger becomes NAME.1, of OLD "
+    "that are kept\n\n"
     "Environment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
     "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
     "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
@@ -300,6 +303,8 @@ int main(int argc, char **argv)
         return count(sub);
     if (!strcmp(command, "health") && argc == 2)
         return health();
+    if (!strcmp(command, "rotate-logs") && argc == 5)
+        return rotate_logs(sub, atoll(argv[3]), atoi(argv[4]));
     if (!strcmp(command, "curve-keys") && argc >= 4)
         return curve_keys(sub, argc - 3, argv + 3);
     if (!strcmp(command, "account") && !strcmp(sub, "create") && argc == 5)
