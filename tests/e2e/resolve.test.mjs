@@ -51,9 +51,9 @@ test('a named backend answers every request while it is changed', async () => {
   await up.close();
 });
 
-function otherAccountsKey() {
+function otherAccountsKey(name = 'other') {
   const postern = (...args) => JSON.parse(execFileSync(`${home}/bin/postern`, args, { env: { ...process.env, POSTERN_HOME: home }, encoding: 'utf8' }));
-  const account = postern('account', 'create', 'other', `other-${process.pid}@example.test`);
+  const account = postern('account', 'create', name, `${name}-${process.pid}@example.test`);
   return postern('api-key', 'create', account.id, account.owner_id).token;
 }
 
@@ -71,12 +71,13 @@ test('dead names of one account do not keep those of another waiting', { skip: p
 
 // One name at a time is enough to hold up everybody's changes all the time, were they waited for.
 test('names of one account that are answered late hold up few changes of another', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 60000 }, async () => {
-  const headers = { Authorization: `Bearer ${otherAccountsKey()}` };
+  const headers = { Authorization: `Bearer ${otherAccountsKey('late')}` };
   const { backend } = await endpoint({ body: 'x' });
   let on = true;
   const late = Promise.all([0, 1, 2].map(async (k) => {
     for (let i = 0; on; i++) {
       const got = await api('POST', '/backends/static', { address: `l${k}-${i}-${process.pid}.lag.test:80` }, headers);
+      assert.equal(got.status, 201, got.raw);
       if (i % 2) await api('DELETE', `/backends/static/${got.body.id}`, undefined, headers); // an account without names is the same account
     }
   }));
