@@ -428,16 +428,47 @@ int pg_notified(pg_t *self)
     return seen;
 }
 
+/* The first thing that is wrong with who this connection is. The names of the schemas are those of deploy/database.sql. */
+static const char role_sql[] =
+    "SELECT r.rolname, CASE "
+    "WHEN r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls "
+    "THEN 'may do more than own a schema (superuser, roles, databases, replication)' "
+    "WHEN n.oid IS NULL THEN 'finds no schema of the name' "
+    "WHEN n.nspowner <> r.oid THEN 'does not own its schema' "
+    "WHEN EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind IN ('r', 'S') "
+    "AND relowner <> r.oid) THEN 'does not own all of its schema' "
+    "WHEN EXISTS (SELECT FROM pg_namespace o WHERE o.nspname IN ('routes', 'identity', 'events') "
+    "AND o.oid <> n.oid AND (has_schema_privilege(o.oid, 'USAGE') "
+    "OR has_schema_privilege(o.oid, 'CREATE') OR pg_has_role(o.nspowner, 'MEMBER'))) "
+    "THEN 'may use the schema of another service' "
+    "WHEN has_database_privilege(current_database(), 'CREATE') THEN 'may make schemas' "
+    "END FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
+
+/* A service that could do more than it needs does not start: what is wrong with it then is no danger to the others. */
+static int check_role(pg_t *self)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char text[320];
+    int r = pg_ready(self);
+
+    if (!r)
+        r = pg_exec(self, &res, role_sql, 1, self->schema);
+    if (r || PQgetisnull(res, 0, 1))
+        return r;
+    snprintf(text, sizeof(text),
+             "the database user %.63s of postern-%.63s %.100s: run deploy/database.sql, "
+             "and give the service the role that it made",
+             PQgetvalue(res, 0, 0), self->schema, PQgetvalue(res, 0, 1));
+    return fault(-EPERM, text);
+}
+
 static int migrate_locked(pg_t *self, const char *const *scripts)
 {
     char sql[256];
     int r;
 
-    snprintf(sql, sizeof(sql),
-             "CREATE SCHEMA IF NOT EXISTS %s; CREATE TABLE IF NOT EXISTS migration "
-             "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
-             self->schema);
-    r = pg_script(self, sql);
+    r = pg_script(self, "CREATE TABLE IF NOT EXISTS migration "
+                        "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())");
     for (int i = 0; !r && scripts[i]; i++) {
         _cleanup_(pgresult_clear) PGresult *res = NULL;
 
@@ -455,7 +486,7 @@ static int migrate_locked(pg_t *self, const char *const *scripts)
 
 int pg_migrate(pg_t *self, const char *const *scripts)
 {
-    int r = pg_ready(self);
+    int r = check_role(self);
 
     if (!r)
         r = pg_script(self, "BEGIN; SELECT pg_advisory_xact_lock(7463001)");

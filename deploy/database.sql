@@ -1,0 +1,112 @@
+-- What Postern needs of its database: one role for each service, which owns the schema of its name and may do nothing in another's.
+-- Run it on a database that holds nothing else, as a superuser, or as who owns the database and may make roles:
+--
+--     export POSTERN_ROUTES_PASSWORD=… POSTERN_IDENTITY_PASSWORD=… POSTERN_EVENTS_PASSWORD=…
+--     psql -X -f deploy/database.sql "$DATABASE_URL"
+--
+-- The roles are <database>_routes, <database>_identity and <database>_events, because roles belong to all databases of a server. It may be
+-- run any number of times, also beside running services, and moves what an older Postern left with one owner for everything.
+\set ON_ERROR_STOP on
+\set QUIET on
+\o /dev/null
+\getenv routes POSTERN_ROUTES_PASSWORD
+\getenv identity POSTERN_IDENTITY_PASSWORD
+\getenv events POSTERN_EVENTS_PASSWORD
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SET LOCAL password_encryption = 'scram-sha-256';
+SET LOCAL search_path = pg_catalog;
+SELECT pg_advisory_xact_lock(7463001); -- no service migrates meanwhile (common/pg.c)
+SELECT set_config('postern.passwords',
+    jsonb_build_object('routes', :'routes', 'identity', :'identity', 'events', :'events')::text, true);
+
+DO $$
+DECLARE
+    passwords jsonb := current_setting('postern.passwords')::jsonb;
+    is_super  boolean := (SELECT rolsuper FROM pg_roles WHERE rolname = current_user);
+    service   text;
+    secret    text;
+    service_role text;
+BEGIN
+    FOR service, secret IN SELECT * FROM jsonb_each_text(passwords) LOOP
+        service_role := current_database() || '_' || service;
+        IF length(secret) < 16 THEN
+            RAISE EXCEPTION 'the password of % must have 16 characters at least', service_role;
+        END IF;
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = service_role) THEN
+            EXECUTE format('CREATE ROLE %I NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', service_role);
+        ELSIF EXISTS (SELECT FROM pg_roles WHERE rolname = service_role
+                      AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls)) THEN
+            RAISE EXCEPTION 'role % may do more than a service should: alter it, or drop it', service_role;
+        END IF;
+        EXECUTE format('ALTER ROLE %I LOGIN PASSWORD %L', service_role, secret);
+        IF NOT is_super THEN -- to make it an owner
+            EXECUTE format('GRANT %I TO CURRENT_USER', service_role);
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Who owns what. Nothing is altered that is right already: it would wait for who reads it.
+DO $$
+DECLARE
+    service      text;
+    service_role text;
+    change       text;
+BEGIN
+    FOREACH service IN ARRAY ARRAY['routes', 'identity', 'events'] LOOP
+        service_role := current_database() || '_' || service;
+        IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = service) THEN
+            EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', service, service_role);
+        END IF;
+        FOR change IN
+            SELECT format('ALTER SCHEMA %I OWNER TO %I', nspname, service_role) FROM pg_namespace
+            WHERE nspname = service AND pg_get_userbyid(nspowner) <> service_role
+            UNION ALL -- the sequence of a column follows its table
+            SELECT format('ALTER %s %s OWNER TO %I',
+                          CASE relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END,
+                          c.oid::regclass, service_role)
+            FROM pg_class c WHERE relnamespace = service::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+            AND pg_get_userbyid(relowner) <> service_role
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                            AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i'))
+            UNION ALL
+            SELECT format('ALTER ROUTINE %s OWNER TO %I', p.oid::regprocedure, service_role)
+            FROM pg_proc p WHERE pronamespace = service::regnamespace AND pg_get_userbyid(proowner) <> service_role
+            UNION ALL -- not the types of tables and of arrays, which follow
+            SELECT format('ALTER TYPE %s OWNER TO %I', t.oid::regtype, service_role)
+            FROM pg_type t WHERE typnamespace = service::regnamespace AND typtype IN ('d', 'e', 'r')
+            AND pg_get_userbyid(typowner) <> service_role
+        LOOP
+            EXECUTE change;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+-- Who may do what: nobody anything beside the owners.
+DO $$
+DECLARE
+    services text[] := ARRAY['routes', 'identity', 'events'];
+    service  text;
+    other    text;
+    other_role text;
+BEGIN
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'public' AND pg_has_role(nspowner, 'USAGE')) THEN
+        REVOKE ALL ON SCHEMA public FROM PUBLIC;
+    END IF;
+    FOREACH other IN ARRAY services LOOP
+        other_role := current_database() || '_' || other;
+        EXECUTE format('REVOKE ALL ON DATABASE %I FROM %I', current_database(), other_role);
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), other_role);
+        FOREACH service IN ARRAY services LOOP
+            EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC', service);
+            IF service <> other THEN
+                EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', service, other_role);
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$$;
+COMMIT;
