@@ -9,13 +9,6 @@
 
 enum { DRAIN_MAX = 100000, MARK = 1000 };
 
-static zactor_t *authenticator; /* one per process: ZAP is a fixed inproc endpoint */
-
-static void stop_authenticator(void)
-{
-    zactor_destroy(&authenticator);
-}
-
 static zcert_t *load_cert(const char *dir, const char *name)
 {
     char path[4096];
@@ -32,29 +25,33 @@ static zcert_t *load_cert(const char *dir, const char *name)
     return cert;
 }
 
-static int needs_keys(const char *endpoint)
+/* Also between processes of one machine: whoever may open the socket's file is not for that every role. */
+static int check_keys(const char *endpoint, const char *dir)
 {
-    return !strncmp(endpoint, "tcp://", 6);
+    char text[300];
+
+    if (*dir || !strncmp(endpoint, "inproc://", 9))
+        return 0;
+    snprintf(text, sizeof(text),
+             "%.150s needs CURVE keys: set curve-dir (postern curve-keys makes them)", endpoint);
+    return fault(-EPERM, text);
 }
 
-static int apply_server_keys(zsock_t *sock, const char *dir)
+/* Without the handler, or where it does not know the domain, nobody gets in. */
+static int apply_server_keys(zsock_t *sock, const char *dir, socket_id_t id)
 {
     zcert_t *cert = load_cert(dir, "self.cert_secret");
-    char peers[4096];
+    char domain[64];
+    int r = cert ? peer_start(dir) : -ENOENT;
 
-    if (!cert)
-        return -ENOENT;
-    if (!authenticator) {
-        snprintf(peers, sizeof(peers), "%s/peers", dir);
-        authenticator = zactor_new(zauth, NULL);
-        zstr_sendx(authenticator, "CURVE", peers, NULL);
-        zsock_wait(authenticator);
-        atexit(stop_authenticator);
+    if (!r) {
+        zcert_apply(cert, sock);
+        zsock_set_curve_server(sock, 1);
+        zsock_set_zap_domain(sock, socket_domain(id, domain, sizeof(domain)));
+        zsock_set_zap_enforce_domain(sock, 1);
     }
-    zcert_apply(cert, sock);
-    zsock_set_curve_server(sock, 1);
     zcert_destroy(&cert);
-    return 0;
+    return r;
 }
 
 static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
@@ -92,24 +89,20 @@ static void set_marks(zsock_t *sock, bus_marks_t marks)
         zsock_set_heartbeat_timeout(sock, marks.silence_ms);
 }
 
-zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir)
+zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir,
+                         socket_id_t id)
 {
     zsock_t *sock = zsock_new(type);
     char text[300];
-    int r = 0;
+    int r;
 
     if (!sock)
         return NULL;
     set_limits(sock);
     set_marks(sock, marks);
-    if (needs_keys(endpoint)) {
-        if (!*curve_dir) {
-            fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
-            r = -EPERM;
-        } else {
-            r = apply_server_keys(sock, curve_dir);
-        }
-    }
+    r = check_keys(endpoint, curve_dir);
+    if (!r && *curve_dir)
+        r = apply_server_keys(sock, curve_dir, id);
     if (!r && zsock_bind(sock, "%s", endpoint) < 0) {
         snprintf(text, sizeof(text), "bind %.200s", endpoint);
         r = fault(-errno, text);
@@ -121,18 +114,58 @@ zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, cons
     return sock;
 }
 
-zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir)
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir, socket_id_t id)
 {
-    return bus_bind_marked(type, (bus_marks_t){MARK, MARK, 0}, endpoint, curve_dir);
+    return bus_bind_marked(type, (bus_marks_t){MARK, MARK, 0}, endpoint, curve_dir, id);
 }
 
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
 {
-    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0, 0}, endpoint, curve_dir);
+    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0, 0}, endpoint, curve_dir,
+                           SOCKET_INTAKE);
+}
+
+/* Handshakes of the socket, as they end. NULL: they cannot be watched. */
+static zsock_t *watch_handshakes(zsock_t *sock)
+{
+    static _Atomic unsigned count; /* the name of the last one may not be free yet */
+    char endpoint[64];
+
+    snprintf(endpoint, sizeof(endpoint), "inproc://handshakes-%u", count++);
+    if (zmq_socket_monitor(zsock_resolve(sock), endpoint,
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+                               | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL))
+        return NULL;
+    return zsock_new_pair(endpoint);
+}
+
+/* Messages of a monitor are two frames: event and value, and where it happened. 0: somebody let us in | -EACCES | -ETIMEDOUT. */
+static int await_handshake(zsock_t *watch, int wait_ms)
+{
+    int64_t deadline = bus_mono_ms() + wait_ms;
+    int r = -ETIMEDOUT;
+
+    while (r == -ETIMEDOUT && bus_mono_ms() < deadline) {
+        zframe_t *event;
+        zmsg_t *msg;
+        uint16_t number = 0;
+
+        zsock_set_rcvtimeo(watch, (int)(deadline - bus_mono_ms()) + 1);
+        msg = zmsg_recv(watch);
+        if (!msg)
+            break; /* or it was interrupted */
+        event = zmsg_first(msg);
+        if (event && zframe_size(event) >= sizeof(number))
+            memcpy(&number, zframe_data(event), sizeof(number));
+        if (number)
+            r = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? 0 : -EACCES;
+        zmsg_destroy(&msg);
+    }
+    return r;
 }
 
 static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const char *endpoints,
-                            const char *curve_dir, const char *peer)
+                            const char *curve_dir, const char *peer, zsock_t **ret_watch)
 {
     zsock_t *sock = zsock_new(type);
     char *list = strdup(endpoints), *save = NULL;
@@ -147,9 +180,11 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
     zsock_set_immediate(sock, immediate);
     zsock_set_reconnect_ivl(sock, 50);
     zsock_set_reconnect_ivl_max(sock, 500);
-    if (needs_keys(endpoints))
-        r = *curve_dir ? apply_client_keys(sock, curve_dir, peer)
-                       : fault(-EPERM, "a tcp:// endpoint needs CURVE keys: set curve-dir");
+    r = check_keys(endpoints, curve_dir);
+    if (!r && *curve_dir)
+        r = apply_client_keys(sock, curve_dir, peer);
+    if (!r && ret_watch)
+        *ret_watch = watch_handshakes(sock);
     for (char *one = strtok_r(list, ",", &save); !r && one; one = strtok_r(NULL, ",", &save))
         if (zsock_connect(sock, "%s", one) < 0) {
             char text[300];
@@ -165,18 +200,39 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
 
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
 {
-    return connect_all(type, (bus_marks_t){MARK, MARK, 0}, false, endpoints, curve_dir, peer);
+    return connect_all(type, (bus_marks_t){MARK, MARK, 0}, false, endpoints, curve_dir, peer, NULL);
 }
 
 zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
                             const char *curve_dir, const char *peer)
 {
-    return connect_all(type, marks, false, endpoints, curve_dir, peer);
+    return connect_all(type, marks, false, endpoints, curve_dir, peer, NULL);
 }
 
 zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer)
 {
-    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK, 0}, true, endpoint, curve_dir, peer);
+    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK, 0}, true, endpoint, curve_dir, peer,
+                       NULL);
+}
+
+zsock_t *bus_connect_known(int type, bus_marks_t marks, const char *endpoints,
+                           const char *curve_dir, const char *peer, int wait_ms)
+{
+    zsock_t *watch = NULL;
+    zsock_t *sock = connect_all(type, marks, false, endpoints, curve_dir, peer, &watch);
+    char text[400];
+
+    if (sock && watch && await_handshake(watch, wait_ms) == -EACCES) {
+        snprintf(text, sizeof(text),
+                 "%.150s does not take the key in %.150s: its role has no business there",
+                 endpoints, curve_dir);
+        fault(-EACCES, text);
+        zsock_destroy(&sock);
+    }
+    if (sock)
+        zmq_socket_monitor(zsock_resolve(sock), NULL, 0);
+    zsock_destroy(&watch);
+    return sock;
 }
 
 void bus_drain(zsock_t *sock)

@@ -1,8 +1,9 @@
-/* Sockets and the RPC envelope (proto/WIRE.md). ipc:// between processes of one machine, guarded by
- * file permissions; tcp:// only with CURVE keys. */
+/* Sockets and the RPC envelope (proto/WIRE.md). Every socket has CURVE keys, ipc:// too: they say what a peer may do
+ * (common/peer.h). */
 #pragma once
 
 #include "common/err.h"
+#include "common/peer.h"
 
 #include <czmq.h>
 #include <jansson.h>
@@ -12,9 +13,9 @@
 enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
 
 /* Make a socket. curve_dir holds self.cert_secret and peers/NAME.cert (zcert files); it may be ""
- * when every endpoint is ipc:// or inproc://. Binding tcp:// accepts the keys in peers/ only;
+ * only for inproc://. Binding accepts the keys in peers/ whose roles proto/sockets.def lets in;
  * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */
-zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir);
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir, socket_id_t id);
 /* A ROUTER for peers that bound what they have on the way: it has no receive mark, because libzmq
  * 4.3.4 aborts when a peer goes while the socket is at it. Drain it before closing. */
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir);
@@ -27,13 +28,19 @@ typedef struct bus_marks {
     int send, receive, silence_ms;
 } bus_marks_t;
 
-zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir);
+zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir,
+                         socket_id_t id);
 zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
                             const char *curve_dir, const char *peer);
 
 /* A DEALER to one peer. Nothing waits for a peer that is not there: it can be sent to while it is connected, and what was on
  * the way when the connection broke is lost. */
 zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer);
+
+/* The same for a tool, which waits for so long until it is let in. NULL with fault_text() also when its key is refused; who is not
+ * there yet may come later. */
+zsock_t *bus_connect_known(int type, bus_marks_t marks, const char *endpoints,
+                           const char *curve_dir, const char *peer, int wait_ms);
 
 /* Throw away what waits to be received. */
 void bus_drain(zsock_t *sock);

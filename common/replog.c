@@ -28,6 +28,7 @@ enum {
 typedef struct subscriber {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_len;
+    char peer[96]; /* whose key the connection showed: another peer cannot take it over */
     char name[128];
     int64_t sent, acked; /* revisions */
     int64_t heard_ms;
@@ -232,7 +233,8 @@ static int send_snapshot_chunk(replog_t *self, subscriber_t *sub)
 
 /* ---- subscribers ---- */
 
-static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, bool make)
+/* make: whose it is to be when there is none. */
+static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, const char *make)
 {
     size_t len = zframe_size(identity);
     subscriber_t *spare = NULL;
@@ -252,6 +254,7 @@ static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, bool ma
     if (!spare)
         return NULL;
     memset(spare, 0, sizeof(*spare));
+    snprintf(spare->peer, sizeof(spare->peer), "%s", make);
     memcpy(spare->identity, zframe_data(identity), len);
     spare->identity_len = len;
     return spare;
@@ -340,15 +343,56 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     return 0;
 }
 
+static void tell_refused(replog_t *self, zframe_t *identity, const char *name)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, "refused");
+    zmsg_addstrf(msg, "%d", ERR_PEER_NAME);
+    zmsg_addstr(msg, name);
+    zmsg_send(&msg, self->router);
+    zmsg_destroy(&msg);
+}
+
+/* An edge speaks for its own workers, over connections of its own: answers wait for what they acknowledge. msg is what stands
+ * behind the word. */
+static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const char *word,
+                      zmsg_t *msg)
+{
+    const subscriber_t *sub = find_subscriber(self, identity, NULL);
+    _cleanup_(free_mem) char *name = NULL;
+    char why[200];
+
+    if (!(peer.role & socket_row(SOCKET_CONFIG_LOG).who) || (sub && strcmp(sub->peer, peer.id))) {
+        peer_refused(SOCKET_CONFIG_LOG, peer.id, "speaks over another's connection");
+        return false;
+    }
+    if (strcmp(word, "hello") || zmsg_size(msg) < 3)
+        return true;
+    zmsg_first(msg);
+    zmsg_next(msg);
+    name = zframe_strdup(zmsg_next(msg));
+    if (peer_name_covers(peer.name, name))
+        return true;
+    snprintf(why, sizeof(why), "says that it is %s", name);
+    peer_refused(SOCKET_CONFIG_LOG, peer.id, why);
+    tell_refused(self, identity, name);
+    return false;
+}
+
 static void on_message(replog_t *self)
 {
     zmsg_t *msg = zmsg_recv(self->router);
     zframe_t *identity = msg ? zmsg_pop(msg) : NULL;
-    _cleanup_(free_mem) char *word = msg ? zmsg_popstr(msg) : NULL;
+    zframe_t *said = msg ? zmsg_pop(msg) : NULL;
+    peer_t peer = peer_of(said);
+    _cleanup_(free_mem) char *word = said ? zframe_strdup(said) : NULL;
+    bool may = identity && word && may_speak(self, identity, peer, word, msg);
     subscriber_t *sub =
-        identity && word ? find_subscriber(self, identity, !strcmp(word, "hello")) : NULL;
+        may ? find_subscriber(self, identity, strcmp(word, "hello") ? NULL : peer.id) : NULL;
 
-    if (identity && word && !sub) {
+    if (may && !sub) {
         zmsg_t *who = zmsg_new(); /* it subscribed to our predecessor */
 
         zmsg_addmem(who, zframe_data(identity), zframe_size(identity));
@@ -375,6 +419,7 @@ static void on_message(replog_t *self)
             }
         }
     }
+    zframe_destroy(&said);
     zframe_destroy(&identity);
     zmsg_destroy(&msg);
 }
@@ -547,7 +592,7 @@ void replog_actor(zsock_t *pipe, void *context)
     self->pipe = pipe;
     self->args = context;
     self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10000, .receive = 1000},
-                                   self->args->endpoint, self->args->curve_dir);
+                                   self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
     if (!self->router || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
         log_error("cannot start the config log: %s", fault_text());
         self->stop = true;

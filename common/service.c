@@ -405,11 +405,58 @@ static bool enqueue(service_t *self, const char *key, zmsg_t **msg)
     return put;
 }
 
+/* Who asks for a verb that is not its to call is told so; so is who names one that does not exist. */
+static void refuse_verb(service_t *self, zmsg_t *msg, int code)
+{
+    zframe_t *identity = zmsg_pop(msg);
+    reply_t reply = {.problem = {.code = code}};
+    request_t request;
+
+    if (identity && !request_decode(msg, &request)) {
+        zmsg_t *out = reply_encode(request.id, &reply);
+
+        if (out) {
+            zmsg_prepend(out, &identity);
+            zmsg_addstr(out, "0");
+            zmsg_addstr(out, "0");
+            zmsg_send(&out, self->rpc);
+            zmsg_destroy(&out);
+        }
+        request_done(&request);
+    }
+    zframe_destroy(&identity);
+}
+
+/* 0: the peer whose key this message came with may say that | the answer to it. */
+static int check_role(service_t *self, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_first(msg), *word = identity ? zmsg_next(msg) : NULL;
+    peer_t peer = peer_of(word);
+    const char *service = self->spec->name;
+    char verb[64] = "", why[160];
+    roles_t who = ROLE_NOBODY;
+
+    if (word && zframe_size(word) < sizeof(verb))
+        memcpy(verb, zframe_data(word), zframe_size(word));
+    if (!strcmp(verb, "lease"))
+        who = lease_roles(service);
+    else if (!verb_roles(service, verb, &who) && peer.role)
+        return ERR_UNKNOWN_VERB;
+    if (who & peer.role)
+        return 0;
+    snprintf(why, sizeof(why), "may not call %s", verb);
+    peer_refused(self->spec->socket, peer.id, why);
+    return ERR_DENIED;
+}
+
 static void take_message(service_t *self, zmsg_t *msg)
 {
     char key[FLIGHT_KEY_SIZE] = "";
+    int r = check_role(self, msg);
 
-    if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
+    if (r) {
+        refuse_verb(self, msg, r);
+    } else if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
         release_held(self);
     } else {
         self->metrics.requests++;
@@ -557,11 +604,12 @@ static size_t write_metrics(void *context, char *out, size_t size)
     service_t *self = context;
     const char *name = self->spec->name;
     const service_part_t *part = self->spec->part;
-    size_t n = part ? part->metrics(self->part, out, size) : 0;
+    size_t n = peer_metrics(name, out, size);
     int64_t lowest = self->live ? INT64_MAX : 0;
 
     for (int i = 0; i < self->live; i++)
         lowest = self->acked[i] < lowest ? self->acked[i] : lowest;
+    n += part ? part->metrics(self->part, out + n, size - n) : 0;
     out += n;
     size -= n;
     return n
@@ -687,7 +735,7 @@ static int setup(service_t *self)
     if (r)
         return r;
     self->rpc = bus_bind(ZMQ_ROUTER, config_str(&self->config, "rpc"),
-                         config_str(&self->config, "curve-dir"));
+                         config_str(&self->config, "curve-dir"), self->spec->socket);
     if (!self->rpc)
         return -EADDRINUSE;
     zsock_set_sndtimeo(self->rpc, 0);

@@ -26,6 +26,7 @@ typedef struct service_part {
 
 typedef struct service_spec {
     const char *name;              /* schema, log tag, KIND service */
+    socket_id_t socket;            /* of its requests */
     const char *about;             /* for --help */
     const char *const *migrations; /* ended by NULL */
     const kind_rules_t *rules;     /* ended by a NULL kind */

@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/pack.h"
 #include "common/service.h"
+#include "services/cli/keys.h"
 #include "services/cli/rotate.h"
 #include "services/cli/tail.h"
 
@@ -15,6 +16,7 @@
 enum {
     CALL_TIMEOUT_MS = 10000,
     SILENCE_MS = 30000, /* of the event service, that may stand still or have us stand still */
+    HELLO_MS = 2000,
     TAIL_MARK =
         100000 /* events that wait here while standard output takes none; others wait at the publisher */
 };
@@ -30,6 +32,8 @@ static const char help[] =
     "  postern api-key create ACCOUNT OWNER [DESCRIPTION]\n"
     "                                         make an API key; prints its token once\n"
     "  postern health                         ask every service\n"
+    "  postern curve-keys DIR NAME...         make keys for peers of the bus; a NAME is a role, or "
+    "role@name\n"
     "  postern rotate-logs DIR BYTES OLD      each *.log that is larger becomes NAME.1, of OLD "
     "that are kept\n\n"
     "Environment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
@@ -37,7 +41,7 @@ static const char help[] =
     "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
     "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
     "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
-    "  POSTERN_CURVE_DIR      CURVE keys, for tcp:// endpoints\n";
+    "  POSTERN_CURVE_DIR      CURVE keys of the command line's role, as curve-keys makes them\n";
 
 /* NAME=value lines; what is set already wins. */
 static void load_env(void)
@@ -73,9 +77,7 @@ static const char *need_env(const char *name)
 
 static const char *curve_dir(void)
 {
-    const char *dir = getenv("POSTERN_CURVE_DIR");
-
-    return dir ? dir : "";
+    return need_env("POSTERN_CURVE_DIR");
 }
 
 static zsock_t *subscribe(const char *prefix)
@@ -84,8 +86,8 @@ static zsock_t *subscribe(const char *prefix)
 
     /* Whoever watches traffic does not preempt it. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK, .silence_ms = SILENCE_MS},
-                             need_env("POSTERN_EVENTS_URL"), curve_dir(), "events");
+    sub = bus_connect_known(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK, .silence_ms = SILENCE_MS},
+                            need_env("POSTERN_EVENTS_URL"), curve_dir(), "events", HELLO_MS);
 
     if (!sub) {
         fprintf(stderr, "error: %s\n", fault_text());
@@ -147,7 +149,8 @@ static int call_identity(const char *verb, const char *account, json_t *body)
     _cleanup_(json_clear_ref) json_t *answer = NULL;
     _cleanup_(free_mem) char *text = NULL;
     zsock_t *dealer =
-        bus_connect(ZMQ_DEALER, need_env("POSTERN_IDENTITY_RPC"), curve_dir(), "identity");
+        bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, need_env("POSTERN_IDENTITY_RPC"),
+                          curve_dir(), "identity", HELLO_MS);
     int r;
 
     if (!dealer) {
@@ -251,43 +254,6 @@ static int health(void)
     return r;
 }
 
-/* Every NAME gets a key of its own, readable by its owner only, and the public keys of all. What is
- * there already stays. */
-static int curve_keys(const char *dir, int count, char **names)
-{
-    char path[4096];
-
-    umask(0077);
-    for (int i = 0; i < count; i++) {
-        zcert_t *cert;
-
-        snprintf(path, sizeof(path), "%s/%s/peers", dir, names[i]);
-        zsys_dir_create("%s", path);
-        snprintf(path, sizeof(path), "%s/%s/self.cert_secret", dir, names[i]);
-        cert = zcert_load(path);
-        if (!cert) {
-            cert = zcert_new();
-            snprintf(path, sizeof(path), "%s/%s/self.cert", dir, names[i]);
-            zcert_set_meta(cert, "name", "%s", names[i]);
-            if (zcert_save(cert, path)) {
-                fprintf(stderr, "error: cannot write %s\n", path);
-                return EXIT_FAILURE;
-            }
-        }
-        for (int k = 0; k < count; k++) {
-            snprintf(path, sizeof(path), "%s/%s/peers", dir, names[k]);
-            zsys_dir_create("%s", path);
-            snprintf(path, sizeof(path), "%s/%s/peers/%s.cert", dir, names[k], names[i]);
-            if (zcert_save_public(cert, path)) {
-                fprintf(stderr, "error: cannot write %s\n", path);
-                return EXIT_FAILURE;
-            }
-        }
-        zcert_destroy(&cert);
-    }
-    return EXIT_SUCCESS;
-}
-
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "", *sub = argc > 2 ? argv[2] : "";
@@ -306,7 +272,7 @@ int main(int argc, char **argv)
     if (!strcmp(command, "rotate-logs") && argc == 5)
         return rotate_logs(sub, atoll(argv[3]), atoi(argv[4]));
     if (!strcmp(command, "curve-keys") && argc >= 4)
-        return curve_keys(sub, argc - 3, argv + 3);
+        return keys_make(sub, argc - 3, argv + 3);
     if (!strcmp(command, "account") && !strcmp(sub, "create") && argc == 5)
         return call_identity("account.create", "",
                              json_pack("{s:s, s:s}", "name", argv[3], "email", argv[4]));

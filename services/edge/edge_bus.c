@@ -213,6 +213,26 @@ frame_number(link_message_t *message, ngx_uint_t i)
 }
 
 
+/* Frames: "refused", code, name. It goes on for as long as the name and the key do not belong together: said once a minute. */
+static void
+say_refused(const char *who, link_message_t *message)
+{
+    char            code[8], name[160];
+    static time_t   said;
+
+    if (ngx_time() - said < 60) {
+        return;
+    }
+    said = ngx_time();
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "postern: the %s refuses this edge's key for the name "
+                  "\"%s\" (%s): postern_edge_name is to be what the key is "
+                  "called", who,
+                  frame_text(message, 2, name, sizeof(name)),
+                  frame_text(message, 1, code, sizeof(code)));
+}
+
+
 /* names: those that came with it, and are the caller's no more. */
 static void
 now_in_force(int64_t revision, edge_wait_t *names)
@@ -326,7 +346,10 @@ on_config(link_message_t *message)
     config_heard = ngx_current_msec;
     config_absent = 0;
 
-    if (ngx_strcmp(word, "who") == 0) {
+    if (ngx_strcmp(word, "refused") == 0) {
+        say_refused("config log", message);
+
+    } else if (ngx_strcmp(word, "who") == 0) {
         say_hello();
 
     } else if (ngx_strcmp(word, "heard") == 0) {
@@ -377,6 +400,9 @@ on_events(link_message_t *message)
     events_absent = 0;
     if (ngx_strcmp(word, "want") == 0) {
         edge_worker.events_wanted = frame_number(message, 1) != 0;
+
+    } else if (ngx_strcmp(word, "refused") == 0) {
+        say_refused("events service", message);
 
     } else if (ngx_strcmp(word, "resend") == 0) {
         /* one came too early; once for all that are on the way */

@@ -114,7 +114,9 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
     zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
     ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
-    if (ngx_strncmp(address, "tcp://", 6) == 0
+    /* over ipc:// a service from before it had keys may be at the other end */
+    if ((edge_worker.conf->curve_dir.len
+         || ngx_strncmp(address, "tcp://", 6) == 0)
         && set_keys(bus->socket, peer) != NGX_OK)
     {
         return NGX_ERROR;

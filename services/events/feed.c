@@ -58,7 +58,7 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
     zhashx_set_destructor(self->listeners, free_listener);
     self->pub = bus_bind_marked(
         ZMQ_XPUB, (bus_marks_t){.send = args->mark, .receive = 1000, .silence_ms = SILENCE_MS},
-        args->endpoint, args->curve_dir);
+        args->endpoint, args->curve_dir, SOCKET_PUB);
     if (!self->pub)
         return -EADDRINUSE;
     zsock_set_xpub_verboser(self->pub, 1); /* each that comes and each that goes */

@@ -250,19 +250,45 @@ static void remember_producer(intake_t *self, zframe_t *identity)
     }
 }
 
+static void tell_refused(intake_t *self, zframe_t *identity, const char *producer)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, "refused");
+    zmsg_addstrf(msg, "%d", ERR_PEER_PRODUCER);
+    zmsg_addstr(msg, producer);
+    zmsg_send(&msg, self->intake);
+    zmsg_destroy(&msg);
+}
+
+/* In whose name events come is not the sender's to choose: a batch under another's would take its numbers, and what the other one
+ * sends under them later would count as seen. */
+static bool may_produce(intake_t *self, zframe_t *identity, zframe_t *header, const batch_t *batch)
+{
+    peer_t peer = peer_of(header);
+    const char *family = batch->audit ? "audit" : "traffic";
+    char why[200];
+
+    if (role_may_produce(peer.role, peer.name, family, batch->producer))
+        return true;
+    snprintf(why, sizeof(why), "sends %s events of %s", family, batch->producer);
+    peer_refused(SOCKET_INTAKE, peer.id, why);
+    tell_refused(self, identity, batch->producer);
+    return false;
+}
+
 /* The body of [header][body], when it was left in memory instead: at once, because the producer keeps
  * it only while it has room. False: the producer was told to send it again, in another way or later. */
-static bool fetch_body(intake_t *self, zframe_t *identity, zmsg_t *msg)
+static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch, zmsg_t *msg)
 {
-    zframe_t *header = zmsg_first(msg), *body = zmsg_last(msg);
+    zframe_t *body = zmsg_last(msg);
     zframe_t *fetched;
-    batch_t batch;
     int r;
 
-    if (zframe_size(body) || batch_header(zframe_data(header), zframe_size(header), &batch)
-        || !*batch.memory)
-        return true; /* sent, or for the store to refuse */
-    r = memory_fetch(self->memory, &batch, &fetched);
+    if (zframe_size(body) || !*batch->memory)
+        return true;
+    r = memory_fetch(self->memory, batch, &fetched);
     if (r) {
         tell(self, identity, r == -EACCES ? "inline" : "resend");
         return false;
@@ -271,6 +297,17 @@ static bool fetch_body(intake_t *self, zframe_t *identity, zmsg_t *msg)
     zframe_destroy(&body);
     zmsg_append(msg, &fetched);
     return true;
+}
+
+/* [header][body]. False: the producer was told why not. A header that cannot be read is for the store to refuse. */
+static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg)
+{
+    zframe_t *header = zmsg_first(msg);
+    batch_t batch;
+
+    return batch_header(zframe_data(header), zframe_size(header), &batch)
+           || (may_produce(self, identity, header, &batch)
+               && fetch_body(self, identity, &batch, msg));
 }
 
 /* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
@@ -284,7 +321,7 @@ static void take_message(intake_t *self, zmsg_t *msg)
         remember_producer(self, identity);
     } else if (identity && word && !strcmp(word, "batch") && zmsg_size(msg) == 2) {
         self->metrics.batches++;
-        if (!fetch_body(self, identity, msg)) {
+        if (!accept_batch(self, identity, msg)) {
             zframe_destroy(&identity);
             zmsg_destroy(&msg);
             return;

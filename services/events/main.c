@@ -37,8 +37,8 @@ static const setting_t settings[] = {
 static const verb_t verbs[] = {
 #define VERB_identity(name, handler)
 #define VERB_routes(name, handler)
-#define VERB_events(name, handler)           {name, handler},
-#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#define VERB_events(name, handler)                {name, handler},
+#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
 #include "proto/verbs.def"
     {NULL, NULL},
 };
@@ -60,6 +60,7 @@ int main(int argc, char **argv)
                                       NULL};
     const service_spec_t spec = {
         .name = "events",
+        .socket = SOCKET_EVENTS_RPC,
         .about = "postern-events: event log, subscriptions, destinations and fan-out",
         .migrations = migrations,
         .rules = rules,

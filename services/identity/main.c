@@ -73,7 +73,7 @@ static const verb_t verbs[] = {
 #define VERB_identity(name, handler) {name, handler},
 #define VERB_routes(name, handler)
 #define VERB_events(name, handler)
-#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
 #include "proto/verbs.def"
     {NULL, NULL},
 };
@@ -85,6 +85,7 @@ int main(int argc, char **argv)
                                       identity_0005_sql, common_requests_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
+        .socket = SOCKET_IDENTITY_RPC,
         .about = "postern-identity: accounts, API keys and their owners",
         .migrations = migrations,
         .rules = rules,

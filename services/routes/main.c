@@ -48,7 +48,7 @@ static const verb_t verbs[] = {
 #define VERB_identity(name, handler)
 #define VERB_routes(name, handler) {name, handler},
 #define VERB_events(name, handler)
-#define VERB(service, name, handler, shapes) VERB_##service(name, handler)
+#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
 #include "proto/verbs.def"
     {NULL, NULL},
 };
@@ -98,6 +98,7 @@ int main(int argc, char **argv)
                                       NULL};
     const service_spec_t spec = {
         .name = "routes",
+        .socket = SOCKET_ROUTES_RPC,
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",
         .migrations = migrations,
         .rules = rules,

@@ -161,7 +161,7 @@ async function gatewayWith(settings) {
   const run = env.POSTERN_RUN_DIR;
   const program = fs.realpathSync(path.join(home, 'bin/postern-gateway')); // as its own user, who may not enter this folder
   const gateway = spawn(program, [], { stdio: 'ignore', uid: process.getuid() === 0 ? fs.statSync(run).uid : undefined, gid: process.getuid() === 0 ? fs.statSync(run).gid : undefined,
-    env: { ...process.env, ...settings, POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_EVENTS_RPC: `ipc://${run}/events.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
+    env: { ...process.env, ...settings, POSTERN_HTTP_HOST: '127.0.0.1', POSTERN_HTTP_PORT: String(port), POSTERN_CURVE_DIR: path.join(fs.realpathSync(home), 'keys/gateway'), POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc`, POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc`, POSTERN_EVENTS_RPC: `ipc://${run}/events.rpc`, POSTERN_API_URL: `http://127.0.0.1:${port}` } });
   const ask = (token, method, where, body) => new Promise((resolve, reject) => {
     const request = http.request({ host: '127.0.0.1', port, method, path: where, headers: { Authorization: `Bearer ${token}`, 'Service-Version': '2', ...(body && { 'Content-Type': 'application/json' }) } }, (response) => {
       let text = '';

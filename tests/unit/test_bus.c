@@ -60,6 +60,34 @@ static void add_peer(const char *home, const char *name)
     zcert_destroy(&cert);
 }
 
+/* Keys of a server and of one that it lets in. */
+static void make_pair(const char *server, const char *client, const char **ret_server,
+                      const char **ret_client)
+{
+    const char *const none[] = {NULL}, *const server_only[] = {server, NULL};
+
+    *ret_server = make_keys(server, none);
+    *ret_client = make_keys(client, server_only);
+    add_peer(*ret_server, client);
+}
+
+/* The same keys for a socket that is not CZMQ's. */
+static void show_keys(void *sock, const char *home, const char *server)
+{
+    char path[600];
+    zcert_t *cert;
+
+    snprintf(path, sizeof(path), "%s/self.cert", home);
+    cert = zcert_load(path);
+    zmq_setsockopt(sock, ZMQ_CURVE_PUBLICKEY, zcert_public_txt(cert), 41);
+    zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, zcert_secret_txt(cert), 41);
+    zcert_destroy(&cert);
+    snprintf(path, sizeof(path), "%s/peers/%s.cert", home, server);
+    cert = zcert_load(path);
+    zmq_setsockopt(sock, ZMQ_CURVE_SERVERKEY, zcert_public_txt(cert), 41);
+    zcert_destroy(&cert);
+}
+
 static bool hears(zsock_t *server, const char *word)
 {
     _cleanup_(free_mem) char *got = NULL;
@@ -83,24 +111,24 @@ TestSuite(bus, .init = make_dirs, .fini = remove_dirs, .timeout = 60);
 
 Test(bus, class_only_known_keys_get_in_case_52)
 {
-    static const char *const none[] = {NULL}, *const server_only[] = {"server", NULL};
-    const char *server_dir = make_keys("server", none), *friend_dir, *stranger_dir;
+    static const char *const none[] = {NULL}, *const server_only[] = {"routes", NULL};
+    const char *server_dir = make_keys("routes", none), *friend_dir, *stranger_dir;
     zsock_t *server, *friend, *stranger, *plain;
     char endpoint[64];
 
-    friend_dir = make_keys("friend", server_only);
-    stranger_dir = make_keys("stranger", server_only);
-    add_peer(server_dir, "friend");
-    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir);
+    friend_dir = make_keys("edge@friend", server_only);
+    stranger_dir = make_keys("edge@stranger", server_only);
+    add_peer(server_dir, "edge@friend");
+    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
     cr_assert_not_null(server, "%s", fault_text());
     snprintf(endpoint, sizeof(endpoint), "%s", zsock_endpoint(server));
-    stranger = bus_connect(ZMQ_DEALER, endpoint, stranger_dir, "server");
+    stranger = bus_connect(ZMQ_DEALER, endpoint, stranger_dir, "routes");
     plain = zsock_new(ZMQ_DEALER);
     zsock_set_linger(plain, 0);
     zsock_connect(plain, "%s", endpoint);
     zstr_send(stranger, "stranger");
     zstr_send(plain, "plain");
-    friend = bus_connect(ZMQ_DEALER, endpoint, friend_dir, "server");
+    friend = bus_connect(ZMQ_DEALER, endpoint, friend_dir, "routes");
     zstr_send(friend, "friend");
     cr_assert(hears(server, "friend"));
     cr_assert_not(hears(server, "stranger"), "nothing more within a second");
@@ -110,11 +138,81 @@ Test(bus, class_only_known_keys_get_in_case_52)
     zsock_destroy(&server);
 }
 
-Test(bus, class_tcp_needs_keys_case_52)
+Test(bus, class_every_socket_needs_keys_case_52)
 {
-    cr_assert_null(bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", ""));
-    cr_assert_null(bus_connect(ZMQ_DEALER, "tcp://127.0.0.1:1", "", "server"));
-    cr_assert_null(bus_bind(ZMQ_XPUB, "tcp://127.0.0.1:*", "/nonexistent"));
+    char endpoint[128];
+
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/sock", dir);
+    cr_assert_null(bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", "", SOCKET_CONFIG_LOG));
+    cr_assert_null(bus_bind(ZMQ_ROUTER, endpoint, "", SOCKET_CONFIG_LOG));
+    cr_assert_null(bus_connect(ZMQ_DEALER, "tcp://127.0.0.1:1", "", "routes"));
+    cr_assert_null(bus_connect(ZMQ_DEALER, endpoint, "", "routes"));
+    cr_assert_null(bus_bind(ZMQ_XPUB, "tcp://127.0.0.1:*", "/nonexistent", SOCKET_PUB));
+}
+
+/* A key is good for the sockets that its role has business at, and what is added or taken away counts for the next connection. */
+Test(bus, a_key_opens_what_its_role_may_and_no_longer_than_it_is_listed)
+{
+    static const char *const none[] = {NULL}, *const events_only[] = {"events", NULL};
+    const char *server_dir = make_keys("events", none);
+    const char *edge_dir = make_keys("edge@one", events_only);
+    const char *watcher_dir = make_keys("subscriber", events_only);
+    char intake[128], pub[128], path[700];
+    zsock_t *in, *out, *sock;
+
+    snprintf(intake, sizeof(intake), "ipc://%s/intake", dir);
+    snprintf(pub, sizeof(pub), "ipc://%s/pub", dir);
+    add_peer(server_dir, "edge@one");
+    in = bus_bind_intake(intake, server_dir);
+    out = bus_bind(ZMQ_XPUB, pub, server_dir, SOCKET_PUB);
+    cr_assert(in && out, "%s", fault_text());
+    cr_assert_not_null(
+        sock = bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000));
+    zsock_destroy(&sock);
+    cr_assert_null(bus_connect_known(ZMQ_SUB, (bus_marks_t){0}, pub, edge_dir, "events", 5000));
+    cr_assert_null(bus_connect_known(ZMQ_SUB, (bus_marks_t){0}, pub, watcher_dir, "events", 5000),
+                   "it is not listed");
+    add_peer(server_dir, "subscriber");
+    cr_assert_not_null(
+        sock = bus_connect_known(ZMQ_SUB, (bus_marks_t){0}, pub, watcher_dir, "events", 5000));
+    zsock_destroy(&sock);
+    snprintf(path, sizeof(path), "%s/peers/subscriber.cert", server_dir);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_null(bus_connect_known(ZMQ_SUB, (bus_marks_t){0}, pub, watcher_dir, "events", 5000),
+                   "it was listed");
+    zsock_destroy(&out);
+    bus_drain(in);
+    zsock_destroy(&in);
+}
+
+/* Who has no role by its file's name, or the key of somebody else, is nobody. */
+Test(bus, a_key_in_two_files_or_of_no_role_is_nobody_s)
+{
+    static const char *const none[] = {NULL}, *const events_only[] = {"events", NULL};
+    const char *server_dir = make_keys("events", none),
+               *edge_dir = make_keys("edge@one", events_only);
+    char intake[128], from[700], to[700];
+    zsock_t *in, *sock;
+
+    snprintf(intake, sizeof(intake), "ipc://%s/intake", dir);
+    in = bus_bind_intake(intake, server_dir);
+    cr_assert_not_null(in, "%s", fault_text());
+    add_peer(server_dir, "edge@one");
+    snprintf(from, sizeof(from), "%s/peers/edge@one.cert", server_dir);
+    snprintf(to, sizeof(to), "%s/peers/admin.cert", server_dir);
+    cr_assert_eq(rename(from, to), 0);
+    cr_assert_null(
+        bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000));
+    add_peer(server_dir, "edge@one");
+    cr_assert_not_null(
+        sock = bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000));
+    zsock_destroy(&sock);
+    snprintf(to, sizeof(to), "%s/peers/edge@two.cert", server_dir);
+    cr_assert_eq(link(from, to), 0);
+    cr_assert_null(
+        bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000));
+    bus_drain(in);
+    zsock_destroy(&in);
 }
 
 static int tcp_connect(const char *endpoint)
@@ -132,7 +230,7 @@ static int tcp_connect(const char *endpoint)
  * greetings and noise, before any key was shown. */
 Test(bus, class_broken_greetings_case_52)
 {
-    static const char *const none[] = {NULL}, *const server_only[] = {"server", NULL};
+    static const char *const none[] = {NULL}, *const server_only[] = {"routes", NULL};
     static const struct {
         const char *bytes;
         size_t len;
@@ -152,14 +250,14 @@ Test(bus, class_broken_greetings_case_52)
         BYTES("\x00"),
 #undef BYTES
     };
-    const char *server_dir = make_keys("server", none), *friend_dir;
+    const char *server_dir = make_keys("routes", none), *friend_dir;
     zsock_t *server, *friend;
     char noise[4096], endpoint[64];
     unsigned seed = 7;
 
-    friend_dir = make_keys("friend", server_only);
-    add_peer(server_dir, "friend");
-    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir);
+    friend_dir = make_keys("edge@friend", server_only);
+    add_peer(server_dir, "edge@friend");
+    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
     snprintf(endpoint, sizeof(endpoint), "%s", zsock_endpoint(server));
     for (int i = 0; i < 200; i++) {
         size_t which = (size_t)i % (sizeof(greetings) / sizeof(greetings[0]));
@@ -175,7 +273,7 @@ Test(bus, class_broken_greetings_case_52)
         }
         close(fd);
     }
-    friend = bus_connect(ZMQ_DEALER, endpoint, friend_dir, "server");
+    friend = bus_connect(ZMQ_DEALER, endpoint, friend_dir, "routes");
     zstr_send(friend, "friend");
     cr_assert(hears(server, "friend"), "it still serves those it knows");
     zsock_destroy(&friend);
@@ -186,13 +284,15 @@ Test(bus, class_broken_greetings_case_52)
 Test(bus, class_recursive_unsubscribe_case_52)
 {
     char endpoint[128], *prefix = calloc(1, 20001);
+    const char *server_dir, *watcher_dir;
     zsock_t *pub, *sub;
 
+    make_pair("events", "subscriber", &server_dir, &watcher_dir);
     snprintf(endpoint, sizeof(endpoint), "ipc://%s/pub", dir);
-    pub = bus_bind(ZMQ_XPUB, endpoint, "");
+    pub = bus_bind(ZMQ_XPUB, endpoint, server_dir, SOCKET_PUB);
     cr_assert_not_null(pub);
     for (int round = 0; round < 3; round++) {
-        sub = bus_connect(ZMQ_SUB, endpoint, "", "events");
+        sub = bus_connect(ZMQ_SUB, endpoint, watcher_dir, "events");
         memset(prefix, 'a', 20000);
         for (int len = 20000; len > 0; len -= 400) {
             prefix[len] = '\0';
@@ -206,7 +306,7 @@ Test(bus, class_recursive_unsubscribe_case_52)
         zclock_sleep(100);
         zsock_destroy(&sub);
     }
-    sub = bus_connect(ZMQ_SUB, endpoint, "", "events");
+    sub = bus_connect(ZMQ_SUB, endpoint, watcher_dir, "events");
     zsock_set_subscribe(sub, "topic");
     zsock_set_rcvtimeo(sub, 20);
     zsock_set_rcvtimeo(pub, 20);
@@ -232,9 +332,11 @@ Test(bus, class_recursive_unsubscribe_case_52)
 Test(bus, trap_08_a_full_intake_over_ipc_closes)
 {
     char endpoint[128];
+    const char *server_dir, *edge_dir;
     pid_t producer;
     zsock_t *server;
 
+    make_pair("events", "edge@one", &server_dir, &edge_dir);
     snprintf(endpoint, sizeof(endpoint), "ipc://%s/intake", dir);
     producer = fork();
     if (producer == 0) {
@@ -242,19 +344,21 @@ Test(bus, trap_08_a_full_intake_over_ipc_closes)
         int hwm = 20000;
 
         zmq_setsockopt(out, ZMQ_SNDHWM, &hwm, sizeof(hwm));
+        show_keys(out, edge_dir, "events");
         zmq_connect(out, endpoint);
         for (int i = 0; i < 10000; i++)
             zmq_send(out, endpoint, sizeof(endpoint), ZMQ_DONTWAIT);
         sleep(2);
         _exit(0); /* killed with messages on the way */
     }
-    server = bus_bind_intake(endpoint, "");
+    server = bus_bind_intake(endpoint, server_dir);
     cr_assert_not_null(server);
     zclock_sleep(1000);
     kill(producer, SIGKILL);
     zclock_sleep(200);
     bus_drain(server);
     zsock_destroy(&server);
+    peer_stop();
     zsys_shutdown(); /* ctx_term: hangs when the trap is open */
 }
 
@@ -264,13 +368,17 @@ Test(bus, marks_hold_from_the_first_connection)
 {
     enum { MESSAGES = 20000 };
     char endpoint[128];
+    const char *server_dir, *watcher_dir;
     zsock_t *pub, *sub;
     zframe_t *frame;
     int got = 0;
 
+    make_pair("events", "subscriber", &server_dir, &watcher_dir);
     snprintf(endpoint, sizeof(endpoint), "ipc://%s/marks", dir);
-    pub = bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = MESSAGES}, endpoint, "");
-    sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = 10}, endpoint, "", "events");
+    pub = bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = MESSAGES}, endpoint, server_dir,
+                          SOCKET_PUB);
+    sub =
+        bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = 10}, endpoint, watcher_dir, "events");
     zsock_set_subscribe(sub, "");
     frame = zframe_recv(pub);
     zframe_destroy(&frame);

@@ -11,12 +11,31 @@
 #include <string.h>
 #include <unistd.h>
 
-static char dir[] = "/tmp/postern-feed-XXXXXX", endpoint[128];
+static char dir[] = "/tmp/postern-feed-XXXXXX", endpoint[128], own_keys[128], their_keys[128];
+
+/* A key of its own, whose public half the other one lists under this name. */
+static void make_key(const char *keys, const char *other, const char *name)
+{
+    zcert_t *cert = zcert_new();
+    char path[200];
+
+    zsys_dir_create("%s/peers", keys);
+    zsys_dir_create("%s/peers", other);
+    snprintf(path, sizeof(path), "%s/self.cert", keys);
+    cr_assert_eq(zcert_save(cert, path), 0);
+    snprintf(path, sizeof(path), "%s/peers/%s.cert", other, name);
+    cr_assert_eq(zcert_save_public(cert, path), 0);
+    zcert_destroy(&cert);
+}
 
 static void make_dir(void)
 {
     cr_assert_not_null(mkdtemp(dir));
     snprintf(endpoint, sizeof(endpoint), "ipc://%s/pub", dir);
+    snprintf(own_keys, sizeof(own_keys), "%s/events", dir);
+    snprintf(their_keys, sizeof(their_keys), "%s/subscriber", dir);
+    make_key(own_keys, their_keys, "events");
+    make_key(their_keys, own_keys, "subscriber");
 }
 
 static void remove_dir(void)
@@ -31,7 +50,7 @@ TestSuite(feed, .init = make_dir, .fini = remove_dir, .timeout = 60);
 
 static feed_t *feed(int mark, int return_ms)
 {
-    const feed_args_t args = {endpoint, "", mark, return_ms};
+    const feed_args_t args = {endpoint, own_keys, mark, return_ms};
     feed_t *self = NULL;
 
     cr_assert_eq(feed_new(&self, &args), 0, "%s", fault_text());
@@ -50,7 +69,8 @@ static void wait_for_subscriptions(feed_t *self, int n)
 /* A subscriber takes what it is given and keeps next to nothing itself. */
 static zsock_t *subscriber(const char *prefix)
 {
-    zsock_t *sub = bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = 1}, endpoint, "", "events");
+    zsock_t *sub =
+        bus_connect_marked(ZMQ_SUB, (bus_marks_t){.receive = 1}, endpoint, their_keys, "events");
 
     zsock_set_subscribe(sub, prefix);
     zsock_set_rcvtimeo(sub, 500);
