@@ -1,8 +1,10 @@
 #include "services/events/batch.h"
 #include "common/cleanup.h"
 #include "common/pack.h"
+#include "proto/event_types.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { COUNT_MAX = 4096, TOPIC_MAX = 96 };
@@ -28,6 +30,8 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
     producer = json_string_value(json_object_get(header, "producer"));
     family = json_string_value(json_object_get(header, "family"));
     if (!producer || !*producer || strlen(producer) >= sizeof(ret_batch->producer) || !family)
+        return -EBADMSG;
+    if (strcmp(family, "audit") && strcmp(family, "traffic"))
         return -EBADMSG;
     memcpy(ret_batch->producer, producer, strlen(producer) + 1);
     ret_batch->audit = !strcmp(family, "audit");
@@ -91,6 +95,48 @@ int batch_check(const unsigned char *data, size_t len, int64_t count)
         n += record.kind != RECORD_LAYOUT;
     }
     return r || n != count ? -EBADMSG : 0;
+}
+
+static bool is_audit_type(const char *type, size_t len)
+{
+    char name[TOPIC_MAX + 1];
+    bool traffic;
+
+    snprintf(name, sizeof(name), "%.*s", (int)(len < TOPIC_MAX ? len : TOPIC_MAX), type);
+    return event_type_known(name, &traffic) && !traffic;
+}
+
+/* An envelope says its type itself, beside the topic. */
+static bool is_audit_event(const record_t *record)
+{
+    _cleanup_(json_clear_ref) json_t *event = NULL;
+    const char *type;
+
+    if (is_audit_type(record->topic, record->topic_len)
+        || unpack_json(record->body, record->body_len, &event))
+        return true; /* or unreadable */
+    type = json_string_value(json_object_get(event, "event_type"));
+    return !type || is_audit_type(type, strlen(type));
+}
+
+int batch_traffic(const unsigned char *data, size_t len)
+{
+    record_t record;
+    size_t offset = 0;
+    int r;
+
+    while ((r = batch_next(data, len, &offset, &record)) == 1) {
+        const char *end =
+            record.kind == RECORD_LAYOUT ? memchr(record.body, '\n', record.body_len) : NULL;
+
+        if (record.kind == RECORD_LAYOUT
+            && is_audit_type((const char *)record.body,
+                             end ? (size_t)(end - (const char *)record.body) : record.body_len))
+            return -EBADMSG;
+        if (record.kind == RECORD_EVENT && is_audit_event(&record))
+            return -EBADMSG;
+    }
+    return r;
 }
 
 /* jsonb has no U+0000. */

@@ -44,6 +44,9 @@ int batch_next(const unsigned char *data, size_t len, size_t *offset, record_t *
  * decodes them checks them then. 0 | -EBADMSG. */
 int batch_check(const unsigned char *data, size_t len, int64_t count);
 
+/* None of its events calls itself an audit event: those are for services to send. 0 | -EBADMSG. */
+int batch_traffic(const unsigned char *data, size_t len);
+
 /* The events of an audit batch, all or none: objects with event_id, event_type and account_id, and nothing that
  * PostgreSQL's jsonb cannot hold. 0 | -EBADMSG. */
 int batch_audit(const unsigned char *data, size_t len, json_t **ret_events);

@@ -295,7 +295,8 @@ static void take_traffic(producers_t *producers, const batch_t *batch, const fat
 static bool is_sound(zframe_t *header, zframe_t *body, batch_t *ret_batch)
 {
     return !batch_header(zframe_data(header), zframe_size(header), ret_batch)
-           && !batch_check(zframe_data(body), zframe_size(body), ret_batch->count);
+           && !batch_check(zframe_data(body), zframe_size(body), ret_batch->count)
+           && (ret_batch->audit || !batch_traffic(zframe_data(body), zframe_size(body)));
 }
 
 static bool is_numbered_now(const fate_t *fate)

@@ -64,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     batch_header(data, size, &batch);
     batch_check(data, size, 1);
+    batch_traffic(data, size);
     envelopes(data, size);
     return 0;
 }

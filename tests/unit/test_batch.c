@@ -43,6 +43,53 @@ Test(batch, values_follow_their_layout)
     cr_assert_eq(batch_check(data + 7, 6, 1), -EBADMSG, "values of no layout");
 }
 
+static size_t record(unsigned char *out, const char *topic, const void *body, size_t len)
+{
+    size_t topic_len = strlen(topic);
+
+    out[0] = (unsigned char)topic_len; /* 0: a layout */
+    out[1] = out[2] = 0;
+    out[3] = (unsigned char)(len >> 8);
+    out[4] = (unsigned char)len;
+    memcpy(out + 5, topic, topic_len);
+    memcpy(out + 5 + topic_len, body, len);
+    return 5 + topic_len + len;
+}
+
+static int traffic_with(const char *topic, const char *type)
+{
+    json_t *event = json_pack("{s:s}", "event_type", type);
+    unsigned char out[512];
+    msgpack_sbuffer body;
+    size_t len;
+
+    msgpack_sbuffer_init(&body);
+    cr_assert_eq(pack_json(&body, event), 0);
+    len = record(out, topic, body.data, body.size);
+    msgpack_sbuffer_destroy(&body);
+    json_decref(event);
+    return batch_traffic(out, len);
+}
+
+/* Who sees it in the stream cannot tell where it came from. */
+Test(batch, traffic_cannot_pass_for_an_audit_event)
+{
+    static const char traffic[] = "http_request_complete.v0", audit[] = "api_key_created.v0";
+    static const char traffic_layout[] = "http_request_complete.v0\nx I64 0\n",
+                      audit_layout[] = "api_key_created.v0\nx I64 0\n",
+                      bare_layout[] = "api_key_created.v0";
+    unsigned char out[512];
+
+    cr_assert_eq(traffic_with(traffic, traffic), 0);
+    cr_assert_eq(traffic_with(audit, audit), -EBADMSG);
+    cr_assert_eq(traffic_with(traffic, audit), -EBADMSG, "by its envelope");
+    cr_assert_eq(traffic_with(audit, traffic), -EBADMSG, "by its topic");
+    cr_assert_eq(batch_traffic(out, record(out, "", traffic_layout, strlen(traffic_layout))), 0);
+    cr_assert_eq(batch_traffic(out, record(out, "", audit_layout, strlen(audit_layout))), -EBADMSG);
+    cr_assert_eq(batch_traffic(out, record(out, "", bare_layout, strlen(bare_layout))), -EBADMSG);
+    cr_assert_eq(batch_traffic(out, record(out, traffic, "x", 1)), -EBADMSG, "unreadable");
+}
+
 Test(batch, refuses_a_wrong_count_and_every_cut)
 {
     cr_assert_neq(batch_check(two, sizeof(two) - 1, 3), 0);
