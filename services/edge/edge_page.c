@@ -246,6 +246,9 @@ edge_status_handler(ngx_http_request_t *r)
     ngx_core_conf_t  *core;
     edge_seat_info_t  seat;
 
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return NGX_HTTP_NOT_ALLOWED;   /* as at the other parts: nothing is changed here */
+    }
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
     ngx_http_discard_request_body(r);
