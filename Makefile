@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e contract chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -39,6 +39,7 @@ help:
 	@echo "e2e         stories against a running system, with the official client"
 	@echo "fuzz        replay seeds, then FUZZ_SECONDS=30 of fuzzing for each parser"
 	@echo "lint format clang-format and clang-tidy; format rewrites"
+	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
@@ -156,7 +157,7 @@ fuzz: $(FUZZERS:%=build/fuzz/%)
 	    grep stat::number_of_executed_units build/fuzz/$$f.log; \
 	done
 
-FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c))
+FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
 TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/record.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c
 
 format:
@@ -195,6 +196,20 @@ e2e: asan-programs node-packages
 contract:
 	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
 
+# Who may do what on the bus, as deploy/stack sets it up: every role of the tables against every verb, socket and name.
+$(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+roles: all $(BUILD)/bin-test/roles
+	@mkdir -p build/e2e
+	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
+	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	tests/roles/run $(BUILD)/bin-test/roles; r=$$?; \
+	deploy/stack down; \
+	tests/support/crashes $(E2E_HOME) || r=1; \
+	exit $$r
+
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
 chaos: all node-packages
 	@mkdir -p build/e2e
@@ -211,7 +226,7 @@ clang:
 # One after another, each with when it began; only compiling runs side by side.
 test:
 	@deploy/install-packages test
-	@for part in all clang lint check asan fuzz e2e chaos; do \
+	@for part in all clang lint check asan fuzz roles e2e chaos; do \
 	    echo "== $$(date +%T) $$part"; \
 	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
 	done; echo "== $$(date +%T) passed"
