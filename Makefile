@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract chaos fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract chaos model fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -41,6 +41,7 @@ help:
 	@echo "lint format clang-format and clang-tidy; format rewrites"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
+	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -175,7 +176,7 @@ E2E_HOME := $(abspath build/e2e/var)
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs tests/contract/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs tests/contract/*.test.mjs tests/model/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs node-packages
@@ -194,7 +195,11 @@ e2e: asan-programs node-packages
 
 # The generated bodies of tests/contract, many of them.
 contract:
-	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
+	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 STORIES_LIMIT=3600 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
+
+# The model of the edge (tests/model): as many changes as MODEL_CHANGES says.
+model:
+	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/model/model.test.mjs
 
 # Who may do what on the bus, as deploy/stack sets it up: every role of the tables against every verb, socket and name.
 $(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a

@@ -1,0 +1,103 @@
+// The model of the edge: random changes by several accounts, services and helpers killed and stalled, and after each change a
+// sample of requests to every worker, answered as the reference answers. MODEL_SEED repeats the choices that a run printed.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { edge, elsewhere, until, upstream } from '../support/postern.mjs';
+import { Random } from './random.mjs';
+import { differs, Reference } from './reference.mjs';
+import { Tenants } from './tenants.mjs';
+import { helpers, pidOf, Workers, workers } from './workers.mjs';
+
+const CHANGES = Number(process.env.MODEL_CHANGES || 1500);
+const SAMPLE = Number(process.env.MODEL_SAMPLE || 3);
+const BETWEEN_FAULTS = Number(process.env.MODEL_BETWEEN_FAULTS || 120);
+const SEED = Number(process.env.MODEL_SEED || Math.floor(Math.random() * 2 ** 32));
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const signal = (pid, name) => { try { if (pid) process.kill(pid, name); } catch { /* it is gone already */ } };
+
+function authority() {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-model-'));
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=model', '-days', '2', '-keyout', `${folder}/key`, '-out', `${folder}/pem`], { stdio: 'ignore' });
+  const pem = fs.readFileSync(`${folder}/pem`, 'utf8');
+  fs.rmSync(folder, { recursive: true });
+  return pem;
+}
+
+// What goes wrong while changes go on; each ends with everything running again.
+const FAULTS = {
+  helpers_stand_still: async (random, changes) => {
+    const some = helpers().filter(() => random.chance(0.7));
+    for (const pid of some) signal(pid, 'SIGSTOP');
+    await changes(4 + random.below(12)); // deltas that coalesce
+    for (const pid of some) signal(pid, 'SIGCONT');
+  },
+  helper_killed: async (random, changes) => { signal(random.of(helpers()), 'SIGKILL'); await changes(5); },
+  worker_killed: async (random, changes) => { signal(random.of(workers()), 'SIGKILL'); await changes(5); },
+  worker_stands_still: async (random, changes) => {
+    const pid = random.of(workers());
+    signal(pid, 'SIGSTOP');
+    await changes(2 + random.below(4));
+    signal(pid, 'SIGCONT');
+  },
+  routes_killed: async (random, changes) => { signal(pidOf('routes'), 'SIGKILL'); await changes(3); },
+  database_killed: async (random, changes) => { signal(pidOf('postgresql'), 'SIGKILL'); await changes(3); },
+  edge_restarted: async (random, changes) => { signal(pidOf('edge'), random.of(['SIGKILL', 'SIGTERM'])); await changes(3); },
+};
+
+test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 * 3600 * 1000 }, async () => {
+  const started = Date.now(), random = new Random(SEED), reference = new Reference();
+  const ups = [];
+  for (const name of ['one', 'two']) {
+    const up = await upstream((q, s) => { s.setHeader('X-Upstream', name); s.end(JSON.stringify(q.headers)); });
+    ups.push(Object.assign(up, { name }));
+  }
+  const count = workers().length, reached = new Workers();
+  const tenants = new Tenants(random, reference, ups, count, `m${process.pid.toString(36)}${Date.now().toString(36)}.test`);
+  tenants.authority = authority();
+  const faults = {}, history = [];
+  let done = 0, answers = 0;
+
+  const compare = async ({ host, path: target }) => {
+    const want = reference.answer(host, target);
+    for (const [pid, got] of await reached.ask(host, target)) {
+      answers++;
+      const why = differs(want, got);
+      assert.equal(why, undefined, `seed ${SEED}, after change ${done} (${history.slice(-5).join(', ')}): worker ${pid} answers https://${host}${target}: ${why}`);
+    }
+  };
+  const change = async () => { history.push(await tenants.change()); done++; };
+  const metrics = () => fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((r) => r.text()).catch(() => '');
+  // Every worker that there should be has the newest revision.
+  const settled = async () => {
+    if (workers().length !== count || helpers().length !== count) return false;
+    const text = await metrics(), revisions = [...text.matchAll(/^postern_edge_revision\{worker="\d+"\} (\d+)/gm)].map((row) => Number(row[1]));
+    return /^postern_edge_ready\{.*\} 1$/m.test(text) && revisions.length === count && revisions.every((one) => one >= tenants.revision);
+  };
+
+  for (let i = 0; i < 60; i++) await change(); // something to begin with
+  while (done < CHANGES) {
+    await change();
+    // what was answered as live everywhere is live everywhere; an answer without all workers promises nothing of the others
+    if (tenants.whole) for (let i = 0; i < SAMPLE; i++) await compare(tenants.sample());
+    if (done % BETWEEN_FAULTS !== 0) continue;
+    const fault = random.of(Object.keys(FAULTS));
+    faults[fault] = (faults[fault] ?? 0) + 1;
+    history.push(`[${fault}]`);
+    await FAULTS[fault](random, async (n) => { for (let i = 0; i < n; i++) await change(); });
+    await until(async () => await settled() || (await sleep(50), false), `all workers have revision ${tenants.revision} after ${fault} (seed ${SEED})`, 30000);
+    reached.refresh();
+    for (const one of tenants.everything()) await compare(one);
+  }
+  for (const one of tenants.everything()) await compare(one);
+  await tenants.removeAll();
+  for (const one of tenants.everything()) await compare(one);
+  reached.close();
+  for (const up of ups) await up.close();
+  const { made, refused, again } = tenants.counts;
+  console.log(`model: seed ${SEED}, ${done} changes (${made} made, ${refused} refused, ${again} sent again), ${Object.entries(faults).map(([name, n]) => `${n} ${name}`).join(', ')}; ${answers} answers of ${count} workers, 0 differences, ${((Date.now() - started) / 1000).toFixed(0)} s`);
+});

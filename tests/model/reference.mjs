@@ -1,0 +1,89 @@
+// What an edge must answer, said a second time and in the simplest way: no tree, no claims, no revisions. It shares nothing
+// with services/edge; where the two differ, one of them is wrong (README, "Matching").
+export class Reference {
+  domains = new Map(); // id -> {id, account, name}
+  edges = new Map(); // id -> {id, account, hosts: [], locked}; locked: it demands client certificates, so nobody gets in
+  routes = new Map(); // id -> {id, account, edge, exact, match, modules: {name: document}}
+  backends = new Map(); // id -> {id, account, kind, ...document}
+
+  // The edge whose hostport is the host, else the one with a wildcard over its first label.
+  edgeOf(host) {
+    const has = (name) => [...this.edges.values()].find((edge) => edge.hosts.includes(name));
+    return has(host) ?? has(host.replace(/^[^.]+/, '*'));
+  }
+
+  // Whether a handshake for the name can end well.
+  isKnown(host) {
+    const names = [...this.domains.values()].map((domain) => domain.name);
+    return names.includes(host) || names.includes(host.replace(/^[^.]+/, '*'));
+  }
+
+  routeOf(edge, host, path) {
+    const found = [...this.routes.values()].filter((route) => route.edge === edge.id).map((route) => {
+      const slash = route.match.indexOf('/');
+      const name = slash < 0 ? route.match : route.match.slice(0, slash);
+      let rest = slash < 0 ? '' : route.match.slice(slash);
+      if (rest === '' && route.exact) rest = '/'; // a host alone and the host with / are one match
+      const fits = (name === '' || name === host) && (route.exact ? path === rest : path.startsWith(rest));
+      return { route, fits, rank: [name !== '', route.exact, rest.length] };
+    }).filter((one) => one.fits);
+    found.sort((a, b) => b.rank[0] - a.rank[0] || b.rank[1] - a.rank[1] || b.rank[2] - a.rank[2]);
+    return found[0]?.route;
+  }
+
+  // {denied} | {status, code} | {any: [what it may be]}; each of the latter {status, body, headers, without, seen, unseen}.
+  answer(host, path) {
+    const edge = this.edgeOf(host);
+    if (!edge) return this.isKnown(host) ? { status: 404, code: 901 } : { denied: true, status: 404, code: 901 };
+    if (edge.locked) return { denied: true, status: 421, code: 907 };
+    const route = this.routeOf(edge, host, path);
+    if (!route) return { status: 404, code: 902 };
+    const on = (name) => (route.modules[name]?.enabled ? route.modules[name] : undefined);
+    const texts = [on('request_headers'), on('response_headers')].flatMap((module) => Object.values(module?.add ?? {}));
+    if (on('compression') || on('circuit_breaker') || texts.some((text) => text.includes('${'))) return { status: 503, code: 908 };
+    if (!on('backend')) return { status: 503, code: 903 };
+    return this.behind(this.backends.get(on('backend').id), on('request_headers'), on('response_headers'));
+  }
+
+  behind(backend, request, response) {
+    if (backend.kind === 'weighted') {
+      return { any: Object.keys(backend.backends).filter((id) => backend.backends[id] > 0)
+        .flatMap((id) => this.behind(this.backends.get(id), request, response).any) };
+    }
+    if (backend.kind === 'failover') return { status: 503 };
+    const headers = { ...(backend.kind === 'http_response' ? backend.headers : { 'x-upstream': backend.name }) };
+    for (const name of response?.remove ?? []) delete headers[name];
+    Object.assign(headers, response?.add);
+    const without = (response?.remove ?? []).filter((name) => !(name in headers));
+    if (backend.kind === 'http_response') return { any: [{ status: backend.status_code, body: backend.body, headers, without }] };
+    const seen = { 'x-client': 'here' };
+    for (const name of request?.remove ?? []) delete seen[name];
+    const unseen = (request?.remove ?? []).filter((name) => !(name in (request?.add ?? {})));
+    return { any: [{ status: 200, headers, without, seen: { ...seen, ...request?.add }, unseen }] };
+  }
+}
+
+// Why got = {status, headers, body} is not what was wanted; undefined when it is.
+export function differs(want, got) {
+  if (want.denied && got.refused) return undefined;
+  if (got.refused) return `no answer: ${got.refused}`;
+  if (!want.any) {
+    const code = /ERR_POSTERN_(\d+)/.exec(got.body)?.[1];
+    if (got.status !== want.status) return `${got.status} (${code}) for ${want.status} (${want.code ?? 'any'})`;
+    return want.code && Number(code) !== want.code ? `code ${code} for ${want.code}` : undefined;
+  }
+  const reasons = want.any.map((one) => differsFromOne(one, got));
+  return reasons.includes(undefined) ? undefined : reasons.join(' | ');
+}
+
+function differsFromOne(want, got) {
+  if (got.status !== want.status) return `status ${got.status} for ${want.status}`;
+  if (want.body !== undefined && got.body !== want.body) return `body ${JSON.stringify(got.body.slice(0, 80))} for ${JSON.stringify(want.body)}`;
+  for (const [name, value] of Object.entries(want.headers)) if (got.headers[name] !== value) return `header ${name}: ${got.headers[name]} for ${value}`;
+  for (const name of want.without) if (name in got.headers) return `header ${name} is there`;
+  if (!want.seen) return undefined;
+  const sent = JSON.parse(got.body);
+  for (const [name, value] of Object.entries(want.seen)) if (sent[name] !== value) return `the upstream saw ${name}: ${sent[name]} for ${value}`;
+  for (const name of want.unseen) if (name in sent) return `the upstream saw ${name}`;
+  return undefined;
+}

@@ -1,0 +1,209 @@
+// Random changes by several accounts through the API, each told to the reference when the API has answered that it is made.
+import { account } from '../support/account.mjs';
+import { env, api } from '../support/postern.mjs';
+
+const PATHS = ['/', '/a', '/a/', '/ab', '/a/b', '/a/b/c', '/x', '/x/1', '/nowhere'];
+const MATCHES = ['/', '/a', '/a/', '/a/b', '/x'];
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Tenants {
+  counts = { made: 0, refused: 0, again: 0 };
+  revision = 0; // of the newest change that was answered
+  whole = true; // the newest answer came after all workers that live had it
+
+  constructor(random, reference, upstreams, workers, suffix) {
+    Object.assign(this, { random, reference, upstreams, workers, suffix });
+    this.accounts = [{ id: env.POSTERN_ACCOUNT, api }, account('model b'), account('model c')];
+    this.names = Array.from({ length: 6 }, (_, i) => `h${i}.${suffix}`).concat(`*.w.${suffix}`, `p.w.${suffix}`);
+    this.hosts = this.names.slice(0, 6).concat(`p.w.${suffix}`, `q.w.${suffix}`);
+    this.serial = 0;
+  }
+
+  // Once, whatever happens to services meanwhile: a change that nothing was confirmed of is sent again under its key.
+  async #call(who, method, target, body) {
+    const key = { 'Idempotency-Key': `model-${this.suffix}-${this.serial++}` };
+    for (let tries = 0; tries < 600; tries++) {
+      const answer = await who.api(method, target, body, key).catch(() => ({ status: 503, headers: {} }));
+      if (answer.status !== 503 && answer.status !== 429) {
+        if (answer.status >= 500) throw new Error(`${method} ${target}: ${answer.raw}`);
+        this.counts[answer.status < 300 ? 'made' : 'refused']++;
+        if (answer.status < 300 && answer.headers['postern-revision']) {
+          const [acknowledged, live] = answer.headers['postern-edges'].split('/').map(Number);
+          this.revision = Number(answer.headers['postern-revision']);
+          this.whole = acknowledged === live && live === this.workers;
+        }
+        return answer.status < 300 ? answer.body || {} : undefined;
+      }
+      this.counts.again++;
+      await sleep(50);
+    }
+    throw new Error(`${method} ${target}: the API does not come back`);
+  }
+
+  #mine(map, who, fits = () => true) { return this.random.of([...map.values()].filter((one) => one.account === who.id && fits(one))); }
+
+  #headers() {
+    const { random } = this;
+    const add = {}, remove = [];
+    if (random.chance(0.6)) add[`x-add-${random.below(2)}`] = random.chance(0.05) ? 'of ${conn.client_ip}' : `v${this.serial}`;
+    if (random.chance(0.4)) remove.push(random.of(['x-client', 'x-of', 'x-upstream']));
+    return { enabled: random.chance(0.8), add, remove };
+  }
+
+  #modules(who) {
+    const { random } = this, modules = {};
+    const backend = this.#mine(this.reference.backends, who);
+    if (backend) modules.backend = { enabled: random.chance(0.93), backend_id: backend.id };
+    if (random.chance(0.3)) modules.request_headers = this.#headers();
+    if (random.chance(0.3)) modules.response_headers = this.#headers();
+    if (random.chance(0.05)) modules.compression = { enabled: random.chance(0.5) };
+    if (random.chance(0.05)) modules.circuit_breaker = { enabled: random.chance(0.5), error_threshold_percentage: 0.5 };
+    return modules;
+  }
+
+  #match(edge) {
+    const { random } = this, host = random.chance(0.4) ? random.of(edge.hosts.filter((name) => name[0] !== '*').concat(this.hosts[0])) : '';
+    return { match: host && random.chance(0.3) ? host : host + random.of(MATCHES), match_type: random.of(['exact_path', 'path_prefix']) };
+  }
+
+  static #stored = (modules) => Object.fromEntries(Object.entries(modules).map(([name, module]) => [name, name === 'backend' ? { enabled: module.enabled, id: module.backend_id } : module]));
+
+  #backend(who, kind) {
+    const { random, upstreams } = this;
+    if (kind === 'static') { const up = random.of(upstreams); return { api: { address: up.address }, known: { name: up.name } }; }
+    if (kind === 'http_response') {
+      const answer = { body: `b${this.serial}`, status_code: random.of([200, 201, 404, 418, 500]), headers: random.chance(0.5) ? { 'x-of': `${this.serial}` } : {} };
+      return { api: answer, known: answer };
+    }
+    const members = [...this.reference.backends.values()].filter((one) => one.account === who.id && ['static', 'http_response'].includes(one.kind));
+    if (!members.length) return undefined;
+    const backends = Object.fromEntries(Array.from({ length: 1 + random.below(3) }, () => [random.of(members).id, 1 + random.below(3)]));
+    return kind === 'weighted' ? { api: { backends }, known: { backends } } : { api: { backends: Object.keys(backends) }, known: {} };
+  }
+
+  // Each: one change; true when one could be tried.
+  #changes = {
+    make_domain: [4, async (who) => {
+      const name = this.random.of(this.names);
+      const made = await this.#call(who, 'POST', '/reserved_domains', { domain: name });
+      if (made) this.reference.domains.set(made.id, { id: made.id, account: who.id, name });
+      return true;
+    }],
+    drop_domain: [1, async (who) => {
+      const domain = this.#mine(this.reference.domains, who);
+      if (domain && await this.#call(who, 'DELETE', `/reserved_domains/${domain.id}`)) this.reference.domains.delete(domain.id);
+      return domain;
+    }],
+    make_edge: [3, async (who) => {
+      const hosts = this.#hosts(who), made = hosts && await this.#call(who, 'POST', '/edges/https', { hostports: hosts.map((name) => `${name}:443`) });
+      if (made) this.reference.edges.set(made.id, { id: made.id, account: who.id, hosts, locked: false });
+      return hosts;
+    }],
+    move_edge: [3, async (who) => {
+      const edge = this.#mine(this.reference.edges, who), hosts = edge && this.#hosts(who);
+      if (hosts && await this.#call(who, 'PATCH', `/edges/https/${edge.id}`, { hostports: hosts.map((name) => `${name}:443`) })) edge.hosts = hosts;
+      return hosts;
+    }],
+    lock_edge: [1, async (who) => {
+      const edge = this.#mine(this.reference.edges, who);
+      if (!edge) return false;
+      who.authority ??= (await this.#call(who, 'POST', '/certificate_authorities', { ca_pem: this.authority })).id;
+      const target = `/edges/https/${edge.id}/mutual_tls`;
+      const done = edge.locked ? await this.#call(who, 'DELETE', target)
+        : await this.#call(who, 'PUT', target, { certificate_authority_ids: [who.authority] });
+      if (done) edge.locked = !edge.locked;
+      return true;
+    }],
+    drop_edge: [1, async (who) => {
+      const edge = this.#mine(this.reference.edges, who);
+      if (!edge || !await this.#call(who, 'DELETE', `/edges/https/${edge.id}`)) return edge;
+      this.reference.edges.delete(edge.id);
+      for (const route of this.reference.routes.values()) if (route.edge === edge.id) this.reference.routes.delete(route.id);
+      return true;
+    }],
+    make_backend: [5, async (who) => {
+      const kind = this.random.weighed({ http_response: 6, static: 5, weighted: 3, failover: 0.5 }), backend = this.#backend(who, kind);
+      const made = backend && await this.#call(who, 'POST', `/backends/${kind}`, backend.api);
+      if (made) this.reference.backends.set(made.id, { id: made.id, account: who.id, kind, ...backend.known });
+      return backend;
+    }],
+    change_backend: [6, async (who) => {
+      const old = this.#mine(this.reference.backends, who), backend = old && this.#backend(who, old.kind);
+      if (backend && await this.#call(who, 'PATCH', `/backends/${old.kind}/${old.id}`, backend.api)) Object.assign(old, backend.known);
+      return backend;
+    }],
+    describe_backend: [2, async (who) => {
+      const backend = this.#mine(this.reference.backends, who);
+      if (backend) await this.#call(who, 'PATCH', `/backends/${backend.kind}/${backend.id}`, { description: `d${this.serial}` });
+      return backend;
+    }],
+    drop_backend: [3, async (who) => {
+      const backend = this.#mine(this.reference.backends, who);
+      if (backend && await this.#call(who, 'DELETE', `/backends/${backend.kind}/${backend.id}`)) this.reference.backends.delete(backend.id);
+      return backend;
+    }],
+    make_route: [14, async (who) => {
+      const edge = this.#mine(this.reference.edges, who);
+      if (!edge) return false;
+      const where = this.#match(edge), modules = this.#modules(who);
+      const made = await this.#call(who, 'POST', `/edges/https/${edge.id}/routes`, { ...where, ...modules });
+      if (made) this.reference.routes.set(made.id, { id: made.id, account: who.id, edge: edge.id, exact: where.match_type === 'exact_path', match: where.match, modules: Tenants.#stored(modules) });
+      return true;
+    }],
+    move_route: [12, async (who) => {
+      const route = this.#mine(this.reference.routes, who);
+      if (!route) return false;
+      const where = this.#match(this.reference.edges.get(route.edge));
+      if (await this.#call(who, 'PATCH', `/edges/https/${route.edge}/routes/${route.id}`, where)) Object.assign(route, { exact: where.match_type === 'exact_path', match: where.match });
+      return true;
+    }],
+    change_module: [14, async (who) => {
+      const route = this.#mine(this.reference.routes, who);
+      if (!route) return false;
+      const modules = this.#modules(who), name = this.random.of(Object.keys(modules).concat('request_headers'));
+      const target = `/edges/https/${route.edge}/routes/${route.id}/${name}`;
+      if (!modules[name] || this.random.chance(0.2)) {
+        if (await this.#call(who, 'DELETE', target)) delete route.modules[name];
+      } else if (await this.#call(who, 'PUT', target, modules[name])) route.modules[name] = Tenants.#stored(modules)[name];
+      return true;
+    }],
+    drop_route: [8, async (who) => {
+      const route = this.#mine(this.reference.routes, who);
+      if (route && await this.#call(who, 'DELETE', `/edges/https/${route.edge}/routes/${route.id}`)) this.reference.routes.delete(route.id);
+      return route;
+    }],
+  };
+
+  #hosts(who) {
+    const own = [...this.reference.domains.values()].filter((one) => one.account === who.id).map((one) => one.name);
+    if (!own.length) return undefined;
+    const count = 1 + this.random.below(Math.min(3, own.length));
+    return [...new Set(Array.from({ length: count }, () => this.random.of(own)))];
+  }
+
+  // One change by somebody; its name, for the report.
+  async change() {
+    const weights = Object.fromEntries(Object.entries(this.#changes).map(([name, [weight]]) => [name, weight]));
+    for (;;) {
+      const who = this.random.of(this.accounts), name = this.random.weighed(weights);
+      if (await this.#changes[name][1](who)) return `${name} by ${this.accounts.indexOf(who)}`;
+    }
+  }
+
+  sample() { return { host: this.random.of(this.hosts), path: this.random.of(PATHS) }; }
+  everything() { return this.hosts.flatMap((host) => PATHS.map((path) => ({ host, path }))); }
+
+  async removeAll() {
+    const { reference } = this;
+    const remove = async (map, target) => {
+      for (const one of [...map.values()]) {
+        if (target(one) && await this.#call(this.accounts.find((who) => who.id === one.account), 'DELETE', target(one))) map.delete(one.id);
+      }
+    };
+    await remove(reference.edges, (edge) => `/edges/https/${edge.id}`);
+    reference.routes.clear();
+    await remove(reference.backends, ({ kind, id }) => (['weighted', 'failover'].includes(kind) ? `/backends/${kind}/${id}` : undefined));
+    await remove(reference.backends, ({ kind, id }) => `/backends/${kind}/${id}`);
+    await remove(reference.domains, (domain) => `/reserved_domains/${domain.id}`);
+  }
+}

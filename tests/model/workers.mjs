@@ -1,0 +1,74 @@
+// Requests to one worker of the edge and not to another: connections are the kernel's to hand out, so they are opened until
+// each worker has one, and kept.
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import https from 'node:https';
+import { ca, edge, env } from '../support/postern.mjs';
+
+const read = (file) => { try { return fs.readFileSync(file, 'utf8'); } catch { return ''; } };
+const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
+// 0 while there is none, as between an end and the next start
+export const pidOf = (name) => Number(read(`${env.POSTERN_RUN_DIR}/${name}.pid`));
+export const workers = () => (pidOf('edge') ? children(pidOf('edge')) : []).filter((pid) => /worker process(?! is shutting)/.test(read(`/proc/${pid}/cmdline`)));
+export const helpers = () => workers().flatMap(children);
+
+const hex = (port) => port.toString(16).toUpperCase().padStart(4, '0');
+
+// The worker that has the other end of a connection from the local port.
+function workerOf(port, pids) {
+  const row = fs.readFileSync('/proc/net/tcp', 'utf8').split('\n').map((line) => line.trim().split(/\s+/))
+    .find((cells) => cells[1]?.endsWith(`:${hex(edge.port)}`) && cells[2]?.endsWith(`:${hex(port)}`));
+  if (!row) return undefined;
+  const inode = `socket:[${row[9]}]`;
+  return pids.find((pid) => {
+    try { return fs.readdirSync(`/proc/${pid}/fd`).some((fd) => { try { return fs.readlinkSync(`/proc/${pid}/fd/${fd}`) === inode; } catch { return false; } }); } catch { return false; }
+  });
+}
+
+// One request on the agent's connection: {status, headers, body, port} or {refused: why}.
+function request(agent, host, path, servername) {
+  return new Promise((resolve) => {
+    const sent = https.request({ host: edge.host, port: edge.port, servername, ca, path, agent, headers: { Host: host, 'X-Client': 'here' } }, (response) => {
+      const parts = [], port = response.socket.localPort;
+      response.on('data', (part) => parts.push(part));
+      response.on('error', (error) => resolve({ refused: error.code ?? error.message }));
+      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts).toString(), port }));
+    });
+    sent.setTimeout(10000, () => sent.destroy(new Error('no answer within 10 s')));
+    sent.on('error', (error) => resolve({ refused: error.code ?? error.message }));
+    sent.end();
+  });
+}
+
+export class Workers {
+  #agents = new Map(); // "name worker" -> agent
+  #pids = workers();
+
+  // After a fault: who lives now. Connections to the others are gone by themselves.
+  refresh() { this.#pids = workers(); }
+  close() { for (const agent of this.#agents.values()) agent.destroy(); this.#agents.clear(); }
+
+  // Each worker's answer: [[pid, answer]]. Where a connection does not outlive its answer, one answer for all: [[0, answer]].
+  async ask(host, path) {
+    const answers = new Map();
+    for (const pid of this.#pids) {
+      const key = `${host} ${pid}`, agent = this.#agents.get(key);
+      if (!agent) continue;
+      const got = await request(agent, host, path, host);
+      // one that was closed meanwhile is no difference: a new one is asked
+      if (got.refused || isLast(got)) { agent.destroy(); this.#agents.delete(key); }
+      if (!got.refused) answers.set(pid, got);
+    }
+    for (let tries = 0; answers.size < this.#pids.length && tries < 200; tries++) {
+      const agent = new https.Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 }), got = await request(agent, host, path, host);
+      if (got.refused || isLast(got)) { agent.destroy(); answers.set(0, got); break; }
+      const pid = workerOf(got.port, this.#pids);
+      if (pid === undefined || answers.has(pid)) { agent.destroy(); continue; }
+      answers.set(pid, got);
+      this.#agents.set(`${host} ${pid}`, agent);
+    }
+    return [...answers];
+  }
+}
+
+const isLast = (got) => got.headers.connection === 'close';
