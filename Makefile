@@ -148,15 +148,9 @@ build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
+# A parser is one process: as many at once as there are processors.
 fuzz: $(FUZZERS:%=build/fuzz/%)
-	@for f in $(FUZZERS); do \
-	    mkdir -p build/fuzz/corpus-$$f; \
-	    echo "fuzz $$f: seeds, then $(FUZZ_SECONDS) s"; \
-	    build/fuzz/$$f -runs=0 tests/fuzz/seeds/$$f 2>/dev/null >/dev/null || { echo "a seed of $$f fails"; exit 1; }; \
-	    build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 build/fuzz/corpus-$$f tests/fuzz/seeds/$$f >build/fuzz/$$f.log 2>&1 \
-	        || { tail -30 build/fuzz/$$f.log; exit 1; }; \
-	    grep stat::number_of_executed_units build/fuzz/$$f.log; \
-	done
+	@printf '%s\n' $(FUZZERS) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P "$$(nproc)" -n 1 tests/fuzz/run
 
 FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
 TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/record.c services/edge/slab.c services/edge/strmap.c services/edge/tree.c services/edge/table.c
