@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { another } from '../support/copies.mjs';
 import { edge, endpoint, env, listening, tail, through, until } from '../support/postern.mjs';
 
@@ -94,9 +95,11 @@ const sql = (text, url = own) => execFileSync('psql', [url, '-Atqc', text], { en
 const outbox = () => Number(sql('SELECT count(*) FROM identity.outbox'));
 const logged = () => Number(sql('SELECT count(*) FROM events.log'));
 const metric = async (name) => Number(new RegExp(`^postern_events_${name} (\\d+)`, 'm').exec(await fetch(`http://127.0.0.1:${HEALTH}/metrics`).then((got) => got.text()).catch(() => ''))?.[1] ?? -1);
-const vars = { POSTERN_DATABASE_URL: own, POSTERN_EVENTS: socket('in'), POSTERN_INTAKE: socket('in'), POSTERN_EVENTS_RPC: socket('rpc') };
-const events = (more = {}) => another('events', { ...vars, POSTERN_RPC: socket('rpc'), POSTERN_PUB: socket('pub'), POSTERN_HEALTH_PORT: String(HEALTH), ...more });
-const identity = (name) => another('identity', { ...vars, POSTERN_RPC: socket(name) });
+const password = 'of-the-stories-alone';
+const as = (service) => own?.replace(/\/\/[^@]*@/, `//${mark}_${service}:${password}@`);
+const vars = { POSTERN_EVENTS: socket('in'), POSTERN_INTAKE: socket('in'), POSTERN_EVENTS_RPC: socket('rpc') };
+const events = (more = {}) => another('events', { ...vars, POSTERN_DATABASE_URL: as('events'), POSTERN_RPC: socket('rpc'), POSTERN_PUB: socket('pub'), POSTERN_HEALTH_PORT: String(HEALTH), ...more });
+const identity = (name) => another('identity', { ...vars, POSTERN_DATABASE_URL: as('identity'), POSTERN_RPC: socket(name) });
 const watch = () => tail('', { POSTERN_EVENTS_URL: socket('pub'), POSTERN_EVENTS_RPC: socket('rpc') });
 const running = [];
 const begin = (one) => { running.push(one); return one; };
@@ -112,11 +115,14 @@ const distinct = (subscription) => new Set(subscription.events.map((event) => ev
 test.before(async () => {
   if (skip) return;
   sql(`CREATE DATABASE ${mark}`, env.DATABASE_URL);
+  execFileSync('psql', ['-Xf', fileURLToPath(new URL('../../deploy/database.sql', import.meta.url)), own],
+    { env: { ...process.env, POSTERN_ROUTES_PASSWORD: password, POSTERN_IDENTITY_PASSWORD: password, POSTERN_EVENTS_PASSWORD: password }, stdio: 'pipe' });
 });
 test.after(async () => {
   if (skip) return;
   for (const one of running.reverse()) await one.stop();
   sql(`DROP DATABASE IF EXISTS ${mark} WITH (FORCE)`, env.DATABASE_URL);
+  for (const service of ['routes', 'identity', 'events']) sql(`DROP ROLE IF EXISTS ${mark}_${service}`, env.DATABASE_URL);
   for (const name of fs.readdirSync(run)) if (name.startsWith(`${mark}.`)) fs.rmSync(`${run}/${name}`, { force: true });
 });
 
