@@ -73,7 +73,7 @@ bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
         if (gap.type != t || number < gap.first || number > gap.last)
             continue;
         if (gap.told)
-            return !gap.fetched;
+            return !gap.fetched || now_ms > gap.due_ms + GAP_MEMORY_MS;
         remove_gap(self, i);
         open_gap(self, (gap_t){t, gap.first, number - 1, gap.due_ms, false, false});
         open_gap(self, (gap_t){t, number + 1, gap.last, gap.due_ms, false, false});

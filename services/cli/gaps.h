@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum { GAP_TYPE_MAX = 96, GAP_TYPES_MAX = 256, GAPS_MAX = 1024, GAP_GRACE_MS = 2000 };
+enum { GAP_MEMORY_MS = 60000 }; /* a database put back from a backup gives numbers again */
 
 typedef struct gap {
     int type;

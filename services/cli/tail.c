@@ -54,11 +54,12 @@ static void take_event(tail_t *self)
     zmsg_destroy(&msg);
 }
 
-/* NULL: no answer. */
+/* NULL: no answer, or none for now: it is asked again. */
 static json_t *ask_log(tail_t *self, const char *verb, json_t *body)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     json_t *answer = NULL;
+    json_int_t code;
 
     if (!self->log) {
         json_decref(body);
@@ -66,7 +67,12 @@ static json_t *ask_log(tail_t *self, const char *verb, json_t *body)
     }
     if (bus_call(self->log, verb, "", LOG_WAIT_MS, body, &outcome, &answer))
         return NULL;
-    if (json_integer_value(json_object_get(outcome, "code"))) {
+    code = json_integer_value(json_object_get(outcome, "code"));
+    if (code == ERR_MAINTENANCE || code == ERR_BUSY) {
+        json_decref(answer);
+        return NULL;
+    }
+    if (code) {
         fprintf(stderr, "warning: %s: %s\n", verb,
                 json_string_value(json_object_get(outcome, "msg")));
         json_decref(answer);

@@ -308,7 +308,11 @@ int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *env
         passed = true;
         pass_over(self, topic, topic_len);
     }
-    zmq_send(pub, stamped ? self->stamped : envelope, stamped ? stamped : len, ZMQ_DONTWAIT);
+    /* the second half of a message goes to whom the first went; without it the next one would be taken for it */
+    while (zmq_send(pub, stamped ? self->stamped : envelope, stamped ? stamped : len, ZMQ_DONTWAIT)
+               < 0
+           && zmq_errno() == EINTR)
+        continue;
     if (passed)
         zsock_set_xpub_nodrop(self->pub, 1);
     self->counts.published++;

@@ -26,6 +26,7 @@ enum {
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
     PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
     TICK_MS = 100,
+    NOTE_MS = 200,
     FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
     STOP_MS = 3000,       /* for what is on its way when the service is stopped */
     STOP_LINGER_MS = 2000 /* and for subscribers to take it */
@@ -49,6 +50,7 @@ typedef struct intake {
     size_t pending_bytes;
     bool storing, paused, timer_set, stopping;
     int64_t job_ms;            /* when the last job began */
+    int64_t noted_ms;          /* and when it was noted last who listens */
     zmsg_t *answer;            /* of the store: batches that are still to be published */
     publication_t publication; /* and the first of them */
     zhashx_t *producers;       /* hex identity -> zframe identity */
@@ -173,13 +175,19 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 
 static int on_job_timer(zloop_t *loop, int timer, void *context);
 
-/* Who listens is noted, so that the next process knows. Is there something to note? */
+/* Who listens is noted, so that the next process knows; not all the time, because batches wait for it. Is there something to
+ * note? */
 static bool note_listeners(intake_t *self)
 {
-    _cleanup_(free_mem) char *listeners = feed_listeners(self->feed);
+    _cleanup_(free_mem) char *listeners = NULL;
 
-    if (listeners)
+    if (self->noted_ms && bus_mono_ms() - self->noted_ms < NOTE_MS && !self->stopping)
+        return false;
+    listeners = feed_listeners(self->feed);
+    if (listeners) {
+        self->noted_ms = bus_mono_ms();
         self->storing = zstr_sendx(self->store, "listeners", listeners, NULL) == 0;
+    }
     return listeners != NULL;
 }
 

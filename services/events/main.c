@@ -27,7 +27,8 @@ static const setting_t settings[] = {
     {"subscriber-return", SETTING_INT, "5", 0, 3600,
      "seconds that a subscriber may be away: events are made for it, and after a restart they "
      "wait"},
-    {"event-log-days", SETTING_INT, "90", 0, 36500, "days that audit events are kept; 0: for good"},
+    {"event-log-days", SETTING_INT, "365", 0, 36500,
+     "days that audit events are kept; 0: for good"},
     {"event-log-events", SETTING_INT, "1000000", 0, 1000000000,
      "audit events that are kept, about; 0: any number"},
     {"event-log-trim-seconds", SETTING_INT, "600", 1, 86400, "between deletions of older ones"},

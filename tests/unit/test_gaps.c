@@ -71,6 +71,7 @@ Test(gaps, what_was_fetched_does_not_come_twice)
     gaps_seen(self, "a", 4, NOW);
     gaps_told(gaps_due(self, LATER), true);
     cr_assert_not(gaps_seen(self, "a", 2, LATER));
+    cr_assert(gaps_seen(self, "a", 2, LATER + GAP_MEMORY_MS + 1), "but not for good");
     gaps_seen(self, "a", 7, LATER);
     gaps_told(gaps_due(self, LATER + GAP_GRACE_MS), false);
     cr_assert(gaps_seen(self, "a", 5, LATER), "the log did not have it");
