@@ -63,7 +63,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
         "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc), "
         "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
         "          WHERE key = $1) "
-        "SELECT revision, pg_notify('routes_config', '') FROM head",
+        "SELECT revision, pg_notify('routes_config', revision::text) FROM head",
         2, self->request_key, entries);
     if (!r)
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);

@@ -428,6 +428,18 @@ int pg_notified(pg_t *self)
     return seen;
 }
 
+int pg_take_note(pg_t *self, PGnotify **ret_note)
+{
+    if (!self->conn)
+        return PG_DOWN;
+    if (!PQconsumeInput(self->conn)) {
+        pg_drop(self);
+        return PG_DOWN;
+    }
+    *ret_note = PQnotifies(self->conn);
+    return *ret_note != NULL;
+}
+
 /* The first thing that is wrong with who this connection is. The names of the schemas are those of deploy/database.sql. */
 static const char role_sql[] =
     "SELECT r.rolname, CASE "

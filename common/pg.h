@@ -79,6 +79,9 @@ int pg_socket(const pg_t *self);
  * statement that ran meanwhile may have read them from it, and then it does not become readable. */
 int pg_notified(pg_t *self);
 
+/* The same, one by one in the order in which they were committed: 1: PQfreemem it | 0: there are no more | PG_DOWN. */
+int pg_take_note(pg_t *self, PGnotify **ret_note);
+
 /* Apply the scripts not applied yet, in order, under a lock that all copies share; not as a user who could do more than the schema's
  * owner must. scripts ends with NULL. 0 | -EPERM | fault. */
 int pg_migrate(pg_t *self, const char *const *scripts);

@@ -1,9 +1,11 @@
 #include "common/replog.h"
 #include "common/bus.h"
 #include "common/cleanup.h"
+#include "common/id.h"
 #include "common/log.h"
 #include "common/pack.h"
 #include "common/pg.h"
+#include "common/roster.h"
 #include "common/secret.h"
 
 #include <errno.h>
@@ -19,6 +21,7 @@ enum {
         8
         << 20, /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
     BEAT_MS = 250,
+    ALONE_MS = 1000, /* a copy that hears no other says so often that it is there */
     DEAD_MS = 1000,
     COMPLAIN_MS = 10000,
     SUBSCRIBERS_MAX = 256,
@@ -45,7 +48,12 @@ typedef struct replog {
     const replog_args_t *args;
     char log_id[64];
     int64_t head;
+    int64_t covered; /* up to this revision it is known which workers other copies have told less */
     bool listening, stop, changed;
+    roster_t *roster;     /* what the other copies hear */
+    char name[ID_MAX];    /* of this copy */
+    int64_t said, say_ms; /* how often it said what it hears itself, and when it does again */
+    bool others_seen;
     subscriber_t subscribers[SUBSCRIBERS_MAX];
     int count;
     int64_t next_beat_ms, last_turn_ms, complain_ms;
@@ -277,6 +285,7 @@ static void forget(replog_t *self, subscriber_t *sub)
 {
     sub->live = false;
     self->changed = true;
+    self->say_ms = 0;
 }
 
 /* With a new helper it comes by another connection. */
@@ -290,15 +299,120 @@ static void forget_its_last(replog_t *self, const subscriber_t *sub)
     }
 }
 
+/* ---- the other copies ---- */
+
+/* Is a worker of that name live here? */
+static bool waits_for(const replog_t *self, const char *name)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->subscribers[i].live && !strcmp(self->subscribers[i].name, name))
+            return true;
+    return false;
+}
+
+/* And can this copy tell it of changes? */
+static bool hears(const replog_t *self, const char *name)
+{
+    for (int i = 0; i < self->count; i++) {
+        const subscriber_t *sub = &self->subscribers[i];
+
+        if (sub->live && !sub->gone && !strcmp(sub->name, name))
+            return true;
+    }
+    return false;
+}
+
+static int notify_workers(void *context, const char *text)
+{
+    replog_t *self = context;
+
+    return pg_exec(self->pg, NULL, "SELECT pg_notify($1, $2)", 2, self->args->workers_channel,
+                   text);
+}
+
+/* Which workers it hears and what they acknowledged. When this returns 0 the other copies will know it before they hear of
+ * any change that is committed later: notifications come in the order of the commits. */
+static int say_workers(replog_t *self)
+{
+    roster_worker_t workers[SUBSCRIBERS_MAX];
+    int n = 0;
+
+    for (int i = 0; i < self->count; i++) {
+        const subscriber_t *sub = &self->subscribers[i];
+        int k = 0;
+
+        if (!sub->live || (sub->gone && hears(self, sub->name)))
+            continue;
+        while (k < n && strcmp(workers[k].name, sub->name))
+            k++;
+        if (k == n)
+            workers[n++] = (roster_worker_t){sub->name, sub->acked, sub->gone};
+        else if (sub->acked < workers[k].acked) /* its last connection, and this one */
+            workers[k].acked = sub->acked;
+    }
+    self->say_ms = bus_mono_ms() + (roster_copies(self->roster) ? BEAT_MS : ALONE_MS);
+    return roster_write(self->name, ++self->said, self->log_id, workers, n, notify_workers, self);
+}
+
+static void hear_workers(replog_t *self, const char *text)
+{
+    int r = roster_take(self->roster, text, bus_mono_ms());
+
+    if (r < 0) {
+        log_error("what another copy says of its edge workers cannot be read");
+        return;
+    }
+    if (r == 1) {
+        log_info("another copy is heard: %d besides this one", roster_copies(self->roster));
+        self->say_ms = 0; /* it is to know at once whom this one hears */
+    }
+    self->others_seen = self->others_seen || roster_copies(self->roster) > 0;
+    self->changed = true;
+}
+
+static void forget_silent_copies(replog_t *self)
+{
+    if (!roster_expire(self->roster, bus_mono_ms() - DEAD_MS))
+        return;
+    log_warn("another copy is silent: %d besides this one are heard, and workers that nobody else "
+             "hears are not waited for",
+             roster_copies(self->roster));
+    self->changed = true;
+}
+
+/* ---- to the service ---- */
+
+typedef struct state_message {
+    const replog_t *log;
+    zmsg_t *msg;
+} state_message_t;
+
+static void add_others_worker(void *context, const roster_worker_t *worker)
+{
+    const state_message_t *self = context;
+
+    if (!hears(self->log, worker->name) && !(worker->lost && waits_for(self->log, worker->name)))
+        zmsg_addstrf(self->msg, "%" PRId64, worker->acked);
+}
+
+/* A worker that this copy cannot tell of changes is waited for all the same, unless another copy can. */
 static void tell_service(replog_t *self)
 {
-    zmsg_t *msg = zmsg_new();
+    state_message_t message = {self, zmsg_new()};
+    int64_t unused;
 
-    zmsg_addstr(msg, bus_mono_ms() < self->settle_ms ? "settling" : "state");
-    for (int i = 0; i < self->count; i++)
-        if (self->subscribers[i].live)
-            zmsg_addstrf(msg, "%" PRId64, self->subscribers[i].acked);
-    zmsg_send(&msg, self->pipe);
+    zmsg_addstr(message.msg, bus_mono_ms() < self->settle_ms ? "settling" : "state");
+    zmsg_addstrf(message.msg, "%" PRId64, self->covered);
+    zmsg_addstrf(message.msg, "%d", roster_copies(self->roster));
+    for (int i = 0; i < self->count; i++) {
+        const subscriber_t *sub = &self->subscribers[i];
+
+        if (sub->live
+            && !(sub->gone && roster_hears(self->roster, self->log_id, sub->name, &unused)))
+            zmsg_addstrf(message.msg, "%" PRId64, sub->acked);
+    }
+    roster_each(self->roster, self->log_id, add_others_worker, &message);
+    zmsg_send(&message.msg, self->pipe);
     self->changed = false;
 }
 
@@ -315,25 +429,28 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
     _cleanup_(free_mem) char *name = zmsg_popstr(msg);
     _cleanup_(free_mem) char *mark = zmsg_popstr(msg);
+    _cleanup_(json_clear_ref) json_t *text = name ? json_string(name) : NULL;
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     int64_t has = revision ? strtoll(revision, NULL, 10) : 0;
     int r;
 
-    if (!log_id || !revision || !name)
-        return fault(-EBADMSG, "a hello without log id, revision or name");
+    if (!log_id || !revision || !text) /* other copies are told of it in JSON */
+        return fault(-EBADMSG, "a hello without log id, revision or a name in UTF-8");
     snprintf(sub->name, sizeof(sub->name), "%s", name);
     sub->live = self->changed = true; /* whatever follows: it may serve already */
     forget_its_last(self, sub);
+    sub->acked = 0;
+    sub->gone = false;
     r = pg_ready(self->pg);
+    if (!r) /* before it is read what this worker will have: who commits more then waits for it */
+        r = say_workers(self);
     if (!r)
         r = read_head(self);
     if (!r)
         r = tell_heard(self, sub, mark);
     if (r)
         return r;
-    sub->gone = false;
     sub->in_snapshot = false;
-    sub->acked = 0;
     if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
         sub->acked = sub->sent = has;
         r = read_news(self, has, &rows);
@@ -341,6 +458,23 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     }
     begin_snapshot(self, sub);
     return 0;
+}
+
+static void ask_who(replog_t *self, const void *identity, size_t len)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, identity, len);
+    zmsg_addstr(msg, "who");
+    zmsg_send(&msg, self->router);
+    zmsg_destroy(&msg);
+}
+
+static void ask_everyone(replog_t *self)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->subscribers[i].live)
+            ask_who(self, self->subscribers[i].identity, self->subscribers[i].identity_len);
 }
 
 static void tell_refused(replog_t *self, zframe_t *identity, const char *name)
@@ -393,12 +527,8 @@ static void on_message(replog_t *self)
         may ? find_subscriber(self, identity, strcmp(word, "hello") ? NULL : peer.id) : NULL;
 
     if (may && !sub) {
-        zmsg_t *who = zmsg_new(); /* it subscribed to our predecessor */
-
-        zmsg_addmem(who, zframe_data(identity), zframe_size(identity));
-        zmsg_addstr(who, "who");
-        zmsg_send(&who, self->router);
-        zmsg_destroy(&who);
+        /* it subscribed to our predecessor, or to another copy alone */
+        ask_who(self, zframe_data(identity), zframe_size(identity));
     }
     if (sub) {
         sub->heard_ms = bus_mono_ms();
@@ -411,11 +541,15 @@ static void on_message(replog_t *self)
             forget(self, sub);
         } else if (!strcmp(word, "ack")) {
             _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
-            int64_t acked = revision ? strtoll(revision, NULL, 10) : 0;
+            _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge's */
+            bool ours = revision && (!log_id || !strcmp(log_id, self->log_id));
+            int64_t acked = ours ? strtoll(revision, NULL, 10) : 0;
 
             if (acked > sub->acked && acked <= sub->sent) {
                 sub->acked = acked;
                 self->changed = true;
+                if (roster_lacks(self->roster, sub->name))
+                    self->say_ms = 0;
             }
         }
     }
@@ -433,6 +567,10 @@ static int push_news(replog_t *self)
 
     if (r || self->head == old || !old)
         return r;
+    if (self->head < old) { /* a database from a backup: what workers have is not of this log */
+        ask_everyone(self);
+        return 0;
+    }
     for (int i = 0; !r && i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
@@ -480,6 +618,8 @@ static void settle(replog_t *self)
         self->changed = true;
         for (int i = 0; i < self->count; i++)
             self->subscribers[i].heard_ms = now;
+        roster_spare(self->roster, now);
+        self->say_ms = 0;
     }
     if (self->settle_ms && now >= self->settle_ms) {
         self->settle_ms = 0;
@@ -520,30 +660,59 @@ static bool any_snapshot(const replog_t *self)
     return false;
 }
 
+/* What the other copies said while nobody listened is not known: they have the time to say it again. */
 static int listen_for_news(replog_t *self)
 {
-    char sql[96];
+    char sql[160];
     int r = pg_ready(self->pg);
 
     if (r || self->listening)
         return r;
-    snprintf(sql, sizeof(sql), "LISTEN %s", self->args->channel);
+    snprintf(sql, sizeof(sql), "SET synchronous_commit = off; LISTEN %s; LISTEN %s",
+             self->args->channel, self->args->workers_channel);
     r = pg_script(self->pg, sql);
     if (!r)
         r = push_news(self);
-    self->listening = !r;
+    if (!r)
+        r = say_workers(self);
+    if (r)
+        return r;
+    self->listening = self->changed = true;
+    self->covered = self->head;
+    if (self->others_seen)
+        self->settle_ms = bus_mono_ms() + DEAD_MS;
+    return 0;
+}
+
+/* *ret_covered: the last change that was notified; 0: none, -1: one that does not say its revision (an older copy's). */
+static int take_notes(replog_t *self, int64_t *ret_covered)
+{
+    PGnotify *note;
+    int r;
+
+    *ret_covered = 0;
+    while ((r = pg_take_note(self->pg, &note)) > 0) {
+        if (!strcmp(note->relname, self->args->workers_channel))
+            hear_workers(self, note->extra);
+        else
+            *ret_covered = strtoll(note->extra, NULL, 10) > 0 ? strtoll(note->extra, NULL, 10) : -1;
+        PQfreemem(note);
+    }
     return r;
 }
 
 /* What was notified, also while a statement of ours ran. */
 static int take_news(replog_t *self)
 {
+    int64_t covered;
     int r;
 
-    while ((r = pg_notified(self->pg)) > 0) {
+    while (!(r = take_notes(self, &covered)) && covered) {
         r = push_news(self);
         if (r)
             return r;
+        self->covered = covered > 0 ? covered : self->head;
+        self->changed = true;
     }
     return r;
 }
@@ -582,6 +751,8 @@ static void turn(replog_t *self)
         on_message(self);
     if (self->listening && (take_news(self) || push_rest(self)))
         stop_listening(self);
+    if (self->listening && bus_mono_ms() >= self->say_ms && say_workers(self))
+        stop_listening(self);
 }
 
 void replog_actor(zsock_t *pipe, void *context)
@@ -593,7 +764,10 @@ void replog_actor(zsock_t *pipe, void *context)
     self->args = context;
     self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10000, .receive = 1000},
                                    self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
-    if (!self->router || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
+    id_make("copy", self->name);
+    self->roster = roster_new(self->name);
+    if (!self->router || !self->roster
+        || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
         log_error("cannot start the config log: %s", fault_text());
         self->stop = true;
     } else {
@@ -609,10 +783,12 @@ void replog_actor(zsock_t *pipe, void *context)
         turn(self);
         settle(self);
         beat(self);
+        forget_silent_copies(self);
         if (self->changed)
             tell_service(self);
     }
     pg_destroy(&self->pg);
+    roster_destroy(&self->roster);
     zsock_destroy(&self->router);
     free(self);
 }

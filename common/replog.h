@@ -1,14 +1,14 @@
 /* Replicated log, writer side: sends snapshots and deltas of config_entry to every edge worker and
- * knows what each has in force (proto/WIRE.md). An actor of its own.
+ * knows what each has in force, here and at the other copies (proto/WIRE.md). An actor of its own.
  *
- * To the service, on its pipe: "state" and then one frame for each live subscriber, its acknowledged
- * revision in decimal; or "settling": it is not known yet who is there. */
+ * To the service, on its pipe, in decimal: "state", the revision up to which this holds, how many other copies there are, and
+ * then one frame for each live worker, its acknowledged revision; or "settling": it is not known yet who is there. */
 #pragma once
 
 #include <czmq.h>
 
 typedef struct replog_args {
-    const char *database_url, *schema, *endpoint, *curve_dir, *channel;
+    const char *database_url, *schema, *endpoint, *curve_dir, *channel, *workers_channel;
     const struct secret_key *key;
 } replog_args_t;
 

@@ -25,8 +25,8 @@ enum {
     HOLD_MS = 2000,
     PERIODIC_MS = 60000, /* deadline of what the service asks itself */
     RETRY_MS = 50,
-    SLOW_US = 250000, /* a read that took longer is logged */
-    EDGES_MAX = 256,
+    SLOW_US = 250000,           /* a read that took longer is logged */
+    EDGES_MAX = 1024,           /* workers, of all copies */
     FLIGHTS_MAX = 4 * QUEUE_MAX /* more than can wait, be worked on and be held */
 };
 
@@ -82,8 +82,11 @@ typedef struct service {
     int held_count;
     zactor_t *replog, *outbox;
     int64_t acked[EDGES_MAX];
-    int live;      /* edge workers */
-    bool settling; /* who is there is not known yet */
+    int live; /* edge workers */
+    int64_t
+        covered;    /* by that: a later revision may have been told to a worker that is not in it */
+    int64_t copies; /* of this service, besides this one */
+    bool settling;  /* who is there is not known yet */
     leases_t leases;
     health_t *health;
     struct {
@@ -328,7 +331,9 @@ static void send_reply(service_t *self, const char *key, zmsg_t *reply, int64_t 
 /* At every edge worker, and forgotten by everybody who held a lease. */
 static bool is_in_force(const service_t *self, int64_t revision, int64_t epoch)
 {
-    return (!revision || (!self->settling && count_acked(self, revision) == self->live))
+    return (!revision
+            || (!self->settling && revision <= self->covered
+                && count_acked(self, revision) == self->live))
            && (!epoch || leases_settled(&self->leases, epoch, bus_mono_ms()));
 }
 
@@ -542,6 +547,13 @@ static int on_done(zloop_t *loop, zmq_pollitem_t *item, void *context)
     return 0;
 }
 
+static int64_t pop_number(zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *text = zmsg_popstr(msg);
+
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
 static int on_replog(zloop_t *loop, zsock_t *reader, void *context)
 {
     service_t *self = context;
@@ -550,13 +562,12 @@ static int on_replog(zloop_t *loop, zsock_t *reader, void *context)
 
     (void)loop;
     if (word) {
-        self->settling = strcmp(word, "state") != 0;
+        self->settling = strcmp(word, "state") != 0 || zmsg_size(msg) > 2 + EDGES_MAX;
+        self->covered = pop_number(msg);
+        self->copies = pop_number(msg);
         self->live = 0;
-        while (zmsg_size(msg) && self->live < EDGES_MAX) {
-            _cleanup_(free_mem) char *text = zmsg_popstr(msg);
-
-            self->acked[self->live++] = strtoll(text, NULL, 10);
-        }
+        while (zmsg_size(msg) && self->live < EDGES_MAX)
+            self->acked[self->live++] = pop_number(msg);
         release_held(self);
     }
     zmsg_destroy(&msg);
@@ -613,19 +624,21 @@ static size_t write_metrics(void *context, char *out, size_t size)
     out += n;
     size -= n;
     return n
-           + (size_t)snprintf(
-               out, size,
-               "postern_%s_requests_total %" PRIu64 "\n"
-               "postern_%s_requests_refused_total %" PRIu64 "\n"
-               "postern_%s_requests_resent_total %" PRIu64 "\n"
-               "postern_%s_requests_queued %zu\n"
-               "postern_%s_replies_held %d\n"
-               "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
-               "postern_%s_edge_workers_live %d\n"
-               "postern_%s_edge_revision_lowest %" PRId64 "\n",
-               name, self->metrics.requests, name, self->metrics.refused, name,
-               self->metrics.resent, name, work_waiting(self->work) + zlistx_size(self->slow), name,
-               self->held_count, name, self->metrics.held_late, name, self->live, name, lowest);
+           + (size_t)snprintf(out, size,
+                              "postern_%s_requests_total %" PRIu64 "\n"
+                              "postern_%s_requests_refused_total %" PRIu64 "\n"
+                              "postern_%s_requests_resent_total %" PRIu64 "\n"
+                              "postern_%s_requests_queued %zu\n"
+                              "postern_%s_replies_held %d\n"
+                              "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
+                              "postern_%s_edge_workers_live %d\n"
+                              "postern_%s_edge_revision_lowest %" PRId64 "\n"
+                              "postern_%s_other_copies %" PRId64 "\n",
+                              name, self->metrics.requests, name, self->metrics.refused, name,
+                              self->metrics.resent, name,
+                              work_waiting(self->work) + zlistx_size(self->slow), name,
+                              self->held_count, name, self->metrics.held_late, name, self->live,
+                              name, lowest, name, self->copies);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
@@ -702,6 +715,7 @@ static int start_actors(service_t *self)
                                         config_str(&self->config, "config-log"),
                                         config_str(&self->config, "curve-dir"),
                                         "routes_config",
+                                        "routes_workers",
                                         self->key};
     self->settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);

@@ -249,6 +249,8 @@ void edge_retire(table_t *table);
 /* edge_helper.c: a process beside each worker, with the bus, the resolver and the state file */
 enum { EDGE_RESOLVERS = 64 /* names asked for at once */, EDGE_LINGER_MS = 300 };
 /* The worker's ends of its link and of its names (edge_link.h). Its pid, or -1. */
+/* How many endpoints, with commas between. NGX_ERROR: an empty one, or too many. */
+ngx_int_t edge_helper_copies(const ngx_str_t *endpoints);
 pid_t edge_helper_start(int *link, int *names);
 
 /* edge_bus.c: the worker's part of the config log and of the event intake */

@@ -131,7 +131,7 @@ acknowledge(int64_t revision)
     }
     acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
-    send_strings(LINK_CONFIG, "ack", text, NULL, NULL, NULL);
+    send_strings(LINK_CONFIG, "ack", text, edge_worker.log_id, NULL, NULL);
 }
 
 

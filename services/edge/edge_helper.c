@@ -6,6 +6,7 @@
 #include "edge.h"
 #include "edge_link.h"
 #include "edge_store.h"
+#include "merge.h"
 #include "common/pack.h"
 
 #include <netdb.h>
@@ -30,9 +31,15 @@ typedef struct {
 } bus_t;
 
 static void   *contexts[2];   /* of config, of events */
-static bus_t   config = { NULL, LINK_CONFIG }, events = { NULL, LINK_EVENTS };
+static bus_t   configs[MERGE_COPIES_MAX];   /* of each copy */
+static bus_t   events = { NULL, LINK_EVENTS };
+static merge_t    merge;      /* what the copies say, for one worker */
+static ngx_int_t  passed;     /* NGX_OK, while the worker takes what is passed to it */
 static link_t  worker = LINK_CLOSED;
 static int     names = -1;
+
+
+static const merge_ports_t  ports;   /* below */
 
 
 /* ---- sockets ---- */
@@ -100,7 +107,9 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     char     address[512];
     int64_t  max = PACK_BYTES_MAX;
 
-    *context = zmq_ctx_new();
+    if (*context == NULL) {
+        *context = zmq_ctx_new();
+    }
     bus->socket = *context ? zmq_socket(*context, ZMQ_DEALER) : NULL;
     if (bus->socket == NULL) {
         return NGX_ERROR;
@@ -131,6 +140,51 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
 }
 
 
+/* Copies of postern-routes, with commas between; see edge_helper_copies. */
+static ngx_int_t
+open_configs(void)
+{
+    u_char     *at = edge_worker.conf->config_log.data;
+    u_char     *end = at + edge_worker.conf->config_log.len, *comma;
+    ngx_str_t   endpoint;
+    ngx_int_t   n = 0;
+
+    for ( ; at < end; at = comma + 1) {
+        comma = ngx_strlchr(at, end, ',');
+        comma = comma ? comma : end;
+        endpoint.data = at;
+        endpoint.len = comma - at;
+        configs[n].kind = LINK_CONFIG;
+        if (open_socket(&configs[n++], &contexts[0], &endpoint, "routes")
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+    merge_init(&merge, n, &ports, NULL);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_helper_copies(const ngx_str_t *endpoints)
+{
+    size_t      i, begin = 0;
+    ngx_int_t   n = 0;
+
+    for (i = 0; i <= endpoints->len; i++) {
+        if (i == endpoints->len || endpoints->data[i] == ',') {
+            if (i == begin) {
+                return NGX_ERROR;
+            }
+            begin = i + 1;
+            n++;
+        }
+    }
+    return n <= MERGE_COPIES_MAX ? n : NGX_ERROR;
+}
+
+
 /* Requests go before events: a context's I/O thread starts with its first socket and inherits the
  * policy, under which its wake-ups do not preempt a worker. */
 static ngx_int_t
@@ -139,9 +193,7 @@ open_sockets(void)
     ngx_int_t           rc;
     struct sched_param  none = { 0 };
 
-    if (open_socket(&config, &contexts[0], &edge_worker.conf->config_log,
-                    "routes") != NGX_OK)
-    {
+    if (open_configs() != NGX_OK) {
         return NGX_ERROR;
     }
     sched_setscheduler(0, SCHED_BATCH, &none);
@@ -275,7 +327,7 @@ is_ready(bus_t *bus, int direction)
 
 
 /* What does not go is lost: the worker's beats say it again. */
-static void
+static ngx_int_t
 forward(bus_t *bus, const link_message_t *message)
 {
     ngx_uint_t  i;
@@ -285,11 +337,126 @@ forward(bus_t *bus, const link_message_t *message)
                      message->frames[i].len,
                      ZMQ_DONTWAIT | (i + 1 < message->n ? ZMQ_SNDMORE : 0)) < 0)
         {
-            return;
+            return NGX_DECLINED;
         }
+    }
+    return NGX_OK;
+}
+
+
+/* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
+ * hears of the change. */
+static void
+keep(const ngx_str_t *frames, ngx_uint_t n)
+{
+    store_standing_t         now;
+    static store_standing_t  told = STORE_UNKNOWN;
+
+    edge_store_message(frames, n);
+    now = edge_store_standing();
+    if (now != told) {
+        link_send(&worker, now == STORE_BEHIND ? LINK_UNKEPT : LINK_KEPT, NULL,
+                  0, 0);
+        told = now;
+    }
+    if (edge_store_wants_snapshot()) {
+        link_send(&worker, LINK_SNAPSHOT, NULL, 0, 0);
     }
 }
 
+
+/* ---- the copies of the config log ---- */
+
+static int64_t
+now_ms(void)
+{
+    struct timespec  now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+
+static bool
+copy_is_there(void *unused, int copy)
+{
+    (void) unused;
+    return is_ready(&configs[copy], ZMQ_POLLOUT);
+}
+
+
+static bool
+to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
+{
+    size_t          i;
+    link_message_t  message;
+
+    (void) unused;
+    message.n = n;
+    for (i = 0; i < n; i++) {
+        message.frames[i].data = (u_char *) frames[i].data;
+        message.frames[i].len = frames[i].len;
+    }
+    return forward(&configs[copy], &message) == NGX_OK;
+}
+
+
+static void
+pass_to_worker(void *unused, const merge_frame_t *frames, size_t n)
+{
+    size_t     i;
+    ngx_str_t  texts[LINK_FRAMES_MAX];
+
+    (void) unused;
+    for (i = 0; i < n; i++) {
+        texts[i].data = (u_char *) frames[i].data;
+        texts[i].len = frames[i].len;
+    }
+    if (ngx_worker == 0) {
+        keep(texts, n);
+    }
+    passed = link_send(&worker, LINK_CONFIG, texts, n, 0);
+}
+
+
+static const merge_ports_t  ports = { copy_is_there, to_copy, pass_to_worker };
+
+
+static size_t
+frames_of(const ngx_str_t *texts, size_t n, merge_frame_t *frames)
+{
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+        frames[i].data = (const char *) texts[i].data;
+        frames[i].len = texts[i].len;
+    }
+    return n;
+}
+
+
+static void
+config_from_worker(const link_message_t *message)
+{
+    merge_frame_t  frames[LINK_FRAMES_MAX];
+
+    merge_from_worker(&merge, frames,
+                      frames_of(message->frames, message->n, frames), now_ms());
+}
+
+
+static ngx_int_t
+config_from_copy(int copy, const ngx_str_t *texts, ngx_uint_t n)
+{
+    merge_frame_t  frames[LINK_FRAMES_MAX];
+
+    passed = NGX_OK;
+    merge_from_copy(&merge, copy, frames, frames_of(texts, n, frames), now_ms());
+    return passed;
+}
+
+
+/* ---- events ---- */
 
 static ngx_int_t
 send_batch(const link_message_t *message)
@@ -327,10 +494,10 @@ from_worker(void)
     while ((rc = link_receive(&worker, &message, MSG_DONTWAIT)) == NGX_OK) {
         switch (message.kind) {
         case LINK_CONFIG:
-            forward(&config, &message);
+            config_from_worker(&message);
             break;
         case LINK_EVENTS:
-            forward(&events, &message);
+            (void) forward(&events, &message);
             break;
         case LINK_PING:
             link_send(&worker, LINK_PING, NULL, 0, 0);
@@ -377,27 +544,6 @@ receive(bus_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
 }
 
 
-/* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
- * hears of the change. */
-static void
-keep(const ngx_str_t *frames, ngx_uint_t n)
-{
-    store_standing_t         now;
-    static store_standing_t  told = STORE_UNKNOWN;
-
-    edge_store_message(frames, n);
-    now = edge_store_standing();
-    if (now != told) {
-        link_send(&worker, now == STORE_BEHIND ? LINK_UNKEPT : LINK_KEPT, NULL,
-                  0, 0);
-        told = now;
-    }
-    if (edge_store_wants_snapshot()) {
-        link_send(&worker, LINK_SNAPSHOT, NULL, 0, 0);
-    }
-}
-
-
 /* A few at a time: the other socket has news too. */
 static ngx_int_t
 to_worker(bus_t *bus)
@@ -411,10 +557,8 @@ to_worker(bus_t *bus)
                     && is_ready(bus, ZMQ_POLLIN); burst++)
     {
         n = receive(bus, parts, frames);
-        if (bus == &config && ngx_worker == 0) {
-            keep(frames, n);
-        }
-        rc = link_send(&worker, bus->kind, frames, n, 0);
+        rc = bus == &events ? link_send(&worker, bus->kind, frames, n, 0)
+                            : config_from_copy(bus - configs, frames, n);
         while (n > 0) {
             zmq_msg_close(&parts[--n]);
         }
@@ -428,16 +572,24 @@ to_worker(bus_t *bus)
 static void
 run(void)
 {
-    zmq_pollitem_t  items[3] = {
+    int             i, n = 2;
+    ngx_int_t       rc;
+    zmq_pollitem_t  items[2 + MERGE_COPIES_MAX] = {
         { NULL, worker.fd, ZMQ_POLLIN, 0 },
-        { config.socket, 0, ZMQ_POLLIN, 0 },
         { events.socket, 0, ZMQ_POLLIN, 0 },
     };
 
+    for (i = 0; i < merge.count; i++, n++) {
+        items[n].socket = configs[i].socket;
+        items[n].events = ZMQ_POLLIN;
+    }
     do {
-        zmq_poll(items, 3, -1);
-    } while (from_worker() == NGX_AGAIN && to_worker(&config) == NGX_OK
-             && to_worker(&events) == NGX_OK);
+        zmq_poll(items, n, -1);
+        rc = from_worker() == NGX_AGAIN ? NGX_OK : NGX_ERROR;
+        for (i = 0; i < merge.count && rc == NGX_OK; i++) {
+            rc = to_worker(&configs[i]);
+        }
+    } while (rc == NGX_OK && to_worker(&events) == NGX_OK);
 }
 
 
@@ -505,6 +657,7 @@ end_with(pid_t parent)
 static void __attribute__((noreturn))
 helper(int link, int names_fd)
 {
+    int    i;
     pid_t  parent = ngx_pid;
 
     ngx_pid = ngx_getpid();
@@ -524,7 +677,9 @@ helper(int link, int names_fd)
         _exit(2);
     }
     run();
-    zmq_close(config.socket);
+    for (i = 0; i < merge.count; i++) {
+        zmq_close(configs[i].socket);
+    }
     zmq_close(events.socket);
     zmq_ctx_term(contexts[0]);
     zmq_ctx_term(contexts[1]);   /* as long as the linger, for the last batches */

@@ -460,6 +460,12 @@ postconfiguration(ngx_conf_t *cf)
                            "postern_state_key belong together");
         return NGX_ERROR;
     }
+    if (edge_helper_copies(&conf->config_log) == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_config_log \"%V\" must be 1 to 16 "
+                           "endpoints with commas between", &conf->config_log);
+        return NGX_ERROR;
+    }
     edge_worker.conf = conf;
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;

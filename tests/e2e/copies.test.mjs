@@ -1,18 +1,19 @@
 // A gateway with two copies of routes and of identity: one that stands still or is killed is left out, and used again when it is
-// back. Nothing is done twice and nothing is lost.
+// back. Nothing is done twice and nothing is lost. And the edge, which is connected to one of the two copies of routes: what is
+// changed through the other one is live all the same when it is answered.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { another, apiAt } from '../support/copies.mjs';
-import { env, until } from '../support/postern.mjs';
+import { endpoint, env, through, until } from '../support/postern.mjs';
 
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
 const PORT = Number(new URL(env.POSTERN_API_URL).port) + 77;
 const run = env.POSTERN_RUN_DIR, mark = `copies-${process.pid}-${Date.now()}`;
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-Atc', text], { encoding: 'utf8' }).trim();
 const socket = (name) => `ipc://${run}/${mark}.${name}`;
-let copies, gateway, api;
+let copies, gateway, api, lone, loneApi;
 
 // All four lease: each was heard.
 const ready = () => until(async () => (await api.metric('leases_held').catch(() => 0)) === 4, 'a gateway that has leases of every copy', 30000);
@@ -28,12 +29,17 @@ test.before(async () => {
     POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc,${socket('routes')}`, POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc,${socket('identity')}`,
   });
   api = apiAt(PORT, PORT + 1);
+  lone = another('gateway', { POSTERN_HTTP_PORT: String(PORT + 2), POSTERN_HEALTH_PORT: String(PORT + 4), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: socket('routes') });
+  loneApi = apiAt(PORT + 2, PORT + 4);
   await ready();
+  await until(async () => (await loneApi.ask('GET', '/ip_policies?limit=1').catch(() => ({}))).status === 200, 'a gateway of the second copy alone');
 });
 test.after(async () => {
   if (skip) return;
   api?.close();
+  loneApi?.close();
   await gateway?.stop();
+  await lone?.stop();
   for (const one of Object.values(copies ?? {})) await one.stop();
   for (const name of ['routes', 'identity', 'log']) fs.rmSync(`${run}/${mark}.${name}`, { force: true });
 });
@@ -54,6 +60,49 @@ async function load(count, what) {
   for (const [table, field] of [['routes.http_response_backend', 'metadata'], ['identity.bot_user', 'name']])
     assert.equal(Number(sql(`SELECT count(*) FROM ${table} WHERE ${field} LIKE '${mark} ${what} %'`)), count / 4, `${table}: each once`);
 }
+
+// Each client changes a route of its own through the copy that no edge is connected to, and requests it at once. A worker whose
+// helper is not replaced within a second is given up, and the answer says so: always, or at least once in a while, both are there.
+async function change(count, made, always) {
+  let n = 0, stale = 0, whole = 0;
+  const one = async ({ host, edge, route }) => {
+    while (n < count) {
+      const body = `${mark} ${n++}`;
+      const backend = await loneApi.ask('POST', '/backends/http_response', { body });
+      const answer = await loneApi.ask('PATCH', `/edges/https/${edge.id}/routes/${route.id}`, { backend: { backend_id: backend.body.id } });
+      assert.equal(answer.status, 200, answer.raw);
+      const got = await Promise.all(Array.from({ length: 4 }, () => through(host)));
+      if (answer.headers['postern-edges'] === '2/2') {
+        whole++;
+        stale += got.some((each) => each.body !== body);
+      }
+      assert.ok(!always || answer.headers['postern-edges'] === '2/2', answer.headers['postern-edges']);
+    }
+  };
+  await Promise.all(made.map(one));
+  assert.equal(stale, 0, `${stale} of ${whole} changes that both workers acknowledged were not live`);
+  assert.ok(whole > 0);
+}
+
+test('what is changed through a copy that no edge is connected to is live when it is answered', { skip, timeout: 120000 }, async () => {
+  const made = await Promise.all(Array.from({ length: 4 }, () => endpoint({ body: 'first' })));
+  await until(async () => /^2\/2$/.test((await loneApi.ask('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'both workers are known to it');
+  await change(200, made, true);
+});
+
+test('and while helpers of the edge are killed', { skip, timeout: 120000 }, async () => {
+  const made = await Promise.all(Array.from({ length: 4 }, () => endpoint({ body: 'first' })));
+  const master = fs.readFileSync(`${run}/edge.pid`, 'utf8').trim();
+  const workers = () => execFileSync('pgrep', ['-P', master], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  for (let round = 0; round < 4; round++) {
+    const victim = helpers()[round % 2];
+    process.kill(victim, 'SIGKILL');
+    await change(20, made, false);
+    await until(() => { try { const now = helpers(); return now.length === 2 && !now.includes(victim); } catch { return false; } }, 'another helper');
+  }
+  await until(async () => /^2\/2$/.test((await loneApi.ask('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'both workers are known to it');
+});
 
 for (const name of ['routes', 'identity']) {
   test(`a copy of ${name} that stands still is left out, and used again when it goes on`, { skip, timeout: 120000 }, async () => {

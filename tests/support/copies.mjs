@@ -12,20 +12,20 @@ export const settingsOf = (name) => {
   };
 };
 
-// {pid, stop(), kill(signal)}; start() begins it again under the same settings after a kill.
+// {pid, stop(), kill(signal)}; start() begins it again under the same settings after a kill. It ends with the story, however that ends:
+// it would go on with the database of the next system in this place.
 export function another(name, changed) {
   const { program, vars } = settingsOf(name);
   const self = { pid: 0, child: null };
   self.start = () => {
-    self.child = spawn(program, { env: { ...vars, POSTERN_HEALTH_PORT: '0', ...changed }, stdio: 'ignore' });
+    self.child = spawn('setpriv', ['--pdeathsig', 'KILL', program], { env: { ...vars, POSTERN_HEALTH_PORT: '0', ...changed }, stdio: 'ignore' });
     self.pid = self.child.pid;
   };
   self.kill = (signal) => process.kill(self.pid, signal);
   self.stop = () => new Promise((resolve) => {
     if (self.child.exitCode !== null || self.child.signalCode) return resolve();
     self.child.on('exit', resolve);
-    self.child.kill('SIGCONT');
-    self.child.kill('SIGTERM');
+    self.child.kill('SIGKILL');
   });
   self.start();
   return self;
