@@ -202,18 +202,20 @@ end_waiting(account_t *account)
 
 /* ---- the end of an account ---- */
 
-/* Whoever comes again with another name must not come with new credit. */
+/* Whoever comes again with another name must not come with new credit. One in the list stays in it until the next tick takes it
+ * out, though it has paid back by now: the list would lead to what was freed. */
 static ngx_uint_t
 is_still_a_spender(account_t *account)
 {
+    if (account->is_spender) {
+        return 1;
+    }
     if (spent_by(account) == 0) {
         return 0;
     }
-    if (!account->is_spender) {
-        account->is_spender = 1;
-        account->next_spender = spenders;
-        spenders = account;
-    }
+    account->is_spender = 1;
+    account->next_spender = spenders;
+    spenders = account;
     return 1;
 }
 

@@ -95,6 +95,25 @@ test('names of one account that are answered late hold up few changes of another
   assert.ok(quick.length > 4 * held.length, `of ${quick.length + held.length} changes waited: ${held}`);
 });
 
+// Between two of the edge's ticks it comes with a name that is waited for, pays that back, and goes with a name that is not.
+test('an account that comes and goes with its names does not end workers', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here', timeout: 90000 }, async () => {
+  const headers = { Authorization: `Bearer ${otherAccountsKey('brief')}` };
+  await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
+  const before = workers();
+  const edges = new Set();
+  for (let i = 0; i < 15; i++) {
+    for (const address of [`b${i}-${process.pid}.brief.test:80`, `localhost:${8000 + i}`]) {
+      const got = await api('POST', '/backends/static', { address }, headers);
+      assert.equal(got.status, 201, got.raw);
+      edges.add(got.headers['postern-edges']);
+      await api('DELETE', `/backends/static/${got.body.id}`, undefined, headers);
+      await new Promise((resolve) => setTimeout(resolve, 430)); // what it took is paid back, and the tick comes or not
+    }
+  }
+  assert.deepEqual(workers(), before, 'nobody ended');
+  assert.deepEqual([...edges], [`${before.length}/${before.length}`]);
+});
+
 test('a named backend answers every request while all of the configuration is replaced', { skip: elsewhere }, async () => {
   const up = await upstream((request, response) => response.end('there'));
   const near = await endpoint(up.address.replace('127.0.0.1', 'localhost'));
