@@ -8,10 +8,20 @@
 
 #include <sys/statvfs.h>
 
-enum { GROWTH = 16 << 20 /* delta bytes after which a new snapshot is asked for */ };
+enum {
+    GROWTH = 16 << 20,   /* delta bytes after which a new snapshot is asked for */
+    TAIL = 16            /* a record ends with as much that no other one ends with */
+};
+
+/* How a file ends that nobody else has touched. */
+typedef struct {
+    off_t   size;
+    u_char  tail[TAIL];
+} file_end_t;
 
 static ngx_fd_t    current = NGX_INVALID_FILE;
 static ngx_fd_t    fresh = NGX_INVALID_FILE;   /* a snapshot in the making */
+static file_end_t  current_end, fresh_end;
 static char        log_id[64];                 /* of the last record of current */
 static int64_t     revision;
 static off_t       delta_bytes, snapshot_bytes;
@@ -69,6 +79,41 @@ give_up(ngx_fd_t *file, const char *what)
 }
 
 
+static file_end_t *
+end_of(const ngx_fd_t *file)
+{
+    return file == &fresh ? &fresh_end : &current_end;
+}
+
+
+/* Of a file that is as long as that; one that is shorter has another tail. */
+static void
+read_end(ngx_fd_t fd, off_t size, file_end_t *out)
+{
+    ngx_memzero(out, sizeof(*out));
+    out->size = size;
+    if (size < TAIL || pread(fd, out->tail, TAIL, size - TAIL) != TAIL) {
+        ngx_memzero(out->tail, TAIL);
+    }
+}
+
+
+/* What was written last is still there, and nothing behind it. */
+static ngx_uint_t
+ends_as_written(const ngx_fd_t *file)
+{
+    file_end_t         now;
+    struct stat        st;
+    const file_end_t  *end = end_of(file);
+
+    if (fstat(*file, &st) != 0 || st.st_size != end->size) {
+        return 0;
+    }
+    read_end(*file, st.st_size, &now);
+    return ngx_memcmp(now.tail, end->tail, TAIL) == 0;
+}
+
+
 static void
 at_record(const state_record_t *record)
 {
@@ -106,6 +151,7 @@ open_current(void)
         give_up(&current, "go on with the state file");
     } else {
         at_record(&record);
+        read_end(current, end, &current_end);
     }
     edge_state_free(plain);
 }
@@ -145,9 +191,10 @@ open_fresh(void)
     char  path[NGX_MAX_PATH];
 
     close_file(&fresh);
+    ngx_memzero(&fresh_end, sizeof(fresh_end));
     path_of(path, sizeof(path), ".new");
     unlink(path);
-    fresh = open(path, O_WRONLY|O_CREAT|O_EXCL|O_APPEND|O_CLOEXEC, 0600);
+    fresh = open(path, O_RDWR|O_CREAT|O_EXCL|O_APPEND|O_CLOEXEC, 0600);
     if (fresh == NGX_INVALID_FILE) {
         give_up(&fresh, "make a new state file");
     }
@@ -206,7 +253,7 @@ append(ngx_fd_t *file, const state_record_t *record)
     if (*file == NGX_INVALID_FILE) {
         return NGX_ERROR;
     }
-    end = lseek(*file, 0, SEEK_END);
+    end = end_of(file)->size;
     sealed = edge_state_seal(record, &len);
     if (sealed == NULL) {
         ngx_set_errno(ENOMEM);
@@ -216,6 +263,7 @@ append(ngx_fd_t *file, const state_record_t *record)
         free(sealed);
     }
     if (n == (ssize_t) len && n > 0) {
+        read_end(*file, end + n, end_of(file));
         return NGX_OK;
     }
     if (n >= 0) {
@@ -241,14 +289,21 @@ finish_snapshot(const state_record_t *record)
         close_file(&fresh);   /* another worker 0 makes its own */
         return;
     }
+    if (!ends_as_written(&fresh)) {
+        remove_fresh();
+        ngx_set_errno(ESTALE);
+        give_up(&fresh, "finish a new state file that somebody else changed");
+        return;
+    }
     if (ngx_rename_file(temp, path) == NGX_FILE_ERROR) {
         give_up(&fresh, "replace the state file");
         return;
     }
     close_file(&current);
     current = fresh;
+    current_end = fresh_end;
     fresh = NGX_INVALID_FILE;
-    snapshot_bytes = lseek(current, 0, SEEK_END);
+    snapshot_bytes = current_end.size;
     delta_bytes = 0;
     if (broken || standing == STORE_BEHIND) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -270,8 +325,8 @@ drop_snapshot(void)
 }
 
 
-/* Somebody removed it, or put another one in its place: what went on into the old one would be
- * nowhere. */
+/* Somebody removed it, put another one in its place, or cut or wrote it where it is: what went on into the old one would be
+ * nowhere, what went on behind anything but a whole record would not be read. */
 static ngx_int_t
 check_current(void)
 {
@@ -281,11 +336,11 @@ check_current(void)
         return NGX_OK;   /* see append_delta */
     }
     path_of(path, sizeof(path), "");
-    if (is_same(path, current)) {
+    if (is_same(path, current) && ends_as_written(&current)) {
         return NGX_OK;
     }
     ngx_set_errno(0);
-    give_up(&current, "go on with a state file that is another one's by now");
+    give_up(&current, "go on with a state file that somebody else changed");
     return NGX_ERROR;
 }
 
@@ -410,7 +465,7 @@ store_beat(void)
     if (standing != STORE_KEPT || !writing || begin_writing(1) != NGX_OK) {
         return;
     }
-    if (check_current() != NGX_OK) {
+    if (current == NGX_INVALID_FILE || check_current() != NGX_OK) {
         standing = STORE_BEHIND;
     }
     edge_seat_write_end();

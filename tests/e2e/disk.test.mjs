@@ -47,19 +47,32 @@ function unable() {
   }
 }
 
-test('a state file that was taken away is written again', { skip: elsewhere }, async () => {
+// Each leaves nothing there that a restart could go on from, or something that what follows does not belong behind.
+const harms = {
+  removed: () => fs.rmSync(state),
+  'put in its place by another': () => { fs.copyFileSync(state, `${state}.old`); run('chown', '--reference', state, `${state}.old`); fs.renameSync(`${state}.old`, state); },
+  emptied: () => fs.truncateSync(state, 0),
+  'cut within its last record': () => fs.truncateSync(state, fs.statSync(state).size - 50),
+  'written behind its last record': () => fs.appendFileSync(state, 'no record'),
+  'written where it is, as long as it was': () => {
+    const size = fs.statSync(state).size, file = fs.openSync(state, 'r+');
+    try { fs.writeSync(file, Buffer.alloc(50), 0, 50, size - 50); } finally { fs.closeSync(file); }
+  },
+};
+
+test('a state file that somebody else changed is written again', { skip: elsewhere, timeout: 180000 }, async () => {
   const to = await endpoint({ body: 'before' });
   await until(async () => await change() === '2/2', 'all is well');
-  for (const take of [() => fs.rmSync(state), () => { fs.copyFileSync(state, `${state}.old`); run('chown', '--reference', state, `${state}.old`); fs.renameSync(`${state}.old`, state); }]) {
+  for (const [how, take] of Object.entries(harms)) {
     const was = head();
     take();
-    await until(() => ![undefined, was].includes(head()), 'a new file, without any change');
+    await until(() => ![undefined, '', was].includes(head()), `a new file, without any change, after it was ${how}`);
     await until(async () => await behind() === 0, 'and it holds what is in force');
     const body = `after ${head()}`;
     await until(async () => edgesOf(await api('PATCH', `/backends/http_response/${to.backend.id}`, { body })) === '2/2', 'changes are confirmed');
     await withoutConfigLog(async () => {
       await restart('SIGKILL');
-      assert.equal(await says(to.host), body, 'from disk');
+      assert.equal(await says(to.host), body, `from disk, after it was ${how}`);
       assert.match(await status('metrics'), /^postern_edge_revision\{worker="0"\} [1-9]/m);
     });
     await until(async () => await change() === '2/2', 'all is well again', 20000);
