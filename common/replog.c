@@ -422,7 +422,7 @@ static int tell_heard(replog_t *self, subscriber_t *sub, const char *mark)
     return mark ? send_to(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
 }
 
-/* hello: log id, revision, name, mark. Deltas when it has a revision of this log, else a snapshot. */
+/* hello: log id, revision, name, mark. Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. */
 static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *log_id = zmsg_popstr(msg);
@@ -452,7 +452,7 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
         return r;
     sub->in_snapshot = false;
     if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
-        sub->acked = sub->sent = has;
+        sub->sent = has; /* in force there, perhaps not on its disk: it acknowledges itself */
         r = read_news(self, has, &rows);
         return r ? r : send_news(self, sub, rows, has);
     }

@@ -102,6 +102,30 @@ drop_snapshot(void)
 
 
 static void
+/* What would not survive a restart is in force, but not acknowledged. */
+static void
+acknowledge(int64_t revision)
+{
+    char  text[24];
+
+    if (unkept && revision > kept_revision) {
+        revision = kept_revision;
+    }
+    acked = revision;
+    snprintf(text, sizeof(text), "%lld", (long long) revision);
+    send_strings(LINK_CONFIG, "ack", text, edge_worker.log_id, NULL, NULL);
+}
+
+
+/* What is in force but has not all of its names waits further. */
+static void
+acknowledge_again(void)
+{
+    acknowledge(hold_count ? acked : edge_worker.revision);
+}
+
+
+/* A hello says what is in force, and acknowledges nothing of it: see acknowledge(). */
 say_hello(void)
 {
     char  revision[24], name[80], mark[24];
@@ -117,21 +141,9 @@ say_hello(void)
     send_strings(LINK_CONFIG, "hello",
                  *edge_worker.log_id ? edge_worker.log_id : "-", revision,
                  name, mark);
-}
-
-
-/* What would not survive a restart is in force, but not acknowledged. */
-static void
-acknowledge(int64_t revision)
-{
-    char  text[24];
-
-    if (unkept && revision > kept_revision) {
-        revision = kept_revision;
+    if (edge_worker.revision && !snapshot_wanted) {
+        acknowledge_again();
     }
-    acked = revision;
-    snprintf(text, sizeof(text), "%lld", (long long) revision);
-    send_strings(LINK_CONFIG, "ack", text, edge_worker.log_id, NULL, NULL);
 }
 
 
@@ -757,7 +769,7 @@ give_sign(void)
     if (edge_worker.revision && !edge_worker.building) {
         edge_resolve_release_spent();
         release_holds();
-        acknowledge(hold_count ? acked : edge_worker.revision);
+        acknowledge_again();
     } else {
         send_strings(LINK_CONFIG, "ack", "0", NULL, NULL, NULL);
     }

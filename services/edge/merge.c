@@ -71,11 +71,11 @@ static void say_hello(merge_t *self, int i, const char *log_id, int64_t revision
     copy->owed = !self->ports->to_copy(self->context, i, say.frames, say.n);
 }
 
-/* Names what the worker acknowledged: what passed since is not in force there for sure. */
+/* Names what the worker has for sure: what passed since may not have reached it. */
 static void greet(merge_t *self, int i, int64_t now_ms)
 {
-    if (self->acked)
-        say_hello(self, i, self->acked_log, self->acked, now_ms);
+    if (self->sure)
+        say_hello(self, i, self->sure_log, self->sure, now_ms);
     else
         self->copies[i].owed = true;
 }
@@ -88,7 +88,7 @@ static void say_acked(merge_t *self, int i)
     snprintf(number, sizeof(number), "%" PRId64, self->acked);
     add(&say, "ack");
     add(&say, number);
-    add(&say, self->acked_log);
+    add(&say, self->sure_log);
     self->ports->to_copy(self->context, i, say.frames, say.n);
 }
 
@@ -134,15 +134,15 @@ static void on_hello(merge_t *self, const merge_frame_t *frames, size_t n, int64
     for (int i = 0; i < self->count; i++)
         begin_round(self, i, number_of(frames, n, 4), now_ms);
     self->asked = self->source = -1;
-    self->revision = self->acked = 0;
+    self->revision = self->sure = self->acked = 0;
     snprintf(self->log_id, sizeof(self->log_id), "-");
     if (revision <= 0) {
         ask_one(self, log_id, now_ms);
         return;
     }
     snprintf(self->log_id, sizeof(self->log_id), "%s", log_id);
-    snprintf(self->acked_log, sizeof(self->acked_log), "%s", log_id);
-    self->revision = self->acked = revision;
+    snprintf(self->sure_log, sizeof(self->sure_log), "%s", log_id);
+    self->revision = self->sure = revision;
     for (int i = 0; i < self->count; i++)
         greet(self, i, now_ms);
 }
@@ -156,14 +156,15 @@ static void on_ack(merge_t *self, const merge_frame_t *frames, size_t n, int64_t
                   && !strcmp(text_of(frames, n, 2, log_id), self->log_id);
 
     if (counts) {
-        snprintf(self->acked_log, sizeof(self->acked_log), "%s", log_id);
+        snprintf(self->sure_log, sizeof(self->sure_log), "%s", log_id);
         self->acked = revision;
+        self->sure = revision > self->sure ? revision : self->sure;
     }
     for (int i = 0; i < self->count; i++) {
         merge_copy_t *copy = &self->copies[i];
         bool unheard = !copy->heard && now_ms - copy->hello_ms >= HELLO_AGAIN_MS;
 
-        if (self->asked < 0 && self->acked && (copy->owed || unheard))
+        if (self->asked < 0 && self->sure && (copy->owed || unheard))
             greet(self, i, now_ms);
         else
             self->ports->to_copy(self->context, i, frames, n);
@@ -203,13 +204,13 @@ static void on_heard(merge_t *self, int i, const merge_frame_t *frames, size_t n
     pass(self, frames, n);
 }
 
-/* It does not know us: another process. Where it was to send everything, or nothing is acknowledged that it could be told,
- * the worker decides. */
+/* It does not know us: another process. Where it was to send everything, or there is nothing that it could be told, the worker
+ * decides. */
 static void on_who(merge_t *self, int i, const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
     if (!*self->name)
         return; /* it will say its first hello soon */
-    if (self->source == i || self->asked == i || (self->asked < 0 && !self->acked))
+    if (self->source == i || self->asked == i || (self->asked < 0 && !self->sure))
         pass(self, frames, n);
     else if (self->asked < 0)
         greet(self, i, now_ms);
@@ -244,7 +245,7 @@ static void on_end(merge_t *self, const char *log_id, int64_t revision, const me
 {
     snprintf(self->log_id, sizeof(self->log_id), "%s", log_id);
     self->revision = revision;
-    self->acked = 0; /* of this log, or before a backup: the worker says it */
+    self->sure = self->acked = 0; /* of this log, or before a backup: the worker says it */
     self->asked = self->source = -1;
     pass(self, frames, n);
 }

@@ -41,8 +41,9 @@ typedef struct merge {
     char name[MERGE_TEXT];   /* of the worker; "": it said no hello yet */
     char log_id[MERGE_TEXT]; /* of what passed */
     int64_t revision;        /* that the worker has when all that passed has reached it */
-    char acked_log[MERGE_TEXT];
-    int64_t acked;         /* and that it acknowledged */
+    char sure_log[MERGE_TEXT];
+    int64_t sure;          /* and that it has for sure: it said hello with it, or acknowledged it */
+    int64_t acked;         /* of sure_log; a hello acknowledges nothing */
     char mark[MERGE_TEXT]; /* of its last hello */
     int asked;             /* the copy that is to send everything; -1 */
     int source;            /* the copy whose snapshot passes; -1 */

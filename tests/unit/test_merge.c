@@ -137,6 +137,23 @@ Test(merge, a_hello_to_a_copy_names_what_is_acknowledged)
     SAYS(copy_says(&merge, 'B', "who"), "B<hello L 6 e/0 1;");
 }
 
+/* What it names is in force, perhaps on no disk, or without its names. */
+Test(merge, a_hello_acknowledges_nothing)
+{
+    merge_t merge;
+
+    begin(&merge, 2);
+    worker(&merge, "hello L 6 e/0 1");
+    copy_says(&merge, 'A', "heard L 0 1");
+    copy_says(&merge, 'B', "heard L 0 1");
+    SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), "");
+    SAYS(worker(&merge, "ack 5 L"), "A<ack 5 L;B<ack 5 L;");
+    SAYS(copy_says(&merge, 'B', "who"), "B<hello L 6 e/0 1;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 6 x"), "");
+    SAYS(worker(&merge, "ack 6 L"), "A<ack 6 L;B<ack 6 L;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 6 x"), "B<ack 6 L;");
+}
+
 Test(merge, what_was_said_before_a_hello_was_heard_does_not_count)
 {
     merge_t merge;
