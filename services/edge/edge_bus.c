@@ -13,6 +13,7 @@ enum {
     BEAT_MS = 250,
     SILENCE_MS = 750,      /* of the writer: then say hello again */
     SYNC_MS = 1000,        /* a starting worker waits this long for the config log */
+    SYNC_ABSENT_MS = 500,  /* and for a word of one that did not answer the last time */
     RESOLVE_MS = 1000,     /* and this long for names */
     PAUSE_MS = 900,        /* without a sign of life; from 1 s on changes are answered without this worker */
     PAUSE_RESOLVE_MS = 250, /* after one, for names that came meanwhile */
@@ -101,7 +102,6 @@ drop_snapshot(void)
 }
 
 
-static void
 /* What would not survive a restart is in force, but not acknowledged. */
 static void
 acknowledge(int64_t revision)
@@ -126,6 +126,7 @@ acknowledge_again(void)
 
 
 /* A hello says what is in force, and acknowledges nothing of it: see acknowledge(). */
+static void
 say_hello(void)
 {
     char  revision[24], name[80], mark[24];
@@ -776,6 +777,14 @@ give_sign(void)
 }
 
 
+/* Where the last wait was in vain, the next is shorter, until there is any word: see on_config. */
+static ngx_msec_t
+patience(void)
+{
+    return config_absent ? SYNC_ABSENT_MS : SYNC_MS;
+}
+
+
 /* No request is answered meanwhile, so it is over after SYNC_MS without a part of what is in force. The helper and the writer
  * are kept up as by beats. NGX_OK: the config log has said what is in force | NGX_DECLINED: it did not answer. */
 static ngx_int_t
@@ -787,7 +796,7 @@ wait_for_config(void)
     ngx_time_update();
     start = beat = ngx_current_msec;
     config_synced = 0;
-    while (!config_synced && ngx_current_msec - start < SYNC_MS) {
+    while (!config_synced && ngx_current_msec - start < patience()) {
         revive_helper();
         if (!edge_worker.building
             && (said == 0 || ngx_current_msec - said > HELLO_AGAIN_MS))
@@ -817,8 +826,8 @@ wait_for_config(void)
 
 /* The writer gives up who is silent for 1 s, and answers changes without it. A worker that stood still for so long (a signal, a
  * machine that was paused, swap) cannot tell, so before it answers the next request it asks. What lies in its helper's link was
- * said before: only what comes behind the answer to this hello counts. Without an answer it serves what it has, and does not
- * ask again before the config log was heard: it is not what anybody waits for then. */
+ * said before: only what comes behind the answer to this hello counts. Without an answer it serves what it has. The next time it
+ * asks again, with less patience: the config log may have come back while it stood still, and nothing told it so. */
 void
 edge_bus_check_pause(void)
 {
@@ -828,9 +837,6 @@ edge_bus_check_pause(void)
         return;
     }
     signed_ms = now;
-    if (config_absent) {
-        return;
-    }
     config_fresh = 0;
     fresh_mark = hello_mark + 1;
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
