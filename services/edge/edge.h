@@ -130,8 +130,8 @@ ngx_uint_t edge_refused_code(ngx_http_request_t *r);
 /* edge_host.c: ctx->host and ctx->authority. NGX_OK | NGX_DECLINED: refused | NGX_ERROR. */
 ngx_int_t edge_host(ngx_http_request_t *r, edge_ctx_t *ctx);
 
-/* edge_hop.c: fields of the client's connection are kept from the upstream; ctx->may_upgrade. NGX_OK | NGX_DECLINED: refused |
- * NGX_ERROR. */
+/* edge_hop.c: fields of the client's connection are kept from the upstream; ctx->may_upgrade. NGX_OK | NGX_DECLINED: refused, as
+ * is a value with a control character | NGX_ERROR. */
 ngx_int_t edge_hop_hide(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* edge_forwarded.c: who the client is; what the upstream is told of it */
@@ -169,8 +169,10 @@ ngx_int_t edge_status_handler(ngx_http_request_t *r);
 /* edge_body.c */
 void edge_body_install(void);
 void edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx); /* when nothing has been read */
-/* Read and thrown away, in place of ngx_http_discard_request_body: its bytes are counted. */
+/* Read and thrown away, in place of ngx_http_discard_request_body: its bytes are counted, unless ctx is NULL. What is no body
+ * ends the connection: NGX_OK or a status. */
 ngx_int_t edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx);
+size_t edge_body_continued(ngx_http_request_t *r, edge_ctx_t *ctx); /* bytes of a 100 that went before the answer */
 void edge_body_end(edge_ctx_t *ctx); /* with the request: the connection may have another */
 off_t edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx);
 off_t edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx);

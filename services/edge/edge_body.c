@@ -150,11 +150,28 @@ keep_for_turn(ngx_http_request_t *r, edge_body_t *body)
 #endif
 
 
+/* Where the body is no body nobody knows what follows it: the connection ends with the answer, whatever that is. */
+static ngx_int_t
+discard(ngx_http_request_t *r)
+{
+    ngx_int_t  rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        r->keepalive = 0;
+    }
+    return rc;
+}
+
+
 ngx_int_t
 edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    edge_body_t  *body = &ctx->body;
+    edge_body_t  *body;
 
+    if (ctx == NULL) {
+        return discard(r);   /* not traffic: nothing of it is counted */
+    }
+    body = &ctx->body;
 #if (NGX_HTTP_V2)
     if (r->stream) {
         if (!r->stream->in_closed && r == r->main && r->request_body == NULL
@@ -162,7 +179,7 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
         {
             keep_for_turn(r, body);
         }
-        return ngx_http_discard_request_body(r);
+        return discard(r);
     }
 #endif
     if (r->headers_in.chunked && r == r->main && !r->discard_body
@@ -174,7 +191,27 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
         body->recv = r->connection->recv;
         r->connection->recv = recv_chunks;
     }
-    return ngx_http_discard_request_body(r);
+    return discard(r);
+}
+
+
+/* nginx writes its 100 past the filters, as soon as somebody asks for the body (ngx_http_test_expect). */
+size_t
+edge_body_continued(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_str_t  *expect;
+
+    if (!r->expect_tested || ctx->refused || r->stream
+        || r->headers_in.expect == NULL
+        || r->http_version < NGX_HTTP_VERSION_11)
+    {
+        return 0;
+    }
+    expect = &r->headers_in.expect->value;
+    return expect->len == sizeof("100-continue") - 1
+           && ngx_strncasecmp(expect->data, (u_char *) "100-continue",
+                              expect->len) == 0
+           ? sizeof("HTTP/1.1 100 Continue" CRLF CRLF) - 1 : 0;
 }
 
 

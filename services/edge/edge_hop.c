@@ -117,6 +117,11 @@ edge_hop_hide(ngx_http_request_t *r, edge_ctx_t *ctx)
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
+            if (head_has_control((char *) header[i].value.data,
+                                 header[i].value.len))
+            {
+                return NGX_DECLINED;   /* RFC 9110 5.5; RFC 9113 8.2.1 */
+            }
             if (is_named(&header[i], "connection")) {
                 if (add_options(ctx, &header[i].value, &options) != NGX_OK) {
                     return NGX_DECLINED;

@@ -251,7 +251,7 @@ edge_status_handler(ngx_http_request_t *r)
     }
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
-    ngx_http_discard_request_body(r);
+    edge_body_discard(r, NULL);
     text = ngx_pnalloc(r->pool, STATUS_BYTES);
     if (text == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

@@ -355,13 +355,13 @@ edge_redirect_handler(ngx_http_request_t *r)
     ngx_table_elt_t  *location;
     char              port[16] = "";
 
-    ngx_http_discard_request_body(r);
     edge_bus_check_pause();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->redirect = 1;
+    edge_body_discard(r, ctx);
     if (is_http_09(r)) {
         ctx->error = ERR_EDGE_HTTP_VERSION;
         return edge_error_handler(r);

@@ -108,6 +108,11 @@ static const char *find_control(const char *at, const char *end)
     return at;
 }
 
+bool head_has_control(const char *value, size_t len)
+{
+    return find_control(value, value + len) != value + len;
+}
+
 /* The line that begins at self->len, without its end; then that is behind it. False: its end is not there yet. A line feed alone
  * ends a line, too (RFC 9112 2.2); any other control character is a stray. */
 static bool take_line(head_t *self, const char *data, size_t len, const char **ret_line,

@@ -50,6 +50,9 @@ bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field
 bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *ret_field,
                       char *lower, uintptr_t *ret_hash);
 
+/* Of a field's value: a control character other than a tab, which no value may have (RFC 9110 5.5). */
+bool head_has_control(const char *value, size_t len);
+
 bool head_field_is(const head_field_t *field, const char *name); /* in any case */
 
 /* What a Connection field lists. */

@@ -43,7 +43,8 @@ header_filter(ngx_http_request_t *r)
     rc = next_header_filter(r);
     ctx = edge_ctx(r);
     if (ctx && r == r->main) {
-        r->header_size += ctx->head.passed;   /* what is sent beyond it is body */
+        /* what is sent beyond it is body */
+        r->header_size += ctx->head.passed + edge_body_continued(r, ctx);
         ctx->sent.time = ngx_time();
         ctx->sent.keepalive = r->keepalive;
     }

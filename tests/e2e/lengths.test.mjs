@@ -283,6 +283,17 @@ test('headers that an event has no room for are counted in it', { skip: elsewher
   await wide.close();
 });
 
+test('a 100 that went before the answer is none of its body', { skip: elsewhere, timeout: 30000 }, async () => {
+  const fixed = await endpoint({ body: '12345' });
+  for (const [host, path, length] of [[fixed.host, '/fixed', 5], [to.host, '/length', 100000], [to.host, '/chunks100', 100000]]) {
+    const got = await raw(host, `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n`);
+    assert.match(got, /^HTTP\/1\.1 (100 Continue\r\n\r\nHTTP\/1\.1 )?200 /);
+    const event = await until(() => sub.events.find((one) => one.object.http.request.url.path === path && one.object.http.request.method === 'post' && one.object.http.request.url.host === host)?.object.http, `the event of ${path}`);
+    assert.equal(event.response.body_length, length, path);
+    assert.equal(event.request.body_length, 3, path);
+  }
+});
+
 test('cleanup', async () => {
   await sub.stop();
   await up.close();

@@ -147,3 +147,28 @@ test('http2_authority_and_host_must_be_one', async () => {
     assert.equal(up.seen.length, 0, JSON.stringify(bad));
   }
 });
+
+// RFC 9112 7.1: behind chunks that are none there is no request, whoever answers the one before, and whatever with.
+test('what follows a broken body is never the next request', async () => {
+  const only = await endpoint({ body: 'fixed' }, { match: '/only' });
+  const request = (path, name) => `POST ${path} HTTP/1.1\r\nHost: ${name}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  const answers = (text) => [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map((row) => Number(row[1]));
+  const hidden = `GET /only/smuggled HTTP/1.1\r\nHost: ${only.host}\r\n\r\n`;
+  for (const good of ['', '3\r\nabc\r\n']) {
+    assert.deepEqual(answers(await raw(only.host, request('/nothere', only.host) + good + hidden)), [404]);
+    assert.deepEqual(answers(await raw(only.host, request('/only', only.host) + good + hidden)), [400]);
+    assert.deepEqual(answers(await raw(host, request('/', host) + good + hidden)), [400]);
+    assert.deepEqual(answers(await raw(only.host, request('/only', unique('nobody')) + good + hidden)), [404]);
+    assert.deepEqual(answers(await plain(request('/', only.host) + good + hidden)), [308]);
+    assert.deepEqual(answers(await plain(request('/', unique('nobody')) + good + hidden)), [404]);
+  }
+  assert.equal((await through(only.host, '/only')).status, 200);
+});
+
+for (const control of ['\x01', '\x1b[31m', '\x7f'])
+  test(`a field with a control character is refused: ${JSON.stringify(control)}`, async () => {
+    up.seen.length = 0;
+    assert.equal(status(await raw(host, `GET / HTTP/1.1\r\nHost: ${host}\r\nReferer: http://a/${control}\r\nConnection: close\r\n\r\n`)), 400);
+    assert.equal(status(await raw(host, `GET / HTTP/1.1\r\nHost: ${host}\r\nX-Tab: a\tb\r\nX-Latin: \xe9\r\nConnection: close\r\n\r\n`)), 200);
+    assert.equal(up.seen.length, 1);
+  });
