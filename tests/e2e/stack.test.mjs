@@ -165,6 +165,58 @@ test('an edge whose disk is full at its first start says so, and starts when the
   }
 });
 
+test('what runs as the services\' user has nothing of root\'s terminal, and down runs no file of that user', { skip: rootAlone, timeout: 300000 }, () => own(async ({ folder, state, run }) => {
+  const up = run('up');
+  assert.equal(up.status, 0, up.stderr);
+  assert.equal(run('down').status, 0);
+  const { uid, gid } = fs.statSync(state), sockets = runFolder(state), seen = `${sockets}/seen`, ran = `${sockets}/ran`;
+  fs.writeFileSync(`${state}/bin/stack`, `#!/bin/sh\nid -un >${ran}\n`, { mode: 0o755 });
+  fs.mkdirSync(`${folder}/path`);
+  // `touch` is what down runs as that user first of all; perl-base is on every Debian. 0x5412 is TIOCSTI.
+  fs.writeFileSync(`${folder}/path/touch`, `#!/bin/sh
+[ "$(id -un)" = postern ] || exec /usr/bin/touch "$@"
+{ id -un
+  for i in 0 1 2; do [ ! -t "$i" ] || echo "$i is a terminal"; done
+  (: </dev/tty) 2>/dev/null && echo "it has a terminal"
+  perl -e 'for my $file (*STDIN, *STDOUT, *STDERR) { my $key = " "; print "it can type\\n" if ioctl($file, 0x5412, $key) }'
+} >>${seen}
+exec /usr/bin/touch "$@"
+`, { mode: 0o755 });
+  const holder = spawn('setpriv', [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'flock', `${sockets}/stack.lock`, 'sleep', '100'], { stdio: 'ignore' });
+  try {
+    await until(() => spawnSync('flock', ['-n', `${sockets}/stack.lock`, 'true']).status === 1, 'something of the stack lives');
+    const down = spawnSync('script', ['-qec', `${root}/deploy/stack down; echo ended with $?`, '/dev/null'], {
+      env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000), PATH: `${folder}/path:${process.env.PATH}` }, encoding: 'utf8', timeout: 120000 });
+    assert.match(down.stdout, /ended with 0/);
+    assert.equal(fs.readFileSync(seen, 'utf8'), 'postern\n');
+    assert.equal(fs.existsSync(ran), false, 'it ran what lay there');
+  } finally {
+    holder.kill('SIGKILL');
+  }
+}));
+
+test('of two that start one stack at once, one does and the other says so', { skip, timeout: 300000 }, () => own(async ({ state, run }) => {
+  const first = spawn(path.join(root, 'deploy/stack'), ['up'], { env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(base + 1000) }, stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  first.stderr.on('data', (data) => { said += data; });
+  const ended = new Promise((resolve) => first.on('close', resolve));
+  await until(() => fs.existsSync(`${state}/bin/postern-gateway`), 'the first one is under way'); // and makes its database yet
+  const again = run('up');
+  assert.deepEqual([again.status, again.stderr], [1, 'error: this stack is being started or removed already\n']);
+  assert.equal(await ended, 0, said);
+  assert.ok(['demo', 'edge', 'edge-run', 'gateway', 'routes', 'identity', 'events', 'stack'].every((name) => fs.existsSync(`${runFolder(state)}/${name}.pid`)));
+  assert.equal(run('up').stderr, 'error: already running: make down stops it\n');
+  assert.equal(run('down').status, 0);
+}));
+
+test('two folders in /var/lib whose names end alike are two stacks', { skip: rootAlone }, () => {
+  const sockets = (name) => spawnSync('bash', ['-x', path.join(root, 'deploy/stack'), 'down'], { env: { ...process.env, POSTERN_HOME: `/var/lib/${name}` }, encoding: 'utf8' })
+    .stderr.match(/^\++ run=(.*)$/m)[1];
+  assert.notEqual(sockets('postern-eu-west-prod'), sockets('postern-us-west-prod'));
+  assert.notEqual(sockets('postern-a/bcdefghijk'), '/run/postern-a/bcdefghijk');
+  assert.equal(sockets('postern-0123456789ab'), '/run/postern-0123456789ab');
+});
+
 // As it stands in the README, but for the name, which can be reserved once.
 const tour = (name) => fs.readFileSync(path.join(root, 'README.md'), 'utf8').match(/## A tour\n[^]*?```sh\n([^]*?)```/)[1].replaceAll('tour.localhost', name);
 
