@@ -1,5 +1,5 @@
 /* For stories: a resolver in which names under .slow.test take a while and have no address, as with a name server that
- * does not answer, those under .lag.test as long as is still waited for, and those under .brief.test as long as a name server far away takes; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
+ * does not answer, those under .lag.test as long as is still waited for, those under .brief.test as long as a name server far away takes, and those under .late.test have one after a while; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
  * `make e2e`. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -33,6 +33,10 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     if (ends_with(name, ".brief.test")) {
         usleep(58000);
         return EAI_AGAIN;
+    }
+    if (ends_with(name, ".late.test")) {
+        usleep(120000);
+        return next("127.0.0.1", service, hints, list);
     }
     return next(name, service, hints, list);
 }
