@@ -304,6 +304,31 @@ put_method(pack_t *pk, const ngx_str_t *name)
 
 
 /* A target that is no path, of a request that was refused, is told as it came. */
+/* A target in absolute form, as it came but for the name and password that it may have: they never leave the edge. */
+static void
+split_userinfo(ngx_str_t *uri, ngx_str_t *scheme)
+{
+    u_char  *p, *end = uri->data + uri->len, *authority, *after = NULL;
+
+    if (uri->len == 0) {
+        return;
+    }
+    authority = ngx_strlcasestrn(uri->data, end, (u_char *) "://", 3 - 1);
+    authority = authority ? authority + 3 : uri->data;
+    for (p = authority; p < end && *p != '/' && *p != '?' && *p != '#'; p++) {
+        if (*p == '@') {
+            after = p + 1;
+        }
+    }
+    if (after) {
+        scheme->data = uri->data;
+        scheme->len = ngx_min(authority - uri->data, 16);
+        uri->data = after;
+        uri->len = end - after;
+    }
+}
+
+
 static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -320,6 +345,7 @@ put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     if (uri.len ? uri.data[0] != '/' : host.len == 0) {
         scheme.len = host.len = 0;
+        split_userinfo(&uri, &scheme);
     }
     args = path.len ? ngx_strlchr(path.data, path.data + path.len, '?') : NULL;
     if (args) {

@@ -30,6 +30,7 @@ const H = `Host: ${host}`;
 const cases = [
   ['a bad escape', request('GET /%zz?q=1 HTTP/1.1', H), 400, 900, { method: 'get', raw: '/%zz?q=1', path: '/%zz', query: 'q=1' }, false],
   ['dots beyond the root', request('GET /a/../../etc HTTP/1.1', H), 400, 900, { method: 'get', raw: '/a/../../etc' }, false],
+  ['a name and a password in the target', request(`GET https://user:secret@${host}/u HTTP/1.1`, H), 400, 900, { raw: `https://${host}/u` }, false],
   ['TRACE', request('TRACE /t HTTP/1.1', H), 405, 911, { method: 'trace', raw: `https://${host}/t`, path: '/t' }, true],
   ['CONNECT', request('CONNECT a.example:443 HTTP/1.1', H), 405, 911, { method: 'connect', raw: 'a.example:443' }, false],
   ['CONNECT with a path', request('CONNECT / HTTP/1.1', H), 405, 911, { method: 'connect' }, true],
