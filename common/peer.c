@@ -214,8 +214,8 @@ static void answer(keyring_t *keys, zsock_t *sock)
     _cleanup_(free_mem) char *version = msg ? zmsg_popstr(msg) : NULL;
     _cleanup_(free_mem) char *request = msg ? zmsg_popstr(msg) : NULL;
     _cleanup_(free_mem) char *domain = msg ? zmsg_popstr(msg) : NULL;
-    _cleanup_(free_mem) char *address = msg ? zmsg_popstr(msg) : NULL;
-    _cleanup_(free_mem) char *identity = msg ? zmsg_popstr(msg) : NULL;
+    zframe_t *address = msg ? zmsg_pop(msg) : NULL;
+    zframe_t *identity = msg ? zmsg_pop(msg) : NULL;
     _cleanup_(free_mem) char *mechanism = msg ? zmsg_popstr(msg) : NULL;
     zframe_t *credentials = msg ? zmsg_pop(msg) : NULL;
     const char *wrong = "the handshake cannot be read", *status = "400";
@@ -237,6 +237,8 @@ static void answer(keyring_t *keys, zsock_t *sock)
     }
     zstr_sendx(sock, version ? version : "1.0", request ? request : "", status, wrong ? wrong : "",
                wrong ? "" : peer->id, "", NULL);
+    zframe_destroy(&address);
+    zframe_destroy(&identity);
     zframe_destroy(&credentials);
     zmsg_destroy(&msg);
 }
