@@ -452,10 +452,11 @@ static void do_job(zsock_t *pipe, pg_t *pg, zmsg_t *msg)
 /* ["listeners"][JSON: {prefix: how many}] of this PUB endpoint, in place of what was noted before. */
 static void note_listeners(zsock_t *pipe, pg_t *pg, const char *pub, zmsg_t *msg)
 {
-    _cleanup_(free_mem) char *word = zmsg_popstr(msg);
+    zframe_t *word = zmsg_pop(msg);
     _cleanup_(free_mem) char *listeners = zmsg_popstr(msg);
     int r = pg_ready(pg);
 
+    zframe_destroy(&word);
     if (!r)
         r = pg_defer(pg, "BEGIN", 0);
     if (!r)
