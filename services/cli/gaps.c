@@ -62,6 +62,9 @@ bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
 
     if (t < 0)
         return true;
+    if (number > self->types[t].newest)
+        self->types[t].newest = number;
+    self->types[t].newest_ms = now_ms;
     if (number >= self->types[t].next) {
         advance(self, t, number, now_ms);
         self->types[t].next = number + 1;
@@ -93,11 +96,21 @@ void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t
     self->types[t].next = head + 1;
 }
 
+/* Whoever stood still hears how far the numbers go before it has read what waits for it. */
+static bool may_come(const gaps_t *self, const gap_t *gap, int64_t now_ms)
+{
+    return gap->first > self->types[gap->type].newest
+           && now_ms < self->types[gap->type].newest_ms + GAP_GRACE_MS;
+}
+
 gap_t *gaps_due(gaps_t *self, int64_t now_ms)
 {
-    for (int i = 0; i < self->count; i++)
-        if (!self->open[i].told && now_ms >= self->open[i].due_ms)
-            return &self->open[i];
+    for (int i = 0; i < self->count; i++) {
+        gap_t *gap = &self->open[i];
+
+        if (!gap->told && now_ms >= gap->due_ms && !may_come(self, gap, now_ms))
+            return gap;
+    }
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* Which events a subscriber misses, by their numbers: each event type counts its own without gaps (proto/WIRE.md). Copies of
  * the event service share the numbers, so one that is behind may come later than its followers: a gap is one when it has been
- * open for a while. */
+ * open for a while; and what is behind all that came, when nothing has come for a while. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +20,7 @@ typedef struct gaps {
     struct {
         char name[GAP_TYPE_MAX + 1];
         int64_t next;
+        int64_t newest, newest_ms; /* the highest number that came, and when one came last */
     } types[GAP_TYPES_MAX];
     int type_count;
     gap_t open[GAPS_MAX]; /* and those told last: an event of them may still come */

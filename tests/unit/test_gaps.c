@@ -106,3 +106,17 @@ Test(gaps, what_does_not_fit_is_counted)
     cr_assert_eq(self->overflowed, 10, "one that was told makes room");
     free(self);
 }
+
+Test(gaps, the_end_is_missed_only_when_nothing_comes_any_more)
+{
+    gaps_t *self = gaps();
+
+    gaps_seen(self, "a", 1, NOW);
+    gaps_head(self, "a", 100, false, NOW);
+    for (int64_t i = 2; i <= 90; i++) {
+        cr_assert(gaps_seen(self, "a", i, NOW + 100 * i));
+        cr_assert_null(gaps_due(self, NOW + 100 * i + GAP_GRACE_MS - 1));
+    }
+    cr_assert_not_null(gaps_due(self, NOW + 9000 + GAP_GRACE_MS));
+    free(self);
+}
