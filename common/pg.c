@@ -3,6 +3,7 @@
 #include "common/err.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -65,6 +66,9 @@ void pg_destroy(pg_t **self_p)
     free((*self_p)->url);
     free(*self_p);
     *self_p = NULL;
+    /* What libpq had of OpenSSL's in this thread (passwords are proven with it) ends here: a thread of an actor may outlive its
+     * actor, and even main, by a moment. */
+    OPENSSL_thread_stop();
 }
 
 void pg_drop(pg_t *self)
