@@ -2,15 +2,16 @@
 // sample of requests to every worker, answered as the reference answers. MODEL_SEED repeats the choices that a run printed.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { edge, elsewhere, until, upstream } from '../support/postern.mjs';
 import { Random } from './random.mjs';
-import { differs, Reference } from './reference.mjs';
+import { differs, handshakeDiffers, Reference } from './reference.mjs';
 import { Tenants } from './tenants.mjs';
-import { helpers, pidOf, Workers, workers } from './workers.mjs';
+import { helpers, pidOf, trust, Workers, workers } from './workers.mjs';
 
 const CHANGES = Number(process.env.MODEL_CHANGES || 1500);
 const SAMPLE = Number(process.env.MODEL_SAMPLE || 3);
@@ -20,12 +21,14 @@ const SEED = Number(process.env.MODEL_SEED || Math.floor(Math.random() * 2 ** 32
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const signal = (pid, name) => { try { if (pid) process.kill(pid, name); } catch { /* it is gone already */ } };
 
-function authority() {
+// A self-signed pair {certificate, key, fingerprint} for the names.
+function pair(...names) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-model-'));
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=model', '-days', '2', '-keyout', `${folder}/key`, '-out', `${folder}/pem`], { stdio: 'ignore' });
-  const pem = fs.readFileSync(`${folder}/pem`, 'utf8');
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=model', '-days', '2', '-keyout', `${folder}/key`, '-out', `${folder}/pem`,
+    ...(names.length ? ['-addext', `subjectAltName=${names.map((name) => `DNS:${name}`).join()}`] : [])], { stdio: 'ignore' });
+  const certificate = fs.readFileSync(`${folder}/pem`, 'utf8'), key = fs.readFileSync(`${folder}/key`, 'utf8');
   fs.rmSync(folder, { recursive: true });
-  return pem;
+  return { certificate, key, fingerprint: new X509Certificate(certificate).fingerprint256 };
 }
 
 // What goes wrong while changes go on; each ends with everything running again.
@@ -58,9 +61,11 @@ test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 *
   }
   const count = workers().length, reached = new Workers();
   const tenants = new Tenants(random, reference, ups, count, `m${process.pid.toString(36)}${Date.now().toString(36)}.test`);
-  tenants.authority = authority();
+  tenants.authority = pair().certificate;
+  tenants.pairs = Array.from({ length: 4 }, () => pair(...tenants.names));
+  for (const { certificate } of tenants.pairs) trust(certificate);
   const faults = {}, history = [];
-  let done = 0, answers = 0;
+  let done = 0, answers = 0, handshakes = 0;
 
   const compare = async ({ host, path: target }) => {
     const want = reference.answer(host, target);
@@ -68,6 +73,14 @@ test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 *
       answers++;
       const why = differs(want, got);
       assert.equal(why, undefined, `seed ${SEED}, after change ${done} (${history.slice(-5).join(', ')}): worker ${pid} answers https://${host}${target}: ${why}`);
+    }
+  };
+  const compareHandshake = async ({ host, version }) => {
+    const want = reference.handshake(host, version);
+    for (const [pid, got] of await reached.handshakes(host, version)) {
+      handshakes++;
+      const why = handshakeDiffers(want, got);
+      assert.equal(why, undefined, `seed ${SEED}, after change ${done} (${history.slice(-5).join(', ')}): worker ${pid}, ${version} for ${host}: ${why}`);
     }
   };
   const change = async () => { history.push(await tenants.change()); done++; };
@@ -83,7 +96,10 @@ test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 *
   while (done < CHANGES) {
     await change();
     // what was answered as live everywhere is live everywhere; an answer without all workers promises nothing of the others
-    if (tenants.whole) for (let i = 0; i < SAMPLE; i++) await compare(tenants.sample());
+    if (tenants.whole) {
+      for (let i = 0; i < SAMPLE; i++) await compare(tenants.sample());
+      if (done % 5 === 0) await compareHandshake(tenants.handshake());
+    }
     if (done % BETWEEN_FAULTS !== 0) continue;
     const fault = random.of(Object.keys(FAULTS));
     faults[fault] = (faults[fault] ?? 0) + 1;
@@ -94,10 +110,11 @@ test(`${CHANGES} random changes, seed ${SEED}`, { skip: elsewhere, timeout: 24 *
     for (const one of tenants.everything()) await compare(one);
   }
   for (const one of tenants.everything()) await compare(one);
+  for (const host of tenants.hosts) await compareHandshake({ host, version: 'TLSv1.3' });
   await tenants.removeAll();
   for (const one of tenants.everything()) await compare(one);
   reached.close();
   for (const up of ups) await up.close();
   const { made, refused, again } = tenants.counts;
-  console.log(`model: seed ${SEED}, ${done} changes (${made} made, ${refused} refused, ${again} sent again), ${Object.entries(faults).map(([name, n]) => `${n} ${name}`).join(', ')}; ${answers} answers of ${count} workers, 0 differences, ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  console.log(`model: seed ${SEED}, ${done} changes (${made} made, ${refused} refused, ${again} sent again), ${Object.entries(faults).map(([name, n]) => `${n} ${name}`).join(', ')}; ${answers} answers and ${handshakes} handshakes of ${count} workers, 0 differences, ${((Date.now() - started) / 1000).toFixed(0)} s`);
 });

@@ -1,8 +1,9 @@
 // What an edge must answer, said a second time and in the simplest way: no tree, no claims, no revisions. It shares nothing
 // with services/edge; where the two differ, one of them is wrong (README, "Matching").
 export class Reference {
-  domains = new Map(); // id -> {id, account, name}
-  edges = new Map(); // id -> {id, account, hosts: [], locked}; locked: it demands client certificates, so nobody gets in
+  domains = new Map(); // id -> {id, account, name, certificate}; certificate: an id, or undefined: one of the local authority
+  certificates = new Map(); // id -> {id, account, fingerprint}
+  edges = new Map(); // id -> {id, account, hosts: [], locked, version}; locked: it demands client certificates, so nobody gets in
   routes = new Map(); // id -> {id, account, edge, exact, match, modules: {name: document}}
   backends = new Map(); // id -> {id, account, kind, ...document}
 
@@ -12,10 +13,18 @@ export class Reference {
     return has(host) ?? has(host.replace(/^[^.]+/, '*'));
   }
 
-  // Whether a handshake for the name can end well.
-  isKnown(host) {
-    const names = [...this.domains.values()].map((domain) => domain.name);
-    return names.includes(host) || names.includes(host.replace(/^[^.]+/, '*'));
+  // The domain whose certificate a handshake for the name gets.
+  domainOf(host) {
+    const of = (name) => [...this.domains.values()].find((domain) => domain.name === name);
+    return of(host) ?? of(host.replace(/^[^.]+/, '*'));
+  }
+
+  // {refused} | {fingerprint} | {local: the name that the local authority signed}
+  handshake(host, version) {
+    const domain = this.domainOf(host), edge = this.edgeOf(host);
+    if (!domain || edge?.locked || (edge?.version === '1.3' && version === 'TLSv1.2')) return { refused: true };
+    const own = this.certificates.get(domain.certificate);
+    return own ? { fingerprint: own.fingerprint } : { local: domain.name };
   }
 
   routeOf(edge, host, path) {
@@ -34,7 +43,7 @@ export class Reference {
   // {denied} | {status, code} | {any: [what it may be]}; each of the latter {status, body, headers, without, seen, unseen}.
   answer(host, path) {
     const edge = this.edgeOf(host);
-    if (!edge) return this.isKnown(host) ? { status: 404, code: 901 } : { denied: true, status: 404, code: 901 };
+    if (!edge) return this.domainOf(host) ? { status: 404, code: 901 } : { denied: true, status: 404, code: 901 };
     if (edge.locked) return { denied: true, status: 421, code: 907 };
     const route = this.routeOf(edge, host, path);
     if (!route) return { status: 404, code: 902 };
@@ -87,6 +96,13 @@ function differsFromOne(want, got) {
   for (const [name, value] of Object.entries(want.seen)) if (sent[name] !== value) return `the upstream saw ${name}: ${sent[name]} for ${value}`;
   for (const name of want.unseen) if (name in sent) return `the upstream saw ${name}`;
   return undefined;
+}
+
+// Why a handshake that ended in got = {refused} or {fingerprint, names: 'DNS:a, DNS:b', issuer} is not what was wanted.
+export function handshakeDiffers(want, got) {
+  if (want.refused || got.refused) return want.refused && got.refused ? undefined : `handshake ${got.refused ?? 'made'} for ${want.refused ? 'none' : 'one'}`;
+  if (want.fingerprint) return got.fingerprint === want.fingerprint ? undefined : `certificate of ${got.issuer} (${got.names}), ${got.fingerprint} for ${want.fingerprint}`;
+  return got.issuer === 'Postern local authority' && got.names === `DNS:${want.local}` ? undefined : `certificate of ${got.issuer} (${got.names}) for a local one of ${want.local}`;
 }
 
 // What an upstream of the model says: its request's headers as JSON. Another backend of a weighted one says what it likes.

@@ -84,10 +84,26 @@ export class Tenants {
   // Each: one change; true when one could be tried.
   #changes = {
     make_domain: [4, async (who) => {
-      const name = this.random.of(this.names);
-      const made = await this.#call(who, 'POST', '/reserved_domains', { domain: name });
-      if (made) this.reference.domains.set(made.id, { id: made.id, account: who.id, name });
+      const name = this.random.of(this.names), certificate = this.random.chance(0.3) ? this.#mine(this.reference.certificates, who) : undefined;
+      const made = await this.#call(who, 'POST', '/reserved_domains', { domain: name, ...(certificate && { certificate_id: certificate.id }) });
+      if (made) this.reference.domains.set(made.id, { id: made.id, account: who.id, name, certificate: certificate?.id });
       return true;
+    }],
+    certify_domain: [3, async (who) => {
+      const domain = this.#mine(this.reference.domains, who), certificate = this.random.chance(0.7) ? this.#mine(this.reference.certificates, who) : undefined;
+      if (domain && await this.#call(who, 'PATCH', `/reserved_domains/${domain.id}`, { certificate_id: certificate?.id ?? null })) domain.certificate = certificate?.id;
+      return domain;
+    }],
+    make_certificate: [1.5, async (who) => {
+      const pair = this.random.of(this.pairs);
+      const made = await this.#call(who, 'POST', '/tls_certificates', { certificate_pem: pair.certificate, private_key_pem: pair.key });
+      if (made) this.reference.certificates.set(made.id, { id: made.id, account: who.id, fingerprint: pair.fingerprint });
+      return true;
+    }],
+    drop_certificate: [1, async (who) => {
+      const certificate = this.#mine(this.reference.certificates, who);
+      if (certificate && await this.#call(who, 'DELETE', `/tls_certificates/${certificate.id}`)) this.reference.certificates.delete(certificate.id);
+      return certificate;
     }],
     drop_domain: [1, async (who) => {
       const domain = this.#mine(this.reference.domains, who);
@@ -113,6 +129,11 @@ export class Tenants {
         : await this.#call(who, 'PUT', target, { certificate_authority_ids: [who.authority] });
       if (done) edge.locked = !edge.locked;
       return true;
+    }],
+    tighten_edge: [1, async (who) => {
+      const edge = this.#mine(this.reference.edges, who), version = this.random.of(['1.2', '1.3']);
+      if (edge && await this.#call(who, 'PUT', `/edges/https/${edge.id}/tls_termination`, { min_version: version })) edge.version = version;
+      return edge;
     }],
     drop_edge: [1, async (who) => {
       const edge = this.#mine(this.reference.edges, who);
@@ -191,6 +212,7 @@ export class Tenants {
   }
 
   sample() { return { host: this.random.of(this.hosts), path: this.random.of(PATHS) }; }
+  handshake() { return { host: this.random.of(this.hosts), version: this.random.of(['TLSv1.2', 'TLSv1.3']) }; }
   everything() { return this.hosts.flatMap((host) => PATHS.map((path) => ({ host, path }))); }
 
   async removeAll() {
@@ -205,5 +227,6 @@ export class Tenants {
     await remove(reference.backends, ({ kind, id }) => (['weighted', 'failover'].includes(kind) ? `/backends/${kind}/${id}` : undefined));
     await remove(reference.backends, ({ kind, id }) => `/backends/${kind}/${id}`);
     await remove(reference.domains, (domain) => `/reserved_domains/${domain.id}`);
+    await remove(reference.certificates, (certificate) => `/tls_certificates/${certificate.id}`);
   }
 }

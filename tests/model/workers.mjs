@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
+import tls from 'node:tls';
 import { ca, edge, env } from '../support/postern.mjs';
 
 const read = (file) => { try { return fs.readFileSync(file, 'utf8'); } catch { return ''; } };
@@ -25,10 +26,14 @@ function workerOf(port, pids) {
   });
 }
 
+// Whom the model's requests believe: the local authority, and the certificates that its tenants upload.
+const trusted = [ca];
+export const trust = (pem) => trusted.push(pem);
+
 // One request on the agent's connection: {status, headers, body, port} or {refused: why}.
 function request(agent, host, path, servername) {
   return new Promise((resolve) => {
-    const sent = https.request({ host: edge.host, port: edge.port, servername, ca, path, agent, headers: { Host: host, 'X-Client': 'here' } }, (response) => {
+    const sent = https.request({ host: edge.host, port: edge.port, servername, ca: trusted, path, agent, headers: { Host: host, 'X-Client': 'here' } }, (response) => {
       const parts = [], port = response.socket.localPort;
       response.on('data', (part) => parts.push(part));
       response.on('error', (error) => resolve({ refused: error.code ?? error.message }));
@@ -37,6 +42,19 @@ function request(agent, host, path, servername) {
     sent.setTimeout(10000, () => sent.destroy(new Error('no answer within 10 s')));
     sent.on('error', (error) => resolve({ refused: error.code ?? error.message }));
     sent.end();
+  });
+}
+
+// One handshake: {fingerprint, names, issuer, port} or {refused: why}. Without ALPN, and closed at once.
+function shake(host, version) {
+  return new Promise((resolve) => {
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca: trusted, minVersion: version, maxVersion: version, rejectUnauthorized: false }, () => {
+      const { fingerprint256, subjectaltname, issuer } = socket.getPeerCertificate();
+      const got = { fingerprint: fingerprint256, names: subjectaltname, issuer: issuer?.CN, port: socket.localPort };
+      resolve({ ...got, close: () => socket.destroy() });
+    });
+    socket.setTimeout(10000, () => socket.destroy(new Error('no handshake within 10 s')));
+    socket.on('error', (error) => resolve({ refused: error.code ?? error.message, close: () => socket.destroy() }));
   });
 }
 
@@ -68,6 +86,18 @@ export class Workers {
       this.#agents.set(`${host} ${pid}`, agent);
     }
     return [...answers];
+  }
+
+  // What a handshake with each worker ends in: [[pid, {fingerprint, names, issuer}]]; [[0, {refused}]] where none is made.
+  async handshakes(host, version) {
+    const found = new Map();
+    for (let tries = 0; found.size < this.#pids.length && tries < 200; tries++) {
+      const got = await shake(host, version), pid = got.refused ? 0 : workerOf(got.port, this.#pids);
+      got.close();
+      if (pid !== undefined) found.set(pid, got);
+      if (pid === 0) break;
+    }
+    return [...found];
   }
 }
 
