@@ -72,7 +72,7 @@ $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern,cli))
 
 # Embedded files are prerequisites of the objects that embed them.
-$(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/config_log.sql $(wildcard services/routes/migrations/*.sql)
+$(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/config_log.sql common/config_deletions.sql $(wildcard services/routes/migrations/*.sql)
 $(BUILD)/obj/services/identity/main.c.o: common/schema.sql common/limits.sql common/requests.sql $(wildcard services/identity/migrations/*.sql)
 $(BUILD)/obj/services/events/main.c.o: common/schema.sql common/limits.sql common/requests.sql $(wildcard services/events/migrations/*.sql)
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
@@ -177,7 +177,7 @@ e2e: asan-programs node-packages
 	@mkdir -p build/e2e
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
-	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) POSTERN_RENEW_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
+	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \

@@ -15,7 +15,8 @@ enum {
     ACK_TIMEOUT_MS = 1000,
     IDLE_MS = 1000,
     RETRY_MS = 300,
-    PURGE_MS = 3600000,
+    TIDY_PAUSE_MS = 10, /* between two steps: events go first */
+    COMPLAIN_MS = 600000,
     SILENT_MS = 5000 /* a copy that stands still for as long has lost its turn */
 };
 
@@ -24,6 +25,8 @@ typedef struct outbox {
     pg_t *pg;
     const char *schema;
     char producer[64], channel[160];
+    const outbox_args_t *args;
+    int64_t tidy_ms, complain_ms; /* when it is time to */
     bool listening, stop;
 } outbox_t;
 
@@ -177,11 +180,37 @@ static int send_batch(outbox_t *self, bool *ret_more)
     return r;
 }
 
+/* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next step may follow. */
+static int tidy(outbox_t *self, bool *ret_more)
+{
+    int r;
+
+    *ret_more = false;
+    if (bus_mono_ms() < self->tidy_ms)
+        return 0;
+    r = tidy_step(self->pg, &self->args->tidy, ret_more);
+    if (!*ret_more)
+        self->tidy_ms = bus_mono_ms() + 1000 * self->args->tidy_seconds;
+    if (r && r != PG_DOWN && bus_mono_ms() >= self->complain_ms) {
+        self->complain_ms = bus_mono_ms() + COMPLAIN_MS;
+        log_warn("what is too old cannot be deleted: %s", fault_text());
+    }
+    return r;
+}
+
+/* Until there is something to do. r: of the last try. */
+static void wait_for_work(outbox_t *self, int r, bool tidying)
+{
+    int ms = r ? RETRY_MS : tidying ? TIDY_PAUSE_MS : IDLE_MS;
+
+    if (wait_ms(self, ms) && !r)
+        zclock_sleep(GATHER_MS);
+}
+
 void outbox_actor(zsock_t *pipe, void *context)
 {
     const outbox_args_t *args = context;
-    outbox_t self = {.pipe = pipe};
-    int64_t purge_ms = 0;
+    outbox_t self = {.pipe = pipe, .args = args};
 
     self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
@@ -198,19 +227,17 @@ void outbox_actor(zsock_t *pipe, void *context)
     }
     zsock_signal(pipe, 0);
     while (!self.stop) {
-        bool more = false;
+        bool more = false, tidying = false;
         int r = self.listening ? pg_ready(self.pg) : take_turn(&self);
 
         if (!r && self.listening)
             r = send_batch(&self, &more);
-        if (!r && self.listening && bus_mono_ms() >= purge_ms) {
-            purge_ms = bus_mono_ms() + PURGE_MS;
-            pg_script(self.pg, "DELETE FROM request WHERE at < now() - interval '24 hours'");
-        }
+        if (r != PG_DOWN && self.listening && tidy(&self, &tidying) == PG_DOWN)
+            r = PG_DOWN;
         if (r == PG_DOWN)
             self.listening = false; /* the lock went with the session */
-        if (!more && wait_ms(&self, r ? RETRY_MS : IDLE_MS) && !r)
-            zclock_sleep(GATHER_MS);
+        if (!more)
+            wait_for_work(&self, r, tidying);
     }
     pg_destroy(&self.pg);
     zsock_destroy(&self.events);

@@ -1,13 +1,17 @@
 /* Publisher of a service's outbox table: reads committed audit events, sends them to the event
  * service, deletes what it acknowledged. At least once; the event service knows an event by its id. Of several copies of
  * the service one does so at a time.
- * Runs as an actor of its own, because SQL blocks. */
+ * It also tidies up the schema while it has its turn. Runs as an actor of its own, because SQL blocks. */
 #pragma once
+
+#include "common/tidy.h"
 
 #include <czmq.h>
 
 typedef struct outbox_args {
     const char *database_url, *schema, *events_endpoint, *curve_dir;
+    tidy_args_t tidy;
+    long tidy_seconds;
 } outbox_args_t;
 
 /* zactor function; args is an outbox_args_t that outlives the actor's start. */

@@ -478,13 +478,19 @@ static int check_role(pg_t *self)
     return fault(-EPERM, text);
 }
 
+/* An index of a large table takes longer than a statement may; who waits for a lock of another copy does not. */
 static int migrate_locked(pg_t *self, const char *const *scripts)
 {
     char sql[256];
     int r;
 
-    r = pg_script(self, "CREATE TABLE IF NOT EXISTS migration "
-                        "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())");
+    snprintf(sql, sizeof(sql), "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0",
+             PG_STATEMENT_TIMEOUT_MS);
+    r = pg_script(self, sql);
+    if (!r)
+        r = pg_script(self,
+                      "CREATE TABLE IF NOT EXISTS migration "
+                      "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())");
     for (int i = 0; !r && scripts[i]; i++) {
         _cleanup_(pgresult_clear) PGresult *res = NULL;
 

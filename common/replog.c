@@ -48,6 +48,7 @@ typedef struct replog {
     const replog_args_t *args;
     char log_id[64];
     int64_t head;
+    int64_t forgotten; /* the last deletion that is not there any more, when the head was read */
     int64_t covered; /* up to this revision it is known which workers other copies have told less */
     bool listening, stop, changed;
     roster_t *roster;     /* what the other copies hear */
@@ -117,20 +118,21 @@ static int send_to(replog_t *self, subscriber_t *sub, const char *word, int64_t 
     return -EAGAIN; /* gone, or so far behind that it must say hello again */
 }
 
-/* Log id and revision stand in this column and the next of the first row. */
+/* Log id, revision and what is forgotten stand in this column and the next two of the first row. */
 static int take_head(replog_t *self, const PGresult *res, int column)
 {
     if (PQntuples(res) == 0)
         return fault(-EIO, "the config log has no head");
     snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, column));
     self->head = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
+    self->forgotten = strtoll(PQgetvalue(res, 0, column + 2), NULL, 10);
     return 0;
 }
 
 static int read_head(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(self->pg, &res, "SELECT log_id, revision FROM config_head", 0);
+    int r = pg_exec(self->pg, &res, "SELECT log_id, revision, forgotten FROM config_head", 0);
 
     return r ? r : take_head(self, res, 0);
 }
@@ -151,8 +153,8 @@ static int send_delta(replog_t *self, subscriber_t *sub, const PGresult *rows, i
     return r;
 }
 
-/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id and revision behind kind, id
- * and doc. At least one row, without an entry when nothing is new. More than a delta takes is not read: see fits(). */
+/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id, revision and
+ * forgotten behind kind, id and doc. At least one row, without an entry when nothing is new. More than a delta takes is not read: see fits(). */
 static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
 {
     char from[24], rows[16], bytes[16];
@@ -163,7 +165,7 @@ static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
     snprintf(bytes, sizeof(bytes), "%d", DELTA_BYTES);
     r = pg_exec(self->pg, ret_rows,
                 "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
-                "h.log_id, h.revision FROM config_head h LEFT JOIN LATERAL ("
+                "h.log_id, h.revision, h.forgotten FROM config_head h LEFT JOIN LATERAL ("
                 "SELECT kind, id, doc, revision, sum(coalesce(octet_length(doc), 0)) OVER ("
                 "ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
                 "SELECT kind, id, doc, revision FROM config_entry "
@@ -173,12 +175,13 @@ static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
     return r ? r : take_head(self, *ret_rows, 4);
 }
 
-/* Are these rows of read_news all, and may they go as one message? */
-static bool fits(const PGresult *rows)
+/* Are these rows of read_news, which it read last, all that is new after `after`, and may they go as one message? */
+static bool fits(const replog_t *self, const PGresult *rows, int64_t after)
 {
     int n = PQntuples(rows);
 
-    return n <= DELTA_ROWS && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
+    return after >= self->forgotten && n <= DELTA_ROWS
+           && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 
 static void begin_snapshot(replog_t *self, subscriber_t *sub)
@@ -192,7 +195,7 @@ static void begin_snapshot(replog_t *self, subscriber_t *sub)
 /* What is new since it was last told: as a delta, or, where that would be too much for one message, everything in chunks. */
 static int send_news(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after)
 {
-    if (fits(rows))
+    if (fits(self, rows, after))
         return send_delta(self, sub, rows, after);
     begin_snapshot(self, sub);
     return 0;

@@ -42,6 +42,9 @@ static const setting_t common_settings[] = {
     {"workers", SETTING_INT, "4", 1, WORKERS_MAX, "database workers"},
     {"object-limit", SETTING_INT, "1000000", 0, 1000000000,
      "objects of one kind that an account may have; 0: no limit"},
+    {"idempotency-seconds", SETTING_INT, "86400", 1, 31536000,
+     "how long a request is remembered by its idempotency key"},
+    {"tidy-seconds", SETTING_INT, "60", 1, 86400, "between deletions of what is too old"},
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
     {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
@@ -704,9 +707,13 @@ static int start_actors(service_t *self)
         if (!self->workers[i])
             return -ENOMEM;
     }
-    self->outbox_args = (outbox_args_t){config_str(&self->config, "database-url"), self->spec->name,
-                                        config_str(&self->config, "events"),
-                                        config_str(&self->config, "curve-dir")};
+    self->outbox_args =
+        (outbox_args_t){config_str(&self->config, "database-url"),
+                        self->spec->name,
+                        config_str(&self->config, "events"),
+                        config_str(&self->config, "curve-dir"),
+                        {self->spec->config_log, config_int(&self->config, "idempotency-seconds")},
+                        config_int(&self->config, "tidy-seconds")};
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
     if (!self->spec->config_log)
         return 0;
