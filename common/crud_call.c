@@ -51,10 +51,15 @@ static int commit(crud_t *self, int64_t *ret_revision)
     entries = json_dumps(self->entries, JSON_COMPACT);
     if (!entries)
         return -ENOMEM;
-    /* The head row stays locked until the commit: keep this last. */
+    /* The head row stays locked until the commit: keep this last. A revision is a time, so that a database from a backup does
+     * not give one again that was given to another change; the random step is for a clock that stands in the past. */
     r = pg_commit(
         self->pg, &res,
-        "WITH head AS (UPDATE config_head SET revision = revision + 1 RETURNING revision), "
+        "WITH head AS (UPDATE config_head SET revision = "
+        "              greatest(revision + 1 + (random() * 1000)::int, "
+        "                       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) "
+        "              RETURNING revision), "
+        "given AS (INSERT INTO config_revision (revision) SELECT revision FROM head), "
         "written AS (INSERT INTO config_entry (kind, id, revision, doc) "
         "            SELECT split_part(e.key, ' ', 1), split_part(e.key, ' ', 2), "
         "                   head.revision, e.value "

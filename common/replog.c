@@ -49,8 +49,11 @@ typedef struct replog {
     char log_id[64];
     int64_t head;
     int64_t forgotten; /* the last deletion that is not there any more, when the head was read */
+    bool known;        /* was the revision behind which news were read last one of this log? */
     int64_t covered; /* up to this revision it is known which workers other copies have told less */
     bool listening, stop, changed;
+    bool
+        put_back; /* the head was seen lower than it was: nothing notifies of a database from a backup */
     roster_t *roster;     /* what the other copies hear */
     char name[ID_MAX];    /* of this copy */
     int64_t said, say_ms; /* how often it said what it hears itself, and when it does again */
@@ -165,14 +168,20 @@ static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
     snprintf(bytes, sizeof(bytes), "%d", DELTA_BYTES);
     r = pg_exec(self->pg, ret_rows,
                 "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
-                "h.log_id, h.revision, h.forgotten FROM config_head h LEFT JOIN LATERAL ("
+                "h.log_id, h.revision, h.forgotten, "
+                "EXISTS (SELECT FROM config_revision WHERE revision = $1::bigint) FROM config_head "
+                "h LEFT JOIN LATERAL ("
                 "SELECT kind, id, doc, revision, sum(coalesce(octet_length(doc), 0)) OVER ("
                 "ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
                 "SELECT kind, id, doc, revision FROM config_entry "
                 "WHERE revision > $1::bigint AND revision <= h.revision "
                 "ORDER BY revision LIMIT $2::int) new) n ON true ORDER BY n.revision, n.bytes",
                 3, from, rows, bytes);
-    return r ? r : take_head(self, *ret_rows, 4);
+    if (!r)
+        r = take_head(self, *ret_rows, 4);
+    if (!r)
+        self->known = !strcmp(PQgetvalue(*ret_rows, 0, 7), "t");
+    return r;
 }
 
 /* Are these rows of read_news, which it read last, all that is new after `after`, and may they go as one message? */
@@ -180,7 +189,7 @@ static bool fits(const replog_t *self, const PGresult *rows, int64_t after)
 {
     int n = PQntuples(rows);
 
-    return after >= self->forgotten && n <= DELTA_ROWS
+    return self->known && after >= self->forgotten && n <= DELTA_ROWS
            && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 
@@ -329,8 +338,13 @@ static int notify_workers(void *context, const char *text)
 {
     replog_t *self = context;
 
-    return pg_exec(self->pg, NULL, "SELECT pg_notify($1, $2)", 2, self->args->workers_channel,
-                   text);
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(self->pg, &res, "SELECT pg_notify($1, $2), revision FROM config_head", 2,
+                    self->args->workers_channel, text);
+
+    if (!r && PQntuples(res) == 1 && strtoll(PQgetvalue(res, 0, 1), NULL, 10) < self->head)
+        self->put_back = true;
+    return r;
 }
 
 /* Which workers it hears and what they acknowledged. When this returns 0 the other copies will know it before they hear of
@@ -561,6 +575,25 @@ static void on_message(replog_t *self)
     zmsg_destroy(&msg);
 }
 
+/* The database is another one than before, from a backup perhaps: what workers have is not of its log, whatever its number is. */
+static void begin_again(replog_t *self, int64_t old)
+{
+    log_warn("the config log goes on at revision %" PRId64 " and does not know %" PRId64
+             ": was the database put back? Every edge gets everything anew",
+             self->head, old);
+    for (int i = 0; i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+
+        sub->acked = 0;
+        if (self->head > old && sub->live && !sub->gone)
+            begin_snapshot(self, sub);
+    }
+    self->changed = true;
+    self->say_ms = 0;
+    if (self->head < old)
+        ask_everyone(self); /* nobody takes a lower revision before it has named its own */
+}
+
 /* New revisions: read once, send to everyone who is up to date with the old head; push_rest has the others. */
 static int push_news(replog_t *self)
 {
@@ -570,8 +603,8 @@ static int push_news(replog_t *self)
 
     if (r || self->head == old || !old)
         return r;
-    if (self->head < old) { /* a database from a backup: what workers have is not of this log */
-        ask_everyone(self);
+    if (self->head < old || !self->known) {
+        begin_again(self, old);
         return 0;
     }
     for (int i = 0; !r && i < self->count; i++) {
@@ -756,6 +789,11 @@ static void turn(replog_t *self)
         stop_listening(self);
     if (self->listening && bus_mono_ms() >= self->say_ms && say_workers(self))
         stop_listening(self);
+    if (self->listening && self->put_back) {
+        self->put_back = false;
+        if (push_news(self))
+            stop_listening(self);
+    }
 }
 
 void replog_actor(zsock_t *pipe, void *context)

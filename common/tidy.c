@@ -57,11 +57,28 @@ static int forget_deletions(pg_t *pg, bool *ret_more)
                        NULL, ret_more);
 }
 
+static int forget_revisions(pg_t *pg, bool *ret_more)
+{
+    char kept[16];
+
+    snprintf(kept, sizeof(kept), "%d", TIDY_REVISIONS_KEPT);
+    return delete_some(pg,
+                       "DELETE FROM config_revision WHERE revision IN (SELECT revision "
+                       "FROM config_revision WHERE revision <= (SELECT revision "
+                       "FROM config_revision ORDER BY revision DESC OFFSET $2::int LIMIT 1) "
+                       "ORDER BY revision LIMIT $1::int)",
+                       kept, ret_more);
+}
+
 int tidy_step(pg_t *pg, const tidy_args_t *args, bool *ret_more)
 {
     int r;
 
     *ret_more = false;
     r = forget_requests(pg, args->idempotency_seconds, ret_more);
-    return r || !args->config_log ? r : forget_deletions(pg, ret_more);
+    if (!r && args->config_log)
+        r = forget_deletions(pg, ret_more);
+    if (!r && args->config_log)
+        r = forget_revisions(pg, ret_more);
+    return r;
 }

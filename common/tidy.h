@@ -10,6 +10,9 @@
  * holds for copies of an older version, too, which do not know that anything is forgotten. */
 enum { TIDY_DELETIONS_KEPT = 2048 };
 
+/* Revisions by which a worker may be behind and still get a delta. */
+enum { TIDY_REVISIONS_KEPT = 4096 };
+
 typedef struct tidy_args {
     bool config_log;
     long idempotency_seconds; /* that a request is remembered */
