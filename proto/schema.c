@@ -403,6 +403,7 @@ static bool is_empty_of(const field_t *field, const json_t *given)
         return json_is_array(given) && is_empty(given);
     case STRMAP:
     case WEIGHT_MAP:
+    case NESTED:
         return json_is_object(given) && is_empty(given);
     default:
         return false;

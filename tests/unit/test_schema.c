@@ -78,7 +78,12 @@ Test(schema, fills_defaults_at_create_and_only_changes_at_update)
         0);
     cr_assert_eq(json_object_size(out), 1, "\"\" clears the description and leaves the address");
     json_decref(out);
-    cr_assert_eq(check("static_backend", UPDATE, "{\"tls\":{}}", &problem, &out), 0);
+    cr_assert_eq(
+        check("static_backend", UPDATE, "{\"address\":\"h:1\",\"tls\":{}}", &problem, &out), 0);
+    cr_assert_eq(json_object_size(out), 1, "an empty tls leaves TLS as it is");
+    json_decref(out);
+    cr_assert_eq(check("static_backend", UPDATE, "{\"tls\":{\"enabled\":false}}", &problem, &out),
+                 0);
     cr_assert(json_is_false(json_object_get(json_object_get(out, "tls"), "enabled")));
     json_decref(out);
 }
