@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract chaos model fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -41,6 +41,7 @@ help:
 	@echo "lint format clang-format and clang-tidy; format rewrites"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
+	@echo "clients     every method of the official clients: TypeScript, Python, Go and Java, and Terraform's provider"
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
@@ -170,7 +171,7 @@ E2E_HOME := $(abspath build/e2e/var)
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs tests/contract/*.test.mjs tests/model/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs node-packages
@@ -190,6 +191,11 @@ e2e: asan-programs node-packages
 # The generated bodies of tests/contract, many of them.
 contract:
 	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 STORIES_LIMIT=3600 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
+
+# Every method of every official client, as the registries of their languages have them: more ages of them than the gate's.
+clients:
+	@CLIENTS_PYTHON="$${CLIENTS_PYTHON:-0.8.0 0.10.0 0.12.0 0.14.0 0.16.0 0.19.0}" CLIENTS_GO="$${CLIENTS_GO:-v4.0.1 v5.4.1 v7.8.0 v9.0.0}" \
+	    STORIES_TIMEOUT_MS=3600000 STORIES_LIMIT=3600 $(MAKE) --no-print-directory e2e STORIES='tests/clients/*.test.mjs'
 
 # The model of the edge (tests/model): as many changes as MODEL_CHANGES says.
 model:

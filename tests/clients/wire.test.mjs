@@ -82,7 +82,7 @@ test('an empty value in a query is none', async () => {
   assert.equal((await api('GET', `/api_keys/ak_${'0'.repeat(27)}?limit=`)).body.error_code, 'ERR_POSTERN_131');
 });
 
-test('lists and maps that a client sends empty in every update stay', async () => {
+test('lists, maps and objects that a client sends empty in every update stay', async () => {
   const to = await must('POST', '/backends/static', { address: 'a.test:80' });
   const policy = await must('POST', '/ip_policies', {});
   const domain = unique('client');
@@ -90,6 +90,7 @@ test('lists and maps that a client sends empty in every update stay', async () =
     ['/backends/weighted', { backends: { [to.id]: 7 } }, 'backends', {}],
     ['/backends/failover', { backends: [to.id] }, 'backends', []],
     ['/backends/tunnel_group', { labels: { app: 'x' } }, 'labels', {}],
+    ['/backends/static', { address: 'a.test:443', tls: { enabled: true } }, 'tls', {}],
     ['/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id] }, 'ip_policy_ids', [], 'ip_policies'],
     ['/event_subscriptions', { sources: [{ type: 'vault_created.v0' }] }, 'sources', []],
     ['/reserved_domains', { domain, resolves_to: [{ value: 'us' }] }, 'resolves_to', []],
