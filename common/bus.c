@@ -1,5 +1,6 @@
 #include "common/bus.h"
 #include "common/cleanup.h"
+#include "common/heartbeat.h"
 #include "common/id.h"
 #include "common/pack.h"
 
@@ -77,8 +78,10 @@ static void set_limits(zsock_t *sock)
 {
     zsock_set_maxmsgsize(sock, BUS_FRAME_MAX);
     zsock_set_linger(sock, 300);
-    zsock_set_heartbeat_ivl(sock, 1000);
-    zsock_set_heartbeat_timeout(sock, 3000);
+    zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
+    zsock_set_heartbeat_timeout(sock, HEARTBEAT_SILENCE_MS);
+    zsock_set_handshake_ivl(sock, HEARTBEAT_HANDSHAKE_MS);
+    zsock_set_tcp_maxrt(sock, HEARTBEAT_UNSENT_MS);
 }
 
 static void set_marks(zsock_t *sock, bus_marks_t marks)
@@ -180,6 +183,7 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
     zsock_set_immediate(sock, immediate);
     zsock_set_reconnect_ivl(sock, 50);
     zsock_set_reconnect_ivl_max(sock, 500);
+    zsock_set_connect_timeout(sock, HEARTBEAT_CONNECT_MS);
     r = check_keys(endpoints, curve_dir);
     if (!r && *curve_dir)
         r = apply_client_keys(sock, curve_dir, peer);

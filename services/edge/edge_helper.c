@@ -7,6 +7,7 @@
 #include "edge_link.h"
 #include "edge_store.h"
 #include "merge.h"
+#include "common/heartbeat.h"
 #include "common/pack.h"
 
 #include <netdb.h>
@@ -99,6 +100,27 @@ set_keys(void *socket, const char *peer)
 }
 
 
+/* Services end a connection whose other end says nothing; the edge must notice, too, and make another one. */
+static void
+set_heartbeat(void *socket)
+{
+    static const struct {
+        int  option, ms;
+    } limits[] = {
+        { ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS },
+        { ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_SILENCE_MS },
+        { ZMQ_HANDSHAKE_IVL, HEARTBEAT_HANDSHAKE_MS },
+        { ZMQ_TCP_MAXRT, HEARTBEAT_UNSENT_MS },
+        { ZMQ_CONNECT_TIMEOUT, HEARTBEAT_CONNECT_MS },
+    };
+    size_t  i;
+
+    for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        zmq_setsockopt(socket, limits[i].option, &limits[i].ms, sizeof(int));
+    }
+}
+
+
 static ngx_int_t
 open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer)
@@ -122,6 +144,7 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &hwm, sizeof(hwm));
     zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
     zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
+    set_heartbeat(bus->socket);
     ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
     /* over ipc:// a service from before it had keys may be at the other end */
     if ((edge_worker.conf->curve_dir.len
