@@ -26,6 +26,8 @@ typedef struct outbox {
     const char *schema;
     char producer[64], channel[160];
     const outbox_args_t *args;
+    PGresult *rows; /* of the batch that is not acknowledged yet; NULL: there is none */
+    int64_t number; /* and what it is called */
     int64_t tidy_ms, complain_ms; /* when it is time to */
     bool listening, stop;
 } outbox_t;
@@ -70,11 +72,12 @@ static int take_turn(outbox_t *self)
 }
 
 /* Frames: "batch", header, body (proto/WIRE.md). */
-static zmsg_t *make_batch(outbox_t *self, const PGresult *rows, const char *sequence)
+static zmsg_t *make_batch(const outbox_t *self)
 {
+    const PGresult *rows = self->rows;
     _cleanup_(json_clear_ref) json_t *header =
-        json_pack("{s:s, s:s, s:i, s:s}", "producer", self->producer, "seq", sequence, "count",
-                  PQntuples(rows), "family", "audit");
+        json_pack("{s:s, s:I, s:i, s:s}", "producer", self->producer, "seq",
+                  (json_int_t)self->number, "count", PQntuples(rows), "family", "audit");
     msgpack_sbuffer body, head;
     zmsg_t *msg = zmsg_new();
     int r = 0;
@@ -111,8 +114,8 @@ static zmsg_t *make_batch(outbox_t *self, const PGresult *rows, const char *sequ
     return msg;
 }
 
-/* 0 when the event service acknowledged this sequence. */
-static int await_ack(outbox_t *self, const char *sequence)
+/* 0 when the event service acknowledged the batch. */
+static int await_ack(outbox_t *self)
 {
     int64_t deadline = bus_mono_ms() + ACK_TIMEOUT_MS;
 
@@ -125,7 +128,7 @@ static int await_ack(outbox_t *self, const char *sequence)
             _cleanup_(free_mem) char *acked = NULL;
 
             zstr_recvx(self->events, &word, &acked, NULL);
-            if (word && acked && !strcmp(word, "ack") && !strcmp(acked, sequence))
+            if (word && acked && !strcmp(word, "ack") && strtoll(acked, NULL, 10) == self->number)
                 return 0;
         }
         if (items[1].revents & ZMQ_POLLIN)
@@ -151,33 +154,51 @@ static int delete_rows(pg_t *pg, PGresult *rows)
     return pg_exec(pg, NULL, "DELETE FROM outbox WHERE seq = ANY($1::bigint[])", 1, list);
 }
 
-/* Send one batch. *ret_more: a full batch went, so there may be more. */
+static void forget_batch(outbox_t *self)
+{
+    PQclear(self->rows);
+    self->rows = NULL;
+}
+
+/* The oldest rows, under a number that nothing else is ever sent under: an acknowledgement may come after its batch was sent
+ * again, or rows with lower numbers committed, and must not count for what it does not know. 0 | fault. */
+static int gather_batch(outbox_t *self)
+{
+    char limit[16];
+    int r;
+
+    snprintf(limit, sizeof(limit), "%d", BATCH_MAX);
+    r = pg_exec(self->pg, &self->rows, "SELECT seq, event FROM outbox ORDER BY seq LIMIT $1::int",
+                1, limit);
+    self->number++;
+    if (!r && PQntuples(self->rows) == 0)
+        forget_batch(self);
+    return r;
+}
+
+/* Send one batch: the one that is not acknowledged, with exactly its rows, else the next. *ret_more: a full batch went, so there
+ * may be more. */
 static int send_batch(outbox_t *self, bool *ret_more)
 {
-    _cleanup_(pgresult_clear) PGresult *rows = NULL;
     zmsg_t *msg;
-    char limit[16];
-    int r, n;
+    int r = self->rows ? 0 : gather_batch(self);
 
     *ret_more = false;
-    snprintf(limit, sizeof(limit), "%d", BATCH_MAX);
-    r = pg_exec(self->pg, &rows, "SELECT seq, event FROM outbox ORDER BY seq LIMIT $1::int", 1,
-                limit);
-    if (r)
+    if (r || !self->rows)
         return r;
-    n = PQntuples(rows);
-    if (n == 0)
-        return 0;
-    msg = make_batch(self, rows, PQgetvalue(rows, n - 1, 0));
+    msg = make_batch(self);
     if (!msg || zmsg_send(&msg, self->events)) {
         zmsg_destroy(&msg);
         return -EAGAIN;
     }
-    r = await_ack(self, PQgetvalue(rows, n - 1, 0));
+    r = await_ack(self);
     if (!r)
-        r = delete_rows(self->pg, rows);
-    *ret_more = !r && n == BATCH_MAX;
-    return r;
+        r = delete_rows(self->pg, self->rows);
+    if (r)
+        return r;
+    *ret_more = PQntuples(self->rows) == BATCH_MAX;
+    forget_batch(self);
+    return 0;
 }
 
 /* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next step may follow. */
@@ -214,6 +235,7 @@ void outbox_actor(zsock_t *pipe, void *context)
 
     self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
+    self.number = 1000 * bus_now_ms(); /* beyond those of the process before this one */
     /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events knows them by their ids. */
     snprintf(self.channel, sizeof(self.channel),
              "SET synchronous_commit = off; SET idle_session_timeout = %d; LISTEN %s_outbox",
@@ -234,11 +256,15 @@ void outbox_actor(zsock_t *pipe, void *context)
             r = send_batch(&self, &more);
         if (r != PG_DOWN && self.listening && tidy(&self, &tidying) == PG_DOWN)
             r = PG_DOWN;
-        if (r == PG_DOWN)
-            self.listening = false; /* the lock went with the session */
+        if (r
+            == PG_DOWN) { /* the lock went with the session: another copy may send the same rows */
+            self.listening = false;
+            forget_batch(&self);
+        }
         if (!more)
             wait_for_work(&self, r, tidying);
     }
+    forget_batch(&self);
     pg_destroy(&self.pg);
     zsock_destroy(&self.events);
 }
