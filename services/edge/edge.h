@@ -23,6 +23,7 @@ typedef struct {
     size_t ring_size;            /* event memory of each worker */
     off_t spool_size;            /* event file of each worker */
     size_t response_header_size; /* of an upstream, at most */
+    time_t ticket_period;        /* for which one key seals session tickets */
     ngx_array_t *trusted;        /* ngx_cidr_t: proxies that are believed: edge_forwarded.c */
     ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/address.h */
     address_rules_t *addresses;                                 /* made of them */
@@ -242,6 +243,8 @@ void edge_state_try(
 ngx_uint_t edge_state_is_cut(void); /* not all of it could be read */
 /* prefix and 32 digits that only edges with this state key have */
 void edge_state_name(const char *prefix, char *out, size_t size);
+/* A key of 32 bytes for another purpose than the state file: the caller wipes it. */
+void edge_state_derive(const char *purpose, u_char *out);
 /* Apply a body of entries ([kind, id, document]...) to a table. Those that cannot be applied are answered 503, by
  * themselves, and logged. NGX_OK | NGX_ERROR: it is no such body, and what it says is not in force. */
 ngx_int_t edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log);
@@ -281,6 +284,9 @@ ngx_uint_t edge_resolve_wait_pending(const edge_wait_t *wait); /* NULL: none */
 void edge_resolve_wait_drop(edge_wait_t *wait);                /* NULL: nothing */
 /* Names of accounts that have held up others for long enough are waited for no more. */
 void edge_resolve_release_spent(void);
+
+/* edge_file.c: is it a file of this user alone, and has one name? 0: errno is EPERM. */
+ngx_uint_t edge_file_is_own(int file);
 
 /* edge_memory.c: what the rings lie in */
 #define EDGE_MEMORY_PREFIX "postern-events-"

@@ -4,6 +4,7 @@
 #include "edge.h"
 #include "edge_link.h"
 #include "edge_seat.h"
+#include "edge_tickets.h"
 #include "common/pack.h"
 
 #include <malloc.h>
@@ -490,6 +491,11 @@ on_message(link_message_t *message)
         break;
     case LINK_NOBODY:
         on_nobody();
+        break;
+    case LINK_TICKETS:
+        if (message->n == 1) {
+            edge_tickets_take(&message->frames[0]);
+        }
         break;
     default:
         break;

@@ -1,11 +1,12 @@
 /* The one file that speaks ZeroMQ, and all of it in a process of its own beside each worker: a second
  * thread would make every allocation and every file descriptor of the worker cost more, and an abort
  * of a library would take requests along. It carries messages between the worker and the bus, copies
- * batches out of the event ring, asks the system's resolver for names, and beside worker 0 it keeps the
- * configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
+ * batches out of the event ring, asks the system's resolver for names, brings the keys of session tickets, and
+ * beside worker 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
 #include "edge.h"
 #include "edge_link.h"
 #include "edge_store.h"
+#include "edge_tickets.h"
 #include "merge.h"
 #include "common/heartbeat.h"
 #include "common/pack.h"
@@ -507,6 +508,26 @@ send_batch(const link_message_t *message)
 }
 
 
+/* ---- session tickets ---- */
+
+/* At each beat of the worker's. */
+static void
+bring_tickets(void)
+{
+    ngx_int_t       rc;
+    ngx_str_t       frame;
+    edge_tickets_t  news;
+
+    rc = edge_ticket_file_look(&news);
+    if (rc != NGX_AGAIN) {
+        frame.data = (u_char *) &news;
+        frame.len = rc == NGX_OK ? sizeof(news) : 0;
+        (void) link_send(&worker, LINK_TICKETS, &frame, 1, 0);
+    }
+    ngx_explicit_memzero(&news, sizeof(news));
+}
+
+
 /* NGX_AGAIN: nothing more now | NGX_ERROR: the worker is gone. */
 static ngx_int_t
 from_worker(void)
@@ -524,6 +545,7 @@ from_worker(void)
             break;
         case LINK_PING:
             link_send(&worker, LINK_PING, NULL, 0, 0);
+            bring_tickets();
             break;
         case LINK_BATCH:
             if (send_batch(&message) != NGX_OK) {
@@ -699,6 +721,7 @@ helper(int link, int names_fd)
     {
         _exit(2);
     }
+    bring_tickets();   /* before any news of the config log: a worker has them when it begins to serve */
     run();
     for (i = 0; i < merge.count; i++) {
         zmq_close(configs[i].socket);

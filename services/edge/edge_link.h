@@ -20,7 +20,8 @@ typedef enum {
     LINK_UNKEPT,   /* from the helper: what follows is not */
     LINK_NOBODY,   /* from the helper: no intake took the batch */
     LINK_PING,     /* from the worker, and back as it is: the helper is alive */
-    LINK_NAME      /* number, name; and back: number, address; its port is nobody's */
+    LINK_NAME,     /* number, name; and back: number, address; its port is nobody's */
+    LINK_TICKETS   /* from the helper: edge_tickets_t, or nothing: there are no keys for session tickets */
 } link_kind_t;
 
 typedef struct {

@@ -91,23 +91,6 @@ make_room(int file)
 }
 
 
-/* Anybody may make files in that directory, of any name. Who owns one reads what is written to it, cuts it off under those who have
- * it mapped, and chooses what is taken for events. A second name may be one that the other seat's has. */
-static ngx_uint_t
-is_own(int file)
-{
-    struct stat  st;
-
-    if (fstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
-        && (st.st_mode & 077) == 0 && st.st_nlink == 1)
-    {
-        return 1;
-    }
-    ngx_set_errno(EPERM);
-    return 0;
-}
-
-
 /* Locked as long as the master lives: two edges with one key must not share it. */
 static int
 open_file(ngx_log_t *log)
@@ -119,7 +102,7 @@ open_file(ngx_log_t *log)
     make_name(name, sizeof(name), edge_seat());
     file_path(path, sizeof(path), name);
     file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK, 0600);
-    if (file >= 0 && is_own(file) && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
+    if (file >= 0 && edge_file_is_own(file) && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
         && flock(file, LOCK_EX|LOCK_NB) == 0
         && make_room(file) == 0)
     {
@@ -242,7 +225,7 @@ open_left(const char *path)
     int                file;
 
     file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK);
-    if (file >= 0 && is_own(file)) {
+    if (file >= 0 && edge_file_is_own(file)) {
         told = 0;
         return file;
     }

@@ -351,6 +351,14 @@ edge_state_name(const char *prefix, char *out, size_t size)
 }
 
 
+void
+edge_state_derive(const char *purpose, u_char *out)
+{
+    crypto_generichash(out, crypto_secretbox_KEYBYTES, (const u_char *) purpose,
+                       ngx_strlen(purpose), key, sizeof(key));
+}
+
+
 /* Another than the one that was read before? Nonces do not come twice; inode numbers do. */
 static ngx_uint_t
 is_another(ngx_fd_t file)

@@ -3,12 +3,15 @@
  *
  * The client hello callback binds session tickets to the TLS profile of the name they were issued
  * for: without it a ticket from an edge without client certificates resumes at one that demands
- * them (CVE-2025-23419), because the certificate callback does not run on resumption. It also ends
- * the handshake for a name that nobody serves, or without one, before a certificate is shown. */
+ * them (CVE-2025-23419), because the certificate callback does not run on resumption. A name without
+ * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
+ * a name that nobody serves, or without one, before a certificate is shown. */
 #include "edge.h"
+#include "edge_tickets.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/sha.h>
 #include <openssl/ssl.h>
 
 typedef struct {
@@ -119,6 +122,19 @@ hello_name(SSL *ssl, char *out, size_t size, int *alert)
 }
 
 
+static void
+profile_of_name(const char *name, size_t len, u_char profile[32])
+{
+    u_char          text[256 + 64];
+    size_t          n;
+    const domain_t *domain = table_domain(edge_worker.table, name, len);
+
+    n = ngx_slprintf(text, text + sizeof(text), "%s %*s",
+                     domain && domain->id ? domain->id : "", len, name) - text;
+    SHA256(text, n, profile);
+}
+
+
 static int
 on_client_hello(SSL *ssl, int *alert, void *unused)
 {
@@ -135,8 +151,10 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
         return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
     }
     edge = table_edge(edge_worker.table, name, len);
-    ngx_memzero(profile, sizeof(profile));
-    if (edge) {
+    edge_tickets_greet(ssl);
+    if (edge == NULL) {
+        profile_of_name(name, len, profile);
+    } else {
         ngx_memcpy(profile, edge->profile, sizeof(profile));
         SSL_set_min_proto_version(ssl, edge->min_version);
         if (edge->mutual_tls) {
@@ -198,6 +216,9 @@ edge_tls_install(ngx_conf_t *cf)
         }
         SSL_CTX_set_client_hello_cb(ssl->ssl.ctx, on_client_hello, NULL);
         SSL_CTX_set_cert_cb(ssl->ssl.ctx, on_certificate, NULL);
+        if (edge_tickets_install(ssl->ssl.ctx) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
     return NGX_OK;
 }

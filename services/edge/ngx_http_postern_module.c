@@ -219,6 +219,7 @@ create_main_conf(ngx_conf_t *cf)
         conf->ring_size = NGX_CONF_UNSET_SIZE;
         conf->spool_size = NGX_CONF_UNSET;
         conf->response_header_size = NGX_CONF_UNSET_SIZE;
+        conf->ticket_period = NGX_CONF_UNSET;
     }
     return conf;
 }
@@ -240,6 +241,12 @@ init_main_conf(ngx_conf_t *cf, void *data)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "postern_response_header_size must be from 4k to 1m");
+        return NGX_CONF_ERROR;
+    }
+    ngx_conf_init_value(conf->ticket_period, 12 * 3600);
+    if (conf->ticket_period < 3600 || conf->ticket_period > 7 * 24 * 3600) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_ticket_period must be from 1h to 7d");
         return NGX_CONF_ERROR;
     }
     if (conf->ring_size < 1 << 20) {
@@ -368,6 +375,13 @@ static ngx_command_t  commands[] = {
       ngx_conf_set_size_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, response_header_size),
+      NULL },
+
+    { ngx_string("postern_ticket_period"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_sec_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, ticket_period),
       NULL },
 
     { ngx_string("postern_trusted_proxies"),

@@ -11,6 +11,7 @@ import https from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import tls from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { api, ca, edge, endpoint, env, home, listening, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
@@ -244,6 +245,35 @@ test('events that the old edge could not send are sent by the new one', { timeou
 });
 
 test('a build that cannot serve replaces nothing where an old edge was killed a moment ago, either', { timeout: 240000 }, refusesBuilds);
+
+for (const version of ['TLSv1.2', 'TLSv1.3'])
+  test(`${version}: a session that the old edge began is resumed by the new one`, { timeout: 240000 }, async () => {
+    const connect = (session) => new Promise((resolve, reject) => {
+      const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, session, minVersion: version, maxVersion: version });
+      socket.on('secureConnect', () => socket.write(`GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: close\r\n\r\n`));
+      socket.on('error', reject);
+      socket.resume();
+      let got;
+      socket.on('end', () => { got = { reused: socket.isSessionReused(), session: socket.getSession() }; });
+      socket.on('close', () => resolve(got));
+    });
+    await alone();
+    const old = await info(), id = build(old.build);
+    let { session } = await connect();
+    const first = session;
+    let done;
+    const replaced = replace().finally(() => { done = true; });
+    for (let i = 0; !done || i < 20; i++) { // while both run: what one gave, the other takes
+      const got = await connect(session);
+      assert.equal(got.reused, true);
+      session = got.session;
+    }
+    const { status, said } = await replaced;
+    assert.equal(status, 0, said);
+    await until(() => ended(old.master), 'the old master ends', 60000);
+    assert.equal((await info()).build, id);
+    assert.deepEqual(await Promise.all(Array.from({ length: 20 }, () => connect(first).then(({ reused }) => reused))), Array(20).fill(true));
+  });
 
 test("a number that an edge left is no edge: neither when its process ended and nobody waited for it, nor when it is a stranger's", { timeout: 240000 }, async () => {
   const file = `${env.POSTERN_RUN_DIR}/edge.pid.oldbin`;

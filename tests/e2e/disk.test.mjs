@@ -135,6 +135,15 @@ test('a change that does not fit on the disk is not confirmed until it does', { 
   });
 });
 
+test('a full disk keeps no key of session tickets in use', { skip: unable(), timeout: 120000 }, async () => {
+  const keys = `${dir}/ticket.keys`, read = () => fs.readFileSync(keys).toString('hex');
+  await onFullDisk(async () => {
+    const before = read(), long_ago = Date.now() / 1000 - 13 * 3600;
+    fs.utimesSync(keys, long_ago, long_ago);
+    await until(() => read().length === before.length && read() !== before, 'the keys are changed');
+  });
+});
+
 // A hello is not an acknowledgement. What makes an edge say one while a change waits for its disk:
 const hellos = {
   'its helper was replaced': async () => { for (const pid of children(pidOf('edge')).flatMap(children)) process.kill(pid, 'SIGKILL'); },

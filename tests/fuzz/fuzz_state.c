@@ -1,6 +1,7 @@
-/* The state file: whatever its bytes are, nothing but whole records of ours is read; what was sealed
- * is read as it was; and a record in which one bit is another one is none. */
+/* The state file, and that of the keys of session tickets: whatever their bytes are, nothing but whole records of ours is
+ * read; what was sealed is read as it was; and what has one bit that is another one is none. */
 #include "services/edge/record.h"
+#include "services/edge/tickets.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -66,6 +67,22 @@ static void try_contents(const uint8_t *data, size_t size)
     free(sealed);
 }
 
+static void try_tickets(const uint8_t *data, size_t size)
+{
+    unsigned char sealed[TICKETS_BYTES];
+    tickets_t in = {0}, out;
+
+    if (!tickets_open(data, size, key, &out))
+        abort();
+    memcpy(&in, data, size < sizeof(in) ? size : sizeof(in));
+    tickets_seal(&in, key, sealed);
+    if (tickets_open(sealed, sizeof(sealed), key, &out) || memcmp(&in, &out, sizeof(in)))
+        abort();
+    sealed[size % sizeof(sealed)] ^= (unsigned char)(1 << (size ? data[0] : 0) % 8);
+    if (!tickets_open(sealed, sizeof(sealed), key, &out))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool ready;
@@ -74,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     ready = true;
     try_bytes(data, size);
+    try_tickets(data, size);
     if (size >= RECORD_HEAD)
         try_contents(data, size);
     return 0;

@@ -1,0 +1,19 @@
+/* Whose a file is that this edge would trust. */
+#include "edge.h"
+
+
+/* Where anybody may make files, of any name, who owns one reads what is written to it, cuts it off under those who have it mapped, and
+ * chooses what is read from it. A second name may be one that somebody else has it under. */
+ngx_uint_t
+edge_file_is_own(int file)
+{
+    struct stat  st;
+
+    if (fstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+        && (st.st_mode & 077) == 0 && st.st_nlink == 1)
+    {
+        return 1;
+    }
+    ngx_set_errno(EPERM);
+    return 0;
+}
