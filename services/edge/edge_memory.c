@@ -4,21 +4,18 @@
  * by the next. */
 #include "edge.h"
 #include "edge_seat.h"
+#include "proto/event_memory.h"
 
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
 #include <linux/magic.h>
 
-enum { HEAD_BYTES = 4096 };
+enum { HEAD_BYTES = EVENT_MEMORY_HEAD };
 
-/* Another layout is not read. */
-typedef struct {
-    char      magic[32];
-    uint64_t  slot_bytes, slots;
-} file_head_t;
+typedef event_memory_head_t  file_head_t;
 
-static const char  magic[32] = "postern event rings 2";
+static const char  magic[sizeof(((file_head_t *) 0)->magic)] = EVENT_MEMORY_MAGIC;
 
 static u_char     *base;            /* of the first slot */
 static size_t      total;           /* mapped, with the head */
@@ -181,6 +178,10 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
         head->slot_bytes = bytes;
         head->slots = count;
     }
+    /* an older edge may have made it, or one of another name */
+    ngx_memzero(head->name, sizeof(head->name));
+    ngx_memcpy(head->name, edge_worker.conf->name.data,
+               ngx_min(edge_worker.conf->name.len, sizeof(head->name) - 1));
     base = at + HEAD_BYTES;
     return NGX_OK;   /* the file stays open, for its lock */
 }

@@ -290,15 +290,21 @@ static bool may_produce(intake_t *self, zframe_t *identity, zframe_t *header, co
  * it only while it has room. False: the producer was told to send it again, in another way or later. */
 static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch, zmsg_t *msg)
 {
-    zframe_t *body = zmsg_last(msg);
+    zframe_t *header = zmsg_first(msg), *body = zmsg_last(msg);
     zframe_t *fetched;
+    char why[256];
     int r;
 
     if (zframe_size(body) || !*batch->memory)
         return true;
     r = memory_fetch(self->memory, batch, &fetched);
+    if (r == -EPERM) {
+        snprintf(why, sizeof(why), "names memory %s, which is not that of %s", batch->memory,
+                 batch->producer);
+        peer_refused(SOCKET_INTAKE, peer_of(header).id, why);
+    }
     if (r) {
-        tell(self, identity, r == -EACCES ? "inline" : "resend");
+        tell(self, identity, r == -ESTALE ? "resend" : "inline");
         return false;
     }
     zmsg_remove(msg, body);

@@ -1,6 +1,7 @@
 #include "services/events/memory.h"
 #include "common/cleanup.h"
 #include "common/pack.h"
+#include "proto/event_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +41,23 @@ static int open_memory(const char *dir, const char *name)
     return fd;
 }
 
+/* The key of the bus says in whose name batches come, and the file whose events it has: else one edge could have another's published
+ * as its own. Producers are name/worker/boot. */
+static bool is_of(int fd, const char *producer)
+{
+    event_memory_head_t head;
+    size_t len;
+
+    if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head)
+        || strncmp(head.magic, EVENT_MEMORY_MAGIC, sizeof(head.magic)))
+        return false;
+    len = strnlen(head.name, sizeof(head.name));
+    if (!len || strncmp(producer, head.name, len) || producer[len] != '/')
+        return false;
+    producer = strchr(producer + len + 1, '/');
+    return producer && !strchr(producer + 1, '/');
+}
+
 /* A number that another process may be writing: read until two readings agree. */
 static int read_number(int fd, int64_t at, uint64_t *ret_value)
 {
@@ -67,6 +85,10 @@ int memory_fetch(const char *dir, const batch_t *batch, zframe_t **ret_body)
     fd = open_memory(dir, batch->memory);
     if (fd < 0)
         return fd;
+    if (!is_of(fd, batch->producer)) {
+        close(fd);
+        return -EPERM;
+    }
     r = pread(fd, zframe_data(body), (size_t)batch->len, batch->body) == (ssize_t)batch->len
             ? 0
             : -ESTALE;

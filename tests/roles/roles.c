@@ -5,6 +5,7 @@
 #include "common/bus.h"
 #include "common/cleanup.h"
 #include "common/pack.h"
+#include "proto/event_memory.h"
 #include "proto/schema.h"
 
 #include <arpa/inet.h>
@@ -393,6 +394,39 @@ static void try_producer(const tester_t *tester, zsock_t *sock, const char *fami
     json_decref(header);
 }
 
+/* The file in which an edge of this machine leaves its events: only that edge's batches may lie there. */
+static void try_memory(const tester_t *tester, zsock_t *sock)
+{
+    char path[PATH_SIZE], file[PATH_SIZE] = "", producer[200], word[16] = "";
+    json_t *header;
+    zmsg_t *msg = zmsg_new();
+    msgpack_sbuffer head;
+
+    snprintf(path, sizeof(path), "%s/edge/events.memory", home);
+    if (readlink(path, file, sizeof(file) - 1) < 0 || !strrchr(file, '/'))
+        give_up("the edge has no event memory");
+    snprintf(producer, sizeof(producer), "%s/0/1", name_of(tester));
+    header = json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "producer", producer,
+                       "family", "traffic", "seq", 1, "count", 1, "memory", strrchr(file, '/') + 1,
+                       "body", 0, "len", 16, "tail", EVENT_MEMORY_HEAD - 8, "at", 1);
+    msgpack_sbuffer_init(&head);
+    pack_json(&head, header);
+    zmsg_addstr(msg, "batch");
+    zmsg_addmem(msg, head.data, head.size);
+    zmsg_addstr(msg, "");
+    zmsg_send(&msg, sock);
+    while (strcmp(word, "ack") && strcmp(word, "inline")) {
+        hear(sock, WAIT_MS, word);
+        if (!*word)
+            give_up("a batch in memory is not answered");
+    }
+    figures.producers++;
+    check(tester == &testers[ROLE_AT_EDGE], !strcmp(word, "ack"), tester->title,
+          "a batch in the edge's memory");
+    msgpack_sbuffer_destroy(&head);
+    json_decref(header);
+}
+
 static void try_producers(const tester_t *tester, zsock_t *sock)
 {
     static const char *const families[] = {"traffic", "audit"};
@@ -472,6 +506,8 @@ static void try_socket(const tester_t *tester, socket_id_t id)
         try_names(tester);
     } else if (sock && id == SOCKET_INTAKE) {
         try_producers(tester, sock);
+        if (tester->role == ROLE_EDGE)
+            try_memory(tester, sock);
     }
     zsock_destroy(&sock);
 }

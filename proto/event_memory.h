@@ -1,0 +1,15 @@
+/* The head of a file in which an edge leaves its events for postern-events on the same machine (proto/WIRE.md). */
+#pragma once
+
+#include <stdint.h>
+
+/* Another layout is not read. */
+#define EVENT_MEMORY_MAGIC "postern event rings 2"
+
+enum { EVENT_MEMORY_HEAD = 4096 }; /* bytes before the first ring */
+
+typedef struct event_memory_head {
+    char magic[32];
+    uint64_t slot_bytes, slots;
+    char name[80]; /* of the edge whose events these are: its producers are name/worker/boot */
+} event_memory_head_t;
