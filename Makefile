@@ -73,9 +73,9 @@ $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern,cli))
 
 # Embedded files are prerequisites of the objects that embed them.
-$(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/config_log.sql common/config_deletions.sql $(wildcard services/routes/migrations/*.sql)
-$(BUILD)/obj/services/identity/main.c.o: common/schema.sql common/limits.sql common/requests.sql $(wildcard services/identity/migrations/*.sql)
-$(BUILD)/obj/services/events/main.c.o: common/schema.sql common/limits.sql common/requests.sql $(wildcard services/events/migrations/*.sql)
+$(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql common/config_log.sql common/config_deletions.sql $(wildcard services/routes/migrations/*.sql)
+$(BUILD)/obj/services/identity/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql $(wildcard services/identity/migrations/*.sql)
+$(BUILD)/obj/services/events/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql $(wildcard services/events/migrations/*.sql)
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
 $(BUILD)/obj/proto/tables.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.def)
 

@@ -12,6 +12,9 @@
 
 enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
 
+/* A batch of events: of 512 KB, or one event that is larger. */
+enum { BUS_BATCH_MAX = 4 << 20 };
+
 /* Make a socket. curve_dir holds self.cert_secret and peers/NAME.cert (zcert files); it may be ""
  * only for inproc://. Binding accepts the keys in peers/ whose roles proto/sockets.def lets in;
  * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */

@@ -11,7 +11,9 @@
 
 enum {
     BATCH_MAX = 64,
+    TYPE_MAX = 96,
     GATHER_MS = 10, /* after news: a busy second sends a hundred batches, not one a change */
+    BATCH_BYTES = 512 << 10, /* of events as text, or one that is larger */
     ACK_TIMEOUT_MS = 1000,
     IDLE_MS = 1000,
     RETRY_MS = 300,
@@ -20,6 +22,13 @@ enum {
     SILENT_MS = 5000 /* a copy that stands still for as long has lost its turn */
 };
 
+static _Atomic int64_t refused;
+
+int64_t outbox_refused(void)
+{
+    return refused;
+}
+
 typedef struct outbox {
     zsock_t *pipe, *events;
     pg_t *pg;
@@ -27,7 +36,9 @@ typedef struct outbox {
     char producer[64], channel[160];
     const outbox_args_t *args;
     PGresult *rows; /* of the batch that is not acknowledged yet; NULL: there is none */
+    int count;      /* how many of them are in it */
     int64_t number; /* and what it is called */
+    int alone;      /* events that go in batches of their own: one of them was refused */
     int64_t tidy_ms, complain_ms; /* when it is time to */
     bool listening, stop;
 } outbox_t;
@@ -71,50 +82,64 @@ static int take_turn(outbox_t *self)
     return r;
 }
 
-/* Frames: "batch", header, body (proto/WIRE.md). */
-static zmsg_t *make_batch(const outbox_t *self)
+/* 0 | -EBADMSG: the event is none | -ENOMEM. */
+static int add_event(const char *text, msgpack_sbuffer *body)
 {
-    const PGresult *rows = self->rows;
+    _cleanup_(json_clear_ref) json_t *event = json_loads(text, 0, NULL);
+    const char *type = json_string_value(json_object_get(event, "event_type"));
+    unsigned char lengths[5];
+    msgpack_sbuffer one;
+    int r;
+
+    if (!type || !*type || strlen(type) > TYPE_MAX)
+        return -EBADMSG;
+    msgpack_sbuffer_init(&one);
+    r = pack_json(&one, event);
+    if (r && r != -ENOMEM)
+        r = -EBADMSG;
+    if (!r) {
+        lengths[0] = (unsigned char)strlen(type);
+        for (int b = 0; b < 4; b++)
+            lengths[1 + b] = (unsigned char)(one.size >> (24 - 8 * b));
+        msgpack_sbuffer_write(body, (char *)lengths, 5);
+        msgpack_sbuffer_write(body, type, strlen(type));
+        msgpack_sbuffer_write(body, one.data, one.size);
+    }
+    msgpack_sbuffer_destroy(&one);
+    return r;
+}
+
+/* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: one of the events is none, or too large | -ENOMEM. */
+static int make_batch(const outbox_t *self, zmsg_t **ret_msg)
+{
     _cleanup_(json_clear_ref) json_t *header =
         json_pack("{s:s, s:I, s:i, s:s}", "producer", self->producer, "seq",
-                  (json_int_t)self->number, "count", PQntuples(rows), "family", "audit");
+                  (json_int_t)self->number, "count", self->count, "family", "audit");
     msgpack_sbuffer body, head;
-    zmsg_t *msg = zmsg_new();
+    zmsg_t *msg;
     int r = 0;
 
     msgpack_sbuffer_init(&body);
     msgpack_sbuffer_init(&head);
-    for (int i = 0; !r && i < PQntuples(rows); i++) {
-        _cleanup_(json_clear_ref) json_t *event = json_loads(PQgetvalue(rows, i, 1), 0, NULL);
-        const char *type = json_string_value(json_object_get(event, "event_type"));
-        msgpack_sbuffer one;
-        unsigned char lengths[5];
-
-        msgpack_sbuffer_init(&one);
-        r = event && type ? pack_json(&one, event) : -EBADMSG;
-        if (!r) {
-            lengths[0] = (unsigned char)strlen(type);
-            for (int b = 0; b < 4; b++)
-                lengths[1 + b] = (unsigned char)(one.size >> (24 - 8 * b));
-            msgpack_sbuffer_write(&body, (char *)lengths, 5);
-            msgpack_sbuffer_write(&body, type, strlen(type));
-            msgpack_sbuffer_write(&body, one.data, one.size);
-        }
-        msgpack_sbuffer_destroy(&one);
-    }
+    for (int i = 0; !r && i < self->count; i++)
+        r = add_event(PQgetvalue(self->rows, i, 1), &body);
+    if (!r && body.size > BUS_BATCH_MAX)
+        r = -EBADMSG;
     if (!r)
-        r = pack_json(&head, header);
-    zmsg_addstr(msg, "batch");
-    zmsg_addmem(msg, head.data, head.size);
-    zmsg_addmem(msg, body.data, body.size);
+        r = header ? pack_json(&head, header) : -ENOMEM;
+    if (!r) {
+        msg = zmsg_new();
+        zmsg_addstr(msg, "batch");
+        zmsg_addmem(msg, head.data, head.size);
+        zmsg_addmem(msg, body.data, body.size);
+        *ret_msg = msg;
+    }
     msgpack_sbuffer_destroy(&body);
     msgpack_sbuffer_destroy(&head);
-    if (r)
-        zmsg_destroy(&msg);
-    return msg;
+    return r;
 }
 
-/* 0 when the event service acknowledged the batch. */
+/* 0 when the event service acknowledged the batch | -EBADMSG: it refuses it | -ETIMEDOUT. */
 static int await_ack(outbox_t *self)
 {
     int64_t deadline = bus_mono_ms() + ACK_TIMEOUT_MS;
@@ -128,8 +153,12 @@ static int await_ack(outbox_t *self)
             _cleanup_(free_mem) char *acked = NULL;
 
             zstr_recvx(self->events, &word, &acked, NULL);
-            if (word && acked && !strcmp(word, "ack") && strtoll(acked, NULL, 10) == self->number)
+            if (!word || !acked || strtoll(acked, NULL, 10) != self->number)
+                continue;
+            if (!strcmp(word, "ack"))
                 return 0;
+            if (!strcmp(word, "bad"))
+                return -EBADMSG;
         }
         if (items[1].revents & ZMQ_POLLIN)
             wait_ms(self, 0);
@@ -137,11 +166,11 @@ static int await_ack(outbox_t *self)
     return -ETIMEDOUT;
 }
 
-/* These rows and no others: one with a lower number may have been committed meanwhile. */
-static int delete_rows(pg_t *pg, PGresult *rows)
+/* These rows and no others: one with a lower number may have been committed meanwhile. sql has them as $1. */
+static int end_rows(const outbox_t *self, const char *sql)
 {
     _cleanup_(free_mem) char *list = NULL;
-    size_t len, n = (size_t)PQntuples(rows), size = 24 * n + 3;
+    size_t len, n = (size_t)self->count, size = 24 * n + 3;
 
     list = malloc(size);
     if (!list)
@@ -149,15 +178,28 @@ static int delete_rows(pg_t *pg, PGresult *rows)
     len = (size_t)snprintf(list, size, "{");
     for (size_t i = 0; i < n; i++)
         len += (size_t)snprintf(list + len, size - len, "%s%s", i ? "," : "",
-                                PQgetvalue(rows, (int)i, 0));
+                                PQgetvalue(self->rows, (int)i, 0));
     snprintf(list + len, size - len, "}");
-    return pg_exec(pg, NULL, "DELETE FROM outbox WHERE seq = ANY($1::bigint[])", 1, list);
+    return pg_exec(self->pg, NULL, sql, 1, list);
 }
 
 static void forget_batch(outbox_t *self)
 {
     PQclear(self->rows);
     self->rows = NULL;
+}
+
+/* As many of the rows as make a batch. */
+static int count_rows(const outbox_t *self)
+{
+    int n = self->alone ? 1 : PQntuples(self->rows), i = 1;
+
+    for (int bytes = PQgetlength(self->rows, 0, 1); i < n; i++) {
+        bytes += PQgetlength(self->rows, i, 1);
+        if (bytes > BATCH_BYTES)
+            break;
+    }
+    return i;
 }
 
 /* The oldest rows, under a number that nothing else is ever sent under: an acknowledgement may come after its batch was sent
@@ -173,32 +215,73 @@ static int gather_batch(outbox_t *self)
     self->number++;
     if (!r && PQntuples(self->rows) == 0)
         forget_batch(self);
+    else if (!r)
+        self->count = count_rows(self);
     return r;
 }
 
-/* Send one batch: the one that is not acknowledged, with exactly its rows, else the next. *ret_more: a full batch went, so there
- * may be more. */
+/* One event is refused: it is kept beside the others, which go on without it. Of several it is not known which: each goes alone. */
+static int set_aside(outbox_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *event = NULL;
+    const char *id;
+    char quoted[200];
+    int r;
+
+    if (self->count > 1) {
+        self->alone = self->count + 1; /* this try counts, too */
+        return 0;
+    }
+    r = end_rows(self, "WITH gone AS (DELETE FROM outbox WHERE seq = ANY($1::bigint[]) RETURNING "
+                       "event) INSERT INTO outbox_refused (event) SELECT event FROM gone");
+    if (r)
+        return r;
+    event = json_loads(PQgetvalue(self->rows, 0, 1), 0, NULL);
+    id = json_string_value(json_object_get(event, "event_id"));
+    log_error("an audit event is refused by the event service and kept in table %s.outbox_refused: "
+              "\"%s\"",
+              self->schema,
+              log_quote(id ? id : "", id ? strnlen(id, 40) : 0, quoted, sizeof(quoted)));
+    refused++;
+    return 0;
+}
+
+/* Send one batch: the one that is not acknowledged, with exactly its rows, else the next. *ret_more: there may be more. */
 static int send_batch(outbox_t *self, bool *ret_more)
 {
-    zmsg_t *msg;
+    zmsg_t *msg = NULL;
     int r = self->rows ? 0 : gather_batch(self);
 
     *ret_more = false;
     if (r || !self->rows)
         return r;
-    msg = make_batch(self);
-    if (!msg || zmsg_send(&msg, self->events)) {
+    r = make_batch(self, &msg);
+    if (!r && zmsg_send(&msg, self->events)) {
         zmsg_destroy(&msg);
         return -EAGAIN;
     }
-    r = await_ack(self);
     if (!r)
-        r = delete_rows(self->pg, self->rows);
+        r = await_ack(self);
+    if (!r)
+        r = end_rows(self, "DELETE FROM outbox WHERE seq = ANY($1::bigint[])");
+    else if (r == -EBADMSG)
+        r = set_aside(self);
     if (r)
         return r;
-    *ret_more = PQntuples(self->rows) == BATCH_MAX;
+    if (self->alone)
+        self->alone--;
+    *ret_more = self->alone || self->count < PQntuples(self->rows) || self->count == BATCH_MAX;
     forget_batch(self);
     return 0;
+}
+
+/* They stay until an operator puts them back or deletes them. */
+static void count_refused(const outbox_t *self)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+    if (!pg_exec(self->pg, &res, "SELECT count(*) FROM outbox_refused", 0))
+        refused = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
 }
 
 /* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next step may follow. */
@@ -209,6 +292,7 @@ static int tidy(outbox_t *self, bool *ret_more)
     *ret_more = false;
     if (bus_mono_ms() < self->tidy_ms)
         return 0;
+    count_refused(self);
     r = tidy_step(self->pg, &self->args->tidy, ret_more);
     if (!*ret_more)
         self->tidy_ms = bus_mono_ms() + 1000 * self->args->tidy_seconds;

@@ -636,12 +636,13 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
                               "postern_%s_edge_workers_live %d\n"
                               "postern_%s_edge_revision_lowest %" PRId64 "\n"
-                              "postern_%s_other_copies %" PRId64 "\n",
+                              "postern_%s_other_copies %" PRId64 "\n"
+                              "postern_%s_audit_events_refused %" PRId64 "\n",
                               name, self->metrics.requests, name, self->metrics.refused, name,
                               self->metrics.resent, name,
                               work_waiting(self->work) + zlistx_size(self->slow), name,
                               self->held_count, name, self->metrics.held_late, name, self->live,
-                              name, lowest, name, self->copies);
+                              name, lowest, name, self->copies, name, outbox_refused());
 }
 
 static bool is_ready(void *context, char *why, size_t size)

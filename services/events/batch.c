@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNT_MAX = 4096, TOPIC_MAX = 96 };
+enum { COUNT_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
 enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
 
 static int64_t number(const json_t *header, const char *key)
@@ -49,8 +49,9 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
         ret_batch->tail = number(header, "tail");
         ret_batch->at = number(header, "at");
     }
-    if (ret_batch->seq < 1 || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
-        || ret_batch->dropped < 0)
+    if (ret_batch->seq < 1 || ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0
+        || ret_batch->count > COUNT_MAX || ret_batch->dropped < 0
+        || ret_batch->dropped > ret_batch->seq)
         return -EBADMSG;
     return 0;
 }
@@ -153,14 +154,23 @@ static bool has_nul(const json_t *value)
     return false;
 }
 
+/* What stands in indexes and log lines: visible ASCII, and not much of it. */
+static bool is_word(const json_t *value, size_t max)
+{
+    const char *text = json_string_value(value);
+    size_t len = json_string_length(value);
+
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return len > 0 && len <= max;
+}
+
 static bool is_envelope(const json_t *event)
 {
-    static const char *const keys[] = {"event_id", "event_type", "account_id"};
-
-    for (size_t i = 0; i < LEN(keys); i++)
-        if (!json_string_length(json_object_get(event, keys[i])))
-            return false;
-    return !has_nul(event);
+    return is_word(json_object_get(event, "event_id"), ID_MAX_BYTES)
+           && is_word(json_object_get(event, "event_type"), TOPIC_MAX)
+           && is_word(json_object_get(event, "account_id"), ID_MAX_BYTES) && !has_nul(event);
 }
 
 int batch_audit(const unsigned char *data, size_t len, json_t **ret_events)

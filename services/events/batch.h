@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of events of one producer, and of any of its sums: what JSON and double can say exactly. */
+#define BATCH_NUMBER_MAX (INT64_C(1) << 53)
+
 typedef struct batch {
     char producer[128];
     int64_t seq; /* of its last event */
@@ -47,6 +50,6 @@ int batch_check(const unsigned char *data, size_t len, int64_t count);
 /* None of its events calls itself an audit event: those are for services to send. 0 | -EBADMSG. */
 int batch_traffic(const unsigned char *data, size_t len);
 
-/* The events of an audit batch, all or none: objects with event_id, event_type and account_id, and nothing that
- * PostgreSQL's jsonb cannot hold. 0 | -EBADMSG. */
+/* The events of an audit batch, all or none: objects with event_id, event_type and account_id, short words all of them, and nothing
+ * that PostgreSQL's jsonb cannot hold. 0 | -EBADMSG. */
 int batch_audit(const unsigned char *data, size_t len, json_t **ret_events);

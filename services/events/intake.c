@@ -28,6 +28,7 @@ enum {
     TICK_MS = 100,
     NOTE_MS = 200,
     FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
+    FAILING_MS = 1000,    /* nothing could be stored for as long: that is not one lost connection */
     STOP_MS = 3000,       /* for what is on its way when the service is stopped */
     STOP_LINGER_MS = 2000 /* and for subscribers to take it */
 };
@@ -438,7 +439,8 @@ static int publish(intake_t *self)
     return 0;
 }
 
-static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header)
+/* A traffic batch that is bad is acknowledged, too: sent again it stays bad. An audit event is its service's to keep. */
+static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header, bool bad)
 {
     zmsg_t *msg = zmsg_new();
     batch_t batch;
@@ -448,7 +450,7 @@ static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header)
         return;
     }
     zmsg_append(msg, identity);
-    zmsg_addstr(msg, "ack");
+    zmsg_addstr(msg, bad && batch.audit ? "bad" : "ack");
     zmsg_addstrf(msg, "%" PRId64, batch.seq);
     zmsg_addstr(msg, batch.producer);
     zmsg_send(&msg, self->intake);
@@ -478,16 +480,14 @@ static bool next_publication(intake_t *self)
 static void end_publication(intake_t *self)
 {
     publication_t *done = &self->publication;
+    bool bad = !strcmp(done->verdict, "bad");
 
     self->metrics.repeated += !strcmp(done->verdict, "old");
-    if (!strcmp(done->verdict, "bad")) {
-        self->metrics.bad++;
-        log_warn("refused a batch that cannot be decoded");
-    }
+    self->metrics.bad += bad;
     if (!strcmp(done->verdict, "early"))
         tell(self, done->identity, "resend");
-    else if (strcmp(done->verdict, "stop")) /* a bad batch too: sent again it stays bad */
-        acknowledge(self, &done->identity, done->header);
+    else if (strcmp(done->verdict, "stop"))
+        acknowledge(self, &done->identity, done->header, bad);
     zframe_destroy(&done->identity);
     zframe_destroy(&done->header);
     zframe_destroy(&done->body);
@@ -579,11 +579,12 @@ static size_t write_metrics(void *context, char *out, size_t size)
 static bool is_ready(void *context, char *why, size_t size)
 {
     intake_t *self = context;
+    bool failing = store_failing_ms() > FAILING_MS;
 
-    if (!self->paused)
-        return true;
-    snprintf(why, size, "producers wait: is PostgreSQL up?");
-    return false;
+    if (failing || self->paused)
+        snprintf(why, size, "%s: is PostgreSQL up?",
+                 failing ? "events cannot be stored" : "producers wait");
+    return !failing && !self->paused;
 }
 
 /* Who listened when the process before this one ended. 0 | fault. */

@@ -12,6 +12,7 @@
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(outbox_refused_sql, "common/outbox_refused.sql");
 EMBED(common_limits_sql, "common/limits.sql");
 EMBED(common_requests_sql, "common/requests.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
@@ -52,13 +53,9 @@ static const kind_rules_t rules[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql,
-                                      common_schema_sql,
-                                      events_0002_sql,
-                                      common_limits_sql,
-                                      common_requests_sql,
-                                      events_0003_sql,
-                                      NULL};
+    const char *const migrations[] = {
+        events_0001_sql,     common_schema_sql, events_0002_sql,    common_limits_sql,
+        common_requests_sql, events_0003_sql,   outbox_refused_sql, NULL};
     const service_spec_t spec = {
         .name = "events",
         .socket = SOCKET_EVENTS_RPC,

@@ -1,8 +1,14 @@
 #include "services/events/sequence.h"
 
+static int64_t add(int64_t sum, int64_t more)
+{
+    return sum > BATCH_NUMBER_MAX - more ? BATCH_NUMBER_MAX : sum + more;
+}
+
 int sequence_take(sequence_t *self, const batch_t *batch)
 {
-    int64_t before = batch->seq - batch->count - batch->dropped;
+    int64_t own = batch->count + batch->dropped; /* each below 2^54 by batch_header */
+    int64_t before = batch->seq > own ? batch->seq - own : 0;
 
     if (self->known && batch->seq <= self->last)
         return SEQUENCE_OLD;
@@ -10,10 +16,10 @@ int sequence_take(sequence_t *self, const batch_t *batch)
         return SEQUENCE_EARLY;
     /* A producer that is heard for the first time may have lost what it numbered before. */
     if (before > self->last)
-        self->lost += before - self->last;
+        self->lost = add(self->lost, before - self->last);
     self->known = true;
     self->last = batch->seq;
-    self->events += batch->count;
-    self->dropped += batch->dropped;
+    self->events = add(self->events, batch->count);
+    self->dropped = add(self->dropped, batch->dropped);
     return SEQUENCE_NEW;
 }

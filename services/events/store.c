@@ -1,4 +1,5 @@
 #include "services/events/store.h"
+#include "common/bus.h"
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
@@ -13,7 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MS = 200, JOB_MAX = 512 };
+enum { RETRY_MS = 200, JOB_MAX = 512, COMPLAIN_MS = 10000 };
+
+/* Since when nothing could be stored, on the monotonic clock; 0: it can. The reactor reads it. */
+static _Atomic int64_t failing_since;
+
+int64_t store_failing_ms(void)
+{
+    int64_t since = failing_since;
+
+    return since ? bus_mono_ms() - since : 0;
+}
 
 /* What became of a batch. numbers: one for each of its events (topics.h). */
 typedef struct fate {
@@ -24,10 +35,13 @@ typedef struct fate {
 typedef struct job {
     zframe_t *frames[3 * JOB_MAX];
     batch_t batches[JOB_MAX];
+    bool sound[JOB_MAX]; /* header and body of the batch can be read */
     fate_t fates[JOB_MAX];
     fate_t before
         [JOB_MAX]; /* by the last commit whose answer was lost: what is here already by our own doing is new */
+    char why[JOB_MAX][160]; /* a batch is bad */
     int n;
+    int begin, end; /* of those that are stored in one transaction */
 } job_t;
 
 /* The producers of one job. */
@@ -89,6 +103,7 @@ static int load_producers(pg_t *pg, producers_t *self)
     return r ? r : lock_producers(pg, self, text, &found);
 }
 
+/* What producers say of themselves is theirs to make up: sums end at BATCH_NUMBER_MAX, and no statement fails on them. */
 static int save_producers(pg_t *pg, const producers_t *self)
 {
     _cleanup_(json_clear_ref) json_t *rows = json_array();
@@ -107,8 +122,10 @@ static int save_producers(pg_t *pg, const producers_t *self)
         return 0;
     text = json_dumps(rows, JSON_COMPACT);
     return pg_exec(pg, NULL,
-                   "UPDATE producer p SET last_seq = x.last, events = p.events + x.events, "
-                   "dropped = p.dropped + x.dropped, lost = p.lost + x.lost, at = now() "
+                   "UPDATE producer p SET last_seq = x.last, "
+                   "events = least(p.events::numeric + x.events, 9007199254740992), "
+                   "dropped = least(p.dropped::numeric + x.dropped, 9007199254740992), "
+                   "lost = least(p.lost::numeric + x.lost, 9007199254740992), at = now() "
                    "FROM jsonb_to_recordset($1::jsonb) AS x(name text, last bigint, events bigint, "
                    "dropped bigint, lost bigint) WHERE p.name = x.name",
                    1, text);
@@ -304,6 +321,13 @@ static bool is_numbered_now(const fate_t *fate)
     return fate->verdict && !strcmp(fate->verdict, "new") && fate->numbers[0] == NUMBER_NONE;
 }
 
+/* What nobody can store or publish: its producer hears it, and does not send it again for ever. */
+static void refuse_batch(job_t *job, int i, const char *why)
+{
+    job->fates[i].verdict = "bad";
+    snprintf(job->why[i], sizeof(job->why[i]), "%s", why);
+}
+
 /* The topics' rows are locked last, because copies of this service wait for each other there until the commit. */
 static int number_batches(pg_t *pg, job_t *job)
 {
@@ -312,18 +336,20 @@ static int number_batches(pg_t *pg, job_t *job)
 
     if (!topics)
         return -ENOMEM;
-    for (int i = 0; i < job->n; i++)
-        if (job->batches[i].audit || is_numbered_now(&job->fates[i]))
+    for (int i = job->begin; i < job->end; i++)
+        if (job->sound[i] && (job->batches[i].audit || is_numbered_now(&job->fates[i])))
             topics_gather(topics, zframe_data(job->frames[3 * i + 2]),
                           zframe_size(job->frames[3 * i + 2]));
     r = load_topics(pg, topics);
-    for (int i = 0; !r && i < job->n; i++) {
+    for (int i = job->begin; !r && i < job->end; i++) {
         zframe_t *body = job->frames[3 * i + 2];
 
+        if (!job->sound[i])
+            continue;
         if (job->batches[i].audit) {
             r = store_audit(pg, topics, body, &job->before[i], &job->fates[i]);
             if (r == -EBADMSG) {
-                job->fates[i].verdict = "bad";
+                refuse_batch(job, i, "cannot be decoded");
                 r = 0;
             }
         } else if (is_numbered_now(&job->fates[i])) {
@@ -341,13 +367,13 @@ static int store_batches(pg_t *pg, job_t *job)
 
     if (!producers)
         return -ENOMEM;
-    for (int i = 0; i < job->n; i++)
-        if (*job->batches[i].producer && !job->batches[i].audit)
+    for (int i = job->begin; i < job->end; i++)
+        if (job->sound[i] && !job->batches[i].audit)
             find_producer(producers, job->batches[i].producer);
     r = load_producers(pg, producers);
-    for (int i = 0; !r && i < job->n; i++) {
-        if (!*job->batches[i].producer)
-            job->fates[i].verdict = "bad";
+    for (int i = job->begin; !r && i < job->end; i++) {
+        if (!job->sound[i])
+            refuse_batch(job, i, "cannot be decoded");
         else if (!job->batches[i].audit)
             take_traffic(producers, &job->batches[i], &job->before[i], &job->fates[i]);
     }
@@ -358,7 +384,7 @@ static int store_batches(pg_t *pg, job_t *job)
 
 static int clear_fates(job_t *job)
 {
-    for (int i = 0; i < job->n; i++) {
+    for (int i = job->begin; i < job->end; i++) {
         size_t n = (size_t)job->batches[i].count;
 
         job->fates[i].verdict = NULL;
@@ -374,15 +400,15 @@ static int clear_fates(job_t *job)
 /* The answer to a commit was lost: what this attempt did may be there, under the numbers that it gave. */
 static void remember_attempt(job_t *job)
 {
-    for (int i = 0; i < job->n; i++) {
+    for (int i = job->begin; i < job->end; i++) {
         free(job->before[i].numbers);
         job->before[i] = job->fates[i];
         job->fates[i] = (fate_t){0};
     }
 }
 
-/* All batches of the job in one transaction. 0 | fault. */
-static int store_job(pg_t *pg, job_t *job)
+/* The batches from begin to end in one transaction. 0 | fault. */
+static int store_once(pg_t *pg, job_t *job)
 {
     int r = clear_fates(job);
 
@@ -402,6 +428,92 @@ static int store_job(pg_t *pg, job_t *job)
     return r;
 }
 
+/* A fault that passes, whatever was to be stored. */
+static bool is_passing(int r)
+{
+    return r == PG_DOWN || r == PG_FULL || r == PG_AGAIN || r == PG_TIMEOUT || r == -ENOMEM;
+}
+
+/* Could anything at all be stored now? Else a fault says nothing of the batch that met it. */
+static bool can_store(pg_t *pg)
+{
+    int r = pg_ready(pg);
+
+    if (!r)
+        r = pg_defer(pg, "BEGIN", 0);
+    if (!r)
+        r = pg_exec(pg, NULL,
+                    "INSERT INTO producer (name, last_seq, events) VALUES ('?', 0, 0) "
+                    "ON CONFLICT (name) DO UPDATE SET at = now()",
+                    0);
+    if (!r)
+        r = pg_exec(pg, NULL,
+                    "INSERT INTO topic (name, last) VALUES ('?', 0) "
+                    "ON CONFLICT (name) DO UPDATE SET last = topic.last",
+                    0);
+    if (!r)
+        r = pg_exec(pg, NULL,
+                    "INSERT INTO log (event_id, event_type, account_id, event) "
+                    "VALUES ('?', '?', '?', '{}') ON CONFLICT DO NOTHING",
+                    0);
+    pg_rollback(pg);
+    return r == 0;
+}
+
+static void note_failure(int64_t *complained_ms)
+{
+    int64_t now = bus_mono_ms();
+
+    if (!failing_since)
+        failing_since = now;
+    if (!*complained_ms || now - *complained_ms >= COMPLAIN_MS) {
+        *complained_ms = now;
+        log_warn("events wait for the database: %s", fault_text());
+    }
+}
+
+/* The batches from begin to end, for as long as the database cannot take anybody's. 0 | -EINTR: the process ends | the fault of
+ * one of the batches, and then none of them is stored. */
+static int store_range(pg_t *pg, job_t *job, int begin, int end)
+{
+    int64_t complained_ms = 0;
+    int r;
+
+    job->begin = begin;
+    job->end = end;
+    while ((r = store_once(pg, job))) {
+        if (zsys_interrupted)
+            return -EINTR;
+        if (!is_passing(r) && can_store(pg))
+            return r;
+        note_failure(&complained_ms);
+        usleep(RETRY_MS * 1000);
+    }
+    failing_since = 0;
+    return 0;
+}
+
+/* All batches in one transaction; where one of them cannot be stored, each in its own, so that it is nobody's trouble but its
+ * producer's. */
+static void store_job(pg_t *pg, job_t *job)
+{
+    int r = store_range(pg, job, 0, job->n);
+
+    for (int i = 0; r && i < job->n; i++) {
+        int one = r == -EINTR ? r : store_range(pg, job, i, i + 1);
+
+        if (one == -EINTR) {
+            r = one;
+            job->fates[i].verdict = "stop";
+        } else if (one) {
+            char why[160];
+
+            snprintf(why, sizeof(why), "cannot be stored: %s", fault_text());
+            refuse_batch(job, i, why);
+        }
+    }
+}
+
 static void unpack_job(job_t *job, zmsg_t *msg)
 {
     for (; zmsg_size(msg) >= 3 && job->n < JOB_MAX; job->n++) {
@@ -410,22 +522,37 @@ static void unpack_job(job_t *job, zmsg_t *msg)
 
         for (int i = 0; i < 3; i++)
             frames[i] = zmsg_pop(msg);
-        if (!is_sound(frames[1], frames[2], batch))
-            *batch = (batch_t){0};
+        job->sound[job->n] = is_sound(frames[1], frames[2], batch);
+        if (!job->sound[job->n])
+            batch->count = 0; /* whatever it says */
     }
 }
 
-/* stop: none of it is stored. */
-static zmsg_t *pack_answer(job_t *job, bool stop)
+/* Once, now that it is sure what became of it. */
+static void log_refused(const job_t *job, int i)
+{
+    const char *producer = job->batches[i].producer;
+    char what[200];
+
+    snprintf(what, sizeof(what), "sent a batch of events that %s", job->why[i]);
+    peer_refused(SOCKET_INTAKE, *producer ? producer : "?", what);
+}
+
+static zmsg_t *pack_answer(job_t *job)
 {
     zmsg_t *out = zmsg_new();
 
     for (int i = 0; i < job->n; i++) {
+        const fate_t *fate = &job->fates[i];
+        bool stop = !strcmp(fate->verdict, "stop"), bad = !strcmp(fate->verdict, "bad");
+
+        if (bad)
+            log_refused(job, i);
         for (int k = 0; k < 3; k++)
             zmsg_append(out, &job->frames[3 * i + k]);
-        zmsg_addstr(out, stop ? "stop" : job->fates[i].verdict);
-        zmsg_addmem(out, job->fates[i].numbers,
-                    stop ? 0 : sizeof(int64_t) * (size_t)job->batches[i].count);
+        zmsg_addstr(out, fate->verdict);
+        zmsg_addmem(out, fate->numbers,
+                    stop || bad ? 0 : sizeof(int64_t) * (size_t)job->batches[i].count);
         free(job->fates[i].numbers);
         free(job->before[i].numbers);
     }
@@ -436,15 +563,11 @@ static void do_job(zsock_t *pipe, pg_t *pg, zmsg_t *msg)
 {
     job_t *job = calloc(1, sizeof(*job));
     zmsg_t *out;
-    int r;
 
     assert(job);
     unpack_job(job, msg);
-    while ((r = store_job(pg, job)) && !zsys_interrupted) {
-        log_warn("events wait for the database: %s", fault_text());
-        usleep(RETRY_MS * 1000);
-    }
-    out = pack_answer(job, r != 0);
+    store_job(pg, job);
+    out = pack_answer(job);
     zmsg_send(&out, pipe);
     free(job);
 }

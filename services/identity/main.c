@@ -16,6 +16,7 @@
 #include <string.h>
 
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(outbox_refused_sql, "common/outbox_refused.sql");
 EMBED(common_limits_sql, "common/limits.sql");
 EMBED(common_requests_sql, "common/requests.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
@@ -80,9 +81,11 @@ static const verb_t verbs[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql, identity_0001_sql,   identity_0002_sql,
-                                      identity_0003_sql, common_limits_sql,   identity_0004_sql,
-                                      identity_0005_sql, common_requests_sql, NULL};
+    const char *const migrations[] = {common_schema_sql,  identity_0001_sql,
+                                      identity_0002_sql,  identity_0003_sql,
+                                      common_limits_sql,  identity_0004_sql,
+                                      identity_0005_sql,  common_requests_sql,
+                                      outbox_refused_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .socket = SOCKET_IDENTITY_RPC,

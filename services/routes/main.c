@@ -5,6 +5,7 @@
 #include "services/routes/rules.h"
 
 EMBED(common_schema_sql, "common/schema.sql");
+EMBED(outbox_refused_sql, "common/outbox_refused.sql");
 EMBED(common_limits_sql, "common/limits.sql");
 EMBED(common_requests_sql, "common/requests.sql");
 EMBED(config_log_sql, "common/config_log.sql");
@@ -85,11 +86,11 @@ static int setup(crud_t *crud, const config_t *config)
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql,    config_log_sql,       routes_0001_sql,
-                                      routes_0002_sql,      routes_0003_sql,      common_limits_sql,
-                                      routes_0004_sql,      routes_0005_sql,      routes_0006_sql,
-                                      routes_0007_sql,      common_requests_sql,  routes_0008_sql,
-                                      config_deletions_sql, config_revisions_sql, NULL};
+    const char *const migrations[] = {
+        common_schema_sql,    config_log_sql,       routes_0001_sql,     routes_0002_sql,
+        routes_0003_sql,      common_limits_sql,    routes_0004_sql,     routes_0005_sql,
+        routes_0006_sql,      routes_0007_sql,      common_requests_sql, routes_0008_sql,
+        config_deletions_sql, config_revisions_sql, outbox_refused_sql,  NULL};
     const service_spec_t spec = {
         .name = "routes",
         .socket = SOCKET_ROUTES_RPC,

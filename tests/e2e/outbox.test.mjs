@@ -44,3 +44,32 @@ test('an acknowledgement that comes late removes no event that was committed aft
   await until(isEmpty, 'the rest', 30000);
   assert.ok(isLogged('ev_late'));
 });
+
+const refused = () => Number(own.sql('SELECT count(*) FROM identity.outbox_refused'));
+const metric = async () => Number(/^postern_identity_audit_events_refused (\d+)/m.exec(await fetch(`http://127.0.0.1:${own.other}/metrics`).then((got) => got.text()).catch(() => ''))?.[1] ?? -1);
+
+test('an audit event that cannot be stored is kept aside, and what is behind it goes on', { skip, timeout: 120000 }, async () => {
+  await until(isEmpty, 'nothing on its way', 30000);
+  own.sql("ALTER TABLE events.log ADD CONSTRAINT story CHECK (event_id <> 'ev_bad')");
+  const long = 'x'.repeat(9000);
+  own.sql(`INSERT INTO identity.outbox (event) VALUES (${event('ev_before')}), (${event('ev_bad')}), (${event('ev_between')}), (${event(long)}), ('{"event_type": 1}'), ('[]'), (${event('ev_after')}); NOTIFY identity_outbox`);
+  await until(isEmpty, 'the outbox is empty', 30000);
+  for (const id of ['ev_before', 'ev_between', 'ev_after']) assert.ok(isLogged(id), id);
+  assert.equal(refused(), 4, 'none of the others is lost');
+  await until(async () => await metric() === 4, 'they are counted');
+  assert.equal(await own.ready(), 200);
+  own.sql("ALTER TABLE events.log DROP CONSTRAINT story; INSERT INTO identity.outbox (event) SELECT event FROM identity.outbox_refused; DELETE FROM identity.outbox_refused; NOTIFY identity_outbox");
+  await until(() => isEmpty() && isLogged('ev_bad'), 'what was put back and can be stored now', 30000);
+  await until(() => refused() === 3, 'the rest is refused again', 30000);
+});
+
+test('while nothing can be stored nothing is refused, and the event service is not ready', { skip, timeout: 120000 }, async () => {
+  own.sql('DELETE FROM identity.outbox_refused');
+  own.sql('ALTER TABLE events.log RENAME TO elsewhere');
+  own.sql(`INSERT INTO identity.outbox (event) VALUES (${event('ev_patient')}); NOTIFY identity_outbox`);
+  await until(async () => await own.ready() === 503, 'it says so', 30000);
+  own.sql('ALTER TABLE events.elsewhere RENAME TO log');
+  await until(() => isEmpty() && isLogged('ev_patient'), 'it is stored', 30000);
+  await until(async () => await own.ready() === 200, 'it is ready again', 30000);
+  assert.equal(refused(), 0);
+});

@@ -14,7 +14,7 @@ export function ownEvents(mark) {
   const own = env.DATABASE_URL?.replace(/\/[^/?]*(\?.*)?$/, `/${mark}$1`);
   const as = (service) => own?.replace(/\/\/[^@]*@/, `//${mark}_${service}:${PASSWORD}@`);
   const vars = { POSTERN_EVENTS: socket('in'), POSTERN_INTAKE: socket('in'), POSTERN_EVENTS_RPC: socket('rpc') };
-  const self = { made: 0, mark, socket };
+  const self = { made: 0, mark, socket, other: health + 1 }; // other: the port where the outbox's service says how it is
 
   self.sql = (text, url = own) => execFileSync('psql', [url, '-Atqc', text], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   self.outbox = () => Number(self.sql('SELECT count(*) FROM identity.outbox'));
@@ -24,7 +24,7 @@ export function ownEvents(mark) {
   self.ready = () => fetch(`http://127.0.0.1:${health}/readyz`).then((got) => got.status).catch(() => 0);
   self.begin = (one) => { running.push(one); return one; };
   self.events = (more = {}) => another('events', { ...vars, POSTERN_DATABASE_URL: as('events'), POSTERN_RPC: socket('rpc'), POSTERN_PUB: socket('pub'), POSTERN_HEALTH_PORT: String(health), ...more });
-  self.identity = (name, more = {}) => another('identity', { ...vars, POSTERN_DATABASE_URL: as('identity'), POSTERN_RPC: socket(name), ...more });
+  self.identity = (name, more = {}) => another('identity', { ...vars, POSTERN_DATABASE_URL: as('identity'), POSTERN_RPC: socket(name), POSTERN_HEALTH_PORT: String(health + 1), ...more });
   self.watch = () => tail('', { POSTERN_EVENTS_URL: socket('pub'), POSTERN_EVENTS_RPC: socket('rpc') });
   // Events of 2 KB each, as a service leaves them with its changes.
   self.emit = (count) => {

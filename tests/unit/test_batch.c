@@ -127,6 +127,9 @@ Test(batch, takes_audit_events_whole_or_not_at_all)
         "{\"event_id\": \"\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
         "{\"event_id\": 1, \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
         "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\"}",
+        "{\"event_id\": \"ev 1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\\n\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"\u00e9\"}",
         "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\", \"object\": "
         "{\"a\": [{\"b\": \"x\\u0000y\"}]}}",
     };
@@ -140,6 +143,23 @@ Test(batch, takes_audit_events_whole_or_not_at_all)
     cr_assert_neq(batch_audit((const unsigned char *)"\x00\x00\x00\x00\x00", 5, &events), 0);
     for (size_t i = 0; i < LEN(bad); i++)
         cr_assert_neq(batch_audit(data, n + audit(data + n, bad[i]), &events), 0, "%s", bad[i]);
+}
+
+/* PostgreSQL has no room for them in an index. */
+Test(batch, ids_of_audit_events_are_short)
+{
+    unsigned char data[1024];
+    char json[512], id[200];
+    json_t *events = NULL;
+
+    memset(id, 'x', sizeof(id));
+    for (size_t len = 128; len <= 129; len++) {
+        snprintf(json, sizeof(json),
+                 "{\"event_id\": \"%.*s\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
+                 (int)len, id);
+        cr_assert_eq(batch_audit(data, audit(data, json), &events), len == 128 ? 0 : -EBADMSG);
+    }
+    json_decref(events);
 }
 
 static int header(const char *json, batch_t *ret_batch)
@@ -182,4 +202,32 @@ Test(batch, a_header_may_say_where_the_body_lies)
                         "0000000000000000000000000000000000000000000000000\"}",
                         &batch),
                  -EBADMSG);
+}
+
+/* Beyond them sums do not fit into what they are kept in. */
+Test(batch, numbers_of_a_header_have_bounds)
+{
+    static const struct {
+        const char *numbers;
+        int r;
+    } cases[] = {
+        {"\"seq\": 9007199254740992, \"count\": 0, \"dropped\": 9007199254740992", 0},
+        {"\"seq\": \"9007199254740993\", \"count\": 0, \"dropped\": 0", -EBADMSG},
+        {"\"seq\": \"99999999999999999999\", \"count\": 0, \"dropped\": 0", -EBADMSG},
+        {"\"seq\": 1, \"count\": 0, \"dropped\": 4611686018427387904", -EBADMSG},
+        {"\"seq\": 1, \"count\": 3, \"dropped\": 9223372036854775807", -EBADMSG},
+        {"\"seq\": 7, \"count\": 0, \"dropped\": 8", -EBADMSG},
+        {"\"seq\": 7, \"count\": 4097, \"dropped\": 0", -EBADMSG},
+        {"\"seq\": 0, \"count\": 0, \"dropped\": 0", -EBADMSG},
+        {"\"seq\": 7, \"count\": -1, \"dropped\": 0", -EBADMSG},
+        {"\"seq\": 7, \"count\": 0, \"dropped\": -1", -EBADMSG},
+    };
+    char json[256];
+    batch_t batch;
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        snprintf(json, sizeof(json), "{\"producer\": \"e/0/1\", \"family\": \"traffic\", %s}",
+                 cases[i].numbers);
+        cr_assert_eq(header(json, &batch), cases[i].r, "%s", cases[i].numbers);
+    }
 }

@@ -54,3 +54,22 @@ Test(sequence, a_producer_heard_first_in_the_middle_has_lost_the_beginning)
     cr_assert_eq(take(&self, batch(110, 10, 0, false)), SEQUENCE_NEW);
     cr_assert_eq(self.lost, 100);
 }
+
+/* What a producer says of itself is its own to make up: no sum goes wrong on it, in here or in a bigint. */
+Test(sequence, sums_end_at_the_largest_number)
+{
+    sequence_t self = {.known = true, .last = 1};
+
+    for (int i = 0; i < 3000; i++)
+        cr_assert_eq(
+            take(&self, batch(BATCH_NUMBER_MAX - 3000 + i, 1, BATCH_NUMBER_MAX - 4000, true)),
+            SEQUENCE_NEW);
+    cr_assert_eq(self.dropped, BATCH_NUMBER_MAX);
+    cr_assert_eq(self.events, 3000);
+    self = (sequence_t){.known = true};
+    cr_assert_eq(take(&self, batch(1, 3, 1, true)), SEQUENCE_NEW, "more than there are numbers");
+    cr_assert_eq(self.lost, 0);
+    self.lost = BATCH_NUMBER_MAX - 1;
+    cr_assert_eq(take(&self, batch(1000, 1, 0, true)), SEQUENCE_NEW);
+    cr_assert_eq(self.lost, BATCH_NUMBER_MAX);
+}
