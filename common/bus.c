@@ -290,12 +290,14 @@ int frame_json(zframe_t *frame, json_t **ret_value)
 }
 
 zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
-                       int64_t deadline_ms, json_t *actor, json_t *body)
+                       int64_t left_ms, json_t *actor, json_t *body)
 {
     _cleanup_(json_clear_ref) json_t *owned = body;
-    _cleanup_(json_clear_ref) json_t *header = json_pack(
-        "{s:i, s:s, s:s, s:s, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key", key ? key : id,
-        "account", account, "deadline", (json_int_t)deadline_ms, "actor", actor);
+    _cleanup_(json_clear_ref) json_t *header =
+        json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key",
+                  key ? key : id, "account", account, "left", (json_int_t)left_ms, "clock",
+                  (json_int_t)bus_mono_ms(), "deadline", (json_int_t)(bus_now_ms() + left_ms),
+                  "actor", actor);
     zmsg_t *msg = zmsg_new();
 
     zmsg_addstr(msg, verb);
@@ -314,6 +316,18 @@ static int copy_str(const json_t *object, const char *key, char *out, size_t siz
     return 0;
 }
 
+/* One from before it said how long is left says until when, by its own wall clock. */
+static void take_deadline(const json_t *header, request_t *request)
+{
+    const json_t *left = json_object_get(header, "left");
+    int64_t deadline = json_integer_value(json_object_get(header, "deadline"));
+
+    request->clock_ms = json_integer_value(json_object_get(header, "clock"));
+    request->left_ms = json_is_integer(left) ? json_integer_value(left)
+                       : deadline > 0        ? deadline - bus_now_ms()
+                                             : 0;
+}
+
 int request_decode(zmsg_t *msg, request_t *ret_request)
 {
     _cleanup_(json_clear_ref) json_t *header = NULL;
@@ -330,7 +344,7 @@ int request_decode(zmsg_t *msg, request_t *ret_request)
         && !copy_str(header, "key", ret_request->key, sizeof(ret_request->key))
         && !copy_str(header, "account", ret_request->account, sizeof(ret_request->account))) {
         memcpy(ret_request->verb, zframe_data(verb), zframe_size(verb));
-        ret_request->deadline_ms = json_integer_value(json_object_get(header, "deadline"));
+        take_deadline(header, ret_request);
         ret_request->actor = json_incref(json_object_get(header, "actor"));
         ret_request->body = take(body);
         r = 0;
@@ -453,7 +467,7 @@ int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout
     int r = -ETIMEDOUT;
 
     id_make("op", id);
-    msg = request_encode(verb, id, NULL, account, bus_now_ms() + timeout_ms, NULL, body);
+    msg = request_encode(verb, id, NULL, account, timeout_ms, NULL, body);
     if (!msg || zmsg_send(&msg, dealer))
         r = -EBADMSG;
     while (r == -ETIMEDOUT && bus_mono_ms() < deadline) {

@@ -57,7 +57,9 @@ typedef struct request {
     char id[64];         /* op_ KSUID: names the reply, stands in the logs */
     char key[80];        /* idempotency key: the caller's, else the id */
     char account[64];    /* "" for internal verbs */
-    int64_t deadline_ms; /* wall clock */
+    int64_t left_ms;     /* how long its sender waited still when it sent it */
+    int64_t clock_ms;    /* the sender's monotonic clock then; 0: it did not say */
+    int64_t deadline_ms; /* on our own; who decodes a request sets it (common/deadline.h) */
     json_t *actor;       /* {id, subject, source, credential}; may be null */
     json_t *body;        /* object */
 } request_t;
@@ -70,9 +72,10 @@ typedef struct reply {
     char etag[40];          /* of the object in body, RFC 9110 8.8.3; "" where there is none */
 } reply_t;
 
-/* [verb][header][body]; key NULL: the id; the body is taken. NULL when out of memory. */
+/* [verb][header][body]; key NULL: the id; left_ms: so long somebody waits for the answer; the body is taken. NULL when out of
+ * memory. */
 zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
-                       int64_t deadline_ms, json_t *actor, json_t *body);
+                       int64_t left_ms, json_t *actor, json_t *body);
 
 /* Pops the three frames. 0 | -EBADMSG; then nothing is to be freed, and the id is that of who waits for an answer, or "". */
 int request_decode(zmsg_t *msg, request_t *ret_request);

@@ -37,7 +37,7 @@ static lease_t *find(leases_t *self, zframe_t *holder, int64_t now_ms)
         purge(self, now_ms);
     if (self->count == LEASES_MAX)
         return NULL;
-    self->held[self->count].holder = zframe_dup(holder);
+    self->held[self->count] = (lease_t){.holder = zframe_dup(holder)};
     return &self->held[self->count++];
 }
 
@@ -73,8 +73,17 @@ bool leases_take(leases_t *self, zsock_t *sock, zmsg_t *msg, int64_t now_ms)
         return true;
     lease->heard_ms = now_ms;
     lease->epoch = strtoll(epoch, NULL, 10);
+    clock_gap_take(&lease->clock, strtoll(clock, NULL, 10), now_ms);
     tell(sock, holder, "lease", self->epoch, clock);
     return true;
+}
+
+const clock_gap_t *leases_clock(const leases_t *self, zframe_t *holder)
+{
+    for (int i = 0; i < self->count; i++)
+        if (zframe_eq(self->held[i].holder, holder))
+            return &self->held[i].clock;
+    return NULL;
 }
 
 int64_t leases_revoke(leases_t *self, zsock_t *sock)

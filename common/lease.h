@@ -4,6 +4,8 @@
  * Frames in proto/WIRE.md. Used by the reactor alone. */
 #pragma once
 
+#include "common/deadline.h"
+
 #include <czmq.h>
 #include <stdint.h>
 
@@ -16,6 +18,7 @@ enum {
 typedef struct lease {
     zframe_t *holder; /* ROUTER's identity of the peer */
     int64_t heard_ms, epoch;
+    clock_gap_t clock;
 } lease_t;
 
 typedef struct leases {
@@ -32,6 +35,9 @@ void leases_done(leases_t *self);
 /* A peer asks for a lease or renews it: identity, "lease", the epoch it knows, its own clock. Answers on sock.
  * False when the message is not that; it is left as it was. */
 bool leases_take(leases_t *self, zsock_t *sock, zmsg_t *msg, int64_t now_ms);
+
+/* What is known of this peer's clock: it says it whenever it asks. NULL: it holds no lease. */
+const clock_gap_t *leases_clock(const leases_t *self, zframe_t *holder);
 
 /* What peers remember is void: tell them. The new epoch. */
 int64_t leases_revoke(leases_t *self, zsock_t *sock);

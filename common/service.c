@@ -1,5 +1,6 @@
 #include "common/service.h"
 #include "common/cleanup.h"
+#include "common/deadline.h"
 #include "common/flight.h"
 #include "common/health.h"
 #include "common/id.h"
@@ -93,7 +94,7 @@ typedef struct service {
     leases_t leases;
     health_t *health;
     struct {
-        uint64_t requests, refused, resent, held_late;
+        uint64_t requests, refused, resent, dropped, held_late;
     } metrics;
 } service_t;
 
@@ -134,7 +135,7 @@ static int run_with_retry(crud_t *crud, const service_spec_t *spec, const reques
         }
         if (r != PG_DOWN && r != PG_AGAIN)
             return r;
-        if (bus_now_ms() + RETRY_MS >= request->deadline_ms)
+        if (bus_mono_ms() + RETRY_MS >= request->deadline_ms)
             return ERR_MAINTENANCE;
         reply_done(reply);
         memset(reply, 0, sizeof(*reply));
@@ -186,8 +187,25 @@ static zmsg_t *refuse_unreadable(const request_t *request)
     return reply_encode(request->id, &reply);
 }
 
+/* Does nobody wait for the answer any more? Also sets the deadline. */
+static bool is_expired(const arrival_t *arrival, request_t *request)
+{
+    int64_t now = bus_mono_ms();
+    char verb[140], id[140];
+
+    request->deadline_ms = arrival_deadline(arrival, request);
+    if (request->deadline_ms > now)
+        return false;
+    log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
+    log_quote(request->id, strlen(request->id), id, sizeof(id));
+    log_warn("verb=%s req=%s is dropped: whoever sent it gave up %" PRId64 " ms ago", verb, id,
+             now - request->deadline_ms);
+    return true;
+}
+
 /* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
-static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
+static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t *arrival,
+                      zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
     int64_t start = zclock_usecs();
@@ -201,7 +219,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
         return NULL;
     } else if (request_decode(msg, &request)) {
         out = refuse_unreadable(&request);
-    } else if (request.deadline_ms > bus_now_ms()) { /* expired work is dropped unanswered */
+    } else if (!is_expired(arrival, &request)) {
         json_t *base = take_base(&request);
         const char *own = crud->base_url;
 
@@ -238,12 +256,17 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
     return out;
 }
 
-/* What is known of a request goes with it to the worker and comes back with the answer, before it: its key, "" for none, and
- * "slow" or "". An answer that consists of them alone is none. */
+/* What is known of a request goes with it to the worker, before it: its key, "" for none, "slow" or "", and its arrival_t. The first two
+ * come back with the answer. An answer that consists of them alone is none. */
 static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 {
-    zframe_t *key = zmsg_pop(msg), *slow = zmsg_pop(msg);
-    zmsg_t *out = handle(crud, spec, msg);
+    zframe_t *key = zmsg_pop(msg), *slow = zmsg_pop(msg), *came = zmsg_pop(msg);
+    arrival_t arrival;
+    zmsg_t *out;
+
+    memcpy(&arrival, zframe_data(came), sizeof(arrival));
+    zframe_destroy(&came);
+    out = handle(crud, spec, &arrival, msg);
 
     if (!out)
         out = zmsg_new();
@@ -389,8 +412,10 @@ static void start_slow(service_t *self)
 /* identity + request frames. False: there are too many, *msg is the caller's still. */
 static bool enqueue(service_t *self, const char *key, zmsg_t **msg)
 {
+    arrival_t arrival = arrival_now(leases_clock(&self->leases, zmsg_first(*msg)), bus_mono_ms());
     bool slow = is_slow(self, *msg), put;
 
+    zmsg_pushmem(*msg, &arrival, sizeof(arrival));
     zmsg_pushstr(*msg, slow ? "slow" : "");
     zmsg_pushstr(*msg, key);
     if (slow && zlistx_size(self->slow) < QUEUE_MAX) {
@@ -404,7 +429,7 @@ static bool enqueue(service_t *self, const char *key, zmsg_t **msg)
         if (*key)
             flights_begin(self->flights, key);
     } else {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 3; i++) {
             zframe_t *frame = zmsg_pop(*msg);
 
             zframe_destroy(&frame);
@@ -516,6 +541,7 @@ static void on_answer(service_t *self, zmsg_t *msg)
     if (!zmsg_size(msg)) { /* nobody waits any more */
         zframe_t *newest = flights_end(self->flights, key);
 
+        self->metrics.dropped++;
         zframe_destroy(&newest);
         zmsg_destroy(&msg);
         return;
@@ -595,8 +621,7 @@ static int on_period(zloop_t *loop, int timer, void *context)
     (void)loop;
     (void)timer;
     id_make("op", id);
-    msg = request_encode(self->spec->periodic, id, NULL, "", bus_now_ms() + PERIODIC_MS, NULL,
-                         json_object());
+    msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
         zmsg_pushstr(msg, "self");
         (void)enqueue(self, "", &msg); /* else at the next period */
@@ -631,6 +656,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_requests_total %" PRIu64 "\n"
                               "postern_%s_requests_refused_total %" PRIu64 "\n"
                               "postern_%s_requests_resent_total %" PRIu64 "\n"
+                              "postern_%s_requests_dropped_total %" PRIu64 "\n"
                               "postern_%s_requests_queued %zu\n"
                               "postern_%s_replies_held %d\n"
                               "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
@@ -639,7 +665,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_other_copies %" PRId64 "\n"
                               "postern_%s_audit_events_refused %" PRId64 "\n",
                               name, self->metrics.requests, name, self->metrics.refused, name,
-                              self->metrics.resent, name,
+                              self->metrics.resent, name, self->metrics.dropped, name,
                               work_waiting(self->work) + zlistx_size(self->slow), name,
                               self->held_count, name, self->metrics.held_late, name, self->live,
                               name, lowest, name, self->copies, name, outbox_refused());

@@ -91,6 +91,20 @@ copy_t *copies_next(copies_t *self)
     return other;
 }
 
+copy_t *copies_other(copies_t *self, const copy_t *copy)
+{
+    for (int n = 0; n < self->count; n++) {
+        int i = (self->next + n) % self->count;
+        copy_t *other = &self->list[i];
+
+        if (other != copy && other->answers && copy_is_connected(other)) {
+            self->next = i + 1;
+            return other;
+        }
+    }
+    return copies_next(self);
+}
+
 bool copies_answer(const copies_t *self)
 {
     for (int i = 0; i < self->count; i++)

@@ -39,6 +39,9 @@ copy_t *copies_find(copies_t *self, const zsock_t *sock);
 /* Where a request goes: to those that answer in turn, where none does to any that is connected. NULL: nobody is there. */
 copy_t *copies_next(copies_t *self);
 
+/* The same, but another than this one, where there is one that answers. copy may be NULL. */
+copy_t *copies_other(copies_t *self, const copy_t *copy);
+
 /* Does any of them answer? */
 bool copies_answer(const copies_t *self);
 

@@ -60,6 +60,7 @@ struct call {
     json_t *query;
     int64_t started_ms, deadline_ms, resend_ms;
     const copy_t *copy; /* of the service, that has the request; NULL: it could not be sent */
+    int resends;        /* of this question */
     /* answer */
     unsigned status;
     json_t *answer;

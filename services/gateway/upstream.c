@@ -60,7 +60,7 @@ static copies_t *service_of(const call_t *call)
 /* NULL: answered, it cannot be asked. */
 static zmsg_t *encode(call_t *call)
 {
-    int64_t deadline = bus_now_ms() + (call->deadline_ms - bus_mono_ms());
+    int64_t left = call->deadline_ms - bus_mono_ms();
     char verb[96] = "api_key.authenticate", id[ID_MAX + 8];
     json_t *body;
     zmsg_t *msg;
@@ -82,8 +82,8 @@ static zmsg_t *encode(call_t *call)
         return NULL;
     }
     snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
-    msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account,
-                         deadline, call->actor, body);
+    msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account, left,
+                         call->actor, body);
     if (!msg) { /* it would not become better by waiting */
         log_error("op=%s the request cannot be put on the bus", call->operation_id);
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
@@ -110,17 +110,19 @@ static void send_to(call_t *call, const copy_t *copy)
 
 void upstream_send(call_t *call)
 {
+    call->resends = 0;
     send_to(call, copies_next(service_of(call)));
 }
 
-/* A copy that answers has it still, unless it lost it: it knows the request when it comes again, and works on it once. */
+/* A copy that answers has it still, unless it lost it: it knows the request when it comes again, and works on it once. Where that
+ * brought nothing either, another copy may be able to what this one is not: what its database does not answer, say. */
 static void send_again(call_t *call)
 {
+    bool stays = call->copy && call->copy->answers && call->resends == 0;
+
     call->gateway->metrics.resent += call->copy != NULL;
-    if (call->copy && call->copy->answers)
-        send_to(call, call->copy);
-    else
-        upstream_send(call);
+    call->resends += call->copy != NULL;
+    send_to(call, stays ? call->copy : copies_other(service_of(call), call->copy));
 }
 
 /* "lease" or "revoke", epoch, clock; see copies.h. Of anything else nothing is taken. */

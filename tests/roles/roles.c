@@ -202,7 +202,7 @@ static void ask(zsock_t *sock, int i)
     zmsg_t *msg;
 
     snprintf(id, sizeof(id), "roles-%d-%d", getpid(), i);
-    msg = request_encode(questions[i].verb, id, NULL, "ac_nobody", bus_now_ms() + WAIT_MS, NULL,
+    msg = request_encode(questions[i].verb, id, NULL, "ac_nobody", WAIT_MS, NULL,
                          json_pack("{s:s, s:s, s:s, s:s, s:{s:b}}", "id", "none", "module", "none",
                                    "member", "none", "token", "none", "document", "no_such_field",
                                    1));
