@@ -292,6 +292,7 @@ ngx_uint_t edge_file_is_own(int file);
 #define EDGE_MEMORY_PREFIX "postern-events-"
 ngx_int_t edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log);
 void *edge_memory_slot(ngx_uint_t worker); /* NULL: no such slot */
+size_t edge_memory_slot_bytes(void);       /* of which the ring is a part */
 const char *edge_memory_name(void);        /* of the file others may read; "": there is none */
 off_t edge_memory_position(const void *at);
 void edge_memory_remove(void); /* the file's name */

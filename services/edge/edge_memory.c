@@ -4,6 +4,7 @@
  * by the next. */
 #include "edge.h"
 #include "edge_seat.h"
+#include "ring.h"
 #include "proto/event_memory.h"
 
 #include <sys/file.h>
@@ -12,10 +13,6 @@
 #include <linux/magic.h>
 
 enum { HEAD_BYTES = EVENT_MEMORY_HEAD };
-
-typedef event_memory_head_t  file_head_t;
-
-static const char  magic[sizeof(((file_head_t *) 0)->magic)] = EVENT_MEMORY_MAGIC;
 
 static u_char     *base;            /* of the first slot */
 static size_t      total;           /* mapped, with the head */
@@ -28,6 +25,13 @@ void *
 edge_memory_slot(ngx_uint_t worker)
 {
     return base && worker < count ? base + worker * bytes : NULL;
+}
+
+
+size_t
+edge_memory_slot_bytes(void)
+{
+    return bytes;
 }
 
 
@@ -139,12 +143,12 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     int           file = -1;
     u_char       *at;
     ngx_uint_t    used;
-    file_head_t  *head;
+    event_memory_head_t  *head;
 
     if (base) {
         return NGX_OK;   /* a reload: everything stays */
     }
-    bytes = ngx_align(slot_bytes, 4096);
+    bytes = ngx_align(slot_bytes, RING_FILE_PAGE);
     count = slots;
     total = HEAD_BYTES + count * bytes;
     if (edge_worker.conf->event_memory.len) {
@@ -161,8 +165,8 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
                       count, bytes);
         return NGX_ERROR;
     }
-    head = (file_head_t *) at;
-    used = ngx_memcmp(head->magic, magic, sizeof(magic)) == 0;
+    head = (event_memory_head_t *) at;
+    used = ngx_memcmp(head->magic, ring_file_magic, sizeof(head->magic)) == 0;
     if (used && head->slot_bytes == bytes && head->slots < count) {
         head->slots = count;   /* more workers: what comes behind is zeros */
     }
@@ -174,7 +178,7 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
                           "it is lost", head->slots, head->slot_bytes);
         }
         ngx_memzero(at, total);
-        ngx_memcpy(head->magic, magic, sizeof(magic));
+        ngx_memcpy(head->magic, ring_file_magic, sizeof(head->magic));
         head->slot_bytes = bytes;
         head->slots = count;
     }
@@ -249,7 +253,7 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
     int           file;
     char          other[sizeof(name)], path[NGX_MAX_PATH];
     struct stat   st;
-    file_head_t  *head;
+    event_memory_head_t  *head;
 
     if (edge_worker.conf->event_memory.len == 0) {
         return NGX_DECLINED;
@@ -267,12 +271,8 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
         left->at = mmap(NULL, left->total, PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
     }
     close(file);
-    head = (file_head_t *) left->at;
-    if (left->at != MAP_FAILED
-        && ngx_memcmp(head->magic, magic, sizeof(magic)) == 0
-        && head->slot_bytes && head->slot_bytes <= left->total
-        && head->slots <= (left->total - HEAD_BYTES) / head->slot_bytes)
-    {
+    head = (event_memory_head_t *) left->at;
+    if (left->at != MAP_FAILED && ring_file_is_whole(head, left->total)) {
         left->slot_bytes = head->slot_bytes;
         left->slots = head->slots;
         return NGX_OK;

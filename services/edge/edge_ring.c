@@ -1,76 +1,83 @@
-/* Events of a worker until they are acknowledged: a ring in shared memory, which outlives the worker,
+/* Events of a worker until they are acknowledged: a ring in shared memory, which outlives the worker (ring.h),
  * then a spool file, then they are dropped and counted.
  *
  * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A record is
- * a batch: header, then a layout and its events (proto/WIRE.md). The open batch is the last record; an
- * event's bytes are written before the header that counts them. */
+ * a batch: header, then a layout and its events (proto/WIRE.md). */
 #include "edge.h"
 #include "edge_seat.h"
+#include "ring.h"
 
 enum {
-    BATCH_EVENTS = 1024,
-    BATCH_BYTES = 512 * 1024,  /* and no more than a part of the ring */
-    RING_PARTS = 8,
     WORKERS_MAX = 64,
-    SPOOL_READ = 1 << 20,
     ADOPT_BYTES = 1 << 20,     /* of another's spool in one turn */
-    PREFETCH_BYTES = 4096
+    PREFETCH_BYTES = 4096,
+    IN_FLIGHT_MAX = 1 << 24    /* requests of one worker: more are no count of ours */
 };
 
 typedef struct {
-    uint32_t  len;      /* of the payload; WRAP: go on at the start */
-    uint32_t  count;
-    uint64_t  seq;      /* of the last event */
-    uint64_t  dropped;  /* before this batch */
-    uint64_t  sealed;
-} record_t;
-
-#define WRAP  0xffffffffu
-
-typedef struct {
     edge_counters_t  counters;
-    uint64_t         boot;       /* names the sequence */
-    uint64_t         seq;        /* last event */
-    uint64_t         dropped;    /* not yet told */
-    uint64_t         head, tail; /* bytes ever written and freed; modulo size */
-    uint64_t         open;       /* offset of the open batch; NONE */
-    size_t           size;
-    u_char           data[];
+    ring_memory_t    memory;
 } slot_t;
 
-#define NONE  ((uint64_t) -1)
-
-typedef struct {
-    uint64_t  boot;
-    uint64_t  seq;
-    uint64_t  dropped;
-    uint32_t  len, count;
-} spooled_t;
-
 static slot_t     *slot;
+static ring_t      ring;            /* of slot */
 static uint64_t    sent;            /* offset up to which batches were sent */
 static ngx_fd_t    spool = NGX_INVALID_FILE;
 static off_t       spool_end, spool_sent, spool_acked;
-static size_t      batch_bytes;     /* payload of a batch, at most */
 static ngx_uint_t  saying;          /* the spool's trouble was logged */
+
+
+static uint64_t
+new_boot(void)
+{
+    return (uint64_t) ngx_time() << 32 | (uint32_t) ngx_random();
+}
+
+
+/* Whoever wrote to it may have been killed, or broken. NGX_ERROR: it is no ring. */
+static ngx_int_t
+open_slot(slot_t *one, size_t bytes, ring_t *out, ngx_log_t *log)
+{
+    size_t  counters = offsetof(slot_t, memory);
+
+    if (bytes <= counters || ring_attach(out, &one->memory, bytes - counters) != 0) {
+        return NGX_ERROR;
+    }
+    if (ring_mend(out, new_boot())) {
+        ngx_log_error(NGX_LOG_ALERT, log, 0,
+                      "postern: event memory holds what no worker writes: events "
+                      "behind that are lost");
+    }
+    return NGX_OK;
+}
+
+
+static void
+make_slot(slot_t *one, size_t size)
+{
+    ring_t  of = { &one->memory, size };
+
+    ngx_memzero(one, sizeof(*one));
+    ring_clear(&of, new_boot());
+}
 
 
 /* Requests that were in flight when the worker of this slot ended leave no event. They get numbers like events that could not be
  * kept, and are told in the same way. */
 static uint64_t
-count_lost(slot_t *one, ngx_log_t *log)
+count_lost(slot_t *one, ring_t *of, ngx_log_t *log)
 {
     uint64_t  lost = one->counters.in_flight;
 
-    if (lost) {
-        ngx_log_error(NGX_LOG_WARN, log, 0,
-                      "postern: %uL requests were in flight when their worker "
-                      "ended: they leave no event", lost);
-    }
     one->counters.in_flight = 0;
+    if (lost == 0 || lost > IN_FLIGHT_MAX) {
+        return 0;
+    }
+    ngx_log_error(NGX_LOG_WARN, log, 0,
+                  "postern: %uL requests were in flight when their worker "
+                  "ended: they leave no event", lost);
     one->counters.lost += lost;
-    one->seq += lost;
-    one->dropped += lost;
+    ring_drop(of, lost);
     return lost;
 }
 
@@ -80,6 +87,7 @@ ngx_int_t
 edge_ring_make(ngx_cycle_t *cycle)
 {
     slot_t           *one;
+    ring_t            of;
     uint64_t          lost;
     ngx_uint_t        i;
     edge_conf_t      *conf = edge_worker.conf;
@@ -103,15 +111,16 @@ edge_ring_make(ngx_cycle_t *cycle)
     }
     made = 1;
     for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
-        lost = one->size == conf->ring_size ? count_lost(one, cycle->log) : 0;
+        lost = 0;
+        if (one->memory.size == conf->ring_size
+            && open_slot(one, edge_memory_slot_bytes(), &of, cycle->log) == NGX_OK)
+        {
+            lost = count_lost(one, &of, cycle->log);
+        } else {
+            make_slot(one, conf->ring_size);
+        }
         ngx_memzero(&one->counters, sizeof(one->counters));
         one->counters.lost = lost;
-        if (one->size != conf->ring_size) {
-            ngx_memzero(one, sizeof(*one));
-            one->size = conf->ring_size;
-            one->boot = (uint64_t) ngx_time() << 32 | (uint32_t) ngx_random();
-            one->open = NONE;
-        }
     }
     return NGX_OK;
 }
@@ -121,11 +130,14 @@ edge_ring_make(ngx_cycle_t *cycle)
 void
 edge_ring_end(void)
 {
+    ring_t       of;
     slot_t      *one;
     ngx_uint_t   i;
 
     for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
-        if (one->head != one->tail || one->dropped) {
+        if (open_slot(one, edge_memory_slot_bytes(), &of, ngx_cycle->log) != NGX_OK
+            || !ring_is_empty(&of))
+        {
             return;
         }
     }
@@ -142,49 +154,22 @@ edge_ring_counters(ngx_uint_t worker)
 }
 
 
-static record_t *
-record_at(uint64_t offset)
+/* 1: the batch at offset | 0: none. What lies there and is none is cut off. */
+static ngx_uint_t
+read_batch(ring_t *of, uint64_t offset, ring_batch_t *batch)
 {
-    return (record_t *) (slot->data + offset % slot->size);
-}
+    int  r = ring_read(of, offset, batch);
 
-
-static size_t
-record_bytes(const record_t *record)
-{
-    return ngx_align(sizeof(record_t) + record->len, 8);
-}
-
-
-/* The record at offset, past a wrap mark; NULL at the head. */
-static record_t *
-read_record(uint64_t *offset)
-{
-    record_t  *record;
-
-    if (*offset == slot->head) {
-        return NULL;
-    }
-    record = record_at(*offset);
-    if (slot->size - *offset % slot->size < sizeof(record_t)
-        || record->len == WRAP)
-    {
-        *offset += slot->size - *offset % slot->size;
-        if (*offset == slot->head) {
-            return NULL;
+    if (r < 0) {
+        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                      "postern: event memory holds what no worker writes: events "
+                      "behind that are lost");
+        (void) ring_mend(of, new_boot());
+        if (of == &ring) {
+            sent = ngx_min(sent, ring.memory->head);
         }
-        record = record_at(*offset);
     }
-    return record;
-}
-
-
-/* Before the room is written to again: the helper looks whether what it copied was still there. */
-static void
-free_to(uint64_t offset)
-{
-    __atomic_store_n(&slot->tail, offset, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return r > 0;
 }
 
 
@@ -224,29 +209,29 @@ spool_open(void)
 
 
 static ngx_int_t
-spool_append(const record_t *record)
+spool_append(const ring_batch_t *batch, uint64_t boot)
 {
-    spooled_t     head;
-    struct iovec  iov[2];
-    ssize_t       want;
+    ssize_t         want;
+    struct iovec    iov[2];
+    ring_spooled_t  head;
 
     if (spool_open() != NGX_OK
-        || spool_end + (off_t) (sizeof(head) + record->len)
+        || spool_end + (off_t) (sizeof(head) + batch->is.len)
            > edge_worker.conf->spool_size)
     {
         return NGX_ERROR;
     }
     ngx_memzero(&head, sizeof(head));
-    head.boot = slot->boot;
-    head.seq = record->seq;
-    head.dropped = record->dropped;
-    head.len = record->len;
-    head.count = record->count;
+    head.boot = boot;
+    head.seq = batch->is.seq;
+    head.dropped = batch->is.dropped;
+    head.len = batch->is.len;
+    head.count = batch->is.count;
     iov[0].iov_base = &head;
     iov[0].iov_len = sizeof(head);
-    iov[1].iov_base = (void *) (record + 1);
-    iov[1].iov_len = record->len;
-    want = sizeof(head) + record->len;
+    iov[1].iov_base = (void *) batch->data;
+    iov[1].iov_len = batch->is.len;
+    want = sizeof(head) + batch->is.len;
     if (pwritev(spool, iov, 2, spool_end) != want) {
         return NGX_ERROR;
     }
@@ -255,25 +240,34 @@ spool_append(const record_t *record)
 }
 
 
-/* Everything sealed in the ring goes to the spool, oldest first. */
+/* Everything sealed in a ring goes to the spool, oldest first. */
 static ngx_int_t
-spill(void)
+spill(slot_t *from, ring_t *of)
 {
-    record_t  *record;
-    uint64_t   offset = slot->tail;
+    uint64_t      end = of->memory->head;
+    ring_batch_t  batch;
 
-    while ((record = read_record(&offset)) != NULL && record->sealed) {
-        if (spool_append(record) != NGX_OK) {
+    while (of->memory->tail < end
+           && read_batch(of, of->memory->tail, &batch))
+    {
+        if (spool_append(&batch, of->memory->boot) != NGX_OK) {
             return NGX_ERROR;
         }
-        slot->counters.spooled += record->count;
-        offset += record_bytes(record);
-        free_to(offset);
-        if (sent < offset) {
-            sent = offset;
-        }
+        from->counters.spooled += batch.is.count;
+        ring_free_to(of, batch.next);
     }
     return NGX_OK;
+}
+
+
+/* The worker's own. */
+static ngx_int_t
+spill_own(void)
+{
+    ngx_int_t  rc = spill(slot, &ring);
+
+    sent = ngx_max(sent, ring.memory->tail);
+    return rc;
 }
 
 
@@ -285,13 +279,11 @@ name_producer(char *out, size_t size, uint64_t boot)
 }
 
 
-/* Zeros at the end are what a power cut leaves of a write. */
 static ngx_uint_t
-spool_read(spooled_t *head, off_t at)
+spool_read(ring_spooled_t *head, off_t at)
 {
     return pread(spool, head, sizeof(*head), at) == (ssize_t) sizeof(*head)
-           && head->seq > 0 && head->count > 0 && head->len > 0
-           && head->len <= SPOOL_READ;
+           && ring_spooled_is_batch(head);
 }
 
 
@@ -313,7 +305,7 @@ spool_trim(void)
 static ngx_uint_t
 spool_next(edge_batch_t *batch)
 {
-    spooled_t  head;
+    ring_spooled_t  head;
 
     if (spool == NGX_INVALID_FILE || spool_sent >= spool_end) {
         return 0;
@@ -343,100 +335,38 @@ spool_next(edge_batch_t *batch)
 
 /* ---- ring ---- */
 
-static ngx_uint_t
-fits(size_t bytes)
-{
-    size_t  at = slot->head % slot->size, used = slot->head - slot->tail;
-
-    if (at + bytes > slot->size) {
-        bytes += slot->size - at;   /* skip to the start */
-    }
-    return used + bytes <= slot->size;
-}
-
-
-static void
-open_batch(void)
-{
-    size_t     at = slot->head % slot->size;
-    record_t  *record;
-
-    /* room for a whole batch in one piece */
-    if (at + sizeof(record_t) + batch_bytes > slot->size) {
-        if (slot->size - at >= sizeof(record_t)) {
-            record_at(slot->head)->len = WRAP;
-        }
-        slot->head += slot->size - at;
-    }
-    record = record_at(slot->head);
-    ngx_memzero(record, sizeof(*record));
-    record->dropped = slot->dropped;
-    record->seq = slot->seq;
-    slot->dropped = 0;
-    slot->open = slot->head;
-    slot->head += ngx_align(sizeof(record_t) + batch_bytes, 8);
-}
-
-
 void
 edge_ring_seal(void)
 {
-    record_t  *record;
-
-    if (slot->open == NONE) {
-        return;
-    }
-    record = record_at(slot->open);
-    if (record->count == 0) {
-        return;
-    }
-    record->sealed = 1;
-    slot->head = slot->open + record_bytes(record);
-    slot->open = NONE;
+    ring_seal(&ring);
 }
 
 
 u_char *
 edge_ring_reserve(size_t *room, ngx_uint_t *first)
 {
-    record_t  *record;
-    size_t     batch = ngx_align(sizeof(record_t) + batch_bytes, 8);
+    bool     is_first = 0;
+    u_char  *at;
 
-    *room = 0;
-    if (slot->open != NONE && record_at(slot->open)->count >= BATCH_EVENTS) {
-        edge_ring_seal();
+    at = ring_reserve(&ring, room, &is_first);
+    if (at == NULL) {
+        (void) spill_own();
+        at = ring_reserve(&ring, room, &is_first);
     }
-    if (slot->open == NONE) {
-        if (!fits(batch)) {
-            spill();
-        }
-        if (!fits(batch)) {
-            return NULL;
-        }
-        open_batch();
-    }
-    record = record_at(slot->open);
-    *room = batch_bytes - record->len;
-    *first = record->len == 0;
-    return (u_char *) (record + 1) + record->len;
+    *first = is_first;
+    return at;
 }
 
 
 void
 edge_ring_commit(size_t len)
 {
-    size_t     i;
-    u_char    *next;
-    record_t  *record = record_at(slot->open);
+    size_t   i;
+    u_char  *next;
 
-    ngx_memory_barrier();
     slot->counters.events++;
-    slot->seq++;
-    record->seq = slot->seq;
-    record->count++;
-    record->len += len;
+    next = ring_commit(&ring, len);
     /* the next event is about as long: its lines come while that request is served */
-    next = (u_char *) (record + 1) + record->len;
     for (i = 0; i < len && i < PREFETCH_BYTES; i += 64) {
         __builtin_prefetch(next + i, 1);
     }
@@ -468,9 +398,8 @@ void
 edge_ring_drop(void)
 {
     slot->counters.events++;
-    slot->seq++;
-    slot->dropped++;
     slot->counters.dropped++;
+    ring_drop(&ring, 1);
 }
 
 
@@ -478,28 +407,26 @@ edge_ring_drop(void)
 ngx_uint_t
 edge_ring_next(edge_batch_t *batch)
 {
-    record_t  *record;
-    uint64_t   tail = slot->tail;
+    ring_batch_t  next, oldest;
 
     if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
         return spool_next(batch);
     }
-    record = read_record(&sent);
-    if (record == NULL || !record->sealed) {
+    if (!read_batch(&ring, sent, &next)) {
         return 0;
     }
-    read_record(&tail);   /* past a wrap mark, as sent is */
-    batch->oldest = tail == sent;
-    batch->place.at = sent + sizeof(record_t);
-    batch->place.len = record->len;
+    batch->oldest = read_batch(&ring, ring.memory->tail, &oldest)
+                    && oldest.at == next.at;
+    batch->place.at = next.events;
+    batch->place.len = next.is.len;
     batch->place.spooled = 0;
-    batch->shared.body = edge_memory_position(record + 1);
-    batch->shared.tail = edge_memory_position(&slot->tail);
-    sent += record_bytes(record);
-    batch->seq = record->seq;
-    batch->count = record->count;
-    batch->dropped = record->dropped;
-    name_producer(batch->producer, sizeof(batch->producer), slot->boot);
+    batch->shared.body = edge_memory_position(next.data);
+    batch->shared.tail = edge_memory_position(&ring.memory->tail);
+    sent = next.next;
+    batch->seq = next.is.seq;
+    batch->count = next.is.count;
+    batch->dropped = next.is.dropped;
+    name_producer(batch->producer, sizeof(batch->producer), ring.memory->boot);
     return 1;
 }
 
@@ -511,7 +438,7 @@ spool_acknowledge(const char *producer, uint64_t seq)
 {
     char       name[sizeof(((edge_batch_t *) 0)->producer)];
     off_t      at;
-    spooled_t  head;
+    ring_spooled_t  head;
 
     for (at = spool_acked; at < spool_sent && spool_read(&head, at); /* void */) {
         at += sizeof(head) + head.len;
@@ -530,33 +457,30 @@ spool_acknowledge(const char *producer, uint64_t seq)
 void
 edge_ring_acknowledge(const char *producer, uint64_t seq)
 {
-    char       name[sizeof(((edge_batch_t *) 0)->producer)];
-    record_t  *record;
-    uint64_t   offset;
+    char          name[sizeof(((edge_batch_t *) 0)->producer)];
+    ring_batch_t  batch;
 
     if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
         spool_acknowledge(producer, seq);
         return;
     }
-    name_producer(name, sizeof(name), slot->boot);
+    name_producer(name, sizeof(name), ring.memory->boot);
     if (ngx_strcmp(name, producer) != 0) {
         return;
     }
-    offset = slot->tail;
-    while (offset < sent && (record = read_record(&offset)) != NULL
-           && record->sealed && record->seq <= seq)
+    while (ring.memory->tail < sent
+           && read_batch(&ring, ring.memory->tail, &batch) && batch.is.seq <= seq)
     {
-        offset += record_bytes(record);
-        free_to(offset);
+        ring_free_to(&ring, batch.next);
     }
-    slot->counters.unacknowledged = slot->head - slot->tail;
+    slot->counters.unacknowledged = ring.memory->head - ring.memory->tail;
 }
 
 
 void
 edge_ring_resend(void)
 {
-    sent = slot->tail;
+    sent = ring.memory->tail;
     spool_sent = spool_acked;
 }
 
@@ -564,7 +488,7 @@ edge_ring_resend(void)
 ngx_uint_t
 edge_ring_unsent(void)
 {
-    return slot->open != NONE && record_at(slot->open)->count > 0;
+    return ring_is_open(&ring);
 }
 
 
@@ -572,7 +496,7 @@ ngx_int_t
 edge_ring_copy(const edge_place_t *place, void *out)
 {
     char              path[NGX_MAX_PATH];
-    size_t            at = place->at % slot->size;
+    size_t            at = place->at % ring.size;
     static ngx_fd_t   file = NGX_INVALID_FILE;   /* the helper's own */
 
     if (place->spooled) {
@@ -583,26 +507,13 @@ edge_ring_copy(const edge_place_t *place, void *out)
         return pread(file, out, place->len, place->at) == (ssize_t) place->len
                ? NGX_OK : NGX_DECLINED;
     }
-    if (at + place->len > slot->size) {
+    if (at + place->len > ring.size) {
         return NGX_DECLINED;
     }
-    ngx_memcpy(out, slot->data + at, place->len);
+    ngx_memcpy(out, ring.memory->data + at, place->len);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return __atomic_load_n(&slot->tail, __ATOMIC_RELAXED) <= place->at
+    return __atomic_load_n(&ring.memory->tail, __ATOMIC_RELAXED) <= place->at
            ? NGX_OK : NGX_DECLINED;
-}
-
-
-/* That a dead worker left. */
-static void
-close_open_batch(void)
-{
-    edge_ring_seal();
-    if (slot->open != NONE) {     /* it had nothing in it but what it was to tell */
-        slot->dropped += record_at(slot->open)->dropped;
-        slot->head = slot->open;
-        slot->open = NONE;
-    }
 }
 
 
@@ -613,12 +524,18 @@ edge_ring_open(ngx_cycle_t *cycle)
     struct stat  st;
 
     slot = edge_memory_slot(ngx_worker);
-    batch_bytes = ngx_min((size_t) BATCH_BYTES,
-                          edge_worker.conf->ring_size / RING_PARTS);
+    if (open_slot(slot, edge_memory_slot_bytes(), &ring, cycle->log) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                      "postern: the event memory of this worker is none: what "
+                      "was in it is lost");
+        make_slot(slot, edge_memory_slot_bytes() - sizeof(slot_t));
+        if (open_slot(slot, edge_memory_slot_bytes(), &ring, cycle->log) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
     slot->counters.ready = 0;
-    close_open_batch();
-    count_lost(slot, cycle->log);
-    sent = slot->tail;
+    (void) count_lost(slot, &ring, cycle->log);
+    sent = ring.memory->tail;
     edge_ring_spool_path(edge_seat(), path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
         spool_open();
@@ -634,76 +551,58 @@ edge_ring_close(void)
         return;
     }
     edge_ring_seal();
-    count_lost(slot, ngx_cycle->log);
+    (void) count_lost(slot, &ring, ngx_cycle->log);
     if (ngx_terminate || ngx_quit || ngx_exiting) {
         /* the zone goes with the last process: what is not acknowledged goes to disk */
-        spill();
+        (void) spill_own();
     }
 }
 
 
 /* ---- what another master left: its batches keep the names and numbers that they have ---- */
 
-static ngx_uint_t
-is_slot(const slot_t *other, size_t bytes)
-{
-    return bytes > sizeof(slot_t) && other->size > 0
-           && other->size <= bytes - sizeof(slot_t)
-           && other->head >= other->tail
-           && other->head - other->tail <= other->size;
-}
-
-
 ngx_uint_t
 edge_ring_slot_is_empty(const void *at, size_t bytes)
 {
+    ring_t         of;
     const slot_t  *other = at;
 
-    return !is_slot(other, bytes)
-           || (other->head == other->tail && other->dropped == 0
-               && other->counters.in_flight == 0);
+    return bytes <= sizeof(slot_t)
+           || ring_attach(&of, (void *) &other->memory,
+                          bytes - offsetof(slot_t, memory)) != 0
+           || (ring_is_empty(&of) && other->counters.in_flight == 0);
 }
 
 
 /* What it had not told yet: its name will not be heard again, so it is told under this one. */
 static void
-take_losses(slot_t *other)
+take_losses(slot_t *other, ring_t *of)
 {
-    uint64_t  lost = count_lost(other, ngx_cycle->log);
+    uint64_t  lost = count_lost(other, of, ngx_cycle->log);
 
-    edge_ring_seal();   /* the numbers go on behind its events */
-    if (slot->open != NONE) {
-        record_at(slot->open)->dropped += other->dropped;
-    } else {
-        slot->dropped += other->dropped;
-    }
-    slot->seq += other->dropped;
+    ring_drop(&ring, of->memory->dropped);
     slot->counters.lost += lost;
-    slot->counters.dropped += other->dropped - lost;
-    other->dropped = 0;
+    slot->counters.dropped += of->memory->dropped - lost;
+    of->memory->dropped = 0;
 }
 
 
 ngx_int_t
 edge_ring_adopt_slot(void *at, size_t bytes)
 {
-    slot_t     *other = at, *own = slot;
-    uint64_t    own_sent = sent;
-    ngx_int_t   rc;
+    slot_t  *other = at;
+    ring_t   of;
 
-    if (edge_ring_slot_is_empty(at, bytes)) {
+    if (edge_ring_slot_is_empty(at, bytes)
+        || open_slot(other, bytes, &of, ngx_cycle->log) != NGX_OK)
+    {
         return NGX_OK;
     }
-    slot = other;
-    close_open_batch();
-    rc = spill();
-    slot = own;
-    sent = own_sent;
-    if (rc != NGX_OK) {
+    if (spill(other, &of) != NGX_OK) {
         return NGX_AGAIN;
     }
-    other->tail = other->head;   /* nothing but a wrap mark is left */
-    take_losses(other);
+    ring_free_to(&of, of.memory->head);   /* nothing but a wrap mark is left */
+    take_losses(other, &of);
     return NGX_OK;
 }
 
@@ -715,13 +614,13 @@ edge_ring_adopt_spool(ngx_fd_t file, off_t *at)
     ssize_t     want;
     u_char     *buffer;
     ngx_int_t   rc = NGX_AGAIN;
-    spooled_t   head;
+    ring_spooled_t  head;
 
-    buffer = malloc(sizeof(head) + SPOOL_READ);
+    buffer = malloc(sizeof(head) + RING_SPOOL_BYTES);
     while (buffer && rc == NGX_AGAIN && *at < end) {
         ngx_memzero(&head, sizeof(head));
         want = pread(file, &head, sizeof(head), *at) == (ssize_t) sizeof(head)
-               && head.len <= SPOOL_READ && head.count > 0
+               && ring_spooled_is_batch(&head)
                ? (ssize_t) (sizeof(head) + head.len) : 0;
         if (want == 0 || pread(file, buffer, want, *at) != want) {
             rc = NGX_OK;   /* the end, or torn from here on, as in spool_next */
