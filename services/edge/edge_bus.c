@@ -5,6 +5,7 @@
 #include "edge_link.h"
 #include "edge_seat.h"
 #include "edge_tickets.h"
+#include "follow.h"
 #include "common/pack.h"
 
 #include <malloc.h>
@@ -56,6 +57,7 @@ static ngx_uint_t    config_fresh;   /* and it has */
 static ngx_uint_t    config_absent;  /* a wait for it was in vain, and it was not heard since */
 static uint64_t      signed_ms;      /* the last sign of life, by the machine's clock */
 static char          arriving_log_id[64];   /* of the snapshot in edge_worker.building */
+static int64_t       arriving_revision;
 static edge_wait_t  *arriving_names;
 static ngx_uint_t    events_absent, events_inline;
 static ngx_int_t     on_way;
@@ -272,13 +274,15 @@ now_in_force(int64_t revision, edge_wait_t *names)
 
 
 static void
-begin_snapshot(link_message_t *message)
+begin_snapshot(const char *log_id, int64_t revision)
 {
     drop_snapshot();
     edge_worker.building = edge_table_new();
     edge_worker.building->before = edge_worker.table;
     arriving_names = edge_resolve_wait_new();
-    frame_text(message, 1, arriving_log_id, sizeof(arriving_log_id));
+    ngx_cpystrn((u_char *) arriving_log_id, (u_char *) log_id,
+                sizeof(arriving_log_id));
+    arriving_revision = revision;
     snapshot_wanted = 0;
 }
 
@@ -303,14 +307,6 @@ end_snapshot(int64_t revision)
     acked = kept_revision = 0;
     now_in_force(revision, arriving_names);
     arriving_names = NULL;
-}
-
-
-static ngx_uint_t
-is_in_force(const char *log_id, int64_t revision)
-{
-    return revision == edge_worker.revision
-           && ngx_strcmp(log_id, edge_worker.log_id) == 0;
 }
 
 
@@ -341,25 +337,70 @@ apply_to(table_t *table, edge_wait_t *names, const void *body, size_t len)
 }
 
 
+static void
+change(int64_t revision, const void *body, size_t len)
+{
+    edge_wait_t  *names;
+
+    drop_snapshot();   /* the answer to a hello that was said while it began */
+    names = edge_resolve_wait_new();
+    if (apply_to(edge_worker.table, names, body, len) != NGX_OK) {
+        edge_resolve_wait_drop(names);
+        return;
+    }
+    note_current();
+    now_in_force(revision, names);
+}
+
+
 /* Frames: word, log id, previous revision, revision, body. */
+static void
+on_log(link_message_t *message, const char *word)
+{
+    char         log_id[64];
+    size_t       len = message->n > 4 ? message->frames[4].len : 0;
+    int64_t      previous = frame_number(message, 2);
+    int64_t      revision = frame_number(message, 3);
+    follow_t     at = { edge_worker.log_id, edge_worker.revision,
+                        edge_worker.building != NULL, arriving_log_id,
+                        arriving_revision };
+    const void  *body = len ? (char *) message->frames[4].data : "";
+
+    frame_text(message, 1, log_id, sizeof(log_id));
+    switch (follow_message(&at, word, log_id, previous, revision)) {
+    case FOLLOW_ASK:
+        say_hello();
+        break;
+    case FOLLOW_CURRENT:
+        note_current();
+        edge_ring_counters(ngx_worker)->ready = 1;
+        break;
+    case FOLLOW_BEGIN:
+        begin_snapshot(log_id, revision);
+        /* fall through */
+    case FOLLOW_ADD:
+        (void) apply_to(edge_worker.building, arriving_names, body, len);
+        break;
+    case FOLLOW_END:
+        end_snapshot(revision);
+        break;
+    case FOLLOW_CHANGE:
+        change(revision, body, len);
+        break;
+    default:
+        break;
+    }
+}
+
+
 static void
 on_config(link_message_t *message)
 {
-    char          word[16], log_id[64];
-    int64_t       previous, revision;
-    size_t        len;
-    const void   *body;
-    edge_wait_t  *names;
+    char  word[16];
 
     frame_text(message, 0, word, sizeof(word));
-    frame_text(message, 1, log_id, sizeof(log_id));
-    previous = frame_number(message, 2);
-    revision = frame_number(message, 3);
-    body = message->n > 4 ? (char *) message->frames[4].data : "";
-    len = message->n > 4 ? message->frames[4].len : 0;
     config_heard = ngx_current_msec;
     config_absent = 0;
-
     if (ngx_strcmp(word, "refused") == 0) {
         say_refused("config log", message);
 
@@ -367,39 +408,10 @@ on_config(link_message_t *message)
         say_hello();
 
     } else if (ngx_strcmp(word, "heard") == 0) {
-        config_fresh = config_fresh || revision >= fresh_mark;
+        config_fresh = config_fresh || frame_number(message, 3) >= fresh_mark;
 
-    } else if (ngx_strcmp(word, "beat") == 0) {
-        if (edge_worker.building || !is_in_force(log_id, revision)) {
-            say_hello();   /* something was lost: none come while a snapshot does */
-        } else {
-            note_current();
-            edge_ring_counters(ngx_worker)->ready = 1;
-        }
-
-    } else if (ngx_strcmp(word, "snapshot") == 0) {
-        begin_snapshot(message);
-        (void) apply_to(edge_worker.building, arriving_names, body, len);
-
-    } else if (ngx_strcmp(word, "more") == 0 && edge_worker.building) {
-        (void) apply_to(edge_worker.building, arriving_names, body, len);
-
-    } else if (ngx_strcmp(word, "end") == 0 && edge_worker.building) {
-        end_snapshot(revision);
-
-    } else if (ngx_strcmp(word, "delta") == 0) {
-        if (!is_in_force(log_id, previous)) {
-            say_hello();
-            return;
-        }
-        drop_snapshot();   /* the answer to a hello that was said while it began */
-        names = edge_resolve_wait_new();
-        if (apply_to(edge_worker.table, names, body, len) != NGX_OK) {
-            edge_resolve_wait_drop(names);
-            return;
-        }
-        note_current();
-        now_in_force(revision, names);
+    } else {
+        on_log(message, word);
     }
 }
 

@@ -140,9 +140,9 @@ open_anonymous(void)
 ngx_int_t
 edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
 {
-    int           file = -1;
-    u_char       *at;
-    ngx_uint_t    used;
+    int                   file = -1;
+    u_char               *at;
+    ngx_uint_t            used;
     event_memory_head_t  *head;
 
     if (base) {
@@ -250,9 +250,9 @@ open_left(const char *path)
 ngx_int_t
 edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
 {
-    int           file;
-    char          other[sizeof(name)], path[NGX_MAX_PATH];
-    struct stat   st;
+    int                   file;
+    char                  other[sizeof(name)], path[NGX_MAX_PATH];
+    struct stat           st;
     event_memory_head_t  *head;
 
     if (edge_worker.conf->event_memory.len == 0) {

@@ -1,6 +1,7 @@
 /* The last configuration on disk, read: by the master before it forks, and what came since by each
  * worker. Records (record.h) are sealed: they hold private keys. A torn tail is ignored. */
 #include "edge_store.h"
+#include "follow.h"
 #include "record.h"
 #include "common/pack.h"
 
@@ -16,6 +17,8 @@ enum {
 static u_char      key[crypto_secretbox_KEYBYTES];
 static off_t       read_offset;
 static u_char      read_head[RECORD_LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
+static char        arriving_log_id[64];   /* of the snapshot in edge_worker.building */
+static int64_t     arriving_revision;
 static ngx_uint_t  cut;   /* more is there, which cannot be read */
 static ngx_uint_t  deadly;   /* whoever reads it dies, and no entry is to blame */
 
@@ -260,44 +263,40 @@ static ngx_int_t
 replay(const state_record_t *record, ngx_log_t *log)
 {
     const ngx_str_t  *body = &record->body;
+    follow_t          at = { edge_worker.log_id, edge_worker.revision,
+                             edge_worker.building != NULL, arriving_log_id,
+                             arriving_revision };
 
-    switch (record->type) {
-    case STATE_SNAPSHOT:
+    switch (follow_record(&at, record->type, record->log_id, record->previous,
+                          record->revision))
+    {
+    case FOLLOW_BEGIN:
         drop_building();
         edge_worker.building = edge_table_new();
         edge_worker.building->before = edge_worker.table;
+        ngx_memcpy(arriving_log_id, record->log_id, sizeof(arriving_log_id));
+        arriving_revision = record->revision;
         /* fall through */
-    case STATE_MORE:
-        return edge_worker.building
-               ? edge_apply(edge_worker.building, body->data, body->len, log)
-               : NGX_OK;
-    case STATE_END:
-        if (edge_worker.building == NULL) {
-            return NGX_OK;
-        }
+    case FOLLOW_ADD:
+        return edge_apply(edge_worker.building, body->data, body->len, log);
+    case FOLLOW_END:
         edge_swap(edge_worker.building);
         edge_worker.building = NULL;
         break;
-    case STATE_DELTA:
-        if (ngx_strcmp(record->log_id, edge_worker.log_id) != 0
-            || record->previous > edge_worker.revision)
-        {
-            ngx_log_error(NGX_LOG_WARN, log, 0,
-                          "postern: the state file lacks what came before "
-                          "revision %L: serving revision %L",
-                          record->revision, edge_worker.revision);
-            return NGX_ERROR;
-        }
-        if (record->revision <= edge_worker.revision) {
-            return NGX_OK;
-        }
+    case FOLLOW_CHANGE:
         if (edge_apply(edge_worker.table, body->data, body->len, log)
             != NGX_OK)
         {
             return NGX_ERROR;
         }
         break;
+    case FOLLOW_NOTHING:
+        return NGX_OK;
     default:
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "postern: the state file lacks what came before "
+                      "revision %L: serving revision %L",
+                      record->revision, edge_worker.revision);
         return NGX_ERROR;
     }
     edge_worker.revision = record->revision;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "edge.h"
+#include "follow.h"
 
 enum {
-    STATE_SNAPSHOT = 'S', /* all of it begins */
-    STATE_MORE = 'M',
-    STATE_END = 'E',      /* and is in force */
-    STATE_DELTA = 'C'     /* what changed since previous */
+    STATE_SNAPSHOT = FOLLOW_SNAPSHOT, /* all of it begins */
+    STATE_MORE = FOLLOW_MORE,
+    STATE_END = FOLLOW_SNAPSHOT_END,  /* and is in force */
+    STATE_DELTA = FOLLOW_DELTA        /* what changed since previous */
 };
 
 typedef struct {
