@@ -451,8 +451,10 @@ static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
     int64_t has = revision ? strtoll(revision, NULL, 10) : 0;
     int r;
 
-    if (!log_id || !revision || !text) /* other copies are told of it in JSON */
-        return fault(-EBADMSG, "a hello without log id, revision or a name in UTF-8");
+    if (!log_id || !revision || !text || strlen(name) >= sizeof(sub->name))
+        return fault(-EBADMSG,
+                     "a hello without log id, revision or a name that other copies can be "
+                     "told: UTF-8 of 127 bytes at most");
     snprintf(sub->name, sizeof(sub->name), "%s", name);
     sub->live = self->changed = true; /* whatever follows: it may serve already */
     forget_its_last(self, sub);
