@@ -88,20 +88,134 @@ static void drop(table_t *table)
         ;
 }
 
-static void compare(const table_t *one, const table_t *other)
+static void check(bool holds)
 {
-    for (size_t h = 0; h < sizeof(hosts) / sizeof(hosts[0]); h++) {
-        for (size_t p = 0; p < sizeof(paths) / sizeof(paths[0]); p++)
-            if (strcmp(find(one, hosts[h], paths[p]), find(other, hosts[h], paths[p])))
-                abort();
-        if (strcmp(find_domain(one, hosts[h]), find_domain(other, hosts[h])))
-            abort();
+    if (!holds)
+        abort();
+}
+
+static bool is_same_text(const char *one, const char *other)
+{
+    return one && other ? !strcmp(one, other) : one == other;
+}
+
+static bool is_same_bytes(const void *one, size_t len, const void *other, size_t other_len)
+{
+    return len == other_len && (!len || !memcmp(one, other, len));
+}
+
+static void compare_routes(const route_t *one, const route_t *other)
+{
+    check(!one == !other);
+    if (!one)
+        return;
+    check(one->refused == other->refused);
+    if (one->refused)
+        return;
+    check(is_same_text(one->edge_id, other->edge_id)
+          && is_same_text(one->account_id, other->account_id)
+          && is_same_text(one->match, other->match) && one->host_len == other->host_len
+          && one->exact == other->exact && one->enabled == other->enabled
+          && one->beyond == other->beyond);
+}
+
+static void compare_edges(const edge_t *one, const edge_t *other)
+{
+    bool here = one && one->present;
+
+    check(here == (other && other->present));
+    if (!here)
+        return;
+    check(edge_is_refused(one) == edge_is_refused(other));
+    if (edge_is_refused(one))
+        return;
+    check(is_same_text(one->account_id, other->account_id) && one->host_count == other->host_count
+          && one->mutual_tls == other->mutual_tls && one->min_version == other->min_version
+          && !memcmp(one->profile, other->profile, sizeof(one->profile)));
+}
+
+static void compare_backends(const table_t *a, const table_t *b, const char *id)
+{
+    backend_t *one = table_backend(a, id), *other = table_backend(b, id);
+
+    check(!one == !other);
+    if (!one)
+        return;
+    check(is_same_text(one->account_id, other->account_id) && is_same_text(one->host, other->host)
+          && one->port == other->port && one->tls == other->tls
+          && one->http_response == other->http_response && one->status == other->status
+          && one->choice_count == other->choice_count
+          && is_same_bytes(&one->address, one->address_len, &other->address, other->address_len)
+          && is_same_bytes(one->body, one->body_len, other->body, other->body_len));
+    for (uint32_t share = 0; share < 300; share += 7) {
+        const backend_t *first = table_choose(a, one, share),
+                        *second = table_choose(b, other, share);
+
+        check(!first == !second && (!first || is_same_text(first->id, second->id)));
     }
 }
 
-static void try_entries(const msgpack_object_array *all)
+/* All that can be asked of them. */
+static void compare(const table_t *one, const table_t *other, const msgpack_object_array *all)
 {
-    table_t *every = table_new(), *newest = table_new(), *wary = table_new();
+    for (size_t h = 0; h < sizeof(hosts) / sizeof(hosts[0]); h++) {
+        for (size_t p = 0; p < sizeof(paths) / sizeof(paths[0]); p++)
+            check(!strcmp(find(one, hosts[h], paths[p]), find(other, hosts[h], paths[p])));
+        check(!strcmp(find_domain(one, hosts[h]), find_domain(other, hosts[h])));
+    }
+    for (uint32_t i = 0; i < all->size && i < ENTRIES_MAX; i++) {
+        const msgpack_object *id = &all->ptr[i].via.array.ptr[1];
+        const domain_t *domain, *second;
+        char *text;
+
+        if (!is_entry(&all->ptr[i]))
+            continue;
+        text = strndup(id->via.str.ptr, id->via.str.size);
+        compare_routes(strmap_get(one->routes, text, strlen(text)),
+                       strmap_get(other->routes, text, strlen(text)));
+        compare_edges(strmap_get(one->edges, text, strlen(text)),
+                      strmap_get(other->edges, text, strlen(text)));
+        compare_backends(one, other, text);
+        domain = strmap_get(one->domains, text, strlen(text));
+        second = strmap_get(other->domains, text, strlen(text));
+        check(!domain == !second);
+        if (domain)
+            check(is_same_text(domain->name, second->name)
+                  && is_same_text(domain->certificate_id, second->certificate_id)
+                  && is_same_text(domain->chain_pem, second->chain_pem)
+                  && is_same_text(domain->key_pem, second->key_pem));
+        free(text);
+    }
+}
+
+/* The newest of each, in any order, and any of them again. */
+static void apply_shuffled(table_t *table, const msgpack_object_array *all, uint32_t n,
+                           uint64_t seed)
+{
+    uint32_t order[2 * ENTRIES_MAX], count = 0; /* the newest once or twice */
+
+    for (uint32_t i = 0; i < n; i++)
+        if (is_entry(&all->ptr[i]) && !is_replaced(all, i)) {
+            order[count++] = i;
+            if (seed >> i % 61 & 1)
+                order[count++] = i;
+        }
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t k, kept = order[i - 1];
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        k = (uint32_t)(seed >> 33) % i;
+        order[i - 1] = order[k];
+        order[k] = kept;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        apply(table, &all->ptr[order[i]], TRUST_ALL);
+}
+
+static void try_entries(const msgpack_object_array *all, uint64_t seed)
+{
+    table_t *every = table_new(), *newest = table_new(), *shuffled = table_new(),
+            *wary = table_new();
     uint32_t n = all->size < ENTRIES_MAX ? all->size : ENTRIES_MAX;
 
     for (uint32_t i = 0; i < n; i++)
@@ -109,31 +223,218 @@ static void try_entries(const msgpack_object_array *all)
             apply(every, &all->ptr[i], TRUST_ALL);
             apply(wary, &all->ptr[i], (trust_t)(i % (TRUST_SKIP + 1)));
         }
-    newest->before = every; /* to whom routes belonged that no longer tell it */
+    /* to whom routes belonged that no longer tell it */
+    newest->before = shuffled->before = every;
     for (uint32_t i = n; i-- > 0;)
         if (is_entry(&all->ptr[i]) && !is_replaced(all, i))
             apply(newest, &all->ptr[i], TRUST_ALL);
+    apply_shuffled(shuffled, all, n, seed);
     if (has_one_kind_an_id(all)) {
-        compare(every, newest);
-        if (table_refused(every) != table_refused(newest))
-            abort();
+        compare(every, newest, all);
+        compare(every, shuffled, all);
+        check(table_refused(every) == table_refused(newest)
+              && table_refused(every) == table_refused(shuffled));
     }
-    compare(wary, wary);
+    compare(wary, wary, all);
     drop(every);
     drop(newest);
+    drop(shuffled);
     drop(wary);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Another order for each input. */
+static uint64_t seed_of(const uint8_t *data, size_t size)
+{
+    uint64_t seed = 1469598103934665603u;
+
+    for (size_t i = 0; i < size; i++)
+        seed = (seed ^ data[i]) * 1099511628211u;
+    return seed;
+}
+
+/* ---- entries made of few words, so that they meet; the bytes choose ---- */
+
+typedef struct in {
+    const uint8_t *at, *end;
+} in_t;
+
+static unsigned take(in_t *in)
+{
+    return in->at < in->end ? *in->at++ : 0;
+}
+
+typedef struct field {
+    const char *name;
+    const char *values[8];
+} field_t;
+
+typedef struct kind {
+    const char *name, *ids[4];
+    field_t fields[8];
+} entry_kind_t;
+
+/* Values that begin with a digit are numbers, '+' and '-' are booleans, '{' is a map of backends or headers, '[' a list of hosts. */
+static const entry_kind_t kinds[] = {
+    {"https_edge",
+     {"e1", "e2", "e3"},
+     {{"account_id", {"ac_1", "ac_2"}},
+      {"hostports",
+       {"[a.test:443", "[A.test:443", "[b.test:443", "[*.w.test:443", "[x.w.test:443",
+        "[a.test:443,b.test:443", "[", "[nothing"}},
+      {"mutual_tls", {"-", "+", "-", "1"}},
+      {"min_version", {"1.2", "1.3", "1.1"}}}},
+    {"https_edge_route",
+     {"r1", "r2", "r3", "r4"},
+     {{"account_id", {"ac_1", "ac_2"}},
+      {"edge_id", {"e1", "e2", "e3", ""}},
+      {"match", {"/", "/a", "/admin", "a.test/", "A.test/admin", "x.w.test/", "", "/admin/x"}},
+      {"match_type", {"path_prefix", "exact_path", "regex"}},
+      {"backend", {"{b1", "{b2", "b"}},
+      {"request_headers", {"{x", "+"}},
+      {"oidc", {"{o"}}}},
+    {"static_backend",
+     {"b1", "b2", "b3"},
+     {{"account_id", {"ac_1", "ac_2"}},
+      {"address", {"127.0.0.1:80", "[::1]:80", "name.test:443", "name.test", ":1", "a:0"}},
+      {"tls", {"-", "+", "1"}}}},
+    {"http_response_backend",
+     {"b4", "b5"},
+     {{"account_id", {"ac_1"}},
+      {"status_code", {"200", "404", "99", "x"}},
+      {"body", {"one", "other"}},
+      {"headers", {"{x", "{y", "x"}}}},
+    {"weighted_backend",
+     {"b6", "b7"},
+     {{"account_id", {"ac_1"}}, {"backends", {"{b1", "{b4", "{b6", "{", "x", "{b1,b2", "{b2,b1"}}}},
+    {"reserved_domain",
+     {"d1", "d2", "d3"},
+     {{"domain", {"a.test", "A.TEST", "*.w.test", "x.w.test", "", "b.test"}},
+      {"certificate_id", {"c1", "c2"}},
+      {"certificate_pem", {"pem"}},
+      {"private_key_pem", {"key"}}}},
+    {"tls_certificate",
+     {"c1", "c2"},
+     {{"certificate_pem", {"pem", "other"}}, {"private_key_pem", {"key"}}}},
+    {"event_destination", {"x1"}, {{"name", {"of no use here"}}}},
+};
+
+static void put(msgpack_packer *to, const char *text, size_t len)
+{
+    msgpack_pack_str(to, len);
+    msgpack_pack_str_body(to, text, len);
+}
+
+static unsigned count_of(const char *const *values, unsigned most)
+{
+    unsigned n = 0;
+
+    while (n < most && values[n])
+        n++;
+    return n;
+}
+
+/* "{b1,b2": names with numbers or texts; "[x,y": texts. */
+static void put_items(msgpack_packer *to, const char *text, in_t *in)
+{
+    bool map = *text == '{';
+    const char *at = text + 1;
+    size_t n = *at != '\0';
+
+    for (const char *comma = at; (comma = strchr(comma, ',')); comma++)
+        n++;
+    if (map)
+        msgpack_pack_map(to, n);
+    else
+        msgpack_pack_array(to, n);
+    for (; n; n--) {
+        size_t len = strcspn(at, ",");
+
+        put(to, at, len);
+        if (map && take(in) % 8u)
+            msgpack_pack_int(to, (int)(take(in) % 4u));
+        else if (map)
+            put(to, "value", 5);
+        at += len + 1;
+    }
+}
+
+static void put_value(msgpack_packer *to, const char *value, in_t *in)
+{
+    if (*value == '{' || *value == '[')
+        put_items(to, value, in);
+    else if (*value == '+' || *value == '-')
+        *value == '+' ? msgpack_pack_true(to) : msgpack_pack_false(to);
+    else if (*value >= '0' && *value <= '9' && !strpbrk(value, ".:"))
+        msgpack_pack_int(to, atoi(value));
+    else
+        put(to, value, strlen(value));
+}
+
+static void put_entry(msgpack_packer *to, in_t *in)
+{
+    const entry_kind_t *kind = &kinds[take(in) % (sizeof(kinds) / sizeof(kinds[0]))];
+    const char *id = kind->ids[take(in) % count_of(kind->ids, 4)];
+    unsigned n = 0, without = take(in), which[8] = {0};
+
+    while (n < 8 && kind->fields[n].name)
+        n++;
+    msgpack_pack_array(to, 3);
+    put(to, kind->name, strlen(kind->name));
+    put(to, id, strlen(id));
+    if (without >= 0xe0) { /* removed, or no document */
+        without % 4u ? msgpack_pack_nil(to) : put(to, "text", 4);
+        return;
+    }
+    without = without < 0x80 ? n : without % n;
+    for (unsigned i = 0; i < n; i++)
+        which[i] = take(in);
+    msgpack_pack_map(to, without < n ? n - 1 : n);
+    for (unsigned i = 0; i < n; i++)
+        if (i != without) {
+            const field_t *field = &kind->fields[i];
+
+            put(to, field->name, strlen(field->name));
+            put_value(to, field->values[which[i] % count_of(field->values, 8)], in);
+        }
+}
+
+static void make_entries(msgpack_sbuffer *out, in_t *in)
+{
+    msgpack_packer to;
+    size_t n = 1 + take(in) % ENTRIES_MAX;
+
+    msgpack_packer_init(&to, out, msgpack_sbuffer_write);
+    msgpack_pack_array(&to, n);
+    while (n--)
+        put_entry(&to, in);
+}
+
+static void try_bytes(const void *data, size_t size, uint64_t seed)
 {
     msgpack_unpacked unpacked;
 
     if (pack_check(data, size))
-        return 0;
+        return;
     msgpack_unpacked_init(&unpacked);
-    if (msgpack_unpack_next(&unpacked, (const char *)data, size, NULL) == MSGPACK_UNPACK_SUCCESS
+    if (msgpack_unpack_next(&unpacked, data, size, NULL) == MSGPACK_UNPACK_SUCCESS
         && unpacked.data.type == MSGPACK_OBJECT_ARRAY)
-        try_entries(&unpacked.data.via.array);
+        try_entries(&unpacked.data.via.array, seed);
     msgpack_unpacked_destroy(&unpacked);
+}
+
+/* An array begins with a byte beyond 0x80. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    in_t in = {data, data + size};
+    msgpack_sbuffer made;
+
+    if (size && *data >= 0x80) {
+        try_bytes(data, size, seed_of(data, size));
+        return 0;
+    }
+    msgpack_sbuffer_init(&made);
+    make_entries(&made, &in);
+    try_bytes(made.data, made.size, seed_of(data, size));
+    msgpack_sbuffer_destroy(&made);
     return 0;
 }
