@@ -177,6 +177,9 @@ edge_refused(ngx_http_request_t *r)
         return NULL;
     }
     ctx->refused = 1;
+    if (r->http_version < NGX_HTTP_VERSION_10) {
+        r->http_version = NGX_HTTP_VERSION_10;   /* or the page would come without a status line */
+    }
     r->keepalive = 0;   /* where the next request would begin is not known */
     find_target(r);
     if (!edge_is_on(r)) {

@@ -35,6 +35,16 @@ for (const target of [`https://HOST/`, 'http://HOST/', '/', 'https://nobody.exam
     assert.equal((await through(host)).status, 200, 'and the worker serves on');
   });
 
+// What has no version has no headers, but an answer all the same: a page without a status line would be taken for what follows.
+test('a line without a version is refused with a status line, whatever its method', async () => {
+  for (const line of ['PUT /', 'POST /x', `HEAD https://${host}/`, 'OPTIONS *', 'get /']) {
+    for (const text of [await raw(host, `${line}\r\n`), await plain(`${line}\r\n`)]) {
+      assert.match(text, /^HTTP\/1\.[01] (400|505) /, line);
+      assert.match(text, /\r\nConnection: close\r\n/, line);
+    }
+  }
+});
+
 // One host, checked once, is what everything uses: `as` is what the upstream is told, or the answer's status and code.
 const request = (target, hostLine, ...more) => [`GET ${target} HTTP/1.1`, ...(hostLine === undefined ? [] : [`Host: ${hostLine}`]), ...more, 'Connection: close', '', ''].join('\r\n');
 const refused = { status: 400, code: 910 }, nobody = { status: 404, code: 901 };
