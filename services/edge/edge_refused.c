@@ -181,6 +181,7 @@ edge_refused(ngx_http_request_t *r)
         r->http_version = NGX_HTTP_VERSION_10;   /* or the page would come without a status line */
     }
     r->keepalive = 0;   /* where the next request would begin is not known */
+    r->lingering_close = 1;   /* what still comes of it must not cost the client the answer (RFC 9112 9.6) */
     find_target(r);
     if (!edge_is_on(r)) {
         ctx->redirect = 1;

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import test from 'node:test';
+import tls from 'node:tls';
 import { END_HEADERS, END_STREAM, HEADERS, exchange, frame, headers } from '../support/h2raw.mjs';
-import { edge, endpoint, listening, must, raw, through, unique, until, upstream } from '../support/postern.mjs';
+import { ca, edge, endpoint, listening, must, raw, through, unique, until, upstream } from '../support/postern.mjs';
 
 const up = await upstream();
 const to = await endpoint(up.address);
@@ -43,6 +44,19 @@ test('a line without a version is refused with a status line, whatever its metho
       assert.match(text, /\r\nConnection: close\r\n/, line);
     }
   }
+});
+
+// RFC 9112 9.6: whoever closes a socket while bytes still come resets it, and that may take the answer away from who sends them.
+test('a client that goes on sending what is refused already is not cut off', async () => {
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca, ALPNProtocols: ['http/1.1'], allowHalfOpen: true });
+  let text = '';
+  socket.on('data', (part) => { text += part; });
+  await new Promise((resolve, reject) => socket.on('secureConnect', resolve).on('error', reject));
+  socket.write(`POST /${'a'.repeat(16384 - 'POST /'.length)}`); // in one record, all of which is read when the line is too long
+  await new Promise((resolve, reject) => socket.on('end', resolve).on('error', reject));
+  assert.equal(status(text), 414, text);
+  for (let i = 0; i < 20; i++) await new Promise((resolve, reject) => socket.write('a'.repeat(2000), (error) => (error ? reject(error) : resolve())));
+  socket.destroy();
 });
 
 // One host, checked once, is what everything uses: `as` is what the upstream is told, or the answer's status and code.
