@@ -74,9 +74,30 @@ static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
     return r;
 }
 
-static void set_limits(zsock_t *sock)
+/* The largest frame that a peer of the socket has to say, with its envelope and what a handshake takes: libzmq keeps all frames of a
+ * message that has not ended, however many, before anybody can look at it. */
+static int frame_max(socket_id_t id)
 {
-    zsock_set_maxmsgsize(sock, BUS_FRAME_MAX);
+    enum { WORDS = 1024, ENVELOPE = 1024 };
+
+    switch (id) {
+    case SOCKET_CONFIG_LOG: /* names and numbers */
+    case SOCKET_PUB:        /* prefixes */
+        return WORDS;
+    case SOCKET_INTAKE:
+        return BUS_BATCH_MAX + ENVELOPE;
+    case SOCKET_IDENTITY_RPC:
+    case SOCKET_ROUTES_RPC:
+    case SOCKET_EVENTS_RPC:
+        return BUS_REQUEST_MAX + ENVELOPE;
+    default:
+        return BUS_FRAME_MAX;
+    }
+}
+
+static void set_limits(zsock_t *sock, int bytes)
+{
+    zsock_set_maxmsgsize(sock, bytes);
     zsock_set_linger(sock, 300);
     zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
     zsock_set_heartbeat_timeout(sock, HEARTBEAT_SILENCE_MS);
@@ -101,7 +122,7 @@ zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, cons
 
     if (!sock)
         return NULL;
-    set_limits(sock);
+    set_limits(sock, frame_max(id));
     set_marks(sock, marks);
     r = check_keys(endpoint, curve_dir);
     if (!r && *curve_dir)
@@ -178,7 +199,7 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
         free(list);
         return sock;
     }
-    set_limits(sock);
+    set_limits(sock, BUS_FRAME_MAX);
     set_marks(sock, marks);
     zsock_set_immediate(sock, immediate);
     zsock_set_reconnect_ivl(sock, 50);

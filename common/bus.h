@@ -15,12 +15,15 @@ enum { BUS_VERSION = 1, BUS_FRAME_MAX = 16 << 20 };
 /* A batch of events: of 512 KB, or one event that is larger. */
 enum { BUS_BATCH_MAX = 4 << 20 };
 
+/* A request: what the gateway takes of a client is 1 MiB of JSON, and a number is longer in msgpack. */
+enum { BUS_REQUEST_MAX = 4 << 20 };
+
 /* Make a socket. curve_dir holds self.cert_secret and peers/NAME.cert (zcert files); it may be ""
  * only for inproc://. Binding accepts the keys in peers/ whose roles proto/sockets.def lets in;
  * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */
 zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir, socket_id_t id);
-/* A ROUTER for peers that bound what they have on the way: it has no receive mark, because libzmq
- * 4.3.4 aborts when a peer goes while the socket is at it. Drain it before closing. */
+/* The ROUTER of the intake: it has no receive mark, because libzmq 4.3.4 aborts when a peer goes while the socket is at it. So it
+ * has to be read all the time, and what there is no room for to be thrown away. Drain it before closing. */
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir);
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer);
 

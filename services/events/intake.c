@@ -16,6 +16,7 @@
 #include "services/events/store.h"
 #include "services/events/topics.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -24,6 +25,7 @@ enum {
     JOB_BATCHES = 256, /* batches in one transaction */
     JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
+    PEER_BYTES = 32 << 20,    /* of them from connections with one key */
     PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
     TICK_MS = 100,
     NOTE_MS = 200,
@@ -49,6 +51,8 @@ typedef struct intake {
     store_args_t store_args;
     zlistx_t *pending; /* zmsg: identity, header, body */
     size_t pending_bytes;
+    zhashx_t *pending_of; /* id of a key -> size_t: bytes of them */
+    zhashx_t *put_off;    /* as producers: whose batches there was no room for */
     bool storing, paused, timer_set, stopping;
     int64_t job_ms;            /* when the last job began */
     int64_t noted_ms;          /* and when it was noted last who listens */
@@ -60,11 +64,9 @@ typedef struct intake {
     layout_t *layout;          /* of the last values that were published */
     msgpack_sbuffer envelope;  /* of the event that is published */
     struct {
-        uint64_t batches, repeated, bad, unreadable, gone, given_up;
+        uint64_t batches, put_off, repeated, bad, unreadable, gone, given_up;
     } metrics;
 } intake_t;
-
-static int on_intake(zloop_t *loop, zsock_t *reader, void *context);
 
 static void destroy_msg(void **item)
 {
@@ -74,6 +76,12 @@ static void destroy_msg(void **item)
 static void destroy_frame(void **item)
 {
     zframe_destroy((zframe_t **)item);
+}
+
+static void destroy_size(void **item)
+{
+    free(*item);
+    *item = NULL;
 }
 
 /* ---- who listens ---- */
@@ -172,8 +180,6 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* ---- intake ---- */
-
 static int on_job_timer(zloop_t *loop, int timer, void *context);
 
 /* Who listens is noted, so that the next process knows; not all the time, because batches wait for it. Is there something to
@@ -192,6 +198,88 @@ static bool note_listeners(intake_t *self)
     return listeners != NULL;
 }
 
+/* "resend" or "inline". */
+static void tell(intake_t *self, zframe_t *identity, const char *word)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, word);
+    zmsg_send(&msg, self->intake);
+    zmsg_destroy(&msg);
+}
+
+/* ---- room ---- */
+
+/* The id of the key that [identity][header][body] came with. */
+static const char *id_of(zmsg_t *batch)
+{
+    (void)zmsg_first(batch);
+    return peer_of(zmsg_next(batch)).id;
+}
+
+static bool has_room(const intake_t *self, const char *id)
+{
+    const size_t *bytes = zhashx_lookup(self->pending_of, id);
+
+    return !self->paused && (!bytes || *bytes < PEER_BYTES);
+}
+
+static void add_pending(intake_t *self, zmsg_t *batch)
+{
+    const char *id = id_of(batch);
+    size_t size = zmsg_content_size(batch), *bytes = zhashx_lookup(self->pending_of, id);
+
+    if (!bytes) {
+        bytes = calloc(1, sizeof(*bytes));
+        assert(bytes);
+        zhashx_insert(self->pending_of, id, bytes);
+    }
+    *bytes += size;
+    self->pending_bytes += size;
+    self->paused = self->pending_bytes > PENDING_BYTES;
+    zlistx_add_end(self->pending, batch);
+}
+
+/* NULL: there is none. */
+static zmsg_t *take_pending(intake_t *self)
+{
+    zmsg_t *batch = zlistx_detach(self->pending, NULL);
+    size_t *bytes;
+
+    if (!batch)
+        return NULL;
+    bytes = zhashx_lookup(self->pending_of, id_of(batch));
+    *bytes -= zmsg_content_size(batch);
+    if (!*bytes)
+        zhashx_delete(self->pending_of, id_of(batch));
+    self->pending_bytes -= zmsg_content_size(batch);
+    return batch;
+}
+
+/* Its producer keeps the batch, and is told when there is room again. */
+static void put_off(intake_t *self, zframe_t *identity)
+{
+    _cleanup_(free_mem) char *key = zframe_strhex(identity);
+
+    self->metrics.put_off++;
+    if (zhashx_size(self->put_off) < PRODUCERS_MAX && !zhashx_lookup(self->put_off, key))
+        zhashx_insert(self->put_off, key, zframe_dup(identity));
+}
+
+/* When so little waits that everybody has room. */
+static void tell_room(intake_t *self)
+{
+    if (self->pending_bytes >= PEER_BYTES)
+        return;
+    self->paused = false;
+    for (zframe_t *one = zhashx_first(self->put_off); one; one = zhashx_next(self->put_off))
+        tell(self, one, "resend");
+    zhashx_purge(self->put_off);
+}
+
+/* ---- jobs ---- */
+
 static void give_job(intake_t *self)
 {
     int64_t now = bus_mono_ms();
@@ -208,19 +296,14 @@ static void give_job(intake_t *self)
     }
     self->job_ms = now;
     job = zmsg_new();
-    while (n++ < JOB_BATCHES && (one = zlistx_detach(self->pending, NULL))) {
-        self->pending_bytes -= zmsg_content_size(one);
+    while (n++ < JOB_BATCHES && (one = take_pending(self))) {
         for (zframe_t *frame; (frame = zmsg_pop(one));)
             zmsg_append(job, &frame);
         zmsg_destroy(&one);
     }
     self->storing = true;
     zmsg_send(&job, self->store);
-    if (self->paused && self->pending_bytes < PENDING_BYTES / 2) {
-        self->paused = false;
-        zloop_reader(self->loop, self->intake, on_intake, self);
-        zloop_reader_set_tolerant(self->loop, self->intake);
-    }
+    tell_room(self);
 }
 
 static int on_job_timer(zloop_t *loop, int timer, void *context)
@@ -234,16 +317,7 @@ static int on_job_timer(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* "resend" or "inline". */
-static void tell(intake_t *self, zframe_t *identity, const char *word)
-{
-    zmsg_t *msg = zmsg_new();
-
-    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
-    zmsg_addstr(msg, word);
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
+/* ---- intake ---- */
 
 static void remember_producer(intake_t *self, zframe_t *identity)
 {
@@ -314,12 +388,17 @@ static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch,
     return true;
 }
 
-/* [header][body]. False: the producer was told why not. A header that cannot be read is for the store to refuse. */
+/* [header][body]. False: the producer was told why not, or is when there is room. A header that cannot be read is for the store to
+ * refuse. */
 static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg)
 {
     zframe_t *header = zmsg_first(msg);
     batch_t batch;
 
+    if (!has_room(self, peer_of(header).id)) {
+        put_off(self, identity);
+        return false;
+    }
     return batch_header(zframe_data(header), zframe_size(header), &batch)
            || (may_produce(self, identity, header, &batch)
                && fetch_body(self, identity, &batch, msg));
@@ -342,8 +421,7 @@ static void take_message(intake_t *self, zmsg_t *msg)
             return;
         }
         zmsg_prepend(msg, &identity);
-        self->pending_bytes += zmsg_content_size(msg);
-        zlistx_add_end(self->pending, msg);
+        add_pending(self, msg);
         return;
     } else {
         self->metrics.bad++;
@@ -352,20 +430,18 @@ static void take_message(intake_t *self, zmsg_t *msg)
     zmsg_destroy(&msg);
 }
 
+/* Read whether or not there is room: libzmq would keep what is not read, and that has no bound (bus_bind_intake). */
 static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
 {
     intake_t *self = context;
 
+    (void)loop;
     for (int i = 0; i < JOB_BATCHES && zsock_events(reader) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(reader);
 
         if (!msg)
             break;
         take_message(self, msg);
-    }
-    if (self->pending_bytes > PENDING_BYTES && !self->paused) {
-        self->paused = true;
-        zloop_reader_end(loop, reader);
     }
     give_job(self);
     return 0;
@@ -557,6 +633,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
 
     return (size_t)snprintf(out, size,
                             "postern_events_batches_total %" PRIu64 "\n"
+                            "postern_events_batches_put_off_total %" PRIu64 "\n"
                             "postern_events_batches_repeated_total %" PRIu64 "\n"
                             "postern_events_batches_refused_total %" PRIu64 "\n"
                             "postern_events_published_total %" PRIu64 "\n"
@@ -569,11 +646,11 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_events_log_deleted_total %" PRIu64 "\n"
                             "postern_events_pending_bytes %zu\n"
                             "postern_intake_traffic_wanted %d\n",
-                            self->metrics.batches, self->metrics.repeated, self->metrics.bad,
-                            feed.published, self->metrics.unreadable, feed.subscriptions,
-                            feed.passed_over, self->metrics.gone, self->metrics.given_up,
-                            event_log_missed(), event_log_deleted(), self->pending_bytes,
-                            self->wanted);
+                            self->metrics.batches, self->metrics.put_off, self->metrics.repeated,
+                            self->metrics.bad, feed.published, self->metrics.unreadable,
+                            feed.subscriptions, feed.passed_over, self->metrics.gone,
+                            self->metrics.given_up, event_log_missed(), event_log_deleted(),
+                            self->pending_bytes, self->wanted);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
@@ -622,6 +699,10 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
     self->producers = zhashx_new();
     zlistx_set_destructor(self->pending, destroy_msg);
     zhashx_set_destructor(self->producers, destroy_frame);
+    self->pending_of = zhashx_new();
+    self->put_off = zhashx_new();
+    zhashx_set_destructor(self->pending_of, destroy_size);
+    zhashx_set_destructor(self->put_off, destroy_frame);
     r = feed_new(&self->feed, &feed_args);
     if (!r)
         r = expect_listeners(self, config_str(config, "database-url"), feed_args.endpoint);
@@ -676,6 +757,8 @@ static void stop(void **self_p)
     feed_destroy(&self->feed);
     zlistx_destroy(&self->pending);
     zhashx_destroy(&self->producers);
+    zhashx_destroy(&self->pending_of);
+    zhashx_destroy(&self->put_off);
     layout_destroy(&self->layout);
     msgpack_sbuffer_destroy(&self->envelope);
     free(self);

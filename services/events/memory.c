@@ -1,6 +1,6 @@
 #include "services/events/memory.h"
+#include "common/bus.h"
 #include "common/cleanup.h"
-#include "common/pack.h"
 #include "proto/event_memory.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ int memory_fetch(const char *dir, const batch_t *batch, zframe_t **ret_body)
     uint64_t tail;
     int r, fd;
 
-    if (batch->len < 0 || batch->len > PACK_BYTES_MAX || batch->body < 0 || batch->tail < 0)
+    if (batch->len < 0 || batch->len > BUS_BATCH_MAX || batch->body < 0 || batch->tail < 0)
         return -ESTALE;
     body = zframe_new(NULL, (size_t)batch->len);
     fd = open_memory(dir, batch->memory);

@@ -393,3 +393,72 @@ Test(bus, marks_hold_from_the_first_connection)
     zsock_destroy(&sub);
     zsock_destroy(&pub);
 }
+
+/* A connection whose next event is this one. */
+static bool happens(zsock_t *watch, int event)
+{
+    zframe_t *frame;
+    uint16_t number = 0;
+
+    zsock_set_rcvtimeo(watch, 20000);
+    while (number != event && (frame = zframe_recv(watch))) {
+        if (zframe_more(frame) && zframe_size(frame) >= sizeof(number))
+            memcpy(&number, zframe_data(frame), sizeof(number));
+        zframe_destroy(&frame);
+    }
+    return number == event;
+}
+
+/* libzmq keeps all frames of a message before anybody can look at it: a peer gets no more room than it has things to say. */
+static void say_too_much(socket_id_t id, int types[2], const char *names[2], size_t most)
+{
+    const char *server_dir, *client_dir;
+    zsock_t *server, *client, *watch;
+    char endpoint[128], *text = calloc(1, most + 1);
+    zframe_t *frame;
+
+    make_pair(names[0], names[1], &server_dir, &client_dir);
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/socket-%d", dir, (int)id);
+    server = id == SOCKET_INTAKE ? bus_bind_intake(endpoint, server_dir)
+                                 : bus_bind(types[0], endpoint, server_dir, id);
+    cr_assert_not_null(server, "%s", fault_text());
+    client = bus_connect(types[1], endpoint, client_dir, names[0]);
+    zmq_socket_monitor(zsock_resolve(client), "inproc://said", ZMQ_EVENT_DISCONNECTED);
+    watch = zsock_new_pair("inproc://said");
+    text[0] = 1; /* subscribe */
+    cr_assert_geq(zmq_send(zsock_resolve(client), text, most, 0), 0);
+    zsock_set_rcvtimeo(server, 20000);
+    do
+        frame = zframe_recv(server);
+    while (frame && zframe_size(frame) != most && (zframe_destroy(&frame), true));
+    cr_assert_not_null(frame, "%zu bytes", most);
+    zframe_destroy(&frame);
+    free(text);
+    text = calloc(1, most + 2048);
+    text[0] = 1;
+    cr_assert_geq(zmq_send(zsock_resolve(client), text, most + 2048, 0), 0);
+    cr_assert(happens(watch, ZMQ_EVENT_DISCONNECTED), "%zu bytes", most + 2048);
+    free(text);
+    zmq_socket_monitor(zsock_resolve(client), NULL, 0);
+    zsock_destroy(&watch);
+    zsock_destroy(&client);
+    bus_drain(server);
+    zsock_destroy(&server);
+    peer_stop(); /* the next one has other keys */
+}
+
+Test(bus, a_frame_is_as_large_as_what_peers_of_the_socket_say)
+{
+    say_too_much(SOCKET_CONFIG_LOG, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
+                 (const char *[]){"routes", "edge@log"}, 256);
+    say_too_much(SOCKET_EVENTS_RPC, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
+                 (const char *[]){"events", "cli@rpc"}, BUS_REQUEST_MAX);
+}
+
+Test(bus, a_batch_and_a_prefix_have_their_size_too)
+{
+    say_too_much(SOCKET_INTAKE, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
+                 (const char *[]){"events", "edge@in"}, BUS_BATCH_MAX);
+    say_too_much(SOCKET_PUB, (int[]){ZMQ_XPUB, ZMQ_XSUB},
+                 (const char *[]){"events", "subscriber@pub"}, 129);
+}

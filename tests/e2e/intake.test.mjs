@@ -1,0 +1,68 @@
+// What one producer may cost: the intake with the key of an edge that says what it likes.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { ownEvents } from '../support/events.mjs';
+import { edgeKey, pack, peer } from '../support/peer.mjs';
+import { env, until } from '../support/postern.mjs';
+
+const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
+const own = ownEvents(`intake${process.pid}`);
+const isEmpty = () => { try { return own.outbox() === 0; } catch { return false; } };
+const record = (kind, body) => { const head = Buffer.alloc(5); head[0] = kind; head.writeUInt32BE(body.length, 1); return Buffer.concat([head, body]); };
+const LAYOUT = record(0, Buffer.from('http_request_complete.v0\nbackend.connection_reused BOOL '));
+const value = (text) => record(255, Buffer.concat([Buffer.from([0]), pack('ev_1'), Buffer.from([1]), pack(1), Buffer.from([2]), pack(text)]));
+let count = 0;
+
+test.before(async () => {
+  if (skip) return;
+  own.setUp();
+  own.begin(own.events());
+  own.begin(own.identity('a'));
+  await until(isEmpty, 'both services', 60000);
+});
+test.after(() => skip || own.tearDown());
+
+// An edge of the key's name; batch(numbers, body) sends one of its own producer, acked(seq) when that is answered.
+function producer() {
+  const name = `${edgeKey().slice('edge@'.length)}/story${count++}`;
+  const one = own.begin(peer(edgeKey(), 'events', own.socket('in')));
+  one.name = name;
+  one.batch = (numbers, body = Buffer.alloc(0)) => one.send('batch', pack({ producer: name, family: 'traffic', dropped: 0, count: 0, oldest: true, ...numbers }), body);
+  one.acked = (seq) => one.got.some((frames) => String(frames[0]) === 'ack' && String(frames[1]) === String(seq) && String(frames[2]) === name);
+  return one;
+}
+
+test('numbers that a producer makes up stop nobody\'s events', { skip, timeout: 120000 }, async () => {
+  const liar = producer();
+  for (const dropped of [2n ** 62n, 2n ** 63n - 1n]) for (const seq of [1, 2]) liar.batch({ seq, dropped });
+  const most = 2n ** 53n;
+  for (let i = 3n; i > 0n; i--) liar.batch({ seq: most - i, dropped: most - i });
+  await until(() => liar.acked(most - 1n), 'what is within bounds', 30000);
+  own.sql(`UPDATE events.producer SET events = 9223372036854775807, dropped = 9223372036854775807, lost = 9223372036854775807 WHERE name = '${liar.name}'`);
+  liar.batch({ seq: most, dropped: 1, count: 1 }, Buffer.concat([LAYOUT, value('ac_1')]));
+  await until(() => liar.acked(most), 'sums that are full', 30000);
+  assert.equal(own.sql(`SELECT events || ' ' || dropped FROM events.producer WHERE name = '${liar.name}'`), `${most} ${most}`);
+  own.emit(1);
+  await until(isEmpty, 'the event of somebody else', 30000);
+  liar.stop();
+});
+
+test('a producer that sends more than there is room for is read on, and keeps nobody else out', { skip, timeout: 120000 }, async () => {
+  const MANY = 80, flood = producer(), lock = own.session();
+  const body = Buffer.concat([LAYOUT, value('x'.repeat(1 << 20))]);
+  const before = await own.metric('batches_total');
+  try {
+    await lock.say('BEGIN; LOCK TABLE events.producer IN ACCESS EXCLUSIVE MODE;'); // nothing can be stored
+    for (let i = 1; i <= MANY; i++) flood.batch({ seq: i, count: 1 }, body);
+    await until(async () => await own.metric('batches_total') >= before + MANY, 'all of it is read', 60000);
+    assert.ok(await own.metric('pending_bytes') < 40 << 20, 'and most of it thrown away');
+    assert.ok(await own.metric('batches_put_off_total') >= MANY / 2);
+    own.emit(1);
+    await lock.say('ROLLBACK;');
+  } finally { lock.end(); }
+  await until(isEmpty, 'the event of a service', 60000);
+  await until(() => flood.got.some((frames) => String(frames[0]) === 'resend'), 'it is told to send again', 60000);
+  flood.batch({ seq: MANY, count: 1 }, Buffer.concat([LAYOUT, value('ac_1')]));
+  await until(() => flood.acked(MANY), 'what it sends then', 60000);
+  flood.stop();
+});

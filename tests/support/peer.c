@@ -1,0 +1,94 @@
+/* A peer of the bus that says what a story tells it to: peer SECRET-KEY-FILE PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT. Each line on standard
+ * input is a message, its frames in hexadecimal with spaces between, "-" for an empty one; each that comes is printed so. */
+#include <czmq.h>
+
+static void send_line(zsock_t *sock, char *line)
+{
+    zmsg_t *msg = zmsg_new();
+    char *save = NULL;
+
+    for (char *word = strtok_r(line, " \n", &save); word; word = strtok_r(NULL, " \n", &save)) {
+        size_t len = *word == '-' ? 0 : strlen(word) / 2;
+        zframe_t *frame = zframe_new(NULL, len);
+
+        for (size_t i = 0; i < len; i++) {
+            char byte[3] = {word[2 * i], word[2 * i + 1], '\0'};
+
+            zframe_data(frame)[i] = (unsigned char)strtoul(byte, NULL, 16);
+        }
+        zmsg_append(msg, &frame);
+    }
+    if (zmsg_size(msg))
+        zmsg_send(&msg, sock);
+    zmsg_destroy(&msg);
+}
+
+/* What there is on standard input; whole lines of it are sent. False: it has ended. */
+static bool take_input(zsock_t *sock)
+{
+    static char *text;
+    static size_t len, size;
+    char *at, *end;
+    ssize_t n;
+
+    if (size - len < 2 << 20) {
+        size += 8 << 20;
+        text = realloc(text, size);
+    }
+    n = read(STDIN_FILENO, text + len, 1 << 20);
+    if (n <= 0)
+        return false;
+    len += (size_t)n;
+    for (at = text; (end = memchr(at, '\n', len - (size_t)(at - text))); at = end + 1) {
+        *end = '\0';
+        send_line(sock, at);
+    }
+    len -= (size_t)(at - text);
+    memmove(text, at, len);
+    return true;
+}
+
+static void print(zmsg_t *msg)
+{
+    size_t left = zmsg_size(msg);
+
+    for (zframe_t *frame = zmsg_first(msg); frame; frame = zmsg_next(msg)) {
+        char *hex = zframe_strhex(frame);
+
+        printf("%s%s", *hex ? hex : "-", --left ? " " : "\n");
+        free(hex);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    zsock_t *sock = zsock_new(ZMQ_DEALER);
+    zcert_t *self = argc == 4 ? zcert_load(argv[1]) : NULL;
+    zcert_t *server = self ? zcert_load(argv[2]) : NULL;
+    zmq_pollitem_t items[2] = {{NULL, STDIN_FILENO, ZMQ_POLLIN, 0}, {NULL, 0, ZMQ_POLLIN, 0}};
+
+    if (!sock || !server)
+        return EXIT_FAILURE;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    zcert_apply(self, sock);
+    zsock_set_curve_serverkey(sock, zcert_public_txt(server));
+    zsock_set_linger(sock, 0);
+    zsock_set_sndhwm(sock, 0);
+    zsock_set_rcvhwm(sock, 0);
+    zsock_connect(sock, "%s", argv[3]);
+    items[1].socket = zsock_resolve(sock);
+    while (zmq_poll(items, 2, -1) >= 0) {
+        if (items[0].revents && !take_input(sock))
+            break;
+        while (zsock_events(sock) & ZMQ_POLLIN) {
+            zmsg_t *msg = zmsg_recv(sock);
+
+            print(msg);
+            zmsg_destroy(&msg);
+        }
+    }
+    zcert_destroy(&self);
+    zcert_destroy(&server);
+    zsock_destroy(&sock);
+    return EXIT_SUCCESS;
+}

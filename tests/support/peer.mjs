@@ -1,0 +1,49 @@
+// A peer of the bus, with any key of the running system, that says what a story tells it to (peer.c).
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { home } from './postern.mjs';
+
+let program;
+function built() {
+  if (!program) {
+    const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-peer-'));
+    program = path.join(dir, 'peer');
+    execFileSync('cc', ['-D_GNU_SOURCE', '-O1', fileURLToPath(new URL('peer.c', import.meta.url)), '-o', program, '-lczmq', '-lzmq'], { stdio: 'inherit' });
+    process.on('exit', () => fs.rmSync(dir, { recursive: true, force: true }));
+  }
+  return program;
+}
+
+export const edgeKey = () => fs.readdirSync(path.join(home, 'keys')).find((name) => name.startsWith('edge@'));
+
+// msgpack of what has numbers, strings, buffers, booleans, null, lists and maps of them.
+export function pack(value) {
+  const head = (code, length) => { const out = Buffer.alloc(5); out[0] = code; out.writeUInt32BE(length, 1); return out; };
+  if (value === null) return Buffer.from([0xc0]);
+  if (typeof value === 'boolean') return Buffer.from([value ? 0xc3 : 0xc2]);
+  if (typeof value === 'number' || typeof value === 'bigint') { const out = Buffer.alloc(9); out[0] = 0xd3; out.writeBigInt64BE(BigInt(value), 1); return out; }
+  if (typeof value === 'string') return Buffer.concat([head(0xdb, Buffer.byteLength(value)), Buffer.from(value)]);
+  if (Buffer.isBuffer(value)) return Buffer.concat([head(0xc6, value.length), value]);
+  if (Array.isArray(value)) return Buffer.concat([head(0xdd, value.length), ...value.map(pack)]);
+  return Buffer.concat([head(0xdf, Object.keys(value).length), ...Object.entries(value).flatMap(([key, one]) => [pack(key), pack(one)])]);
+}
+
+// {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is.
+export function peer(key, server, endpoint) {
+  const file = (name, which) => path.join(home, 'keys', name, which);
+  const child = spawn(built(), [file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint], { stdio: ['pipe', 'pipe', 'inherit'] });
+  process.on('exit', () => child.kill());
+  child.stdin.on('error', () => {}); // it was stopped
+  const got = [];
+  let rest = '';
+  child.stdout.setEncoding('utf8').on('data', (part) => {
+    const all = (rest + part).split('\n');
+    rest = all.pop();
+    for (const line of all) got.push(line.split(' ').map((hex) => (hex === '-' ? Buffer.alloc(0) : Buffer.from(hex, 'hex'))));
+  });
+  const send = (...frames) => child.stdin.write(`${frames.map((frame) => Buffer.from(frame).toString('hex') || '-').join(' ')}\n`);
+  return { got, send, stop: () => child.kill('SIGKILL') };
+}
