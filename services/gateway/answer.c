@@ -117,7 +117,7 @@ static void add_framing(text_t *out, const call_t *call, bool closes, size_t con
     append(out, "Content-Length", number);
 }
 
-static void add_about(text_t *out, const call_t *call, bool has_text, bool is_json)
+static void add_about(text_t *out, const call_t *call, bool has_text)
 {
     char wait[16];
 
@@ -125,7 +125,7 @@ static void add_about(text_t *out, const call_t *call, bool has_text, bool is_js
         append(out, "Content-Type", call->file->type);
         append(out, "Content-Security-Policy", docs_policy);
     } else if (has_text) {
-        append(out, "Content-Type", is_json ? "application/json" : "text/plain; version=0.0.4");
+        append(out, "Content-Type", "application/json");
     }
     append(out, "Postern-Operation-Id", call->operation_id);
     append(out, "Ngrok-Operation-Id", call->operation_id); /* clients read it */
@@ -149,7 +149,7 @@ static void add_about(text_t *out, const call_t *call, bool has_text, bool is_js
 
 char *answer_make(call_t *call, bool closes, size_t *ret_len, const docs_file_t **ret_file)
 {
-    bool is_json = call->text_is_json || call->answer, has_text = call->text || call->answer;
+    bool has_text = call->text || call->answer;
     _cleanup_(free_mem) char *text = call->text     ? take(call->text)
                                      : call->answer ? json_dumps(call->answer, JSON_COMPACT)
                                                     : NULL;
@@ -160,7 +160,7 @@ char *answer_make(call_t *call, bool closes, size_t *ret_len, const docs_file_t 
     snprintf(status, sizeof(status), "HTTP/1.1 %u %s\r\n", call->status, reason_of(call->status));
     append_bytes(&out, status, strlen(status));
     add_framing(&out, call, closes, len);
-    add_about(&out, call, has_text, is_json);
+    add_about(&out, call, has_text);
     add_cors(&out, call);
     append_bytes(&out, "\r\n", 2);
     if (text && !call->head)

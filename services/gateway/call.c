@@ -384,15 +384,13 @@ static int check_request(call_t *call)
     bool get = !strcmp(call->method, "GET");
     const char *why;
 
-    call->metrics = get && !strcmp(call->path, "/metrics");
     call->self = get && !strcmp(call->path, "/self");
     why = path_left_out(call->path);
     if (why) {
         refuse_path(call, ERR_KIND_LEFT_OUT, why);
         return 0;
     }
-    if (!is_utf8(call->path)
-        || (!call->target.kind && !call->metrics && !call->self && strcmp(call->path, "/"))) {
+    if (!is_utf8(call->path) || (!call->target.kind && !call->self && strcmp(call->path, "/"))) {
         refuse_path(call, ERR_UNKNOWN_PATH, NULL);
         return 0;
     }
@@ -404,8 +402,6 @@ static int check_request(call_t *call)
     r = check_bearer(call, &token);
     if (r)
         return r;
-    if (call->metrics)
-        return 0;
     r = check_version(call);
     if (r)
         return r;
@@ -444,11 +440,7 @@ static int check_rate(call_t *call)
 
 static void on_admitted(call_t *call)
 {
-    if (call->metrics) {
-        call->text = malloc(16384);
-        call->text[gateway_metrics(call->gateway, call->text, 16383)] = '\0';
-        call_answer(call, 200, NULL);
-    } else if (!call->target.kind && !call->self) {
+    if (!call->target.kind && !call->self) {
         answer_root(call);
     } else {
         call->state = CALLING;
@@ -526,7 +518,6 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
     } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
         call_refuse_reply(call);
     } else {
-        call->text_is_json = true;
         call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200, NULL);
     }
 }

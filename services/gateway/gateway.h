@@ -46,8 +46,7 @@ struct call {
     char *path;
     const char *query_text; /* behind the "?"; NULL */
     target_t target;
-    bool metrics; /* GET /metrics, which needs a key too */
-    bool self;    /* GET /self: whose key it is */
+    bool self; /* GET /self: whose key it is */
     const char *body;
     size_t body_len;
     char key[80];
@@ -64,8 +63,7 @@ struct call {
     /* answer */
     unsigned status;
     json_t *answer;
-    char *text; /* instead of answer */
-    bool text_is_json;
+    char *text;              /* instead of answer */
     const docs_file_t *file; /* the same */
     char revision[24], edges[32], etag[40];
     int retry_after; /* seconds, with 429 and 503 */
@@ -152,4 +150,3 @@ void upstream_stop(gateway_t *self);
 /* Send the call's current request; its state says to whom. */
 void upstream_send(call_t *call);
 size_t upstream_metrics(const gateway_t *self, char *out, size_t size);
-size_t gateway_metrics(void *context, char *out, size_t size);

@@ -32,7 +32,7 @@ static const setting_t settings[] = {
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
-size_t gateway_metrics(void *context, char *out, size_t size)
+static size_t gateway_metrics(void *context, char *out, size_t size)
 {
     gateway_t *self = context;
     size_t n = 0;

@@ -15,7 +15,7 @@ const withKey = (token) => ({ Authorization: `Bearer ${token}` });
 async function secondGateway() {
   const pid = fs.readFileSync(`${env.POSTERN_RUN_DIR}/gateway.pid`, 'utf8').trim();
   const vars = Object.fromEntries(fs.readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter((row) => row.includes('=')).map((row) => [row.slice(0, row.indexOf('=')), row.slice(row.indexOf('=') + 1)]));
-  const child = spawn(fs.readlinkSync(`/proc/${pid}/exe`), { env: { ...vars, POSTERN_HTTP_PORT: String(PORT), POSTERN_HEALTH_PORT: '0', POSTERN_PROXY_SOCKET: '' }, stdio: 'ignore' });
+  const child = spawn(fs.readlinkSync(`/proc/${pid}/exe`), { env: { ...vars, POSTERN_HTTP_PORT: String(PORT), POSTERN_HEALTH_PORT: String(PORT + 1), POSTERN_PROXY_SOCKET: '' }, stdio: 'ignore' });
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   const get = (token, path) => new Promise((resolve, reject) => {
     http.get({ host: '127.0.0.1', port: PORT, path, agent, headers: { ...withKey(token), 'Service-Version': '2' } }, (response) => {
@@ -24,7 +24,7 @@ async function secondGateway() {
       response.on('end', () => resolve({ status: response.statusCode, text }));
     }).on('error', reject);
   });
-  const metric = async (name) => Number((await get(env.POSTERN_API_KEY, '/metrics')).text.match(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm'))?.[1]);
+  const metric = async (name) => Number((await fetch(`http://127.0.0.1:${PORT + 1}/metrics`).then((got) => got.text(), () => '')).match(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm'))?.[1]);
   await until(async () => (await get(env.POSTERN_API_KEY, '/ip_policies?limit=1').catch(() => ({}))).status === 200 && (await metric('leases_held')) >= 2, 'the second gateway and its leases');
   return { ask: async (token) => (await get(token, '/ip_policies?limit=1')).status, metric, pid: child.pid, stop: () => { agent.destroy(); child.kill(); } };
 }

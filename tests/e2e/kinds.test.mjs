@@ -273,7 +273,7 @@ test('ip_restriction: the API asks it for every request', { skip: elsewhere }, a
     await refused(142, null, 'DELETE', `/ip_policies/${empty.id}`);
     // a deny rule beats the allow rule, whatever its policy; it holds for every path and both services
     const deny = await must('POST', '/ip_policy_rules', { ip_policy_id: empty.id, cidr: '127.0.0.1/32', action: 'deny' });
-    for (const [method, path] of [['GET', '/ip_policies'], ['GET', '/api_keys'], ['GET', '/'], ['GET', '/metrics'], ['DELETE', `/ip_policy_rules/${deny.id}`], ['PATCH', `/ip_restrictions/${made.id}`]])
+    for (const [method, path] of [['GET', '/ip_policies'], ['GET', '/api_keys'], ['GET', '/'], ['GET', '/self'], ['DELETE', `/ip_policy_rules/${deny.id}`], ['PATCH', `/ip_restrictions/${made.id}`]])
       assert.deepEqual([method, path, (await api(method, path, method === 'PATCH' ? { enforced: false } : undefined)).body.error_code], [method, path, 'ERR_POSTERN_201']);
     assert.equal((await api('GET', '/healthz')).status, 200);
     execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]); // the way back in that the README names
