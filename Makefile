@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -43,6 +43,7 @@ help:
 	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "clients     every method of the official clients: TypeScript, Python, Go and Java, and Terraform's provider"
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
+	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -171,7 +172,7 @@ E2E_HOME := $(abspath build/e2e/var)
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs node-packages
@@ -200,6 +201,10 @@ clients:
 # The model of the edge (tests/model): as many changes as MODEL_CHANGES says.
 model:
 	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/model/model.test.mjs
+
+# Two accounts (tests/tenants): everything that the tables know, tried by one on the other's.
+tenants:
+	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/tenants/tenants.test.mjs
 
 # Who may do what on the bus, as deploy/stack sets it up: every role of the tables against every verb, socket and name.
 $(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a
