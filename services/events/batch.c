@@ -98,26 +98,26 @@ int batch_check(const unsigned char *data, size_t len, int64_t count)
     return r || n != count ? -EBADMSG : 0;
 }
 
-static bool is_audit_type(const char *type, size_t len)
+/* An envelope says its type itself, beside the topic. */
+static bool is_topic(const json_t *type, const record_t *record)
 {
-    char name[TOPIC_MAX + 1];
-    bool traffic;
-
-    snprintf(name, sizeof(name), "%.*s", (int)(len < TOPIC_MAX ? len : TOPIC_MAX), type);
-    return event_type_known(name, &traffic) && !traffic;
+    return json_string_length(type) == record->topic_len
+           && !memcmp(json_string_value(type), record->topic, record->topic_len);
 }
 
-/* An envelope says its type itself, beside the topic. */
-static bool is_audit_event(const record_t *record)
+/* Nobody of the API brings traffic about, and its number is not the edge's to say. */
+static bool is_traffic_event(const record_t *record)
 {
     _cleanup_(json_clear_ref) json_t *event = NULL;
-    const char *type;
+    const json_t *principal;
 
-    if (is_audit_type(record->topic, record->topic_len)
-        || unpack_json(record->body, record->body_len, &event))
-        return true; /* or unreadable */
-    type = json_string_value(json_object_get(event, "event_type"));
-    return !type || is_audit_type(type, strlen(type));
+    if (!event_type_is_traffic(record->topic, record->topic_len)
+        || unpack_json(record->body, record->body_len, &event) || !json_is_object(event))
+        return false;
+    principal = json_object_get(event, "principal");
+    return json_is_string(json_object_get(event, "event_type"))
+           && is_topic(json_object_get(event, "event_type"), record)
+           && (!principal || json_is_null(principal)) && !json_object_get(event, "sequence");
 }
 
 int batch_traffic(const unsigned char *data, size_t len)
@@ -131,10 +131,11 @@ int batch_traffic(const unsigned char *data, size_t len)
             record.kind == RECORD_LAYOUT ? memchr(record.body, '\n', record.body_len) : NULL;
 
         if (record.kind == RECORD_LAYOUT
-            && is_audit_type((const char *)record.body,
-                             end ? (size_t)(end - (const char *)record.body) : record.body_len))
+            && !event_type_is_traffic((const char *)record.body,
+                                      end ? (size_t)(end - (const char *)record.body)
+                                          : record.body_len))
             return -EBADMSG;
-        if (record.kind == RECORD_EVENT && is_audit_event(&record))
+        if (record.kind == RECORD_EVENT && !is_traffic_event(&record))
             return -EBADMSG;
     }
     return r;
@@ -173,7 +174,15 @@ static bool is_envelope(const json_t *event)
            && is_word(json_object_get(event, "account_id"), ID_MAX_BYTES) && !has_nul(event);
 }
 
-int batch_audit(const unsigned char *data, size_t len, json_t **ret_events)
+/* The service whose outbox the producer is; "": none. */
+static const char *service_of(const batch_t *batch)
+{
+    static const char prefix[] = "outbox/";
+
+    return strncmp(batch->producer, prefix, strlen(prefix)) ? "" : batch->producer + strlen(prefix);
+}
+
+int batch_audit(const batch_t *batch, const unsigned char *data, size_t len, json_t **ret_events)
 {
     _cleanup_(json_clear_ref) json_t *events = json_array();
     record_t record;
@@ -182,9 +191,14 @@ int batch_audit(const unsigned char *data, size_t len, json_t **ret_events)
 
     while ((r = batch_next(data, len, &offset, &record)) == 1) {
         json_t *event = NULL;
+        const json_t *type;
 
         if (record.kind != RECORD_EVENT || unpack_json(record.body, record.body_len, &event)
             || json_array_append_new(events, event) || !is_envelope(event))
+            return -EBADMSG;
+        type = json_object_get(event, "event_type");
+        if (!is_topic(type, &record)
+            || !event_type_is_of(json_string_value(type), service_of(batch)))
             return -EBADMSG;
     }
     if (r)

@@ -47,9 +47,10 @@ int batch_next(const unsigned char *data, size_t len, size_t *offset, record_t *
  * decodes them checks them then. 0 | -EBADMSG. */
 int batch_check(const unsigned char *data, size_t len, int64_t count);
 
-/* None of its events calls itself an audit event: those are for services to send. 0 | -EBADMSG. */
+/* All of its events are traffic events, of a version that is known or not, that say no principal and no number of their own: everything
+ * else is for services to send. 0 | -EBADMSG. */
 int batch_traffic(const unsigned char *data, size_t len);
 
 /* The events of an audit batch, all or none: objects with event_id, event_type and account_id, short words all of them, and nothing
- * that PostgreSQL's jsonb cannot hold. 0 | -EBADMSG. */
-int batch_audit(const unsigned char *data, size_t len, json_t **ret_events);
+ * that PostgreSQL's jsonb cannot hold; of a type that is the sender's to say (event_types.h), and their topic. 0 | -EBADMSG. */
+int batch_audit(const batch_t *batch, const unsigned char *data, size_t len, json_t **ret_events);

@@ -254,15 +254,15 @@ static int insert_events(pg_t *pg, const json_t *events, const int64_t *numbers)
 
 /* An event is new once, whoever sends it, and in whatever batch: two copies of a service may both send what they find in
  * their outbox. 0 | -EBADMSG: one cannot be read, none is stored | fault. */
-static int store_audit(pg_t *pg, topics_t *topics, zframe_t *body, const fate_t *before,
-                       fate_t *fate)
+static int store_audit(pg_t *pg, topics_t *topics, const batch_t *batch, zframe_t *body,
+                       const fate_t *before, fate_t *fate)
 {
     _cleanup_(json_clear_ref) json_t *events = NULL;
     _cleanup_(json_clear_ref) json_t *known = NULL;
     const unsigned char *data = zframe_data(body);
     json_t *event;
     size_t i;
-    int r = batch_audit(data, zframe_size(body), &events);
+    int r = batch_audit(batch, data, zframe_size(body), &events);
 
     if (!r)
         r = find_known(pg, events, &known);
@@ -347,7 +347,7 @@ static int number_batches(pg_t *pg, job_t *job)
         if (!job->sound[i])
             continue;
         if (job->batches[i].audit) {
-            r = store_audit(pg, topics, body, &job->before[i], &job->fates[i]);
+            r = store_audit(pg, topics, &job->batches[i], body, &job->before[i], &job->fates[i]);
             if (r == -EBADMSG) {
                 refuse_batch(job, i, "cannot be decoded");
                 r = 0;

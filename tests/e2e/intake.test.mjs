@@ -66,3 +66,25 @@ test('a producer that sends more than there is room for is read on, and keeps no
   await until(() => flood.acked(MANY), 'what it sends then', 60000);
   flood.stop();
 });
+
+test("what an edge's key sends under the name of an audit event, or nearly, reaches no subscriber", { skip, timeout: 120000 }, async () => {
+  const liar = producer(), watcher = own.begin(own.watch());
+  const event = (topic, envelope) => { const body = pack(envelope), out = record(topic.length, body); return Buffer.concat([out.subarray(0, 5), Buffer.from(topic), body]); };
+  const envelope = (type, more = {}) => ({ event_id: 'ev_forged', event_type: type, event_timestamp: '2026-01-01T00:00:00Z', account_id: 'ac_1', principal: null, object: {}, ...more });
+  const http = 'http_request_complete.v0';
+  await until(async () => await own.metric('subscriptions') >= 1, 'the watcher', 30000);
+  const refused = await own.metric('batches_refused_total');
+  const forged = [
+    ...['api_key_created.v1', 'api_key_created', 'api_key_created.v0.', 'domain_created.v00'].map((type) => event(type, envelope(type))),
+    event(http, envelope('api_key_created.v1')), event(http, envelope(http, { principal: { id: 'usr_admin' } })), event(http, envelope(http, { sequence: 7 })),
+    Buffer.concat([record(0, Buffer.from('api_key_created.v1\nid STR ')), value('ac_1')]),
+  ];
+  forged.forEach((body, i) => liar.batch({ seq: i + 1, count: 1 }, body));
+  await until(() => forged.every((_, i) => liar.acked(i + 1)), 'it need not send them again', 30000);
+  liar.batch({ seq: forged.length + 1, count: 1 }, event(http, envelope(http, { event_id: 'ev_true' })));
+  await until(() => watcher.events.some((one) => one.event_id === 'ev_true'), 'a traffic event', 30000);
+  assert.deepEqual(watcher.events.filter((one) => one.event_id === 'ev_forged' || one.event_type !== http), []);
+  assert.equal(await own.metric('batches_refused_total'), refused + forged.length);
+  await watcher.stop();
+  liar.stop();
+});

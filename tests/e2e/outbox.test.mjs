@@ -73,3 +73,8 @@ test('while nothing can be stored nothing is refused, and the event service is n
   await until(async () => await own.ready() === 200, 'it is ready again', 30000);
   assert.equal(refused(), 0);
 });
+
+test('no event of the running system was refused', { skip }, () => {
+  for (const service of ['routes', 'identity', 'events'])
+    assert.equal(own.sql(`SELECT coalesce(string_agg(event->>'event_type', ' '), '') FROM ${service}.outbox_refused`, env.DATABASE_URL), '', service);
+});

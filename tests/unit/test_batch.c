@@ -1,10 +1,19 @@
 #include "services/events/batch.h"
 #include "common/cleanup.h"
 #include "common/pack.h"
+#include "proto/event_types.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+
+static int audit_of(const char *service, const unsigned char *data, size_t len, json_t **ret_events)
+{
+    batch_t batch = {.audit = true};
+
+    snprintf(batch.producer, sizeof(batch.producer), "outbox/%s", service);
+    return batch_audit(&batch, data, len, ret_events);
+}
 
 static const unsigned char two[] = "\x01\x00\x00\x00\x01"
                                    "t\x01"
@@ -90,6 +99,66 @@ Test(batch, traffic_cannot_pass_for_an_audit_event)
     cr_assert_eq(batch_traffic(out, record(out, traffic, "x", 1)), -EBADMSG, "unreadable");
 }
 
+static int traffic_like(const char *topic, const char *type, const char *more)
+{
+    char json[256];
+    json_t *event;
+    unsigned char out[512];
+    msgpack_sbuffer body;
+    size_t len;
+
+    snprintf(json, sizeof(json), "{\"event_type\": \"%s\"%s}", type, more);
+    event = json_loads(json, 0, NULL);
+    msgpack_sbuffer_init(&body);
+    cr_assert_eq(pack_json(&body, event), 0);
+    len = record(out, topic, body.data, body.size);
+    msgpack_sbuffer_destroy(&body);
+    json_decref(event);
+    return batch_traffic(out, len);
+}
+
+/* A subscription names the beginning of a type: what only looks like an audit event is taken for one. */
+Test(batch, traffic_is_what_is_called_so_and_nothing_else)
+{
+    static const char http[] = "http_request_complete.v0";
+    static const char *const others[] = {
+        "api_key_created.v1",
+        "api_key_created",
+        "api_key_created.v0.",
+        "domain_created.v00",
+        "http_request_complete",
+        "http_request_complete.",
+        "http_request_complete.v",
+        "http_request_complete.v0.",
+        "http_request_complete.v0x",
+        "http_request_completed.v0",
+        "something_new.v0",
+        "agent_session_start.v0",
+        ".v0",
+        "v0",
+        "0",
+        "http_request_complete.v0\n",
+    };
+    unsigned char out[512];
+
+    cr_assert_eq(traffic_like(http, http, ""), 0);
+    cr_assert_eq(traffic_like(http, http, ", \"principal\": null"), 0);
+    cr_assert_eq(traffic_like("tcp_connection_closed.v17", "tcp_connection_closed.v17", ""), 0,
+                 "an edge of another version");
+    cr_assert_eq(traffic_like(http, "http_request_complete.v1", ""), -EBADMSG);
+    cr_assert_eq(traffic_like(http, http, ", \"principal\": {\"id\": \"usr_1\"}"), -EBADMSG);
+    cr_assert_eq(traffic_like(http, http, ", \"sequence\": 7"), -EBADMSG);
+    for (size_t i = 0; i < LEN(others); i++) {
+        if (!strchr(others[i], '\n')) {
+            cr_assert_eq(traffic_like(others[i], others[i], ""), -EBADMSG, "%s", others[i]);
+            cr_assert_eq(traffic_like(http, others[i], ""), -EBADMSG, "%s", others[i]);
+            cr_assert_eq(batch_traffic(out, record(out, "", others[i], strlen(others[i]))),
+                         -EBADMSG, "%s", others[i]);
+        }
+        cr_assert_eq(traffic_like(others[i], http, ""), -EBADMSG, "%s", others[i]);
+    }
+}
+
 Test(batch, refuses_a_wrong_count_and_every_cut)
 {
     cr_assert_neq(batch_check(two, sizeof(two) - 1, 3), 0);
@@ -98,51 +167,102 @@ Test(batch, refuses_a_wrong_count_and_every_cut)
 }
 
 /* One event of an audit batch with this JSON as its envelope. */
-static size_t audit(unsigned char *out, const char *json)
+static size_t audit_at(const char *topic, unsigned char *out, const char *json)
 {
     json_t *event = json_loads(json, JSON_ALLOW_NUL, NULL);
     msgpack_sbuffer body;
+    size_t len;
 
     cr_assert_not_null(event);
     msgpack_sbuffer_init(&body);
     cr_assert_eq(pack_json(&body, event), 0);
     json_decref(event);
-    out[0] = 1;
-    out[1] = out[2] = 0;
-    out[3] = (unsigned char)(body.size >> 8);
-    out[4] = (unsigned char)body.size;
-    out[5] = 't';
-    memcpy(out + 6, body.data, body.size);
+    len = record(out, topic, body.data, body.size);
     msgpack_sbuffer_destroy(&body);
-    return 6 + body.size;
+    return len;
+}
+
+static size_t audit(unsigned char *out, const char *json)
+{
+    return audit_at("vault_created.v0", out, json);
 }
 
 Test(batch, takes_audit_events_whole_or_not_at_all)
 {
     static const char good[] =
-        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}";
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}";
     static const char *const bad[] = {
         "[1]",
         "{}",
-        "{\"event_id\": \"\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
-        "{\"event_id\": 1, \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
-        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\"}",
-        "{\"event_id\": \"ev 1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
-        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\\n\", \"account_id\": \"ac_1\"}",
-        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"\u00e9\"}",
-        "{\"event_id\": \"ev_1\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\", \"object\": "
+        "{\"event_id\": \"\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": 1, \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\"}",
+        "{\"event_id\": \"ev 1\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\\n\", \"account_id\": "
+        "\"ac_1\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\", \"account_id\": "
+        "\"\u00e9\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\", "
+        "\"object\": "
         "{\"a\": [{\"b\": \"x\\u0000y\"}]}}",
     };
     unsigned char data[1024];
     json_t *events = NULL;
     size_t n = audit(data, good);
 
-    cr_assert_eq(batch_audit(data, n, &events), 0);
+    cr_assert_eq(audit_of("identity", data, n, &events), 0);
     cr_assert_eq(json_array_size(events), 1);
     json_decref(events);
-    cr_assert_neq(batch_audit((const unsigned char *)"\x00\x00\x00\x00\x00", 5, &events), 0);
+    cr_assert_neq(audit_of("identity", (const unsigned char *)"\x00\x00\x00\x00\x00", 5, &events),
+                  0);
     for (size_t i = 0; i < LEN(bad); i++)
-        cr_assert_neq(batch_audit(data, n + audit(data + n, bad[i]), &events), 0, "%s", bad[i]);
+        cr_assert_neq(audit_of("identity", data, n + audit(data + n, bad[i]), &events), 0, "%s",
+                      bad[i]);
+}
+
+/* What happened to a service's objects says that service. */
+Test(batch, audit_events_are_of_the_service_that_says_them)
+{
+    static const struct {
+        const char *service, *topic, *type;
+        int r;
+    } cases[] = {
+        {"identity", "api_key_created.v0", "api_key_created.v0", 0},
+        {"identity", "api_key_created.v1", "api_key_created.v1", 0}, /* a newer one */
+        {"identity", "something_new.v0", "something_new.v0", 0},
+        {"identity", "domain_created.v0", "domain_created.v0", -EBADMSG},
+        {"identity", "domain_created.v1", "domain_created.v1", -EBADMSG},
+        {"identity", "domain_createdness.v0", "domain_createdness.v0", -EBADMSG},
+        {"identity", "domain_created", "domain_created", -EBADMSG},
+        {"identity", "api_key_created", "api_key_created", -EBADMSG},
+        {"identity", "vault_created.v0", "api_key_created.v0", -EBADMSG},
+        {"identity", "http_request_complete.v0", "http_request_complete.v0", -EBADMSG},
+        {"identity", "http_request_complete.v9", "http_request_complete.v9", -EBADMSG},
+        {"routes", "domain_created.v0", "domain_created.v0", 0},
+        {"routes", "api_key_created.v0", "api_key_created.v0", -EBADMSG},
+        {"events", "event_destination_deleted.v0", "event_destination_deleted.v0", 0},
+        {"events", "domain_created.v0", "domain_created.v0", -EBADMSG},
+    };
+    unsigned char data[1024];
+    char json[256];
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        json_t *events = NULL;
+
+        snprintf(json, sizeof(json),
+                 "{\"event_id\": \"ev_1\", \"event_type\": \"%s\", \"account_id\": \"ac_1\"}",
+                 cases[i].type);
+        cr_assert_eq(
+            audit_of(cases[i].service, data, audit_at(cases[i].topic, data, json), &events),
+            cases[i].r, "%s: %s", cases[i].service, cases[i].type);
+        json_decref(events);
+    }
+    for (const kind_t *kind = kind_all(); kind->name; kind++) {
+        char type[96];
+
+        snprintf(type, sizeof(type), "%s_updated.v0", kind->audit);
+        cr_assert(event_type_is_of(type, kind->service), "%s", type);
+    }
 }
 
 /* PostgreSQL has no room for them in an index. */
@@ -155,9 +275,11 @@ Test(batch, ids_of_audit_events_are_short)
     memset(id, 'x', sizeof(id));
     for (size_t len = 128; len <= 129; len++) {
         snprintf(json, sizeof(json),
-                 "{\"event_id\": \"%.*s\", \"event_type\": \"x.v0\", \"account_id\": \"ac_1\"}",
+                 "{\"event_id\": \"%.*s\", \"event_type\": \"vault_created.v0\", \"account_id\": "
+                 "\"ac_1\"}",
                  (int)len, id);
-        cr_assert_eq(batch_audit(data, audit(data, json), &events), len == 128 ? 0 : -EBADMSG);
+        cr_assert_eq(audit_of("identity", data, audit(data, json), &events),
+                     len == 128 ? 0 : -EBADMSG);
     }
     json_decref(events);
 }
