@@ -10,11 +10,14 @@
 
 enum {
     PREFIX_MAX = 128,
-    PREFIXES_MAX = 4096, /* remembered; libzmq serves more */
-    HURRY_MS = 100,      /* the same when the process ends */
-    PATIENCE_MS = 1000,  /* others wait so long for one whose queue is full */
-    SILENCE_MS = 30000,  /* a subscriber that stands still for less keeps what waits for it */
-    STAMP_MAX = 16 + 9,  /* the key and the number */
+    PREFIXES_MAX = 4096, /* remembered one by one; libzmq serves more */
+    FORGET_MS =
+        1000, /* between two looks for those that nobody has any more, when there is no room */
+    SAY_MS = 60000,
+    HURRY_MS = 100,     /* the same when the process ends */
+    PATIENCE_MS = 1000, /* others wait so long for one whose queue is full */
+    SILENCE_MS = 30000, /* a subscriber that stands still for less keeps what waits for it */
+    STAMP_MAX = 16 + 9, /* the key and the number */
     MAP_HEAD_MAX = 5
 };
 
@@ -29,6 +32,8 @@ typedef struct listener {
 struct feed {
     zsock_t *pub;
     zhashx_t *listeners; /* "=" and prefix -> listener_t: an empty prefix is one too */
+    int beyond; /* subscriptions to prefixes that there was no room for: they may be to anything */
+    int64_t beyond_until_ms, forgot_ms, said_ms; /* as listener_t; when it was done and said last */
     int return_ms, patience_ms;
     bool waits, changed;
     int64_t start_ms, full_since_ms; /* 0: nobody's queue is full */
@@ -87,16 +92,53 @@ zsock_t *feed_socket(feed_t *self)
 
 /* ---- who listens ---- */
 
+/* Those that nobody has named for a while. */
+static void forget_listeners(feed_t *self)
+{
+    _cleanup_(zlistx_destroy) zlistx_t *keys = zhashx_keys(self->listeners);
+    int64_t now = bus_mono_ms();
+
+    for (const char *key = zlistx_first(keys); key; key = zlistx_next(keys)) {
+        const listener_t *one = zhashx_lookup(self->listeners, key);
+
+        if (one->n == 0 && now >= one->until_ms)
+            zhashx_delete(self->listeners, key);
+    }
+}
+
 static listener_t *find_listener(feed_t *self, const char *key)
 {
     listener_t *one = zhashx_lookup(self->listeners, key);
 
+    if (!one && zhashx_size(self->listeners) >= PREFIXES_MAX
+        && bus_mono_ms() - self->forgot_ms >= FORGET_MS) {
+        self->forgot_ms = bus_mono_ms();
+        forget_listeners(self);
+    }
     if (!one && zhashx_size(self->listeners) < PREFIXES_MAX) {
         one = calloc(1, sizeof(*one));
         if (one)
             zhashx_insert(self->listeners, key, one);
     }
     return one;
+}
+
+/* Who cannot be remembered wants everything: nobody's events are left out because somebody else has many wishes. */
+static void take_beyond(feed_t *self, bool comes)
+{
+    int64_t now = bus_mono_ms();
+
+    if (!comes && !self->beyond)
+        return;
+    self->beyond += comes ? 1 : -1;
+    self->counts.subscriptions += comes ? 1 : -1;
+    self->counts.beyond = self->beyond;
+    self->beyond_until_ms = now + self->return_ms;
+    if (comes && (!self->said_ms || now - self->said_ms >= SAY_MS)) {
+        self->said_ms = now;
+        log_warn("subscribers have more than %d prefixes: for those beyond, all events are made",
+                 PREFIXES_MAX);
+    }
 }
 
 /* 1 or 0, then the prefix. A prefix that is no plain text is nothing that an event's type begins with. */
@@ -114,8 +156,10 @@ static void take_subscription(feed_t *self, const unsigned char *data, size_t le
     }
     key[len] = '\0';
     one = find_listener(self, key);
-    if (!one)
+    if (!one) {
+        take_beyond(self, data[0]);
         return;
+    }
     if (data[0]) {
         one->n++;
         self->counts.subscriptions++;
@@ -175,6 +219,8 @@ bool feed_wants(feed_t *self, const char *topic)
 {
     int64_t now = bus_mono_ms();
 
+    if (self->beyond || now < self->beyond_until_ms)
+        return true;
     for (listener_t *one = zhashx_first(self->listeners); one; one = zhashx_next(self->listeners)) {
         const char *prefix = (const char *)zhashx_cursor(self->listeners) + 1;
 
@@ -182,20 +228,6 @@ bool feed_wants(feed_t *self, const char *topic)
             return true;
     }
     return false;
-}
-
-/* Those that nobody has named for a while. */
-static void forget_listeners(feed_t *self)
-{
-    _cleanup_(zlistx_destroy) zlistx_t *keys = zhashx_keys(self->listeners);
-    int64_t now = bus_mono_ms();
-
-    for (const char *key = zlistx_first(keys); key; key = zlistx_next(keys)) {
-        const listener_t *one = zhashx_lookup(self->listeners, key);
-
-        if (one->n == 0 && now >= one->until_ms)
-            zhashx_delete(self->listeners, key);
-    }
 }
 
 char *feed_listeners(feed_t *self)

@@ -51,6 +51,7 @@ typedef struct feed_counts {
     uint64_t published;   /* events */
     uint64_t passed_over; /* times that a subscriber was too slow for too long */
     int subscriptions;
+    int beyond; /* of them, those that there was no room to remember */
 } feed_counts_t;
 
 feed_counts_t feed_counts(const feed_t *self);

@@ -639,6 +639,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_events_published_total %" PRIu64 "\n"
                             "postern_events_unreadable_total %" PRIu64 "\n"
                             "postern_events_subscriptions %d\n"
+                            "postern_events_subscriptions_beyond %d\n"
                             "postern_events_subscribers_passed_over_total %" PRIu64 "\n"
                             "postern_events_subscribers_gone_total %" PRIu64 "\n"
                             "postern_events_given_up_total %" PRIu64 "\n"
@@ -648,7 +649,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_intake_traffic_wanted %d\n",
                             self->metrics.batches, self->metrics.put_off, self->metrics.repeated,
                             self->metrics.bad, feed.published, self->metrics.unreadable,
-                            feed.subscriptions, feed.passed_over, self->metrics.gone,
+                            feed.subscriptions, feed.beyond, feed.passed_over, self->metrics.gone,
                             self->metrics.given_up, event_log_missed(), event_log_deleted(),
                             self->pending_bytes, self->wanted);
 }

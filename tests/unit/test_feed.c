@@ -241,3 +241,37 @@ Test(feed, says_who_listens_when_that_changes)
     zsock_destroy(&one);
     feed_destroy(&self);
 }
+
+/* Nobody goes without events because somebody else has many wishes. */
+Test(feed, who_cannot_be_remembered_wants_everything)
+{
+    feed_t *self = feed(1000, 0);
+    zsock_t *many = bus_connect_marked(ZMQ_SUB, (bus_marks_t){0}, endpoint, their_keys, "events");
+    zsock_t *last = bus_connect_marked(ZMQ_SUB, (bus_marks_t){0}, endpoint, their_keys, "events");
+    char prefix[32];
+
+    for (int i = 0; i < 4096; i++) {
+        snprintf(prefix, sizeof(prefix), "zz%06d", i);
+        zsock_set_subscribe(many, prefix);
+    }
+    wait_for_subscriptions(self, 4096);
+    cr_assert_not(feed_wants(self, "http_request_complete.v0"));
+    zsock_set_subscribe(last, "http_request_c");
+    wait_for_subscriptions(self, 4097);
+    cr_assert(feed_wants(self, "http_request_complete.v0"));
+    cr_assert_eq(feed_counts(self).beyond, 1);
+    zsock_destroy(&last);
+    wait_for_subscriptions(self, 4096);
+    cr_assert_not(feed_wants(self, "http_request_complete.v0"));
+    cr_assert_eq(feed_counts(self).beyond, 0);
+    zsock_destroy(&many);
+    wait_for_subscriptions(self, 0);
+    zclock_sleep(1100);
+    last = bus_connect_marked(ZMQ_SUB, (bus_marks_t){0}, endpoint, their_keys, "events");
+    zsock_set_subscribe(last, "http_request_c");
+    wait_for_subscriptions(self, 1);
+    cr_assert_eq(feed_counts(self).beyond, 0, "there is room again");
+    cr_assert(feed_wants(self, "http_request_complete.v0"));
+    zsock_destroy(&last);
+    feed_destroy(&self);
+}
