@@ -8,7 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { DRAIN_MAX = 100000, MARK = 1000 };
+enum {
+    DRAIN_MAX = 100000,
+    MARK = 1000,
+    HANDSHAKE_MS = 3000, /* whoever connects and shows no key holds an open file for so long */
+    BACKLOG = 1024
+};
 
 static zcert_t *load_cert(const char *dir, const char *name)
 {
@@ -124,6 +129,8 @@ zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, cons
         return NULL;
     set_limits(sock, frame_max(id));
     set_marks(sock, marks);
+    zsock_set_handshake_ivl(sock, HANDSHAKE_MS);
+    zsock_set_backlog(sock, BACKLOG);
     r = check_keys(endpoint, curve_dir);
     if (!r && *curve_dir)
         r = apply_server_keys(sock, curve_dir, id);

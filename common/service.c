@@ -1,6 +1,7 @@
 #include "common/service.h"
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/files.h"
 #include "common/flight.h"
 #include "common/health.h"
 #include "common/id.h"
@@ -348,6 +349,10 @@ static void send_reply(service_t *self, const char *key, zmsg_t *reply, int64_t 
         zframe_destroy(&first);
         zmsg_prepend(reply, &newest);
     }
+    if (zframe_size(zmsg_first(reply)) == 0) { /* on_period's */
+        zmsg_destroy(&reply);
+        return;
+    }
     zmsg_addstrf(reply, "%d", revision ? count_acked(self, revision) : 0);
     zmsg_addstrf(reply, "%d", revision ? self->live : 0);
     zmsg_send(&reply, self->rpc);
@@ -623,7 +628,7 @@ static int on_period(zloop_t *loop, int timer, void *context)
     id_make("op", id);
     msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
-        zmsg_pushstr(msg, "self");
+        zmsg_pushmem(msg, "", 0);      /* a ROUTER calls no peer so, whatever that says of itself */
         (void)enqueue(self, "", &msg); /* else at the next period */
         zmsg_destroy(&msg);
     }
@@ -863,6 +868,7 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     priority_behind_traffic();
+    files_raise(FILES_SERVICE);
     r = setup(&self);
     if (!r) {
         log_info("ready rpc=%s workers=%d", config_str(&self.config, "rpc"), self.worker_count);

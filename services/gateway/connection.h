@@ -86,5 +86,3 @@ size_t turn_take(http_t *http, connection_t *ret[TURN_CONNECTIONS]);
 int listen_tcp(const char *host, uint16_t port, int *ret_fd);
 /* Whoever may open the socket speaks for its clients: the user that the gateway runs as, and its group. */
 int listen_proxy(const char *path, int *ret_fd);
-/* A table full of connections must not be stopped by a lower limit of descriptors. */
-void listen_raise_files(void);

@@ -3,6 +3,7 @@
  * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. In a turn of the loop it has
  * a few requests; then the others, the services' replies and the timers have their turn. */
 #include "common/cleanup.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "services/gateway/connection.h"
 
@@ -679,7 +680,8 @@ int http_start(gateway_t *self)
 
     if (!http)
         return -ENOMEM;
-    listen_raise_files();
+    files_raise(CONNECTIONS_MAX
+                + 512); /* a table full of connections is not stopped by a lower limit */
     self->http = http;
     http->listeners[0].fd = http->listeners[1].fd = http->turn.fd = -1;
     http->listeners[1].proxy = true;

@@ -7,11 +7,8 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-enum { FILES = CONNECTIONS_MAX + 512 };
 
 static int take_fd(int *fd)
 {
@@ -70,16 +67,4 @@ int listen_proxy(const char *path, int *ret_fd)
     }
     *ret_fd = take_fd(&fd);
     return 0;
-}
-
-void listen_raise_files(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES)
-        return;
-    limit.rlim_cur =
-        limit.rlim_max == RLIM_INFINITY || limit.rlim_max > FILES ? FILES : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit))
-        log_warn("the limit of open files stays as it is: %s", strerror(errno));
 }

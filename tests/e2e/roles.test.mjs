@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
+import { peer } from '../support/peer.mjs';
 import { elsewhere, env, home, listening, through, until } from '../support/postern.mjs';
 
 const keys = path.join(home, 'keys');
@@ -97,4 +98,17 @@ test('curve-keys refuses what is no role, and what was listed once and has no bu
 
 test('the command line works as before', options, () => {
   assert.equal(run('cli', 'account', 'create', 'Roles', `roles-${process.pid}@example.test`).status, 0);
+});
+
+// What a service asks itself (certificates to renew, once a second here) is answered to nobody.
+test('a peer that calls itself "self" hears what is its own, and no answer of the service to itself', options, async () => {
+  const one = peer('gateway', 'routes', `ipc://${env.POSTERN_RUN_DIR}/routes.rpc`, 'self');
+  try {
+    one.send('lease', '1', '1');
+    await until(() => one.got.some((frames) => String(frames[0]) === 'lease'), 'its lease');
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    one.send('lease', '1', '2');
+    await until(() => one.got.some((frames) => String(frames[0]) === 'lease' && String(frames[2]) === '2'), 'its next lease');
+    assert.deepEqual(one.got.filter((frames) => !['lease', 'revoke'].includes(String(frames[0]))).map(String), []);
+  } finally { one.stop(); }
 });

@@ -1,4 +1,4 @@
-/* A peer of the bus that says what a story tells it to: peer SECRET-KEY-FILE PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT. Each line on standard
+/* A peer of the bus that says what a story tells it to: peer SECRET-KEY-FILE PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT [NAME]. Each line on standard
  * input is a message, its frames in hexadecimal with spaces between, "-" for an empty one; each that comes is printed so. */
 #include <czmq.h>
 
@@ -63,7 +63,7 @@ static void print(zmsg_t *msg)
 int main(int argc, char **argv)
 {
     zsock_t *sock = zsock_new(ZMQ_DEALER);
-    zcert_t *self = argc == 4 ? zcert_load(argv[1]) : NULL;
+    zcert_t *self = argc >= 4 ? zcert_load(argv[1]) : NULL;
     zcert_t *server = self ? zcert_load(argv[2]) : NULL;
     zmq_pollitem_t items[2] = {{NULL, STDIN_FILENO, ZMQ_POLLIN, 0}, {NULL, 0, ZMQ_POLLIN, 0}};
 
@@ -73,6 +73,8 @@ int main(int argc, char **argv)
     zcert_apply(self, sock);
     zsock_set_curve_serverkey(sock, zcert_public_txt(server));
     zsock_set_linger(sock, 0);
+    if (argc > 4)
+        zsock_set_identity(sock, argv[4]);
     zsock_set_sndhwm(sock, 0);
     zsock_set_rcvhwm(sock, 0);
     zsock_connect(sock, "%s", argv[3]);

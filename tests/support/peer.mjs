@@ -31,10 +31,10 @@ export function pack(value) {
   return Buffer.concat([head(0xdf, Object.keys(value).length), ...Object.entries(value).flatMap(([key, one]) => [pack(key), pack(one)])]);
 }
 
-// {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is.
-export function peer(key, server, endpoint) {
+// {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is; name: what it calls itself.
+export function peer(key, server, endpoint, ...name) {
   const file = (name, which) => path.join(home, 'keys', name, which);
-  const child = spawn(built(), [file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(built(), [file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint, ...name], { stdio: ['pipe', 'pipe', 'inherit'] });
   process.on('exit', () => child.kill());
   child.stdin.on('error', () => {}); // it was stopped
   const got = [];

@@ -1,11 +1,14 @@
 /* The bus against strangers: SECURITY-CASES 52 and ZeroMQ's own traps. A test that hangs is killed. */
 #include "common/bus.h"
 #include "common/cleanup.h"
+#include "common/files.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -461,4 +464,44 @@ Test(bus, a_batch_and_a_prefix_have_their_size_too)
                  (const char *[]){"events", "edge@in"}, BUS_BATCH_MAX);
     say_too_much(SOCKET_PUB, (int[]){ZMQ_XPUB, ZMQ_XSUB},
                  (const char *[]){"events", "subscriber@pub"}, 129);
+}
+
+/* Without a key, and without a word: each of them is an open file, and there are only so many. */
+Test(bus, a_connection_that_says_nothing_is_closed)
+{
+    static const char *const none[] = {NULL};
+    const char *server_dir = make_keys("routes", none);
+    zsock_t *server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
+    struct timeval limit = {.tv_sec = 20}; /* libzmq itself waits for 30 */
+    char byte;
+    ssize_t n;
+    int fd;
+
+    cr_assert_not_null(server, "%s", fault_text());
+    fd = tcp_connect(zsock_endpoint(server));
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+    do
+        n = recv(fd, &byte, 1, 0); /* its greeting */
+    while (n > 0);
+    cr_assert(n == 0 || errno == ECONNRESET, "%s", strerror(errno));
+    close(fd);
+    zsock_destroy(&server);
+}
+
+Test(bus, a_service_may_have_as_many_files_as_the_system_allows)
+{
+    struct rlimit limit;
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 64;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    files_raise(100);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    cr_assert_eq(limit.rlim_cur, limit.rlim_max < 100 ? limit.rlim_max : 100);
+    files_raise(FILES_SERVICE);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    cr_assert_eq(limit.rlim_cur, limit.rlim_max < FILES_SERVICE ? limit.rlim_max : FILES_SERVICE);
+    files_raise(64);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    cr_assert_gt(limit.rlim_cur, 64, "it is not lowered");
 }
