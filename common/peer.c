@@ -34,9 +34,8 @@ typedef struct keyring {
     char dir[4096];
     known_t *peers;
     int count;
-    struct timespec changed; /* of the directory, when it was read */
-    ino_t inode;
-    bool settled; /* and that was long enough ago */
+    uint64_t state; /* of the directory and its files, before they were read */
+    bool settled;   /* and none of them had changed for long enough */
 } keyring_t;
 
 static known_t *find_key(const keyring_t *self, const char *key)
@@ -80,39 +79,68 @@ static void take_file(keyring_t *self, const char *file)
     }
 }
 
-/* 0 | fault: what was known before is known no more. */
-static int read_keys(keyring_t *self, const struct stat *at)
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+{
+    const unsigned char *at = data;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3; /* FNV-1a */
+    return hash;
+}
+
+/* Which file it is and when it was written or replaced last. */
+static uint64_t hash_file(const char *name, const struct stat *st, int64_t *newest_ms)
+{
+    uint64_t hash = hash_bytes(0xcbf29ce484222325, name, strlen(name));
+    int64_t ms = (int64_t)st->st_ctim.tv_sec * 1000;
+
+    hash = hash_bytes(hash, &st->st_ino, sizeof(st->st_ino));
+    hash = hash_bytes(hash, &st->st_size, sizeof(st->st_size));
+    hash = hash_bytes(hash, &st->st_mtim, sizeof(st->st_mtim));
+    hash = hash_bytes(hash, &st->st_ctim, sizeof(st->st_ctim));
+    if (ms > *newest_ms)
+        *newest_ms = ms;
+    return hash;
+}
+
+/* The directory says which files there are, not what was written into one in place. Files count in whatever order they are listed. */
+static uint64_t hash_files(DIR *dir, int64_t *newest_ms)
+{
+    uint64_t state = 0;
+    struct dirent *entry;
+    struct stat st;
+
+    while ((entry = readdir(dir)))
+        if (!fstatat(dirfd(dir), entry->d_name, &st, 0))
+            state += hash_file(entry->d_name, &st, newest_ms);
+    rewinddir(dir);
+    return state;
+}
+
+/* A key that was added, replaced or taken away counts from the next connection on. 0 | fault: what was known before is known no
+ * more. */
+static int keep_current(keyring_t *self)
 {
     DIR *dir = opendir(self->dir);
     struct dirent *entry;
+    int64_t newest_ms = 0;
+    uint64_t state;
 
-    self->count = 0;
-    self->settled = false;
-    if (!dir)
-        return fault(-errno, self->dir);
-    while ((entry = readdir(dir)) && self->count < PEERS_MAX)
-        take_file(self, entry->d_name);
-    closedir(dir);
-    self->changed = at->st_mtim;
-    self->inode = at->st_ino;
-    self->settled = bus_now_ms() > (int64_t)at->st_mtim.tv_sec * 1000 + COARSE_MS;
-    return 0;
-}
-
-/* A key that was added or taken away counts from the next connection on. 0 | fault. */
-static int keep_current(keyring_t *self)
-{
-    struct stat now;
-
-    if (stat(self->dir, &now)) {
+    if (!dir) {
         self->count = 0;
         self->settled = false;
         return fault(-errno, self->dir);
     }
-    if (self->settled && now.st_ino == self->inode && now.st_mtim.tv_sec == self->changed.tv_sec
-        && now.st_mtim.tv_nsec == self->changed.tv_nsec)
-        return 0;
-    return read_keys(self, &now);
+    state = hash_files(dir, &newest_ms);
+    if (!self->settled || state != self->state) {
+        self->count = 0;
+        while ((entry = readdir(dir)) && self->count < PEERS_MAX)
+            take_file(self, entry->d_name);
+        self->state = state;
+        self->settled = bus_now_ms() > newest_ms + COARSE_MS;
+    }
+    closedir(dir);
+    return 0;
 }
 
 /* ---- refusals ---- */

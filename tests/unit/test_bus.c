@@ -188,6 +188,56 @@ Test(bus, a_key_opens_what_its_role_may_and_no_longer_than_it_is_listed)
     zsock_destroy(&in);
 }
 
+/* As cp, some editors and a container's mount of one file do it: nothing of the folder changes. */
+static void write_over(const char *home, const char *name, const char *content)
+{
+    char path[700];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/peers/%s.cert", home, name);
+    file = fopen(path, "r+");
+    cr_assert(file && !ftruncate(fileno(file), 0));
+    cr_assert_geq(fputs(content, file), 0);
+    fclose(file);
+}
+
+Test(bus, a_key_that_is_written_over_in_place_opens_nothing_any_more)
+{
+    static const char *const none[] = {NULL}, *const events_only[] = {"events", NULL};
+    const char *server_dir = make_keys("events", none);
+    const char *edge_dir = make_keys("edge@one", events_only);
+    const char *next_dir = make_keys("edge@next", events_only);
+    char intake[128], path[700], content[4096] = "";
+    zsock_t *in, *sock;
+    FILE *file;
+
+    snprintf(intake, sizeof(intake), "ipc://%s/intake", dir);
+    add_peer(server_dir, "edge@one");
+    add_peer(server_dir, "edge@next");
+    snprintf(path, sizeof(path), "%s/peers/edge@next.cert", server_dir);
+    file = fopen(path, "r");
+    cr_assert(file && fread(content, 1, sizeof(content) - 1, file) > 0);
+    fclose(file);
+    cr_assert_eq(unlink(path), 0);
+    in = bus_bind_intake(intake, server_dir);
+    zclock_sleep(
+        3100); /* nothing has changed for so long that it is not read again for that alone */
+    sock = bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000);
+    cr_assert_not_null(sock);
+    zsock_destroy(&sock);
+    write_over(server_dir, "edge@one", content);
+    cr_assert_null(
+        bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, edge_dir, "events", 5000));
+    sock = bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, next_dir, "events", 5000);
+    cr_assert_not_null(sock, "the key that is there now");
+    zsock_destroy(&sock);
+    write_over(server_dir, "edge@one", "");
+    cr_assert_null(
+        bus_connect_known(ZMQ_DEALER, (bus_marks_t){0}, intake, next_dir, "events", 5000));
+    bus_drain(in);
+    zsock_destroy(&in);
+}
+
 /* Who has no role by its file's name, or the key of somebody else, is nobody. */
 Test(bus, a_key_in_two_files_or_of_no_role_is_nobody_s)
 {
