@@ -113,6 +113,7 @@ int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
 {
     const char *type = json_string_value(json_object_get(request->body, "type"));
     int64_t first, last, after, missed, kept;
+    char quoted[4 * TYPE_MAX + 8];
     json_t *events = NULL;
     bool more;
     int r;
@@ -133,8 +134,8 @@ int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
         return r;
     missed_total += (uint64_t)missed;
     if (missed)
-        log_info("a subscriber missed %" PRId64 " events of %s from number %" PRId64, missed, type,
-                 first);
+        log_info("a subscriber missed %" PRId64 " events of \"%s\" from number %" PRId64, missed,
+                 log_quote(type, strlen(type), quoted, sizeof(quoted)), first);
     reply->body =
         json_pack("{s:I, s:o, s:b}", "kept", (json_int_t)kept, "events", events, "more", more);
     return reply->body ? 0 : -ENOMEM;

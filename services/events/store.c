@@ -293,6 +293,7 @@ static void take_traffic(producers_t *producers, const batch_t *batch, const fat
 {
     static const char *const words[] = {"new", "old", "early"};
     sequence_t *one = find_producer(producers, batch->producer);
+    char quoted[4 * sizeof(one->producer) + 8];
     int64_t lost = one->lost;
     int taken = sequence_take(one, batch);
 
@@ -304,8 +305,9 @@ static void take_traffic(producers_t *producers, const batch_t *batch, const fat
         memcpy(fate->numbers, before->numbers, sizeof(int64_t) * (size_t)batch->count);
     }
     if (one->lost > lost)
-        log_warn("%" PRId64 " events of %s before number %" PRId64 " never came", one->lost - lost,
-                 one->producer, batch->seq);
+        log_warn(
+            "%" PRId64 " events of \"%s\" before number %" PRId64 " never came", one->lost - lost,
+            log_quote(one->producer, strlen(one->producer), quoted, sizeof(quoted)), batch->seq);
 }
 
 /* Header and body of a batch can be trusted. */
