@@ -321,11 +321,10 @@ zmsg_t *request_encode(const char *verb, const char *id, const char *key, const 
                        int64_t left_ms, json_t *actor, json_t *body)
 {
     _cleanup_(json_clear_ref) json_t *owned = body;
-    _cleanup_(json_clear_ref) json_t *header =
-        json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key",
-                  key ? key : id, "account", account, "left", (json_int_t)left_ms, "clock",
-                  (json_int_t)bus_mono_ms(), "deadline", (json_int_t)(bus_now_ms() + left_ms),
-                  "actor", actor);
+    _cleanup_(json_clear_ref) json_t *header = json_pack(
+        "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key",
+        key ? key : id, "account", account, "left", (json_int_t)left_ms, "clock",
+        (json_int_t)bus_mono_ms(), "deadline", (json_int_t)bus_now_ms() + left_ms, "actor", actor);
     zmsg_t *msg = zmsg_new();
 
     zmsg_addstr(msg, verb);
