@@ -104,18 +104,23 @@ static void set_limits(zsock_t *sock, int bytes)
 {
     zsock_set_maxmsgsize(sock, bytes);
     zsock_set_linger(sock, 300);
-    zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
-    zsock_set_heartbeat_timeout(sock, HEARTBEAT_SILENCE_MS);
     zsock_set_handshake_ivl(sock, HEARTBEAT_HANDSHAKE_MS);
     zsock_set_tcp_maxrt(sock, HEARTBEAT_UNSENT_MS);
+    zsock_set_tcp_keepalive(sock, 1);
+    zsock_set_tcp_keepalive_idle(sock, HEARTBEAT_KEEPALIVE_S);
+    zsock_set_tcp_keepalive_intvl(sock, HEARTBEAT_KEEPALIVE_S);
+    zsock_set_tcp_keepalive_cnt(sock, HEARTBEAT_KEEPALIVE_TRIES);
 }
 
+/* A socket has a receive mark or asks for signs of life, never both (heartbeat.h). */
 static void set_marks(zsock_t *sock, bus_marks_t marks)
 {
     zsock_set_sndhwm(sock, marks.send);
     zsock_set_rcvhwm(sock, marks.receive);
-    if (marks.silence_ms)
-        zsock_set_heartbeat_timeout(sock, marks.silence_ms);
+    if (marks.receive)
+        return;
+    zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
+    zsock_set_heartbeat_timeout(sock, marks.silence_ms ? marks.silence_ms : HEARTBEAT_SILENCE_MS);
 }
 
 zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir,
@@ -212,6 +217,8 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
     zsock_set_reconnect_ivl(sock, 50);
     zsock_set_reconnect_ivl_max(sock, 500);
     zsock_set_connect_timeout(sock, HEARTBEAT_CONNECT_MS);
+    if (!marks.receive)
+        zsock_set_heartbeat_ttl(sock, HEARTBEAT_SILENCE_MS);
     r = check_keys(endpoints, curve_dir);
     if (!r && *curve_dir)
         r = apply_client_keys(sock, curve_dir, peer);
@@ -232,7 +239,7 @@ static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const c
 
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
 {
-    return connect_all(type, (bus_marks_t){MARK, MARK, 0}, false, endpoints, curve_dir, peer, NULL);
+    return connect_all(type, (bus_marks_t){MARK, 0, 0}, false, endpoints, curve_dir, peer, NULL);
 }
 
 zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
@@ -243,7 +250,7 @@ zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
 
 zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer)
 {
-    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, MARK, 0}, true, endpoint, curve_dir, peer,
+    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, 0, 0}, true, endpoint, curve_dir, peer,
                        NULL);
 }
 

@@ -22,14 +22,15 @@ enum { BUS_REQUEST_MAX = 4 << 20 };
  * only for inproc://. Binding accepts the keys in peers/ whose roles proto/sockets.def lets in;
  * connecting checks that the peer is peers/<peer>.cert. NULL with fault_text() on failure. */
 zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir, socket_id_t id);
-/* The ROUTER of the intake: it has no receive mark, because libzmq 4.3.4 aborts when a peer goes while the socket is at it. So it
- * has to be read all the time, and what there is no room for to be thrown away. Drain it before closing. */
+/* The ROUTER of the intake: it has no receive mark, and asks its peers for signs of life (heartbeat.h: a socket does one of the two).
+ * So it has to be read all the time, and what there is no room for to be thrown away. Drain it before closing. */
 zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir);
 zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer);
 
 /* How many messages a socket keeps for one peer, and takes from it before it is read; 0: any number. libzmq hands them to a
- * connection when the socket binds or connects and ignores what is set later, so they are said here. bus_bind and
- * bus_connect have 1,000 for both. A peer that says nothing for silence_ms (0: 3,000) is gone, and what waits for it with it. */
+ * connection when the socket binds or connects and ignores what is set later, so they are said here. bus_bind has
+ * 1,000 for both, bus_connect for what it sends. A socket without a receive mark asks its peers for signs of life (heartbeat.h): one
+ * that says nothing for silence_ms (0: 3,000) is gone, and what waits for it with it. */
 typedef struct bus_marks {
     int send, receive, silence_ms;
 } bus_marks_t;

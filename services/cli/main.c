@@ -15,7 +15,6 @@
 
 enum {
     CALL_TIMEOUT_MS = 10000,
-    SILENCE_MS = 30000, /* of the event service, that may stand still or have us stand still */
     HELLO_MS = 2000,
     TAIL_MARK =
         100000 /* events that wait here while standard output takes none; others wait at the publisher */
@@ -86,7 +85,7 @@ static zsock_t *subscribe(const char *prefix)
 
     /* Whoever watches traffic does not preempt it. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    sub = bus_connect_known(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK, .silence_ms = SILENCE_MS},
+    sub = bus_connect_known(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK},
                             need_env("POSTERN_EVENTS_URL"), curve_dir(), "events", HELLO_MS);
 
     if (!sub) {

@@ -110,6 +110,7 @@ set_heartbeat(void *socket)
     } limits[] = {
         { ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS },
         { ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_SILENCE_MS },
+        { ZMQ_HEARTBEAT_TTL, HEARTBEAT_SILENCE_MS },
         { ZMQ_HANDSHAKE_IVL, HEARTBEAT_HANDSHAKE_MS },
         { ZMQ_TCP_MAXRT, HEARTBEAT_UNSENT_MS },
         { ZMQ_CONNECT_TIMEOUT, HEARTBEAT_CONNECT_MS },
@@ -127,6 +128,7 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer)
 {
     int      one = 1, linger = EDGE_LINGER_MS, hwm = HWM, ivl = RECONNECT_MS;
+    int      unbounded = 0; /* heartbeat.h: a socket that asks has no receive mark */
     char     address[512];
     int64_t  max = PACK_BYTES_MAX;
 
@@ -142,7 +144,7 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
     zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
-    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &hwm, sizeof(hwm));
+    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &unbounded, sizeof(unbounded));
     zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
     zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
     set_heartbeat(bus->socket);

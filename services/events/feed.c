@@ -61,9 +61,9 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
     if (!self->listeners)
         return -ENOMEM;
     zhashx_set_destructor(self->listeners, free_listener);
-    self->pub = bus_bind_marked(
-        ZMQ_XPUB, (bus_marks_t){.send = args->mark, .receive = 1000, .silence_ms = SILENCE_MS},
-        args->endpoint, args->curve_dir, SOCKET_PUB);
+    self->pub =
+        bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = args->mark, .silence_ms = SILENCE_MS},
+                        args->endpoint, args->curve_dir, SOCKET_PUB);
     if (!self->pub)
         return -EADDRINUSE;
     zsock_set_xpub_verboser(self->pub, 1); /* each that comes and each that goes */

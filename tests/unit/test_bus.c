@@ -1,5 +1,6 @@
 /* The bus against strangers: SECURITY-CASES 52 and ZeroMQ's own traps. A test that hangs is killed. */
 #include "common/bus.h"
+#include "common/heartbeat.h"
 #include "common/cleanup.h"
 #include "common/files.h"
 
@@ -413,6 +414,48 @@ Test(bus, trap_08_a_full_intake_over_ipc_closes)
     zsock_destroy(&server);
     peer_stop();
     zsys_shutdown(); /* ctx_term: hangs when the trap is open */
+}
+
+/* libzmq aborts where it asks for a sign of life on a connection that ended while it was not read (common/heartbeat.h): a peer whose
+ * key is known could end a service by that. */
+Test(bus, a_peer_that_goes_while_it_is_not_read_ends_nobody)
+{
+    char endpoint[128];
+    const char *server_dir, *edge_dir;
+    pid_t producer;
+    zsock_t *server;
+    int got = 0;
+
+    make_pair("routes", "edge@one", &server_dir, &edge_dir);
+    snprintf(endpoint, sizeof(endpoint), "ipc://%s/log", dir);
+    producer = fork();
+    if (producer == 0) {
+        void *context = zmq_ctx_new(), *out = zmq_socket(context, ZMQ_DEALER);
+        int hwm = 20000;
+
+        zmq_setsockopt(out, ZMQ_SNDHWM, &hwm, sizeof(hwm));
+        show_keys(out, edge_dir, "routes");
+        zmq_connect(out, endpoint);
+        for (int i = 0; i < 10000; i++)
+            zmq_send(out, endpoint, sizeof(endpoint), ZMQ_DONTWAIT);
+        sleep(10);
+        _exit(0); /* killed with messages on the way */
+    }
+    server = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10, .receive = 10}, endpoint,
+                             server_dir, SOCKET_CONFIG_LOG);
+    cr_assert_not_null(server);
+    while (!(zsock_events(server) & ZMQ_POLLIN))
+        zclock_sleep(10);
+    zclock_sleep(300);
+    kill(producer, SIGKILL);
+    zclock_sleep(HEARTBEAT_MS + 500); /* the next question would be due */
+    zsock_set_rcvtimeo(server, 500);
+    for (zmsg_t *msg; (msg = zmsg_recv(server)); got++)
+        zmsg_destroy(&msg);
+    cr_assert(got > 10, "%d", got);
+    zsock_destroy(&server);
+    peer_stop();
+    zsys_shutdown();
 }
 
 /* libzmq takes marks when a socket binds or connects: set later they change nothing, and a subscriber that stands still for a
