@@ -3,8 +3,10 @@
 #include "common/cleanup.h"
 #include "common/crud_internal.h"
 #include "common/pack.h"
+#include "common/replog.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +45,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *entries = NULL;
+    char floor[24];
     int r;
 
     *ret_revision = 0;
@@ -52,11 +55,13 @@ static int commit(crud_t *self, int64_t *ret_revision)
     if (!entries)
         return -ENOMEM;
     /* The head row stays locked until the commit: keep this last. A revision is a time, so that a database from a backup does
-     * not give one again that was given to another change; the random step is for a clock that stands in the past. */
+     * not give one again that was given to another change. Where the clock stands in the past a random step does that; and no
+     * revision is lower than one that edges may have acknowledged, which would pass for an acknowledgement of this one. */
+    snprintf(floor, sizeof(floor), "%" PRId64, replog_highest());
     r = pg_commit(
         self->pg, &res,
         "WITH head AS (UPDATE config_head SET revision = "
-        "              greatest(revision + 1 + (random() * 1000)::int, "
+        "              greatest(greatest(revision, $3::bigint) + 1 + (random() * 1000)::int, "
         "                       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) "
         "              RETURNING revision), "
         "given AS (INSERT INTO config_revision (revision) SELECT revision FROM head), "
@@ -69,7 +74,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
         "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
         "          WHERE key = $1) "
         "SELECT revision, pg_notify('routes_config', revision::text) FROM head",
-        2, self->request_key, entries);
+        3, self->request_key, entries, floor);
     if (!r)
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
     return r;

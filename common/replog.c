@@ -7,6 +7,7 @@
 #include "common/pg.h"
 #include "common/roster.h"
 #include "common/secret.h"
+#include "proto/role.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,15 +25,28 @@ enum {
     ALONE_MS = 1000, /* a copy that hears no other says so often that it is there */
     DEAD_MS = 1000,
     COMPLAIN_MS = 10000,
-    SUBSCRIBERS_MAX = 256,
+    SUBSCRIBERS_MAX = 1024, /* at one copy; services count as many of all copies */
+    PEER_SUBSCRIBERS_MAX =
+        128,        /* of one key: 64 workers, and as many of the edge that takes its place */
+    GREET_MS = 100, /* a worker says hello when it must, and again while it waits; not more often */
+    MESSAGES_PER_TURN = 256,
     IDENTITY_MAX = 64
 };
+
+/* What a hello said, until it is answered. */
+typedef struct greeting {
+    bool waits;
+    char log_id[64], mark[24];
+    int64_t has;
+} greeting_t;
 
 typedef struct subscriber {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_len;
     char peer[96]; /* whose key the connection showed: another peer cannot take it over */
-    char name[128];
+    char name[ROLE_OWN_NAME_MAX + 1];
+    greeting_t greeting;
+    int64_t greeted_ms;  /* when the last was answered */
     int64_t sent, acked; /* revisions */
     int64_t heard_ms;
     char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
@@ -59,7 +73,9 @@ typedef struct replog {
     int64_t said, say_ms; /* how often it said what it hears itself, and when it does again */
     bool others_seen;
     subscriber_t subscribers[SUBSCRIBERS_MAX];
-    int count;
+    int count, first; /* with whom a turn begins, so that nobody is always last */
+    int64_t turned_away_ms,
+        turned_away_said_ms; /* somebody found no place, and serves what it has */
     int64_t next_beat_ms, last_turn_ms, complain_ms;
     int64_t settle_ms; /* until then we may not know every edge: no answer leaves on our word */
 } replog_t;
@@ -121,6 +137,13 @@ static int send_to(replog_t *self, subscriber_t *sub, const char *word, int64_t 
     return -EAGAIN; /* gone, or so far behind that it must say hello again */
 }
 
+static _Atomic int64_t highest; /* head, ever, of this process */
+
+int64_t replog_highest(void)
+{
+    return highest;
+}
+
 /* Log id, revision and what is forgotten stand in this column and the next two of the first row. */
 static int take_head(replog_t *self, const PGresult *res, int column)
 {
@@ -129,6 +152,8 @@ static int take_head(replog_t *self, const PGresult *res, int column)
     snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, column));
     self->head = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
     self->forgotten = strtoll(PQgetvalue(res, 0, column + 2), NULL, 10);
+    if (self->head > highest)
+        highest = self->head;
     return 0;
 }
 
@@ -253,31 +278,50 @@ static int send_snapshot_chunk(replog_t *self, subscriber_t *sub)
 
 /* ---- subscribers ---- */
 
-/* make: whose it is to be when there is none. */
-static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity, const char *make)
+static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity)
 {
     size_t len = zframe_size(identity);
-    subscriber_t *spare = NULL;
 
     for (int i = 0; i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
         if (sub->identity_len == len && !memcmp(sub->identity, zframe_data(identity), len))
             return sub;
+    }
+    return NULL;
+}
+
+/* NULL: there is no place, for anybody or for this peer. What one key takes the others have. */
+static subscriber_t *add_subscriber(replog_t *self, zframe_t *identity, const char *peer)
+{
+    subscriber_t *spare = NULL;
+    int of_peer = 0;
+
+    for (int i = 0; i < self->count; i++) {
+        subscriber_t *sub = &self->subscribers[i];
+
         if (!sub->live)
             spare = sub;
+        else if (!strcmp(sub->peer, peer))
+            of_peer++;
     }
-    if (!make || len > IDENTITY_MAX)
+    if (of_peer >= PEER_SUBSCRIBERS_MAX || zframe_size(identity) > IDENTITY_MAX)
         return NULL;
     if (!spare && self->count < SUBSCRIBERS_MAX)
         spare = &self->subscribers[self->count++];
     if (!spare)
         return NULL;
     memset(spare, 0, sizeof(*spare));
-    snprintf(spare->peer, sizeof(spare->peer), "%s", make);
-    memcpy(spare->identity, zframe_data(identity), len);
-    spare->identity_len = len;
+    snprintf(spare->peer, sizeof(spare->peer), "%s", peer);
+    spare->identity_len = zframe_size(identity);
+    memcpy(spare->identity, zframe_data(identity), spare->identity_len);
     return spare;
+}
+
+/* May changes be sent to it? A hello is answered first: what the worker has is not known before. */
+static bool takes_news(const subscriber_t *sub)
+{
+    return sub->live && !sub->gone && !sub->greeting.waits;
 }
 
 /* A worker outlives its connection and serves what it has: answers go on waiting for it until it is back, or silent for
@@ -347,11 +391,14 @@ static int notify_workers(void *context, const char *text)
     return r;
 }
 
+/* Who found no place, for the other copies: a worker that was lost, and that no change reaches. No edge has such a name. */
+#define TURNED_AWAY "turned away"
+
 /* Which workers it hears and what they acknowledged. When this returns 0 the other copies will know it before they hear of
  * any change that is committed later: notifications come in the order of the commits. */
 static int say_workers(replog_t *self)
 {
-    roster_worker_t workers[SUBSCRIBERS_MAX];
+    roster_worker_t workers[SUBSCRIBERS_MAX + 1];
     int n = 0;
 
     for (int i = 0; i < self->count; i++) {
@@ -367,6 +414,8 @@ static int say_workers(replog_t *self)
         else if (sub->acked < workers[k].acked) /* its last connection, and this one */
             workers[k].acked = sub->acked;
     }
+    if (self->turned_away_ms)
+        workers[n++] = (roster_worker_t){TURNED_AWAY, 0, true};
     self->say_ms = bus_mono_ms() + (roster_copies(self->roster) ? BEAT_MS : ALONE_MS);
     return roster_write(self->name, ++self->said, self->log_id, workers, n, notify_workers, self);
 }
@@ -428,6 +477,8 @@ static void tell_service(replog_t *self)
             && !(sub->gone && roster_hears(self->roster, self->log_id, sub->name, &unused)))
             zmsg_addstrf(message.msg, "%" PRId64, sub->acked);
     }
+    if (self->turned_away_ms)
+        zmsg_addstr(message.msg, "0");
     roster_each(self->roster, self->log_id, add_others_worker, &message);
     zmsg_send(&message.msg, self->pipe);
     self->changed = false;
@@ -436,47 +487,100 @@ static void tell_service(replog_t *self)
 /* Everything that goes to it behind this was read after its hello. A hello without a mark is an older edge's. */
 static int tell_heard(replog_t *self, subscriber_t *sub, const char *mark)
 {
-    return mark ? send_to(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
+    return *mark ? send_to(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
 }
 
-/* hello: log id, revision, name, mark. Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. */
-static int on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
+/* A worker that serves what it has and can be told of nothing: as long as it goes on asking no change passes as live everywhere. */
+static void turn_away(replog_t *self, const char *peer)
 {
-    _cleanup_(free_mem) char *log_id = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *name = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *mark = zmsg_popstr(msg);
-    _cleanup_(json_clear_ref) json_t *text = name ? json_string(name) : NULL;
-    _cleanup_(pgresult_clear) PGresult *rows = NULL;
-    int64_t has = revision ? strtoll(revision, NULL, 10) : 0;
-    int r;
+    int64_t now = bus_mono_ms();
 
-    if (!log_id || !revision || !text || strlen(name) >= sizeof(sub->name))
-        return fault(-EBADMSG,
-                     "a hello without log id, revision or a name that other copies can be "
-                     "told: UTF-8 of 127 bytes at most");
-    snprintf(sub->name, sizeof(sub->name), "%s", name);
+    self->changed = self->changed || !self->turned_away_ms;
+    self->turned_away_ms = now;
+    if (now - self->turned_away_said_ms < COMPLAIN_MS && self->turned_away_said_ms)
+        return;
+    self->turned_away_said_ms = now;
+    log_warn(
+        "a worker of %s finds no place at the config log, which has %d, %d for one key: it cannot "
+        "be told of changes, and none is live everywhere while it asks",
+        peer, SUBSCRIBERS_MAX, PEER_SUBSCRIBERS_MAX);
+}
+
+static void copy_text(char *out, size_t size, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *text = zmsg_popstr(msg);
+
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+/* hello: log id, revision, name, mark; may_speak has looked at the name. Kept until its turn, the last one of several: to
+ * answer costs a transaction and perhaps a snapshot. */
+static void on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
+{
+    greeting_t *greeting = &sub->greeting;
+    char has[24];
+
+    copy_text(greeting->log_id, sizeof(greeting->log_id), msg);
+    copy_text(has, sizeof(has), msg);
+    copy_text(sub->name, sizeof(sub->name), msg);
+    copy_text(greeting->mark, sizeof(greeting->mark), msg);
+    greeting->has = strtoll(has, NULL, 10);
+    greeting->waits = true;
     sub->live = self->changed = true; /* whatever follows: it may serve already */
     forget_its_last(self, sub);
-    sub->acked = 0;
-    sub->gone = false;
-    r = pg_ready(self->pg);
-    if (!r) /* before it is read what this worker will have: who commits more then waits for it */
-        r = say_workers(self);
-    if (!r)
-        r = read_head(self);
-    if (!r)
-        r = tell_heard(self, sub, mark);
+    sub->sent = sub->acked = 0;
+    sub->gone = sub->in_snapshot = false;
+}
+
+/* Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. */
+static int answer_hello(replog_t *self, subscriber_t *sub)
+{
+    const greeting_t *greeting = &sub->greeting;
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    int r = tell_heard(self, sub, greeting->mark);
+
     if (r)
         return r;
-    sub->in_snapshot = false;
-    if (!strcmp(log_id, self->log_id) && has > 0 && has <= self->head) {
-        sub->sent = has; /* in force there, perhaps not on its disk: it acknowledges itself */
-        r = read_news(self, has, &rows);
-        return r ? r : send_news(self, sub, rows, has);
+    if (!strcmp(greeting->log_id, self->log_id) && greeting->has > 0
+        && greeting->has <= self->head) {
+        sub->sent =
+            greeting->has; /* in force there, perhaps not on its disk: it acknowledges itself */
+        r = read_news(self, greeting->has, &rows);
+        return r ? r : send_news(self, sub, rows, greeting->has);
     }
     begin_snapshot(self, sub);
     return 0;
+}
+
+/* Subscribers by turns, each peer once: what one of them makes of work the others do not wait for. */
+static bool has_had(subscriber_t *const *served, int n, const subscriber_t *sub)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(served[i]->peer, sub->peer))
+            return true;
+    return false;
+}
+
+static bool greeting_is_due(const subscriber_t *sub, int64_t now)
+{
+    return sub->live && sub->greeting.waits && now - sub->greeted_ms >= GREET_MS;
+}
+
+enum { PEERS_PER_TURN = 16 };
+
+/* Those whose turn it is, in `ret`; at: what is_due compares with. */
+static int choose(replog_t *self, bool (*is_due)(const subscriber_t *, int64_t), int64_t at,
+                  subscriber_t *ret[PEERS_PER_TURN])
+{
+    int n = 0;
+
+    for (int i = 0; i < self->count && n < PEERS_PER_TURN; i++) {
+        subscriber_t *sub = &self->subscribers[(self->first + i) % self->count];
+
+        if (is_due(sub, at) && !has_had(ret, n, sub))
+            ret[n++] = sub;
+    }
+    return n;
 }
 
 static void ask_who(replog_t *self, const void *identity, size_t len)
@@ -513,7 +617,7 @@ static void tell_refused(replog_t *self, zframe_t *identity, const char *name)
 static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const char *word,
                       zmsg_t *msg)
 {
-    const subscriber_t *sub = find_subscriber(self, identity, NULL);
+    const subscriber_t *sub = find_subscriber(self, identity);
     _cleanup_(free_mem) char *name = NULL;
     char why[200];
 
@@ -521,8 +625,10 @@ static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const cha
         peer_refused(SOCKET_CONFIG_LOG, peer.id, "speaks over another's connection");
         return false;
     }
-    if (strcmp(word, "hello") || zmsg_size(msg) < 3)
+    if (strcmp(word, "hello"))
         return true;
+    if (zmsg_size(msg) < 3)
+        return false;
     zmsg_first(msg);
     zmsg_next(msg);
     name = zframe_strdup(zmsg_next(msg));
@@ -534,6 +640,45 @@ static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const cha
     return false;
 }
 
+static void on_ack(replog_t *self, subscriber_t *sub, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge's */
+    bool ours = revision && (!log_id || !strcmp(log_id, self->log_id));
+    int64_t acked = ours ? strtoll(revision, NULL, 10) : 0;
+
+    if (acked <= sub->acked || acked > sub->sent)
+        return;
+    sub->acked = acked;
+    self->changed = true;
+    if (roster_lacks(self->roster, sub->name))
+        self->say_ms = 0;
+}
+
+/* msg is what stands behind the word. */
+static void on_word(replog_t *self, zframe_t *identity, const char *peer, const char *word,
+                    zmsg_t *msg)
+{
+    subscriber_t *sub = find_subscriber(self, identity);
+    bool hello = !strcmp(word, "hello");
+
+    if (!sub && hello && !(sub = add_subscriber(self, identity, peer))) {
+        turn_away(self, peer);
+        return; /* it asks again by itself */
+    }
+    if (!sub) { /* it subscribed to our predecessor, or to another copy alone */
+        ask_who(self, zframe_data(identity), zframe_size(identity));
+        return;
+    }
+    sub->heard_ms = bus_mono_ms();
+    if (hello)
+        on_hello(self, sub, msg);
+    else if (!strcmp(word, "bye"))
+        forget(self, sub);
+    else if (!strcmp(word, "ack"))
+        on_ack(self, sub, msg);
+}
+
 static void on_message(replog_t *self)
 {
     zmsg_t *msg = zmsg_recv(self->router);
@@ -541,37 +686,9 @@ static void on_message(replog_t *self)
     zframe_t *said = msg ? zmsg_pop(msg) : NULL;
     peer_t peer = peer_of(said);
     _cleanup_(free_mem) char *word = said ? zframe_strdup(said) : NULL;
-    bool may = identity && word && may_speak(self, identity, peer, word, msg);
-    subscriber_t *sub =
-        may ? find_subscriber(self, identity, strcmp(word, "hello") ? NULL : peer.id) : NULL;
 
-    if (may && !sub) {
-        /* it subscribed to our predecessor, or to another copy alone */
-        ask_who(self, zframe_data(identity), zframe_size(identity));
-    }
-    if (sub) {
-        sub->heard_ms = bus_mono_ms();
-        if (!strcmp(word, "hello")) {
-            int r = on_hello(self, sub, msg);
-
-            if (r)
-                lose(sub, r == -EAGAIN ? "cannot send" : fault_text());
-        } else if (!strcmp(word, "bye")) {
-            forget(self, sub);
-        } else if (!strcmp(word, "ack")) {
-            _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
-            _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge's */
-            bool ours = revision && (!log_id || !strcmp(log_id, self->log_id));
-            int64_t acked = ours ? strtoll(revision, NULL, 10) : 0;
-
-            if (acked > sub->acked && acked <= sub->sent) {
-                sub->acked = acked;
-                self->changed = true;
-                if (roster_lacks(self->roster, sub->name))
-                    self->say_ms = 0;
-            }
-        }
-    }
+    if (identity && word && may_speak(self, identity, peer, word, msg))
+        on_word(self, identity, peer.id, word, msg);
     zframe_destroy(&said);
     zframe_destroy(&identity);
     zmsg_destroy(&msg);
@@ -586,14 +703,20 @@ static void begin_again(replog_t *self, int64_t old)
     for (int i = 0; i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
-        sub->acked = 0;
-        if (self->head > old && sub->live && !sub->gone)
+        sub->acked = sub->sent = 0; /* what it goes on acknowledging is not of this log */
+        sub->in_snapshot = false;
+        if (self->head > old && takes_news(sub))
             begin_snapshot(self, sub);
+        else if (!sub->greeting.waits)
+            sub->gone = true; /* it takes no lower revision before it has named its own */
     }
     self->changed = true;
     self->say_ms = 0;
-    if (self->head < old)
-        ask_everyone(self); /* nobody takes a lower revision before it has named its own */
+    if (self->head > old)
+        return;
+    ask_everyone(self);
+    if (roster_copies(self->roster)) /* they may not have noticed yet */
+        self->settle_ms = bus_mono_ms() + DEAD_MS;
 }
 
 /* New revisions: read once, send to everyone who is up to date with the old head; push_rest has the others. */
@@ -612,36 +735,63 @@ static int push_news(replog_t *self)
     for (int i = 0; !r && i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
-        if (sub->live && !sub->gone && !sub->in_snapshot && sub->sent == old
+        if (takes_news(sub) && !sub->in_snapshot && sub->sent == old
             && send_news(self, sub, rows, old))
             lose(sub, "cannot send");
     }
     return r;
 }
 
-/* Subscribers whose snapshot ended before the head moved on. */
+static void answer_hellos(replog_t *self)
+{
+    subscriber_t *due[PEERS_PER_TURN];
+    int n = choose(self, greeting_is_due, bus_mono_ms(), due);
+    int r = n ? pg_ready(self->pg) : 0;
+
+    if (n && !r) /* before what these workers will have is read: who commits more waits for them */
+        r = say_workers(self);
+    if (n && !r)
+        r = push_news(self);
+    for (int i = 0; i < n; i++) {
+        int own = r ? r : answer_hello(self, due[i]);
+
+        due[i]->greeting.waits = false;
+        due[i]->greeted_ms = bus_mono_ms();
+        if (own)
+            lose(due[i], own == -EAGAIN ? "cannot send" : fault_text());
+    }
+}
+
+static bool is_behind(const subscriber_t *sub, int64_t head)
+{
+    return takes_news(sub) && (sub->in_snapshot || sub->sent < head);
+}
+
+static int push_one(replog_t *self, subscriber_t *sub)
+{
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    int r;
+
+    if (sub->in_snapshot)
+        return send_snapshot_chunk(self, sub);
+    r = read_news(self, sub->sent, &rows);
+    return r ? r : send_news(self, sub, rows, sub->sent);
+}
+
+/* Subscribers whose snapshot runs, or ended before the head moved on: a piece for one of each peer. */
 static int push_rest(replog_t *self)
 {
-    int r = 0;
+    subscriber_t *due[PEERS_PER_TURN];
+    int n = choose(self, is_behind, self->head, due), r = 0;
 
-    for (int i = 0; !r && i < self->count; i++) {
-        subscriber_t *sub = &self->subscribers[i];
-        _cleanup_(pgresult_clear) PGresult *rows = NULL;
-
-        if (!sub->live || sub->gone)
-            continue;
-        if (sub->in_snapshot) {
-            r = send_snapshot_chunk(self, sub);
-        } else if (sub->sent < self->head) {
-            r = read_news(self, sub->sent, &rows);
-            if (!r)
-                r = send_news(self, sub, rows, sub->sent);
-        }
+    for (int i = 0; !r && i < n; i++) {
+        r = push_one(self, due[i]);
         if (r == -EAGAIN) {
-            lose(sub, "cannot send");
+            lose(due[i], "cannot send");
             r = 0;
         }
     }
+    self->first = self->count ? (self->first + 1) % self->count : 0;
     return r;
 }
 
@@ -673,6 +823,10 @@ static void beat(replog_t *self)
     if (now < self->next_beat_ms)
         return;
     self->next_beat_ms = now + BEAT_MS;
+    if (self->turned_away_ms && now - self->turned_away_ms > DEAD_MS) {
+        self->turned_away_ms = 0;
+        self->changed = true;
+    }
     for (int i = 0; i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
@@ -683,7 +837,7 @@ static void beat(replog_t *self)
                      "revision %" PRId64,
                      sub->name, sub->acked);
             forget(self, sub);
-        } else if (!sub->gone && !sub->in_snapshot
+        } else if (takes_news(sub) && !sub->in_snapshot
                    && send_to(self, sub, "beat", 0, sub->sent, NULL)) {
             lose(sub, "cannot send");
         }
@@ -785,8 +939,10 @@ static void turn(replog_t *self)
 
         self->stop = !command || !strcmp(command, "$TERM");
     }
-    for (int i = 0; i < 64 && zsock_events(self->router) & ZMQ_POLLIN; i++)
+    for (int i = 0; i < MESSAGES_PER_TURN && zsock_events(self->router) & ZMQ_POLLIN; i++)
         on_message(self);
+    if (self->listening)
+        answer_hellos(self);
     if (self->listening && (take_news(self) || push_rest(self)))
         stop_listening(self);
     if (self->listening && bus_mono_ms() >= self->say_ms && say_workers(self))

@@ -13,3 +13,7 @@ typedef struct replog_args {
 } replog_args_t;
 
 void replog_actor(zsock_t *pipe, void *args);
+
+/* The highest revision that this process has known of: edges may have acknowledged it, also where the database has
+ * been put back to a lower one since. 0: none. Any thread. */
+int64_t replog_highest(void);

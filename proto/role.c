@@ -174,9 +174,10 @@ bool roles_meet(roles_t one, roles_t other)
 
 bool peer_name_covers(const char *own, const char *name)
 {
-    size_t len = strlen(own);
+    size_t len = strlen(own), all = strnlen(name, ROLE_OWN_NAME_MAX + 1);
 
-    return len > 0 && !strncmp(name, own, len) && (name[len] == '\0' || name[len] == '/');
+    return len > 0 && all <= ROLE_OWN_NAME_MAX && !strncmp(name, own, len)
+           && (name[len] == '\0' || name[len] == '/') && strspn(name, NAME_CHARACTERS "/") == all;
 }
 
 bool role_may_produce(roles_t role, const char *name, const char *family, const char *producer)

@@ -64,5 +64,7 @@ roles_t lease_roles(const char *service);
 /* May a peer of the role, whose key is called name, send events of the family as this producer? */
 bool role_may_produce(roles_t role, const char *name, const char *family, const char *producer);
 
-/* name itself, or name, a slash and more. */
+/* own itself, or own, a slash and more: letters, digits, ".", "_", "-" and "/" only, so that it can stand in logs as it is, and no
+ * longer than what holds it everywhere. */
+enum { ROLE_OWN_NAME_MAX = 127 };
 bool peer_name_covers(const char *own, const char *name);

@@ -63,6 +63,8 @@ Test(role, a_watcher_only_watches)
 Test(role, a_producer_speaks_for_itself_only)
 {
     cr_assert(role_may_produce(ROLE_EDGE, "one", "traffic", "one/0/1f"));
+    cr_assert_not(role_may_produce(ROLE_EDGE, "one", "traffic", "one/0\n1 error events forged"));
+    cr_assert_not(role_may_produce(ROLE_EDGE, "one", "traffic", "one/\x1b[31m"));
     cr_assert_not(role_may_produce(ROLE_EDGE, "one", "traffic", "one2/0/1f"));
     cr_assert_not(role_may_produce(ROLE_EDGE, "one", "traffic", "two/0/1f"));
     cr_assert_not(role_may_produce(ROLE_EDGE, "one", "audit", "one/0/1f"));
