@@ -14,7 +14,8 @@
 enum {
     PREPARED_MAX = 256,
     QUEUE_MAX = 24,
-    FULL_S = 60 /* after that it may have room again, and nobody tried */
+    TROUBLE_S = 60,     /* after that it may be over, and nobody tried */
+    READ_ONLY_MS = 5000 /* between two tries to get a session that is not */
 };
 
 /* A prepared statement that waits to be sent with the next one. */
@@ -26,6 +27,7 @@ typedef struct queued {
 
 struct pg {
     PGconn *conn;
+    int64_t connected_ms; /* monotonic */
     char *url;
     char schema[64];
     char constraint[80];
@@ -86,6 +88,64 @@ static void ignore_notice(void *context, const char *message)
     (void)message; /* notices may quote rows */
 }
 
+/* Of all connections of the process; 0: never, or something has contradicted since. */
+static _Atomic int64_t full_at, read_only_at;
+
+static bool is_fresh(int64_t at)
+{
+    return at && time(NULL) - at < TROUBLE_S;
+}
+
+bool pg_is_read_only(void)
+{
+    return is_fresh(read_only_at);
+}
+
+const char *pg_trouble(void)
+{
+    if (pg_is_read_only())
+        return "PostgreSQL is read-only: nothing can be changed";
+    return is_fresh(full_at) ? "PostgreSQL has no room: nothing can be changed" : NULL;
+}
+
+static int64_t mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A standby, or what an operator or a provider set so; PostgreSQL says both of a session without being asked (from 14 on). */
+static bool is_read_only(const pg_t *self)
+{
+    static const char *const names[] = {"in_hot_standby", "default_transaction_read_only"};
+
+    for (size_t i = 0; i < LEN(names); i++) {
+        const char *value = PQparameterStatus(self->conn, names[i]);
+
+        if (value && !strcmp(value, "on"))
+            return true;
+    }
+    return false;
+}
+
+static void note_session(pg_t *self)
+{
+    self->connected_ms = mono_ms();
+    read_only_at = is_read_only(self) ? time(NULL) : 0;
+}
+
+/* For who listens, outside transactions. */
+static void leave_read_only(pg_t *self)
+{
+    if (!self->conn || !is_read_only(self))
+        return;
+    read_only_at = time(NULL);
+    if (mono_ms() - self->connected_ms >= READ_ONLY_MS)
+        pg_drop(self);
+}
+
 int pg_ready(pg_t *self)
 {
     char setup[320];
@@ -114,17 +174,9 @@ int pg_ready(pg_t *self)
     r = pg_script(self, setup);
     if (r)
         pg_drop(self);
+    else
+        note_session(self);
     return r;
-}
-
-/* Of all connections of the process; 0: never, or something was committed since. */
-static _Atomic int64_t full_at;
-
-bool pg_is_full(void)
-{
-    int64_t at = full_at;
-
-    return at && time(NULL) - at < FULL_S;
 }
 
 static int check_result(pg_t *self, const PGresult *res)
@@ -145,6 +197,11 @@ static int check_result(pg_t *self, const PGresult *res)
         || !strncmp(state, "08", 2) || !strcmp(state, "0A000") || !strcmp(state, "26000")) {
         pg_drop(self);
         return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    if (!strcmp(state, "25006")) {
+        read_only_at = time(NULL);
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL is read-only, SQLSTATE 25006");
     }
     constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
     snprintf(self->constraint, sizeof(self->constraint), "%s", constraint ? constraint : "");
@@ -419,6 +476,7 @@ int pg_notified(pg_t *self)
     PGnotify *note;
     int seen = 0;
 
+    leave_read_only(self);
     if (!self->conn)
         return PG_DOWN;
     if (!PQconsumeInput(self->conn)) {
@@ -434,6 +492,7 @@ int pg_notified(pg_t *self)
 
 int pg_take_note(pg_t *self, PGnotify **ret_note)
 {
+    leave_read_only(self);
     if (!self->conn)
         return PG_DOWN;
     if (!PQconsumeInput(self->conn)) {

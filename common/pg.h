@@ -66,8 +66,11 @@ void pg_rollback(pg_t *self);
 /* Several statements without parameters (migrations). */
 int pg_script(pg_t *self, const char *sql);
 
-/* Has PostgreSQL told this process within a minute that it is PG_FULL, and nothing been committed since? */
-bool pg_is_full(void);
+/* Why nothing can be changed: what PostgreSQL told this process within a minute, and nothing has contradicted since. NULL: it can. */
+const char *pg_trouble(void);
+
+/* Is that because it is read-only? A statement that it refuses for this ends the session (PG_DOWN): the next one may lead elsewhere. */
+bool pg_is_read_only(void);
 
 /* Name of the constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when none. */
 const char *pg_constraint(const pg_t *self);
@@ -75,7 +78,8 @@ const char *pg_constraint(const pg_t *self);
 /* The socket to poll for notifications; -1 when not connected. */
 int pg_socket(const pg_t *self);
 
-/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN. Ask before polling the socket: a
+/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN, also when a session that is read-only is given up, every 5 s: who
+ * listens on a server that is not the primary any more would hear nothing new for ever. Ask before polling the socket: a
  * statement that ran meanwhile may have read them from it, and then it does not become readable. */
 int pg_notified(pg_t *self);
 

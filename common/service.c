@@ -125,12 +125,13 @@ static int run_verb(crud_t *crud, const service_spec_t *spec, const request_t *r
 static int run_with_retry(crud_t *crud, const service_spec_t *spec, const request_t *request,
                           reply_t *reply)
 {
-    for (;;) {
+    for (int tries = 0;; tries++) {
         int r = pg_ready(crud->pg);
 
         if (!r)
             r = run_verb(crud, spec, request, reply);
-        if (r == PG_TIMEOUT || r == PG_FULL) {
+        /* read-only: another session may be what this one was not, and no worker waits for more than that */
+        if (r == PG_TIMEOUT || r == PG_FULL || (r == PG_DOWN && tries > 0 && pg_is_read_only())) {
             log_warn("req=%s %s", request->id, fault_text());
             return ERR_MAINTENANCE;
         }
@@ -682,8 +683,8 @@ static bool is_ready(void *context, char *why, size_t size)
 
     if (self->spec->part && !self->spec->part->is_ready(self->part, why, size))
         return false;
-    if (pg_is_full()) {
-        snprintf(why, size, "PostgreSQL has no room: nothing can be changed");
+    if (pg_trouble()) {
+        snprintf(why, size, "%s", pg_trouble());
         return false;
     }
     if (work_waiting(self->work) < QUEUE_MAX)

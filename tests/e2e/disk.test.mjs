@@ -213,3 +213,32 @@ test('a change for which the database has no room is 503, and the service says t
     assert.equal(await ready(), '200 ready\n');
   });
 });
+
+// A standby that nobody promoted yet, a provider that means "full", an operator before a switch-over: all say so to new sessions.
+test('a change for which the database is read-only is 503, and the services say that they are not ready', { skip: elsewhere, timeout: 120000 }, async () => {
+  const sql = (text) => run('psql', env.DATABASE_URL, '-v', 'ON_ERROR_STOP=1', '-qAtc', text).trim();
+  const ports = { routes: edge.port - 31, identity: edge.port - 30, events: edge.port - 29 };
+  const ready = (port) => fetch(`http://127.0.0.1:${port}/readyz`).then(async (answer) => `${answer.status} ${await answer.text()}`);
+  const database = sql('SELECT current_database()'), log = `${env.POSTERN_LOG_DIR}/routes.log`, from = fs.statSync(log).size;
+  const changes = () => Promise.all(Array.from({ length: 8 }, (_, i) => (i % 2 ? api('POST', '/backends/http_response', { body: 'x' }) : api('POST', '/bot_users', { name: 'x' }))));
+  const to = await endpoint({ body: 'before' });
+  sql(`ALTER DATABASE "${database}" SET default_transaction_read_only = on`);
+  try {
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    for (const [name, port] of Object.entries(ports))
+      await until(async () => /^503 PostgreSQL is read-only/.test(await ready(port)), `${name} is not ready`, 30000);
+    for (let i = 0; i < 3; i++)
+      for (const answer of await changes())
+        assert.equal(`${answer.status} ${answer.body.error_code} ${answer.headers['retry-after']}`, '503 ERR_POSTERN_503 1', answer.raw);
+    assert.equal((await api('GET', `/backends/http_response/${to.backend.id}`)).status, 200, 'what is there can be read');
+    assert.equal((await through(to.host)).body, 'before');
+    await until(() => /SQLSTATE 25006/.test(fs.readFileSync(log, 'utf8').slice(from)), 'the log says why');
+  } finally {
+    execFileSync('psql', [env.DATABASE_URL, '-Xqc', `ALTER DATABASE "${database}" RESET default_transaction_read_only`], { env: { ...process.env, PGOPTIONS: '-c default_transaction_read_only=off' } });
+  }
+  // No session is ended, and those that there are say read-only as long as they last.
+  await until(async () => (await changes()).every((answer) => answer.status === 201), 'changes again', 30000);
+  for (const [name, port] of Object.entries(ports)) await until(async () => await ready(port) === '200 ready\n', `${name} is ready`, 30000);
+  await until(async () => edgesOf(await api('PATCH', `/backends/http_response/${to.backend.id}`, { body: 'after' })) === '2/2', 'and they reach the edge', 30000);
+  assert.equal((await through(to.host)).body, 'after');
+});
