@@ -357,12 +357,13 @@ static bool answer_open(call_t *call)
     } else if (get && !strcmp(call->path, "/healthz")) {
         call_answer(call, 200, json_pack("{s:s}", "status", "ok"));
     } else if (get && !strcmp(call->path, "/readyz")) {
-        bool ready = zhashx_size(call->gateway->calls) < CONNECTIONS_MAX;
+        char why[80];
+        bool ready = upstream_is_ready(call->gateway, why, sizeof(why));
 
         call_answer(call, ready ? 200 : 503,
                     ready ? json_pack("{s:s}", "status", "ready")
-                          : json_pack("{s:s, s:i, s:s, s:{}}", "status", "busy", "status_code", 503,
-                                      "msg", "Too many calls are in flight.", "details"));
+                          : json_pack("{s:s, s:i, s:s, s:{}}", "status", "not ready", "status_code",
+                                      503, "msg", why, "details"));
     } else if (get && !strcmp(call->path, "/openapi.json")) {
         call->file = &call->gateway->openapi;
         call_answer(call, 200, NULL);

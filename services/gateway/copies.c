@@ -35,6 +35,7 @@ int copies_new(copies_t **ret_self, const char *service, const char *endpoints, 
     *ret_self = self;
     if (!self || !list)
         return -ENOMEM;
+    self->made_ms = bus_mono_ms();
     for (char *one = strtok_r(list, ", ", &save); !r && one; one = strtok_r(NULL, ", ", &save))
         r = connect_one(self, one, service, curve);
     if (!r && self->count == 0)
@@ -111,6 +112,19 @@ bool copies_answer(const copies_t *self)
         if (self->list[i].answers)
             return true;
     return false;
+}
+
+int64_t copies_silent_ms(const copies_t *self, int64_t now_ms)
+{
+    int64_t since_ms = self->made_ms;
+
+    for (int i = 0; i < self->count; i++) {
+        if (self->list[i].answers)
+            return 0;
+        if (self->list[i].lost_ms > since_ms)
+            since_ms = self->list[i].lost_ms;
+    }
+    return now_ms > since_ms ? now_ms - since_ms : 1;
 }
 
 static void leave_out(copies_t *self, copy_t *copy, const char *why)

@@ -25,7 +25,7 @@ typedef struct copy {
 typedef struct copies {
     copy_t list[COPIES_MAX];
     int count, next;
-    int64_t asked_ms;
+    int64_t made_ms, asked_ms;
     uint64_t left_out, back;
 } copies_t;
 
@@ -42,8 +42,9 @@ copy_t *copies_next(copies_t *self);
 /* The same, but another than this one, where there is one that answers. copy may be NULL. */
 copy_t *copies_other(copies_t *self, const copy_t *copy);
 
-/* Does any of them answer? */
+/* Does any of them answer? And for how long has none; 0: one does. */
 bool copies_answer(const copies_t *self);
+int64_t copies_silent_ms(const copies_t *self, int64_t now_ms);
 
 /* Is there a peer, and room for a message to it? */
 bool copy_is_connected(const copy_t *copy);

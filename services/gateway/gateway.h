@@ -149,4 +149,6 @@ int upstream_start(gateway_t *self);
 void upstream_stop(gateway_t *self);
 /* Send the call's current request; its state says to whom. */
 void upstream_send(call_t *call);
+/* Can it answer requests? why, when not. */
+bool upstream_is_ready(const gateway_t *self, char *why, size_t size);
 size_t upstream_metrics(const gateway_t *self, char *out, size_t size);

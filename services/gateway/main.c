@@ -55,12 +55,7 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
 
 static bool is_ready(void *context, char *why, size_t size)
 {
-    gateway_t *self = context;
-
-    if (zhashx_size(self->calls) < CONNECTIONS_MAX)
-        return true;
-    snprintf(why, size, "too many calls in flight");
-    return false;
+    return upstream_is_ready(context, why, size);
 }
 
 /* Long, and the same for everyone. */

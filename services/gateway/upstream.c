@@ -10,7 +10,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TICK_MS = 50 };
+enum {
+    TICK_MS = 50,
+    SILENT_MS =
+        3000, /* no copy answers for so long: nobody waits for one any more, which a restart takes less than */
+    HOPE_MS = 1000, /* but each request for this long */
+    READY_MS = 1000 /* balancers look elsewhere */
+};
 
 /* One call asks several questions: the suffix of the id tells their answers apart, so that a late
  * answer to one does not answer the next. */
@@ -211,6 +217,14 @@ static bool is_late(const call_t *call, int64_t now)
                    || (!copy->answers && copies_answer(service_of(call)))));
 }
 
+/* It waited in vain, or for copies that have not answered for long: waiting for the deadline would not make it better. */
+static bool is_over(const call_t *call, int64_t now)
+{
+    return now >= call->deadline_ms
+           || (call->deadline_ms - now < CALL_DEADLINE_MS - HOPE_MS
+               && copies_silent_ms(service_of(call), now) > SILENT_MS);
+}
+
 static int on_tick(zloop_t *loop, int timer, void *context)
 {
     gateway_t *self = context;
@@ -223,10 +237,10 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     copies_check(self->routes);
     copies_check(self->events);
     for (call_t *call = zhashx_first(self->calls); call; call = zhashx_next(self->calls))
-        if (now >= call->deadline_ms || is_late(call, now))
+        if (is_over(call, now) || is_late(call, now))
             zlistx_add_end(late, call);
     for (call_t *call = zlistx_first(late); call; call = zlistx_next(late)) {
-        if (now >= call->deadline_ms) {
+        if (is_over(call, now)) {
             self->metrics.timed_out++;
             call_refuse(call, ERR_MAINTENANCE, NULL, NULL);
             http_resume(call);
@@ -278,6 +292,22 @@ void upstream_stop(gateway_t *self)
     copies_destroy(&self->routes);
     copies_destroy(&self->events);
     zhashx_destroy(&self->calls);
+}
+
+bool upstream_is_ready(const gateway_t *self, char *why, size_t size)
+{
+    const copies_t *const needed[] = {self->identity, self->routes};
+    int64_t now = bus_mono_ms();
+
+    for (size_t i = 0; i < LEN(needed); i++)
+        if (copies_silent_ms(needed[i], now) > READY_MS) {
+            snprintf(why, size, "no copy of %s answers", needed[i]->list[0].service);
+            return false;
+        }
+    if (zhashx_size(self->calls) < CONNECTIONS_MAX)
+        return true;
+    snprintf(why, size, "too many calls in flight");
+    return false;
 }
 
 size_t upstream_metrics(const gateway_t *self, char *out, size_t size)

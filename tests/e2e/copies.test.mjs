@@ -160,3 +160,31 @@ test('with the only other copy standing still a request waits for one, and is do
   assert.equal(sql(`SELECT count(*) FROM routes.http_response_backend WHERE metadata = '${mark} both'`), '1');
   await ready();
 });
+
+test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 120000 }, async () => {
+  const port = PORT + 6, own = socket('lonely');
+  const copy = another('identity', { POSTERN_RPC: own });
+  const front = another('gateway', { POSTERN_HTTP_PORT: String(port), POSTERN_HEALTH_PORT: String(port + 1), POSTERN_PROXY_SOCKET: '', POSTERN_IDENTITY_RPC: own });
+  const client = apiAt(port, port + 1);
+  const ready = async () => Promise.all([`http://127.0.0.1:${port + 1}/readyz`, `http://127.0.0.1:${port}/readyz`].map((url) => fetch(url).then(async (got) => `${got.status} ${await got.text()}`, () => '')));
+  const bot = (name) => client.ask('POST', '/bot_users', { name: `${mark} ${name}` });
+  const told = (answer) => `${answer.status} ${answer.headers['retry-after']}`;
+  try {
+    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready', 30000);
+    assert.equal((await bot('before')).status, 201);
+    copy.kill('SIGSTOP');
+    await until(async () => (await ready()).every((text) => /^503 .*no copy of identity answers/.test(text)), 'it says so, at both ports', 30000);
+    assert.equal(told(await bot('meanwhile')), '503 1');
+    const before = await client.metric('calls_resent_total');
+    for (let i = 0; i < 3; i++) assert.equal(told(await client.ask('GET', '/bot_users?limit=1')), '503 1');
+    assert.ok(await client.metric('calls_resent_total') - before <= 6, 'each for a second or so, not for ten');
+    copy.kill('SIGCONT');
+    await until(async () => (await ready()).every((text) => text.startsWith('200')), 'it is ready again', 30000);
+    await until(async () => (await bot('after')).status === 201, 'and requests are answered', 30000);
+  } finally {
+    client.close();
+    await front.stop();
+    await copy.stop();
+    fs.rmSync(`${run}/${mark}.lonely`, { force: true });
+  }
+});

@@ -52,12 +52,13 @@ test('backends are changed while keys for many SAML routes are made', { timeout:
 test('a request that came several times is worked on once', { skip: elsewhere, timeout: 60000 }, async () => {
   const pid = Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/identity.pid`, 'utf8'));
   const metric = async (port, name) => Number((await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1]);
-  const port = env.POSTERN_HEALTH_URLS.split(',')[2].split(':').pop();
+  const ports = env.POSTERN_HEALTH_URLS.split(',').map((url) => url.split(':').pop()), port = ports[2];
   const before = await metric(port, 'postern_identity_requests_resent_total');
+  const asked = await metric(ports[0], 'postern_gateway_calls_resent_total');
   process.kill(pid, 'SIGSTOP');
   const creates = Array.from({ length: 5 }, () => api('POST', '/vaults', { name: unique('slow') }));
   try {
-    await new Promise((resolve) => setTimeout(resolve, 2500)); // the gateway asks again after one second
+    await until(async () => await metric(ports[0], 'postern_gateway_calls_resent_total') >= asked + 5, 'the gateway asks again after one second');
   } finally {
     process.kill(pid, 'SIGCONT');
   }
