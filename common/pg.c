@@ -1,6 +1,7 @@
 #include "common/pg.h"
 #include "common/cleanup.h"
 #include "common/err.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -503,8 +504,15 @@ int pg_take_note(pg_t *self, PGnotify **ret_note)
     return *ret_note != NULL;
 }
 
-/* The first thing that is wrong with who this connection is. The names of the schemas are those of deploy/database.sql. */
+/* Who this connection is, the first thing that is wrong with that, and what is not its own doing, nor of who made it: another service's role
+ * may let anybody into its own schema, and up to PostgreSQL 15 make anybody a member of itself. That harms it alone, and must
+ * not keep the others from starting. The names of the schemas are those of deploy/database.sql. */
 static const char role_sql[] =
+    "WITH RECURSIVE given AS (SELECT oid AS role FROM pg_roles WHERE rolname = current_user UNION "
+    "SELECT m.roleid FROM pg_auth_members m JOIN given ON m.member = given.role "
+    "WHERE m.grantor <> m.roleid), "
+    "others AS (SELECT oid, nspowner FROM pg_namespace "
+    "WHERE nspname IN ('routes', 'identity', 'events') AND nspname <> $1) "
     "SELECT r.rolname, CASE "
     "WHEN r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls "
     "THEN 'may do more than own a schema (superuser, roles, databases, replication)' "
@@ -512,12 +520,13 @@ static const char role_sql[] =
     "WHEN n.nspowner <> r.oid THEN 'does not own its schema' "
     "WHEN EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind IN ('r', 'S') "
     "AND relowner <> r.oid) THEN 'does not own all of its schema' "
-    "WHEN EXISTS (SELECT FROM pg_namespace o WHERE o.nspname IN ('routes', 'identity', 'events') "
-    "AND o.oid <> n.oid AND (has_schema_privilege(o.oid, 'USAGE') "
-    "OR has_schema_privilege(o.oid, 'CREATE') OR pg_has_role(o.nspowner, 'MEMBER'))) "
-    "THEN 'may use the schema of another service' "
-    "WHEN has_database_privilege(current_database(), 'CREATE') THEN 'may make schemas' "
-    "END FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
+    "WHEN EXISTS (SELECT FROM others JOIN given ON role = nspowner) "
+    "THEN 'is, or was made a member of, the role of another service' "
+    "WHEN has_database_privilege(current_database(), 'CREATE') THEN 'may make schemas' END, "
+    "(SELECT string_agg(pg_get_userbyid(nspowner), ', ') FROM others "
+    "WHERE has_schema_privilege(oid, 'USAGE') OR has_schema_privilege(oid, 'CREATE') "
+    "OR pg_has_role(nspowner, 'MEMBER')) "
+    "FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
 
 /* A service that could do more than it needs does not start: what is wrong with it then is no danger to the others. */
 static int check_role(pg_t *self)
@@ -528,8 +537,15 @@ static int check_role(pg_t *self)
 
     if (!r)
         r = pg_exec(self, &res, role_sql, 1, self->schema);
-    if (r || PQgetisnull(res, 0, 1))
+    if (r)
         return r;
+    if (PQgetisnull(res, 0, 1)) {
+        if (!PQgetisnull(res, 0, 2))
+            log_warn("%.100s let the database user %.63s into what is theirs: run "
+                     "deploy/database.sql, which takes that back",
+                     PQgetvalue(res, 0, 2), PQgetvalue(res, 0, 0));
+        return 0;
+    }
     snprintf(text, sizeof(text),
              "the database user %.63s of postern-%.63s %.100s: run deploy/database.sql, "
              "and give the service the role that it made",

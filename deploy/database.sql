@@ -27,6 +27,8 @@ DECLARE
     service   text;
     secret    text;
     service_role text;
+    -- so that no role takes the connections of the others: three copies of a service, twice while they are replaced, are fewer
+    share     int := (current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int) / 3 - 1;
 BEGIN
     FOR service, secret IN SELECT * FROM jsonb_each_text(passwords) LOOP
         service_role := current_database() || '_' || service;
@@ -39,7 +41,7 @@ BEGIN
                       AND (rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls)) THEN
             RAISE EXCEPTION 'role % may do more than a service should: alter it, or drop it', service_role;
         END IF;
-        EXECUTE format('ALTER ROLE %I LOGIN PASSWORD %L', service_role, secret);
+        EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT %s PASSWORD %L', service_role, greatest(share, 8), secret);
         IF NOT is_super THEN -- to make it an owner
             EXECUTE format('GRANT %I TO CURRENT_USER', service_role);
         END IF;
@@ -104,6 +106,10 @@ BEGIN
             EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC', service);
             IF service <> other THEN
                 EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', service, other_role);
+                IF EXISTS (SELECT FROM pg_auth_members WHERE pg_get_userbyid(member) = other_role
+                           AND pg_get_userbyid(roleid) = current_database() || '_' || service) THEN
+                    EXECUTE format('REVOKE %I FROM %I', current_database() || '_' || service, other_role);
+                END IF;
             END IF;
         END LOOP;
     END LOOP;

@@ -7,6 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { another } from '../support/copies.mjs';
 import { edge, env, home, until } from '../support/postern.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -106,6 +107,40 @@ test('a service does not start as a user who may do more than own its schema, an
       assert.match(stderr, new RegExp(`cannot start: the database user \\S+ of postern-${service} .*run deploy/database.sql`));
       assert.match(stderr, why);
     }
+  }
+});
+
+test('what a role lets others do with itself and its schema keeps no other service from starting', { skip, timeout: 120000 }, async () => {
+  const granted = ['GRANT USAGE ON SCHEMA events TO PUBLIC', 'GRANT CREATE ON SCHEMA events TO postern_routes', ...['routes', 'identity'].map((other) => `GRANT postern_events TO postern_${other}`)];
+  const said = states(urlOf('events'), granted);
+  assert.deepEqual(said.slice(0, 2), ['00000', '00000']); // the others PostgreSQL 16 refuses
+  const port = Number(new URL(env.POSTERN_API_URL).port) + 77, folder = fs.mkdtempSync(path.join(env.POSTERN_RUN_DIR, 'role-'));
+  try {
+    for (const name of ['routes', 'identity']) {
+      const copy = another(name, { POSTERN_RPC: `ipc://${folder}/${name}`, POSTERN_CONFIG_LOG: `ipc://${folder}/log`, POSTERN_HEALTH_PORT: String(port) });
+      try {
+        await until(() => fetch(`http://127.0.0.1:${port}/readyz`).then((answer) => answer.ok, () => false), `${name} starts`, 30000);
+      } finally { await copy.stop(); }
+    }
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+    sql('REVOKE USAGE ON SCHEMA events FROM PUBLIC; REVOKE CREATE ON SCHEMA events FROM postern_routes; REVOKE postern_events FROM postern_routes, postern_identity');
+  }
+  sql('GRANT postern_events TO postern_routes'); // by who may: that is not its own doing
+  try {
+    const { status, stderr } = start('routes', urlOf('routes'));
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, /cannot start: the database user postern_routes of postern-routes is, or was made a member of, the role of another service: run deploy\/database.sql/);
+  } finally {
+    sql('REVOKE postern_events FROM postern_routes');
+  }
+});
+
+test('a role has no more than a third of the connections', { skip }, () => {
+  const max = Number(sql('SHOW max_connections'));
+  for (const service of services) {
+    const limit = Number(sql(`SELECT rolconnlimit FROM pg_roles WHERE rolname = 'postern_${service}'`));
+    assert.ok(limit >= 40 && 3 * limit < max, `${service}: ${limit} of ${max}`);
   }
 });
 
