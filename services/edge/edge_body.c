@@ -61,6 +61,23 @@ edge_body_install(void)
 }
 
 
+/* A request runs when its fields are read, and the padding behind them may come later. As long as the frame is the stream's, nginx
+ * takes what is left of it for a part of the body, finds less room than the client was promised, and answers 500 ("negative
+ * window update"). Nobody else asks whose the frame is: it is skipped. */
+#if (NGX_HTTP_V2)
+static void
+let_go_of_padding(ngx_http_v2_stream_t *stream)
+{
+    ngx_http_v2_state_t  *state = &stream->connection->state;
+
+    if (state->stream == stream && state->length == 0) {
+        state->stream = NULL;
+    }
+}
+#endif
+
+
+/* While the request's HEADERS are read. */
 void
 edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -68,6 +85,7 @@ edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 #if (NGX_HTTP_V2)
     if (r->stream) {
         ctx->body.left = r->stream->recv_window;
+        let_go_of_padding(r->stream);
     }
 #endif
 }

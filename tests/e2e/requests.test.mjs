@@ -1,9 +1,10 @@
 // What the edge makes of a request's host, and of requests in forms that few clients use.
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
-import { END_HEADERS, END_STREAM, HEADERS, exchange, frame, headers } from '../support/h2raw.mjs';
+import { answerOf, DATA, END_HEADERS, END_STREAM, exchange, frame, HEADERS, headers, PADDED, SETTINGS } from '../support/h2raw.mjs';
 import { ca, edge, endpoint, listening, must, raw, through, unique, until, upstream } from '../support/postern.mjs';
 
 const up = await upstream();
@@ -57,6 +58,31 @@ test('a client that goes on sending what is refused already is not cut off', asy
   assert.equal(status(text), 414, text);
   for (let i = 0; i < 20; i++) await new Promise((resolve, reject) => socket.write('a'.repeat(2000), (error) => (error ? reject(error) : resolve())));
   socket.destroy();
+});
+
+// RFC 9113 6.2: padding is of the frame, which may come in parts like any other.
+test('HTTP/2: the padding of a head that comes while its request runs is not taken for the body', async () => {
+  const arrived = [], slow = http.createServer((request, response) => { arrived.push(request.url); request.resume().on('end', () => response.end('x')); });
+  await new Promise((resolve) => slow.listen(0, up.address.split(':')[0], resolve));
+  const { host: name } = await endpoint(`${up.address.split(':')[0]}:${slow.address().port}`);
+  const fields = headers([[':method', 'PUT'], [':scheme', 'https'], [':authority', name], [':path', '/padded'], ['content-length', '1']]);
+  const head = frame(HEADERS, END_HEADERS | PADDED, 1, Buffer.concat([Buffer.from([100]), fields, Buffer.alloc(100)]));
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: name, ca, ALPNProtocols: ['h2'] });
+  let got;
+  try {
+    await new Promise((resolve, reject) => socket.on('secureConnect', resolve).on('error', reject));
+    const answer = answerOf(socket);
+    socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0), head.subarray(0, -50)]));
+    await until(() => arrived.length || answer.status, 'the request runs');
+    socket.write(Buffer.concat([head.subarray(-50), frame(DATA, END_STREAM, 1, Buffer.from('b'))]));
+    await until(() => answer.status, 'an answer');
+    got = answer.status;
+  } finally {
+    socket.destroy();
+    slow.closeAllConnections();
+    slow.close();
+  }
+  assert.equal(got, 200);
 });
 
 // One host, checked once, is what everything uses: `as` is what the upstream is told, or the answer's status and code.

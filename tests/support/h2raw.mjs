@@ -2,7 +2,7 @@
 import tls from 'node:tls';
 import { ca, edge } from './postern.mjs';
 
-export const DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, END_STREAM = 1, END_HEADERS = 4;
+export const DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, END_STREAM = 1, END_HEADERS = 4, PADDED = 8;
 
 export function frame(type, flags, stream, payload = Buffer.alloc(0)) {
   const head = Buffer.alloc(9);
@@ -55,8 +55,24 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
   });
 }
 
+// What a socket gets of its first answer: {status}.
+export function answerOf(socket) {
+  const got = {};
+  let rest = Buffer.alloc(0);
+  socket.on('data', (part) => {
+    rest = Buffer.concat([rest, part]);
+    while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
+      const len = rest.readUIntBE(0, 3);
+      if (rest[3] === HEADERS) got.status ??= statusOf(rest.subarray(9, 9 + len));
+      rest = rest.subarray(9 + len);
+    }
+  });
+  return got;
+}
+
 // The edge's first header is :status, indexed or a literal with the name indexed.
-function statusOf(block) {
+export function statusOf(block) {
+  while ((block[0] & 0xe0) === 0x20) block = block.subarray(1); // a new size of the table
   const known = { 8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500 };
   if (block[0] & 0x80) return known[block[0] & 0x7f];
   const len = block[1] & 0x7f;
