@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -44,6 +44,7 @@ help:
 	@echo "clients     every method of the official clients: TypeScript, Python, Go and Java, and Terraform's provider"
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
+	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -205,6 +206,10 @@ model:
 # Two accounts (tests/tenants): everything that the tables know, tried by one on the other's.
 tenants:
 	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/tenants/tenants.test.mjs
+
+# Requests and answers that nobody would write (tests/hostile): as many as HOSTILE_REQUESTS says.
+hostile:
+	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/hostile/hostile.test.mjs
 
 # Who may do what on the bus, as deploy/stack sets it up: every role of the tables against every verb, socket and name.
 $(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a
