@@ -138,7 +138,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/merge.c services/edge/record.c services/edge/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/gateway/framing.c services/gateway/paths.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/authority.c services/edge/follow.c services/edge/forwarded.c services/edge/frames.c services/edge/head.c services/edge/merge.c services/edge/record.c services/edge/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/,document.c headers.c slab.c strmap.c tree.c table.c))
 fuzz-library:
