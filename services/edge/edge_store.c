@@ -5,11 +5,14 @@
 #include "edge.h"
 #include "edge_seat.h"
 #include "edge_store.h"
+#include "record.h"
 
 #include <sys/statvfs.h>
 
 enum {
     GROWTH = 16 << 20,   /* delta bytes after which a new snapshot is asked for */
+    GROWTH_QUIET = 64 << 10,   /* and when nothing is new: most of them may be deletions */
+    QUIET_BEATS = 80,    /* 20 s, of one copy */
     TAIL = 16            /* a record ends with as much that no other one ends with */
 };
 
@@ -26,6 +29,7 @@ static char        log_id[64];                 /* of the last record of current 
 static int64_t     revision;
 static off_t       delta_bytes, snapshot_bytes;
 static ngx_uint_t  opened, writing;
+static ngx_uint_t  quiet;    /* beats since anything was new */
 static ngx_uint_t  broken;   /* nothing goes to current before it is replaced */
 static off_t       room;     /* that the next try needs */
 static ngx_err_t   snapshot_failed;   /* why the last one could not be written; 0: it could */
@@ -135,6 +139,7 @@ open_current(void)
     broken = 0;
     log_id[0] = '\0';
     revision = 0;
+    delta_bytes = snapshot_bytes = 0;
     close_file(&current);
     path_of(path, sizeof(path), "");
     current = open(path, O_RDWR|O_APPEND|O_CLOEXEC);
@@ -144,7 +149,11 @@ open_current(void)
     while (edge_state_skip(current, &next) == NGX_OK) {
         last = end;
         end = next;
+        if (end - last == RECORD_LENGTH + RECORD_MIN && snapshot_bytes == 0) {
+            snapshot_bytes = end;   /* only the end of a snapshot says nothing */
+        }
     }
+    delta_bytes = end - snapshot_bytes;
     ngx_set_errno(0);
     plain = edge_state_read(current, &last, &record);
     if (plain == NULL || ftruncate(current, end) != 0) {
@@ -361,7 +370,7 @@ append_delta(const state_record_t *record)
     }
     if (check_current() == NGX_OK && append(&current, record) == NGX_OK) {
         at_record(record);
-        delta_bytes += record->body.len;
+        delta_bytes = current_end.size - snapshot_bytes;
     }
 }
 
@@ -444,6 +453,7 @@ is_news(const ngx_str_t *frames, ngx_uint_t n)
 static void
 store_news(const ngx_str_t *frames, ngx_uint_t n)
 {
+    quiet = 0;
     switch (begin_writing(0)) {
     case NGX_OK:
         store(frames, n);
@@ -462,6 +472,7 @@ store_news(const ngx_str_t *frames, ngx_uint_t n)
 static void
 store_beat(void)
 {
+    quiet++;
     if (standing != STORE_KEPT || !writing || begin_writing(1) != NGX_OK) {
         return;
     }
@@ -512,5 +523,7 @@ edge_store_wants_snapshot(void)
     }
     return (broken || standing == STORE_BEHIND)
            ? has_room()
-           : delta_bytes > GROWTH + 2 * snapshot_bytes;
+           : delta_bytes > GROWTH + 2 * snapshot_bytes
+             || (quiet >= QUIET_BEATS
+                 && delta_bytes > GROWTH_QUIET + snapshot_bytes / 4);
 }
