@@ -1,6 +1,7 @@
 #include "services/events/event_log.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "services/events/producers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static const int64_t missed_max = INT64_C(1) << 40;
 static atomic_uint_least64_t missed_total, deleted_total;
 
 /* Set before the first worker starts. */
-static long keep_days, keep_events;
+static long keep_days, keep_events, keep_producers;
 
 uint64_t event_log_missed(void)
 {
@@ -38,6 +39,7 @@ int event_log_setup(crud_t *crud, const config_t *config)
     (void)crud;
     keep_days = config_int(config, "event-log-days");
     keep_events = config_int(config, "event-log-events");
+    keep_producers = config_int(config, "producer-days");
     return 0;
 }
 
@@ -177,7 +179,7 @@ static int find_cutoff(pg_t *pg, char out[64])
 int on_event_log_trim(crud_t *crud, const request_t *request, reply_t *reply)
 {
     char days[24], cutoff[64] = "";
-    int64_t deleted = 0;
+    int64_t deleted = 0, producers = 0;
     int r = 0;
 
     (void)request;
@@ -194,12 +196,15 @@ int on_event_log_trim(crud_t *crud, const request_t *request, reply_t *reply)
                  "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < "
                  "$1::timestamptz ORDER BY at LIMIT $2::int)",
                  cutoff, &deleted);
+    if (!r)
+        r = producers_forget(crud->pg, keep_producers, &producers);
     if (deleted)
         log_info("%" PRId64 " audit events were deleted from the log: it keeps %ld days and about "
                  "%ld events",
                  deleted, keep_days, keep_events);
     if (r)
         return r;
-    reply->body = json_pack("{s:I}", "deleted", (json_int_t)deleted);
+    reply->body =
+        json_pack("{s:I, s:I}", "deleted", (json_int_t)deleted, "producers", (json_int_t)producers);
     return reply->body ? 0 : -ENOMEM;
 }

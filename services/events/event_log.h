@@ -11,10 +11,10 @@ int on_event_heads(crud_t *crud, const request_t *request, reply_t *reply);
  * `after` at most EVENT_PAGE at a time. missed: how many of them the subscriber misses, said once. */
 int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* event_log.trim {} -> {deleted}: what is older, or more, than the settings say. */
+/* event_log.trim {} -> {deleted, producers}: what is older, or more, than the settings say. */
 int on_event_log_trim(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* Read the settings: event-log-days, event-log-events. */
+/* Read the settings: event-log-days, event-log-events, producer-days. */
 int event_log_setup(crud_t *crud, const config_t *config);
 
 /* Since the start: events that subscribers said they missed, and those that were deleted from the log. */

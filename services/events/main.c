@@ -17,6 +17,7 @@ EMBED(common_limits_sql, "common/limits.sql");
 EMBED(common_requests_sql, "common/requests.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 EMBED(events_0003_sql, "services/events/migrations/0003_publication.sql");
+EMBED(events_0004_sql, "services/events/migrations/0004_producers.sql");
 
 static const setting_t settings[] = {
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
@@ -32,6 +33,8 @@ static const setting_t settings[] = {
      "days that audit events are kept; 0: for good"},
     {"event-log-events", SETTING_INT, "1000000", 0, 1000000000,
      "audit events that are kept, about; 0: any number"},
+    {"producer-days", SETTING_INT, "30", 1, 36500,
+     "days that what an edge worker sent before it was started again is counted by itself"},
     {"event-log-trim-seconds", SETTING_INT, "600", 1, 86400, "between deletions of older ones"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
@@ -53,9 +56,9 @@ static const kind_rules_t rules[] = {
 
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {
-        events_0001_sql,     common_schema_sql, events_0002_sql,    common_limits_sql,
-        common_requests_sql, events_0003_sql,   outbox_refused_sql, NULL};
+    const char *const migrations[] = {events_0001_sql,    common_schema_sql,   events_0002_sql,
+                                      common_limits_sql,  common_requests_sql, events_0003_sql,
+                                      outbox_refused_sql, events_0004_sql,     NULL};
     const service_spec_t spec = {
         .name = "events",
         .socket = SOCKET_EVENTS_RPC,

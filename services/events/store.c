@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/pack.h"
 #include "common/pg.h"
+#include "services/events/producers.h"
 #include "services/events/sequence.h"
 #include "services/events/topics.h"
 
@@ -100,6 +101,8 @@ static int load_producers(pg_t *pg, producers_t *self)
                 "INSERT INTO producer (name, last_seq, events) "
                 "SELECT jsonb_array_elements_text($1::jsonb), 0, 0 ON CONFLICT DO NOTHING",
                 1, text);
+    if (!r)
+        r = producers_bound(pg, text);
     return r ? r : lock_producers(pg, self, text, &found);
 }
 

@@ -233,3 +233,18 @@ test('the log keeps what its settings say', { skip, timeout: 120000 }, async () 
   await until(() => logged() === 10, 'ten are young enough', 20000);
   assert.ok(await metric('log_deleted_total') >= 90);
 });
+
+test('what an edge worker sent before it was started again is counted with the others of long ago', { skip, timeout: 180000 }, async () => {
+  const ago = (days) => `now() - interval '${days} days'`;
+  const rows = () => sql("SELECT string_agg(name, ' ' ORDER BY name) FROM events.producer WHERE name LIKE 'old/%' OR name LIKE 'idle/%'");
+  await service.stop();
+  const start = (i, at, since) => `('old/0/6a0000${String(i).padStart(2, '0')}00000000', ${i}, ${i}, 1, 2, ${ago(at)}, ${ago(since)})`;
+  sql(`INSERT INTO events.producer (name, last_seq, events, lost, dropped, at, since) VALUES ${Array.from({ length: 40 }, (_, i) => start(i, 40, 41)).join()},
+    ${start(40, 40, 29)}, ${start(41, 1, 29)}, ('idle/0/6a00000000000000', 5000, 5000, 0, 0, ${ago(400)}, ${ago(500)})`);
+  const sums = () => sql('SELECT sum(events), sum(lost), sum(dropped) FROM events.producer');
+  const before = sums();
+  service = begin(events({ POSTERN_EVENT_LOG_TRIM_SECONDS: '1' }));
+  await until(() => rows() === 'idle/0/6a00000000000000 old/0/6a00003900000000 old/0/6a00004000000000 old/0/6a00004100000000', `the last start of 30 days ago and what came later: ${rows()}`, 90000);
+  assert.equal(sums(), before, 'nothing is lost of what was counted');
+  assert.equal(sql("SELECT events, lost, dropped FROM events.producer WHERE name = ''"), `${(38 * 39) / 2}|39|78`);
+});

@@ -20,6 +20,7 @@ enum {
     WAIT_MS = 20000, /* for anything: an answer that does not come is a difference */
     VERBS_MAX = 2048,
     PIPELINE = 64,
+    STARTS = 3000,     /* of one edge's worker, more than are kept */
     BEATS = 2,         /* of a connection whose owner is gone, before it counts as gone too */
     PEERS = ROLES + 3, /* and another edge, one that is in no list, one without a key */
     PATH_SIZE = 4096
@@ -365,23 +366,32 @@ static void try_names(const tester_t *tester)
 
 /* ---- the intake ---- */
 
-/* A batch that is nobody's events: if the name is the sender's to use it hears that it cannot be read, or, an edge, that it need
- * not send it again. */
-static void try_producer(const tester_t *tester, zsock_t *sock, const char *family,
-                         const char *producer)
+static void send_batch(zsock_t *sock, json_t *header, const char *body)
 {
-    json_t *header = json_pack("{s:s, s:s, s:i, s:i}", "producer", producer, "family", family,
-                               "seq", 1, "count", 1);
     zmsg_t *msg = zmsg_new();
     msgpack_sbuffer head;
-    char word[16] = "", what[256];
 
     msgpack_sbuffer_init(&head);
     pack_json(&head, header);
     zmsg_addstr(msg, "batch");
     zmsg_addmem(msg, head.data, head.size);
-    zmsg_addstr(msg, "none");
+    zmsg_addstr(msg, body);
     zmsg_send(&msg, sock);
+    msgpack_sbuffer_destroy(&head);
+    json_decref(header);
+}
+
+/* A batch that is nobody's events: if the name is the sender's to use it hears that it cannot be read, or, an edge, that it need
+ * not send it again. */
+static void try_producer(const tester_t *tester, zsock_t *sock, const char *family,
+                         const char *producer)
+{
+    char word[16] = "", what[256];
+
+    send_batch(sock,
+               json_pack("{s:s, s:s, s:i, s:i}", "producer", producer, "family", family, "seq", 1,
+                         "count", 1),
+               "none");
     while (strcmp(word, "ack") && strcmp(word, "bad") && strcmp(word, "refused")) {
         hear(sock, WAIT_MS, word);
         if (!*word)
@@ -391,31 +401,23 @@ static void try_producer(const tester_t *tester, zsock_t *sock, const char *fami
     figures.producers++;
     check(role_may_produce(tester->role, name_of(tester), family, producer),
           strcmp(word, "refused") != 0, tester->title, what);
-    msgpack_sbuffer_destroy(&head);
-    json_decref(header);
 }
 
 /* The file in which an edge of this machine leaves its events: only that edge's batches may lie there. */
 static void try_memory(const tester_t *tester, zsock_t *sock)
 {
     char path[PATH_SIZE], file[PATH_SIZE] = "", producer[200], word[16] = "";
-    json_t *header;
-    zmsg_t *msg = zmsg_new();
-    msgpack_sbuffer head;
 
     snprintf(path, sizeof(path), "%s/edge/events.memory", home);
     if (readlink(path, file, sizeof(file) - 1) < 0 || !strrchr(file, '/'))
         give_up("the edge has no event memory");
     snprintf(producer, sizeof(producer), "%s/0/1", name_of(tester));
-    header = json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "producer", producer,
-                       "family", "traffic", "seq", 1, "count", 1, "memory", strrchr(file, '/') + 1,
-                       "body", 0, "len", 16, "tail", EVENT_MEMORY_HEAD - 8, "at", 1);
-    msgpack_sbuffer_init(&head);
-    pack_json(&head, header);
-    zmsg_addstr(msg, "batch");
-    zmsg_addmem(msg, head.data, head.size);
-    zmsg_addstr(msg, "");
-    zmsg_send(&msg, sock);
+    send_batch(sock,
+               json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "producer", producer,
+                         "family", "traffic", "seq", 1, "count", 1, "memory",
+                         strrchr(file, '/') + 1, "body", 0, "len", 16, "tail",
+                         EVENT_MEMORY_HEAD - 8, "at", 1),
+               "");
     while (strcmp(word, "ack") && strcmp(word, "inline")) {
         hear(sock, WAIT_MS, word);
         if (!*word)
@@ -424,8 +426,6 @@ static void try_memory(const tester_t *tester, zsock_t *sock)
     figures.producers++;
     check(tester == &testers[ROLE_AT_EDGE], !strcmp(word, "ack"), tester->title,
           "a batch in the edge's memory");
-    msgpack_sbuffer_destroy(&head);
-    json_decref(header);
 }
 
 static void try_producers(const tester_t *tester, zsock_t *sock)
@@ -440,6 +440,30 @@ static void try_producers(const tester_t *tester, zsock_t *sock)
             snprintf(name, sizeof(name), "outbox/%s", name_of(&testers[i]));
             try_producer(tester, sock, families[f], name);
         }
+}
+
+/* An edge that gives itself another name with each batch, as one that was started again has: tests/roles/run counts what is kept
+ * of them. Each says that it dropped one event. */
+static void try_starts(const tester_t *tester)
+{
+    zsock_t *sock = dial(tester, SOCKET_INTAKE, NULL);
+    char name[200], word[16];
+
+    for (int said = 0, heard = 0; heard < STARTS;) {
+        if (said < STARTS && said - heard < PIPELINE) {
+            snprintf(name, sizeof(name), "%s/0/%08x", name_of(tester), ++said);
+            send_batch(sock,
+                       json_pack("{s:s, s:s, s:i, s:i, s:i, s:b}", "producer", name, "family",
+                                 "traffic", "seq", 1, "count", 0, "dropped", 1, "oldest", 1),
+                       "");
+            continue;
+        }
+        hear(sock, WAIT_MS, word);
+        if (!*word || !strcmp(word, "refused"))
+            give_up("a batch of an edge's own is not acknowledged");
+        heard += !strcmp(word, "ack");
+    }
+    zsock_destroy(&sock);
 }
 
 /* ---- what is open ---- */
@@ -564,6 +588,7 @@ int main(int argc, char **argv)
         for (int id = 0; id < SOCKETS; id++)
             try_socket(&testers[i], (socket_id_t)id);
     try_takeover(&testers[ROLE_AT_EDGE], &testers[ROLES]);
+    try_starts(&testers[ROLES]);
     try_health();
     printf("roles: %d peers at %d sockets, %d of %d let in; %d requests, %d denied; %d leases, %d "
            "names, "
