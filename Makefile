@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -45,6 +45,7 @@ help:
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
 	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
+	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -231,6 +232,17 @@ chaos: all node-packages
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/chaos/*.test.mjs; r=$$?; \
+	deploy/stack down; \
+	tests/support/crashes $(E2E_HOME) || r=1; \
+	exit $$r
+
+# Objects that are made and deleted again, on a stack that forgets within seconds what others forget within a day or a year.
+growth: all node-packages
+	@mkdir -p build/e2e
+	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) \
+	    POSTERN_IDEMPOTENCY_SECONDS=5 POSTERN_TIDY_SECONDS=1 POSTERN_EVENT_LOG_EVENTS=1000 POSTERN_EVENT_LOG_TRIM_SECONDS=1; \
+	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	objects=$${GROWTH_OBJECTS:-3000}; STORIES_TIMEOUT_MS=$$((1800000 + 60 * objects)) STORIES_LIMIT=$$((1830 + 6 * objects / 100)) tests/support/stories tests/growth/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
