@@ -92,6 +92,7 @@ typedef struct service {
         covered;    /* by that: a later revision may have been told to a worker that is not in it */
     int64_t copies; /* of this service, besides this one */
     bool settling;  /* who is there is not known yet */
+    int64_t periodic_until_ms; /* what it asks itself runs, and is not asked again before */
     leases_t leases;
     health_t *health;
     struct {
@@ -351,6 +352,7 @@ static void send_reply(service_t *self, const char *key, zmsg_t *reply, int64_t 
         zmsg_prepend(reply, &newest);
     }
     if (zframe_size(zmsg_first(reply)) == 0) { /* on_period's */
+        self->periodic_until_ms = 0;
         zmsg_destroy(&reply);
         return;
     }
@@ -617,7 +619,7 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* The answer goes to nobody. */
+/* The answer goes to nobody. One at a time: what takes longer than its period does not take all workers from those who ask. */
 static int on_period(zloop_t *loop, int timer, void *context)
 {
     service_t *self = context;
@@ -626,11 +628,14 @@ static int on_period(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
+    if (bus_mono_ms() < self->periodic_until_ms)
+        return 0;
     id_make("op", id);
     msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
-        zmsg_pushmem(msg, "", 0);      /* a ROUTER calls no peer so, whatever that says of itself */
-        (void)enqueue(self, "", &msg); /* else at the next period */
+        zmsg_pushmem(msg, "", 0);    /* a ROUTER calls no peer so, whatever that says of itself */
+        if (enqueue(self, "", &msg)) /* else at the next period */
+            self->periodic_until_ms = bus_mono_ms() + PERIODIC_MS;
         zmsg_destroy(&msg);
     }
     return 0;
