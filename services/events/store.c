@@ -616,7 +616,8 @@ void store_actor(zsock_t *pipe, void *context)
     while (!zsys_interrupted) {
         zmsg_t *job = zmsg_recv(pipe);
 
-        if (!job || zframe_streq(zmsg_first(job), "$TERM")) {
+        /* a command is one frame; a job begins with the name that a peer gave its connection */
+        if (!job || (zmsg_size(job) == 1 && zframe_streq(zmsg_first(job), "$TERM"))) {
             zmsg_destroy(&job);
             break;
         }

@@ -23,14 +23,26 @@ test.before(async () => {
 test.after(() => skip || own.tearDown());
 
 // An edge of the key's name; batch(numbers, body) sends one of its own producer, acked(seq) when that is answered.
-function producer() {
+function producer(...connection) {
   const name = `${edgeKey().slice('edge@'.length)}/story${count++}`;
-  const one = own.begin(peer(edgeKey(), 'events', own.socket('in')));
+  const one = own.begin(peer(edgeKey(), 'events', own.socket('in'), ...connection));
   one.name = name;
   one.batch = (numbers, body = Buffer.alloc(0)) => one.send('batch', pack({ producer: name, family: 'traffic', dropped: 0, count: 0, oldest: true, ...numbers }), body);
   one.acked = (seq) => one.got.some((frames) => String(frames[0]) === 'ack' && String(frames[1]) === String(seq) && String(frames[2]) === name);
   return one;
 }
+
+// A peer names its connection as it likes (ZMQ_ROUTING_ID).
+for (const name of ['$TERM', 'again', 'noted', 'listeners'])
+  test(`a producer whose connection is called ${name} stops nobody's events`, { skip, timeout: 120000 }, async () => {
+    const one = producer(name), other = producer();
+    for (let seq = 1; seq <= 20; seq++) {
+      one.batch({ seq });
+      await until(() => one.acked(seq), `batch ${seq}`, 30000);
+    }
+    other.batch({ seq: 1 });
+    await until(() => other.acked(1), 'what another sends', 30000);
+  });
 
 test('numbers that a producer makes up stop nobody\'s events', { skip, timeout: 120000 }, async () => {
   const liar = producer();
