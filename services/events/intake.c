@@ -26,7 +26,8 @@ enum {
     JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
     PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
     PEER_BYTES = 32 << 20,    /* of them from connections with one key */
-    PRODUCERS_MAX = 1024,     /* connections remembered, dead ones too */
+    BATCH_OVERHEAD = 1024, /* of a batch that waits: its frames, its names, its places in lists */
+    PRODUCERS_MAX = 1024,  /* connections remembered, dead ones too */
     TICK_MS = 100,
     NOTE_MS = 200,
     FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
@@ -225,10 +226,16 @@ static bool has_room(const intake_t *self, const char *id)
     return !self->paused && (!bytes || *bytes < PEER_BYTES);
 }
 
+/* What it takes here, which is more than its bytes where it has few. */
+static size_t size_of(zmsg_t *batch)
+{
+    return zmsg_content_size(batch) + BATCH_OVERHEAD;
+}
+
 static void add_pending(intake_t *self, zmsg_t *batch)
 {
     const char *id = id_of(batch);
-    size_t size = zmsg_content_size(batch), *bytes = zhashx_lookup(self->pending_of, id);
+    size_t size = size_of(batch), *bytes = zhashx_lookup(self->pending_of, id);
 
     if (!bytes) {
         bytes = calloc(1, sizeof(*bytes));
@@ -250,10 +257,10 @@ static zmsg_t *take_pending(intake_t *self)
     if (!batch)
         return NULL;
     bytes = zhashx_lookup(self->pending_of, id_of(batch));
-    *bytes -= zmsg_content_size(batch);
+    *bytes -= size_of(batch);
     if (!*bytes)
         zhashx_delete(self->pending_of, id_of(batch));
-    self->pending_bytes -= zmsg_content_size(batch);
+    self->pending_bytes -= size_of(batch);
     return batch;
 }
 

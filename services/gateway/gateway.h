@@ -60,6 +60,8 @@ struct call {
     int64_t started_ms, deadline_ms, resend_ms;
     const copy_t *copy; /* of the service, that has the request; NULL: it could not be sent */
     int resends;        /* of this question */
+    bool
+        under_way; /* it changes something, and a copy may do so until its deadline: no answer may say that it was not done before */
     /* answer */
     unsigned status;
     json_t *answer;

@@ -97,6 +97,18 @@ static zmsg_t *encode(call_t *call)
     return msg;
 }
 
+/* Has no copy of the service that the call needs answered for long? */
+static bool is_silent(const call_t *call, int64_t now)
+{
+    return copies_silent_ms(service_of(call), now) > SILENT_MS;
+}
+
+/* Of a service that is silent nothing more is asked to change. */
+static bool changes(const call_t *call)
+{
+    return call->state == CALLING && !call->self && !(call->target.operation & (GET | LIST));
+}
+
 /* To that copy; NULL: there is none, and the next tick tries again. */
 static void send_to(call_t *call, const copy_t *copy)
 {
@@ -105,9 +117,10 @@ static void send_to(call_t *call, const copy_t *copy)
     zhashx_update(call->gateway->calls, call->operation_id, call);
     call->copy = NULL;
     call->resend_ms = bus_mono_ms();
-    if (!copy || !(msg = encode(call)))
+    if (!copy || (changes(call) && is_silent(call, call->resend_ms)) || !(msg = encode(call)))
         return;
     if (!zmsg_send(&msg, copy->sock)) {
+        call->under_way = call->under_way || changes(call);
         call->copy = copy;
         call->resend_ms += RESEND_MS;
     }
@@ -217,12 +230,13 @@ static bool is_late(const call_t *call, int64_t now)
                    || (!copy->answers && copies_answer(service_of(call)))));
 }
 
-/* It waited in vain, or for copies that have not answered for long: waiting for the deadline would not make it better. */
+/* It waited in vain, or for copies that have not answered for long: waiting for the deadline would not make it better. But a change
+ * that is under way may still be done, and over another one that was answered meanwhile: that is waited for. */
 static bool is_over(const call_t *call, int64_t now)
 {
     return now >= call->deadline_ms
-           || (call->deadline_ms - now < CALL_DEADLINE_MS - HOPE_MS
-               && copies_silent_ms(service_of(call), now) > SILENT_MS);
+           || (!call->under_way && call->deadline_ms - now < CALL_DEADLINE_MS - HOPE_MS
+               && is_silent(call, now));
 }
 
 static int on_tick(zloop_t *loop, int timer, void *context)

@@ -9,7 +9,9 @@ import { fileURLToPath } from 'node:url';
 import { api, elsewhere, endpoint, env, home, through, until } from '../support/postern.mjs';
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-places-')), program = path.join(folder, 'hellos');
-const keys = `${home}/keys`, other = 'edge@places-other';
+// as the services' user sees it: a checkout's folder may be closed to it
+const state = elsewhere ? home : fs.realpathSync(home);
+const keys = `${state}/keys`, other = 'edge@places-other';
 const owner = elsewhere ? null : fs.statSync(keys);
 const asOwner = (...command) => execFileSync(command[0], command.slice(1), owner.uid === process.getuid() ? {} : { uid: owner.uid, gid: owner.gid });
 const forget = () => { for (const at of [`${keys}/${other}`, ...fs.readdirSync(keys).map((name) => `${keys}/${name}/peers/${other}.cert`)]) fs.rmSync(at, { recursive: true, force: true }); };
@@ -21,7 +23,7 @@ const log = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/routes.log`, 'utf8');
 test.before(() => {
   if (elsewhere) return;
   execFileSync('cc', ['-O1', fileURLToPath(new URL('../support/hellos.c', import.meta.url)), '-o', program, '-lczmq', '-lzmq']);
-  asOwner(`${home}/bin/postern`, 'curve-keys', keys, 'routes', 'events', other);
+  asOwner(`${state}/bin/postern`, 'curve-keys', keys, 'routes', 'events', other);
 });
 test.after(() => { fs.rmSync(folder, { recursive: true }); if (!elsewhere) forget(); });
 
