@@ -192,7 +192,7 @@ test('a gateway that no copy of a service answers says so, and lets no request w
 // A copy that stands still does what it was asked when it goes on, perhaps over something that was answered meanwhile.
 test('a change that is under way is not answered as long as it may still be done', { skip, timeout: 120000 }, async () => {
   const port = PORT + 8, own = socket('asleep');
-  const copy = another('routes', { POSTERN_RPC: own });
+  const copy = another('routes', { POSTERN_RPC: own, POSTERN_CONFIG_LOG: socket('asleep-log') });
   const front = another('gateway', { POSTERN_HTTP_PORT: String(port), POSTERN_HEALTH_PORT: String(port + 1), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: own });
   const client = apiAt(port, port + 1);
   const make = async (name) => (await client.ask('POST', '/backends/http_response', { body: 'x', description: `${mark} ${name}` })).status;
@@ -214,6 +214,6 @@ test('a change that is under way is not answered as long as it may still be done
     client.close();
     await front.stop();
     await copy.stop();
-    fs.rmSync(`${run}/${mark}.asleep`, { force: true });
+    for (const name of ['asleep', 'asleep-log']) fs.rmSync(`${run}/${mark}.${name}`, { force: true });
   }
 });
