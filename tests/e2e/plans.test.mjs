@@ -5,8 +5,8 @@ import test from 'node:test';
 import { elsewhere, endpoint, env, must, through, unique, until } from '../support/postern.mjs';
 
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtF,', '-c', text], { encoding: 'utf8' }).trim();
-// of tables that may be long: these have a row or a few
-const scans = () => new Map(sql("SELECT schemaname || '.' || relname, seq_scan, coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname NOT IN ('config_head', 'local_authority', 'migration')").split('\n')
+// of tables that may be long: these have a row or a few. outbox_refused, which should have none, is counted as a whole once a period.
+const scans = () => new Map(sql("SELECT schemaname || '.' || relname, seq_scan, coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname NOT IN ('config_head', 'local_authority', 'migration', 'outbox_refused')").split('\n')
   .map((line) => line.split(',')).map(([name, whole, index]) => [name, { whole: Number(whole), index: Number(index) }]));
 
 test('every foreign key has an index: a delete looks for what refers to the row', { skip: elsewhere }, () => {
