@@ -324,9 +324,28 @@ static bool takes_news(const subscriber_t *sub)
     return sub->live && !sub->gone && !sub->greeting.waits;
 }
 
+static void forget(replog_t *self, subscriber_t *sub)
+{
+    sub->live = false;
+    self->changed = true;
+    self->say_ms = 0;
+}
+
+/* Can this copy tell a worker of that name of changes? */
+static bool hears(const replog_t *self, const char *name)
+{
+    for (int i = 0; i < self->count; i++) {
+        const subscriber_t *sub = &self->subscribers[i];
+
+        if (sub->live && !sub->gone && !strcmp(sub->name, name))
+            return true;
+    }
+    return false;
+}
+
 /* A worker outlives its connection and serves what it has: answers go on waiting for it until it is back, or silent for
  * too long from now on. */
-static void lose(subscriber_t *sub, const char *why)
+static void lose(replog_t *self, subscriber_t *sub, const char *why)
 {
     if (!sub->gone) {
         log_warn("edge worker %s cannot be told of changes until it says hello: %s", sub->name,
@@ -335,13 +354,8 @@ static void lose(subscriber_t *sub, const char *why)
     }
     sub->gone = true;
     sub->in_snapshot = false;
-}
-
-static void forget(replog_t *self, subscriber_t *sub)
-{
-    sub->live = false;
-    self->changed = true;
-    self->say_ms = 0;
+    if (hears(self, sub->name)) /* it came back before this was noticed */
+        forget(self, sub);
 }
 
 /* With a new helper it comes by another connection. */
@@ -363,18 +377,6 @@ static bool waits_for(const replog_t *self, const char *name)
     for (int i = 0; i < self->count; i++)
         if (self->subscribers[i].live && !strcmp(self->subscribers[i].name, name))
             return true;
-    return false;
-}
-
-/* And can this copy tell it of changes? */
-static bool hears(const replog_t *self, const char *name)
-{
-    for (int i = 0; i < self->count; i++) {
-        const subscriber_t *sub = &self->subscribers[i];
-
-        if (sub->live && !sub->gone && !strcmp(sub->name, name))
-            return true;
-    }
     return false;
 }
 
@@ -737,7 +739,7 @@ static int push_news(replog_t *self)
 
         if (takes_news(sub) && !sub->in_snapshot && sub->sent == old
             && send_news(self, sub, rows, old))
-            lose(sub, "cannot send");
+            lose(self, sub, "cannot send");
     }
     return r;
 }
@@ -758,7 +760,7 @@ static void answer_hellos(replog_t *self)
         due[i]->greeting.waits = false;
         due[i]->greeted_ms = bus_mono_ms();
         if (own)
-            lose(due[i], own == -EAGAIN ? "cannot send" : fault_text());
+            lose(self, due[i], own == -EAGAIN ? "cannot send" : fault_text());
     }
 }
 
@@ -787,7 +789,7 @@ static int push_rest(replog_t *self)
     for (int i = 0; !r && i < n; i++) {
         r = push_one(self, due[i]);
         if (r == -EAGAIN) {
-            lose(due[i], "cannot send");
+            lose(self, due[i], "cannot send");
             r = 0;
         }
     }
@@ -839,7 +841,7 @@ static void beat(replog_t *self)
             forget(self, sub);
         } else if (takes_news(sub) && !sub->in_snapshot
                    && send_to(self, sub, "beat", 0, sub->sent, NULL)) {
-            lose(sub, "cannot send");
+            lose(self, sub, "cannot send");
         }
     }
 }
