@@ -358,13 +358,13 @@ static void lose(replog_t *self, subscriber_t *sub, const char *why)
         forget(self, sub);
 }
 
-/* With a new helper it comes by another connection. */
+/* With a new helper it comes by another connection, perhaps before the last one is found broken. */
 static void forget_its_last(replog_t *self, const subscriber_t *sub)
 {
     for (int i = 0; i < self->count; i++) {
         subscriber_t *last = &self->subscribers[i];
 
-        if (last != sub && last->live && last->gone && !strcmp(last->name, sub->name))
+        if (last != sub && last->live && !strcmp(last->name, sub->name))
             forget(self, last);
     }
 }
