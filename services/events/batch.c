@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNT_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
+enum { HEADER_MAX = 4096, COUNT_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
 enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
 
 static int64_t number(const json_t *header, const char *key)
@@ -19,26 +19,36 @@ static int64_t number(const json_t *header, const char *key)
                                  : json_integer_value(value);
 }
 
-int batch_header(const void *data, size_t len, batch_t *ret_batch)
+/* So much of a header that its sender can be answered. */
+static int read_name(const json_t *header, batch_t *ret_batch)
 {
-    _cleanup_(json_clear_ref) json_t *header = NULL;
-    const char *producer, *family, *memory;
+    const char *producer = json_string_value(json_object_get(header, "producer"));
+    const char *family = json_string_value(json_object_get(header, "family"));
+    int64_t seq = number(header, "seq");
 
-    memset(ret_batch, 0, sizeof(*ret_batch));
-    if (unpack_json(data, len, &header) || !json_is_object(header))
-        return -EBADMSG;
-    producer = json_string_value(json_object_get(header, "producer"));
-    family = json_string_value(json_object_get(header, "family"));
-    if (!producer || !*producer || strlen(producer) >= sizeof(ret_batch->producer) || !family)
+    if (!producer || !*producer || strlen(producer) >= sizeof(ret_batch->producer) || !family
+        || seq < 1)
         return -EBADMSG;
     if (strcmp(family, "audit") && strcmp(family, "traffic"))
         return -EBADMSG;
     memcpy(ret_batch->producer, producer, strlen(producer) + 1);
     ret_batch->audit = !strcmp(family, "audit");
-    ret_batch->seq = number(header, "seq");
+    ret_batch->seq = seq;
+    ret_batch->oldest = json_is_true(json_object_get(header, "oldest"));
+    return 0;
+}
+
+int batch_header(const void *data, size_t len, batch_t *ret_batch)
+{
+    _cleanup_(json_clear_ref) json_t *header = NULL;
+    const char *memory;
+
+    memset(ret_batch, 0, sizeof(*ret_batch));
+    if (len > HEADER_MAX || unpack_json(data, len, &header) || !json_is_object(header)
+        || read_name(header, ret_batch))
+        return -EBADMSG;
     ret_batch->count = number(header, "count");
     ret_batch->dropped = number(header, "dropped");
-    ret_batch->oldest = json_is_true(json_object_get(header, "oldest"));
     memory = json_string_value(json_object_get(header, "memory"));
     if (memory && strlen(memory) >= sizeof(ret_batch->memory))
         return -EBADMSG;
@@ -49,9 +59,8 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
         ret_batch->tail = number(header, "tail");
         ret_batch->at = number(header, "at");
     }
-    if (ret_batch->seq < 1 || ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0
-        || ret_batch->count > COUNT_MAX || ret_batch->dropped < 0
-        || ret_batch->dropped > ret_batch->seq)
+    if (ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
+        || ret_batch->dropped < 0 || ret_batch->dropped > ret_batch->seq)
         return -EBADMSG;
     return 0;
 }
@@ -171,7 +180,8 @@ static bool is_envelope(const json_t *event)
 {
     return is_word(json_object_get(event, "event_id"), ID_MAX_BYTES)
            && is_word(json_object_get(event, "event_type"), TOPIC_MAX)
-           && is_word(json_object_get(event, "account_id"), ID_MAX_BYTES) && !has_nul(event);
+           && is_word(json_object_get(event, "account_id"), ID_MAX_BYTES)
+           && !json_object_get(event, "sequence") && !has_nul(event);
 }
 
 /* The service whose outbox the producer is; "": none. */

@@ -37,7 +37,8 @@ typedef struct record {
     size_t body_len;
 } record_t;
 
-/* Decode and check the header frame. 0 | -EBADMSG. */
+/* Decode and check the header frame. 0 | -EBADMSG, and then producer is "" unless the header names a producer, a family and a
+ * number: those of who can be answered. */
 int batch_header(const void *data, size_t len, batch_t *ret_batch);
 
 /* Next record at *offset of the body frame. 1: there is one | 0: the end | -EBADMSG. */
@@ -51,6 +52,6 @@ int batch_check(const unsigned char *data, size_t len, int64_t count);
  * else is for services to send. 0 | -EBADMSG. */
 int batch_traffic(const unsigned char *data, size_t len);
 
-/* The events of an audit batch, all or none: objects with event_id, event_type and account_id, short words all of them, and nothing
- * that PostgreSQL's jsonb cannot hold; of a type that is the sender's to say (event_types.h), and their topic. 0 | -EBADMSG. */
+/* The events of an audit batch, all or none: objects with event_id, event_type and account_id, short words all of them, no number of
+ * their own, and nothing that PostgreSQL's jsonb cannot hold; of a type that is the sender's to say (event_types.h), and their topic. 0 | -EBADMSG. */
 int batch_audit(const batch_t *batch, const unsigned char *data, size_t len, json_t **ret_events);

@@ -13,6 +13,7 @@
 #include "services/events/feed.h"
 #include "services/events/layout.h"
 #include "services/events/memory.h"
+#include "services/events/pending.h"
 #include "services/events/store.h"
 #include "services/events/topics.h"
 
@@ -22,12 +23,9 @@
 #include <string.h>
 
 enum {
-    JOB_BATCHES = 256, /* batches in one transaction */
-    JOB_MS = 50,       /* between transactions: a commit for each batch costs more than the batch */
-    PENDING_BYTES = 64 << 20, /* waiting for the database; then producers wait */
-    PEER_BYTES = 32 << 20,    /* of them from connections with one key */
-    BATCH_OVERHEAD = 1024, /* of a batch that waits: its frames, its names, its places in lists */
-    PRODUCERS_MAX = 1024,  /* connections remembered, dead ones too */
+    READ_MAX = 256, /* messages before anything else gets its turn */
+    JOB_MS = 50,    /* between transactions: a commit for each batch costs more than the batch */
+    PRODUCERS_MAX = 1024, /* connections remembered, dead ones too */
     TICK_MS = 100,
     NOTE_MS = 200,
     FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
@@ -50,11 +48,9 @@ typedef struct intake {
     feed_t *feed;
     zactor_t *store;
     store_args_t store_args;
-    zlistx_t *pending; /* zmsg: identity, header, body */
-    size_t pending_bytes;
-    zhashx_t *pending_of; /* id of a key -> size_t: bytes of them */
-    zhashx_t *put_off;    /* as producers: whose batches there was no room for */
-    bool storing, paused, timer_set, stopping;
+    pending_t *pending; /* batches that wait for the store */
+    zhashx_t *put_off;  /* as producers: whose batches there was no room for */
+    bool storing, timer_set, stopping;
     int64_t job_ms;            /* when the last job began */
     int64_t noted_ms;          /* and when it was noted last who listens */
     zmsg_t *answer;            /* of the store: batches that are still to be published */
@@ -69,20 +65,9 @@ typedef struct intake {
     } metrics;
 } intake_t;
 
-static void destroy_msg(void **item)
-{
-    zmsg_destroy((zmsg_t **)item);
-}
-
 static void destroy_frame(void **item)
 {
     zframe_destroy((zframe_t **)item);
-}
-
-static void destroy_size(void **item)
-{
-    free(*item);
-    *item = NULL;
 }
 
 /* ---- who listens ---- */
@@ -115,28 +100,6 @@ static void update_wanted(intake_t *self)
     }
 }
 
-/* Events that wait to be stored. Producers that wait for an answer may have sent a batch again. */
-static int64_t count_pending(intake_t *self)
-{
-    _cleanup_(zhashx_destroy) zhashx_t *seen = zhashx_new();
-    int64_t n = 0;
-
-    for (zmsg_t *one = zlistx_first(self->pending); one; one = zlistx_next(self->pending)) {
-        char key[sizeof(((batch_t *)0)->producer) + 24];
-        zframe_t *header;
-        batch_t batch;
-
-        (void)zmsg_first(one); /* identity */
-        header = zmsg_next(one);
-        if (batch_header(zframe_data(header), zframe_size(header), &batch))
-            continue;
-        snprintf(key, sizeof(key), "%s %" PRId64, batch.producer, batch.seq);
-        if (zhashx_insert(seen, key, self) == 0)
-            n += batch.count;
-    }
-    return n;
-}
-
 /* Who listened before the restart is back, or was given up: then what waited for them is counted. */
 static bool is_everybody_back(intake_t *self)
 {
@@ -145,7 +108,7 @@ static bool is_everybody_back(intake_t *self)
     if (feed_waits(self->feed, &missing))
         return false;
     if (missing) {
-        int64_t events = count_pending(self);
+        int64_t events = pending_events(self->pending);
 
         self->metrics.gone += (uint64_t)missing;
         self->metrics.given_up += (uint64_t)events;
@@ -212,58 +175,6 @@ static void tell(intake_t *self, zframe_t *identity, const char *word)
 
 /* ---- room ---- */
 
-/* The id of the key that [identity][header][body] came with. */
-static const char *id_of(zmsg_t *batch)
-{
-    (void)zmsg_first(batch);
-    return peer_of(zmsg_next(batch)).id;
-}
-
-static bool has_room(const intake_t *self, const char *id)
-{
-    const size_t *bytes = zhashx_lookup(self->pending_of, id);
-
-    return !self->paused && (!bytes || *bytes < PEER_BYTES);
-}
-
-/* What it takes here, which is more than its bytes where it has few. */
-static size_t size_of(zmsg_t *batch)
-{
-    return zmsg_content_size(batch) + BATCH_OVERHEAD;
-}
-
-static void add_pending(intake_t *self, zmsg_t *batch)
-{
-    const char *id = id_of(batch);
-    size_t size = size_of(batch), *bytes = zhashx_lookup(self->pending_of, id);
-
-    if (!bytes) {
-        bytes = calloc(1, sizeof(*bytes));
-        assert(bytes);
-        zhashx_insert(self->pending_of, id, bytes);
-    }
-    *bytes += size;
-    self->pending_bytes += size;
-    self->paused = self->pending_bytes > PENDING_BYTES;
-    zlistx_add_end(self->pending, batch);
-}
-
-/* NULL: there is none. */
-static zmsg_t *take_pending(intake_t *self)
-{
-    zmsg_t *batch = zlistx_detach(self->pending, NULL);
-    size_t *bytes;
-
-    if (!batch)
-        return NULL;
-    bytes = zhashx_lookup(self->pending_of, id_of(batch));
-    *bytes -= size_of(batch);
-    if (!*bytes)
-        zhashx_delete(self->pending_of, id_of(batch));
-    self->pending_bytes -= size_of(batch);
-    return batch;
-}
-
 /* Its producer keeps the batch, and is told when there is room again. */
 static void put_off(intake_t *self, zframe_t *identity)
 {
@@ -277,9 +188,8 @@ static void put_off(intake_t *self, zframe_t *identity)
 /* When so little waits that everybody has room. */
 static void tell_room(intake_t *self)
 {
-    if (self->pending_bytes >= PEER_BYTES)
+    if (pending_bytes(self->pending) >= PENDING_KEY_BYTES)
         return;
-    self->paused = false;
     for (zframe_t *one = zhashx_first(self->put_off); one; one = zhashx_next(self->put_off))
         tell(self, one, "resend");
     zhashx_purge(self->put_off);
@@ -290,11 +200,10 @@ static void tell_room(intake_t *self)
 static void give_job(intake_t *self)
 {
     int64_t now = bus_mono_ms();
-    zmsg_t *job, *one;
-    int n = 0;
+    zmsg_t *job;
 
     if (self->storing || self->timer_set || !is_everybody_back(self) || note_listeners(self)
-        || !zlistx_size(self->pending))
+        || !pending_bytes(self->pending))
         return;
     if (now - self->job_ms < JOB_MS) {
         self->timer_set = true;
@@ -302,12 +211,7 @@ static void give_job(intake_t *self)
         return;
     }
     self->job_ms = now;
-    job = zmsg_new();
-    while (n++ < JOB_BATCHES && (one = take_pending(self))) {
-        for (zframe_t *frame; (frame = zmsg_pop(one));)
-            zmsg_append(job, &frame);
-        zmsg_destroy(&one);
-    }
+    job = pending_take_job(self->pending);
     self->storing = true;
     zmsg_send(&job, self->store);
     tell_room(self);
@@ -395,20 +299,59 @@ static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch,
     return true;
 }
 
-/* [header][body]. False: the producer was told why not, or is when there is room. A header that cannot be read is for the store to
- * refuse. */
+/* A traffic batch that is bad is acknowledged, too: sent again it stays bad. An audit event is its service's to keep. */
+static void acknowledge_batch(intake_t *self, zframe_t *identity, const batch_t *batch, bool bad)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addmem(msg, zframe_data(identity), zframe_size(identity));
+    zmsg_addstr(msg, bad && batch->audit ? "bad" : "ack");
+    zmsg_addstrf(msg, "%" PRId64, batch->seq);
+    zmsg_addstr(msg, batch->producer);
+    zmsg_send(&msg, self->intake);
+    zmsg_destroy(&msg);
+}
+
+static void acknowledge(intake_t *self, zframe_t *identity, zframe_t *header, bool bad)
+{
+    batch_t batch;
+
+    if (!batch_header(zframe_data(header), zframe_size(header), &batch))
+        acknowledge_batch(self, identity, &batch, bad);
+}
+
+/* A header that is none takes no room. One that names a producer of the sender's, and its number, is answered, so that a broken one
+ * in an edge's spool does not stop what is behind it: an acknowledgement is good for all before it, so only the oldest has one. */
+static void refuse_header(intake_t *self, zframe_t *identity, zframe_t *header,
+                          const batch_t *batch)
+{
+    self->metrics.bad++;
+    if (*batch->producer && !may_produce(self, identity, header, batch))
+        return;
+    peer_refused(SOCKET_INTAKE, peer_of(header).id, "sent a batch whose header cannot be read");
+    if (*batch->producer && (batch->audit || batch->oldest))
+        acknowledge_batch(self, identity, batch, true);
+    else if (*batch->producer)
+        tell(self, identity, "resend");
+}
+
+/* [header][body]. False: the producer was told why not, or is when there is room. */
 static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg)
 {
     zframe_t *header = zmsg_first(msg);
     batch_t batch;
 
-    if (!has_room(self, peer_of(header).id)) {
+    if (batch_header(zframe_data(header), zframe_size(header), &batch)) {
+        refuse_header(self, identity, header, &batch);
+        return false;
+    }
+    if (!may_produce(self, identity, header, &batch))
+        return false;
+    if (!pending_has_room(self->pending, peer_of(header).id)) {
         put_off(self, identity);
         return false;
     }
-    return batch_header(zframe_data(header), zframe_size(header), &batch)
-           || (may_produce(self, identity, header, &batch)
-               && fetch_body(self, identity, &batch, msg));
+    return fetch_body(self, identity, &batch, msg);
 }
 
 /* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
@@ -417,6 +360,7 @@ static void take_message(intake_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
     _cleanup_(free_mem) char *word = zmsg_popstr(msg);
+    const char *id;
 
     if (identity && word && (!*word || !strcmp(word, "hello"))) {
         remember_producer(self, identity);
@@ -427,8 +371,9 @@ static void take_message(intake_t *self, zmsg_t *msg)
             zmsg_destroy(&msg);
             return;
         }
+        id = peer_of(zmsg_first(msg)).id; /* of the frame that goes in with it */
         zmsg_prepend(msg, &identity);
-        add_pending(self, msg);
+        pending_add(self->pending, id, &msg);
         return;
     } else {
         self->metrics.bad++;
@@ -443,7 +388,7 @@ static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
     intake_t *self = context;
 
     (void)loop;
-    for (int i = 0; i < JOB_BATCHES && zsock_events(reader) & ZMQ_POLLIN; i++) {
+    for (int i = 0; i < READ_MAX && zsock_events(reader) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(reader);
 
         if (!msg)
@@ -522,24 +467,6 @@ static int publish(intake_t *self)
     return 0;
 }
 
-/* A traffic batch that is bad is acknowledged, too: sent again it stays bad. An audit event is its service's to keep. */
-static void acknowledge(intake_t *self, zframe_t **identity, zframe_t *header, bool bad)
-{
-    zmsg_t *msg = zmsg_new();
-    batch_t batch;
-
-    if (batch_header(zframe_data(header), zframe_size(header), &batch)) {
-        zmsg_destroy(&msg); /* nobody to answer */
-        return;
-    }
-    zmsg_append(msg, identity);
-    zmsg_addstr(msg, bad && batch.audit ? "bad" : "ack");
-    zmsg_addstrf(msg, "%" PRId64, batch.seq);
-    zmsg_addstr(msg, batch.producer);
-    zmsg_send(&msg, self->intake);
-    zmsg_destroy(&msg);
-}
-
 /* Take the next batch out of the store's answer. False: there is none. */
 static bool next_publication(intake_t *self)
 {
@@ -570,7 +497,7 @@ static void end_publication(intake_t *self)
     if (!strcmp(done->verdict, "early"))
         tell(self, done->identity, "resend");
     else if (strcmp(done->verdict, "stop"))
-        acknowledge(self, &done->identity, done->header, bad);
+        acknowledge(self, done->identity, done->header, bad);
     zframe_destroy(&done->identity);
     zframe_destroy(&done->header);
     zframe_destroy(&done->body);
@@ -658,18 +585,18 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             self->metrics.bad, feed.published, self->metrics.unreadable,
                             feed.subscriptions, feed.beyond, feed.passed_over, self->metrics.gone,
                             self->metrics.given_up, event_log_missed(), event_log_deleted(),
-                            self->pending_bytes, self->wanted);
+                            pending_bytes(self->pending), self->wanted);
 }
 
 static bool is_ready(void *context, char *why, size_t size)
 {
     intake_t *self = context;
-    bool failing = store_failing_ms() > FAILING_MS;
+    bool failing = store_failing_ms() > FAILING_MS, full = pending_is_full(self->pending);
 
-    if (failing || self->paused)
+    if (failing || full)
         snprintf(why, size, "%s: is PostgreSQL up?",
                  failing ? "events cannot be stored" : "producers wait");
-    return !failing && !self->paused;
+    return !failing && !full;
 }
 
 /* Who listened when the process before this one ended. 0 | fault. */
@@ -703,13 +630,12 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
     self->loop = loop;
     msgpack_sbuffer_init(&self->envelope);
     self->memory = config_str(config, "event-memory");
-    self->pending = zlistx_new();
+    self->pending = pending_new();
+    if (!self->pending)
+        return -ENOMEM;
     self->producers = zhashx_new();
-    zlistx_set_destructor(self->pending, destroy_msg);
     zhashx_set_destructor(self->producers, destroy_frame);
-    self->pending_of = zhashx_new();
     self->put_off = zhashx_new();
-    zhashx_set_destructor(self->pending_of, destroy_size);
     zhashx_set_destructor(self->put_off, destroy_frame);
     r = feed_new(&self->feed, &feed_args);
     if (!r)
@@ -763,9 +689,8 @@ static void stop(void **self_p)
     if (self->feed)
         zsock_set_linger(feed_socket(self->feed), STOP_LINGER_MS);
     feed_destroy(&self->feed);
-    zlistx_destroy(&self->pending);
+    pending_destroy(&self->pending);
     zhashx_destroy(&self->producers);
-    zhashx_destroy(&self->pending_of);
     zhashx_destroy(&self->put_off);
     layout_destroy(&self->layout);
     msgpack_sbuffer_destroy(&self->envelope);

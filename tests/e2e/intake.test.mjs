@@ -100,3 +100,43 @@ test("what an edge's key sends under the name of an audit event, or nearly, reac
   await watcher.stop();
   liar.stop();
 });
+
+test('a header that cannot be read is refused at once, and answered where its sender may speak for who it names', { skip, timeout: 120000 }, async () => {
+  const one = producer(), lock = own.session(), refused = await own.metric('batches_refused_total');
+  const heard = (word) => one.got.filter((frames) => String(frames[0]) === word).length;
+  const broken = { seq: 2n ** 60n }; // no count goes so far
+  try {
+    await lock.say('BEGIN; LOCK TABLE events.producer IN ACCESS EXCLUSIVE MODE;'); // nothing can be stored
+    for (const header of [Buffer.alloc(0), Buffer.from([0xc1]), pack({}), pack({ producer: one.name }), pack({ x: 'x'.repeat(8192) })]) one.send('batch', header, '');
+    await until(async () => await own.metric('batches_refused_total') === refused + 5, 'headers that name nobody', 30000);
+    one.batch({ ...broken, oldest: false });
+    await until(() => heard('resend') >= 1 && !one.acked(2n ** 60n), 'what is before it may wait for an answer still', 30000);
+    one.batch({ seq: 2n ** 60n + 1n, producer: 'nobody/1' });
+    await until(() => heard('refused') === 1, "another's", 30000);
+    one.batch(broken);
+    await until(() => one.acked(2n ** 60n), 'its own, and the oldest', 30000);
+    assert.ok(!one.acked(2n ** 60n + 1n));
+    assert.equal(await own.metric('pending_bytes'), 0, 'nothing of it waits for the database');
+    await lock.say('ROLLBACK;');
+  } finally { lock.end(); }
+  one.batch({ seq: 1 });
+  await until(() => one.acked(1), 'what comes behind it', 30000);
+  one.stop();
+});
+
+test("what one key floods the intake with delays nobody's events by more than two jobs", { skip, timeout: 120000 }, async () => {
+  const MANY = 900, JOB = 256, flood = producer(), lock = own.session(); // an edge has 1,024 producers
+  const read = async (more) => { const before = await own.metric('batches_total'); await more(); return (count) => until(async () => await own.metric('batches_total') >= before + count, `${count} batches`, 60000); };
+  try {
+    await lock.say('BEGIN; LOCK TABLE events.producer IN ACCESS EXCLUSIVE MODE;');
+    await (await read(() => { for (let i = 0; i < MANY; i++) flood.batch({ producer: `${flood.name}/${i}`, seq: 1, dropped: 1 }); }))(MANY);
+    await (await read(() => own.emit(1)))(1);
+    await lock.say('ROLLBACK;');
+  } finally { lock.end(); }
+  await until(isEmpty, 'the event of a service', 60000);
+  const of = `events.producer WHERE name LIKE '${flood.name}/%'`;
+  await until(() => Number(own.sql(`SELECT count(*) FROM ${of} AND dropped = 1`)) === MANY, 'all of the flood', 60000);
+  const before = Number(own.sql(`SELECT count(*) FROM ${of} AND at <= (SELECT max(at) FROM events.log)`));
+  assert.ok(before <= 2 * JOB, `${before} of ${MANY} batches were stored before it or with it`);
+  flood.stop();
+});

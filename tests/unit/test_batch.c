@@ -65,13 +65,17 @@ static size_t record(unsigned char *out, const char *topic, const void *body, si
     return 5 + topic_len + len;
 }
 
-static int traffic_with(const char *topic, const char *type)
+/* An event of this topic that says this type, and more fields. */
+static int traffic_like(const char *topic, const char *type, const char *more)
 {
-    json_t *event = json_pack("{s:s}", "event_type", type);
+    char json[256];
+    json_t *event;
     unsigned char out[512];
     msgpack_sbuffer body;
     size_t len;
 
+    snprintf(json, sizeof(json), "{\"event_type\": \"%s\"%s}", type, more);
+    event = json_loads(json, 0, NULL);
     msgpack_sbuffer_init(&body);
     cr_assert_eq(pack_json(&body, event), 0);
     len = record(out, topic, body.data, body.size);
@@ -89,32 +93,14 @@ Test(batch, traffic_cannot_pass_for_an_audit_event)
                       bare_layout[] = "api_key_created.v0";
     unsigned char out[512];
 
-    cr_assert_eq(traffic_with(traffic, traffic), 0);
-    cr_assert_eq(traffic_with(audit, audit), -EBADMSG);
-    cr_assert_eq(traffic_with(traffic, audit), -EBADMSG, "by its envelope");
-    cr_assert_eq(traffic_with(audit, traffic), -EBADMSG, "by its topic");
+    cr_assert_eq(traffic_like(traffic, traffic, ""), 0);
+    cr_assert_eq(traffic_like(audit, audit, ""), -EBADMSG);
+    cr_assert_eq(traffic_like(traffic, audit, ""), -EBADMSG, "by its envelope");
+    cr_assert_eq(traffic_like(audit, traffic, ""), -EBADMSG, "by its topic");
     cr_assert_eq(batch_traffic(out, record(out, "", traffic_layout, strlen(traffic_layout))), 0);
     cr_assert_eq(batch_traffic(out, record(out, "", audit_layout, strlen(audit_layout))), -EBADMSG);
     cr_assert_eq(batch_traffic(out, record(out, "", bare_layout, strlen(bare_layout))), -EBADMSG);
     cr_assert_eq(batch_traffic(out, record(out, traffic, "x", 1)), -EBADMSG, "unreadable");
-}
-
-static int traffic_like(const char *topic, const char *type, const char *more)
-{
-    char json[256];
-    json_t *event;
-    unsigned char out[512];
-    msgpack_sbuffer body;
-    size_t len;
-
-    snprintf(json, sizeof(json), "{\"event_type\": \"%s\"%s}", type, more);
-    event = json_loads(json, 0, NULL);
-    msgpack_sbuffer_init(&body);
-    cr_assert_eq(pack_json(&body, event), 0);
-    len = record(out, topic, body.data, body.size);
-    msgpack_sbuffer_destroy(&body);
-    json_decref(event);
-    return batch_traffic(out, len);
 }
 
 /* A subscription names the beginning of a type: what only looks like an audit event is taken for one. */
@@ -197,6 +183,8 @@ Test(batch, takes_audit_events_whole_or_not_at_all)
         "{\"event_id\": \"\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
         "{\"event_id\": 1, \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
         "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\"}",
+        "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\", "
+        "\"sequence\": 7}",
         "{\"event_id\": \"ev 1\", \"event_type\": \"vault_created.v0\", \"account_id\": \"ac_1\"}",
         "{\"event_id\": \"ev_1\", \"event_type\": \"vault_created.v0\\n\", \"account_id\": "
         "\"ac_1\"}",
@@ -352,4 +340,49 @@ Test(batch, numbers_of_a_header_have_bounds)
                  cases[i].numbers);
         cr_assert_eq(header(json, &batch), cases[i].r, "%s", cases[i].numbers);
     }
+}
+
+/* Whoever sent it need not send it again for ever. */
+Test(batch, a_header_that_is_none_may_say_who_can_be_answered)
+{
+    static const struct {
+        const char *json, *producer;
+        int64_t seq;
+    } cases[] = {
+        {"{\"producer\": \"e/0/1\", \"family\": \"traffic\", \"seq\": \"9007199254740993\"}",
+         "e/0/1", (INT64_C(1) << 53) + 1},
+        {"{\"producer\": \"e/0/1\", \"family\": \"traffic\", \"seq\": 7, \"dropped\": 8}", "e/0/1",
+         7},
+        {"{\"producer\": \"e/0/1\", \"family\": \"audit\", \"seq\": 7, \"count\": 4097}", "e/0/1",
+         7},
+        {"{\"producer\": \"e/0/1\", \"family\": \"traffic\", \"seq\": 0}", "", 0},
+        {"{\"producer\": \"e/0/1\", \"family\": \"traffic\"}", "", 0},
+        {"{\"producer\": \"e/0/1\", \"family\": \"other\", \"seq\": 7}", "", 0},
+        {"{\"producer\": \"e/0/1\", \"seq\": 7}", "", 0},
+        {"{\"producer\": \"\", \"family\": \"traffic\", \"seq\": 7}", "", 0},
+        {"{\"family\": \"traffic\", \"seq\": 7}", "", 0},
+        {"[7]", "", 0},
+    };
+    char long_name[600];
+    batch_t batch;
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        cr_assert_eq(header(cases[i].json, &batch), -EBADMSG, "%s", cases[i].json);
+        cr_assert_str_eq(batch.producer, cases[i].producer, "%s", cases[i].json);
+        cr_assert_eq(batch.seq, cases[i].seq, "%s", cases[i].json);
+    }
+    snprintf(long_name, sizeof(long_name), "{%s, \"x\": \"%0500d\"}", HEAD, 0);
+    cr_assert_eq(header(long_name, &batch), 0, "what is not known is passed over");
+}
+
+/* It is read before anything else is known of its sender. */
+Test(batch, a_header_has_few_bytes)
+{
+    char *json = malloc(6000);
+    batch_t batch;
+
+    snprintf(json, 6000, "{%s, \"x\": \"%05000d\"}", HEAD, 0);
+    cr_assert_eq(header(json, &batch), -EBADMSG);
+    cr_assert_str_empty(batch.producer);
+    free(json);
 }

@@ -1,0 +1,194 @@
+#include "services/events/pending.h"
+#include "common/cleanup.h"
+#include "services/events/batch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_SIZE = 128 };
+
+/* What waits of one key. */
+typedef struct share {
+    char id[ID_SIZE];
+    zlistx_t *batches; /* zmsg: identity, header, body */
+    size_t bytes;
+    size_t in_job; /* bytes of it that the job has so far */
+    void *turn;    /* its place in turns */
+} share_t;
+
+struct pending {
+    zhashx_t *shares; /* id -> share_t of turns */
+    zlistx_t *turns;  /* share_t, each with at least one batch; whose turn is next comes first */
+    size_t bytes;
+    bool full;
+};
+
+static void destroy_batch(void **item)
+{
+    zmsg_destroy((zmsg_t **)item);
+}
+
+static void destroy_share(void **item)
+{
+    share_t *self = *item;
+
+    zlistx_destroy(&self->batches);
+    free(self);
+    *item = NULL;
+}
+
+pending_t *pending_new(void)
+{
+    _cleanup_(pending_destroy) pending_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->shares = zhashx_new();
+    self->turns = zlistx_new();
+    if (!self->shares || !self->turns)
+        return NULL;
+    zlistx_set_destructor(self->turns, destroy_share);
+    return take(self);
+}
+
+void pending_destroy(pending_t **self_p)
+{
+    pending_t *self = *self_p;
+
+    if (!self)
+        return;
+    zhashx_destroy(&self->shares);
+    zlistx_destroy(&self->turns);
+    free(self);
+    *self_p = NULL;
+}
+
+bool pending_has_room(const pending_t *self, const char *id)
+{
+    const share_t *share = zhashx_lookup(self->shares, id);
+
+    return !self->full && (!share || share->bytes < PENDING_KEY_BYTES);
+}
+
+bool pending_is_full(const pending_t *self)
+{
+    return self->full;
+}
+
+size_t pending_bytes(const pending_t *self)
+{
+    return self->bytes;
+}
+
+/* What it takes here, which is more than its bytes where it has few. */
+static size_t size_of(zmsg_t *batch)
+{
+    return zmsg_content_size(batch) + PENDING_OVERHEAD;
+}
+
+static share_t *add_share(pending_t *self, const char *id)
+{
+    share_t *share = calloc(1, sizeof(*share));
+
+    assert(share);
+    snprintf(share->id, sizeof(share->id), "%s", id);
+    share->batches = zlistx_new();
+    assert(share->batches);
+    zlistx_set_destructor(share->batches, destroy_batch);
+    share->turn = zlistx_add_end(self->turns, share);
+    zhashx_insert(self->shares, share->id, share);
+    return share;
+}
+
+void pending_add(pending_t *self, const char *id, zmsg_t **batch_p)
+{
+    share_t *share = zhashx_lookup(self->shares, id);
+    size_t size = size_of(*batch_p);
+
+    if (!share)
+        share = add_share(self, id);
+    zlistx_add_end(share->batches, *batch_p);
+    *batch_p = NULL;
+    share->bytes += size;
+    self->bytes += size;
+    if (self->bytes > PENDING_BYTES)
+        self->full = true;
+}
+
+/* The oldest batch of this key, which goes when it was its last. */
+static zmsg_t *take_batch(pending_t *self, share_t *share)
+{
+    zmsg_t *batch = zlistx_detach(share->batches, NULL);
+    size_t size = size_of(batch);
+
+    share->bytes -= size;
+    share->in_job += size;
+    self->bytes -= size;
+    if (!zlistx_size(share->batches)) {
+        zhashx_delete(self->shares, share->id);
+        zlistx_delete(self->turns, share->turn);
+    }
+    return batch;
+}
+
+/* Whose turn it is. NULL: nobody's for this job. */
+static share_t *next_turn(pending_t *self)
+{
+    for (size_t i = zlistx_size(self->turns); i > 0; i--) {
+        share_t *share = zlistx_first(self->turns);
+
+        zlistx_move_end(self->turns, share->turn);
+        if (share->in_job < JOB_KEY_BYTES)
+            return share;
+    }
+    return NULL;
+}
+
+zmsg_t *pending_take_job(pending_t *self)
+{
+    zmsg_t *job = NULL;
+    share_t *share = zlistx_first(self->turns);
+
+    for (; share; share = zlistx_next(self->turns))
+        share->in_job = 0;
+    for (int n = 0; n < JOB_BATCHES && (share = next_turn(self)); n++) {
+        zmsg_t *batch = take_batch(self, share);
+
+        if (!job)
+            job = zmsg_new();
+        for (zframe_t *frame; (frame = zmsg_pop(batch));)
+            zmsg_append(job, &frame);
+        zmsg_destroy(&batch);
+    }
+    if (self->bytes < PENDING_KEY_BYTES)
+        self->full = false;
+    return job;
+}
+
+static int64_t count_events(zmsg_t *one, zhashx_t *seen)
+{
+    char key[sizeof(((batch_t *)0)->producer) + 24];
+    zframe_t *header;
+    batch_t batch;
+
+    (void)zmsg_first(one); /* identity */
+    header = zmsg_next(one);
+    if (batch_header(zframe_data(header), zframe_size(header), &batch))
+        return 0;
+    snprintf(key, sizeof(key), "%s %" PRId64, batch.producer, batch.seq);
+    return zhashx_insert(seen, key, seen) == 0 ? batch.count : 0;
+}
+
+int64_t pending_events(const pending_t *self)
+{
+    _cleanup_(zhashx_destroy) zhashx_t *seen = zhashx_new();
+    share_t *share = zlistx_first(self->turns);
+    int64_t n = 0;
+
+    for (; share; share = zlistx_next(self->turns))
+        for (zmsg_t *one = zlistx_first(share->batches); one; one = zlistx_next(share->batches))
+            n += count_events(one, seen);
+    return n;
+}
