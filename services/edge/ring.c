@@ -11,7 +11,8 @@
 enum { ALIGNMENT = 8 };
 
 #define OFFSET_MAX (1ull << 62) /* bytes that nobody writes in a lifetime */
-#define NUMBER_MAX (1ull << 62)
+/* Half of what postern-events reads: those that follow a number that was believed are read as well. */
+#define NUMBER_MAX ((uint64_t)EVENT_NUMBER_MAX / 2)
 #define LOST_MAX   (1ull << 32) /* numbers without an event in one ring: more are no count of ours */
 
 const char ring_file_magic[32] = EVENT_MEMORY_MAGIC;
@@ -321,7 +322,8 @@ void ring_drop(ring_t *self, uint64_t count)
 
 bool ring_spooled_is_batch(const ring_spooled_t *head)
 {
-    return head->seq > 0 && head->seq < NUMBER_MAX && head->count > 0 && head->len > 0
+    return head->seq > 0 && head->seq <= EVENT_NUMBER_MAX && head->count > 0
+           && head->count <= EVENT_BATCH_MAX && head->dropped <= head->seq && head->len > 0
            && head->len <= RING_SPOOL_BYTES;
 }
 

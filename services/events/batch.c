@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEADER_MAX = 4096, COUNT_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
+enum { HEADER_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
 enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
 
 static int64_t number(const json_t *header, const char *key)
@@ -59,8 +59,9 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
         ret_batch->tail = number(header, "tail");
         ret_batch->at = number(header, "at");
     }
-    if (ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0 || ret_batch->count > COUNT_MAX
-        || ret_batch->dropped < 0 || ret_batch->dropped > ret_batch->seq)
+    if (ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0
+        || ret_batch->count > EVENT_BATCH_MAX || ret_batch->dropped < 0
+        || ret_batch->dropped > ret_batch->seq)
         return -EBADMSG;
     return 0;
 }

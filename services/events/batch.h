@@ -1,13 +1,14 @@
 /* A batch of events as producers send it (proto/WIRE.md). */
 #pragma once
 
+#include "proto/event_memory.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of events of one producer, and of any of its sums: what JSON and double can say exactly. */
-#define BATCH_NUMBER_MAX (INT64_C(1) << 53)
+#define BATCH_NUMBER_MAX EVENT_NUMBER_MAX
 
 typedef struct batch {
     char producer[128];

@@ -1,8 +1,10 @@
 #include "services/edge/ring.h"
+#include "services/events/batch.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <msgpack.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +211,72 @@ Test(ring, a_spooled_batch_has_number_events_and_bytes)
     cr_assert_not(ring_spooled_is_batch(&head));
     head.len = RING_SPOOL_BYTES + 1;
     cr_assert_not(ring_spooled_is_batch(&head));
+}
+
+static void pack_text(msgpack_packer *packer, const char *text)
+{
+    msgpack_pack_str(packer, strlen(text));
+    msgpack_pack_str_body(packer, text, strlen(text));
+}
+
+/* The header that an edge sends of a batch on disk. */
+static bool is_read(const ring_spooled_t *head)
+{
+    msgpack_sbuffer header;
+    msgpack_packer packer;
+    batch_t batch;
+    char seq[24];
+    int r;
+
+    snprintf(seq, sizeof(seq), "%llu", (unsigned long long)head->seq);
+    msgpack_sbuffer_init(&header);
+    msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
+    msgpack_pack_map(&packer, 5);
+    pack_text(&packer, "producer");
+    pack_text(&packer, "edge/0/1");
+    pack_text(&packer, "family");
+    pack_text(&packer, "traffic");
+    pack_text(&packer, "seq");
+    pack_text(&packer, seq);
+    pack_text(&packer, "count");
+    msgpack_pack_uint32(&packer, head->count);
+    pack_text(&packer, "dropped");
+    msgpack_pack_uint64(&packer, head->dropped);
+    r = batch_header(header.data, header.size, &batch);
+    msgpack_sbuffer_destroy(&header);
+    return r == 0;
+}
+
+/* One that an edge sends and postern-events does not read is sent for ever, and none behind it. */
+Test(ring, a_spooled_batch_is_one_exactly_where_postern_events_reads_its_head)
+{
+    const uint64_t most = EVENT_NUMBER_MAX;
+    const uint64_t numbers[] = {0,        1,          2,         4096,       most - 1,  most,
+                                most + 1, 1ull << 62, INT64_MAX, 1ull << 63, UINT64_MAX};
+    const uint32_t counts[] = {1,         1024,      EVENT_BATCH_MAX, EVENT_BATCH_MAX + 1,
+                               INT32_MAX, UINT32_MAX};
+    const size_t n = sizeof(numbers) / sizeof(numbers[0]);
+
+    for (size_t i = 0; i < n * n * sizeof(counts) / sizeof(counts[0]); i++) {
+        ring_spooled_t head = {.seq = numbers[i % n],
+                               .dropped = numbers[i / n % n],
+                               .len = 1,
+                               .count = counts[i / n / n]};
+
+        cr_assert_eq(ring_spooled_is_batch(&head), is_read(&head), "seq %llu dropped %llu count %u",
+                     (unsigned long long)head.seq, (unsigned long long)head.dropped, head.count);
+    }
+}
+
+/* Those that follow a number that was believed are read, too. */
+Test(ring, a_number_that_leaves_few_behind_it_is_none)
+{
+    ring_t ring = a_ring();
+
+    ring.memory->seq = EVENT_NUMBER_MAX - 5;
+    cr_assert(ring_mend(&ring, 6));
+    cr_assert_eq(ring.memory->seq, 0);
+    cr_assert_eq(ring.memory->boot, 6);
 }
 
 Test(ring, a_file_has_room_for_its_slots_and_they_begin_on_pages)
