@@ -46,6 +46,7 @@ static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
+static ngx_uint_t    resend_due;     /* asked for, and not done yet */
 static ngx_msec_t    snapshot_asked;
 static ngx_msec_t    snapshot_pause = SNAPSHOT_MS;
 static ngx_uint_t    unkept;         /* what comes is not on disk */
@@ -417,6 +418,17 @@ on_config(link_message_t *message)
 
 
 static void
+resend_events(void)
+{
+    resend_due = 0;
+    events_resent = ngx_current_msec;
+    on_way = 0;
+    edge_ring_resend();
+    edge_bus_send_events();
+}
+
+
+static void
 on_events(link_message_t *message)
 {
     char  word[16], producer[sizeof(((edge_batch_t *) 0)->producer)];
@@ -431,12 +443,11 @@ on_events(link_message_t *message)
         say_refused("events service", message);
 
     } else if (ngx_strcmp(word, "resend") == 0) {
-        /* one came too early; once for all that are on the way */
+        /* One came too early, or found no room. Once for all that are on the way; but it may not be
+         * said again, so on_beat does what is passed over here. */
+        resend_due = 1;
         if (ngx_current_msec - events_resent > BEAT_MS) {
-            events_resent = ngx_current_msec;
-            on_way = 0;
-            edge_ring_resend();
-            edge_bus_send_events();
+            resend_events();
         }
 
     } else if (ngx_strcmp(word, "inline") == 0 && !events_inline) {
@@ -907,7 +918,11 @@ on_beat(ngx_event_t *ev)
         edge_ring_resend();
     }
     events_absent = 0;
-    edge_bus_send_events();
+    if (resend_due) {
+        resend_events();
+    } else {
+        edge_bus_send_events();
+    }
     ngx_add_timer(ev, BEAT_MS);
 }
 

@@ -1,9 +1,10 @@
-// What one producer may cost: the intake with the key of an edge that says what it likes.
+// What one producer may cost: the intake with the key of an edge that says what it likes; and what an edge makes of what the intake says.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import test from 'node:test';
 import { ownEvents } from '../support/events.mjs';
-import { edgeKey, pack, peer } from '../support/peer.mjs';
-import { env, until } from '../support/postern.mjs';
+import { edgeKey, pack, peer, service } from '../support/peer.mjs';
+import { edge, endpoint, env, through, until } from '../support/postern.mjs';
 
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
 const own = ownEvents(`intake${process.pid}`);
@@ -139,4 +140,33 @@ test("what one key floods the intake with delays nobody's events by more than tw
   const before = Number(own.sql(`SELECT count(*) FROM ${of} AND at <= (SELECT max(at) FROM events.log)`));
   assert.ok(before <= 2 * JOB, `${before} of ${MANY} batches were stored before it or with it`);
   flood.stop();
+});
+
+// Of many batches that were put off many are told one by one, and the last one may be all that is said.
+test('an edge that is told to send again, and again a moment later, does so each time', { skip, timeout: 180000 }, async () => {
+  const pid = () => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/events.pid`, 'utf8')); } catch { return 0; } };
+  const { host } = await endpoint({ body: 'x' }), real = pid();
+  process.kill(real, 'SIGSTOP');
+  try {
+    const intake = own.begin(service('events', `ipc://${env.POSTERN_RUN_DIR}/events.in`));
+    const batches = () => intake.got.filter((frames) => String(frames[1]) === 'batch');
+    const greeted = new Set();
+    await until(async () => {
+      for (const [id] of intake.got) if (!greeted.has(id.toString('hex'))) { greeted.add(id.toString('hex')); intake.send(id, 'want', '1'); }
+      await through(host);
+      return batches().length > 0;
+    }, 'a batch', 60000);
+    const [id, , header] = batches()[0];
+    const sent = () => batches().filter((frames) => frames[0].equals(id) && frames[2].equals(header)).length;
+    for (let i = 0; i < 4; i++) {
+      const before = sent();
+      intake.send(id, 'resend');
+      await until(() => sent() > before, `it is sent again after ${i + 1} times`, 15000);
+    }
+    intake.stop();
+  } finally {
+    process.kill(real, 'SIGKILL'); // its socket is gone
+  }
+  await until(() => ![0, real].includes(pid()), 'another postern-events', 30000);
+  await until(() => fetch(`http://127.0.0.1:${edge.port - 29}/readyz`).then(({ status }) => status === 200, () => false), 'it is ready', 30000);
 });

@@ -1,6 +1,8 @@
 /* A peer of the bus that says what a story tells it to: peer SECRET-KEY-FILE PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT [NAME]. Each line on standard
- * input is a message, its frames in hexadecimal with spaces between, "-" for an empty one; each that comes is printed so. */
+ * input is a message, its frames in hexadecimal with spaces between, "-" for an empty one; each that comes is printed so.
+ * peer SECRET-KEY-FILE - ENDPOINT: in the place of a service. Then the first frame is the connection's name. */
 #include <czmq.h>
+#include <sys/stat.h>
 
 static void send_line(zsock_t *sock, char *line)
 {
@@ -62,22 +64,30 @@ static void print(zmsg_t *msg)
 
 int main(int argc, char **argv)
 {
-    zsock_t *sock = zsock_new(ZMQ_DEALER);
+    bool is_service = argc >= 4 && !strcmp(argv[2], "-");
+    zsock_t *sock = zsock_new(is_service ? ZMQ_ROUTER : ZMQ_DEALER);
     zcert_t *self = argc >= 4 ? zcert_load(argv[1]) : NULL;
-    zcert_t *server = self ? zcert_load(argv[2]) : NULL;
+    zcert_t *server = self && !is_service ? zcert_load(argv[2]) : NULL;
     zmq_pollitem_t items[2] = {{NULL, STDIN_FILENO, ZMQ_POLLIN, 0}, {NULL, 0, ZMQ_POLLIN, 0}};
 
-    if (!sock || !server)
+    if (!sock || !self || (!server && !is_service))
         return EXIT_FAILURE;
     setvbuf(stdout, NULL, _IOLBF, 0);
     zcert_apply(self, sock);
-    zsock_set_curve_serverkey(sock, zcert_public_txt(server));
     zsock_set_linger(sock, 0);
     if (argc > 4)
         zsock_set_identity(sock, argv[4]);
     zsock_set_sndhwm(sock, 0);
     zsock_set_rcvhwm(sock, 0);
-    zsock_connect(sock, "%s", argv[3]);
+    if (is_service) {
+        umask(0); /* whoever runs the edge connects to it */
+        zsock_set_curve_server(sock, 1);
+        if (zsock_bind(sock, "%s", argv[3]) < 0)
+            return EXIT_FAILURE;
+    } else {
+        zsock_set_curve_serverkey(sock, zcert_public_txt(server));
+        zsock_connect(sock, "%s", argv[3]);
+    }
     items[1].socket = zsock_resolve(sock);
     while (zmq_poll(items, 2, -1) >= 0) {
         if (items[0].revents && !take_input(sock))

@@ -31,10 +31,15 @@ export function pack(value) {
   return Buffer.concat([head(0xdf, Object.keys(value).length), ...Object.entries(value).flatMap(([key, one]) => [pack(key), pack(one)])]);
 }
 
+const file = (name, which) => path.join(home, 'keys', name, which);
+
 // {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is; name: what it calls itself.
-export function peer(key, server, endpoint, ...name) {
-  const file = (name, which) => path.join(home, 'keys', name, which);
-  const child = spawn(built(), [file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint, ...name], { stdio: ['pipe', 'pipe', 'inherit'] });
+export const peer = (key, server, endpoint, ...name) => begin(file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint, ...name);
+// The same in the place of a service: the first frame of each message is the name of the connection.
+export const service = (key, endpoint) => begin(file(key, 'self.cert_secret'), '-', endpoint);
+
+function begin(...args) {
+  const child = spawn(built(), args, { stdio: ['pipe', 'pipe', 'inherit'] });
   process.on('exit', () => child.kill());
   child.stdin.on('error', () => {}); // it was stopped
   const got = [];
