@@ -17,3 +17,20 @@ edge_file_is_own(int file)
     ngx_set_errno(EPERM);
     return 0;
 }
+
+
+/* O_CREAT only for a file that is not there: with it Linux before 6.12 takes the folder's lock, and
+ * waits for as long as the file system is frozen (fsfreeze, as for a snapshot of the machine), also
+ * where the file exists. */
+int
+edge_file_open(const char *path, int flags)
+{
+    int  file;
+
+    flags |= O_RDWR|O_CLOEXEC|O_NOFOLLOW;
+    file = open(path, flags);
+    if (file < 0 && errno == ENOENT) {
+        file = open(path, flags|O_CREAT, 0600);
+    }
+    return file;
+}

@@ -80,7 +80,7 @@ open_named(const char *name, ngx_uint_t seat)
 
     ngx_snprintf((u_char *) path, sizeof(path), "%V/%s%s%Z",
                  &edge_worker.conf->state_dir, name, edge_seat_suffix(seat));
-    return open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW, 0600);
+    return edge_file_open(path, 0);
 }
 
 
@@ -396,13 +396,26 @@ tell_master(void)
 }
 
 
+/* A store into the page may wait for as long as its file system is frozen: none is made that changes
+ * nothing. */
+static void
+say_ready(void)
+{
+    uint64_t  *ready = &page->seats[mine].ready, bit = 1ULL << ngx_worker;
+
+    if ((__atomic_load_n(ready, __ATOMIC_SEQ_CST) & bit) == 0) {
+        __atomic_fetch_or(ready, bit, __ATOMIC_SEQ_CST);
+    }
+}
+
+
 static void
 on_turn(ngx_event_t *ev)
 {
     edge_counters_t  *counters = edge_ring_counters(ngx_worker);
 
     if (counters->ready) {
-        __atomic_fetch_or(&page->seats[mine].ready, 1ULL << ngx_worker, __ATOMIC_SEQ_CST);
+        say_ready();
     }
     if (!ngx_exiting) {
         if (is_succeeded() != yielding) {
@@ -485,8 +498,10 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
         return NGX_DECLINED;
     }
     *taken = page->writer != generation;
-    page->writer = generation;
-    page->writer_seat = mine;
+    if (*taken || page->writer_seat != mine) {   /* see say_ready */
+        page->writer = generation;
+        page->writer_seat = mine;
+    }
     return NGX_OK;
 }
 

@@ -126,6 +126,16 @@ at_record(const state_record_t *record)
 }
 
 
+/* Nothing where there is nothing to cut: that would wait for as long as the file system is frozen. */
+static int
+cut(ngx_fd_t file, off_t end)
+{
+    struct stat  st;
+
+    return fstat(file, &st) == 0 && st.st_size == end ? 0 : ftruncate(file, end);
+}
+
+
 /* What a helper that was killed left of a record would hide all that comes behind it. Nobody else may be writing. */
 static void
 open_current(void)
@@ -156,7 +166,7 @@ open_current(void)
     delta_bytes = end - snapshot_bytes;
     ngx_set_errno(0);
     plain = edge_state_read(current, &last, &record);
-    if (plain == NULL || ftruncate(current, end) != 0) {
+    if (plain == NULL || cut(current, end) != 0) {
         give_up(&current, "go on with the state file");
     } else {
         at_record(&record);

@@ -36,7 +36,7 @@ open_file(void)
 
     ngx_snprintf((u_char *) path, sizeof(path), "%V/ticket.keys%Z",
                  &edge_worker.conf->state_dir);
-    return open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK, 0600);
+    return edge_file_open(path, O_NONBLOCK);
 }
 
 

@@ -47,6 +47,30 @@ function unable() {
   }
 }
 
+// fsfreeze, as for a snapshot of the machine. Only what opens a file as if to make it waits here: see slow_resolver.c.
+test('a file system that is frozen for some seconds stops no worker and no helper', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'nothing freezes opening files here', timeout: 60000 }, async () => {
+  const to = await endpoint({ body: 'x' });
+  const restarts = async () => [...(await status('metrics')).matchAll(/^postern_edge_helper_restarts_total\{worker="\d+"\} (\d+)/gm)].map((row) => row[1]).join();
+  await until(async () => await change() === '2/2', 'all is well', 20000);
+  const before = await restarts(), end = Date.now() + 4000;
+  fs.writeFileSync(`${dir}/frozen`, '');
+  const lost = setTimeout(() => fs.rmSync(`${dir}/frozen`, { force: true }), 20000); // of those that wait for the thaw
+  try {
+    for (let round = 0; round < 3 || Date.now() < end; round++) {
+      const got = await Promise.all(Array.from({ length: 16 }, () => through(to.host)));
+      assert.ok(got.every(({ body }) => body === 'x'));
+      assert.ok(fs.existsSync(`${dir}/frozen`), 'no request waited for the thaw');
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    assert.equal(await change(), '2/2', 'the helpers bring what is new');
+    assert.equal(await restarts(), before, 'and none was replaced');
+    assert.ok(fs.existsSync(`${dir}/frozen`), 'before the thaw');
+  } finally {
+    clearTimeout(lost);
+    fs.rmSync(`${dir}/frozen`, { force: true });
+  }
+});
+
 // Each leaves nothing there that a restart could go on from, or something that what follows does not belong behind.
 const harms = {
   removed: () => fs.rmSync(state),

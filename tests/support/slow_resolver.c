@@ -1,11 +1,16 @@
 /* For stories: a resolver in which names under .slow.test take a while and have no address, as with a name server that
- * does not answer, those under .lag.test as long as is still waited for, those under .brief.test as long as a name server far away takes, and those under .late.test have one after a while; and an address that kills whoever reads it, as a flaw in applying an entry would. Preloaded into the edge by
- * `make e2e`. */
+ * does not answer, those under .lag.test as long as is still waited for, those under .brief.test as long as a name server far away takes, and those under .late.test have one after a while; and an address that kills whoever reads it, as a flaw in applying an entry would; and a
+ * file system that is frozen while "frozen" lies in the folder, as Linux before 6.12 has it for whoever
+ * opens a file that is there with O_CREAT. Preloaded into the edge by `make e2e`. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,4 +55,50 @@ int inet_pton(int family, const char *text, void *out)
     if (!strcmp(text, "198.18.66.66"))
         kill(getpid(), SIGKILL); /* no report of a sanitizer: it is meant */
     return next(family, text, out);
+}
+
+typedef int (*open_fn)(const char *, int, ...);
+
+static void wait_for_thaw(const char *file)
+{
+    const char *name = strrchr(file, '/');
+    char frozen[PATH_MAX];
+
+    if (!name || access(file, F_OK))
+        return;
+    snprintf(frozen, sizeof(frozen), "%.*s/frozen", (int)(name - file), file);
+    while (!access(frozen, F_OK))
+        usleep(10000);
+}
+
+static int open_by(const char *call, const char *file, int flags, va_list args)
+{
+    open_fn next = (open_fn)dlsym(RTLD_NEXT, call);
+
+    if (!(flags & O_CREAT))
+        return next(file, flags);
+    wait_for_thaw(file);
+    return next(file, flags, va_arg(args, mode_t));
+}
+
+int open(const char *file, int flags, ...)
+{
+    va_list args;
+    int r;
+
+    va_start(args, flags);
+    r = open_by("open", file, flags, args);
+    va_end(args);
+    return r;
+}
+
+int open64(const char *file, int flags, ...)
+{
+    va_list args;
+    int r;
+
+    va_start(args, flags);
+    r = open_by("open64", file, flags, args);
+    va_end(args);
+    return r;
 }
