@@ -23,6 +23,7 @@ is_there(const char *path)
 static ngx_int_t
 adopt_spool(const char *path)
 {
+    off_t      size;
     ngx_fd_t   file;
     ngx_int_t  rc;
 
@@ -31,11 +32,13 @@ adopt_spool(const char *path)
         return ngx_errno == NGX_ENOENT ? NGX_OK : NGX_AGAIN;
     }
     rc = edge_ring_adopt_spool(file, &copied);
+    size = lseek(file, 0, SEEK_END);
     close(file);
     if (rc == NGX_OK) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "postern: took over %O bytes of events that another edge "
-                      "left in \"%s\"", copied, path);
+                      "left in \"%s\"; %O bytes behind them are no whole batch",
+                      copied, path, size - copied);
         copied = 0;
         (void) unlink(path);
     }

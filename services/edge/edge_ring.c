@@ -6,6 +6,7 @@
 #include "edge.h"
 #include "edge_seat.h"
 #include "ring.h"
+#include "spool.h"
 
 enum {
     WORKERS_MAX = 64,
@@ -22,9 +23,8 @@ typedef struct {
 static slot_t     *slot;
 static ring_t      ring;            /* of slot */
 static uint64_t    sent;            /* offset up to which batches were sent */
-static ngx_fd_t    spool = NGX_INVALID_FILE;
-static off_t       spool_end, spool_sent, spool_acked;
-static ngx_uint_t  saying;          /* the spool's trouble was logged */
+static spool_t     spool = { NGX_INVALID_FILE, 0, 0, 0 };
+static ngx_uint_t  saying;          /* the spool's trouble was logged, and lasts */
 
 
 static uint64_t
@@ -184,41 +184,85 @@ edge_ring_spool_path(ngx_uint_t seat, char *out, size_t size)
 }
 
 
-static ngx_int_t
-spool_open(void)
+static void
+say_spool(ngx_err_t err, const char *what)
 {
-    char  path[NGX_MAX_PATH];
-
-    if (spool != NGX_INVALID_FILE) {
-        return NGX_OK;
+    if (!saying) {
+        saying = 1;
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
+                      "postern: cannot %s the event spool: events beyond the "
+                      "ring will be dropped", what);
     }
-    edge_ring_spool_path(edge_seat(), path, sizeof(path));
-    spool = open(path, O_RDWR|O_CREAT|O_CLOEXEC, 0600);
-    if (spool == NGX_INVALID_FILE) {
-        if (!saying) {
-            saying = 1;
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                          "postern: cannot open the event spool \"%s\": events "
-                          "beyond the ring will be dropped", path);
-        }
-        return NGX_ERROR;
-    }
-    spool_end = lseek(spool, 0, SEEK_END);
-    return NGX_OK;
 }
 
 
 static ngx_int_t
-spool_append(const ring_batch_t *batch, uint64_t boot)
+open_spool(void)
 {
-    ssize_t         want;
-    struct iovec    iov[2];
+    int       r;
+    char      path[NGX_MAX_PATH];
+    off_t     cut;
+    ngx_fd_t  file;
+
+    if (spool.file != NGX_INVALID_FILE) {
+        return NGX_OK;
+    }
+    edge_ring_spool_path(edge_seat(), path, sizeof(path));
+    file = edge_file_open(path, 0);
+    if (file == NGX_INVALID_FILE) {
+        say_spool(ngx_errno, "open");
+        return NGX_ERROR;
+    }
+    r = spool_attach(&spool, file, &cut);
+    if (r) {
+        say_spool(-r, "go on with");
+        close(file);
+        return NGX_ERROR;
+    }
+    if (cut) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "postern: the event spool ended in %O bytes that are no "
+                      "whole batch: they are cut off, behind %O bytes that are",
+                      cut, spool.end);
+    }
+    return NGX_OK;
+}
+
+
+static void
+trim_spool(void)
+{
+    int  r = spool_trim(&spool);
+
+    if (r) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, -r,
+                      "postern: cannot shorten the event spool to %O bytes",
+                      spool.end);
+    }
+}
+
+
+/* r: of an attempt to append to it. What is too much for it is counted where it is dropped. */
+static ngx_int_t
+spooled(int r)
+{
+    if (r == 0) {
+        saying = 0;
+        return NGX_OK;
+    }
+    if (r != -EFBIG) {
+        say_spool(-r, "write to");
+    }
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+spool_batch(const ring_batch_t *batch, uint64_t boot)
+{
     ring_spooled_t  head;
 
-    if (spool_open() != NGX_OK
-        || spool_end + (off_t) (sizeof(head) + batch->is.len)
-           > edge_worker.conf->spool_size)
-    {
+    if (open_spool() != NGX_OK) {
         return NGX_ERROR;
     }
     ngx_memzero(&head, sizeof(head));
@@ -227,16 +271,8 @@ spool_append(const ring_batch_t *batch, uint64_t boot)
     head.dropped = batch->is.dropped;
     head.len = batch->is.len;
     head.count = batch->is.count;
-    iov[0].iov_base = &head;
-    iov[0].iov_len = sizeof(head);
-    iov[1].iov_base = (void *) batch->data;
-    iov[1].iov_len = batch->is.len;
-    want = sizeof(head) + batch->is.len;
-    if (pwritev(spool, iov, 2, spool_end) != want) {
-        return NGX_ERROR;
-    }
-    spool_end += want;
-    return NGX_OK;
+    return spooled(spool_append(&spool, &head, batch->data,
+                                edge_worker.conf->spool_size));
 }
 
 
@@ -250,7 +286,7 @@ spill(slot_t *from, ring_t *of)
     while (of->memory->tail < end
            && read_batch(of, of->memory->tail, &batch))
     {
-        if (spool_append(&batch, of->memory->boot) != NGX_OK) {
+        if (spool_batch(&batch, of->memory->boot) != NGX_OK) {
             return NGX_ERROR;
         }
         from->counters.spooled += batch.is.count;
@@ -280,51 +316,26 @@ name_producer(char *out, size_t size, uint64_t boot)
 
 
 static ngx_uint_t
-spool_read(ring_spooled_t *head, off_t at)
-{
-    return pread(spool, head, sizeof(*head), at) == (ssize_t) sizeof(*head)
-           && ring_spooled_is_batch(head);
-}
-
-
-/* Empty when everything in it is acknowledged; cut where it is torn. */
-static void
-spool_trim(void)
-{
-    if (spool_acked >= spool_end) {
-        spool_end = spool_sent = spool_acked = 0;
-    }
-    if (ftruncate(spool, spool_end) != 0) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                      "postern: cannot shorten the event spool to %O bytes",
-                      spool_end);
-    }
-}
-
-
-static ngx_uint_t
-spool_next(edge_batch_t *batch)
+next_spooled(edge_batch_t *batch)
 {
     ring_spooled_t  head;
 
-    if (spool == NGX_INVALID_FILE || spool_sent >= spool_end) {
+    if (spool.sent >= spool.end) {
         return 0;
     }
-    if (!spool_read(&head, spool_sent)
-        || spool_sent + (off_t) (sizeof(head) + head.len) > spool_end)
-    {
+    if (spool_read(&spool, spool.sent, &head) <= 0) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
                       "postern: the event spool is torn at byte %O of %O: the "
-                      "rest of it is lost", spool_sent, spool_end);
-        spool_end = spool_sent;
-        spool_trim();
+                      "rest of it is lost", spool.sent, spool.end);
+        spool.end = spool.sent;
+        trim_spool();
         return 0;
     }
-    batch->oldest = spool_sent == spool_acked;
-    batch->place.at = spool_sent + sizeof(head);
+    batch->oldest = spool.sent == spool.acked;
+    batch->place.at = spool.sent + sizeof(head);
     batch->place.len = head.len;
     batch->place.spooled = 1;
-    spool_sent += sizeof(head) + head.len;
+    spool.sent = spool_behind(spool.sent, &head);
     batch->seq = head.seq;
     batch->count = head.count;
     batch->dropped = head.dropped;
@@ -403,14 +414,22 @@ edge_ring_drop(void)
 }
 
 
+/* Is there something older than what the ring has? */
+static ngx_uint_t
+is_spooling(void)
+{
+    return spool.acked < spool.end;
+}
+
+
 /* Oldest first: the spool, and the ring only when the spool is empty. */
 ngx_uint_t
 edge_ring_next(edge_batch_t *batch)
 {
     ring_batch_t  next, oldest;
 
-    if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
-        return spool_next(batch);
+    if (is_spooling()) {
+        return next_spooled(batch);
     }
     if (!read_batch(&ring, sent, &next)) {
         return 0;
@@ -434,22 +453,22 @@ edge_ring_next(edge_batch_t *batch)
 /* Up to the batch that was named, which was sent from here; an answer to one that was sent from the
  * ring before it was spooled names none of them. */
 static void
-spool_acknowledge(const char *producer, uint64_t seq)
+acknowledge_spooled(const char *producer, uint64_t seq)
 {
-    char       name[sizeof(((edge_batch_t *) 0)->producer)];
-    off_t      at;
+    char            name[sizeof(((edge_batch_t *) 0)->producer)];
+    off_t           at;
     ring_spooled_t  head;
 
-    for (at = spool_acked; at < spool_sent && spool_read(&head, at); /* void */) {
-        at += sizeof(head) + head.len;
+    for (at = spool.acked; at < spool.sent && spool_read(&spool, at, &head) > 0; /* void */) {
+        at = spool_behind(at, &head);
         name_producer(name, sizeof(name), head.boot);
         if (head.seq == seq && ngx_strcmp(name, producer) == 0) {
-            spool_acked = at;
+            spool.acked = at;
             break;
         }
     }
-    if (spool_acked >= spool_end) {
-        spool_trim();
+    if (!is_spooling()) {
+        trim_spool();
     }
 }
 
@@ -460,8 +479,8 @@ edge_ring_acknowledge(const char *producer, uint64_t seq)
     char          name[sizeof(((edge_batch_t *) 0)->producer)];
     ring_batch_t  batch;
 
-    if (spool != NGX_INVALID_FILE && spool_acked < spool_end) {
-        spool_acknowledge(producer, seq);
+    if (is_spooling()) {
+        acknowledge_spooled(producer, seq);
         return;
     }
     name_producer(name, sizeof(name), ring.memory->boot);
@@ -481,7 +500,7 @@ void
 edge_ring_resend(void)
 {
     sent = ring.memory->tail;
-    spool_sent = spool_acked;
+    spool.sent = spool.acked;
 }
 
 
@@ -538,7 +557,7 @@ edge_ring_open(ngx_cycle_t *cycle)
     sent = ring.memory->tail;
     edge_ring_spool_path(edge_seat(), path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
-        spool_open();
+        (void) open_spool();
     }
     return NGX_OK;
 }
@@ -610,30 +629,18 @@ edge_ring_adopt_slot(void *at, size_t bytes)
 ngx_int_t
 edge_ring_adopt_spool(ngx_fd_t file, off_t *at)
 {
-    off_t       end = *at + ADOPT_BYTES;
-    ssize_t     want;
-    u_char     *buffer;
-    ngx_int_t   rc = NGX_AGAIN;
-    ring_spooled_t  head;
+    int    r = 1;
+    off_t  end = *at + ADOPT_BYTES;
 
-    buffer = malloc(sizeof(head) + RING_SPOOL_BYTES);
-    while (buffer && rc == NGX_AGAIN && *at < end) {
-        ngx_memzero(&head, sizeof(head));
-        want = pread(file, &head, sizeof(head), *at) == (ssize_t) sizeof(head)
-               && ring_spooled_is_batch(&head)
-               ? (ssize_t) (sizeof(head) + head.len) : 0;
-        if (want == 0 || pread(file, buffer, want, *at) != want) {
-            rc = NGX_OK;   /* the end, or torn from here on, as in spool_next */
-        } else if (spool_open() != NGX_OK
-                   || spool_end + want > edge_worker.conf->spool_size
-                   || pwrite(spool, buffer, want, spool_end) != want)
-        {
-            break;   /* when there is room again */
-        } else {
-            spool_end += want;
-            *at += want;
+    while (r > 0 && *at < end) {
+        if (open_spool() != NGX_OK) {
+            return NGX_AGAIN;
+        }
+        r = spool_copy(&spool, file, at, edge_worker.conf->spool_size);
+        if (r < 0) {
+            (void) spooled(r);
+            return NGX_AGAIN;   /* when there is room again */
         }
     }
-    free(buffer);
-    return rc;
+    return r > 0 ? NGX_AGAIN : NGX_OK;   /* the end, or torn from here on */
 }
