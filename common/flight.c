@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum {
-    HEADER_MAX = 4096 /* a larger one is no request of ours */,
-    VERB_MAX = 63,
-    ID_LENGTH_MAX = 63
+    HEADER_MAX = 4096, /* a larger one is no request of ours */
+    VERB_MAX = 63
 };
 
 struct flights {
@@ -43,19 +42,32 @@ void flights_destroy(flights_t **self_p)
     *self_p = NULL;
 }
 
-bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE])
+bool flight_id(zmsg_t *msg, char id[FLIGHT_ID_SIZE])
 {
     zframe_t *sender = zmsg_first(msg), *verb = sender ? zmsg_next(msg) : NULL,
              *head = verb ? zmsg_next(msg) : NULL;
     _cleanup_(json_clear_ref) json_t *header = NULL;
-    const char *id;
+    const char *text;
 
     if (!head || zframe_size(head) > HEADER_MAX || zframe_size(verb) > VERB_MAX
         || frame_json(head, &header))
         return false;
-    id = json_string_value(json_object_get(header, "id"));
-    if (!id || !*id || strlen(id) > ID_LENGTH_MAX)
+    text = json_string_value(json_object_get(header, "id"));
+    if (!text || !*text || strlen(text) >= FLIGHT_ID_SIZE)
         return false;
+    snprintf(id, FLIGHT_ID_SIZE, "%s", text);
+    return true;
+}
+
+bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE])
+{
+    char id[FLIGHT_ID_SIZE];
+    zframe_t *verb;
+
+    if (!flight_id(msg, id))
+        return false;
+    (void)zmsg_first(msg);
+    verb = zmsg_next(msg);
     snprintf(key, FLIGHT_KEY_SIZE, "%.*s %s", (int)zframe_size(verb),
              (const char *)zframe_data(verb), id);
     return true;

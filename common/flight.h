@@ -5,7 +5,7 @@
 
 #include <czmq.h>
 
-enum { FLIGHT_KEY_SIZE = 136 };
+enum { FLIGHT_KEY_SIZE = 136, FLIGHT_ID_SIZE = 64 };
 
 typedef struct flights flights_t;
 
@@ -15,6 +15,9 @@ void flights_destroy(flights_t **self_p);
 
 /* A message as it came: sender, verb, header, body. What it is known under: verb and id. False: it does not say. */
 bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE]);
+
+/* What its answer is to name: the id alone. Its body is not looked at. False: it does not say. */
+bool flight_id(zmsg_t *msg, char id[FLIGHT_ID_SIZE]);
 
 /* It is being worked on: its answer will go to sender. */
 bool flights_again(flights_t *self, const char *key, zframe_t *sender);

@@ -1,4 +1,5 @@
 #include "common/service.h"
+#include "common/backlog.h"
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/files.h"
@@ -21,15 +22,18 @@
 
 enum {
     WORKERS_MAX = 32,
-    QUEUE_MAX = 4096, /* requests waiting for a worker */
-    BURST_MAX = 64,   /* requests taken before anything else gets its turn */
-    HOLD_MAX = 4096,  /* replies waiting for acknowledgement */
+    BURST_MAX = 64,  /* requests taken before anything else gets its turn */
+    HOLD_MAX = 4096, /* replies waiting for acknowledgement */
     HOLD_MS = 2000,
     PERIODIC_MS = 60000, /* deadline of what the service asks itself */
     RETRY_MS = 50,
-    SLOW_US = 250000,           /* a read that took longer is logged */
-    EDGES_MAX = 1024,           /* workers, of all copies */
-    FLIGHTS_MAX = 4 * QUEUE_MAX /* more than can wait, be worked on and be held */
+    COMPLAIN_MS = 60000,
+    SLOW_US = 250000,     /* a read that took longer is logged */
+    EDGES_MAX = 1024,     /* workers, of all copies */
+    WORDS_MAX = 8 * 1024, /* a request of who has no document to send */
+    FRAMES_MAX = 8,       /* of any, with its sender's: more than it needs */
+    FLIGHTS_MAX = 2 * BACKLOG_ALL + BACKLOG_GUESTS_ALL + HOLD_MAX
+                  + 1024 /* that wait, are held and are worked on */
 };
 
 static const setting_t common_settings[] = {
@@ -56,7 +60,8 @@ typedef struct worker_args {
     const service_spec_t *spec;
     const config_t *config;
     const secret_key_t *key;
-    work_t *work, *done;
+    backlog_t *backlog;
+    work_t *done;
 } worker_args_t;
 
 typedef struct held {
@@ -78,11 +83,9 @@ typedef struct service {
     zsock_t *rpc;
     zactor_t *workers[WORKERS_MAX];
     int worker_count;
-    work_t *work; /* requests, for the workers */
-    work_t *done; /* and their answers */
+    backlog_t *backlog; /* requests, for the workers */
+    work_t *done;       /* and their answers */
     flights_t *flights;
-    zlistx_t *slow; /* requests that wait for their share of the workers */
-    int slow_running;
     held_t *held;
     int held_count;
     zactor_t *replog, *outbox;
@@ -96,8 +99,9 @@ typedef struct service {
     leases_t leases;
     health_t *health;
     struct {
-        uint64_t requests, refused, resent, dropped, held_late;
+        uint64_t requests, refused, over_share, resent, dropped, held_late;
     } metrics;
+    int64_t complain_ms; /* when it may be said again that somebody asks for too much at once */
 } service_t;
 
 /* ---- worker ---- */
@@ -259,11 +263,11 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t 
     return out;
 }
 
-/* What is known of a request goes with it to the worker, before it: its key, "" for none, "slow" or "", and its arrival_t. The first two
- * come back with the answer. An answer that consists of them alone is none. */
+/* What is known of a request goes with it to the worker, before it: its key, "" for none, the number of its lane, and its arrival_t. The
+ * first two come back with the answer. An answer that consists of them alone is none. */
 static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 {
-    zframe_t *key = zmsg_pop(msg), *slow = zmsg_pop(msg), *came = zmsg_pop(msg);
+    zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);
     arrival_t arrival;
     zmsg_t *out;
 
@@ -273,7 +277,7 @@ static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 
     if (!out)
         out = zmsg_new();
-    zmsg_prepend(out, &slow);
+    zmsg_prepend(out, &lane);
     zmsg_prepend(out, &key);
     return out;
 }
@@ -297,7 +301,7 @@ static void worker_actor(zsock_t *pipe, void *context)
         return;
     }
     zsock_signal(pipe, 0);
-    while ((msg = work_take(args->work))) {
+    while ((msg = backlog_take(args->backlog))) {
         zmsg_t *out = work_on(&crud, args->spec, msg);
 
         zmsg_destroy(&msg);
@@ -312,22 +316,22 @@ static void worker_actor(zsock_t *pipe, void *context)
 
 /* ---- reactor ---- */
 
-static void refuse_busy(service_t *self, zmsg_t *msg)
+/* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked at: that would be work for who gets
+ * none. */
+static void refuse(service_t *self, zmsg_t *msg, int code)
 {
+    const reply_t reply = {.problem = {.code = code}};
+    char id[FLIGHT_ID_SIZE];
+    zmsg_t *out = flight_id(msg, id) ? reply_encode(id, &reply) : NULL;
     zframe_t *identity = zmsg_pop(msg);
-    reply_t reply = {.problem = {.code = ERR_BUSY}};
-    request_t request;
 
-    self->metrics.refused++;
-    if (identity && !request_decode(msg, &request)) {
-        zmsg_t *out = reply_encode(request.id, &reply);
-
+    if (out && identity) {
         zmsg_prepend(out, &identity);
         zmsg_addstr(out, "0");
         zmsg_addstr(out, "0");
         zmsg_send(&out, self->rpc);
-        request_done(&request);
     }
+    zmsg_destroy(&out);
     zframe_destroy(&identity);
 }
 
@@ -403,69 +407,61 @@ static bool is_slow(const service_t *self, zmsg_t *msg)
     return self->spec->is_slow(name, zframe_data(body), zframe_size(body));
 }
 
-/* Who authenticates, or changes a description, must not wait until keys are made: slow requests get half of the workers. */
-static void start_slow(service_t *self)
+static peer_t sender_of(zmsg_t *msg)
 {
-    int share = self->worker_count > 1 ? self->worker_count / 2 : 1;
-    zmsg_t *msg;
-
-    while (self->slow_running < share && (msg = zlistx_first(self->slow))) {
-        if (work_put(self->work, &msg))
-            return; /* when the next slow one is done, or the next comes */
-        zlistx_detach(self->slow, NULL);
-        self->slow_running++;
-    }
+    (void)zmsg_first(msg);
+    return peer_of(zmsg_next(msg));
 }
 
-/* identity + request frames. False: there are too many, *msg is the caller's still. */
-static bool enqueue(service_t *self, const char *key, zmsg_t **msg)
+/* Who authenticates, or changes a description, must not wait until keys are made, or for what somebody else asks who asks for itself. */
+static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
+{
+    if (zframe_size(zmsg_first(msg)) == 0) /* on_period's */
+        return BACKLOG_QUICK;
+    if (!(sender_of(msg).role & lease_roles(self->spec->name)))
+        return BACKLOG_GUEST;
+    return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
+}
+
+/* identity + request frames. 0 | what backlog_put says, and then *msg is the caller's still. */
+static int enqueue(service_t *self, const char *key, zmsg_t **msg)
 {
     arrival_t arrival = arrival_now(leases_clock(&self->leases, zmsg_first(*msg)), bus_mono_ms());
-    bool slow = is_slow(self, *msg), put;
+    const char *owner =
+        sender_of(*msg).id; /* borrowed from a frame, as long as the message is ours */
+    backlog_lane_t lane = lane_of(self, *msg);
+    int r;
 
     zmsg_pushmem(*msg, &arrival, sizeof(arrival));
-    zmsg_pushstr(*msg, slow ? "slow" : "");
+    zmsg_pushstrf(*msg, "%d", (int)lane);
     zmsg_pushstr(*msg, key);
-    if (slow && zlistx_size(self->slow) < QUEUE_MAX) {
-        put = zlistx_add_end(self->slow, *msg) != NULL;
-        *msg = put ? NULL : *msg;
-        start_slow(self);
-    } else {
-        put = !slow && !work_put(self->work, msg);
-    }
-    if (put) {
-        if (*key)
-            flights_begin(self->flights, key);
-    } else {
-        for (int i = 0; i < 3; i++) {
-            zframe_t *frame = zmsg_pop(*msg);
+    r = backlog_put(self->backlog, owner, lane, msg);
+    if (!r && *key)
+        flights_begin(self->flights, key);
+    for (int i = 0; r && i < 3; i++) {
+        zframe_t *frame = zmsg_pop(*msg);
 
-            zframe_destroy(&frame);
-        }
+        zframe_destroy(&frame);
     }
-    return put;
+    return r;
 }
 
-/* Who asks for a verb that is not its to call is told so; so is who names one that does not exist. */
-static void refuse_verb(service_t *self, zmsg_t *msg, int code)
+/* There is no room for it: its sender's share is taken, or everything is. */
+static void refuse_busy(service_t *self, zmsg_t *msg, int r)
 {
-    zframe_t *identity = zmsg_pop(msg);
-    reply_t reply = {.problem = {.code = code}};
-    request_t request;
+    int64_t now = bus_mono_ms();
+    char quoted[300];
 
-    if (identity && !request_decode(msg, &request)) {
-        zmsg_t *out = reply_encode(request.id, &reply);
+    self->metrics.refused++;
+    self->metrics.over_share += r == -EDQUOT;
+    if (r == -EDQUOT && now >= self->complain_ms) {
+        const char *id = sender_of(msg).id;
 
-        if (out) {
-            zmsg_prepend(out, &identity);
-            zmsg_addstr(out, "0");
-            zmsg_addstr(out, "0");
-            zmsg_send(&out, self->rpc);
-            zmsg_destroy(&out);
-        }
-        request_done(&request);
+        self->complain_ms = now + COMPLAIN_MS;
+        log_warn("peer=\"%s\" has as many requests waiting as one key may have: more are refused",
+                 log_quote(id, strnlen(id, 70), quoted, sizeof(quoted)));
     }
-    zframe_destroy(&identity);
+    refuse(self, msg, ERR_BUSY);
 }
 
 /* 0: the peer whose key this message came with may say that | the answer to it. */
@@ -483,11 +479,17 @@ static int check_role(service_t *self, zmsg_t *msg)
         who = lease_roles(service);
     else if (!verb_roles(service, verb, &who) && peer.role)
         return ERR_UNKNOWN_VERB;
-    if (who & peer.role)
+    if (!(who & peer.role)) {
+        snprintf(why, sizeof(why), "may not call %s", verb);
+        peer_refused(self->spec->socket, peer.id, why);
+        return ERR_DENIED;
+    }
+    if (zmsg_size(msg) <= FRAMES_MAX
+        && (role_has_documents(service, peer.role) || zmsg_content_size(msg) <= WORDS_MAX))
         return 0;
-    snprintf(why, sizeof(why), "may not call %s", verb);
+    snprintf(why, sizeof(why), "sends more than it can have to say for %s", verb);
     peer_refused(self->spec->socket, peer.id, why);
-    return ERR_DENIED;
+    return ERR_BODY_TOO_LARGE;
 }
 
 static void take_message(service_t *self, zmsg_t *msg)
@@ -496,15 +498,15 @@ static void take_message(service_t *self, zmsg_t *msg)
     int r = check_role(self, msg);
 
     if (r) {
-        refuse_verb(self, msg, r);
+        refuse(self, msg, r);
     } else if (leases_take(&self->leases, self->rpc, msg, bus_mono_ms())) {
         release_held(self);
     } else {
         self->metrics.requests++;
         if (flight_key(msg, key) && flights_again(self->flights, key, zmsg_first(msg)))
             self->metrics.resent++;
-        else if (!enqueue(self, key, &msg))
-            refuse_busy(self, msg);
+        else if ((r = enqueue(self, key, &msg)))
+            refuse_busy(self, msg, r);
     }
     zmsg_destroy(&msg);
 }
@@ -537,15 +539,12 @@ static char *pop_last(zmsg_t *msg)
 static void on_answer(service_t *self, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *key = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *slow = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *lane = zmsg_popstr(msg);
     _cleanup_(free_mem) char *revokes = NULL;
     _cleanup_(free_mem) char *revision_text = NULL;
     int64_t revision, epoch = 0;
 
-    if (*slow) {
-        self->slow_running--;
-        start_slow(self);
-    }
+    backlog_done(self->backlog, (backlog_lane_t)strtol(lane, NULL, 10));
     if (!zmsg_size(msg)) { /* nobody waits any more */
         zframe_t *newest = flights_end(self->flights, key);
 
@@ -633,8 +632,8 @@ static int on_period(zloop_t *loop, int timer, void *context)
     id_make("op", id);
     msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
-        zmsg_pushmem(msg, "", 0);    /* a ROUTER calls no peer so, whatever that says of itself */
-        if (enqueue(self, "", &msg)) /* else at the next period */
+        zmsg_pushmem(msg, "", 0);     /* a ROUTER calls no peer so, whatever that says of itself */
+        if (!enqueue(self, "", &msg)) /* else at the next period */
             self->periodic_until_ms = bus_mono_ms() + PERIODIC_MS;
         zmsg_destroy(&msg);
     }
@@ -666,6 +665,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
            + (size_t)snprintf(out, size,
                               "postern_%s_requests_total %" PRIu64 "\n"
                               "postern_%s_requests_refused_total %" PRIu64 "\n"
+                              "postern_%s_requests_over_share_total %" PRIu64 "\n"
                               "postern_%s_requests_resent_total %" PRIu64 "\n"
                               "postern_%s_requests_dropped_total %" PRIu64 "\n"
                               "postern_%s_requests_queued %zu\n"
@@ -676,8 +676,8 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_other_copies %" PRId64 "\n"
                               "postern_%s_audit_events_refused %" PRId64 "\n",
                               name, self->metrics.requests, name, self->metrics.refused, name,
-                              self->metrics.resent, name, self->metrics.dropped, name,
-                              work_waiting(self->work) + zlistx_size(self->slow), name,
+                              self->metrics.over_share, name, self->metrics.resent, name,
+                              self->metrics.dropped, name, backlog_waiting(self->backlog), name,
                               self->held_count, name, self->metrics.held_late, name, self->live,
                               name, lowest, name, self->copies, name, outbox_refused());
 }
@@ -692,7 +692,7 @@ static bool is_ready(void *context, char *why, size_t size)
         snprintf(why, size, "%s", pg_trouble());
         return false;
     }
-    if (work_waiting(self->work) < QUEUE_MAX)
+    if (!backlog_is_full(self->backlog))
         return true;
     snprintf(why, size, "the request queue is full: is PostgreSQL up?");
     return false;
@@ -738,7 +738,7 @@ static int start_actors(service_t *self)
     zloop_poller(self->loop, &done, on_done, self);
     zloop_poller_set_tolerant(self->loop, &done);
     self->worker_args =
-        (worker_args_t){self->spec, &self->config, self->key, self->work, self->done};
+        (worker_args_t){self->spec, &self->config, self->key, self->backlog, self->done};
     self->worker_count = (int)config_int(&self->config, "workers");
     for (int i = 0; i < self->worker_count; i++) {
         self->workers[i] = zactor_new(worker_actor, &self->worker_args);
@@ -769,24 +769,17 @@ static int start_actors(service_t *self)
     return 0;
 }
 
-static void destroy_message(void **item)
-{
-    zmsg_destroy((zmsg_t **)item);
-}
-
 static int setup(service_t *self)
 {
     int r;
 
     self->loop = zloop_new();
-    self->work = work_new(QUEUE_MAX, false);
+    self->backlog = backlog_new((int)config_int(&self->config, "workers"));
     self->done = work_new(SIZE_MAX, true);
     self->held = calloc(HOLD_MAX, sizeof(*self->held));
     self->flights = flights_new(FLIGHTS_MAX);
-    self->slow = zlistx_new();
-    if (!self->loop || !self->work || !self->done || !self->held || !self->flights || !self->slow)
+    if (!self->loop || !self->backlog || !self->done || !self->held || !self->flights)
         return -ENOMEM;
-    zlistx_set_destructor(self->slow, destroy_message);
     leases_init(&self->leases, bus_mono_ms());
     r = secret_key_load(&self->key, config_str(&self->config, "master-key"));
     if (!r)
@@ -821,8 +814,8 @@ static void teardown(service_t *self)
     health_destroy(&self->health);
     zactor_destroy(&self->replog);
     zactor_destroy(&self->outbox);
-    if (self->work)
-        work_stop(self->work);
+    if (self->backlog)
+        backlog_stop(self->backlog);
     if (self->done)
         work_stop(self->done);
     for (int i = 0; i < self->worker_count; i++)
@@ -836,11 +829,10 @@ static void teardown(service_t *self)
         self->spec->part->stop(&self->part);
     zsock_destroy(&self->rpc);
     leases_done(&self->leases);
-    work_destroy(&self->work);
+    backlog_destroy(&self->backlog);
     work_destroy(&self->done);
     free(self->held);
     flights_destroy(&self->flights);
-    zlistx_destroy(&self->slow);
     secret_key_destroy(&self->key);
     config_done(&self->config);
 }

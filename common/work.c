@@ -10,7 +10,7 @@ enum { RETRY_US = 10000 };
 struct work {
     pthread_mutex_t mutex; /* held for a few instructions only */
     pthread_cond_t more;
-    zlistx_t *queue;
+    shares_t *queue;
     size_t max;
     int fd; /* -1: nobody polls */
     bool stopped;
@@ -27,31 +27,30 @@ work_t *work_new(size_t max, bool polled)
 
     if (!self)
         return NULL;
-    self->queue = zlistx_new();
+    self->queue = shares_new(destroy_msg);
     self->fd = polled ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
     if (!self->queue || (polled && self->fd < 0)) {
-        zlistx_destroy(&self->queue);
+        shares_destroy(&self->queue);
         if (self->fd >= 0)
             close(self->fd);
         free(self);
         return NULL;
     }
-    zlistx_set_destructor(self->queue, destroy_msg);
     self->max = max;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->more, NULL);
     return self;
 }
 
-int work_put(work_t *self, zmsg_t **msg)
+int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
+                zmsg_t **msg)
 {
-    int r = -EAGAIN;
     bool first;
+    int r;
 
     pthread_mutex_lock(&self->mutex);
-    first = !zlistx_size(self->queue);
-    if (zlistx_size(self->queue) < self->max)
-        r = zlistx_add_end(self->queue, *msg) ? 0 : -ENOMEM;
+    first = !shares_waiting(self->queue);
+    r = shares_put(self->queue, owner, bounds, bytes, *msg);
     pthread_mutex_unlock(&self->mutex);
     if (r)
         return r;
@@ -61,6 +60,13 @@ int work_put(work_t *self, zmsg_t **msg)
     else if (first)
         (void)eventfd_write(self->fd, 1);
     return 0;
+}
+
+int work_put(work_t *self, zmsg_t **msg)
+{
+    const shares_bounds_t bounds = {SIZE_MAX, SIZE_MAX, self->max, SIZE_MAX};
+
+    return work_put_of(self, "", &bounds, 0, msg);
 }
 
 static bool is_stopped(work_t *self)
@@ -88,10 +94,10 @@ zmsg_t *work_take(work_t *self)
     zmsg_t *msg = NULL;
 
     pthread_mutex_lock(&self->mutex);
-    while (!self->stopped && !zlistx_size(self->queue))
+    while (!self->stopped && !shares_waiting(self->queue))
         pthread_cond_wait(&self->more, &self->mutex);
     if (!self->stopped)
-        msg = zlistx_detach(self->queue, NULL);
+        msg = shares_take(self->queue);
     pthread_mutex_unlock(&self->mutex);
     return msg;
 }
@@ -107,8 +113,8 @@ zmsg_t *work_poll(work_t *self)
     eventfd_t count;
 
     pthread_mutex_lock(&self->mutex);
-    msg = zlistx_detach(self->queue, NULL);
-    if (!zlistx_size(self->queue))
+    msg = shares_take(self->queue);
+    if (!shares_waiting(self->queue))
         (void)eventfd_read(self->fd, &count); /* before the next is put */
     pthread_mutex_unlock(&self->mutex);
     return msg;
@@ -127,9 +133,19 @@ size_t work_waiting(work_t *self)
     size_t n;
 
     pthread_mutex_lock(&self->mutex);
-    n = zlistx_size(self->queue);
+    n = shares_waiting(self->queue);
     pthread_mutex_unlock(&self->mutex);
     return n;
+}
+
+size_t work_bytes(work_t *self)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&self->mutex);
+    bytes = shares_bytes(self->queue);
+    pthread_mutex_unlock(&self->mutex);
+    return bytes;
 }
 
 void work_destroy(work_t **self_p)
@@ -138,7 +154,7 @@ void work_destroy(work_t **self_p)
 
     if (!self)
         return;
-    zlistx_destroy(&self->queue);
+    shares_destroy(&self->queue);
     if (self->fd >= 0)
         close(self->fd);
     pthread_cond_destroy(&self->more);

@@ -1,6 +1,8 @@
 /* Messages that wait for whichever thread is free next. Any thread may call any of these. */
 #pragma once
 
+#include "common/shares.h"
+
 #include <czmq.h>
 
 typedef struct work work_t;
@@ -10,6 +12,10 @@ work_t *work_new(size_t max, bool polled);
 
 /* The oldest is taken first. 0, and *msg is taken | -EAGAIN: max of them wait | -ENOMEM. */
 int work_put(work_t *self, zmsg_t **msg);
+
+/* One of somebody's, who takes turns with others and has a share of the room: see shares_put. Whoever puts so bounds all by itself. */
+int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
+                zmsg_t **msg);
 
 /* The same, but what there is no room or no memory for waits until there is. False: work_stop was called meanwhile, and *msg is the
  * caller's. */
@@ -27,6 +33,9 @@ zmsg_t *work_poll(work_t *self);
 void work_stop(work_t *self);
 
 size_t work_waiting(work_t *self);
+
+/* What those that wait were said to take. */
+size_t work_bytes(work_t *self);
 
 /* After the last worker is gone. */
 void work_destroy(work_t **self_p);

@@ -117,6 +117,14 @@ bool verb_roles(const char *service, const char *verb, roles_t *ret_roles)
     return true;
 }
 
+bool role_has_documents(const char *service, roles_t role)
+{
+    for (const verb_row_t *row = verbs; row->service; row++)
+        if (row->kind && !strcmp(row->service, service) && row->who & role)
+            return true;
+    return false;
+}
+
 roles_t lease_roles(const char *service)
 {
     for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++)

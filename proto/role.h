@@ -58,6 +58,9 @@ bool roles_meet(roles_t one, roles_t other);
 /* Who may call a verb of the service. False: there is no such verb. */
 bool verb_roles(const char *service, const char *verb, roles_t *ret_roles);
 
+/* May a peer of the role call an operation of a kind there? Nobody else has a document to send, only a few words. */
+bool role_has_documents(const char *service, roles_t role);
+
 /* Who may hold a lease of the service. */
 roles_t lease_roles(const char *service);
 

@@ -120,8 +120,10 @@ static bool fetch(tail_t *self, const char *type, const gap_t *gap, bool *ret_al
             kept = json_integer_value(json_object_get(answer, "kept"));
             fprintf(stderr,
                     "warning: missed %" PRId64 " events of %s, numbers %" PRId64 " to %" PRId64
-                    "; the log has %" PRId64 " of them%s\n",
-                    missed, type, gap->first, gap->last, kept, kept ? ", which follow" : "");
+                    "; the log has %s%" PRId64 " of them%s\n",
+                    missed, type, gap->first, gap->last,
+                    json_is_true(json_object_get(answer, "beyond")) ? "more than " : "", kept,
+                    kept ? ", which follow" : "");
         }
         json_array_foreach(json_object_get(answer, "events"), i, event)
         {

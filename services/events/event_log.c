@@ -11,6 +11,7 @@
 
 enum {
     EVENT_PAGE = 64,   /* events in an answer: each may have 100 KB */
+    KEPT_MAX = 10000,  /* counted for an answer, whatever range somebody asks for */
     TRIM_ROWS = 2000,  /* deleted in one statement, which must not take long */
     TRIM_TURNS = 5000, /* statements in one go; the rest is for the next */
     TYPE_MAX = 96
@@ -95,18 +96,20 @@ static int read_range(pg_t *pg, const char *type, int64_t after, int64_t last, j
     return r;
 }
 
+/* Up to KEPT_MAX, and one when there are more. */
 static int count_range(pg_t *pg, const char *type, int64_t first, int64_t last, int64_t *ret_kept)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char from[24], to[24];
+    char from[24], to[24], limit[16];
     int r;
 
     snprintf(from, sizeof(from), "%" PRId64, first);
     snprintf(to, sizeof(to), "%" PRId64, last);
+    snprintf(limit, sizeof(limit), "%d", KEPT_MAX + 1);
     r = pg_exec(pg, &res,
-                "SELECT count(*) FROM log WHERE event_type = $1 AND number BETWEEN $2::bigint AND "
-                "$3::bigint",
-                3, type, from, to);
+                "SELECT count(*) FROM (SELECT FROM log WHERE event_type = $1 AND number BETWEEN "
+                "$2::bigint AND $3::bigint LIMIT $4::int) kept",
+                4, type, from, to, limit);
     *ret_kept = r ? 0 : strtoll(PQgetvalue(res, 0, 0), NULL, 10);
     return r;
 }
@@ -139,7 +142,8 @@ int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
         log_info("a subscriber missed %" PRId64 " events of \"%s\" from number %" PRId64, missed,
                  log_quote(type, strlen(type), quoted, sizeof(quoted)), first);
     reply->body =
-        json_pack("{s:I, s:o, s:b}", "kept", (json_int_t)kept, "events", events, "more", more);
+        json_pack("{s:I, s:b, s:o, s:b}", "kept", (json_int_t)(kept > KEPT_MAX ? KEPT_MAX : kept),
+                  "beyond", kept > KEPT_MAX, "events", events, "more", more);
     return reply->body ? 0 : -ENOMEM;
 }
 

@@ -7,8 +7,9 @@
 /* event.heads {prefix} -> {heads: {type: number}}: the last number of each event type. */
 int on_event_heads(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* event.missed {type, first, last, after, missed} -> {kept, events, more}: what the log has of these numbers, those behind
- * `after` at most EVENT_PAGE at a time. missed: how many of them the subscriber misses, said once. */
+/* event.missed {type, first, last, after, missed} -> {kept, beyond, events, more}: what the log has of these numbers, those behind
+ * `after` at most EVENT_PAGE at a time; beyond: it has more than `kept`, up to which it counts. missed: how many of them the
+ * subscriber misses, said once. */
 int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* event_log.trim {} -> {deleted, producers}: what is older, or more, than the settings say. */

@@ -33,6 +33,29 @@ export function pack(value) {
 
 const file = (name, which) => path.join(home, 'keys', name, which);
 
+// What pack made, or the bus; integers as numbers.
+export function unpack(bytes) {
+  let at = 0;
+  const skip = (n) => { at += n; return at - n; };
+  const text = (n) => bytes.toString('utf8', skip(n), at), raw = (n) => bytes.subarray(skip(n), at);
+  const list = (n) => Array.from({ length: n }, value), map = (n) => Object.fromEntries(Array.from({ length: n }, () => [value(), value()]));
+  const by = { 0xc0: () => null, 0xc2: () => false, 0xc3: () => true,
+    0xc4: () => raw(bytes.readUInt8(skip(1))), 0xc5: () => raw(bytes.readUInt16BE(skip(2))), 0xc6: () => raw(bytes.readUInt32BE(skip(4))),
+    0xcb: () => bytes.readDoubleBE(skip(8)), 0xcc: () => bytes.readUInt8(skip(1)), 0xcd: () => bytes.readUInt16BE(skip(2)), 0xce: () => bytes.readUInt32BE(skip(4)), 0xcf: () => Number(bytes.readBigUInt64BE(skip(8))),
+    0xd0: () => bytes.readInt8(skip(1)), 0xd1: () => bytes.readInt16BE(skip(2)), 0xd2: () => bytes.readInt32BE(skip(4)), 0xd3: () => Number(bytes.readBigInt64BE(skip(8))),
+    0xd9: () => text(bytes.readUInt8(skip(1))), 0xda: () => text(bytes.readUInt16BE(skip(2))), 0xdb: () => text(bytes.readUInt32BE(skip(4))),
+    0xdc: () => list(bytes.readUInt16BE(skip(2))), 0xdd: () => list(bytes.readUInt32BE(skip(4))), 0xde: () => map(bytes.readUInt16BE(skip(2))), 0xdf: () => map(bytes.readUInt32BE(skip(4))) };
+  function value() {
+    const code = bytes.readUInt8(skip(1));
+    if (code < 0x80) return code;
+    if (code >= 0xe0) return code - 256;
+    if (code < 0x90) return map(code & 15);
+    if (code < 0xa0) return list(code & 15);
+    return code < 0xc0 ? text(code & 31) : by[code]();
+  }
+  return value();
+}
+
 // {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is; name: what it calls itself.
 export const peer = (key, server, endpoint, ...name) => begin(file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint, ...name);
 // The same in the place of a service: the first frame of each message is the name of the connection.
@@ -51,4 +74,19 @@ function begin(...args) {
   });
   const send = (...frames) => child.stdin.write(`${frames.map((frame) => Buffer.from(frame).toString('hex') || '-').join(' ')}\n`);
   return { got, send, stop: () => child.kill('SIGKILL') };
+}
+
+// The same peer with requests: ask(verb, body, {account, left, id, also}) sends one, with frames behind it, and says its id; answer(id): {code, body, ...} when it came.
+export function caller(key, server, endpoint) {
+  const one = peer(key, server, endpoint), mark = `story-${process.pid}-${Math.random().toString(36).slice(2)}`;
+  let count = 0;
+  one.ask = (verb, body, { account = '', left = 60000, id = `${mark}-${count++}`, also = [] } = {}) => {
+    one.send(verb, pack({ v: 1, id, key: id, account, left, clock: 0, deadline: Date.now() + left, actor: null }), pack(body), ...also);
+    return id;
+  };
+  one.answer = (id) => {
+    const frames = one.got.find(([first]) => String(first) === id);
+    return frames && { ...unpack(frames[1]), body: unpack(frames[2]) };
+  };
+  return one;
 }

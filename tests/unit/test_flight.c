@@ -75,10 +75,22 @@ Test(flight, is_bounded)
     flights_destroy(&flights);
 }
 
+Test(flight, says_whom_an_answer_is_for_whatever_the_body_is)
+{
+    zmsg_t *msg = request("a", "vault.create", "op_1");
+    zframe_t *body = zmsg_last(msg);
+    char id[FLIGHT_ID_SIZE];
+
+    zframe_reset(body, "\xff", 1);
+    cr_assert(flight_id(msg, id));
+    cr_assert_str_eq(id, "op_1");
+    zmsg_destroy(&msg);
+}
+
 Test(flight, takes_no_key_from_what_is_no_request)
 {
     static const char *const junk[] = {"x", "\x81\xa2id\xc0", "\xff", ""};
-    char key[FLIGHT_KEY_SIZE];
+    char key[FLIGHT_KEY_SIZE], id[FLIGHT_ID_SIZE];
     zmsg_t *msg = zmsg_new();
 
     cr_assert_not(flight_key(msg, key));
@@ -93,6 +105,7 @@ Test(flight, takes_no_key_from_what_is_no_request)
         zmsg_addstr(msg, junk[i]);
         zmsg_addstr(msg, "");
         cr_assert_not(flight_key(msg, key), "%zu", i);
+        cr_assert_not(flight_id(msg, id), "%zu", i);
         zmsg_destroy(&msg);
     }
 }

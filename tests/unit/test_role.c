@@ -110,3 +110,13 @@ Test(role, a_name_is_a_role_and_perhaps_more)
     cr_assert_not(peer_name_check(text, 69, &(roles_t){0}), "64 letters");
     cr_assert(peer_name_check(text, 68, &(roles_t){0}), "63 letters");
 }
+
+Test(role, documents_are_sent_by_whom_some_kind_s_operation_is)
+{
+    cr_assert(role_has_documents("routes", ROLE_GATEWAY));
+    cr_assert(role_has_documents("identity", ROLE_CLI), "api_key.create");
+    cr_assert_not(role_has_documents("events", ROLE_CLI));
+    cr_assert_not(role_has_documents("events", ROLE_SUBSCRIBER));
+    cr_assert_not(role_has_documents("events", ROLE_NOBODY));
+    cr_assert_not(role_has_documents("routes", ROLE_EDGE));
+}

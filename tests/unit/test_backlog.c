@@ -1,0 +1,152 @@
+/* Requests that wait for a worker: what one peer asks for keeps nobody else waiting. */
+#include "common/backlog.h"
+#include "common/cleanup.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+
+enum { WORKERS = 4 };
+
+static int put_sized(backlog_t *backlog, const char *owner, backlog_lane_t lane, size_t bytes)
+{
+    zmsg_t *msg = zmsg_new();
+    zframe_t *body = zframe_new(NULL, bytes);
+    int r;
+
+    zmsg_addstr(msg, owner);
+    zmsg_append(msg, &body);
+    r = backlog_put(backlog, owner, lane, &msg);
+    cr_assert_eq(msg == NULL, r == 0, "what is refused is the caller's still");
+    zmsg_destroy(&msg);
+    return r;
+}
+
+static int put(backlog_t *backlog, const char *owner, backlog_lane_t lane)
+{
+    return put_sized(backlog, owner, lane, 1);
+}
+
+/* The owner of the next one. */
+static void takes(backlog_t *backlog, const char *want)
+{
+    zmsg_t *msg = backlog_take(backlog);
+
+    cr_assert(zframe_streq(zmsg_first(msg), want), "not %s", want);
+    zmsg_destroy(&msg);
+}
+
+Test(backlog, guests_without_end_get_half_of_the_workers_and_the_gateway_the_rest_at_once)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+
+    for (int i = 0; i < 200; i++)
+        cr_assert_eq(put(backlog, "subscriber", BACKLOG_GUEST), 0);
+    takes(backlog, "subscriber");
+    takes(backlog, "subscriber");
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+        takes(backlog, "gateway");
+    }
+    backlog_done(backlog, BACKLOG_GUEST);
+    cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+    takes(backlog, "subscriber"); /* it came first */
+    takes(backlog, "gateway");
+    cr_assert_eq(backlog_waiting(backlog), 197);
+    cr_assert_not(backlog_is_full(backlog));
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, a_gateway_alone_has_all_workers)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+
+    for (int i = 0; i < BACKLOG_OWN; i++)
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+    cr_assert_eq(backlog_waiting(backlog), BACKLOG_OWN);
+    cr_assert(backlog_is_full(backlog));
+    cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), -EDQUOT);
+    for (int i = 0; i < BACKLOG_OWN; i++) /* without one that is done */
+        takes(backlog, "gateway");
+    cr_assert_not(backlog_is_full(backlog));
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, a_guest_that_has_its_share_is_refused_and_nobody_else)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+    int n = 0;
+
+    while (!put(backlog, "subscriber@a", BACKLOG_GUEST))
+        n++;
+    cr_assert_eq(n, BACKLOG_GUESTS_OWN + WORKERS / 2, "%d", n);
+    cr_assert_eq(put(backlog, "subscriber@a", BACKLOG_GUEST), -EDQUOT);
+    cr_assert_eq(put(backlog, "subscriber@b", BACKLOG_GUEST), 0);
+    cr_assert_eq(put(backlog, "gateway", BACKLOG_SLOW), 0);
+    cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+    takes(backlog, "subscriber@a");
+    takes(backlog, "gateway");
+    takes(backlog, "subscriber@a");
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "gateway"); /* the slow one, before the other guest's turn */
+    backlog_done(backlog, BACKLOG_GUEST);
+    takes(backlog, "subscriber@a");
+    backlog_done(backlog, BACKLOG_SLOW);
+    takes(backlog, "subscriber@b");
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, guests_without_number_take_no_room_of_the_gateway)
+{
+    backlog_t *backlog = backlog_new(1);
+    char name[32];
+    int r = 0;
+
+    for (int i = 0; !r; i++) {
+        snprintf(name, sizeof(name), "subscriber@%d", i / 100);
+        r = put(backlog, name, BACKLOG_GUEST);
+    }
+    cr_assert_eq(r, -EAGAIN);
+    cr_assert_eq(backlog_waiting(backlog), BACKLOG_GUESTS_ALL + 1);
+    for (int i = 0; i < BACKLOG_OWN; i++) {
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_SLOW), 0);
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+    }
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, counts_bytes_and_what_frames_take)
+{
+    enum { LARGE = 1 << 20 };
+    backlog_t *backlog = backlog_new(1);
+    int n = 0;
+
+    while (!put_sized(backlog, "cli", BACKLOG_GUEST, LARGE))
+        n++;
+    cr_assert_eq(n, 1 + BACKLOG_GUESTS_OWN_BYTES / LARGE, "%d", n);
+    cr_assert_eq(put(backlog, "subscriber", BACKLOG_GUEST), 0);
+    for (n = 0; !put_sized(backlog, "gateway", BACKLOG_QUICK, LARGE);)
+        n++;
+    cr_assert_leq(n, BACKLOG_OWN_BYTES / LARGE);
+    cr_assert(backlog_is_full(backlog));
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, slow_ones_get_half_of_the_workers)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(put(backlog, "slow", BACKLOG_SLOW), 0);
+    takes(backlog, "slow");
+    takes(backlog, "slow");
+    cr_assert_eq(put(backlog, "quick", BACKLOG_QUICK), 0);
+    takes(backlog, "quick");
+    backlog_done(backlog, BACKLOG_QUICK);
+    cr_assert_eq(put(backlog, "quick", BACKLOG_QUICK), 0);
+    takes(backlog, "quick");
+    backlog_done(backlog, BACKLOG_SLOW);
+    takes(backlog, "slow");
+    backlog_stop(backlog);
+    cr_assert_null(backlog_take(backlog));
+    backlog_destroy(&backlog);
+}

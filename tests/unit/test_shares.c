@@ -1,0 +1,120 @@
+/* What waits, by turns of its owners, each with its share of the room. */
+#include "common/shares.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const shares_bounds_t bounds = {3, 1000, 5, 2000};
+
+static int put(shares_t *shares, const char *owner, char *what, size_t bytes)
+{
+    return shares_put(shares, owner, &bounds, bytes, what);
+}
+
+static void takes(shares_t *shares, const char *want)
+{
+    const char *got = shares_take(shares);
+
+    cr_assert(got && !strcmp(got, want), "%s, not %s", got ? got : "nothing", want);
+}
+
+Test(shares, are_taken_by_turns_the_oldest_of_each_first)
+{
+    shares_t *shares = shares_new(NULL);
+
+    cr_assert_eq(put(shares, "a", "a1", 1), 0);
+    cr_assert_eq(put(shares, "a", "a2", 1), 0);
+    cr_assert_eq(put(shares, "a", "a3", 1), 0);
+    cr_assert_eq(put(shares, "b", "b1", 1), 0);
+    takes(shares, "a1");
+    cr_assert_eq(put(shares, "c", "c1", 1), 0);
+    takes(shares, "b1");
+    takes(shares, "a2");
+    takes(shares, "c1");
+    cr_assert_eq(put(shares, "b", "b2", 1), 0);
+    takes(shares, "a3");
+    takes(shares, "b2");
+    cr_assert_null(shares_take(shares));
+    cr_assert_eq(put(shares, "a", "a4", 1), 0);
+    takes(shares, "a4");
+    cr_assert_eq(shares_waiting(shares), 0);
+    cr_assert_eq(shares_bytes(shares), 0);
+    shares_destroy(&shares);
+    cr_assert_null(shares);
+}
+
+Test(shares, refuse_whoever_has_its_share_and_nobody_else)
+{
+    shares_t *shares = shares_new(NULL);
+
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(put(shares, "a", "a", 1), 0);
+    cr_assert_eq(put(shares, "a", "a", 1), -EDQUOT);
+    cr_assert_eq(put(shares, "b", "b", 1), 0);
+    takes(shares, "a");
+    cr_assert_eq(put(shares, "a", "a", 1), 0, "one is gone");
+    cr_assert_eq(put(shares, "c", "c", 1), 0);
+    cr_assert_eq(put(shares, "d", "d", 1), -EAGAIN, "there are as many as may be");
+    cr_assert_eq(put(shares, "a", "a", 1), -EDQUOT);
+    shares_destroy(&shares);
+}
+
+Test(shares, are_of_bytes_too_but_one_item_may_have_any_size)
+{
+    shares_t *shares = shares_new(NULL);
+
+    cr_assert_eq(put(shares, "a", "large", 1500), 0);
+    cr_assert_eq(put(shares, "a", "small", 1), -EDQUOT);
+    cr_assert_eq(put(shares, "b", "b1", 999), 0);
+    cr_assert_eq(shares_bytes(shares), 2499);
+    cr_assert_eq(put(shares, "b", "b2", 1), -EAGAIN);
+    takes(shares, "large");
+    cr_assert_eq(put(shares, "b", "b2", 1), 0);
+    cr_assert_eq(put(shares, "b", "b3", 1), -EDQUOT);
+    cr_assert_eq(shares_bytes(shares), 1000);
+    shares_destroy(&shares);
+}
+
+static int destroyed;
+
+static void destroy(void **item)
+{
+    destroyed++;
+    free(*item);
+    *item = NULL;
+}
+
+Test(shares, destroy_what_nobody_took)
+{
+    shares_t *shares = shares_new(destroy);
+
+    for (int i = 0; i < 5; i++)
+        cr_assert_eq(put(shares, i % 2 ? "a" : "b", malloc(10), 10), 0);
+    free(shares_take(shares));
+    shares_destroy(&shares);
+    cr_assert_eq(destroyed, 4);
+    shares_destroy(&shares);
+}
+
+/* Owners come and go: as many turns as there are of them, each within reach of the others'. */
+Test(shares, let_nobody_wait_for_more_than_one_of_each)
+{
+    enum { OWNERS = 300, EACH = 40 };
+    static const shares_bounds_t all = {EACH, 1 << 20, OWNERS * EACH, 1 << 20};
+    static char names[OWNERS][8];
+    shares_t *shares = shares_new(NULL);
+
+    for (int i = 0; i < OWNERS; i++)
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+    for (int i = 0; i < OWNERS; i++)
+        for (int n = 0; n < EACH; n++)
+            cr_assert_eq(shares_put(shares, names[i], &all, 1, names[i]), 0);
+    for (int n = 0; n < EACH; n++)
+        for (int i = 0; i < OWNERS; i++)
+            takes(shares, names[i]);
+    cr_assert_null(shares_take(shares));
+    shares_destroy(&shares);
+}
