@@ -15,6 +15,7 @@
 enum {
     PREPARED_MAX = 256,
     QUEUE_MAX = 24,
+    LATE_MS = 20,       /* a statement may go on so long behind a deadline */
     TROUBLE_S = 60,     /* after that it may be over, and nobody tried */
     READ_ONLY_MS = 5000 /* between two tries to get a session that is not */
 };
@@ -36,6 +37,8 @@ struct pg {
     int prepared_count;
     queued_t queue[QUEUE_MAX];
     int queued;
+    int64_t deadline_ms; /* monotonic; 0: none */
+    int64_t timeout_ms;  /* of statements, in the transaction that there is */
 };
 
 static void forget_queue(pg_t *self)
@@ -180,6 +183,21 @@ int pg_ready(pg_t *self)
     return r;
 }
 
+/* What another session may not say. */
+static bool ends_session(const char *state)
+{
+    static const char *const states[] = {
+        "57P",            /* the server ends, or an operator ended the session */
+        "08",             /* the connection */
+        "0A000", "26000", /* a migration of another copy made a prepared statement void */
+    };
+
+    for (size_t i = 0; i < LEN(states); i++)
+        if (!strncmp(state, states[i], strlen(states[i])))
+            return true;
+    return false;
+}
+
 static int check_result(pg_t *self, const PGresult *res)
 {
     const char *state, *constraint;
@@ -193,9 +211,7 @@ static int check_result(pg_t *self, const PGresult *res)
         break;
     }
     state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
-    /* 0A000, 26000: a migration of another copy made a prepared statement void */
-    if (!state || PQstatus(self->conn) != CONNECTION_OK || !strncmp(state, "57P", 3)
-        || !strncmp(state, "08", 2) || !strcmp(state, "0A000") || !strcmp(state, "26000")) {
+    if (!state || PQstatus(self->conn) != CONNECTION_OK || ends_session(state)) {
         pg_drop(self);
         return fault(PG_DOWN, "PostgreSQL connection lost");
     }
@@ -302,7 +318,7 @@ static int run_queue(pg_t *self, int number, PGresult **ret_result)
 }
 
 /* 0: queued | 1: it cannot be prepared, nothing is queued | fault. */
-static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
+static int enqueue_one(pg_t *self, const char *sql, int n, const char *const *params)
 {
     queued_t *one;
     int r;
@@ -348,6 +364,48 @@ static int run_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
     return r;
 }
 
+void pg_until(pg_t *self, int64_t deadline_ms)
+{
+    self->deadline_ms = deadline_ms;
+}
+
+/* Before a statement: is there time for it? Within a transaction PostgreSQL is also told how much, where that is less than it knows.
+ * That goes with the statement and costs no round trip, and nothing is said where there is more time than any statement may take.
+ * 0 | PG_TIMEOUT | fault. */
+static int watch_deadline(pg_t *self)
+{
+    int64_t left = self->deadline_ms - mono_ms();
+    bool in_transaction =
+        self->conn && (self->queued || PQtransactionStatus(self->conn) != PQTRANS_IDLE);
+    static const char set_timeout[] = "SELECT set_config('statement_timeout', $1, true)";
+    char text[24];
+    const char *const params[] = {text};
+    int r;
+
+    if (!self->deadline_ms)
+        return 0;
+    if (left <= 0) {
+        forget_queue(self);
+        return fault(PG_TIMEOUT, "the time for the request is over");
+    }
+    if (!in_transaction)
+        self->timeout_ms = PG_STATEMENT_TIMEOUT_MS;
+    if (!in_transaction || left + LATE_MS >= self->timeout_ms)
+        return 0;
+    self->timeout_ms = left;
+    snprintf(text, sizeof(text), "%d", (int)left);
+    r = enqueue_one(self, set_timeout, 1, params);
+    return r == 1 ? run_once(self, NULL, set_timeout, 1, params) : r;
+}
+
+/* As enqueue_one, within the time that there is. */
+static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
+{
+    int r = watch_deadline(self);
+
+    return r ? r : enqueue_one(self, sql, n, params);
+}
+
 int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
                    const char *const *params)
 {
@@ -355,10 +413,13 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
     char name[16];
     int r;
 
+    r = watch_deadline(self);
+    if (r)
+        return r;
     if (n > PG_PARAMS_MAX)
         return run_once(self, ret_result, sql, n, params);
     if (self->queued) {
-        r = enqueue(self, sql, n, params);
+        r = enqueue_one(self, sql, n, params);
         return r == 1  ? run_once(self, ret_result, sql, n, params)
                : r < 0 ? r
                        : run_queue(self, self->queued - 1, ret_result);
@@ -380,7 +441,9 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
 int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
                  const char *const *params)
 {
-    return run_once(self, ret_result, sql, n, params);
+    int r = watch_deadline(self);
+
+    return r ? r : run_once(self, ret_result, sql, n, params);
 }
 
 static void collect(const char *params[PG_PARAMS_MAX], int n, va_list args)
@@ -411,7 +474,7 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_start(args, n);
     collect(params, n, args);
     va_end(args);
-    if (self->queued > QUEUE_MAX - 2) /* room for both: the statement's result must not be lost */
+    if (self->queued > QUEUE_MAX - 4) /* room for all: the statement's result must not be lost */
         r = run_queue(self, -1, NULL);
     if (!r && sql)
         r = enqueue(self, sql, n, params);

@@ -5,6 +5,7 @@
 
 #include <libpq-fe.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct pg pg_t;
 
@@ -23,9 +24,10 @@ enum {
 };
 
 /* Faults that callers tell apart. */
-#define PG_DOWN    (-107) /* ENOTCONN: the connection is gone */
-#define PG_AGAIN   (-11)  /* EAGAIN: serialization failure or deadlock, try the transaction again */
-#define PG_TIMEOUT (-110) /* ETIMEDOUT: the statement took longer than PG_STATEMENT_TIMEOUT_MS */
+#define PG_DOWN  (-107) /* ENOTCONN: the connection is gone */
+#define PG_AGAIN (-11)  /* EAGAIN: serialization failure or deadlock, try the transaction again */
+#define PG_TIMEOUT                                                                                 \
+    (-110) /* ETIMEDOUT: a statement took longer than PG_STATEMENT_TIMEOUT_MS, or than pg_until's */
 #define PG_IMPOSSIBLE                                                                              \
     (-33) /* EDOM: data exception, or beyond what PostgreSQL can do (classes 22, 54) */
 #define PG_FULL                                                                                    \
@@ -39,6 +41,10 @@ void pg_destroy(pg_t **self_p);
 
 /* Connect when needed. 0 | PG_DOWN. */
 int pg_ready(pg_t *self);
+
+/* From now on no statement begins behind deadline_ms (monotonic), and none of a transaction goes on much longer, waiting for a lock
+ * either: PG_TIMEOUT. 0: whenever. What nobody waits for any more must not be done: something else may have been meanwhile. */
+void pg_until(pg_t *self, int64_t deadline_ms);
 
 /* Forget a broken connection: the next pg_ready makes a new one. */
 void pg_drop(pg_t *self);

@@ -232,6 +232,8 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t 
 
         if (base)
             crud->base_url = json_string_value(base);
+        /* What the service asks itself is done in pieces, and nobody does anything else instead. */
+        pg_until(crud->pg, zframe_size(identity) ? request.deadline_ms : 0);
         r = run_with_retry(crud, spec, &request, &reply);
         crud->base_url = own;
         json_decref(base);

@@ -7,6 +7,20 @@ import { edge, env, tail, until } from './postern.mjs';
 
 const PASSWORD = 'of-the-stories-alone';
 
+// A session that stays open: what it locks is locked until it says otherwise.
+export function session(url) {
+  const child = spawn('psql', [url, '-XAtq'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let out = '', asked = 0;
+  child.stdout.setEncoding('utf8').on('data', (part) => { out += part; });
+  const start = (text) => child.stdin.write(`${text}\n`);
+  const say = async (text) => {
+    const end = `done ${++asked}`;
+    start(`${text}\n\\echo ${end}`);
+    await until(() => out.includes(end), text, 30000);
+  };
+  return { say, start, end: () => child.stdin.end() };
+}
+
 // mark: a name that nobody else has. Nothing runs before setUp(), nothing is left after tearDown().
 export function ownEvents(mark) {
   const run = env.POSTERN_RUN_DIR, health = edge.port + 30, running = [];
@@ -32,19 +46,7 @@ export function ownEvents(mark) {
       'event_timestamp', '2026-01-01T00:00:00Z', 'account_id', 'ac_1', 'principal', null, 'object', jsonb_build_object('id', repeat('x', 2000))) FROM generate_series(1, ${count}) i; NOTIFY identity_outbox`);
     self.made += count;
   };
-  // A session that stays open: what it locks is locked until it says otherwise.
-  self.session = () => {
-    const child = spawn('psql', [own, '-XAtq'], { stdio: ['pipe', 'pipe', 'inherit'] });
-    let out = '', asked = 0;
-    child.stdout.setEncoding('utf8').on('data', (part) => { out += part; });
-    const start = (text) => child.stdin.write(`${text}\n`);
-    const say = async (text) => {
-      const end = `done ${++asked}`;
-      start(`${text}\n\\echo ${end}`);
-      await until(() => out.includes(end), text, 30000);
-    };
-    return { say, start, end: () => child.stdin.end() };
-  };
+  self.session = () => session(own);
   self.waiting = () => Number(self.sql(`SELECT count(*) FROM pg_stat_activity WHERE datname = '${mark}' AND wait_event_type = 'Lock'`));
   self.setUp = () => {
     self.sql(`CREATE DATABASE ${mark}`, env.DATABASE_URL);
