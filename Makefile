@@ -236,11 +236,11 @@ chaos: all node-packages
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
 
-# Objects that are made and deleted again, on a stack that forgets within seconds what others forget within a day or a year.
+# Objects that are made and deleted again, on a stack that forgets within a minute what others forget within a day or a year.
 growth: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) \
-	    POSTERN_IDEMPOTENCY_SECONDS=5 POSTERN_TIDY_SECONDS=1 POSTERN_EVENT_LOG_EVENTS=1000 POSTERN_EVENT_LOG_TRIM_SECONDS=1; \
+	    POSTERN_IDEMPOTENCY_SECONDS=60 POSTERN_TIDY_SECONDS=1 POSTERN_EVENT_LOG_EVENTS=1000 POSTERN_EVENT_LOG_TRIM_SECONDS=1; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	objects=$${GROWTH_OBJECTS:-3000}; STORIES_TIMEOUT_MS=$$((1800000 + 60 * objects)) STORIES_LIMIT=$$((1830 + 6 * objects / 100)) tests/support/stories tests/growth/*.test.mjs; r=$$?; \
 	deploy/stack down; \

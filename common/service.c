@@ -48,7 +48,7 @@ static const setting_t common_settings[] = {
     {"workers", SETTING_INT, "4", 1, WORKERS_MAX, "database workers"},
     {"object-limit", SETTING_INT, "1000000", 0, 1000000000,
      "objects of one kind that an account may have; 0: no limit"},
-    {"idempotency-seconds", SETTING_INT, "86400", 1, 31536000,
+    {"idempotency-seconds", SETTING_INT, "86400", DEADLINE_LEFT_MAX_MS / 1000, 31536000,
      "how long a request is remembered by its idempotency key"},
     {"tidy-seconds", SETTING_INT, "60", 1, 86400, "between deletions of what is too old"},
     {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},

@@ -106,12 +106,32 @@ copy_t *copies_other(copies_t *self, const copy_t *copy)
     return copies_next(self);
 }
 
-bool copies_answer(const copies_t *self)
+unsigned copies_bit(const copies_t *self, const copy_t *copy)
 {
+    return 1u << (copy - self->list);
+}
+
+unsigned copies_answering(const copies_t *self)
+{
+    unsigned set = 0;
+
     for (int i = 0; i < self->count; i++)
         if (self->list[i].answers)
-            return true;
-    return false;
+            set |= 1u << i;
+    return set;
+}
+
+const copy_t *copies_of(const copies_t *self, unsigned set)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->list[i].answers && set & 1u << i)
+            return &self->list[i];
+    return NULL;
+}
+
+bool copies_answer(const copies_t *self)
+{
+    return copies_answering(self) != 0;
 }
 
 int64_t copies_silent_ms(const copies_t *self, int64_t now_ms)

@@ -42,6 +42,11 @@ copy_t *copies_next(copies_t *self);
 /* The same, but another than this one, where there is one that answers. copy may be NULL. */
 copy_t *copies_other(copies_t *self, const copy_t *copy);
 
+/* Sets of copies, a bit each: one of them, and those that answer. One of the set that answers; NULL: there is none. */
+unsigned copies_bit(const copies_t *self, const copy_t *copy);
+unsigned copies_answering(const copies_t *self);
+const copy_t *copies_of(const copies_t *self, unsigned set);
+
 /* Does any of them answer? And for how long has none; 0: one does. */
 bool copies_answer(const copies_t *self);
 int64_t copies_silent_ms(const copies_t *self, int64_t now_ms);

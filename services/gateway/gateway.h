@@ -60,6 +60,7 @@ struct call {
     int64_t started_ms, deadline_ms, resend_ms;
     const copy_t *copy; /* of the service, that has the request; NULL: it could not be sent */
     int resends;        /* of this question */
+    unsigned asked;     /* copies that were sent it, as copies_bit: they may be working on it */
     bool
         under_way; /* it changes something, and a copy may do so until its deadline: no answer may say that it was not done before */
     /* answer */
@@ -83,7 +84,7 @@ struct gateway {
     zhashx_t *rates;     /* bucket -> rate_t */
     health_t *health;
     struct {
-        uint64_t requests, answers[6], resent, timed_out, cut_off, evicted, malformed;
+        uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
     } metrics;
 };
 

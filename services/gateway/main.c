@@ -45,9 +45,10 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_requests_total %" PRIu64 "\n"
                           "postern_gateway_calls_in_flight %zu\n"
                           "postern_gateway_calls_resent_total %" PRIu64 "\n"
+                          "postern_gateway_answers_passed_over_total %" PRIu64 "\n"
                           "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
-                          self->metrics.timed_out);
+                          self->metrics.passed_over, self->metrics.timed_out);
     n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, out + n, size - n);

@@ -103,7 +103,7 @@ static bool is_silent(const call_t *call, int64_t now)
     return copies_silent_ms(service_of(call), now) > SILENT_MS;
 }
 
-/* Of a service that is silent nothing more is asked to change. */
+/* Does the call's question change something? */
 static bool changes(const call_t *call)
 {
     return call->state == CALLING && !call->self && !(call->target.operation & (GET | LIST));
@@ -117,11 +117,13 @@ static void send_to(call_t *call, const copy_t *copy)
     zhashx_update(call->gateway->calls, call->operation_id, call);
     call->copy = NULL;
     call->resend_ms = bus_mono_ms();
+    /* Of a service that is silent nothing more is asked to change. */
     if (!copy || (changes(call) && is_silent(call, call->resend_ms)) || !(msg = encode(call)))
         return;
     if (!zmsg_send(&msg, copy->sock)) {
         call->under_way = call->under_way || changes(call);
         call->copy = copy;
+        call->asked |= copies_bit(service_of(call), copy);
         call->resend_ms += RESEND_MS;
     }
     zmsg_destroy(&msg);
@@ -130,6 +132,7 @@ static void send_to(call_t *call, const copy_t *copy)
 void upstream_send(call_t *call)
 {
     call->resends = 0;
+    call->asked = 0;
     send_to(call, copies_next(service_of(call)));
 }
 
@@ -160,7 +163,25 @@ static bool take_lease(gateway_t *self, copy_t *copy, zmsg_t *msg)
     return true;
 }
 
-static void take_reply(gateway_t *self, zmsg_t *msg)
+/* A copy that cannot do now what it is asked says nothing of the others that have the same request: one of them may be about to do it, or
+ * have done it. So that is no answer while one that answers has it still, nor, of a change, while any other may. */
+static bool is_passed_over(call_t *call, const copy_t *copy, const json_t *outcome)
+{
+    json_int_t code = json_integer_value(json_object_get(outcome, "code"));
+    const copies_t *copies = service_of(call);
+
+    if (code != ERR_BUSY && code != ERR_MAINTENANCE)
+        return false;
+    call->asked &= ~copies_bit(copies, copy);
+    if (!(changes(call) ? call->asked : call->asked & copies_answering(copies)))
+        return false;
+    call->gateway->metrics.passed_over++;
+    if (call->copy == copy)
+        call->copy = copies_of(copies, call->asked); /* NULL: the next tick in time tries again */
+    return true;
+}
+
+static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     zframe_t *body = NULL;
@@ -176,7 +197,7 @@ static void take_reply(gateway_t *self, zmsg_t *msg)
         snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
         id[strcspn(id, ".")] = '\0';
         call = zhashx_lookup(self->calls, id);
-        if (call && !strcmp(suffix, suffix_of(call->state)))
+        if (call && !strcmp(suffix, suffix_of(call->state)) && !is_passed_over(call, copy, outcome))
             call_reply(call, outcome, body, edges);
     }
     zframe_destroy(&body);
@@ -201,7 +222,7 @@ static int on_message(zloop_t *loop, zsock_t *reader, void *context)
             break;
         copies_heard(copies, copy);
         if (!take_lease(self, copy, msg))
-            take_reply(self, msg);
+            take_reply(self, copy, msg);
         zmsg_destroy(&msg);
     }
     return 0;

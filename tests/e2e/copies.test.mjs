@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { another, apiAt } from '../support/copies.mjs';
+import { session } from '../support/events.mjs';
 import { endpoint, env, through, until } from '../support/postern.mjs';
 
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
@@ -160,6 +161,41 @@ test('with the only other copy standing still a request waits for one, and is do
   assert.equal(sql(`SELECT count(*) FROM routes.http_response_backend WHERE metadata = '${mark} both'`), '1');
   await ready();
 });
+
+// A backend whose row is locked, and the sessions of copies of routes that wait for that or for each other.
+async function locked(client) {
+  const { body: { id } } = await client.ask('POST', '/backends/http_response', { body: 'before' }), lock = session(env.DATABASE_URL);
+  await lock.say(`BEGIN; SELECT FROM routes.http_response_backend WHERE id = '${id}' FOR UPDATE;`);
+  const pids = (where) => sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'routes' AND ${where}`).split('\n').filter(Boolean);
+  return {
+    waiting: () => pids("wait_event_type = 'Lock'"), is: (pid) => pids(`pid = ${pid}`).length > 0,
+    change: (body) => client.ask('PATCH', `/backends/http_response/${id}`, { body }), body: async () => (await client.ask('GET', `/backends/http_response/${id}`)).body.body,
+    release: () => lock.say('ROLLBACK;'), end: () => lock.end(),
+  };
+}
+
+// On a machine that is too slow for it the time of a call is over first: it is tried again.
+async function inTime(story) {
+  for (let tries = 1; ; tries++) {
+    const { status, raw } = await story();
+    if (status === 200 || tries === 3) return assert.equal(status, 200, raw);
+    assert.equal(status, 503, raw);
+  }
+}
+
+test('that one copy cannot do a change now is no answer while another one is about to do it', { skip, timeout: 120000 }, () => inTime(async () => {
+  const row = await locked(api);
+  try {
+    const answer = row.change('done');
+    let first;
+    await until(() => { [first] = row.waiting(); return first; }, 'a copy waits for the lock', 30000);
+    await until(() => { const now = row.waiting(); return now.length && !now.includes(first); }, 'it has given up, and the other one waits', 30000);
+    await row.release();
+    const said = await answer;
+    if (said.status === 200) assert.equal(await row.body(), 'done');
+    return said;
+  } finally { row.end(); }
+}));
 
 test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 120000 }, async () => {
   const port = PORT + 6, own = socket('lonely');

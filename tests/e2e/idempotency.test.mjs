@@ -1,10 +1,11 @@
 // An Idempotency-Key is for one request: method, path and body. The same one again gets the same answer and does nothing, another
 // one under that key is refused and does nothing.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import path from 'node:path';
 import test from 'node:test';
 import { account } from '../support/account.mjs';
-import { api, env, must, unique } from '../support/postern.mjs';
+import { api, elsewhere, env, home, must, unique } from '../support/postern.mjs';
 
 const sql = (schema, text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = ${schema}; ${text}`], { encoding: 'utf8' }).trim();
 const fresh = () => ({ 'Idempotency-Key': unique('key') });
@@ -116,4 +117,11 @@ test('what is kept of a request tells nothing of its body', async () => {
   assert.ok(!kept.includes(value));
   assert.deepEqual((await api('POST', '/vault_secrets', { name: 's', value, vault_id: vault.id }, headers)).body, made.body);
   refused(await api('POST', '/vault_secrets', { name: 's', value: `${value}x`, vault_id: vault.id }, headers), 'another value');
+});
+
+test('requests are remembered for as long at least as one may come again', { skip: elsewhere }, () => {
+  const needed = ['database-url=x', 'master-key=/nowhere/key', 'rpc=inproc://rpc', 'events=inproc://events'].map((setting) => `--${setting}`);
+  const start = (seconds) => spawnSync(path.join(home, 'bin/postern-identity'), [...needed, `--idempotency-seconds=${seconds}`], { encoding: 'utf8', env: { PATH: process.env.PATH }, timeout: 30000 }).stderr;
+  assert.match(start('59'), /setting idempotency-seconds must be a number from 60 /);
+  assert.match(start('60'), /cannot start: .*\/nowhere\/key/);
 });

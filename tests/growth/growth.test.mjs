@@ -1,6 +1,6 @@
 // What was made and deleted leaves nothing behind: GROWTH_OBJECTS objects of many kinds, made by several clients through the API and deleted
 // again, and then rows, files and memory are what they were. `make growth` has it on a stack of its own, which forgets requests after
-// GROWTH_FORGET_S seconds, keeps GROWTH_EVENTS audit events and tidies up every second: a day's worth of these is no growth without end.
+// a minute, keeps GROWTH_EVENTS audit events and tidies up every second: a day's worth of these is no growth without end.
 //
 // A row or a byte that belongs to what is gone is found by its number: 3,000 objects times a row is 3,000 rows.
 import assert from 'node:assert/strict';
