@@ -190,6 +190,7 @@ static bool ends_session(const char *state)
         "57P",            /* the server ends, or an operator ended the session */
         "08",             /* the connection */
         "0A000", "26000", /* a migration of another copy made a prepared statement void */
+        "25P03", "25P04", /* this process stood still in a transaction */
     };
 
     for (size_t i = 0; i < LEN(states); i++)

@@ -197,6 +197,28 @@ test('that one copy cannot do a change now is no answer while another one is abo
   } finally { row.end(); }
 }));
 
+test('a copy that stood still in its transaction does it again', { skip, timeout: 120000 }, () => inTime(async () => {
+  const row = await locked(loneApi);
+  let stopped = false;
+  try {
+    const answer = row.change('done');
+    let pid;
+    await until(() => { [pid] = row.waiting(); return pid; }, 'it waits for the lock', 30000);
+    stopped = copies.routes.kill('SIGSTOP');
+    await row.release();
+    await until(() => !row.is(pid), 'PostgreSQL ended its session', 30000);
+    copies.routes.kill('SIGCONT');
+    stopped = false;
+    const said = await answer;
+    if (said.status === 200) assert.equal(await row.body(), 'done');
+    return said;
+  } finally {
+    if (stopped) copies.routes.kill('SIGCONT');
+    row.end();
+    await ready();
+  }
+}));
+
 test('a gateway that no copy of a service answers says so, and lets no request wait for long', { skip, timeout: 120000 }, async () => {
   const port = PORT + 6, own = socket('lonely');
   const copy = another('identity', { POSTERN_RPC: own });
