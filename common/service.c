@@ -98,6 +98,7 @@ typedef struct service {
     int64_t periodic_until_ms; /* what it asks itself runs, and is not asked again before */
     leases_t leases;
     health_t *health;
+    files_watch_t files;
     struct {
         uint64_t requests, refused, over_share, resent, dropped, held_late;
     } metrics;
@@ -642,6 +643,16 @@ static int on_period(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+static int on_files(zloop_t *loop, int timer, void *context)
+{
+    service_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    files_look(&self->files);
+    return 0;
+}
+
 static int on_stop_check(zloop_t *loop, int timer, void *context)
 {
     (void)loop;
@@ -661,6 +672,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
     for (int i = 0; i < self->live; i++)
         lowest = self->acked[i] < lowest ? self->acked[i] : lowest;
     n += part ? part->metrics(self->part, out + n, size - n) : 0;
+    n += files_metrics(&self->files, name, out + n, size - n);
     out += n;
     size -= n;
     return n
@@ -801,6 +813,8 @@ static int setup(service_t *self)
         r = start_actors(self);
     zloop_timer(self->loop, 50, 0, on_tick, self);
     zloop_timer(self->loop, 100, 0, on_stop_check, self);
+    files_look(&self->files);
+    zloop_timer(self->loop, FILES_LOOK_MS, 0, on_files, self);
     if (self->spec->periodic)
         zloop_timer(self->loop, 1000 * (size_t)config_int(&self->config, self->spec->period), 0,
                     on_period, self);

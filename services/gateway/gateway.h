@@ -4,6 +4,7 @@
 
 #include "common/bus.h"
 #include "common/config.h"
+#include "common/files.h"
 #include "common/health.h"
 #include "common/id.h"
 #include "common/pack.h"
@@ -83,6 +84,7 @@ struct gateway {
     docs_file_t openapi; /* rendered once; its text is the gateway's */
     zhashx_t *rates;     /* bucket -> rate_t */
     health_t *health;
+    files_watch_t files;
     struct {
         uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
     } metrics;

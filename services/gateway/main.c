@@ -49,6 +49,7 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
                           self->metrics.passed_over, self->metrics.timed_out);
+    n += files_metrics(&self->files, "gateway", out + n, size - n);
     n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, out + n, size - n);
@@ -72,6 +73,16 @@ static int render_openapi(gateway_t *self)
     return 0;
 }
 
+static int on_files(zloop_t *loop, int timer, void *context)
+{
+    gateway_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    files_look(&self->files);
+    return 0;
+}
+
 static int setup(gateway_t *self)
 {
     int r;
@@ -84,6 +95,8 @@ static int setup(gateway_t *self)
         r = admission_new(&self->admission, self->identity, self->routes);
     if (!r)
         r = http_start(self);
+    files_look(&self->files);
+    zloop_timer(self->loop, FILES_LOOK_MS, 0, on_files, self);
     if (!r)
         r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
                        (int)config_int(&self->config, "health-port"), gateway_metrics, is_ready,
