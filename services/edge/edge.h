@@ -294,8 +294,11 @@ int edge_file_open(const char *path, int flags);
 #define EDGE_MEMORY_PREFIX "postern-events-"
 ngx_int_t edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log);
 void *edge_memory_slot(ngx_uint_t worker); /* NULL: no such slot */
-size_t edge_memory_slot_bytes(void);       /* of which the ring is a part */
-const char *edge_memory_name(void);        /* of the file others may read; "": there is none */
+/* In a worker: its slot is this process's as long as it lives. NGX_ERROR: there is none, or another
+ * process has it; errno. */
+ngx_int_t edge_memory_claim(ngx_uint_t worker);
+size_t edge_memory_slot_bytes(void); /* of which the ring is a part */
+const char *edge_memory_name(void);  /* of the file others may read; "": there is none */
 off_t edge_memory_position(const void *at);
 void edge_memory_remove(void); /* the file's name */
 /* The file of another seat, whose master is gone. NGX_OK | NGX_DECLINED: there is none. */

@@ -19,6 +19,7 @@ static size_t      total;           /* mapped, with the head */
 static size_t      bytes;           /* of a slot */
 static ngx_uint_t  count;
 static char        name[64];        /* of the file; "": nobody else can read it */
+static int         memory = -1;     /* the file; it stays open, for its locks */
 
 
 void *
@@ -145,9 +146,6 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     ngx_uint_t            used;
     event_memory_head_t  *head;
 
-    if (base) {
-        return NGX_OK;   /* a reload: everything stays */
-    }
     bytes = ngx_align(slot_bytes, RING_FILE_PAGE);
     count = slots;
     total = HEAD_BYTES + count * bytes;
@@ -187,7 +185,26 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     ngx_memcpy(head->name, edge_worker.conf->name.data,
                ngx_min(edge_worker.conf->name.len, sizeof(head->name) - 1));
     base = at + HEAD_BYTES;
-    return NGX_OK;   /* the file stays open, for its lock */
+    memory = file;
+    return NGX_OK;
+}
+
+
+/* A record lock is its process's alone: neither a helper nor the next worker has it from its parent. */
+ngx_int_t
+edge_memory_claim(ngx_uint_t worker)
+{
+    struct flock  slot = { 0 };
+
+    if (worker >= count) {
+        ngx_set_errno(ERANGE);
+        return NGX_ERROR;
+    }
+    slot.l_type = F_WRLCK;
+    slot.l_whence = SEEK_SET;
+    slot.l_start = HEAD_BYTES + worker * bytes;
+    slot.l_len = bytes;
+    return fcntl(memory, F_SETLK, &slot) == 0 ? NGX_OK : NGX_ERROR;
 }
 
 

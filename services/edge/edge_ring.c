@@ -91,12 +91,8 @@ edge_ring_make(ngx_cycle_t *cycle)
     uint64_t          lost;
     ngx_uint_t        i;
     edge_conf_t      *conf = edge_worker.conf;
-    static ngx_uint_t  made;
     ngx_core_conf_t  *core;
 
-    if (made) {
-        return NGX_OK;   /* a reload */
-    }
     core = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
     if (core->worker_processes > WORKERS_MAX) {
         ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
@@ -109,7 +105,6 @@ edge_ring_make(ngx_cycle_t *cycle)
     {
         return NGX_ERROR;
     }
-    made = 1;
     for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
         lost = 0;
         if (one->memory.size == conf->ring_size
@@ -542,6 +537,12 @@ edge_ring_open(ngx_cycle_t *cycle)
     char         path[NGX_MAX_PATH];
     struct stat  st;
 
+    if (edge_memory_claim(ngx_worker) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
+                      "postern: another process has the event memory of worker "
+                      "%ui: this one ends", ngx_worker);
+        return NGX_ERROR;
+    }
     slot = edge_memory_slot(ngx_worker);
     if (open_slot(slot, edge_memory_slot_bytes(), &ring, cycle->log) != NGX_OK) {
         ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,

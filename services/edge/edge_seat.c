@@ -65,6 +65,13 @@ edge_seat_suffix(ngx_uint_t seat)
 
 
 ngx_uint_t
+edge_seat_is_taken(void)
+{
+    return lock != NGX_INVALID_FILE;
+}
+
+
+ngx_uint_t
 edge_seat_is_yielding(void)
 {
     return yielding || ngx_exiting;
@@ -267,7 +274,7 @@ edge_seat_check(ngx_conf_t *cf)
     ngx_core_conf_t  *core;
 
     core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx, ngx_core_module);
-    if (!ngx_inherited || ngx_test_config || lock != NGX_INVALID_FILE
+    if (!ngx_inherited || ngx_test_config
         || core->worker_processes == NGX_CONF_UNSET)
     {
         return NGX_OK;
@@ -286,9 +293,6 @@ edge_seat_take(ngx_cycle_t *cycle)
     seat_t           *seat, *old = NULL;
     ngx_core_conf_t  *core;
 
-    if (lock != NGX_INVALID_FILE) {
-        return NGX_OK;   /* a reload */
-    }
     if (open_page(cycle->log) != NGX_OK) {
         return NGX_ERROR;
     }

@@ -36,9 +36,6 @@ static ngx_atomic_t *known;     /* shared: suspects in all slots; none, nearly a
 ngx_int_t
 edge_vitals_make(ngx_log_t *log)
 {
-    if (slots) {
-        return NGX_OK;   /* a reload */
-    }
     slots = mmap(NULL, (WORKERS_MAX + 2) * sizeof(slot_t),
                  PROT_READ|PROT_WRITE, MAP_SHARED|MAP_ANONYMOUS, -1, 0);
     if (slots == MAP_FAILED) {

@@ -209,11 +209,33 @@ edge_is_on(ngx_http_request_t *r)
 }
 
 
+/* Workers of two configurations in one master would write to the same memory of events, and what the
+ * master has of the configuration belongs to the one that it began with. Here a reload has changed
+ * nothing yet: nginx keeps what it has. In init_module it would end the master. */
+static ngx_int_t
+refuse_reload(ngx_conf_t *cf)
+{
+    if (!edge_seat_is_taken()) {
+        return NGX_OK;
+    }
+    ngx_conf_log_error(NGX_LOG_ERR, cf, 0,
+                       "postern: an edge is not reloaded, it goes on as it is. "
+                       "To put another configuration in force replace it: "
+                       "\"deploy/stack replace-edge\", or USR2 to process %P",
+                       ngx_pid);
+    return NGX_DECLINED;
+}
+
+
 static void *
 create_main_conf(ngx_conf_t *cf)
 {
-    edge_conf_t  *conf = ngx_pcalloc(cf->pool, sizeof(edge_conf_t));
+    edge_conf_t  *conf;
 
+    if (refuse_reload(cf) != NGX_OK) {
+        return NULL;
+    }
+    conf = ngx_pcalloc(cf->pool, sizeof(edge_conf_t));
     if (conf) {
         conf->https_port = NGX_CONF_UNSET_UINT;
         conf->ring_size = NGX_CONF_UNSET_SIZE;
@@ -541,9 +563,11 @@ init_process(ngx_cycle_t *cycle)
     }
     /* event ids: a generator in this process instead of a system call each */
     randombytes_set_implementation(&randombytes_internal_implementation);
+    if (edge_ring_open(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
     edge_vitals_open(ngx_worker, cycle->log);
-    if (edge_ring_open(cycle) != NGX_OK
-        || edge_bus_open(cycle) != NGX_OK
+    if (edge_bus_open(cycle) != NGX_OK
         || edge_state_load(cycle) != NGX_OK)
     {
         return NGX_ERROR;

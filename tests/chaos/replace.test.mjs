@@ -216,6 +216,28 @@ async function refusesBuilds() {
   await until(() => ended(old.master), 'the old master ends', 60000);
 }
 
+// nginx starts the workers of a master again that has a successor, and reads nothing: the way back, where the old ones had been ended.
+test('a reload of a master that is being replaced starts no second worker for any memory of events', { timeout: 240000 }, async () => {
+  await alone();
+  const old = await info(), log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size;
+  const before = eventsOf(to.host).length;
+  build(old.build);
+  const socket = await stream(ws_to.host);
+  const traffic = load(to.host);
+  process.kill(old.master, 'SIGUSR2');
+  await until(() => fs.existsSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`), 'a successor', 30000);
+  process.kill(old.master, 'SIGHUP');
+  await until(() => /another process has the event memory of worker 0: this one ends/.test(fs.readFileSync(log).subarray(from).toString()), 'a worker that finds another in its place', 30000);
+  await socket.echoes();
+  await until(async () => { try { return (await info()).master !== old.master; } catch { return false; } }, 'the new master serves', 60000);
+  socket.ws.terminate();
+  await until(() => ended(old.master), 'the old master ends', 60000);
+  await traffic.stop();
+  assert.deepEqual(traffic.failed, []);
+  await until(() => eventsOf(to.host).length - before >= traffic.sent, `${traffic.sent} events`, 60000);
+  assert.equal(new Set(eventsOf(to.host).map((event) => event.event_id)).size - before, traffic.sent, 'each once');
+});
+
 test('a build that cannot serve replaces nothing, and the command says so', { timeout: 240000 }, refusesBuilds);
 
 test('events that the old edge could not send are sent by the new one', { timeout: 240000 }, async () => {
