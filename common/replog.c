@@ -1,280 +1,23 @@
 #include "common/replog.h"
 #include "common/bus.h"
 #include "common/cleanup.h"
-#include "common/id.h"
 #include "common/log.h"
-#include "common/pack.h"
-#include "common/pg.h"
-#include "common/roster.h"
-#include "common/secret.h"
-#include "proto/role.h"
+#include "common/replog_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 enum {
-    CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
-    DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
-    CHUNK_BYTES =
-        1 << 20, /* of sealed entries in one message of a snapshot, or the one that is larger */
-    DELTA_BYTES =
-        8
-        << 20, /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
     BEAT_MS = 250,
     ALONE_MS = 1000, /* a copy that hears no other says so often that it is there */
     DEAD_MS = 1000,
     COMPLAIN_MS = 10000,
-    SUBSCRIBERS_MAX = 1024, /* at one copy; services count as many of all copies */
     PEER_SUBSCRIBERS_MAX =
         128,        /* of one key: 64 workers, and as many of the edge that takes its place */
     GREET_MS = 100, /* a worker says hello when it must, and again while it waits; not more often */
-    MESSAGES_PER_TURN = 256,
-    IDENTITY_MAX = 64
+    MESSAGES_PER_TURN = 256
 };
-
-/* What a hello said, until it is answered. */
-typedef struct greeting {
-    bool waits;
-    char log_id[64], mark[24];
-    int64_t has;
-} greeting_t;
-
-typedef struct subscriber {
-    unsigned char identity[IDENTITY_MAX];
-    size_t identity_len;
-    char peer[96]; /* whose key the connection showed: another peer cannot take it over */
-    char name[ROLE_OWN_NAME_MAX + 1];
-    greeting_t greeting;
-    int64_t greeted_ms;  /* when the last was answered */
-    int64_t sent, acked; /* revisions */
-    int64_t heard_ms;
-    char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
-    bool in_snapshot;
-    int64_t snapshot_head;
-    bool live; /* answers wait for it */
-    bool gone; /* and nothing goes to it before it says hello: see lose() */
-} subscriber_t;
-
-typedef struct replog {
-    zsock_t *pipe, *router;
-    pg_t *pg;
-    const replog_args_t *args;
-    char log_id[64];
-    int64_t head;
-    int64_t forgotten; /* the last deletion that is not there any more, when the head was read */
-    bool known;        /* was the revision behind which news were read last one of this log? */
-    int64_t covered; /* up to this revision it is known which workers other copies have told less */
-    bool listening, stop, changed;
-    bool
-        put_back; /* the head was seen lower than it was: nothing notifies of a database from a backup */
-    roster_t *roster;     /* what the other copies hear */
-    char name[ID_MAX];    /* of this copy */
-    int64_t said, say_ms; /* how often it said what it hears itself, and when it does again */
-    bool others_seen;
-    subscriber_t subscribers[SUBSCRIBERS_MAX];
-    int count, first; /* with whom a turn begins, so that nobody is always last */
-    int64_t turned_away_ms,
-        turned_away_said_ms; /* somebody found no place, and serves what it has */
-    int64_t next_beat_ms, last_turn_ms, complain_ms;
-    int64_t settle_ms; /* until then we may not know every edge: no answer leaves on our word */
-} replog_t;
-
-/* ---- entries to wire ---- */
-
-static void put_str(msgpack_packer *packer, const char *text)
-{
-    msgpack_pack_str(packer, strlen(text));
-    msgpack_pack_str_body(packer, text, strlen(text));
-}
-
-/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. A row without a kind is none. */
-static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
-{
-    msgpack_packer packer;
-    int n = PQntuples(rows);
-
-    if (n == 1 && PQgetisnull(rows, 0, 0))
-        n = 0;
-    msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
-    msgpack_pack_array(&packer, (size_t)n);
-    for (int i = 0; i < n; i++) {
-        msgpack_pack_array(&packer, 3);
-        put_str(&packer, PQgetvalue(rows, i, 0));
-        put_str(&packer, PQgetvalue(rows, i, 1));
-        if (PQgetisnull(rows, i, 2)) {
-            msgpack_pack_nil(&packer);
-        } else {
-            char *plain = NULL;
-            size_t len;
-            int r = secret_open(self->args->key, PQgetvalue(rows, i, 2), &plain, &len);
-
-            if (r)
-                return fault(r, "open a config entry: is this the master key that sealed it?");
-            msgpack_sbuffer_write(out, plain, len);
-            secret_free(&plain, len);
-        }
-    }
-    return 0;
-}
-
-/* Frames to a subscriber: identity, word, log id, previous revision, revision, body. */
-static int send_to(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
-                   int64_t revision, const msgpack_sbuffer *body)
-{
-    zmsg_t *msg = zmsg_new();
-
-    zmsg_addmem(msg, sub->identity, sub->identity_len);
-    zmsg_addstr(msg, word);
-    zmsg_addstr(msg, self->log_id);
-    zmsg_addstrf(msg, "%" PRId64, previous);
-    zmsg_addstrf(msg, "%" PRId64, revision);
-    if (body)
-        zmsg_addmem(msg, body->data, body->size);
-    if (!zmsg_send(&msg, self->router))
-        return 0;
-    zmsg_destroy(&msg);
-    return -EAGAIN; /* gone, or so far behind that it must say hello again */
-}
-
-static _Atomic int64_t highest; /* head, ever, of this process */
-
-int64_t replog_highest(void)
-{
-    return highest;
-}
-
-/* Log id, revision and what is forgotten stand in this column and the next two of the first row. */
-static int take_head(replog_t *self, const PGresult *res, int column)
-{
-    if (PQntuples(res) == 0)
-        return fault(-EIO, "the config log has no head");
-    snprintf(self->log_id, sizeof(self->log_id), "%s", PQgetvalue(res, 0, column));
-    self->head = strtoll(PQgetvalue(res, 0, column + 1), NULL, 10);
-    self->forgotten = strtoll(PQgetvalue(res, 0, column + 2), NULL, 10);
-    if (self->head > highest)
-        highest = self->head;
-    return 0;
-}
-
-static int read_head(replog_t *self)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(self->pg, &res, "SELECT log_id, revision, forgotten FROM config_head", 0);
-
-    return r ? r : take_head(self, res, 0);
-}
-
-/* Everything after `after` up to the head, as one delta. */
-static int send_delta(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after)
-{
-    msgpack_sbuffer body;
-    int r;
-
-    msgpack_sbuffer_init(&body);
-    r = pack_rows(self, rows, &body);
-    if (!r)
-        r = send_to(self, sub, "delta", after, self->head, &body);
-    msgpack_sbuffer_destroy(&body);
-    if (!r)
-        sub->sent = self->head;
-    return r;
-}
-
-/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id, revision and
- * forgotten behind kind, id and doc. At least one row, without an entry when nothing is new. More than a delta takes is not read: see fits(). */
-static int read_news(replog_t *self, int64_t after, PGresult **ret_rows)
-{
-    char from[24], rows[16], bytes[16];
-    int r;
-
-    snprintf(from, sizeof(from), "%" PRId64, after);
-    snprintf(rows, sizeof(rows), "%d", DELTA_ROWS + 1);
-    snprintf(bytes, sizeof(bytes), "%d", DELTA_BYTES);
-    r = pg_exec(self->pg, ret_rows,
-                "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
-                "h.log_id, h.revision, h.forgotten, "
-                "EXISTS (SELECT FROM config_revision WHERE revision = $1::bigint) FROM config_head "
-                "h LEFT JOIN LATERAL ("
-                "SELECT kind, id, doc, revision, sum(coalesce(octet_length(doc), 0)) OVER ("
-                "ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
-                "SELECT kind, id, doc, revision FROM config_entry "
-                "WHERE revision > $1::bigint AND revision <= h.revision "
-                "ORDER BY revision LIMIT $2::int) new) n ON true ORDER BY n.revision, n.bytes",
-                3, from, rows, bytes);
-    if (!r)
-        r = take_head(self, *ret_rows, 4);
-    if (!r)
-        self->known = !strcmp(PQgetvalue(*ret_rows, 0, 7), "t");
-    return r;
-}
-
-/* Are these rows of read_news, which it read last, all that is new after `after`, and may they go as one message? */
-static bool fits(const replog_t *self, const PGresult *rows, int64_t after)
-{
-    int n = PQntuples(rows);
-
-    return self->known && after >= self->forgotten && n <= DELTA_ROWS
-           && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
-}
-
-static void begin_snapshot(replog_t *self, subscriber_t *sub)
-{
-    sub->in_snapshot = true;
-    sub->sent = 0; /* no revision that it names before the end counts */
-    sub->snapshot_head = self->head;
-    sub->snapshot_kind[0] = sub->snapshot_id[0] = '\0';
-}
-
-/* What is new since it was last told: as a delta, or, where that would be too much for one message, everything in chunks. */
-static int send_news(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after)
-{
-    if (fits(self, rows, after))
-        return send_delta(self, sub, rows, after);
-    begin_snapshot(self, sub);
-    return 0;
-}
-
-/* One chunk of a snapshot, keyed by (kind, id): rows that change meanwhile come again in the delta
- * from the head at its start. At least one row, however large it is. */
-static int send_snapshot_chunk(replog_t *self, subscriber_t *sub)
-{
-    _cleanup_(pgresult_clear) PGresult *rows = NULL;
-    msgpack_sbuffer body;
-    char limit[16], bytes[16];
-    int r, n;
-
-    snprintf(limit, sizeof(limit), "%d", CHUNK_ROWS);
-    snprintf(bytes, sizeof(bytes), "%d", CHUNK_BYTES);
-    r = pg_exec(self->pg, &rows,
-                "SELECT kind, id, doc FROM ("
-                "SELECT kind, id, doc, sum(octet_length(doc)) OVER ("
-                "ORDER BY kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
-                "SELECT kind, id, doc FROM config_entry WHERE doc IS NOT NULL "
-                "AND (kind, id) > ($1, $2) ORDER BY kind, id LIMIT $3::int) next) chunk "
-                "WHERE bytes <= $4::bigint OR bytes = octet_length(doc) ORDER BY kind, id",
-                4, sub->snapshot_kind, sub->snapshot_id, limit, bytes);
-    if (r)
-        return r;
-    n = PQntuples(rows);
-    msgpack_sbuffer_init(&body);
-    r = pack_rows(self, rows, &body);
-    if (!r && n > 0) {
-        r = send_to(self, sub, *sub->snapshot_kind ? "more" : "snapshot", 0, sub->snapshot_head,
-                    &body);
-        snprintf(sub->snapshot_kind, sizeof(sub->snapshot_kind), "%s", PQgetvalue(rows, n - 1, 0));
-        snprintf(sub->snapshot_id, sizeof(sub->snapshot_id), "%s", PQgetvalue(rows, n - 1, 1));
-    } else if (!r) {
-        if (!*sub->snapshot_kind)
-            r = send_to(self, sub, "snapshot", 0, sub->snapshot_head, &body);
-        if (!r)
-            r = send_to(self, sub, "end", 0, sub->snapshot_head, NULL);
-        sub->in_snapshot = false;
-        sub->sent = sub->snapshot_head;
-    }
-    msgpack_sbuffer_destroy(&body);
-    return r;
-}
 
 /* ---- subscribers ---- */
 
@@ -489,7 +232,7 @@ static void tell_service(replog_t *self)
 /* Everything that goes to it behind this was read after its hello. A hello without a mark is an older edge's. */
 static int tell_heard(replog_t *self, subscriber_t *sub, const char *mark)
 {
-    return *mark ? send_to(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
+    return *mark ? replog_send(self, sub, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
 }
 
 /* A worker that serves what it has and can be told of nothing: as long as it goes on asking no change passes as live everywhere. */
@@ -547,10 +290,10 @@ static int answer_hello(replog_t *self, subscriber_t *sub)
         && greeting->has <= self->head) {
         sub->sent =
             greeting->has; /* in force there, perhaps not on its disk: it acknowledges itself */
-        r = read_news(self, greeting->has, &rows);
-        return r ? r : send_news(self, sub, rows, greeting->has);
+        r = replog_read_news(self, greeting->has, &rows);
+        return r ? r : replog_send_news(self, sub, rows, greeting->has);
     }
-    begin_snapshot(self, sub);
+    replog_begin_snapshot(self, sub);
     return 0;
 }
 
@@ -708,7 +451,7 @@ static void begin_again(replog_t *self, int64_t old)
         sub->acked = sub->sent = 0; /* what it goes on acknowledging is not of this log */
         sub->in_snapshot = false;
         if (self->head > old && takes_news(sub))
-            begin_snapshot(self, sub);
+            replog_begin_snapshot(self, sub);
         else if (!sub->greeting.waits)
             sub->gone = true; /* it takes no lower revision before it has named its own */
     }
@@ -726,7 +469,7 @@ static int push_news(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     int64_t old = self->head;
-    int r = old ? read_news(self, old, &rows) : read_head(self);
+    int r = old ? replog_read_news(self, old, &rows) : replog_read_head(self);
 
     if (r || self->head == old || !old)
         return r;
@@ -738,7 +481,7 @@ static int push_news(replog_t *self)
         subscriber_t *sub = &self->subscribers[i];
 
         if (takes_news(sub) && !sub->in_snapshot && sub->sent == old
-            && send_news(self, sub, rows, old))
+            && replog_send_news(self, sub, rows, old))
             lose(self, sub, "cannot send");
     }
     return r;
@@ -775,9 +518,9 @@ static int push_one(replog_t *self, subscriber_t *sub)
     int r;
 
     if (sub->in_snapshot)
-        return send_snapshot_chunk(self, sub);
-    r = read_news(self, sub->sent, &rows);
-    return r ? r : send_news(self, sub, rows, sub->sent);
+        return replog_send_chunk(self, sub);
+    r = replog_read_news(self, sub->sent, &rows);
+    return r ? r : replog_send_news(self, sub, rows, sub->sent);
 }
 
 /* Subscribers whose snapshot runs, or ended before the head moved on: a piece for one of each peer. */
@@ -840,7 +583,7 @@ static void beat(replog_t *self)
                      sub->name, sub->acked);
             forget(self, sub);
         } else if (takes_news(sub) && !sub->in_snapshot
-                   && send_to(self, sub, "beat", 0, sub->sent, NULL)) {
+                   && replog_send(self, sub, "beat", 0, sub->sent, NULL)) {
             lose(self, sub, "cannot send");
         }
     }
