@@ -16,7 +16,9 @@ enum {
     PEER_SUBSCRIBERS_MAX =
         128,        /* of one key: 64 workers, and as many of the edge that takes its place */
     GREET_MS = 100, /* a worker says hello when it must, and again while it waits; not more often */
-    MESSAGES_PER_TURN = 256
+    MESSAGES_PER_TURN = 256,
+    ROOM_MS = 5, /* how often to look whether a worker that is behind took what is on its way */
+    MARK = 100   /* messages without a body that wait for one connection, above all */
 };
 
 /* ---- subscribers ---- */
@@ -34,30 +36,59 @@ static subscriber_t *find_subscriber(replog_t *self, zframe_t *identity)
     return NULL;
 }
 
-/* NULL: there is no place, for anybody or for this peer. What one key takes the others have. */
-static subscriber_t *add_subscriber(replog_t *self, zframe_t *identity, const char *peer)
+/* Who left a place has it for as long as what was sent there is in our memory: otherwise one key could have any number of
+ * connections that do not read. */
+static bool is_taken(const subscriber_t *sub)
+{
+    return sub->live || transit_bytes(sub->way) > 0;
+}
+
+static bool give_place(subscriber_t *place, zframe_t *identity, const char *peer,
+                       const subscriber_t *of_peer)
+{
+    transit_t *way = transit_new(of_peer ? of_peer->way : NULL);
+
+    if (!way)
+        return false;
+    transit_destroy(&place->way);
+    memset(place, 0, sizeof(*place));
+    place->way = way;
+    snprintf(place->peer, sizeof(place->peer), "%s", peer);
+    place->identity_len = zframe_size(identity);
+    memcpy(place->identity, zframe_data(identity), place->identity_len);
+    return true;
+}
+
+/* own: the place that this connection left, or NULL. NULL: there is none, for anybody or for this peer. What one key takes the
+ * others have. */
+static subscriber_t *find_place(replog_t *self, subscriber_t *own, zframe_t *identity,
+                                const char *peer)
 {
     subscriber_t *spare = NULL;
-    int of_peer = 0;
+    const subscriber_t *of_peer = NULL;
+    int n = 0;
 
     for (int i = 0; i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
+        bool taken = sub != own && is_taken(sub);
 
-        if (!sub->live)
+        if (!strcmp(sub->peer, peer)) {
+            of_peer = sub;
+            n += taken;
+        }
+        if (!taken)
             spare = sub;
-        else if (!strcmp(sub->peer, peer))
-            of_peer++;
     }
-    if (of_peer >= PEER_SUBSCRIBERS_MAX || zframe_size(identity) > IDENTITY_MAX)
+    if (n >= PEER_SUBSCRIBERS_MAX || zframe_size(identity) > IDENTITY_MAX)
         return NULL;
+    if (own)
+        return own;
     if (!spare && self->count < SUBSCRIBERS_MAX)
-        spare = &self->subscribers[self->count++];
-    if (!spare)
+        spare = &self->subscribers[self->count];
+    if (!spare || !give_place(spare, identity, peer, of_peer))
         return NULL;
-    memset(spare, 0, sizeof(*spare));
-    snprintf(spare->peer, sizeof(spare->peer), "%s", peer);
-    spare->identity_len = zframe_size(identity);
-    memcpy(spare->identity, zframe_data(identity), spare->identity_len);
+    if (spare == &self->subscribers[self->count])
+        self->count++;
     return spare;
 }
 
@@ -99,6 +130,13 @@ static void lose(replog_t *self, subscriber_t *sub, const char *why)
     sub->in_snapshot = false;
     if (hears(self, sub->name)) /* it came back before this was noticed */
         forget(self, sub);
+}
+
+/* r: what sending to it said. Later is soon enough for a worker that does not take what is on its way: it is behind. */
+static void lose_unless_sent(replog_t *self, subscriber_t *sub, int r)
+{
+    if (r && r != -EAGAIN)
+        lose(self, sub, r == -EHOSTUNREACH ? "its connection has ended" : fault_text());
 }
 
 /* With a new helper it comes by another connection, perhaps before the last one is found broken. */
@@ -286,15 +324,18 @@ static int answer_hello(replog_t *self, subscriber_t *sub)
 
     if (r)
         return r;
-    if (!strcmp(greeting->log_id, self->log_id) && greeting->has > 0
-        && greeting->has <= self->head) {
-        sub->sent =
-            greeting->has; /* in force there, perhaps not on its disk: it acknowledges itself */
-        r = replog_read_news(self, greeting->has, &rows);
-        return r ? r : replog_send_news(self, sub, rows, greeting->has);
+    if (strcmp(greeting->log_id, self->log_id) || greeting->has <= 0
+        || greeting->has > self->head) {
+        replog_begin_snapshot(self, sub);
+        return 0;
     }
-    replog_begin_snapshot(self, sub);
-    return 0;
+    sub->sent = greeting->has; /* in force there, perhaps not on its disk: it acknowledges itself */
+    if (!replog_has_room(sub))
+        return 0; /* it is behind, or the next beat says that it is not */
+    r = replog_read_news(self, greeting->has, &rows);
+    if (!r)
+        r = replog_send_news(self, sub, rows, greeting->has);
+    return r == -EAGAIN ? 0 : r;
 }
 
 /* Subscribers by turns, each peer once: what one of them makes of work the others do not wait for. */
@@ -407,7 +448,7 @@ static void on_word(replog_t *self, zframe_t *identity, const char *peer, const 
     subscriber_t *sub = find_subscriber(self, identity);
     bool hello = !strcmp(word, "hello");
 
-    if (!sub && hello && !(sub = add_subscriber(self, identity, peer))) {
+    if (hello && !(sub && sub->live) && !(sub = find_place(self, sub, identity, peer))) {
         turn_away(self, peer);
         return; /* it asks again by itself */
     }
@@ -480,9 +521,8 @@ static int push_news(replog_t *self)
     for (int i = 0; !r && i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
-        if (takes_news(sub) && !sub->in_snapshot && sub->sent == old
-            && replog_send_news(self, sub, rows, old))
-            lose(self, sub, "cannot send");
+        if (takes_news(sub) && !sub->in_snapshot && sub->sent == old && replog_has_room(sub))
+            lose_unless_sent(self, sub, replog_send_news(self, sub, rows, old));
     }
     return r;
 }
@@ -500,16 +540,32 @@ static void answer_hellos(replog_t *self)
     for (int i = 0; i < n; i++) {
         int own = r ? r : answer_hello(self, due[i]);
 
-        due[i]->greeting.waits = false;
+        due[i]->greeting.waits = own == -EAGAIN;
         due[i]->greeted_ms = bus_mono_ms();
-        if (own)
-            lose(self, due[i], own == -EAGAIN ? "cannot send" : fault_text());
+        lose_unless_sent(self, due[i], own);
     }
 }
 
 static bool is_behind(const subscriber_t *sub, int64_t head)
 {
     return takes_news(sub) && (sub->in_snapshot || sub->sent < head);
+}
+
+static bool can_go_on(const subscriber_t *sub, int64_t head)
+{
+    return is_behind(sub, head) && replog_has_room(sub)
+           && (!sub->in_snapshot || bus_mono_ms() >= sub->snapshot_from_ms);
+}
+
+/* What was taken of that which is on its way to it is shown by one message more: this one means nothing to a worker. */
+static void probe_way(replog_t *self, subscriber_t *sub)
+{
+    int r = 0;
+
+    if (transit_needs_probe(sub->way))
+        r = replog_send(self, sub, "heard", 0, 0, NULL);
+    if (sub->live)
+        lose_unless_sent(self, sub, r);
 }
 
 static int push_one(replog_t *self, subscriber_t *sub)
@@ -523,19 +579,31 @@ static int push_one(replog_t *self, subscriber_t *sub)
     return r ? r : replog_send_news(self, sub, rows, sub->sent);
 }
 
+/* Does a worker wait until others of its key, or itself, took what is on its way? */
+static bool lacks_room(const replog_t *self)
+{
+    for (int i = 0; i < self->count; i++)
+        if (is_behind(&self->subscribers[i], self->head) && !replog_has_room(&self->subscribers[i]))
+            return true;
+    return false;
+}
+
 /* Subscribers whose snapshot runs, or ended before the head moved on: a piece for one of each peer. */
 static int push_rest(replog_t *self)
 {
     subscriber_t *due[PEERS_PER_TURN];
-    int n = choose(self, is_behind, self->head, due), r = 0;
+    int n = choose(self, can_go_on, self->head, due), r = 0;
 
     for (int i = 0; !r && i < n; i++) {
         r = push_one(self, due[i]);
-        if (r == -EAGAIN) {
-            lose(self, due[i], "cannot send");
+        if (r == -EAGAIN || r == -EHOSTUNREACH) {
+            lose_unless_sent(self, due[i], r);
             r = 0;
         }
     }
+    if (lacks_room(self))
+        for (int i = 0; i < self->count; i++)
+            probe_way(self, &self->subscribers[i]);
     self->first = self->count ? (self->first + 1) % self->count : 0;
     return r;
 }
@@ -575,26 +643,35 @@ static void beat(replog_t *self)
     for (int i = 0; i < self->count; i++) {
         subscriber_t *sub = &self->subscribers[i];
 
-        if (!sub->live)
+        if (!sub->live) {
+            probe_way(self, sub);
             continue;
+        }
         if (now - sub->heard_ms > DEAD_MS) {
             log_warn("edge worker %s left the config log: silent for too long, acknowledged "
                      "revision %" PRId64,
                      sub->name, sub->acked);
             forget(self, sub);
-        } else if (takes_news(sub) && !sub->in_snapshot
-                   && replog_send(self, sub, "beat", 0, sub->sent, NULL)) {
-            lose(self, sub, "cannot send");
+        } else if (takes_news(sub) && !sub->in_snapshot) {
+            lose_unless_sent(self, sub, replog_send(self, sub, "beat", 0, sub->sent, NULL));
         }
     }
 }
 
-static bool any_snapshot(const replog_t *self)
+/* Until when nobody has to look, unless a message or a notification comes. */
+static int next_look_ms(const replog_t *self)
 {
-    for (int i = 0; i < self->count; i++)
-        if (self->subscribers[i].live && self->subscribers[i].in_snapshot)
-            return true;
-    return false;
+    int wait = BEAT_MS / 2;
+
+    for (int i = 0; self->listening && i < self->count; i++) {
+        const subscriber_t *sub = &self->subscribers[i];
+
+        if (can_go_on(sub, self->head))
+            return 0;
+        if (is_behind(sub, self->head))
+            wait = ROOM_MS;
+    }
+    return wait;
 }
 
 /* What the other copies said while nobody listened is not known: they have the time to say it again. */
@@ -677,7 +754,7 @@ static void turn(replog_t *self)
         stop_listening(self);
         return;
     }
-    if (zmq_poll(items, n, any_snapshot(self) ? 0 : BEAT_MS / 2) < 0)
+    if (zmq_poll(items, n, next_look_ms(self)) < 0)
         return;
     if (items[0].revents & ZMQ_POLLIN) {
         _cleanup_(free_mem) char *command = zstr_recv(self->pipe);
@@ -706,7 +783,7 @@ void replog_actor(zsock_t *pipe, void *context)
 
     self->pipe = pipe;
     self->args = context;
-    self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10000, .receive = 1000},
+    self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = MARK, .receive = 1000},
                                    self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
     id_make("copy", self->name);
     self->roster = roster_new(self->name);
@@ -734,5 +811,7 @@ void replog_actor(zsock_t *pipe, void *context)
     pg_destroy(&self->pg);
     roster_destroy(&self->roster);
     zsock_destroy(&self->router);
+    while (self->count > 0)
+        transit_destroy(&self->subscribers[--self->count].way);
     free(self);
 }

@@ -6,6 +6,7 @@
 #include "common/pg.h"
 #include "common/replog.h"
 #include "common/roster.h"
+#include "common/transit.h"
 #include "proto/role.h"
 
 enum {
@@ -23,7 +24,8 @@ typedef struct greeting {
 typedef struct subscriber {
     unsigned char identity[IDENTITY_MAX];
     size_t identity_len;
-    char peer[96]; /* whose key the connection showed: another peer cannot take it over */
+    transit_t *way; /* what was sent over this connection and not taken yet */
+    char peer[96];  /* whose key the connection showed: another peer cannot take it over */
     char name[ROLE_OWN_NAME_MAX + 1];
     greeting_t greeting;
     int64_t greeted_ms;  /* when the last was answered */
@@ -32,8 +34,10 @@ typedef struct subscriber {
     char snapshot_kind[64], snapshot_id[64]; /* where a running snapshot has got to */
     bool in_snapshot;
     int64_t snapshot_head;
-    bool live; /* answers wait for it */
-    bool gone; /* and nothing goes to it before it says hello: see lose() */
+    int snapshots_begun;      /* since one ended */
+    int64_t snapshot_from_ms; /* when the last begins, or began */
+    bool live;                /* answers wait for it */
+    bool gone;                /* and nothing goes to it before it says hello: see lose() */
 } subscriber_t;
 
 typedef struct replog {
@@ -60,10 +64,13 @@ typedef struct replog {
     int64_t settle_ms; /* until then we may not know every edge: no answer leaves on our word */
 } replog_t;
 
-/* Frames to a subscriber: identity, word, log id, previous revision, revision, body. 0 | -EAGAIN: gone, or so far behind that it
- * must say hello again. */
+/* Frames to a subscriber: identity, word, log id, previous revision, revision, body. 0 | -EAGAIN: too much is on its way to it |
+ * -EHOSTUNREACH: its connection has ended | -ENOMEM. */
 int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
                 int64_t revision, const msgpack_sbuffer *body);
+
+/* May a message with a body be sent to it now? */
+bool replog_has_room(const subscriber_t *sub);
 
 /* Log id, revision and what is forgotten, as the database has them now. */
 int replog_read_head(replog_t *self);
@@ -75,7 +82,8 @@ int replog_read_news(replog_t *self, int64_t after, PGresult **ret_rows);
  * everything in chunks. */
 int replog_send_news(replog_t *self, subscriber_t *sub, const PGresult *rows, int64_t after);
 
+/* From now on, or, for a worker that never lets one end, from a moment later. */
 void replog_begin_snapshot(replog_t *self, subscriber_t *sub);
 
-/* The next chunk, or the end. */
+/* The next chunk, or the end. What cannot be sent now is the next again. */
 int replog_send_chunk(replog_t *self, subscriber_t *sub);

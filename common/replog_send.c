@@ -13,10 +13,15 @@ enum {
     CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
     DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
     CHUNK_BYTES =
-        1 << 20, /* of sealed entries in one message of a snapshot, or the one that is larger */
+        256 << 10, /* of sealed entries in one message of a snapshot, or the one that is larger */
     DELTA_BYTES =
         8
-        << 20 /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
+        << 20, /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
+    WAY_BYTES = 1 << 20,      /* on their way to one connection, and one message more */
+    WAY_KEY_BYTES = 16 << 20, /* and to all of one key */
+    SNAPSHOTS_AT_ONCE =
+        8, /* begun for one worker before one ends: it may ask again while it waits for the first part */
+    SNAPSHOT_AGAIN_MS = 500 /* and from then on */
 };
 
 /* ---- entries to wire ---- */
@@ -57,23 +62,30 @@ static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
     return 0;
 }
 
-/* Frames to a subscriber: identity, word, log id, previous revision, revision, body. */
 int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
                 int64_t revision, const msgpack_sbuffer *body)
 {
-    zmsg_t *msg = zmsg_new();
+    char before[24], now[24];
+    transit_frame_t identity = {sub->identity, sub->identity_len}, frames[5] = {{0}};
+    const char *texts[] = {word, self->log_id, before, now};
+    size_t n = 0;
 
-    zmsg_addmem(msg, sub->identity, sub->identity_len);
-    zmsg_addstr(msg, word);
-    zmsg_addstr(msg, self->log_id);
-    zmsg_addstrf(msg, "%" PRId64, previous);
-    zmsg_addstrf(msg, "%" PRId64, revision);
+    snprintf(before, sizeof(before), "%" PRId64, previous);
+    snprintf(now, sizeof(now), "%" PRId64, revision);
+    while (n < LEN(texts)) {
+        frames[n] = (transit_frame_t){texts[n], strlen(texts[n])};
+        n++;
+    }
     if (body)
-        zmsg_addmem(msg, body->data, body->size);
-    if (!zmsg_send(&msg, self->router))
-        return 0;
-    zmsg_destroy(&msg);
-    return -EAGAIN; /* gone, or so far behind that it must say hello again */
+        frames[n++] = (transit_frame_t){body->data, body->size};
+    return transit_send(sub->way, self->router, &identity, frames, n, body ? body->size : 0);
+}
+
+/* A worker that does not read costs what is on its way to it, and no more; one that reads slowly gets all, in its time. */
+bool replog_has_room(const subscriber_t *sub)
+{
+    return !transit_is_full(sub->way) && transit_bytes(sub->way) < WAY_BYTES
+           && transit_key_bytes(sub->way) < WAY_KEY_BYTES;
 }
 
 static _Atomic int64_t highest; /* head, ever, of this process */
@@ -157,8 +169,19 @@ static bool fits(const replog_t *self, const PGresult *rows, int64_t after)
            && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 
+static int64_t snapshot_from(const subscriber_t *sub)
+{
+    int64_t now = bus_mono_ms(), next = sub->snapshot_from_ms + SNAPSHOT_AGAIN_MS;
+
+    if (sub->snapshots_begun < SNAPSHOTS_AT_ONCE || next < now)
+        return now;
+    return sub->snapshot_from_ms > now ? sub->snapshot_from_ms : next;
+}
+
 void replog_begin_snapshot(replog_t *self, subscriber_t *sub)
 {
+    sub->snapshot_from_ms = snapshot_from(sub);
+    sub->snapshots_begun++;
     sub->in_snapshot = true;
     sub->sent = 0; /* no revision that it names before the end counts */
     sub->snapshot_head = self->head;
@@ -171,6 +194,30 @@ int replog_send_news(replog_t *self, subscriber_t *sub, const PGresult *rows, in
     if (fits(self, rows, after))
         return send_delta(self, sub, rows, after);
     replog_begin_snapshot(self, sub);
+    return 0;
+}
+
+static void remember_place(subscriber_t *sub, const PGresult *rows)
+{
+    int last = PQntuples(rows) - 1;
+
+    snprintf(sub->snapshot_kind, sizeof(sub->snapshot_kind), "%s", PQgetvalue(rows, last, 0));
+    snprintf(sub->snapshot_id, sizeof(sub->snapshot_id), "%s", PQgetvalue(rows, last, 1));
+}
+
+static int end_snapshot(replog_t *self, subscriber_t *sub, const msgpack_sbuffer *none)
+{
+    int r = 0;
+
+    if (!*sub->snapshot_kind) /* of nothing */
+        r = replog_send(self, sub, "snapshot", 0, sub->snapshot_head, none);
+    if (!r)
+        r = replog_send(self, sub, "end", 0, sub->snapshot_head, NULL);
+    if (r)
+        return r;
+    sub->in_snapshot = false;
+    sub->snapshots_begun = 0;
+    sub->sent = sub->snapshot_head;
     return 0;
 }
 
@@ -201,15 +248,10 @@ int replog_send_chunk(replog_t *self, subscriber_t *sub)
     if (!r && n > 0) {
         r = replog_send(self, sub, *sub->snapshot_kind ? "more" : "snapshot", 0, sub->snapshot_head,
                         &body);
-        snprintf(sub->snapshot_kind, sizeof(sub->snapshot_kind), "%s", PQgetvalue(rows, n - 1, 0));
-        snprintf(sub->snapshot_id, sizeof(sub->snapshot_id), "%s", PQgetvalue(rows, n - 1, 1));
-    } else if (!r) {
-        if (!*sub->snapshot_kind)
-            r = replog_send(self, sub, "snapshot", 0, sub->snapshot_head, &body);
         if (!r)
-            r = replog_send(self, sub, "end", 0, sub->snapshot_head, NULL);
-        sub->in_snapshot = false;
-        sub->sent = sub->snapshot_head;
+            remember_place(sub, rows);
+    } else if (!r) {
+        r = end_snapshot(self, sub, &body);
     }
     msgpack_sbuffer_destroy(&body);
     return r;

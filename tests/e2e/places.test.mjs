@@ -1,4 +1,4 @@
-// With an edge's key one reads the configuration, and nothing more: not the places of others at the config log, nor its time.
+// With an edge's key one reads the configuration, and nothing more: not the places of others at the config log, nor its time or memory.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { api, elsewhere, endpoint, env, home, through, until } from '../support/postern.mjs';
+import { api, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-places-')), program = path.join(folder, 'hellos');
 // as the services' user sees it: a checkout's folder may be closed to it
@@ -27,11 +27,13 @@ test.before(() => {
 });
 test.after(() => { fs.rmSync(folder, { recursive: true }); if (!elsewhere) forget(); });
 
-// story(): while so many workers of the other edge's key are there
+// story(said): while so many workers of the other edge's key are there; said() is what they print
 async function beside(count, how, story) {
-  const crowd = spawn(program, [`${keys}/${other}/self.cert_secret`, `${keys}/routes/self.cert`, `ipc://${env.POSTERN_RUN_DIR}/config.log`, 'places-other', String(count), how], { stdio: ['pipe', 'inherit', 'inherit'] });
+  const crowd = spawn(program, [`${keys}/${other}/self.cert_secret`, `${keys}/routes/self.cert`, `ipc://${env.POSTERN_RUN_DIR}/config.log`, 'places-other', String(count), how], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let text = '';
+  crowd.stdout.setEncoding('utf8').on('data', (part) => { text += part; });
   const ended = new Promise((resolve) => crowd.on('exit', resolve));
-  try { return await story(); } finally { crowd.stdin.end(); await ended; }
+  try { return await story(() => text.split('\n').slice(0, -1)); } finally { crowd.stdin.end(); await ended; }
 }
 
 const change = async (to, body) => {
@@ -74,3 +76,47 @@ test('hellos without end of one edge do not keep another from what is new', opti
   await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 60000);
   assert.deepEqual(await bodies(to.host), new Set(['end']));
 });
+
+const MB = 1 << 20;
+const memory = () => Number(/^VmRSS:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${fs.readFileSync(`${env.POSTERN_RUN_DIR}/routes.pid`, 'utf8').trim()}/status`, 'utf8'))[1]) * 1024;
+// story(): while the configuration has so many entries of 64 KB more.
+async function among(count, story) {
+  const entries = await Promise.all(Array.from({ length: count }, (_, i) => must('POST', '/backends/http_response', { body: `${i} `.padEnd(65536, 'x') })));
+  try { return await story(); } finally { for (const { id } of entries) await must('DELETE', `/backends/http_response/${id}`); }
+}
+
+// 16 MiB of one key are on their way, and a message more; the sanitizer's quarantine is 256 MB besides. Without a bound each of these
+// connections has all the configuration each time it says hello.
+test('workers that say hello and read nothing cost the config log a bounded memory', options, () => among(64, async () => {
+  const to = await endpoint({ body: 'v0' }), before = memory();
+  let peak = 0;
+  await beside(32, 'deaf', async (said) => {
+    let n = 0;
+    await until(async () => (await change(to, `a${n++}`)).live > 30, 'they are there', 60000);
+    while (said().length < 100) {
+      const body = `b${n++}`;
+      assert.equal((await change(to, body)).status, 200);
+      assert.deepEqual(await bodies(to.host), new Set([body]), 'within the time that an answer waits');
+      peak = Math.max(peak, memory() - before);
+      assert.ok(peak < 400 * MB, `${Math.round(peak / MB)} MB more than before`);
+    }
+  });
+  await until(async () => { const { acked, live } = await change(to, 'end'); return acked === 2 && live === 2; }, 'they are gone', 60000);
+  console.log(`workers that read nothing: ${Math.round(peak / MB)} MB`);
+}));
+
+test('a worker that reads slowly is told everything at last, and once', options, () => among(64, async () => {
+  const to = await endpoint({ body: 'v0' });
+  await beside(1, 'slow', async (said) => {
+    const lines = (word) => said().map((line) => line.split(' ')).filter((line) => line[1] === word);
+    await until(() => lines('snapshot').length > 0, 'it is told', 60000);
+    for (let i = 0; i < 5; i++) assert.equal((await change(to, `v${i + 1}`)).status, 200);
+    await until(() => lines('end').length > 0, 'it was told everything', 60000);
+    const bytes = [...lines('snapshot'), ...lines('more')].reduce((sum, line) => sum + Number(line[3]), 0);
+    assert.ok(bytes > 64 * 65536, `${bytes} bytes`);
+    assert.equal(lines('snapshot').length, 1);
+    assert.equal((await change(to, 'last')).status, 200);
+    const head = execFileSync('psql', [env.DATABASE_URL, '-Atc', 'SELECT revision FROM routes.config_head'], { encoding: 'utf8' }).trim();
+    await until(() => lines('delta').at(-1)?.[2] === head, 'and what changed meanwhile', 60000);
+  });
+}));

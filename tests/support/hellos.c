@@ -1,5 +1,7 @@
-/* Workers of an edge at the config log, as many as one likes, that say hello and are silent besides, or never stop saying it:
- * hellos SELF_CERT SERVER_CERT ENDPOINT NAME COUNT once|flood, until its standard input ends. */
+/* Workers of an edge at the config log, as many as one likes: hellos SELF_CERT SERVER_CERT ENDPOINT NAME COUNT HOW, until its standard
+ * input ends. HOW: once (they say hello and are silent besides), flood (they never stop saying it), deaf (they say it ten times a
+ * second, and read nothing), slow (they say it once, and read what comes one message after another, with a pause between).
+ * Hellos of those that are deaf are counted on standard output; what those that are slow are told is printed there, in words. */
 #include <czmq.h>
 #include <poll.h>
 
@@ -7,6 +9,8 @@ typedef struct worker {
     zsock_t *sock;
     char name[128];
 } worker_t;
+
+static bool flood, deaf, slow;
 
 static void say_hello(const worker_t *worker)
 {
@@ -25,6 +29,22 @@ static void take_all(const worker_t *worker)
     }
 }
 
+/* word, log id, previous revision, revision, body: what is known of it is printed as word, revision and bytes. */
+static void take_one(const worker_t *worker)
+{
+    zmsg_t *msg = zsock_events(worker->sock) & ZMQ_POLLIN ? zmsg_recv(worker->sock) : NULL;
+    size_t n = msg ? zmsg_size(msg) : 0;
+    char *frames[4] = {NULL};
+
+    for (size_t i = 0; i < 4 && i < n; i++)
+        frames[i] = zmsg_popstr(msg);
+    if (n >= 4)
+        printf("%s %s %s %zu\n", worker->name, frames[0], frames[3], msg ? zmsg_content_size(msg) : 0);
+    for (size_t i = 0; i < 4; i++)
+        free(frames[i]);
+    zmsg_destroy(&msg);
+}
+
 static void connect_worker(worker_t *worker, char **argv, int number)
 {
     zcert_t *self = zcert_load(argv[1]), *server = zcert_load(argv[2]);
@@ -33,6 +53,8 @@ static void connect_worker(worker_t *worker, char **argv, int number)
     worker->sock = zsock_new(ZMQ_DEALER);
     zsock_set_linger(worker->sock, 0);
     zsock_set_sndtimeo(worker->sock, 0);
+    if (deaf || slow)
+        zsock_set_rcvhwm(worker->sock, 1); /* libzmq does not read for them either */
     zcert_apply(self, worker->sock);
     zsock_set_curve_serverkey(worker->sock, zcert_public_txt(server));
     if (zsock_connect(worker->sock, "%s", argv[3]))
@@ -42,24 +64,38 @@ static void connect_worker(worker_t *worker, char **argv, int number)
     say_hello(worker);
 }
 
+static void take_turn(const worker_t *worker, int turn)
+{
+    if (slow)
+        take_one(worker);
+    else if (!deaf)
+        take_all(worker);
+    if (flood || (deaf && turn % 50 == 0))
+        say_hello(worker);
+    else if (turn % (slow ? 10 : 100) == 0)
+        zstr_sendx(worker->sock, "ack", "0", NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct pollfd input = {.fd = 0, .events = POLLIN};
     int count = argc == 7 ? atoi(argv[5]) : 0;
-    bool flood = argc == 7 && !strcmp(argv[6], "flood");
+    const char *how = argc == 7 ? argv[6] : "";
     worker_t *workers = calloc((size_t)count + 1, sizeof(*workers));
 
+    flood = !strcmp(how, "flood");
+    deaf = !strcmp(how, "deaf");
+    slow = !strcmp(how, "slow");
+    setlinebuf(stdout);
     zsys_handler_set(NULL);
     zsys_set_max_sockets(4096);
     for (int i = 0; i < count; i++)
         connect_worker(&workers[i], argv, i);
-    for (int turn = 0; poll(&input, 1, 2) == 0; turn++)
-        for (int i = 0; i < count; i++) {
-            take_all(&workers[i]);
-            if (flood)
-                say_hello(&workers[i]);
-            else if (turn % 100 == 0)
-                zstr_sendx(workers[i].sock, "ack", "0", NULL);
-        }
+    for (int turn = 0; poll(&input, 1, slow ? 20 : 2) == 0; turn++) {
+        for (int i = 0; i < count; i++)
+            take_turn(&workers[i], turn);
+        if (deaf && turn % 50 == 0)
+            printf("%d\n", turn / 50);
+    }
     _exit(0);
 }
