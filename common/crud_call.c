@@ -2,6 +2,7 @@
  * and the config entries that the transaction writes. */
 #include "common/cleanup.h"
 #include "common/crud_internal.h"
+#include "common/notes.h"
 #include "common/pack.h"
 #include "common/replog.h"
 
@@ -45,6 +46,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *entries = NULL;
+    notes_key_t key;
     char floor[24];
     int r;
 
@@ -58,6 +60,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
      * not give one again that was given to another change. Where the clock stands in the past a random step does that; and no
      * revision is lower than one that edges may have acknowledged, which would pass for an acknowledgement of this one. */
     snprintf(floor, sizeof(floor), "%" PRId64, replog_highest());
+    notes_key_init(&key, self->key);
     r = pg_commit(
         self->pg, &res,
         "WITH head AS (UPDATE config_head SET revision = "
@@ -73,8 +76,12 @@ static int commit(crud_t *self, int64_t *ret_revision)
         "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc), "
         "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
         "          WHERE key = $1) "
-        "SELECT revision, pg_notify('routes_config', revision::text) FROM head",
-        3, self->request_key, entries, floor);
+        "SELECT revision, " NOTES_NOTIFY(
+            "'routes_config'", "note", "$4",
+            "$5") " FROM ("
+                  "SELECT revision, '{\"revision\":' || revision || '}' AS note FROM head) said",
+        5, self->request_key, entries, floor, key.inner, key.outer);
+    sodium_memzero(&key, sizeof(key));
     if (!r)
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
     return r;

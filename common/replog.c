@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <string.h>
 
 enum {
@@ -20,6 +21,8 @@ enum {
     ROOM_MS = 5, /* how often to look whether a worker that is behind took what is on its way */
     MARK = 100   /* messages without a body that wait for one connection, above all */
 };
+
+static_assert(ROSTER_BYTES + NOTES_SEAL_BYTES < 8000, "PostgreSQL takes no more in a notification");
 
 /* ---- subscribers ---- */
 
@@ -166,11 +169,13 @@ static int notify_workers(void *context, const char *text)
     replog_t *self = context;
 
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(self->pg, &res, "SELECT pg_notify($1, $2), revision FROM config_head", 2,
-                    self->args->workers_channel, text);
+    int r = pg_exec(
+        self->pg, &res,
+        "SELECT " NOTES_NOTIFY("$1::text", "$2::text", "$3", "$4") ", revision FROM config_head", 4,
+        self->args->workers_channel, text, self->notes.inner, self->notes.outer);
 
-    if (!r && PQntuples(res) == 1 && strtoll(PQgetvalue(res, 0, 1), NULL, 10) < self->head)
-        self->put_back = true;
+    if (!r && PQntuples(res) == 1 && strtoll(PQgetvalue(res, 0, 1), NULL, 10) != self->head)
+        self->moved = true;
     return r;
 }
 
@@ -203,13 +208,20 @@ static int say_workers(replog_t *self)
     return roster_write(self->name, ++self->said, self->log_id, workers, n, notify_workers, self);
 }
 
-static void hear_workers(replog_t *self, const char *text)
+static int hear_workers(replog_t *self, const PGnotify *note)
 {
-    int r = roster_take(self->roster, text, bus_mono_ms());
+    int r = notes_is_own(&self->sessions, self->pg, note, bus_mono_ms());
 
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        notes_refuse(note, "another user of the database says it again");
+        return 0;
+    }
+    r = roster_take(self->roster, note->extra, bus_mono_ms());
     if (r < 0) {
-        log_error("what another copy says of its edge workers cannot be read");
-        return;
+        notes_refuse(note, r == -ESTALE ? "it was said before" : "it cannot be read");
+        return 0;
     }
     if (r == 1) {
         log_info("another copy is heard: %d besides this one", roster_copies(self->roster));
@@ -217,6 +229,7 @@ static void hear_workers(replog_t *self, const char *text)
     }
     self->others_seen = self->others_seen || roster_copies(self->roster) > 0;
     self->changed = true;
+    return 0;
 }
 
 static void forget_silent_copies(replog_t *self)
@@ -698,7 +711,22 @@ static int listen_for_news(replog_t *self)
     return 0;
 }
 
-/* *ret_covered: the last change that was notified; 0: none, -1: one that does not say its revision (an older copy's). */
+/* *ret_covered: the last change of which this or an earlier one notified; 0: none. */
+static int take_note(replog_t *self, PGnotify *note, int64_t *ret_covered)
+{
+    int64_t revision = 0;
+
+    if (!notes_open(&self->notes, note))
+        return 0;
+    if (!strcmp(note->relname, self->args->workers_channel))
+        return hear_workers(self, note);
+    if (sscanf(note->extra, "{\"revision\":%" SCNd64 "}", &revision) != 1 || revision <= 0)
+        notes_refuse(note, "it cannot be read");
+    else if (revision > *ret_covered)
+        *ret_covered = revision;
+    return 0;
+}
+
 static int take_notes(replog_t *self, int64_t *ret_covered)
 {
     PGnotify *note;
@@ -706,11 +734,10 @@ static int take_notes(replog_t *self, int64_t *ret_covered)
 
     *ret_covered = 0;
     while ((r = pg_take_note(self->pg, &note)) > 0) {
-        if (!strcmp(note->relname, self->args->workers_channel))
-            hear_workers(self, note->extra);
-        else
-            *ret_covered = strtoll(note->extra, NULL, 10) > 0 ? strtoll(note->extra, NULL, 10) : -1;
+        r = take_note(self, note, ret_covered);
         PQfreemem(note);
+        if (r)
+            return r;
     }
     return r;
 }
@@ -725,7 +752,10 @@ static int take_news(replog_t *self)
         r = push_news(self);
         if (r)
             return r;
-        self->covered = covered > 0 ? covered : self->head;
+        if (covered > self->head) /* the database was put back since */
+            covered = self->head;
+        if (covered > self->covered)
+            self->covered = covered;
         self->changed = true;
     }
     return r;
@@ -769,8 +799,8 @@ static void turn(replog_t *self)
         stop_listening(self);
     if (self->listening && bus_mono_ms() >= self->say_ms && say_workers(self))
         stop_listening(self);
-    if (self->listening && self->put_back) {
-        self->put_back = false;
+    if (self->listening && self->moved) {
+        self->moved = false;
         if (push_news(self))
             stop_listening(self);
     }
@@ -786,6 +816,7 @@ void replog_actor(zsock_t *pipe, void *context)
     self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = MARK, .receive = 1000},
                                    self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
     id_make("copy", self->name);
+    notes_key_init(&self->notes, self->args->key);
     self->roster = roster_new(self->name);
     if (!self->router || !self->roster
         || pg_new(&self->pg, self->args->database_url, self->args->schema)) {
@@ -813,5 +844,6 @@ void replog_actor(zsock_t *pipe, void *context)
     zsock_destroy(&self->router);
     while (self->count > 0)
         transit_destroy(&self->subscribers[--self->count].way);
+    sodium_memzero(&self->notes, sizeof(self->notes));
     free(self);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/id.h"
+#include "common/notes.h"
 #include "common/pack.h"
 #include "common/pg.h"
 #include "common/replog.h"
@@ -51,7 +52,10 @@ typedef struct replog {
     int64_t covered; /* up to this revision it is known which workers other copies have told less */
     bool listening, stop, changed;
     bool
-        put_back; /* the head was seen lower than it was: nothing notifies of a database from a backup */
+        moved; /* the head was seen at another place: no notification that counts tells of a database from a backup, nor of what
+                   a copy of an older version changed */
+    notes_key_t notes;
+    notes_sessions_t sessions;
     roster_t *roster;     /* what the other copies hear */
     char name[ID_MAX];    /* of this copy */
     int64_t said, say_ms; /* how often it said what it hears itself, and when it does again */

@@ -14,7 +14,7 @@ typedef struct other {
     int64_t heard_ms;
     json_t *said; /* {log, workers: {name: acked}, lost: {name: acked}}: the last that came whole */
     json_t *pending; /* the same, of which parts are missing */
-    int64_t number;  /* of pending */
+    int64_t number;  /* of the last that came */
     int64_t parts;   /* that came of it */
 } other_t;
 
@@ -147,6 +147,12 @@ static void join(other_t *other, int64_t number, int64_t part, const char *log_i
     other->pending = NULL;
 }
 
+/* A copy counts what it says, and all of it comes in that order: what does not go on from there was said before. */
+static bool is_next(const other_t *other, int64_t number, int64_t part)
+{
+    return number > other->number || (number == other->number && part >= other->parts);
+}
+
 int roster_take(roster_t *self, const char *text, int64_t now_ms)
 {
     _cleanup_(json_clear_ref) json_t *message = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -167,6 +173,8 @@ int roster_take(roster_t *self, const char *text, int64_t now_ms)
         return 0;
     other = find(self, copy);
     known = other != NULL;
+    if (known && !is_next(other, number, part))
+        return -ESTALE;
     if (!other && !(other = add(self, copy)))
         return -EBADMSG;
     other->heard_ms = now_ms;

@@ -25,7 +25,8 @@ typedef int (*roster_say_fn)(void *context, const char *text);
 int roster_write(const char *own, int64_t number, const char *log_id,
                  const roster_worker_t *workers, int count, roster_say_fn say, void *context);
 
-/* A notification came. 1: of a copy that was not known | 0 | -EBADMSG: it is none that can be read. */
+/* A notification came. 1: of a copy that was not known | 0 | -EBADMSG: it is none that can be read | -ESTALE: that copy
+ * said it before. */
 int roster_take(roster_t *self, const char *text, int64_t now_ms);
 
 /* Forget copies that were not heard since. True: there were some. */

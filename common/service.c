@@ -8,6 +8,7 @@
 #include "common/id.h"
 #include "common/lease.h"
 #include "common/log.h"
+#include "common/notes.h"
 #include "common/outbox.h"
 #include "common/priority.h"
 #include "common/replog.h"
@@ -688,12 +689,14 @@ static size_t write_metrics(void *context, char *out, size_t size)
                               "postern_%s_edge_workers_live %d\n"
                               "postern_%s_edge_revision_lowest %" PRId64 "\n"
                               "postern_%s_other_copies %" PRId64 "\n"
-                              "postern_%s_audit_events_refused %" PRId64 "\n",
+                              "postern_%s_audit_events_refused %" PRId64 "\n"
+                              "postern_%s_notifications_refused_total %" PRId64 "\n",
                               name, self->metrics.requests, name, self->metrics.refused, name,
                               self->metrics.over_share, name, self->metrics.resent, name,
                               self->metrics.dropped, name, backlog_waiting(self->backlog), name,
                               self->held_count, name, self->metrics.held_late, name, self->live,
-                              name, lowest, name, self->copies, name, outbox_refused());
+                              name, lowest, name, self->copies, name, outbox_refused(), name,
+                              notes_refused());
 }
 
 static bool is_ready(void *context, char *why, size_t size)

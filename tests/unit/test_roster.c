@@ -1,6 +1,7 @@
 #include "common/roster.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,6 +118,26 @@ Test(roster, forgets_copies_that_are_silent)
     roster_spare(roster, 5000);
     cr_assert_not(roster_expire(roster, 5000));
     cr_assert(roster_expire(roster, 5001));
+    cr_assert_eq(roster_copies(roster), 0);
+    roster_destroy(&roster);
+}
+
+/* Else a copy that is gone could be kept alive with what it said. */
+Test(roster, takes_nothing_that_was_said_before)
+{
+    static const char again[] = "{\"copy\":\"a\",\"number\":%d,\"part\":%d,\"last\":true,"
+                                "\"log\":\"log\",\"workers\":{\"e/1\":9},\"lost\":{}}";
+    roster_t *roster = roster_new("me");
+    char text[256];
+    int64_t acked;
+
+    says(roster, "a", 7, "log", NULL, 0);
+    for (int number = 1; number <= 7; number++) {
+        snprintf(text, sizeof(text), again, number, 0);
+        cr_assert_eq(roster_take(roster, text, 5000), -ESTALE);
+    }
+    cr_assert_not(roster_hears(roster, "log", "e/1", &acked));
+    cr_assert(roster_expire(roster, 5000));
     cr_assert_eq(roster_copies(roster), 0);
     roster_destroy(&roster);
 }
