@@ -62,11 +62,12 @@ static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
     return 0;
 }
 
-int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
-                int64_t revision, const msgpack_sbuffer *body)
+/* between: see replog_read_news; only a delta has it. */
+static int send_frames(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
+                       int64_t revision, const msgpack_sbuffer *body, const char *between)
 {
     char before[24], now[24];
-    transit_frame_t identity = {sub->identity, sub->identity_len}, frames[5] = {{0}};
+    transit_frame_t identity = {sub->identity, sub->identity_len}, frames[6] = {{0}};
     const char *texts[] = {word, self->log_id, before, now};
     size_t n = 0;
 
@@ -78,7 +79,16 @@ int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t pre
     }
     if (body)
         frames[n++] = (transit_frame_t){body->data, body->size};
-    return transit_send(sub->way, self->router, &identity, frames, n, body ? body->size : 0);
+    if (between)
+        frames[n++] = (transit_frame_t){between, strlen(between)};
+    return transit_send(sub->way, self->router, &identity, frames, n,
+                        (body ? body->size : 0) + (between ? strlen(between) : 0));
+}
+
+int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
+                int64_t revision, const msgpack_sbuffer *body)
+{
+    return send_frames(self, sub, word, previous, revision, body, NULL);
 }
 
 /* A worker that does not read costs what is on its way to it, and no more; one that reads slowly gets all, in its time. */
@@ -125,15 +135,17 @@ static int send_delta(replog_t *self, subscriber_t *sub, const PGresult *rows, i
     msgpack_sbuffer_init(&body);
     r = pack_rows(self, rows, &body);
     if (!r)
-        r = replog_send(self, sub, "delta", after, self->head, &body);
+        r = send_frames(self, sub, "delta", after, self->head, &body,
+                        PQgetisnull(rows, 0, 8) ? NULL : PQgetvalue(rows, 0, 8));
     msgpack_sbuffer_destroy(&body);
     if (!r)
         sub->sent = self->head;
     return r;
 }
 
-/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id, revision and
- * forgotten behind kind, id and doc. At least one row, without an entry when nothing is new. More than a delta takes is not read: see fits(). */
+/* The head and what is new after `after` up to it, in one round trip, with columns bytes, log_id, revision, forgotten, known and
+ * between behind kind, id and doc. At least one row, without an entry when nothing is new. between, in the first: the revisions of this
+ * log from `after` to the head, without either, with commas between, NULL: none. More than a delta takes is not read: see fits(). */
 int replog_read_news(replog_t *self, int64_t after, PGresult **ret_rows)
 {
     char from[24], rows[16], bytes[16];
@@ -145,13 +157,18 @@ int replog_read_news(replog_t *self, int64_t after, PGresult **ret_rows)
     r = pg_exec(self->pg, ret_rows,
                 "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
                 "h.log_id, h.revision, h.forgotten, "
-                "EXISTS (SELECT FROM config_revision WHERE revision = $1::bigint) FROM config_head "
-                "h LEFT JOIN LATERAL ("
-                "SELECT kind, id, doc, revision, sum(coalesce(octet_length(doc), 0)) OVER ("
-                "ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING) AS bytes FROM ("
+                "EXISTS (SELECT FROM config_revision WHERE revision = $1::bigint), "
+                "CASE WHEN coalesce(n.place, 1) = 1 THEN ("
+                "SELECT string_agg(revision::text, ',' ORDER BY revision) FROM config_revision "
+                "WHERE revision > $1::bigint AND revision < h.revision) END "
+                "FROM config_head h LEFT JOIN LATERAL ("
+                "SELECT kind, id, doc, row_number() OVER entry AS place, "
+                "sum(coalesce(octet_length(doc), 0)) OVER entry AS bytes FROM ("
                 "SELECT kind, id, doc, revision FROM config_entry "
                 "WHERE revision > $1::bigint AND revision <= h.revision "
-                "ORDER BY revision LIMIT $2::int) new) n ON true ORDER BY n.revision, n.bytes",
+                "ORDER BY revision LIMIT $2::int) new "
+                "WINDOW entry AS (ORDER BY revision, kind, id ROWS UNBOUNDED PRECEDING)) n "
+                "ON true ORDER BY n.place",
                 3, from, rows, bytes);
     if (!r)
         r = take_head(self, *ret_rows, 4);

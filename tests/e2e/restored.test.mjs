@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { edgeKey, peer } from '../support/peer.mjs';
 import { api, elsewhere, endpoint, env, must, through, until } from '../support/postern.mjs';
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-restored-')), dump = path.join(folder, 'dump');
@@ -82,4 +83,27 @@ test('only the newest revisions are kept', { skip: elsewhere, timeout: 60000 }, 
   assert.equal(await change(backend, 'b'), '200 2/2');
   assert.deepEqual(await bodies(host), new Set(['b']));
   await must('DELETE', `/backends/http_response/${backend.id}`).catch(() => {});
+});
+
+// So that an edge which was told more by another copy sees whether that is of the same history.
+test('a change of several revisions names those between', { skip: elsewhere, timeout: 60000 }, async () => {
+  const to = await endpoint({ body: 'a' }), key = edgeKey(), name = `${key.slice('edge@'.length)}/77`;
+  const [log, from] = sql('SELECT log_id, revision FROM routes.config_head').split('|');
+  for (let i = 0; i < 5; i++) assert.equal(await change(to.backend, `b${i}`), '200 2/2');
+  const worker = peer(key, 'routes', `ipc://${env.POSTERN_RUN_DIR}/config.log`);
+  try {
+    worker.send('hello', log, from, name, '1');
+    const said = await until(() => worker.got.find(([word]) => word.toString() === 'delta'), 'it is told');
+    const [previous, revision, between] = [2, 3, 5].map((i) => said[i].toString());
+    assert.equal(previous, from);
+    assert.equal(between, sql(`SELECT string_agg(revision::text, ',' ORDER BY revision) FROM routes.config_revision WHERE revision > ${from} AND revision < ${revision}`));
+    assert.ok(between.split(',').length >= 4, between);
+    worker.send('hello', log, revision, name, '2');
+    const next = await until(() => worker.got.find((each) => each[0].toString() === 'delta' && each[2].toString() === revision), 'it is told');
+    assert.equal(next.length, 5, 'nothing lies between');
+  } finally {
+    worker.send('bye');
+    await until(async () => await change(to.backend, 'end') === '200 2/2', 'it is gone', 30000);
+    worker.stop();
+  }
 });

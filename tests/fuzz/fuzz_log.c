@@ -36,7 +36,8 @@ typedef struct body {
         chunk; /* which of its snapshots, and which part of that; at the end: how many there were */
     char log_id[2]; /* that it really is of: a copy may say another */
     int64_t previous, revision;
-    bool bad; /* cannot be applied */
+    int64_t known; /* the one revision between those that the delta is said to know; 0: none */
+    bool bad;      /* cannot be applied */
 } body_t;
 
 /* ---- a table: what was applied to it ---- */
@@ -261,6 +262,8 @@ static void to_worker(void *context, const merge_frame_t *frames, size_t n)
     revision = strtoll(text_of(frames, n, 3, number), NULL, 10);
     if (n > 4 && frames[4].len == sizeof(body))
         memcpy(&body, frames[4].data, sizeof(body));
+    if (record_type(word) == FOLLOW_DELTA && n > 4 && frames[4].len == sizeof(body))
+        check(n == 5 && (previous == body.previous || previous == body.known));
     if (record_type(word))
         keep(&self->file, record_type(word), log_id, previous, revision, &body);
     step = follow_message(&at, word, log_id, previous, revision);
@@ -307,14 +310,17 @@ static void acknowledge(world_t *self, int64_t revision)
 static void say(world_t *self, int i, const char *word, const char *log_id, int64_t previous,
                 int64_t revision, const body_t *body)
 {
-    char before[24], number[24];
+    char before[24], number[24], known[48];
     merge_frame_t frames[] = {{word, strlen(word)},
                               {log_id, strlen(log_id)},
                               {before, (size_t)sprintf(before, "%" PRId64, previous)},
                               {number, (size_t)sprintf(number, "%" PRId64, revision)},
-                              {(const char *)body, sizeof(*body)}};
+                              {(const char *)body, sizeof(*body)},
+                              {known, 0}};
 
-    merge_from_copy(&self->merge, i, frames, body ? 5 : 4, self->now_ms);
+    if (body && body->known)
+        frames[5].len = (size_t)sprintf(known, "%" PRId64 ",%d", body->known, 1 << 30);
+    merge_from_copy(&self->merge, i, frames, !body ? 4 : body->known ? 6 : 5, self->now_ms);
 }
 
 /* Frames of bytes, behind a word or not. */
@@ -380,6 +386,7 @@ static void delta(world_t *self, int i, in_t *in)
                    .log_id = {log_id[0]},
                    .previous = previous,
                    .revision = previous + take(in) % 6u - 1,
+                   .known = self->worker.revision + take(in) % 4u - 1,
                    .bad = take(in) % 16u == 1};
 
     say(self, i, "delta", log_id, previous, body.revision, &body);

@@ -113,15 +113,30 @@ Test(merge, passes_each_change_once_and_acknowledges_it_to_all)
     SAYS(worker(&merge, "bye"), "A<bye;B<bye;");
 }
 
+/* A told of 8, and the database lost it; B had not heard of that when 9 was made. */
+Test(merge, a_delta_that_does_not_know_what_passed_is_not_put_on_top_of_it)
+{
+    merge_t merge;
+
+    at_five(&merge);
+    SAYS(copy_says(&merge, 'A', "delta L 5 8 x 6"), ">delta L 5 8 x;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 9 x 6"), "B<hello L 5 e/0 1;");
+    SAYS(worker(&merge, "ack 8 L"), "A<ack 8 L;B<ack 8 L;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 9 x"), "B<hello L 8 e/0 1;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 9 x 18,88,80,6"), "B<hello L 8 e/0 1;");
+    SAYS(copy_says(&merge, 'B', "snapshot L 0 9 x"), ">snapshot L 0 9 x;");
+    SAYS(copy_says(&merge, 'B', "end L 0 9"), ">end L 0 9;");
+}
+
 Test(merge, a_delta_may_begin_before_what_passed_but_not_behind_it)
 {
     merge_t merge;
 
     at_five(&merge);
     SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), ">delta L 5 6 x;");
-    SAYS(copy_says(&merge, 'B', "delta L 5 8 x"), ">delta L 6 8 x;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 8 x 6,7"), ">delta L 6 8 x;");
     SAYS(copy_says(&merge, 'A', "delta L 9 10 x"), "A<hello L 5 e/0 1;");
-    SAYS(copy_says(&merge, 'A', "delta L 5 10 x"), ">delta L 8 10 x;");
+    SAYS(copy_says(&merge, 'A', "delta L 5 10 x 6,7,8,9"), ">delta L 8 10 x;");
 }
 
 Test(merge, a_hello_to_a_copy_names_what_is_acknowledged)
@@ -341,9 +356,10 @@ Test(merge, never_leaves_anything_out)
             copy_says(&merge, (char)('A' + c), text);
             break;
         default:
-            snprintf(text, sizeof(text), "delta L %lld %lld x",
+            snprintf(text, sizeof(text), "delta L %lld %lld x %lld,%lld",
                      (long long)has + (int)((seed >> 4) % 5) - 3,
-                     (long long)has + (int)((seed >> 7) % 5) - 1);
+                     (long long)has + (int)((seed >> 7) % 5) - 1, (long long)has - 1,
+                     (long long)has);
             copy_says(&merge, (char)('A' + c), text);
         }
         for (const char *at = said; (at = strchr(at, '>')); at++) {
