@@ -297,6 +297,8 @@ void *edge_memory_slot(ngx_uint_t worker); /* NULL: no such slot */
 /* In a worker: its slot is this process's as long as it lives. NGX_ERROR: there is none, or another
  * process has it; errno. */
 ngx_int_t edge_memory_claim(ngx_uint_t worker);
+/* In the master: the slots of workers that are no more go. */
+void edge_memory_shrink(void);
 size_t edge_memory_slot_bytes(void); /* of which the ring is a part */
 const char *edge_memory_name(void);  /* of the file others may read; "": there is none */
 off_t edge_memory_position(const void *at);
@@ -367,13 +369,15 @@ typedef struct {
     uint64_t config_turn_us; /* the longest that configuration kept a worker from requests */
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */
-/* What another master left goes to the spool. NGX_OK: all of it | NGX_AGAIN: more another time, or when there is room. */
-void edge_ring_spool_path(ngx_uint_t seat, char *out, size_t size); /* of this worker */
-ngx_int_t edge_ring_adopt_slot(void *at, size_t bytes);
+ngx_uint_t edge_ring_workers(void); /* of this edge: their slots are the first */
+/* What workers of that number left goes to the spool. NGX_OK: all of it | NGX_AGAIN: more another time,
+ * or when there is room. */
+void edge_ring_spool_path(ngx_uint_t seat, ngx_uint_t worker, char *out, size_t size);
+ngx_int_t edge_ring_adopt_slot(void *at, size_t bytes, ngx_uint_t worker);
 ngx_uint_t edge_ring_slot_is_empty(const void *at, size_t bytes);
-ngx_int_t edge_ring_adopt_spool(ngx_fd_t file, off_t *at);
+ngx_int_t edge_ring_adopt_spool(ngx_fd_t file, ngx_uint_t worker, off_t *at);
 
-/* edge_adopt.c: events that the master of the other seat left are sent from here; called now and then */
+/* edge_adopt.c: events that workers left that are no more are sent from here; called now and then */
 void edge_adopt(void);
 
 /* edge_event.c */

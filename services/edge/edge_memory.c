@@ -17,7 +17,8 @@ enum { HEAD_BYTES = EVENT_MEMORY_HEAD };
 static u_char     *base;            /* of the first slot */
 static size_t      total;           /* mapped, with the head */
 static size_t      bytes;           /* of a slot */
-static ngx_uint_t  count;
+static ngx_uint_t  slots;           /* at least one for each worker */
+static ngx_uint_t  count;           /* of workers */
 static char        name[64];        /* of the file; "": nobody else can read it */
 static int         memory = -1;     /* the file; it stays open, for its locks */
 
@@ -25,7 +26,7 @@ static int         memory = -1;     /* the file; it stays open, for its locks */
 void *
 edge_memory_slot(ngx_uint_t worker)
 {
-    return base && worker < count ? base + worker * bytes : NULL;
+    return base && worker < slots ? base + worker * bytes : NULL;
 }
 
 
@@ -79,6 +80,28 @@ link_path(char *out, size_t size, ngx_uint_t seat)
 }
 
 
+/* Where an edge with more workers was killed, the slots of those that are no more have their events. */
+static ngx_uint_t
+slots_in(int file)
+{
+    struct stat          st;
+    event_memory_head_t  head;
+
+    return fstat(file, &st) == 0
+           && pread(file, &head, sizeof(head), 0) == (ssize_t) sizeof(head)
+           && ring_file_is_whole(&head, st.st_size) && head.slot_bytes == bytes
+           && head.slots <= RING_WORKERS_MAX ? head.slots : 0;
+}
+
+
+static void
+set_slots(ngx_uint_t n)
+{
+    slots = n;
+    total = HEAD_BYTES + n * bytes;
+}
+
+
 /* Pages that are there, so that no write finds the file system full. */
 static int
 make_room(int file)
@@ -99,15 +122,16 @@ open_file(ngx_log_t *log)
 {
     int            file;
     char           path[NGX_MAX_PATH], link[NGX_MAX_PATH];
+    ngx_uint_t     good;
     struct statfs  fs;
 
     make_name(name, sizeof(name), edge_seat());
     file_path(path, sizeof(path), name);
     file = open(path, O_RDWR|O_CREAT|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK, 0600);
-    if (file >= 0 && edge_file_is_own(file) && fstatfs(file, &fs) == 0 && fs.f_type == TMPFS_MAGIC
-        && flock(file, LOCK_EX|LOCK_NB) == 0
-        && make_room(file) == 0)
-    {
+    good = file >= 0 && edge_file_is_own(file) && fstatfs(file, &fs) == 0
+           && fs.f_type == TMPFS_MAGIC && flock(file, LOCK_EX|LOCK_NB) == 0;
+    set_slots(good ? ngx_max(count, slots_in(file)) : count);
+    if (good && make_room(file) == 0) {
         link_path(link, sizeof(link), edge_seat());
         (void) unlink(link);
         (void) symlink(path, link);
@@ -129,6 +153,7 @@ open_anonymous(void)
 {
     int  file = memfd_create("postern events", MFD_CLOEXEC);
 
+    set_slots(count);
     name[0] = '\0';
     if (file >= 0 && ftruncate(file, total) != 0) {
         close(file);
@@ -139,7 +164,7 @@ open_anonymous(void)
 
 
 ngx_int_t
-edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
+edge_memory_open(size_t slot_bytes, ngx_uint_t workers, ngx_log_t *log)
 {
     int                   file = -1;
     u_char               *at;
@@ -147,8 +172,7 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     event_memory_head_t  *head;
 
     bytes = ngx_align(slot_bytes, RING_FILE_PAGE);
-    count = slots;
-    total = HEAD_BYTES + count * bytes;
+    count = workers;
     if (edge_worker.conf->event_memory.len) {
         file = open_file(log);
     }
@@ -165,10 +189,10 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     }
     head = (event_memory_head_t *) at;
     used = ngx_memcmp(head->magic, ring_file_magic, sizeof(head->magic)) == 0;
-    if (used && head->slot_bytes == bytes && head->slots < count) {
-        head->slots = count;   /* more workers: what comes behind is zeros */
+    if (used && head->slot_bytes == bytes && head->slots < slots) {
+        head->slots = slots;   /* more workers: what comes behind is zeros */
     }
-    if (!used || head->slot_bytes != bytes || head->slots != count) {
+    if (!used || head->slot_bytes != bytes || head->slots != slots) {
         if (used) {
             ngx_log_error(NGX_LOG_ERR, log, 0,
                           "postern: the event memory was made for %uL workers "
@@ -178,7 +202,7 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
         ngx_memzero(at, total);
         ngx_memcpy(head->magic, ring_file_magic, sizeof(head->magic));
         head->slot_bytes = bytes;
-        head->slots = count;
+        head->slots = slots;
     }
     /* an older edge may have made it, or one of another name */
     ngx_memzero(head->name, sizeof(head->name));
@@ -187,6 +211,23 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t slots, ngx_log_t *log)
     base = at + HEAD_BYTES;
     memory = file;
     return NGX_OK;
+}
+
+
+void
+edge_memory_shrink(void)
+{
+    size_t                all = total;
+    event_memory_head_t  *head = (event_memory_head_t *) (base - HEAD_BYTES);
+
+    set_slots(count);
+    head->slots = count;
+    munmap((u_char *) head + total, all - total);
+    if (ftruncate(memory, total) != 0) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, ngx_errno,
+                      "postern: cannot shorten the event memory to %uz bytes",
+                      total);
+    }
 }
 
 

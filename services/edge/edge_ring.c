@@ -9,7 +9,6 @@
 #include "spool.h"
 
 enum {
-    WORKERS_MAX = 64,
     ADOPT_BYTES = 1 << 20,     /* of another's spool in one turn */
     PREFETCH_BYTES = 4096,
     IN_FLIGHT_MAX = 1 << 24    /* requests of one worker: more are no count of ours */
@@ -20,10 +19,11 @@ typedef struct {
     ring_memory_t    memory;
 } slot_t;
 
+static ngx_uint_t  workers;
 static slot_t     *slot;
 static ring_t      ring;            /* of slot */
 static uint64_t    sent;            /* offset up to which batches were sent */
-static spool_t     spool = { NGX_INVALID_FILE, 0, 0, 0 };
+static spool_t     spool = { NGX_INVALID_FILE, 0, 0, 0, 0 };
 static ngx_uint_t  saying;          /* the spool's trouble was logged, and lasts */
 
 
@@ -94,18 +94,21 @@ edge_ring_make(ngx_cycle_t *cycle)
     ngx_core_conf_t  *core;
 
     core = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
-    if (core->worker_processes > WORKERS_MAX) {
+    if (core->worker_processes > RING_WORKERS_MAX) {
         ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
-                      "postern: more than %d worker processes", WORKERS_MAX);
+                      "postern: more than %d worker processes",
+                      RING_WORKERS_MAX);
         return NGX_ERROR;
     }
+    workers = core->worker_processes;
     if (edge_memory_open(sizeof(slot_t) + conf->ring_size,
-                         core->worker_processes, cycle->log)
+                         workers, cycle->log)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
-    for (i = 0; (one = edge_memory_slot(i)) != NULL; i++) {
+    /* those of workers that are no more are for those that are: edge_adopt.c */
+    for (i = 0; i < workers && (one = edge_memory_slot(i)) != NULL; i++) {
         lost = 0;
         if (one->memory.size == conf->ring_size
             && open_slot(one, edge_memory_slot_bytes(), &of, cycle->log) == NGX_OK)
@@ -116,6 +119,14 @@ edge_ring_make(ngx_cycle_t *cycle)
         }
         ngx_memzero(&one->counters, sizeof(one->counters));
         one->counters.lost = lost;
+    }
+    for (i = workers; (one = edge_memory_slot(i)) != NULL; i++) {
+        if (!edge_ring_slot_is_empty(one, edge_memory_slot_bytes())) {
+            return NGX_OK;
+        }
+    }
+    if (i > workers) {
+        edge_memory_shrink();
     }
     return NGX_OK;
 }
@@ -140,10 +151,17 @@ edge_ring_end(void)
 }
 
 
+ngx_uint_t
+edge_ring_workers(void)
+{
+    return workers;
+}
+
+
 edge_counters_t *
 edge_ring_counters(ngx_uint_t worker)
 {
-    slot_t  *one = edge_memory_slot(worker);
+    slot_t  *one = worker < workers ? edge_memory_slot(worker) : NULL;
 
     return one ? &one->counters : NULL;
 }
@@ -171,10 +189,10 @@ read_batch(ring_t *of, uint64_t offset, ring_batch_t *batch)
 /* ---- spool ---- */
 
 void
-edge_ring_spool_path(ngx_uint_t seat, char *out, size_t size)
+edge_ring_spool_path(ngx_uint_t seat, ngx_uint_t worker, char *out, size_t size)
 {
     ngx_snprintf((u_char *) out, size, "%V/events.%ui%s.spool%Z",
-                 &edge_worker.conf->state_dir, ngx_worker,
+                 &edge_worker.conf->state_dir, worker,
                  edge_seat_suffix(seat));
 }
 
@@ -202,13 +220,13 @@ open_spool(void)
     if (spool.file != NGX_INVALID_FILE) {
         return NGX_OK;
     }
-    edge_ring_spool_path(edge_seat(), path, sizeof(path));
+    edge_ring_spool_path(edge_seat(), ngx_worker, path, sizeof(path));
     file = edge_file_open(path, 0);
     if (file == NGX_INVALID_FILE) {
         say_spool(ngx_errno, "open");
         return NGX_ERROR;
     }
-    r = spool_attach(&spool, file, &cut);
+    r = spool_attach(&spool, file, ngx_worker, &cut);
     if (r) {
         say_spool(-r, "go on with");
         close(file);
@@ -253,7 +271,7 @@ spooled(int r)
 
 
 static ngx_int_t
-spool_batch(const ring_batch_t *batch, uint64_t boot)
+spool_batch(const ring_batch_t *batch, ngx_uint_t worker, uint64_t boot)
 {
     ring_spooled_t  head;
 
@@ -266,14 +284,14 @@ spool_batch(const ring_batch_t *batch, uint64_t boot)
     head.dropped = batch->is.dropped;
     head.len = batch->is.len;
     head.count = batch->is.count;
-    return spooled(spool_append(&spool, &head, batch->data,
+    return spooled(spool_append(&spool, &head, worker, batch->data,
                                 edge_worker.conf->spool_size));
 }
 
 
-/* Everything sealed in a ring goes to the spool, oldest first. */
+/* Everything sealed in the ring of a worker goes to the spool, oldest first. */
 static ngx_int_t
-spill(slot_t *from, ring_t *of)
+spill(slot_t *from, ring_t *of, ngx_uint_t worker)
 {
     uint64_t      end = of->memory->head;
     ring_batch_t  batch;
@@ -281,7 +299,7 @@ spill(slot_t *from, ring_t *of)
     while (of->memory->tail < end
            && read_batch(of, of->memory->tail, &batch))
     {
-        if (spool_batch(&batch, of->memory->boot) != NGX_OK) {
+        if (spool_batch(&batch, worker, of->memory->boot) != NGX_OK) {
             return NGX_ERROR;
         }
         from->counters.spooled += batch.is.count;
@@ -295,7 +313,7 @@ spill(slot_t *from, ring_t *of)
 static ngx_int_t
 spill_own(void)
 {
-    ngx_int_t  rc = spill(slot, &ring);
+    ngx_int_t  rc = spill(slot, &ring, ngx_worker);
 
     sent = ngx_max(sent, ring.memory->tail);
     return rc;
@@ -303,10 +321,10 @@ spill_own(void)
 
 
 static void
-name_producer(char *out, size_t size, uint64_t boot)
+name_producer(char *out, size_t size, ngx_uint_t worker, uint64_t boot)
 {
     ngx_snprintf((u_char *) out, size, "%V/%ui/%xL%Z", &edge_worker.conf->name,
-                 ngx_worker, boot);
+                 worker, boot);
 }
 
 
@@ -332,9 +350,10 @@ next_spooled(edge_batch_t *batch)
     batch->place.spooled = 1;
     spool.sent = spool_behind(spool.sent, &head);
     batch->seq = head.seq;
-    batch->count = head.count;
+    batch->count = ring_spooled_count(&head);
     batch->dropped = head.dropped;
-    name_producer(batch->producer, sizeof(batch->producer), head.boot);
+    name_producer(batch->producer, sizeof(batch->producer),
+                  spool_worker(&spool, &head), head.boot);
     return 1;
 }
 
@@ -440,7 +459,8 @@ edge_ring_next(edge_batch_t *batch)
     batch->seq = next.is.seq;
     batch->count = next.is.count;
     batch->dropped = next.is.dropped;
-    name_producer(batch->producer, sizeof(batch->producer), ring.memory->boot);
+    name_producer(batch->producer, sizeof(batch->producer), ngx_worker,
+                  ring.memory->boot);
     return 1;
 }
 
@@ -456,7 +476,8 @@ acknowledge_spooled(const char *producer, uint64_t seq)
 
     for (at = spool.acked; at < spool.sent && spool_read(&spool, at, &head) > 0; /* void */) {
         at = spool_behind(at, &head);
-        name_producer(name, sizeof(name), head.boot);
+        name_producer(name, sizeof(name), spool_worker(&spool, &head),
+                      head.boot);
         if (head.seq == seq && ngx_strcmp(name, producer) == 0) {
             spool.acked = at;
             break;
@@ -478,7 +499,7 @@ edge_ring_acknowledge(const char *producer, uint64_t seq)
         acknowledge_spooled(producer, seq);
         return;
     }
-    name_producer(name, sizeof(name), ring.memory->boot);
+    name_producer(name, sizeof(name), ngx_worker, ring.memory->boot);
     if (ngx_strcmp(name, producer) != 0) {
         return;
     }
@@ -515,7 +536,7 @@ edge_ring_copy(const edge_place_t *place, void *out)
 
     if (place->spooled) {
         if (file == NGX_INVALID_FILE) {
-            edge_ring_spool_path(edge_seat(), path, sizeof(path));
+            edge_ring_spool_path(edge_seat(), ngx_worker, path, sizeof(path));
             file = open(path, O_RDONLY|O_CLOEXEC);
         }
         return pread(file, out, place->len, place->at) == (ssize_t) place->len
@@ -556,7 +577,7 @@ edge_ring_open(ngx_cycle_t *cycle)
     slot->counters.ready = 0;
     (void) count_lost(slot, &ring, cycle->log);
     sent = ring.memory->tail;
-    edge_ring_spool_path(edge_seat(), path, sizeof(path));
+    edge_ring_spool_path(edge_seat(), ngx_worker, path, sizeof(path));
     if (stat(path, &st) == 0 && st.st_size > 0) {
         (void) open_spool();
     }
@@ -607,8 +628,9 @@ take_losses(slot_t *other, ring_t *of)
 }
 
 
+/* Whoever has the slot next begins another sequence: what was taken from this one is not yet sent. */
 ngx_int_t
-edge_ring_adopt_slot(void *at, size_t bytes)
+edge_ring_adopt_slot(void *at, size_t bytes, ngx_uint_t worker)
 {
     slot_t  *other = at;
     ring_t   of;
@@ -618,17 +640,17 @@ edge_ring_adopt_slot(void *at, size_t bytes)
     {
         return NGX_OK;
     }
-    if (spill(other, &of) != NGX_OK) {
+    if (spill(other, &of, worker) != NGX_OK) {
         return NGX_AGAIN;
     }
-    ring_free_to(&of, of.memory->head);   /* nothing but a wrap mark is left */
     take_losses(other, &of);
+    ring_clear(&of, new_boot());
     return NGX_OK;
 }
 
 
 ngx_int_t
-edge_ring_adopt_spool(ngx_fd_t file, off_t *at)
+edge_ring_adopt_spool(ngx_fd_t file, ngx_uint_t worker, off_t *at)
 {
     int    r = 1;
     off_t  end = *at + ADOPT_BYTES;
@@ -637,7 +659,7 @@ edge_ring_adopt_spool(ngx_fd_t file, off_t *at)
         if (open_spool() != NGX_OK) {
             return NGX_AGAIN;
         }
-        r = spool_copy(&spool, file, at, edge_worker.conf->spool_size);
+        r = spool_copy(&spool, file, worker, at, edge_worker.conf->spool_size);
         if (r < 0) {
             (void) spooled(r);
             return NGX_AGAIN;   /* when there is room again */

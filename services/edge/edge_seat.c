@@ -71,6 +71,13 @@ edge_seat_is_taken(void)
 }
 
 
+uint64_t
+edge_seat_generation(ngx_uint_t seat)
+{
+    return __atomic_load_n(&page->seats[seat].generation, __ATOMIC_SEQ_CST);
+}
+
+
 ngx_uint_t
 edge_seat_is_yielding(void)
 {

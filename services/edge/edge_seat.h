@@ -16,6 +16,9 @@ void edge_seat_start(ngx_cycle_t *cycle);
 /* Has this process, or the master that it is a worker of, a seat? Then it has read its configuration. */
 ngx_uint_t edge_seat_is_taken(void);
 
+/* Another one for each master that sits down. */
+uint64_t edge_seat_generation(ngx_uint_t seat);
+
 /* 0 or 1; what a seat's files and names have in front of what they are called otherwise. */
 ngx_uint_t edge_seat(void);
 const char *edge_seat_suffix(ngx_uint_t seat);   /* "" or ".1" */

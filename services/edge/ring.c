@@ -320,11 +320,30 @@ void ring_drop(ring_t *self, uint64_t count)
 
 /* ---- a batch on disk ---- */
 
+uint32_t ring_spooled_count(const ring_spooled_t *head)
+{
+    return head->count & ((1u << RING_COUNT_BITS) - 1);
+}
+
+unsigned ring_spooled_worker(const ring_spooled_t *head, unsigned own)
+{
+    unsigned other = head->count >> RING_COUNT_BITS;
+
+    return other ? other - 1 : own;
+}
+
+void ring_spooled_set_worker(ring_spooled_t *head, unsigned worker)
+{
+    head->count = ring_spooled_count(head) | (worker + 1) << RING_COUNT_BITS;
+}
+
 bool ring_spooled_is_batch(const ring_spooled_t *head)
 {
-    return head->seq > 0 && head->seq <= EVENT_NUMBER_MAX && head->count > 0
-           && head->count <= EVENT_BATCH_MAX && head->dropped <= head->seq && head->len > 0
-           && head->len <= RING_SPOOL_BYTES;
+    uint32_t count = ring_spooled_count(head);
+
+    return head->seq > 0 && head->seq <= EVENT_NUMBER_MAX && count > 0
+           && ring_spooled_worker(head, 0) < RING_WORKERS_MAX && count <= EVENT_BATCH_MAX
+           && head->dropped <= head->seq && head->len > 0 && head->len <= RING_SPOOL_BYTES;
 }
 
 /* ---- the file ---- */

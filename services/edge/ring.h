@@ -107,8 +107,18 @@ typedef struct ring_spooled {
     uint64_t boot;
     uint64_t seq;
     uint64_t dropped;
-    uint32_t len, count;
+    uint32_t len;
+    uint32_t count; /* of events; above RING_COUNT_BITS whose they are, see ring_spooled_worker */
 } ring_spooled_t;
+
+enum { RING_COUNT_BITS = 16, RING_WORKERS_MAX = 64 };
+
+uint32_t ring_spooled_count(const ring_spooled_t *head);
+
+/* The number of the worker that made them is a part of their producer's name. A spool says it of those
+ * that another worker than its own has made. */
+unsigned ring_spooled_worker(const ring_spooled_t *head, unsigned own);
+void ring_spooled_set_worker(ring_spooled_t *head, unsigned worker);
 
 /* Zeros are what a power cut leaves of a write; one that is taken over from another spool and then not read hides all behind it. */
 bool ring_spooled_is_batch(const ring_spooled_t *head);

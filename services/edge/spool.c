@@ -29,7 +29,7 @@ off_t spool_behind(off_t at, const ring_spooled_t *head)
     return at + (off_t)(sizeof(*head) + head->len);
 }
 
-int spool_attach(spool_t *self, int file, off_t *ret_cut)
+int spool_attach(spool_t *self, int file, unsigned owner, off_t *ret_cut)
 {
     ring_spooled_t head;
     off_t size = lseek(file, 0, SEEK_END), at = 0;
@@ -45,7 +45,7 @@ int spool_attach(spool_t *self, int file, off_t *ret_cut)
     if (at < size && ftruncate(file, at))
         return -errno;
     *ret_cut = size - at;
-    *self = (spool_t){.file = file, .end = at};
+    *self = (spool_t){.file = file, .end = at, .owner = owner};
     return 0;
 }
 
@@ -56,14 +56,24 @@ int spool_trim(spool_t *self)
     return ftruncate(self->file, self->end) ? -errno : 0;
 }
 
-int spool_append(spool_t *self, const ring_spooled_t *head, const void *data, off_t max)
+unsigned spool_worker(const spool_t *self, const ring_spooled_t *head)
 {
-    const struct iovec parts[] = {{(void *)head, sizeof(*head)}, {(void *)data, head->len}};
+    return ring_spooled_worker(head, self->owner);
+}
+
+int spool_append(spool_t *self, const ring_spooled_t *head, unsigned worker, const void *data,
+                 off_t max)
+{
+    ring_spooled_t own = *head;
+    const struct iovec parts[] = {{&own, sizeof(own)}, {(void *)data, head->len}};
     off_t end = spool_behind(self->end, head);
     ssize_t n;
 
     if (end > max)
         return -EFBIG;
+    own.count = ring_spooled_count(head);
+    if (worker != self->owner)
+        ring_spooled_set_worker(&own, worker);
     n = pwritev(self->file, parts, 2, self->end);
     if (n == end - self->end) {
         self->end = end;
@@ -75,7 +85,7 @@ int spool_append(spool_t *self, const ring_spooled_t *head, const void *data, of
     return ftruncate(self->file, self->end) ? -errno : -ENOSPC;
 }
 
-int spool_copy(spool_t *self, int from, off_t *at, off_t max)
+int spool_copy(spool_t *self, int from, unsigned owner, off_t *at, off_t max)
 {
     ring_spooled_t head;
     void *data;
@@ -87,7 +97,7 @@ int spool_copy(spool_t *self, int from, off_t *at, off_t max)
     if (!data)
         return -ENOMEM;
     r = pread(from, data, head.len, *at + (off_t)sizeof(head)) == (ssize_t)head.len
-            ? spool_append(self, &head, data, max)
+            ? spool_append(self, &head, ring_spooled_worker(&head, owner), data, max)
             : -EIO;
     free(data);
     if (r)

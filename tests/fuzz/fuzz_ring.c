@@ -296,7 +296,10 @@ static void try_heads(in_t *in)
         check(!file.slots || file.slots * file.slot_bytes + EVENT_MEMORY_HEAD <= n << 12);
     memcpy(&spooled, in->at, n < sizeof(spooled) ? n : sizeof(spooled));
     if (ring_spooled_is_batch(&spooled))
-        check(spooled.seq && spooled.count && spooled.len && spooled.len <= RING_SPOOL_BYTES);
+        check(spooled.seq && spooled.seq <= EVENT_NUMBER_MAX && spooled.dropped <= spooled.seq
+              && ring_spooled_count(&spooled) && ring_spooled_count(&spooled) <= EVENT_BATCH_MAX
+              && ring_spooled_worker(&spooled, 0) < RING_WORKERS_MAX && spooled.len
+              && spooled.len <= RING_SPOOL_BYTES);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -239,7 +239,7 @@ static bool is_read(const ring_spooled_t *head)
     pack_text(&packer, "seq");
     pack_text(&packer, seq);
     pack_text(&packer, "count");
-    msgpack_pack_uint32(&packer, head->count);
+    msgpack_pack_uint32(&packer, ring_spooled_count(head));
     pack_text(&packer, "dropped");
     msgpack_pack_uint64(&packer, head->dropped);
     r = batch_header(header.data, header.size, &batch);
@@ -254,7 +254,7 @@ Test(ring, a_spooled_batch_is_one_exactly_where_postern_events_reads_its_head)
     const uint64_t numbers[] = {0,        1,          2,         4096,       most - 1,  most,
                                 most + 1, 1ull << 62, INT64_MAX, 1ull << 63, UINT64_MAX};
     const uint32_t counts[] = {1,         1024,      EVENT_BATCH_MAX, EVENT_BATCH_MAX + 1,
-                               INT32_MAX, UINT32_MAX};
+                               INT16_MAX, UINT16_MAX};
     const size_t n = sizeof(numbers) / sizeof(numbers[0]);
 
     for (size_t i = 0; i < n * n * sizeof(counts) / sizeof(counts[0]); i++) {

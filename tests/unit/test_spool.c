@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MAX = 1 << 20, LEN = 300 };
+enum { MAX = 1 << 20, LEN = 300, OWNER = 1 };
 
 static const off_t whole = sizeof(ring_spooled_t) + LEN;
 
@@ -28,7 +28,7 @@ static spool_t a_spool(void)
     spool_t spool;
     off_t cut;
 
-    cr_assert_eq(spool_attach(&spool, a_file(), &cut), 0);
+    cr_assert_eq(spool_attach(&spool, a_file(), OWNER, &cut), 0);
     cr_assert_eq(cut, 0);
     return spool;
 }
@@ -45,7 +45,7 @@ static int append(spool_t *spool, uint64_t seq)
     char data[LEN];
 
     memset(data, (int)seq, sizeof(data));
-    return spool_append(spool, &head, data, MAX);
+    return spool_append(spool, &head, OWNER, data, MAX);
 }
 
 /* From the beginning exactly these batches, whole. */
@@ -93,9 +93,9 @@ Test(spool, a_batch_for_which_the_file_is_too_small_by_its_bound_is_refused)
     ring_spooled_t head = {.seq = 1, .len = LEN, .count = 1};
     char data[LEN] = "";
 
-    cr_assert_eq(spool_append(&spool, &head, data, whole - 1), -EFBIG);
+    cr_assert_eq(spool_append(&spool, &head, OWNER, data, whole - 1), -EFBIG);
     cr_assert_eq(size_of(spool.file), 0);
-    cr_assert_eq(spool_append(&spool, &head, data, whole), 0);
+    cr_assert_eq(spool_append(&spool, &head, OWNER, data, whole), 0);
 }
 
 struct torn_case {
@@ -134,7 +134,7 @@ ParameterizedTest(struct torn_case *c, spool,
 
         cr_assert_eq(pwrite(spool.file, torn, n, spool.end + (off_t)i), (ssize_t)n);
     }
-    cr_assert_eq(spool_attach(&again, spool.file, &cut), 0);
+    cr_assert_eq(spool_attach(&again, spool.file, OWNER, &cut), 0);
     cr_expect_eq(cut, (off_t)more, "%s", c->what);
     cr_expect_eq(again.sent, 0);
     EXPECT(&again, 1, 2);
@@ -176,9 +176,9 @@ Test(spool, another_one_is_taken_over_up_to_where_it_is_torn)
     cr_assert_eq(append(&from, 3), 0);
     cr_assert_eq(ftruncate(from.file, from.end - 1), 0);
     cr_assert_eq(append(&spool, 9), 0);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, MAX), 1);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, MAX), 1);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, MAX), 0);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, MAX), 1);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, MAX), 1);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, MAX), 0);
     cr_assert_eq(at, 2 * whole);
     EXPECT(&spool, 9, 1, 2);
 }
@@ -190,13 +190,46 @@ Test(spool, what_it_has_no_room_for_is_not_taken_over_and_leaves_nothing)
 
     cr_assert_eq(append(&from, 1), 0);
     cr_assert_eq(append(&from, 2), 0);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, MAX), 1);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, MAX), 1);
     limit_files((rlim_t)whole + 100);
-    cr_assert_lt(spool_copy(&spool, from.file, &at, MAX), 0);
+    cr_assert_lt(spool_copy(&spool, from.file, OWNER, &at, MAX), 0);
     cr_assert_eq(at, whole);
     EXPECT(&spool, 1);
     limit_files(RLIM_INFINITY);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, whole), -EFBIG);
-    cr_assert_eq(spool_copy(&spool, from.file, &at, MAX), 1);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, whole), -EFBIG);
+    cr_assert_eq(spool_copy(&spool, from.file, OWNER, &at, MAX), 1);
     EXPECT(&spool, 1, 2);
+}
+
+/* Whose they are is a part of their producer's name, and goes with them from spool to spool. */
+Test(spool, batches_that_are_taken_over_keep_the_worker_that_made_them)
+{
+    spool_t from = a_spool(), first = a_spool(), second = a_spool();
+    ring_spooled_t head = {.seq = 1, .len = LEN, .count = EVENT_BATCH_MAX};
+    char data[LEN] = "";
+    off_t at = 0;
+
+    from.owner = 5;
+    cr_assert_eq(spool_append(&from, &head, 5, data, MAX), 0);
+    cr_assert_eq(spool_append(&from, &head, RING_WORKERS_MAX - 1, data, MAX), 0);
+    cr_assert_eq(spool_append(&from, &head, 0, data, MAX), 0);
+    cr_assert_eq(spool_append(&from, &head, 1, data, MAX), 0);
+    while (spool_copy(&first, from.file, 5, &at, MAX) > 0)
+        ;
+    at = 0;
+    second.owner = 0;
+    while (spool_copy(&second, first.file, 1, &at, MAX) > 0)
+        ;
+    cr_assert_eq(second.end, from.end);
+    for (size_t i = 0; i < 4; i++) {
+        const unsigned workers[] = {5, RING_WORKERS_MAX - 1, 0, 1};
+
+        cr_assert_eq(spool_read(&first, (off_t)i * whole, &head), 1);
+        cr_expect_eq(spool_worker(&first, &head), workers[i]);
+        cr_assert_eq(spool_read(&second, (off_t)i * whole, &head), 1);
+        cr_expect_eq(spool_worker(&second, &head), workers[i]);
+        cr_expect_eq(ring_spooled_count(&head), EVENT_BATCH_MAX);
+        /* an older edge reads what a worker has of its own number */
+        cr_expect_eq(head.count == EVENT_BATCH_MAX, workers[i] == 0);
+    }
 }

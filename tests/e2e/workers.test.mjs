@@ -1,0 +1,54 @@
+// An edge that has fewer workers than before: what those left that are no more is sent by those that are, each event once.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import test from 'node:test';
+import { edge, elsewhere, endpoint, env, home, listening, through, until } from '../support/postern.mjs';
+
+const conf = `${home}/edge/nginx.conf`, FEW = 2, MANY = 5;
+const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
+const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
+const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
+const each = async (name) => [...(await status('metrics')).matchAll(new RegExp(`^postern_edge_${name}\\{worker="\\d+"\\} (\\d+)`, 'gm'))].map((row) => Number(row[1]));
+const spools = () => fs.readdirSync(`${home}/edge`).filter((name) => /^events\.\d+(\.1)?\.spool$/.test(name) && fs.statSync(`${home}/edge/${name}`).size > 0);
+
+// A new master with so many workers, by the supervisor.
+async function restart(workers, signal) {
+  const before = pidOf('edge');
+  fs.writeFileSync(conf, fs.readFileSync(conf, 'utf8').replace(/^worker_processes \d+;/m, `worker_processes ${workers};`));
+  if (signal === 'SIGKILL') process.kill(-before, signal); else process.kill(before, signal);
+  await until(() => ![0, before].includes(pidOf('edge')) && children(pidOf('edge')).length === workers, `an edge with ${workers} workers`, 60000);
+  await until(async () => (await status('readyz')).startsWith('ready'), 'it is ready', 60000);
+}
+
+for (const [signal, what] of [['SIGTERM', 'in their spools'], ['SIGKILL', 'in memory']])
+  test(`an edge with fewer workers than before sends what the others left ${what}`, { skip: elsewhere, timeout: 240000 }, async () => {
+    const { host } = await endpoint({ body: 'x' });
+    const subscription = await listening('http_request_complete');
+    const mine = () => subscription.events.filter((event) => event.object.http.request.url.host === host);
+    let sent = 0;
+    const send = async () => { assert.equal((await through(host)).status, 200); sent++; };
+    try {
+      await restart(MANY, 'SIGTERM');
+      await until(async () => { await send(); return (await each('events_total')).length === MANY; }, 'an edge with many workers');
+      await until(() => mine().length === sent, 'its events', 30000);
+      const events = pidOf('events'), before = await each('events_total');
+      process.kill(events, 'SIGSTOP');
+      try {
+        await until(async () => { await send(); return (await each('events_total')).every((count, i) => count >= before[i] + 5); }, 'events of each worker', 60000);
+        await restart(FEW, signal);
+        if (signal === 'SIGTERM') await until(() => spools().every((name) => Number(name.split('.')[1]) < FEW), 'those that are no more have nothing left', 30000);
+      } finally {
+        process.kill(events, 'SIGCONT');
+      }
+      await until(() => mine().length >= sent, `${sent} events, not ${mine().length}`, 60000);
+      await until(() => spools().length === 0, 'nothing is left', 30000);
+      assert.equal(mine().length, sent);
+      assert.equal(new Set(mine().map((event) => event.event_id)).size, sent, 'each once');
+      const lost = await each('events_lost_total'), dropped = await each('events_dropped_total');
+      assert.deepEqual([...lost, ...dropped], Array(2 * FEW).fill(0));
+    } finally {
+      if (!/^worker_processes 2;/m.test(fs.readFileSync(conf, 'utf8')) || children(pidOf('edge')).length !== FEW) await restart(FEW, 'SIGTERM');
+      await subscription.stop();
+    }
+  });
