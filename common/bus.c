@@ -83,12 +83,13 @@ static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
  * message that has not ended, however many, before anybody can look at it. */
 static int frame_max(socket_id_t id)
 {
-    enum { WORDS = 1024, ENVELOPE = 1024 };
+    enum { PREFIX = 512, WORDS = 1024, ENVELOPE = 1024 };
 
     switch (id) {
     case SOCKET_CONFIG_LOG: /* names and numbers */
-    case SOCKET_PUB:        /* prefixes */
         return WORDS;
+    case SOCKET_PUB: /* the beginning of an event's type; a handshake takes 276 bytes and more */
+        return PREFIX;
     case SOCKET_INTAKE:
         return BUS_BATCH_MAX + ENVELOPE;
     case SOCKET_IDENTITY_RPC:

@@ -34,8 +34,9 @@ typedef struct keyring {
     char dir[4096];
     known_t *peers;
     int count;
-    uint64_t state; /* of the directory and its files, before they were read */
-    bool settled;   /* and none of them had changed for long enough */
+    uint64_t state;       /* of the directory and its files, before they were read */
+    uint64_t connections; /* so many were let in */
+    bool settled;         /* and none of them had changed for long enough */
 } keyring_t;
 
 static known_t *find_key(const keyring_t *self, const char *key)
@@ -235,6 +236,37 @@ static const char *judge(keyring_t *keys, const char *mechanism, const char *key
     return socket_row(socket).who & peer->role ? NULL : "its role has no business here";
 }
 
+#define CONNECTION "X-Connection"
+
+/* What libzmq says of each message of a connection that is let in, beside its key: ZMTP's properties (ZeroMQ RFC 23). */
+static zframe_t *make_properties(keyring_t *keys)
+{
+    unsigned char out[64] = {sizeof(CONNECTION) - 1};
+    size_t head = sizeof(CONNECTION) + 4;
+    int len = snprintf((char *)out + head, sizeof(out) - head, "%" PRIu64, ++keys->connections);
+
+    memcpy(out + 1, CONNECTION, sizeof(CONNECTION) - 1);
+    out[head - 1] = (unsigned char)len; /* of four bytes; the others are 0 */
+    return zframe_new(out, head + (size_t)len);
+}
+
+/* wrong: NULL, and then the peer is let in. */
+static void send_answer(keyring_t *keys, zsock_t *sock, const char *version, const char *request,
+                        const char *status, const char *wrong, const known_t *peer)
+{
+    zframe_t *properties = wrong ? zframe_new_empty() : make_properties(keys);
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, version ? version : "1.0");
+    zmsg_addstr(msg, request ? request : "");
+    zmsg_addstr(msg, status);
+    zmsg_addstr(msg, wrong ? wrong : "");
+    zmsg_addstr(msg, wrong ? "" : peer->id);
+    zmsg_append(msg, &properties);
+    zmsg_send(&msg, sock);
+    zmsg_destroy(&msg);
+}
+
 /* Frames: version, request id, domain, address, identity, mechanism, credentials. */
 static void answer(keyring_t *keys, zsock_t *sock)
 {
@@ -263,8 +295,7 @@ static void answer(keyring_t *keys, zsock_t *sock)
         else
             status = "200";
     }
-    zstr_sendx(sock, version ? version : "1.0", request ? request : "", status, wrong ? wrong : "",
-               wrong ? "" : peer->id, "", NULL);
+    send_answer(keys, sock, version, request, status, wrong, peer);
     zframe_destroy(&address);
     zframe_destroy(&identity);
     zframe_destroy(&credentials);
@@ -339,4 +370,9 @@ peer_t peer_of(zframe_t *frame)
     peer.id = id;
     peer.name = at ? at + 1 : id;
     return peer;
+}
+
+const char *peer_connection(zframe_t *frame)
+{
+    return zframe_meta(frame, CONNECTION);
 }

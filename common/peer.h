@@ -24,6 +24,10 @@ void peer_stop(void);
  * identity that a ROUTER puts before them has the property only where it was not waited for (libzmq 4.3.4). */
 peer_t peer_of(zframe_t *frame);
 
+/* The number of the connection that this frame came over, which no other of the process has; NULL: libzmq says it itself, of nobody.
+ * Borrowed from the frame. */
+const char *peer_connection(zframe_t *frame);
+
 /* Count a refusal, and log it once a minute for each peer and reason. From any thread. */
 void peer_refused(socket_id_t socket, const char *who, const char *what);
 

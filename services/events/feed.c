@@ -2,18 +2,19 @@
 #include "common/bus.h"
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "services/events/topics.h"
+#include "services/events/listeners.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 enum {
-    PREFIX_MAX = 128,
-    PREFIXES_MAX = 4096, /* remembered one by one; libzmq serves more */
-    FORGET_MS =
-        1000, /* between two looks for those that nobody has any more, when there is no room */
-    SAY_MS = 60000,
+    READ_MAX = 256,     /* subscriptions before anything else gets its turn */
+    SWEEP_MS = 1000,    /* between two looks for connections that have ended */
     HURRY_MS = 100,     /* the same when the process ends */
     PATIENCE_MS = 1000, /* others wait so long for one whose queue is full */
     SILENCE_MS = 30000, /* a subscriber that stands still for less keeps what waits for it */
@@ -23,30 +24,20 @@ enum {
 
 static const char stamp_key[] = "sequence";
 
-typedef struct listener {
-    int n;            /* subscriptions that there are */
-    int expected;     /* there were before the restart */
-    int64_t until_ms; /* one that is gone counts as long */
-} listener_t;
-
 struct feed {
     zsock_t *pub;
-    zhashx_t *listeners; /* "=" and prefix -> listener_t: an empty prefix is one too */
-    int beyond; /* subscriptions to prefixes that there was no room for: they may be to anything */
-    int64_t beyond_until_ms, forgot_ms, said_ms; /* as listener_t; when it was done and said last */
+    char *endpoint; /* as it was bound */
+    listeners_t *listeners;
     int return_ms, patience_ms;
     bool waits, changed;
+    int64_t swept_ms;
     int64_t start_ms, full_since_ms; /* 0: nobody's queue is full */
     char *stamped;                   /* the envelope with its number */
     size_t stamped_size;
     feed_counts_t counts;
 };
 
-static void free_listener(void **item)
-{
-    free(*item);
-    *item = NULL;
-}
+static ino_t find_socket(void *context, int fd);
 
 int feed_new(feed_t **ret_feed, const feed_args_t *args)
 {
@@ -57,10 +48,9 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
     self->return_ms = args->return_ms;
     self->patience_ms = PATIENCE_MS;
     self->start_ms = bus_mono_ms();
-    self->listeners = zhashx_new();
+    self->listeners = listeners_new(args->return_ms, find_socket, self);
     if (!self->listeners)
         return -ENOMEM;
-    zhashx_set_destructor(self->listeners, free_listener);
     self->pub =
         bus_bind_marked(ZMQ_XPUB, (bus_marks_t){.send = args->mark, .silence_ms = SILENCE_MS},
                         args->endpoint, args->curve_dir, SOCKET_PUB);
@@ -68,6 +58,7 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
         return -EADDRINUSE;
     zsock_set_xpub_verboser(self->pub, 1); /* each that comes and each that goes */
     zsock_set_xpub_nodrop(self->pub, 1);
+    self->endpoint = zsock_last_endpoint(self->pub);
     *ret_feed = take(self);
     return 0;
 }
@@ -79,7 +70,8 @@ void feed_destroy(feed_t **self_p)
     if (!self)
         return;
     zsock_destroy(&self->pub);
-    zhashx_destroy(&self->listeners);
+    listeners_destroy(&self->listeners);
+    free(self->endpoint);
     free(self->stamped);
     free(self);
     *self_p = NULL;
@@ -92,121 +84,111 @@ zsock_t *feed_socket(feed_t *self)
 
 /* ---- who listens ---- */
 
-/* Those that nobody has named for a while. */
-static void forget_listeners(feed_t *self)
+/* The name of a UNIX socket as it stands in an endpoint, where an abstract one begins with @. */
+static bool is_path(const char *path, const char *name)
 {
-    _cleanup_(zlistx_destroy) zlistx_t *keys = zhashx_keys(self->listeners);
-    int64_t now = bus_mono_ms();
-
-    for (const char *key = zlistx_first(keys); key; key = zlistx_next(keys)) {
-        const listener_t *one = zhashx_lookup(self->listeners, key);
-
-        if (one->n == 0 && now >= one->until_ms)
-            zhashx_delete(self->listeners, key);
-    }
+    return *path ? !strcmp(path, name) : *name == '@' && !strcmp(path + 1, name + 1);
 }
 
-static listener_t *find_listener(feed_t *self, const char *key)
+/* Is it a connection to this endpoint? */
+static bool is_own(int fd, const char *endpoint)
 {
-    listener_t *one = zhashx_lookup(self->listeners, key);
+    struct sockaddr_storage address = {0}; /* with room for the end of a path */
+    socklen_t len = sizeof(address) - 1;
+    const char *colon = strrchr(endpoint, ':');
+    in_port_t port;
 
-    if (!one && zhashx_size(self->listeners) >= PREFIXES_MAX
-        && bus_mono_ms() - self->forgot_ms >= FORGET_MS) {
-        self->forgot_ms = bus_mono_ms();
-        forget_listeners(self);
-    }
-    if (!one && zhashx_size(self->listeners) < PREFIXES_MAX) {
-        one = calloc(1, sizeof(*one));
-        if (one)
-            zhashx_insert(self->listeners, key, one);
-    }
-    return one;
+    if (getsockname(fd, (struct sockaddr *)&address, &len))
+        return false;
+    if (address.ss_family == AF_UNIX)
+        return !strncmp(endpoint, "ipc://", 6)
+               && is_path(((struct sockaddr_un *)&address)->sun_path, endpoint + 6);
+    port = address.ss_family == AF_INET    ? ((struct sockaddr_in *)&address)->sin_port
+           : address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                           : 0;
+    return port && !strncmp(endpoint, "tcp://", 6) && strtoul(colon + 1, NULL, 10) == ntohs(port);
 }
 
-/* Who cannot be remembered wants everything: nobody's events are left out because somebody else has many wishes. */
-static void take_beyond(feed_t *self, bool comes)
+/* libzmq says which fd a message came over; by the time that we hear it, the fd may be something else. */
+static ino_t find_socket(void *context, int fd)
 {
-    int64_t now = bus_mono_ms();
+    const feed_t *self = context;
+    struct stat st;
 
-    if (!comes && !self->beyond)
+    return self->endpoint && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && is_own(fd, self->endpoint)
+               ? st.st_ino
+               : 0;
+}
+
+/* What libzmq keeps of subscriptions has no bound of its own, and it ends no connection for us: it finds this one at its end. */
+static void close_excess(feed_t *self, const char *key)
+{
+    int fd = listeners_find_excess(self->listeners, key);
+    char why[120];
+
+    if (fd < 0)
         return;
-    self->beyond += comes ? 1 : -1;
-    self->counts.subscriptions += comes ? 1 : -1;
-    self->counts.beyond = self->beyond;
-    self->beyond_until_ms = now + self->return_ms;
-    if (comes && (!self->said_ms || now - self->said_ms >= SAY_MS)) {
-        self->said_ms = now;
-        log_warn("subscribers have more than %d prefixes: for those beyond, all events are made",
-                 PREFIXES_MAX);
-    }
+    snprintf(why, sizeof(why),
+             "has more than %d subscriptions: the connection with most of them is closed",
+             SUBSCRIPTIONS_OF_KEY);
+    self->counts.closed++;
+    peer_refused(SOCKET_PUB, key, why);
+    shutdown(fd, SHUT_RDWR);
 }
 
-/* 1 or 0, then the prefix. A prefix that is no plain text is nothing that an event's type begins with. */
-static void take_subscription(feed_t *self, const unsigned char *data, size_t len)
+/* Those who were there before a restart are not forgotten while they are waited for. */
+static void sweep(feed_t *self)
 {
-    char key[PREFIX_MAX + 2] = "=";
-    listener_t *one;
-
-    if (len < 1 || len > PREFIX_MAX || data[0] > 1)
+    if (self->waits || bus_mono_ms() - self->swept_ms < SWEEP_MS)
         return;
-    for (size_t i = 1; i < len; i++) {
-        if (data[i] <= ' ' || data[i] > '~')
-            return;
-        key[i] = (char)data[i];
-    }
-    key[len] = '\0';
-    one = find_listener(self, key);
-    if (!one) {
-        take_beyond(self, data[0]);
-        return;
-    }
-    if (data[0]) {
-        one->n++;
-        self->counts.subscriptions++;
-    } else if (one->n > 0) {
-        one->n--;
-        self->counts.subscriptions--;
-        one->until_ms = bus_mono_ms() + self->return_ms;
-    }
-    self->changed = true;
+    self->swept_ms = bus_mono_ms();
+    listeners_sweep(self->listeners);
 }
 
-void feed_read(feed_t *self)
+static void take_subscription(feed_t *self, zframe_t *frame)
 {
-    while (zsock_events(self->pub) & ZMQ_POLLIN) {
-        zframe_t *frame = zframe_recv(self->pub);
+    const char *number = peer_connection(frame), *fd = zframe_meta(frame, "__fd");
+    subscriber_t from = {number, peer_of(frame).id, fd ? atoi(fd) : -1};
+    int count = listeners_count(self->listeners);
 
-        if (!frame)
-            break;
-        take_subscription(self, zframe_data(frame), zframe_size(frame));
+    if (number) {
+        listeners_take(self->listeners, &from, zframe_data(frame), zframe_size(frame));
+        close_excess(self, from.key);
+    } else {
+        listeners_take_end(self->listeners, zframe_data(frame), zframe_size(frame));
+    }
+    self->changed |= listeners_count(self->listeners) != count;
+}
+
+bool feed_read(feed_t *self)
+{
+    for (int i = 0; i < READ_MAX; i++) {
+        zframe_t *frame = zsock_events(self->pub) & ZMQ_POLLIN ? zframe_recv(self->pub) : NULL;
+
+        if (!frame) {
+            sweep(self);
+            return false;
+        }
+        take_subscription(self, frame);
         zframe_destroy(&frame);
     }
+    return true;
 }
 
 void feed_expect(feed_t *self, const char *prefix, int n)
 {
-    char key[PREFIX_MAX + 2];
-    listener_t *one;
-
-    snprintf(key, sizeof(key), "=%s", prefix);
-    one = find_listener(self, key);
-    if (!one)
-        return;
-    one->expected = n;
-    one->until_ms = self->start_ms + self->return_ms;
+    listeners_expect(self->listeners, prefix, n);
     self->waits = self->return_ms > 0;
 }
 
 bool feed_waits(feed_t *self, int *ret_missing)
 {
-    int missing = 0;
+    int missing;
 
     *ret_missing = 0;
     if (!self->waits)
         return false;
-    for (listener_t *one = zhashx_first(self->listeners); one; one = zhashx_next(self->listeners))
-        if (one->n < one->expected)
-            missing += one->expected - one->n;
+    missing = listeners_missing(self->listeners);
     if (missing && bus_mono_ms() < self->start_ms + self->return_ms)
         return true;
     self->waits = false;
@@ -217,33 +199,15 @@ bool feed_waits(feed_t *self, int *ret_missing)
 
 bool feed_wants(feed_t *self, const char *topic)
 {
-    int64_t now = bus_mono_ms();
-
-    if (self->beyond || now < self->beyond_until_ms)
-        return true;
-    for (listener_t *one = zhashx_first(self->listeners); one; one = zhashx_next(self->listeners)) {
-        const char *prefix = (const char *)zhashx_cursor(self->listeners) + 1;
-
-        if ((one->n > 0 || now < one->until_ms) && !strncmp(topic, prefix, strlen(prefix)))
-            return true;
-    }
-    return false;
+    return listeners_want(self->listeners, topic);
 }
 
 char *feed_listeners(feed_t *self)
 {
-    _cleanup_(json_clear_ref) json_t *all = NULL;
-
     if (!self->changed || self->waits)
         return NULL;
-    forget_listeners(self);
-    all = json_object();
-    for (listener_t *one = zhashx_first(self->listeners); one; one = zhashx_next(self->listeners))
-        if (one->n > 0)
-            json_object_set_new(all, (const char *)zhashx_cursor(self->listeners) + 1,
-                                json_integer(one->n));
     self->changed = false;
-    return json_dumps(all, JSON_COMPACT);
+    return listeners_text(self->listeners);
 }
 
 void feed_listeners_again(feed_t *self)
@@ -358,5 +322,8 @@ void feed_hurry(feed_t *self)
 
 feed_counts_t feed_counts(const feed_t *self)
 {
-    return self->counts;
+    feed_counts_t counts = self->counts;
+
+    counts.subscriptions = listeners_count(self->listeners);
+    return counts;
 }

@@ -23,7 +23,9 @@ void feed_destroy(feed_t **self_p);
 
 /* For the reactor: readable when a subscriber comes or goes. */
 zsock_t *feed_socket(feed_t *self);
-void feed_read(feed_t *self);
+
+/* Take what subscribers said, some of it at a time; also to be called when they say nothing. True: there may be more. */
+bool feed_read(feed_t *self);
 
 /* This many listened to the prefix when the process before this one ended. */
 void feed_expect(feed_t *self, const char *prefix, int n);
@@ -50,8 +52,8 @@ void feed_hurry(feed_t *self);
 typedef struct feed_counts {
     uint64_t published;   /* events */
     uint64_t passed_over; /* times that a subscriber was too slow for too long */
-    int subscriptions;
-    int beyond; /* of them, those that there was no room to remember */
+    uint64_t closed;      /* connections, because their key had too many subscriptions */
+    int subscriptions;    /* that there are */
 } feed_counts_t;
 
 feed_counts_t feed_counts(const feed_t *self);

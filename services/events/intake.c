@@ -28,10 +28,11 @@ enum {
     PRODUCERS_MAX = 1024, /* connections remembered, dead ones too */
     TICK_MS = 100,
     NOTE_MS = 200,
-    FULL_MS = 5,          /* until a subscriber whose queue was full is tried again */
-    FAILING_MS = 1000,    /* nothing could be stored for as long: that is not one lost connection */
-    STOP_MS = 3000,       /* for what is on its way when the service is stopped */
-    STOP_LINGER_MS = 2000 /* and for subscribers to take it */
+    FULL_MS = 5,       /* until a subscriber whose queue was full is tried again */
+    FAILING_MS = 1000, /* nothing could be stored for as long: that is not one lost connection */
+    STOP_MS = 3000,    /* for what is on its way when the service is stopped */
+    STOP_LINGER_MS = 2000, /* and for subscribers to take it */
+    STOP_READS = 64        /* of what subscribers said last */
 };
 
 /* A batch whose events are being published. */
@@ -139,6 +140,7 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
+    feed_read(self->feed);
     update_wanted(self);
     give_job(self);
     return 0;
@@ -573,7 +575,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_events_published_total %" PRIu64 "\n"
                             "postern_events_unreadable_total %" PRIu64 "\n"
                             "postern_events_subscriptions %d\n"
-                            "postern_events_subscriptions_beyond %d\n"
+                            "postern_events_subscribers_closed_total %" PRIu64 "\n"
                             "postern_events_subscribers_passed_over_total %" PRIu64 "\n"
                             "postern_events_subscribers_gone_total %" PRIu64 "\n"
                             "postern_events_given_up_total %" PRIu64 "\n"
@@ -583,7 +585,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_intake_traffic_wanted %d\n",
                             self->metrics.batches, self->metrics.put_off, self->metrics.repeated,
                             self->metrics.bad, feed.published, self->metrics.unreadable,
-                            feed.subscriptions, feed.beyond, feed.passed_over, self->metrics.gone,
+                            feed.subscriptions, feed.closed, feed.passed_over, self->metrics.gone,
                             self->metrics.given_up, event_log_missed(), event_log_deleted(),
                             pending_bytes(self->pending), self->wanted);
 }
@@ -671,7 +673,8 @@ static void finish(intake_t *self)
         usleep(1000);
         publish_answer(self);
     }
-    feed_read(self->feed);
+    for (int i = 0; i < STOP_READS && feed_read(self->feed); i++)
+        continue;
     if (!self->storing && note_listeners(self))
         take_answer(self);
 }

@@ -1,0 +1,327 @@
+#include "services/events/listeners.h"
+#include "common/bus.h"
+#include "common/cleanup.h"
+#include "services/events/topics.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <string.h>
+
+/* A prefix that somebody listens to, or did. */
+typedef struct prefix {
+    int n;            /* subscriptions that there are */
+    int expected;     /* there were before the restart */
+    int64_t until_ms; /* one that is gone counts as long */
+} prefix_t;
+
+typedef struct connection {
+    char key[128];
+    int fd;
+    ino_t socket;
+    unsigned long age;  /* the larger, the younger */
+    zhashx_t *prefixes; /* as keys of prefixes of listeners_t */
+    int others;         /* of which no event's type can begin */
+    bool ended;         /* it counts no more for its key */
+    bool swept;         /* it had ended when that was looked at last */
+} connection_t;
+
+struct listeners {
+    zhashx_t *prefixes;    /* "=" and prefix -> prefix_t: an empty prefix is one too */
+    zhashx_t *connections; /* number -> connection_t */
+    zhashx_t *shares;      /* id of a key -> int: subscriptions of its connections */
+    int count, return_ms;
+    unsigned long ages;
+    find_socket_t find_socket;
+    void *context;
+};
+
+static void free_item(void **item)
+{
+    free(*item);
+    *item = NULL;
+}
+
+static void free_connection(void **item)
+{
+    connection_t *self = *item;
+
+    zhashx_destroy(&self->prefixes);
+    free(self);
+    *item = NULL;
+}
+
+listeners_t *listeners_new(int return_ms, find_socket_t find_socket, void *context)
+{
+    _cleanup_(listeners_destroy) listeners_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->return_ms = return_ms;
+    self->find_socket = find_socket;
+    self->context = context;
+    self->prefixes = zhashx_new();
+    self->connections = zhashx_new();
+    self->shares = zhashx_new();
+    if (!self->prefixes || !self->connections || !self->shares)
+        return NULL;
+    zhashx_set_destructor(self->prefixes, free_item);
+    zhashx_set_destructor(self->connections, free_connection);
+    zhashx_set_destructor(self->shares, free_item);
+    return take(self);
+}
+
+void listeners_destroy(listeners_t **self_p)
+{
+    listeners_t *self = *self_p;
+
+    if (!self)
+        return;
+    zhashx_destroy(&self->prefixes);
+    zhashx_destroy(&self->connections);
+    zhashx_destroy(&self->shares);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- prefixes ---- */
+
+enum { KEY_SIZE = TOPIC_MAX + 2 };
+
+/* False: no event's type begins so. */
+static bool read_prefix(const unsigned char *data, size_t len, char key[KEY_SIZE])
+{
+    if (len > TOPIC_MAX)
+        return false;
+    key[0] = '=';
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] <= ' ' || data[i] > '~')
+            return false;
+        key[i + 1] = (char)data[i];
+    }
+    key[len + 1] = '\0';
+    return true;
+}
+
+static prefix_t *ensure_prefix(listeners_t *self, const char *key)
+{
+    prefix_t *one = zhashx_lookup(self->prefixes, key);
+
+    if (!one) {
+        one = calloc(1, sizeof(*one));
+        assert(one);
+        zhashx_insert(self->prefixes, key, one);
+    }
+    return one;
+}
+
+static void remove_one(listeners_t *self, const char *key)
+{
+    prefix_t *one = zhashx_lookup(self->prefixes, key);
+
+    if (!one || one->n == 0)
+        return;
+    one->n--;
+    one->until_ms = bus_mono_ms() + self->return_ms;
+    self->count--;
+}
+
+/* Those that nobody has any more. */
+static void forget_prefixes(listeners_t *self)
+{
+    _cleanup_(zlistx_destroy) zlistx_t *keys = zhashx_keys(self->prefixes);
+    int64_t now = bus_mono_ms();
+
+    for (const char *key = zlistx_first(keys); key; key = zlistx_next(keys)) {
+        const prefix_t *one = zhashx_lookup(self->prefixes, key);
+
+        if (one->n == 0 && now >= one->until_ms)
+            zhashx_delete(self->prefixes, key);
+    }
+}
+
+/* ---- connections ---- */
+
+static int *share_of(listeners_t *self, const char *key)
+{
+    int *share = zhashx_lookup(self->shares, key);
+
+    if (!share) {
+        share = calloc(1, sizeof(*share));
+        assert(share);
+        zhashx_insert(self->shares, key, share);
+    }
+    return share;
+}
+
+static int weight(const connection_t *self)
+{
+    return (int)zhashx_size(self->prefixes) + self->others;
+}
+
+/* For its key it counts as ended, though not for what is listened to: that ends when libzmq says so. */
+static void end_connection(listeners_t *self, connection_t *connection)
+{
+    if (connection->ended)
+        return;
+    connection->ended = true;
+    *share_of(self, connection->key) -= weight(connection);
+}
+
+static void count_share(listeners_t *self, const connection_t *connection, int more)
+{
+    if (!connection->ended)
+        *share_of(self, connection->key) += more;
+}
+
+static connection_t *ensure_connection(listeners_t *self, const subscriber_t *from)
+{
+    connection_t *one = zhashx_lookup(self->connections, from->number);
+
+    if (one)
+        return one;
+    one = calloc(1, sizeof(*one));
+    assert(one);
+    one->prefixes = zhashx_new();
+    assert(one->prefixes);
+    snprintf(one->key, sizeof(one->key), "%s", from->key);
+    one->fd = from->fd;
+    one->socket = self->find_socket(self->context, from->fd);
+    one->age = ++self->ages;
+    zhashx_insert(self->connections, from->number, one);
+    return one;
+}
+
+void listeners_take(listeners_t *self, const subscriber_t *from, const unsigned char *data,
+                    size_t len)
+{
+    connection_t *connection = ensure_connection(self, from);
+    char key[KEY_SIZE];
+
+    if (len < 1 || data[0] > 1 || !read_prefix(data + 1, len - 1, key)) {
+        if (len < 1 || data[0]) {
+            connection->others++;
+            count_share(self, connection, 1);
+        }
+        return;
+    }
+    if (data[0] && zhashx_insert(connection->prefixes, key, connection) == 0) {
+        ensure_prefix(self, key)->n++;
+        self->count++;
+        count_share(self, connection, 1);
+    } else if (!data[0] && zhashx_lookup(connection->prefixes, key)) {
+        zhashx_delete(connection->prefixes, key);
+        remove_one(self, key);
+        count_share(self, connection, -1);
+    }
+}
+
+void listeners_take_end(listeners_t *self, const unsigned char *data, size_t len)
+{
+    char key[KEY_SIZE];
+
+    if (len >= 1 && data[0] == 0 && read_prefix(data + 1, len - 1, key))
+        remove_one(self, key);
+}
+
+static bool has_ended(const listeners_t *self, const connection_t *connection)
+{
+    return !connection->socket
+           || self->find_socket(self->context, connection->fd) != connection->socket;
+}
+
+int listeners_find_excess(listeners_t *self, const char *key)
+{
+    connection_t *most = NULL;
+
+    if (*share_of(self, key) <= SUBSCRIPTIONS_OF_KEY)
+        return -1;
+    for (connection_t *one = zhashx_first(self->connections); one;
+         one = zhashx_next(self->connections)) {
+        if (one->ended || strcmp(one->key, key))
+            continue;
+        if (has_ended(self, one))
+            end_connection(self, one);
+        else if (!most || weight(one) > weight(most)
+                 || (weight(one) == weight(most) && one->age > most->age))
+            most = one;
+    }
+    if (!most || *share_of(self, key) <= SUBSCRIPTIONS_OF_KEY)
+        return -1;
+    end_connection(self, most);
+    return most->fd;
+}
+
+void listeners_sweep(listeners_t *self)
+{
+    _cleanup_(zlistx_destroy) zlistx_t *numbers = zhashx_keys(self->connections);
+
+    for (const char *number = zlistx_first(numbers); number; number = zlistx_next(numbers)) {
+        connection_t *one = zhashx_lookup(self->connections, number);
+
+        if (one->swept) {
+            zhashx_delete(self->connections, number);
+        } else if (has_ended(self, one)) {
+            end_connection(self, one);
+            one->swept = true;
+        }
+    }
+    forget_prefixes(self);
+}
+
+/* ---- what they want ---- */
+
+void listeners_expect(listeners_t *self, const char *prefix, int n)
+{
+    char key[KEY_SIZE];
+    prefix_t *one;
+
+    if (!read_prefix((const unsigned char *)prefix, strlen(prefix), key))
+        return;
+    one = ensure_prefix(self, key);
+    one->expected = n;
+    one->until_ms = bus_mono_ms() + self->return_ms;
+}
+
+int listeners_missing(const listeners_t *self)
+{
+    int missing = 0;
+
+    for (prefix_t *one = zhashx_first(self->prefixes); one; one = zhashx_next(self->prefixes))
+        if (one->n < one->expected)
+            missing += one->expected - one->n;
+    return missing;
+}
+
+bool listeners_want(const listeners_t *self, const char *topic)
+{
+    int64_t now = bus_mono_ms();
+
+    for (prefix_t *one = zhashx_first(self->prefixes); one; one = zhashx_next(self->prefixes)) {
+        const char *prefix = (const char *)zhashx_cursor(self->prefixes) + 1;
+
+        if ((one->n > 0 || now < one->until_ms) && !strncmp(topic, prefix, strlen(prefix)))
+            return true;
+    }
+    return false;
+}
+
+char *listeners_text(listeners_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *all = json_object();
+
+    for (prefix_t *one = zhashx_first(self->prefixes); one; one = zhashx_next(self->prefixes))
+        if (one->n > 0)
+            json_object_set_new(all, (const char *)zhashx_cursor(self->prefixes) + 1,
+                                json_integer(one->n));
+    return json_dumps(all, JSON_COMPACT);
+}
+
+int listeners_count(const listeners_t *self)
+{
+    return self->count;
+}
+
+int listeners_connections(const listeners_t *self)
+{
+    return (int)zhashx_size(self->connections);
+}
