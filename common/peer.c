@@ -18,7 +18,9 @@ enum {
     COARSE_MS = 2000, /* two changes within a tick of the file system's clock look like one */
     SAID_MAX = 64,    /* refusals whose last line is remembered */
     SAID_MS = 60000,
-    LINES_MAX = 32 /* about refusals in a minute, whoever brings them about */
+    LINES_MAX = 32, /* about refusals in a minute, whoever brings them about */
+    BIND_TRIES = 500,
+    BIND_MS = 10
 };
 
 #define ENDPOINT "inproc://zeromq.zap.01" /* ZeroMQ RFC 27 */
@@ -302,12 +304,23 @@ static void answer(keyring_t *keys, zsock_t *sock)
     zmsg_destroy(&msg);
 }
 
+/* libzmq frees the name some time after the last handler was destroyed. */
+static bool bind_handler(zsock_t *sock)
+{
+    for (int i = 0; i < BIND_TRIES; i++) {
+        if (zsock_bind(sock, ENDPOINT) >= 0)
+            return true;
+        zclock_sleep(BIND_MS);
+    }
+    return false;
+}
+
 static void handler_actor(zsock_t *pipe, void *context)
 {
     keyring_t *keys = context;
     zsock_t *sock = zsock_new(ZMQ_REP);
     zpoller_t *poller;
-    bool stop = !sock || zsock_bind(sock, ENDPOINT) < 0;
+    bool stop = !sock || !bind_handler(sock);
 
     zsock_signal(pipe, stop ? 1 : 0);
     poller = zpoller_new(pipe, sock, NULL);

@@ -510,7 +510,7 @@ static void say_too_much(socket_id_t id, int types[2], const char *names[2], siz
 {
     const char *server_dir, *client_dir;
     zsock_t *server, *client, *watch;
-    char endpoint[128], *text = calloc(1, most + 1);
+    char endpoint[128], said[64], *text = calloc(1, most + 1);
     zframe_t *frame;
 
     make_pair(names[0], names[1], &server_dir, &client_dir);
@@ -519,8 +519,10 @@ static void say_too_much(socket_id_t id, int types[2], const char *names[2], siz
                                  : bus_bind(types[0], endpoint, server_dir, id);
     cr_assert_not_null(server, "%s", fault_text());
     client = bus_connect(types[1], endpoint, client_dir, names[0]);
-    zmq_socket_monitor(zsock_resolve(client), "inproc://said", ZMQ_EVENT_DISCONNECTED);
-    watch = zsock_new_pair("inproc://said");
+    snprintf(said, sizeof(said), "inproc://said-%d",
+             (int)id); /* the last name may not be free yet */
+    cr_assert_eq(zmq_socket_monitor(zsock_resolve(client), said, ZMQ_EVENT_DISCONNECTED), 0);
+    watch = zsock_new_pair(said);
     text[0] = 1; /* subscribe */
     cr_assert_geq(zmq_send(zsock_resolve(client), text, most, 0), 0);
     zsock_set_rcvtimeo(server, 20000);
