@@ -40,7 +40,8 @@ test('a change waits for a lock no longer than somebody waits for its answer', {
   }
 });
 
-test('a change whose time is over when PostgreSQL can be reached again is not done', { skip: elsewhere, timeout: 120000 }, async () => {
+// story({between, ask, answer, requests}): with a copy of the service that has one worker, and reaches PostgreSQL over a path of the story's.
+async function throughPath(story) {
   const url = settingsOf('routes').vars.POSTERN_DATABASE_URL, [, host, rest] = url.match(/@([^/?]*)(.*)$/), place = decodeURIComponent(host).match(/^(.*?)(?::(\d+))?$/);
   const socket = `${run}/late-${process.pid}.rpc`, health = Number(new URL(env.POSTERN_API_URL).port) + 78;
   const between = await path(0, place[1].startsWith('/') ? `${place[1]}/.s.PGSQL.${place[2] ?? 5432}` : { host: place[1], port: Number(place[2] ?? 5432) });
@@ -54,21 +55,10 @@ test('a change whose time is over when PostgreSQL can be reached again is not do
   try {
     await until(async () => await requests() >= 0, 'the copy', 30000);
     gateway = caller('gateway', 'routes', `ipc://${socket}`);
-    const ask = (document, left) => gateway.ask(...request(id, document), { account: env.POSTERN_ACCOUNT, left });
-    const first = ask(null, 60000);
-    await until(() => gateway.answer(first), 'an answer', 30000);
-    assert.equal(gateway.answer(first).code, 0);
-    const before = await requests();
-    between.hold();
-    between.cut();
-    ask({ body: 'late' }, LEFT);
-    const next = ask(null, 60000); // there is one worker
-    await until(async () => await requests() === before + 2, 'both are there', 30000);
-    await new Promise((resolve) => setTimeout(resolve, LEFT + 100));
-    between.release();
-    await until(() => gateway.answer(next), 'an answer to what came behind it', 60000);
-    assert.equal(gateway.answer(next).code, 0);
-    assert.equal(await body(id), 'before');
+    const ask = (document = null, left = 60000) => gateway.ask(...request(id, document), { account: env.POSTERN_ACCOUNT, left });
+    const answer = async (to) => { await until(() => gateway.answer(to), 'an answer', 60000); return gateway.answer(to).code; };
+    assert.equal(await answer(ask()), 0);
+    await story({ between, id, ask, answer, requests });
   } finally {
     gateway?.stop();
     await copy.stop();
@@ -76,4 +66,32 @@ test('a change whose time is over when PostgreSQL can be reached again is not do
     for (const file of [socket, `${socket}.log`]) fs.rmSync(file, { force: true });
     await until(async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] === '2/2', 'all is well again', 30000);
   }
-});
+}
+
+test('a change whose time is over when PostgreSQL can be reached again is not done', { skip: elsewhere, timeout: 120000 }, () => throughPath(async ({ between, id, ask, answer, requests }) => {
+  const before = await requests();
+  between.hold();
+  between.cut();
+  ask({ body: 'late' }, LEFT);
+  const next = ask(); // there is one worker
+  await until(async () => await requests() === before + 2, 'both are there', 30000);
+  await new Promise((resolve) => setTimeout(resolve, LEFT + 100));
+  between.release();
+  assert.equal(await answer(next), 0);
+  assert.equal(await body(id), 'before');
+}));
+
+// It takes a session for one whose process stands still, ends it within its transaction, and says so in the answer to the next statement.
+test('a change whose session PostgreSQL ended within its transaction is done in another one', { skip: elsewhere, timeout: 120000 }, () => throughPath(async ({ between, id, ask, answer }) => {
+  const lock = session(env.DATABASE_URL);
+  try {
+    assert.equal(await answer(ask({ body: 'first' })), 0); // all its statements are prepared
+    await lock.say(`BEGIN; SELECT FROM routes.http_response_backend WHERE id = '${id}' FOR UPDATE;`);
+    const change = ask({ body: 'done' });
+    await until(() => waits() >= 0, 'it waits for the lock', 30000);
+    between.deafen(1); // the update arrives, and not the commit
+    await lock.say('ROLLBACK;');
+    assert.equal(await answer(change), 0);
+    assert.equal(await body(id), 'done');
+  } finally { lock.end(); }
+}));

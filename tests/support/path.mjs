@@ -3,16 +3,16 @@
 import net from 'node:net';
 
 // listen and connect: a Unix socket's file or a port of this machine; 0: any, which is then port. open(): connections that carry bytes;
-// die(): those that there are do not from now on; who sends into one is not told. cut(): they are closed. hold(): new ones have to wait
-// until release().
+// die(): those that there are do not from now on; who sends into one is not told. cut(): they are closed. deafen(n): of what is
+// sent over each only n pieces more arrive; answers do. hold(): new ones have to wait until release().
 export async function path(listen, connect) {
   const pairs = [];
   let waiting = null;
   const join = (near) => {
-    const far = net.connect(connect), pair = { near, far, dead: false };
+    const far = net.connect(connect), pair = { near, far, dead: false, left: Infinity };
     pairs.push(pair);
     for (const [from, to] of [[near, far], [far, near]]) {
-      from.on('data', (bytes) => { if (!pair.dead) to.write(bytes); });
+      from.on('data', (bytes) => { if (!pair.dead && (from === far || pair.left-- > 0)) to.write(bytes); });
       from.on('error', () => {});
       from.on('close', () => { if (!pair.dead) to.destroy(); });
     }
@@ -27,6 +27,7 @@ export async function path(listen, connect) {
     port: server.address().port,
     open: () => pairs.filter((pair) => !pair.dead && !pair.near.destroyed).length,
     cut: () => { for (const pair of pairs) { pair.near.destroy(); pair.far.destroy(); } },
+    deafen: (pieces) => { for (const pair of pairs) pair.left = pieces; },
     hold: () => { waiting = []; },
     release: () => { const all = waiting; waiting = null; for (const near of all) if (!near.destroyed) join(near); },
     die: () => { for (const pair of pairs) pair.dead = true; },
