@@ -107,6 +107,18 @@ export class Answers {
   }
 }
 
+// Writes all pieces but the last: [where it ends, milliseconds until the next]. Resolves with what is left, or with nothing when isOver.
+export async function writePieces(socket, bytes, cuts, isOver) {
+  let at = 0;
+  for (const [to, ms] of cuts) {
+    if (to > at) socket.write(bytes.subarray(at, to));
+    at = Math.max(at, to);
+    await new Promise((next) => (ms ? setTimeout(next, ms) : setImmediate(next)));
+    if (isOver()) return undefined;
+  }
+  return bytes.subarray(at);
+}
+
 // Sends; resolves with {answers, sent, connected, closed, late, error, ms}. need: so many answers must come, more may, as long as they do.
 export function send(name, { bytes, cuts, end, plainly }, methodOf, need, most) {
   return new Promise((resolve) => {
@@ -138,14 +150,8 @@ export function send(name, { bytes, cuts, end, plainly }, methodOf, need, most) 
     socket.on('data', (part) => { answers.push(part); check(); });
     socket.on(plainly ? 'connect' : 'secureConnect', async () => {
       result.connected = true;
-      let at = 0;
-      for (const [to, ms] of cuts) {
-        if (to > at && !over) socket.write(bytes.subarray(at, to));
-        at = Math.max(at, to);
-        await new Promise((next) => (ms ? setTimeout(next, ms) : setImmediate(next)));
-        if (over) return;
-      }
-      const rest = bytes.subarray(at);
+      const rest = await writePieces(socket, bytes, cuts, () => over);
+      if (!rest) return;
       if (end === 'half') socket.end(rest, () => { result.sent = true; });
       else socket.write(rest, () => {
         result.sent = true;

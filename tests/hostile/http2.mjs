@@ -3,7 +3,7 @@
 import tls from 'node:tls';
 import { edge } from '../support/postern.mjs';
 import { DATA, frame, GOAWAY, HEADERS, headers, PING, RST_STREAM, SETTINGS, END_HEADERS, END_STREAM, PADDED, statusOf } from '../support/h2raw.mjs';
-import { LIMIT_MS, secureContext } from './client.mjs';
+import { LIMIT_MS, secureContext, writePieces } from './client.mjs';
 import { CLAIMS, isClaim, normalPath, splitAuthority } from './reference.mjs';
 
 const PRIORITY = 2, PUSH_PROMISE = 5, WINDOW_UPDATE = 8, CONTINUATION = 9, PRIORITISED = 32;
@@ -212,15 +212,10 @@ export function send(name, { bytes, cuts, end }, enough) {
     });
     socket.on('secureConnect', async () => {
       result.connected = true;
-      let at = 0;
-      for (const [to, ms] of cuts) {
-        if (to > at && !over) socket.write(bytes.subarray(at, to));
-        at = Math.max(at, to);
-        await new Promise((next) => (ms ? setTimeout(next, ms) : setImmediate(next)));
-        if (over) return;
-      }
-      if (end === 'half') return void socket.end(bytes.subarray(at));
-      socket.write(bytes.subarray(at), () => {
+      const last = await writePieces(socket, bytes, cuts, () => over);
+      if (!last) return;
+      if (end === 'half') return void socket.end(last);
+      socket.write(last, () => {
         result.sent = true;
         if (end === 'abort') finish(); else if (end === 'quiet') rests(); else if (enough(result)) finish();
       });

@@ -47,10 +47,10 @@ export function normalPath(text) {
   const parts = out.split('/').slice(1);
   let slash = false;
   for (const part of parts) {
+    if (part !== '.' && part !== '..' && hidesDots(part)) return undefined; // though a later .. may take it away
     slash = part === '' || part === '.' || part === '..';
     if (part === '..') { if (segments.pop() === undefined) return undefined; } else if (!slash) segments.push(part);
   }
-  if (segments.some(hidesDots)) return undefined;
   return `/${segments.join('/')}${slash && segments.length ? '/' : ''}`;
 }
 
@@ -221,7 +221,7 @@ function request(bytes, at, place) {
     const abs = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/([^/?#]*)(.*)$/.exec(target);
     if (!abs) return end('a target that is none');
     if (!/^https?$/i.test(abs[1])) page('another scheme');
-    if (host) host = splitAuthority(abs[2]);
+    if (host || hosts.length === 0) host = splitAuthority(abs[2]); // HTTP/1.0 needs no Host
     if (!host) page('no authority');
     path = abs[3].startsWith('/') ? abs[3] : `/${abs[3]}`;
     if (/^#/.test(abs[3])) page('a fragment');
