@@ -174,7 +174,7 @@ E2E_HOME := $(abspath build/e2e/var)
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own.
 e2e: asan-programs node-packages
@@ -250,7 +250,9 @@ growth: all node-packages
 clang:
 	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
 
-# One after another, each with when it began; only compiling runs side by side.
+# One after another, each with when it began; only compiling runs side by side. The hostile bytes are the same each time: what they
+# find is what a change broke. make hostile draws others.
+test: export HOSTILE_SEED ?= 1
 test:
 	@deploy/install-packages test
 	@for part in all clang lint check asan fuzz roles e2e chaos; do \
