@@ -114,7 +114,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/cli/gaps.c services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/cli/gaps.c services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 30

@@ -14,6 +14,7 @@
 #include "services/events/layout.h"
 #include "services/events/memory.h"
 #include "services/events/pending.h"
+#include "services/events/put_off.h"
 #include "services/events/store.h"
 #include "services/events/topics.h"
 
@@ -50,7 +51,7 @@ typedef struct intake {
     zactor_t *store;
     store_args_t store_args;
     pending_t *pending; /* batches that wait for the store */
-    zhashx_t *put_off;  /* as producers: whose batches there was no room for */
+    put_off_t *put_off;
     bool storing, timer_set, stopping;
     int64_t job_ms;            /* when the last job began */
     int64_t noted_ms;          /* and when it was noted last who listens */
@@ -121,6 +122,7 @@ static bool is_everybody_back(intake_t *self)
 }
 
 static void give_job(intake_t *self);
+static void tell_room(intake_t *self);
 
 static int on_subscription(zloop_t *loop, zsock_t *reader, void *context)
 {
@@ -143,6 +145,7 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     feed_read(self->feed);
     update_wanted(self);
     give_job(self);
+    tell_room(self); /* to those for whom there was none beside those who were told before */
     return 0;
 }
 
@@ -177,24 +180,24 @@ static void tell(intake_t *self, zframe_t *identity, const char *word)
 
 /* ---- room ---- */
 
-/* Its producer keeps the batch, and is told when there is room again. */
-static void put_off(intake_t *self, zframe_t *identity)
+/* Its producer keeps the batch then, and is told when there is room. */
+static bool is_put_off(intake_t *self, zframe_t *identity, zmsg_t *msg, const batch_t *batch)
 {
-    _cleanup_(free_mem) char *key = zframe_strhex(identity);
+    size_t bytes = PENDING_OVERHEAD + zmsg_content_size(msg);
 
+    if (*batch->memory && batch->len > 0 && batch->len <= PENDING_KEY_BYTES)
+        bytes += (size_t)batch->len;
+    if (!put_off_batch(self->put_off, self->pending, identity, peer_of(zmsg_first(msg)).id, batch,
+                       bytes, bus_mono_ms()))
+        return false;
     self->metrics.put_off++;
-    if (zhashx_size(self->put_off) < PRODUCERS_MAX && !zhashx_lookup(self->put_off, key))
-        zhashx_insert(self->put_off, key, zframe_dup(identity));
+    return true;
 }
 
-/* When so little waits that everybody has room. */
 static void tell_room(intake_t *self)
 {
-    if (pending_bytes(self->pending) >= PENDING_KEY_BYTES)
-        return;
-    for (zframe_t *one = zhashx_first(self->put_off); one; one = zhashx_next(self->put_off))
+    for (zframe_t *one; (one = put_off_tell(self->put_off, self->pending, bus_mono_ms()));)
         tell(self, one, "resend");
-    zhashx_purge(self->put_off);
 }
 
 /* ---- jobs ---- */
@@ -349,10 +352,8 @@ static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg)
     }
     if (!may_produce(self, identity, header, &batch))
         return false;
-    if (!pending_has_room(self->pending, peer_of(header).id)) {
-        put_off(self, identity);
+    if (is_put_off(self, identity, msg, &batch))
         return false;
-    }
     return fetch_body(self, identity, &batch, msg);
 }
 
@@ -637,8 +638,9 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
         return -ENOMEM;
     self->producers = zhashx_new();
     zhashx_set_destructor(self->producers, destroy_frame);
-    self->put_off = zhashx_new();
-    zhashx_set_destructor(self->put_off, destroy_frame);
+    self->put_off = put_off_new();
+    if (!self->put_off)
+        return -ENOMEM;
     r = feed_new(&self->feed, &feed_args);
     if (!r)
         r = expect_listeners(self, config_str(config, "database-url"), feed_args.endpoint);
@@ -694,7 +696,7 @@ static void stop(void **self_p)
     feed_destroy(&self->feed);
     pending_destroy(&self->pending);
     zhashx_destroy(&self->producers);
-    zhashx_destroy(&self->put_off);
+    put_off_destroy(&self->put_off);
     layout_destroy(&self->layout);
     msgpack_sbuffer_destroy(&self->envelope);
     free(self);

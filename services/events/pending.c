@@ -14,6 +14,7 @@ typedef struct share {
     char id[ID_SIZE];
     zlistx_t *batches; /* zmsg: identity, header, body */
     size_t bytes;
+    bool full;     /* it was, and more than little is left */
     size_t in_job; /* bytes of it that the job has so far */
     void *turn;    /* its place in turns */
 } share_t;
@@ -67,9 +68,16 @@ void pending_destroy(pending_t **self_p)
 
 bool pending_has_room(const pending_t *self, const char *id)
 {
-    const share_t *share = zhashx_lookup(self->shares, id);
+    return pending_room(self, id) > 0;
+}
 
-    return !self->full && (!share || share->bytes < PENDING_KEY_BYTES);
+size_t pending_room(const pending_t *self, const char *id)
+{
+    const share_t *share = zhashx_lookup(self->shares, id);
+    size_t all = self->full ? 0 : PENDING_BYTES + 1 - self->bytes; /* one more makes it full */
+    size_t own = !share ? PENDING_KEY_BYTES : share->full ? 0 : PENDING_KEY_BYTES - share->bytes;
+
+    return own < all ? own : all;
 }
 
 bool pending_is_full(const pending_t *self)
@@ -113,8 +121,8 @@ void pending_add(pending_t *self, const char *id, zmsg_t **batch_p)
     *batch_p = NULL;
     share->bytes += size;
     self->bytes += size;
-    if (self->bytes > PENDING_BYTES)
-        self->full = true;
+    share->full |= share->bytes >= PENDING_KEY_BYTES;
+    self->full |= self->bytes > PENDING_BYTES;
 }
 
 /* The oldest batch of this key, which goes when it was its last. */
@@ -126,6 +134,8 @@ static zmsg_t *take_batch(pending_t *self, share_t *share)
     share->bytes -= size;
     share->in_job += size;
     self->bytes -= size;
+    if (share->bytes < PENDING_KEY_LITTLE)
+        share->full = false;
     if (!zlistx_size(share->batches)) {
         zhashx_delete(self->shares, share->id);
         zlistx_delete(self->turns, share->turn);
@@ -133,14 +143,14 @@ static zmsg_t *take_batch(pending_t *self, share_t *share)
     return batch;
 }
 
-/* Whose turn it is. NULL: nobody's for this job. */
-static share_t *next_turn(pending_t *self)
+/* Whose turn it is. NULL: nobody's for this job, of which each may have so many bytes. */
+static share_t *next_turn(pending_t *self, size_t most)
 {
     for (size_t i = zlistx_size(self->turns); i > 0; i--) {
         share_t *share = zlistx_first(self->turns);
 
         zlistx_move_end(self->turns, share->turn);
-        if (share->in_job < JOB_KEY_BYTES)
+        if (share->in_job < most)
             return share;
     }
     return NULL;
@@ -150,10 +160,11 @@ zmsg_t *pending_take_job(pending_t *self)
 {
     zmsg_t *job = NULL;
     share_t *share = zlistx_first(self->turns);
+    size_t most = zlistx_size(self->turns) > 1 ? JOB_KEY_BYTES : SIZE_MAX;
 
     for (; share; share = zlistx_next(self->turns))
         share->in_job = 0;
-    for (int n = 0; n < JOB_BATCHES && (share = next_turn(self)); n++) {
+    for (int n = 0; n < JOB_BATCHES && (share = next_turn(self, most)); n++) {
         zmsg_t *batch = take_batch(self, share);
 
         if (!job)

@@ -10,9 +10,13 @@
 enum {
     PENDING_BYTES = 64 << 20,     /* of all keys; then producers wait */
     PENDING_KEY_BYTES = 32 << 20, /* of one key */
+    PENDING_KEY_LITTLE =
+        4 << 20, /* a key that was full has room again when no more is left of its own */
     PENDING_OVERHEAD = 1024, /* of a batch that waits: its frames, its names, its places in lists */
     JOB_BATCHES = 256,       /* in one transaction */
-    JOB_KEY_BYTES = 4 << 20  /* of them those of one key: the largest batch, or many */
+    JOB_KEY_BYTES =
+        4
+        << 20 /* of them those of one key, when others have some too: the largest batch, or many */
 };
 
 typedef struct pending pending_t;
@@ -21,8 +25,12 @@ typedef struct pending pending_t;
 pending_t *pending_new(void);
 void pending_destroy(pending_t **self_p);
 
-/* Is there room for a batch that came with this key? Once it was full there is none until little is left. */
+/* Is there room for a batch that came with this key? Once there was none, of all keys together or of
+ * this one, there is none until little is left: who is told of room sends all that it has again. */
 bool pending_has_room(const pending_t *self, const char *id);
+
+/* For how many bytes of this key there is room. */
+size_t pending_room(const pending_t *self, const char *id);
 
 /* Is there none for anybody? */
 bool pending_is_full(const pending_t *self);

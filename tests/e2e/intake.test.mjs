@@ -142,6 +142,24 @@ test("what one key floods the intake with delays nobody's events by more than tw
   flood.stop();
 });
 
+// What waits after a stall of the database goes in few transactions when it is all one edge's.
+test('a key that is alone has the whole of a transaction', { skip, timeout: 120000 }, async () => {
+  const MANY = 24, one = producer(), lock = own.session(), body = Buffer.concat([LAYOUT, value('x'.repeat(1 << 20))]);
+  await until(isEmpty, 'nothing else waits', 60000);
+  const before = await own.metric('batches_total');
+  try {
+    await lock.say('BEGIN; LOCK TABLE events.producer IN ACCESS EXCLUSIVE MODE;');
+    for (let i = 0; i < MANY; i++) one.batch({ producer: `${one.name}/${i}`, seq: 1, count: 1 }, body);
+    await until(async () => await own.metric('batches_total') >= before + MANY, 'all of it is read', 60000);
+    await lock.say('ROLLBACK;');
+  } finally { lock.end(); }
+  const of = `events.producer WHERE name LIKE '${one.name}/%' AND last_seq = 1`;
+  await until(() => Number(own.sql(`SELECT count(*) FROM ${of}`)) === MANY, 'all of it is stored', 60000);
+  const transactions = Number(own.sql(`SELECT count(DISTINCT xmin::text) FROM ${of}`));
+  assert.ok(transactions <= 2, `${MANY} MiB in ${transactions} transactions: what came first, and the rest`);
+  one.stop();
+});
+
 // Of many batches that were put off many are told one by one, and the last one may be all that is said.
 test('an edge that is told to send again, and again a moment later, does so each time', { skip, timeout: 180000 }, async () => {
   const pid = () => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/events.pid`, 'utf8')); } catch { return 0; } };

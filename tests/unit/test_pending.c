@@ -136,3 +136,41 @@ Test(pending, small_batches_take_room_too)
     cr_assert(pending_has_room(self, "d"));
     pending_destroy(&self);
 }
+
+/* Where nobody else has anything the share of a job would keep nobody's place free. */
+Test(pending, the_share_of_a_job_holds_while_another_key_has_something)
+{
+    pending_t *self = pending_new();
+    job_t job;
+
+    for (int i = 0; i < 30; i++)
+        add(self, "a", 1 << 20);
+    cr_assert_eq(take_job(self).of_a, 30);
+    for (int i = 0; i < 30; i++)
+        add(self, "a", 1 << 20);
+    add(self, "b", 10);
+    job = take_job(self);
+    cr_assert_eq(job.of_b, 1);
+    cr_assert_eq(job.of_a, 4, "in the whole of a job that another key has a part of");
+    cr_assert_eq(take_job(self).of_a, 26);
+    pending_destroy(&self);
+}
+
+Test(pending, a_key_that_was_full_has_no_room_until_little_of_its_own_is_left)
+{
+    pending_t *self = pending_new();
+    int jobs = 0;
+
+    while (pending_has_room(self, "a"))
+        add(self, "a", 1 << 20);
+    cr_assert_eq(pending_room(self, "a"), 0);
+    cr_assert(pending_has_room(self, "b"));
+    for (; !pending_has_room(self, "a"); jobs++) {
+        add(self, "b", 10); /* so that the job is shared */
+        cr_assert_eq(take_job(self).of_b, 1);
+        cr_assert(pending_has_room(self, "b"));
+    }
+    cr_assert_eq(jobs, 8, "after %d jobs", jobs);
+    cr_assert_gt(pending_room(self, "a"), PENDING_KEY_BYTES - PENDING_KEY_LITTLE);
+    pending_destroy(&self);
+}

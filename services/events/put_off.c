@@ -1,0 +1,204 @@
+#include "services/events/put_off.h"
+#include "common/cleanup.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_SIZE = 128 };
+
+/* It waits for room, was told that there is some, or sends what was missing. */
+typedef enum state { WAITS, TOLD, COMES } state_t;
+
+/* A connection. */
+typedef struct late {
+    char *name; /* hex identity */
+    zframe_t *identity;
+    char id[ID_SIZE]; /* of its key */
+    char producer[sizeof(((batch_t *)0)->producer)];
+    int64_t first, last; /* of this producer's batches, what is missing */
+    size_t bytes;        /* of what is missing, as far as it is known */
+    state_t state;
+    int64_t told_ms;
+    void *place; /* in order */
+} late_t;
+
+struct put_off {
+    zhashx_t *all;   /* name -> late_t of order */
+    zlistx_t *order; /* late_t; who waits longest is first */
+};
+
+static void destroy_late(void **item)
+{
+    late_t *self = *item;
+
+    zframe_destroy(&self->identity);
+    free(self->name);
+    free(self);
+    *item = NULL;
+}
+
+put_off_t *put_off_new(void)
+{
+    _cleanup_(put_off_destroy) put_off_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->all = zhashx_new();
+    self->order = zlistx_new();
+    if (!self->all || !self->order)
+        return NULL;
+    zlistx_set_destructor(self->order, destroy_late);
+    return take(self);
+}
+
+void put_off_destroy(put_off_t **self_p)
+{
+    put_off_t *self = *self_p;
+
+    if (!self)
+        return;
+    zhashx_destroy(&self->all);
+    zlistx_destroy(&self->order);
+    free(self);
+    *self_p = NULL;
+}
+
+static void forget(put_off_t *self, late_t *late)
+{
+    zhashx_delete(self->all, late->name);
+    zlistx_delete(self->order, late->place);
+}
+
+/* What it has may have gone, or its connection: it is waited for no longer. */
+static bool is_over(const late_t *late, int64_t now_ms)
+{
+    return late->state != WAITS && now_ms - late->told_ms >= PUT_OFF_TOLD_MS;
+}
+
+static late_t *find(put_off_t *self, const char *name, int64_t now_ms)
+{
+    late_t *late = zhashx_lookup(self->all, name);
+
+    if (late && is_over(late, now_ms)) {
+        forget(self, late);
+        late = NULL;
+    }
+    return late;
+}
+
+/* NULL: too many are remembered. It sends again by itself when nothing was acknowledged for long. */
+static late_t *add(put_off_t *self, const char *name, zframe_t *identity, const char *id)
+{
+    late_t *late;
+
+    if (zhashx_size(self->all) >= PUT_OFF_MAX)
+        return NULL;
+    late = calloc(1, sizeof(*late));
+    assert(late);
+    late->name = strdup(name);
+    late->identity = zframe_dup(identity);
+    assert(late->name && late->identity);
+    snprintf(late->id, sizeof(late->id), "%s", id);
+    late->state = COMES;
+    late->place = zlistx_add_end(self->order, late);
+    zhashx_insert(self->all, late->name, late);
+    return late;
+}
+
+/* Is one missing before this one? Of a service's none is: each of those is stored by itself. */
+static bool is_behind(const late_t *late, const batch_t *batch)
+{
+    return !batch->audit && !batch->oldest && !strcmp(batch->producer, late->producer)
+           && batch->seq > late->first;
+}
+
+/* From this batch on it is missing. */
+static void begin_wait(put_off_t *self, late_t *late, const batch_t *batch)
+{
+    late->state = WAITS;
+    memcpy(late->producer, batch->producer, sizeof(late->producer));
+    late->first = batch->seq;
+    late->last = 0;
+    late->bytes = 0;
+    zlistx_move_end(self->order, late->place);
+}
+
+/* Once, however often it is sent meanwhile. */
+static void count_missing(late_t *late, const batch_t *batch, size_t bytes)
+{
+    if (strcmp(batch->producer, late->producer) || batch->seq > late->last)
+        late->bytes += bytes;
+    if (late->bytes > PENDING_KEY_BYTES)
+        late->bytes = PENDING_KEY_BYTES;
+    if (!strcmp(batch->producer, late->producer) && batch->seq > late->last)
+        late->last = batch->seq;
+}
+
+/* Some of what was missing is here. */
+static void count_arrived(put_off_t *self, late_t *late, size_t bytes)
+{
+    if (bytes < late->bytes)
+        late->bytes -= bytes;
+    else
+        forget(self, late);
+}
+
+bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity, const char *id,
+                   const batch_t *batch, size_t bytes, int64_t now_ms)
+{
+    _cleanup_(free_mem) char *name = zframe_strhex(identity);
+    late_t *late = find(self, name, now_ms);
+
+    if (late && late->state == TOLD) {
+        if (is_behind(late, batch))
+            return true; /* it was sent before its producer heard, and is sent again */
+        late->state = COMES;
+    }
+    if ((!late || late->state == COMES) && pending_has_room(pending, id)) {
+        if (late)
+            count_arrived(self, late, bytes);
+        return false;
+    }
+    if (!late)
+        late = add(self, name, identity, id);
+    if (late && late->state == COMES)
+        begin_wait(self, late, batch);
+    if (late)
+        count_missing(late, batch, bytes);
+    return true;
+}
+
+/* What those with this key may still send that were told. */
+static size_t expected(const put_off_t *self, const char *id)
+{
+    size_t bytes = 0;
+
+    for (late_t *one = zhashx_first(self->all); one; one = zhashx_next(self->all))
+        if (one->state != WAITS && !strcmp(one->id, id))
+            bytes += one->bytes;
+    return bytes;
+}
+
+/* Is there room for what it has, beside that of those who were told? One of a key is told whatever
+ * it has. */
+static bool fits(const put_off_t *self, const pending_t *pending, const late_t *late)
+{
+    size_t room = pending_room(pending, late->id), before = room ? expected(self, late->id) : 0;
+
+    return room && (!before || before + late->bytes <= room);
+}
+
+zframe_t *put_off_tell(put_off_t *self, const pending_t *pending, int64_t now_ms)
+{
+    for (late_t *late = zlistx_first(self->order); late; late = zlistx_next(self->order)) {
+        if (is_over(late, now_ms)) {
+            forget(self, late);
+        } else if (late->state == WAITS && fits(self, pending, late)) {
+            late->state = TOLD;
+            late->told_ms = now_ms;
+            return late->identity;
+        }
+    }
+    return NULL;
+}
