@@ -4,17 +4,15 @@
 #include "common/log.h"
 #include "services/events/listeners.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 enum {
     READ_MAX = 256,     /* subscriptions before anything else gets its turn */
     SWEEP_MS = 1000,    /* between two looks for connections that have ended */
+    SAY_MS = 60000,     /* between two lines about subscriptions beyond what is remembered */
     HURRY_MS = 100,     /* the same when the process ends */
     PATIENCE_MS = 1000, /* others wait so long for one whose queue is full */
     SILENCE_MS = 30000, /* a subscriber that stands still for less keeps what waits for it */
@@ -26,18 +24,17 @@ static const char stamp_key[] = "sequence";
 
 struct feed {
     zsock_t *pub;
-    char *endpoint; /* as it was bound */
     listeners_t *listeners;
     int return_ms, patience_ms;
     bool waits, changed;
-    int64_t swept_ms;
+    int64_t swept_ms, said_ms;
     int64_t start_ms, full_since_ms; /* 0: nobody's queue is full */
     char *stamped;                   /* the envelope with its number */
     size_t stamped_size;
     feed_counts_t counts;
 };
 
-static ino_t find_socket(void *context, int fd);
+static ino_t find_socket(int fd);
 
 int feed_new(feed_t **ret_feed, const feed_args_t *args)
 {
@@ -48,7 +45,7 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
     self->return_ms = args->return_ms;
     self->patience_ms = PATIENCE_MS;
     self->start_ms = bus_mono_ms();
-    self->listeners = listeners_new(args->return_ms, find_socket, self);
+    self->listeners = listeners_new(args->return_ms, find_socket);
     if (!self->listeners)
         return -ENOMEM;
     self->pub =
@@ -58,7 +55,6 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
         return -EADDRINUSE;
     zsock_set_xpub_verboser(self->pub, 1); /* each that comes and each that goes */
     zsock_set_xpub_nodrop(self->pub, 1);
-    self->endpoint = zsock_last_endpoint(self->pub);
     *ret_feed = take(self);
     return 0;
 }
@@ -71,7 +67,6 @@ void feed_destroy(feed_t **self_p)
         return;
     zsock_destroy(&self->pub);
     listeners_destroy(&self->listeners);
-    free(self->endpoint);
     free(self->stamped);
     free(self);
     *self_p = NULL;
@@ -84,56 +79,25 @@ zsock_t *feed_socket(feed_t *self)
 
 /* ---- who listens ---- */
 
-/* The name of a UNIX socket as it stands in an endpoint, where an abstract one begins with @. */
-static bool is_path(const char *path, const char *name)
-{
-    return *path ? !strcmp(path, name) : *name == '@' && !strcmp(path + 1, name + 1);
-}
-
-/* Is it a connection to this endpoint? */
-static bool is_own(int fd, const char *endpoint)
-{
-    struct sockaddr_storage address = {0}; /* with room for the end of a path */
-    socklen_t len = sizeof(address) - 1;
-    const char *colon = strrchr(endpoint, ':');
-    in_port_t port;
-
-    if (getsockname(fd, (struct sockaddr *)&address, &len))
-        return false;
-    if (address.ss_family == AF_UNIX)
-        return !strncmp(endpoint, "ipc://", 6)
-               && is_path(((struct sockaddr_un *)&address)->sun_path, endpoint + 6);
-    port = address.ss_family == AF_INET    ? ((struct sockaddr_in *)&address)->sin_port
-           : address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                           : 0;
-    return port && !strncmp(endpoint, "tcp://", 6) && strtoul(colon + 1, NULL, 10) == ntohs(port);
-}
-
 /* libzmq says which fd a message came over; by the time that we hear it, the fd may be something else. */
-static ino_t find_socket(void *context, int fd)
+static ino_t find_socket(int fd)
 {
-    const feed_t *self = context;
     struct stat st;
 
-    return self->endpoint && !fstat(fd, &st) && S_ISSOCK(st.st_mode) && is_own(fd, self->endpoint)
-               ? st.st_ino
-               : 0;
+    return !fstat(fd, &st) && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
 }
 
-/* What libzmq keeps of subscriptions has no bound of its own, and it ends no connection for us: it finds this one at its end. */
-static void close_excess(feed_t *self, const char *key)
+static void say_beyond(feed_t *self, const char *key)
 {
-    int fd = listeners_find_excess(self->listeners, key);
-    char why[120];
+    int64_t now = bus_mono_ms();
+    char quoted[300];
 
-    if (fd < 0)
+    if (self->said_ms && now - self->said_ms < SAY_MS)
         return;
-    snprintf(why, sizeof(why),
-             "has more than %d subscriptions: the connection with most of them is closed",
-             SUBSCRIPTIONS_OF_KEY);
-    self->counts.closed++;
-    peer_refused(SOCKET_PUB, key, why);
-    shutdown(fd, SHUT_RDWR);
+    self->said_ms = now;
+    log_warn("peer=\"%s\" has more than %d subscriptions, or all have more than %d prefixes: for those beyond, all events are made",
+             log_quote(key, strnlen(key, 70), quoted, sizeof(quoted)), SUBSCRIPTIONS_OF_KEY,
+             PREFIXES_MAX);
 }
 
 /* Those who were there before a restart are not forgotten while they are waited for. */
@@ -145,34 +109,33 @@ static void sweep(feed_t *self)
     listeners_sweep(self->listeners);
 }
 
+/* What libzmq says of a connection that has ended has no number: it does not say whose it was. */
 static void take_subscription(feed_t *self, zframe_t *frame)
 {
     const char *number = peer_connection(frame), *fd = zframe_meta(frame, "__fd");
     subscriber_t from = {number, peer_of(frame).id, fd ? atoi(fd) : -1};
-    int count = listeners_count(self->listeners);
 
-    if (number) {
-        listeners_take(self->listeners, &from, zframe_data(frame), zframe_size(frame));
-        close_excess(self, from.key);
-    } else {
-        listeners_take_end(self->listeners, zframe_data(frame), zframe_size(frame));
-    }
-    self->changed |= listeners_count(self->listeners) != count;
+    if (number
+        && !listeners_take(self->listeners, &from, zframe_data(frame), zframe_size(frame)))
+        say_beyond(self, from.key);
 }
 
 bool feed_read(feed_t *self)
 {
-    for (int i = 0; i < READ_MAX; i++) {
+    int count = listeners_count(self->listeners);
+    bool more = true;
+
+    for (int i = 0; i < READ_MAX && more; i++) {
         zframe_t *frame = zsock_events(self->pub) & ZMQ_POLLIN ? zframe_recv(self->pub) : NULL;
 
-        if (!frame) {
-            sweep(self);
-            return false;
-        }
-        take_subscription(self, frame);
+        more = frame;
+        if (frame)
+            take_subscription(self, frame);
         zframe_destroy(&frame);
     }
-    return true;
+    sweep(self);
+    self->changed |= listeners_count(self->listeners) != count;
+    return more;
 }
 
 void feed_expect(feed_t *self, const char *prefix, int n)
@@ -318,6 +281,7 @@ int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *env
 void feed_hurry(feed_t *self)
 {
     self->patience_ms = HURRY_MS;
+    self->swept_ms = 0; /* who is gone is not waited for by the next process */
 }
 
 feed_counts_t feed_counts(const feed_t *self)
@@ -325,5 +289,6 @@ feed_counts_t feed_counts(const feed_t *self)
     feed_counts_t counts = self->counts;
 
     counts.subscriptions = listeners_count(self->listeners);
+    counts.beyond = listeners_beyond(self->listeners);
     return counts;
 }

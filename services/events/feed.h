@@ -52,8 +52,8 @@ void feed_hurry(feed_t *self);
 typedef struct feed_counts {
     uint64_t published;   /* events */
     uint64_t passed_over; /* times that a subscriber was too slow for too long */
-    uint64_t closed;      /* connections, because their key had too many subscriptions */
     int subscriptions;    /* that there are */
+    int beyond;           /* of them those to prefixes that are not remembered */
 } feed_counts_t;
 
 feed_counts_t feed_counts(const feed_t *self);

@@ -576,7 +576,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_events_published_total %" PRIu64 "\n"
                             "postern_events_unreadable_total %" PRIu64 "\n"
                             "postern_events_subscriptions %d\n"
-                            "postern_events_subscribers_closed_total %" PRIu64 "\n"
+                            "postern_events_subscriptions_beyond %d\n"
                             "postern_events_subscribers_passed_over_total %" PRIu64 "\n"
                             "postern_events_subscribers_gone_total %" PRIu64 "\n"
                             "postern_events_given_up_total %" PRIu64 "\n"
@@ -586,7 +586,7 @@ static size_t write_metrics(void *context, char *out, size_t size)
                             "postern_intake_traffic_wanted %d\n",
                             self->metrics.batches, self->metrics.put_off, self->metrics.repeated,
                             self->metrics.bad, feed.published, self->metrics.unreadable,
-                            feed.subscriptions, feed.closed, feed.passed_over, self->metrics.gone,
+                            feed.subscriptions, feed.beyond, feed.passed_over, self->metrics.gone,
                             self->metrics.given_up, event_log_missed(), event_log_deleted(),
                             pending_bytes(self->pending), self->wanted);
 }

@@ -18,21 +18,19 @@ typedef struct connection {
     char key[128];
     int fd;
     ino_t socket;
-    unsigned long age;  /* the larger, the younger */
     zhashx_t *prefixes; /* as keys of prefixes of listeners_t */
-    int others;         /* of which no event's type can begin */
-    bool ended;         /* it counts no more for its key */
-    bool swept;         /* it had ended when that was looked at last */
+    int beyond;         /* subscriptions that there was no room to remember */
+    bool ended;         /* nothing more is heard of it */
 } connection_t;
 
 struct listeners {
     zhashx_t *prefixes;    /* "=" and prefix -> prefix_t: an empty prefix is one too */
     zhashx_t *connections; /* number -> connection_t */
-    zhashx_t *shares;      /* id of a key -> int: subscriptions of its connections */
-    int count, return_ms;
-    unsigned long ages;
+    zhashx_t *shares;      /* id of a key -> int: what is remembered of its connections */
+    int count, beyond, return_ms;
+    int64_t beyond_until_ms; /* as prefix_t */
+    int64_t room_ms;         /* when room was looked for last */
     find_socket_t find_socket;
-    void *context;
 };
 
 static void free_item(void **item)
@@ -50,7 +48,7 @@ static void free_connection(void **item)
     *item = NULL;
 }
 
-listeners_t *listeners_new(int return_ms, find_socket_t find_socket, void *context)
+listeners_t *listeners_new(int return_ms, find_socket_t find_socket)
 {
     _cleanup_(listeners_destroy) listeners_t *self = calloc(1, sizeof(*self));
 
@@ -58,7 +56,6 @@ listeners_t *listeners_new(int return_ms, find_socket_t find_socket, void *conte
         return NULL;
     self->return_ms = return_ms;
     self->find_socket = find_socket;
-    self->context = context;
     self->prefixes = zhashx_new();
     self->connections = zhashx_new();
     self->shares = zhashx_new();
@@ -85,7 +82,10 @@ void listeners_destroy(listeners_t **self_p)
 
 /* ---- prefixes ---- */
 
-enum { KEY_SIZE = TOPIC_MAX + 2 };
+enum {
+    KEY_SIZE = TOPIC_MAX + 2,
+    ROOM_MS = 100, /* between two looks for room */
+};
 
 /* False: no event's type begins so. */
 static bool read_prefix(const unsigned char *data, size_t len, char key[KEY_SIZE])
@@ -153,26 +153,6 @@ static int *share_of(listeners_t *self, const char *key)
     return share;
 }
 
-static int weight(const connection_t *self)
-{
-    return (int)zhashx_size(self->prefixes) + self->others;
-}
-
-/* For its key it counts as ended, though not for what is listened to: that ends when libzmq says so. */
-static void end_connection(listeners_t *self, connection_t *connection)
-{
-    if (connection->ended)
-        return;
-    connection->ended = true;
-    *share_of(self, connection->key) -= weight(connection);
-}
-
-static void count_share(listeners_t *self, const connection_t *connection, int more)
-{
-    if (!connection->ended)
-        *share_of(self, connection->key) += more;
-}
-
 static connection_t *ensure_connection(listeners_t *self, const subscriber_t *from)
 {
     connection_t *one = zhashx_lookup(self->connections, from->number);
@@ -185,70 +165,37 @@ static connection_t *ensure_connection(listeners_t *self, const subscriber_t *fr
     assert(one->prefixes);
     snprintf(one->key, sizeof(one->key), "%s", from->key);
     one->fd = from->fd;
-    one->socket = self->find_socket(self->context, from->fd);
-    one->age = ++self->ages;
+    one->socket = self->find_socket(from->fd);
     zhashx_insert(self->connections, from->number, one);
     return one;
 }
 
-void listeners_take(listeners_t *self, const subscriber_t *from, const unsigned char *data,
-                    size_t len)
-{
-    connection_t *connection = ensure_connection(self, from);
-    char key[KEY_SIZE];
-
-    if (len < 1 || data[0] > 1 || !read_prefix(data + 1, len - 1, key)) {
-        if (len < 1 || data[0]) {
-            connection->others++;
-            count_share(self, connection, 1);
-        }
-        return;
-    }
-    if (data[0] && zhashx_insert(connection->prefixes, key, connection) == 0) {
-        ensure_prefix(self, key)->n++;
-        self->count++;
-        count_share(self, connection, 1);
-    } else if (!data[0] && zhashx_lookup(connection->prefixes, key)) {
-        zhashx_delete(connection->prefixes, key);
-        remove_one(self, key);
-        count_share(self, connection, -1);
-    }
-}
-
-void listeners_take_end(listeners_t *self, const unsigned char *data, size_t len)
-{
-    char key[KEY_SIZE];
-
-    if (len >= 1 && data[0] == 0 && read_prefix(data + 1, len - 1, key))
-        remove_one(self, key);
-}
-
+/* One that ended before it was heard of may have left its fd to another: then it is forgotten when that one ends. */
 static bool has_ended(const listeners_t *self, const connection_t *connection)
 {
-    return !connection->socket
-           || self->find_socket(self->context, connection->fd) != connection->socket;
+    return connection->fd >= 0
+           && (!connection->socket || self->find_socket(connection->fd) != connection->socket);
 }
 
-int listeners_find_excess(listeners_t *self, const char *key)
+static void remove_beyond(listeners_t *self, connection_t *connection, int n)
 {
-    connection_t *most = NULL;
+    if (!n)
+        return;
+    connection->beyond -= n;
+    self->beyond -= n;
+    self->count -= n;
+    self->beyond_until_ms = bus_mono_ms() + self->return_ms;
+}
 
-    if (*share_of(self, key) <= SUBSCRIPTIONS_OF_KEY)
-        return -1;
-    for (connection_t *one = zhashx_first(self->connections); one;
-         one = zhashx_next(self->connections)) {
-        if (one->ended || strcmp(one->key, key))
-            continue;
-        if (has_ended(self, one))
-            end_connection(self, one);
-        else if (!most || weight(one) > weight(most)
-                 || (weight(one) == weight(most) && one->age > most->age))
-            most = one;
-    }
-    if (!most || *share_of(self, key) <= SUBSCRIPTIONS_OF_KEY)
-        return -1;
-    end_connection(self, most);
-    return most->fd;
+static void end_connection(listeners_t *self, connection_t *connection)
+{
+    for (void *one = zhashx_first(connection->prefixes); one;
+         one = zhashx_next(connection->prefixes))
+        remove_one(self, zhashx_cursor(connection->prefixes));
+    *share_of(self, connection->key) -= (int)zhashx_size(connection->prefixes);
+    zhashx_purge(connection->prefixes);
+    remove_beyond(self, connection, connection->beyond);
+    connection->ended = true;
 }
 
 void listeners_sweep(listeners_t *self)
@@ -258,14 +205,80 @@ void listeners_sweep(listeners_t *self)
     for (const char *number = zlistx_first(numbers); number; number = zlistx_next(numbers)) {
         connection_t *one = zhashx_lookup(self->connections, number);
 
-        if (one->swept) {
+        if (one->ended)
             zhashx_delete(self->connections, number);
-        } else if (has_ended(self, one)) {
+        else if (has_ended(self, one))
             end_connection(self, one);
-            one->swept = true;
-        }
     }
     forget_prefixes(self);
+}
+
+/* ---- what they say ---- */
+
+static bool has_room(listeners_t *self, const connection_t *connection, const char *key)
+{
+    return *share_of(self, connection->key) < SUBSCRIPTIONS_OF_KEY
+           && (zhashx_size(self->prefixes) < PREFIXES_MAX || zhashx_lookup(self->prefixes, key));
+}
+
+/* Many that come back at once may find that what they had is still counted. */
+static bool make_room(listeners_t *self, const connection_t *connection, const char *key)
+{
+    int64_t now = bus_mono_ms();
+
+    if (has_room(self, connection, key))
+        return true;
+    if (self->room_ms && now - self->room_ms < ROOM_MS)
+        return false;
+    self->room_ms = now;
+    for (connection_t *one = zhashx_first(self->connections); one;
+         one = zhashx_next(self->connections))
+        if (!one->ended && one != connection && has_ended(self, one))
+            end_connection(self, one);
+    forget_prefixes(self);
+    return has_room(self, connection, key);
+}
+
+static bool subscribe(listeners_t *self, connection_t *connection, const char *key)
+{
+    if (zhashx_lookup(connection->prefixes, key))
+        return true;
+    self->count++;
+    if (!make_room(self, connection, key)) {
+        connection->beyond++;
+        self->beyond++;
+        return false;
+    }
+    zhashx_insert(connection->prefixes, key, connection);
+    ensure_prefix(self, key)->n++;
+    ++*share_of(self, connection->key);
+    return true;
+}
+
+/* Of what was never subscribed it takes nothing away, unless it was not remembered. */
+static void unsubscribe(listeners_t *self, connection_t *connection, const char *key)
+{
+    if (!zhashx_lookup(connection->prefixes, key)) {
+        remove_beyond(self, connection, connection->beyond > 0);
+        return;
+    }
+    zhashx_delete(connection->prefixes, key);
+    remove_one(self, key);
+    --*share_of(self, connection->key);
+}
+
+bool listeners_take(listeners_t *self, const subscriber_t *from, const unsigned char *data,
+                    size_t len)
+{
+    connection_t *connection = ensure_connection(self, from);
+    char key[KEY_SIZE];
+
+    if (connection->ended || len < 1 || data[0] > 1 || !read_prefix(data + 1, len - 1, key))
+        return true;
+    if (data[0])
+        return subscribe(self, connection, key);
+    unsubscribe(self, connection, key);
+    return true;
 }
 
 /* ---- what they want ---- */
@@ -275,7 +288,8 @@ void listeners_expect(listeners_t *self, const char *prefix, int n)
     char key[KEY_SIZE];
     prefix_t *one;
 
-    if (!read_prefix((const unsigned char *)prefix, strlen(prefix), key))
+    if (!read_prefix((const unsigned char *)prefix, strlen(prefix), key)
+        || zhashx_size(self->prefixes) >= PREFIXES_MAX)
         return;
     one = ensure_prefix(self, key);
     one->expected = n;
@@ -296,6 +310,8 @@ bool listeners_want(const listeners_t *self, const char *topic)
 {
     int64_t now = bus_mono_ms();
 
+    if (self->beyond > 0 || now < self->beyond_until_ms)
+        return true;
     for (prefix_t *one = zhashx_first(self->prefixes); one; one = zhashx_next(self->prefixes)) {
         const char *prefix = (const char *)zhashx_cursor(self->prefixes) + 1;
 
@@ -319,6 +335,11 @@ char *listeners_text(listeners_t *self)
 int listeners_count(const listeners_t *self)
 {
     return self->count;
+}
+
+int listeners_beyond(const listeners_t *self)
+{
+    return self->beyond;
 }
 
 int listeners_connections(const listeners_t *self)

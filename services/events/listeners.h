@@ -1,15 +1,16 @@
 /* Who listens to what: the subscriptions of each connection of the PUB socket, and how many there are to each prefix.
  *
- * libzmq keeps a connection and a prefix once. It tells each time that a peer subscribes or unsubscribes, also when it does so twice, or
- * never subscribed; when a connection ends it tells its prefixes once more, and not whose they were. Counted is what libzmq has. */
+ * libzmq keeps a connection and a prefix once, without a bound. It tells each time that a peer subscribes or unsubscribes, also when it
+ * does so twice, or never subscribed; when a connection ends it tells its prefixes, and not whose they were. So an end is not taken from
+ * what libzmq tells: the connections themselves are looked at. Where something is not known, too much is wanted, never too little. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Subscriptions of one key. Each costs libzmq up to 40 bytes for every byte of its prefix. */
-enum { SUBSCRIPTIONS_OF_KEY = 1024 };
+/* Subscriptions that are remembered by their prefix, of one key, and prefixes of all. Who has more wants everything. */
+enum { SUBSCRIPTIONS_OF_KEY = 1024, PREFIXES_MAX = 4096 };
 
 typedef struct listeners listeners_t;
 
@@ -17,29 +18,23 @@ typedef struct listeners listeners_t;
 typedef struct subscriber {
     const char *number; /* nobody else's, ever */
     const char *key;    /* id of the key that it showed */
-    int fd;
+    int fd;             /* -1: it is not known */
 } subscriber_t;
 
-/* Which socket this fd is now: a number that no other has at the same time; 0: none of ours. */
-typedef ino_t (*find_socket_t)(void *context, int fd);
+/* Which socket this fd is now: a number that no other has at the same time; 0: none. */
+typedef ino_t (*find_socket_t)(int fd);
 
 /* return_ms: what is gone counts as long. NULL when out of memory. */
-listeners_t *listeners_new(int return_ms, find_socket_t find_socket, void *context);
+listeners_t *listeners_new(int return_ms, find_socket_t find_socket);
 void listeners_destroy(listeners_t **self_p);
 
-/* What a connection says: 1 or 0, and a prefix. What is neither counts as a subscription to nothing. */
-void listeners_take(listeners_t *self, const subscriber_t *from, const unsigned char *data,
+/* What a connection says: 1 or 0, and a prefix. What is neither, or no event's type begins with, is nothing. False: it has more
+ * subscriptions than are remembered. */
+bool listeners_take(listeners_t *self, const subscriber_t *from, const unsigned char *data,
                     size_t len);
 
-/* What libzmq says of a connection that has ended: 0, and one of its prefixes. */
-void listeners_take_end(listeners_t *self, const unsigned char *data, size_t len);
-
-/* The fd of the connection that is to be closed when this key has more subscriptions than it may: of its connections the one that has
- * most of them, or is youngest. It counts no more then. -1: there is none. */
-int listeners_find_excess(listeners_t *self, const char *key);
-
-/* Forget connections that ended. To be called when nothing is left to be read, and not more than once a second: what was found ended is
- * kept until the next time, because until then what it said last may not have been read. */
+/* Find the connections that have ended, and forget what they wanted. To be called about once a second: what was found ended is
+ * ignored until the next time, because what it said last may not have been read. */
 void listeners_sweep(listeners_t *self);
 
 /* This many listened to the prefix when the process before this one ended. */
@@ -54,6 +49,7 @@ bool listeners_want(const listeners_t *self, const char *topic);
 /* As JSON {prefix: how many}. Caller frees. NULL when out of memory. */
 char *listeners_text(listeners_t *self);
 
-/* Subscriptions that there are, and connections that are remembered. */
+/* Subscriptions that there are, those of them that are not remembered, and connections. */
 int listeners_count(const listeners_t *self);
+int listeners_beyond(const listeners_t *self);
 int listeners_connections(const listeners_t *self);

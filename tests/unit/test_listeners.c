@@ -10,9 +10,8 @@ enum { FDS = 64 };
 
 static ino_t sockets[FDS]; /* of each fd; 0: it is closed */
 
-static ino_t find_socket(void *context, int fd)
+static ino_t find_socket(int fd)
 {
-    (void)context;
     return fd >= 0 && fd < FDS ? sockets[fd] : 0;
 }
 
@@ -20,11 +19,11 @@ static listeners_t *listeners(void)
 {
     for (int i = 0; i < FDS; i++)
         sockets[i] = 1000 + (ino_t)i;
-    return listeners_new(0, find_socket, NULL);
+    return listeners_new(0, find_socket);
 }
 
 /* Over connection `fd`, of this key; its number is that of the fd. */
-static void say(listeners_t *self, const char *key, int fd, char word, const char *prefix)
+static bool say(listeners_t *self, const char *key, int fd, char word, const char *prefix)
 {
     unsigned char data[256];
     char number[16];
@@ -34,15 +33,7 @@ static void say(listeners_t *self, const char *key, int fd, char word, const cha
     snprintf(number, sizeof(number), "%d", fd);
     data[0] = (unsigned char)word;
     memcpy(data + 1, prefix, len);
-    listeners_take(self, &from, data, len + 1);
-}
-
-static void end(listeners_t *self, const char *prefix)
-{
-    unsigned char data[256] = {0};
-
-    memcpy(data + 1, prefix, strlen(prefix));
-    listeners_take_end(self, data, strlen(prefix) + 1);
+    return listeners_take(self, &from, data, len + 1);
 }
 
 static void assert_text(listeners_t *self, const char *expected)
@@ -68,12 +59,10 @@ Test(listeners, a_connection_and_a_prefix_count_once)
     say(self, "other", 4, 0, "http_");
     cr_assert_eq(listeners_count(self), 1, "its own and no other's");
     cr_assert(listeners_want(self, "http_request_complete.v0"));
-    end(self, "http_");
+    sockets[2] = 0;
+    listeners_sweep(self);
     cr_assert_eq(listeners_count(self), 0);
     cr_assert_not(listeners_want(self, "http_request_complete.v0"));
-    end(self, "http_");
-    end(self, "never");
-    cr_assert_eq(listeners_count(self), 0);
     assert_text(self, "{}");
     listeners_destroy(&self);
 }
@@ -106,50 +95,55 @@ static void say_many(listeners_t *self, const char *key, int fd, int n, const ch
     }
 }
 
-Test(listeners, the_connection_with_most_subscriptions_of_a_key_has_to_go)
+Test(listeners, who_has_more_than_is_remembered_wants_everything)
 {
     listeners_t *self = listeners();
 
     say_many(self, "k", 1, 10, "a%d");
     say_many(self, "k", 2, SUBSCRIPTIONS_OF_KEY - 10, "b%d");
     say_many(self, "other", 3, SUBSCRIPTIONS_OF_KEY, "c%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1);
-    cr_assert_eq(listeners_find_excess(self, "other"), -1);
-    say(self, "k", 4, 1, "d");
-    cr_assert_eq(listeners_find_excess(self, "k"), 2, "not the one that came last");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1, "once");
-    say_many(self, "k", 2, 5000, "e%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1, "it is on its way out");
-    cr_assert_eq(listeners_find_excess(self, "other"), -1);
-    cr_assert_eq(listeners_count(self), 2 * SUBSCRIPTIONS_OF_KEY + 5001, "what libzmq has");
+    cr_assert_eq(listeners_beyond(self), 0);
+    cr_assert(say(self, "k", 2, 1, "b7"), "it has that");
+    cr_assert_not(listeners_want(self, "http_request_complete.v0"));
+    cr_assert_not(say(self, "k", 4, 1, "http_"));
+    cr_assert_eq(listeners_beyond(self), 1);
+    cr_assert(listeners_want(self, "http_request_complete.v0"));
+    cr_assert(say(self, "third", 5, 1, "http_"), "another key has its share");
+    say(self, "k", 1, 0, "http_");
+    cr_assert_eq(listeners_beyond(self), 1, "that was none of its own");
+    say(self, "k", 4, 0, "http_");
+    cr_assert_eq(listeners_beyond(self), 0);
+    cr_assert_eq(listeners_count(self), 2 * SUBSCRIPTIONS_OF_KEY + 1);
+    say(self, "k", 1, 0, "a1");
+    cr_assert(say(self, "k", 4, 1, "http_"), "there is room again");
     listeners_destroy(&self);
 }
 
-Test(listeners, what_no_type_begins_with_counts_for_the_key)
+/* Nothing that one says costs more than its share, however much that is. */
+Test(listeners, all_prefixes_have_a_bound_too)
 {
     listeners_t *self = listeners();
+    char key[8];
 
-    say_many(self, "k", 1, SUBSCRIPTIONS_OF_KEY, "a b%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1);
-    say(self, "k", 1, 7, "");
-    cr_assert_eq(listeners_find_excess(self, "k"), 1);
-    cr_assert_eq(listeners_count(self), 0);
+    for (int i = 0; i < 8; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        say_many(self, key, i, SUBSCRIPTIONS_OF_KEY, "%d");
+        say(self, key, i, 1, key);
+    }
+    cr_assert_eq(listeners_beyond(self), 8);
+    sockets[0] = 0;
+    listeners_sweep(self);
+    cr_assert_eq(listeners_beyond(self), 7, "of the connection that ended");
+    for (int i = 0; i < 8; i++) {
+        snprintf(key, sizeof(key), "l%d", i);
+        say_many(self, key, 10 + i, SUBSCRIPTIONS_OF_KEY, key[1] == '0' ? "x%d" : key[1] == '1' ? "y%d" : key[1] == '2' ? "z%d" : "w%d");
+    }
+    cr_assert_gt(listeners_beyond(self), 7);
+    cr_assert(listeners_want(self, "http_request_complete.v0"));
     listeners_destroy(&self);
 }
 
-Test(listeners, of_equals_the_youngest_has_to_go)
-{
-    listeners_t *self = listeners();
-
-    for (int fd = 10; fd < 42; fd++)
-        say_many(self, "k", fd, SUBSCRIPTIONS_OF_KEY / 32, "a%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1);
-    say_many(self, "k", 5, SUBSCRIPTIONS_OF_KEY / 32, "a%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), 5);
-    listeners_destroy(&self);
-}
-
-/* Who comes back is not one more, though its last connection was not told as ended yet. */
+/* Who comes back is not one more, though its last connection was not found ended yet. */
 Test(listeners, a_connection_that_ended_counts_no_more_for_its_key)
 {
     listeners_t *self = listeners();
@@ -157,12 +151,26 @@ Test(listeners, a_connection_that_ended_counts_no_more_for_its_key)
     say_many(self, "k", 1, SUBSCRIPTIONS_OF_KEY, "a%d");
     sockets[1] = 0;
     say_many(self, "k", 2, SUBSCRIPTIONS_OF_KEY, "a%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1);
-    sockets[2] = 7777; /* the fd is another connection's */
-    say_many(self, "k", 3, SUBSCRIPTIONS_OF_KEY, "a%d");
-    cr_assert_eq(listeners_find_excess(self, "k"), -1);
-    say(self, "k", 3, 1, "b");
-    cr_assert_eq(listeners_find_excess(self, "k"), 3);
+    cr_assert_eq(listeners_beyond(self), 0);
+    cr_assert_eq(listeners_count(self), SUBSCRIPTIONS_OF_KEY);
+    cr_assert(say(self, "k", 1, 1, "late"), "said before it ended, and nothing now");
+    cr_assert_eq(listeners_count(self), SUBSCRIPTIONS_OF_KEY);
+    listeners_destroy(&self);
+}
+
+/* What is not known of a connection does not end what it wants; the fd of one that ended may be another's. */
+Test(listeners, too_much_is_wanted_rather_than_too_little)
+{
+    listeners_t *self = listeners();
+
+    say(self, "k", -1, 1, "http_");
+    say(self, "k", 1, 1, "tcp_");
+    listeners_sweep(self);
+    cr_assert(listeners_want(self, "http_request_complete.v0"));
+    sockets[1] = 7777;
+    listeners_sweep(self);
+    cr_assert_not(listeners_want(self, "tcp_connection_closed.v0"));
+    cr_assert(listeners_want(self, "http_request_complete.v0"));
     listeners_destroy(&self);
 }
 
@@ -175,9 +183,8 @@ Test(listeners, connections_that_ended_are_forgotten_in_the_end)
     sockets[1] = 0;
     listeners_sweep(self);
     cr_assert_eq(listeners_connections(self), 2, "there may be more that it said");
-    say(self, "k", 1, 1, "a");
-    cr_assert_eq(listeners_count(self), 2, "once still");
-    end(self, "a");
+    say(self, "k", 1, 1, "b");
+    cr_assert_eq(listeners_count(self), 1);
     listeners_sweep(self);
     cr_assert_eq(listeners_connections(self), 1);
     listeners_sweep(self);
