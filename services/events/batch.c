@@ -1,13 +1,14 @@
 #include "services/events/batch.h"
 #include "common/cleanup.h"
 #include "common/pack.h"
+#include "common/token.h"
 #include "proto/event_types.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HEADER_MAX = 4096, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
+enum { HEADER_MAX = 1024, FIELDS_MAX = 16, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
 enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
 
 static int64_t number(const json_t *header, const char *key)
@@ -38,13 +39,29 @@ static int read_name(const json_t *header, batch_t *ret_batch)
     return 0;
 }
 
+/* A map of few fields, none of which has anything in it: what is more is not worth decoding. */
+static bool is_flat(const void *data, size_t len)
+{
+    token_reader_t in = {.at = data, .end = (const unsigned char *)data + len};
+    token_t token;
+    size_t left;
+
+    if (len > HEADER_MAX || token_next(&in, &token) || token.kind != TOKEN_MAP
+        || token.len > FIELDS_MAX)
+        return false;
+    for (left = 2 * token.len; left > 0; left--)
+        if (token_next(&in, &token) || token.kind == TOKEN_ARRAY || token.kind == TOKEN_MAP)
+            return false;
+    return true;
+}
+
 int batch_header(const void *data, size_t len, batch_t *ret_batch)
 {
     _cleanup_(json_clear_ref) json_t *header = NULL;
     const char *memory;
 
     memset(ret_batch, 0, sizeof(*ret_batch));
-    if (len > HEADER_MAX || unpack_json(data, len, &header) || !json_is_object(header)
+    if (!is_flat(data, len) || unpack_json(data, len, &header) || !json_is_object(header)
         || read_name(header, ret_batch))
         return -EBADMSG;
     ret_batch->count = number(header, "count");

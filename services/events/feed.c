@@ -95,7 +95,8 @@ static void say_beyond(feed_t *self, const char *key)
     if (self->said_ms && now - self->said_ms < SAY_MS)
         return;
     self->said_ms = now;
-    log_warn("peer=\"%s\" has more than %d subscriptions, or all have more than %d prefixes: for those beyond, all events are made",
+    log_warn("peer=\"%s\" has more than %d subscriptions, or all have more than %d prefixes: for "
+             "those beyond, all events are made",
              log_quote(key, strnlen(key, 70), quoted, sizeof(quoted)), SUBSCRIPTIONS_OF_KEY,
              PREFIXES_MAX);
 }
@@ -115,8 +116,7 @@ static void take_subscription(feed_t *self, zframe_t *frame)
     const char *number = peer_connection(frame), *fd = zframe_meta(frame, "__fd");
     subscriber_t from = {number, peer_of(frame).id, fd ? atoi(fd) : -1};
 
-    if (number
-        && !listeners_take(self->listeners, &from, zframe_data(frame), zframe_size(frame)))
+    if (number && !listeners_take(self->listeners, &from, zframe_data(frame), zframe_size(frame)))
         say_beyond(self, from.key);
 }
 

@@ -375,14 +375,20 @@ Test(batch, a_header_that_is_none_may_say_who_can_be_answered)
     cr_assert_eq(header(long_name, &batch), 0, "what is not known is passed over");
 }
 
-/* It is read before anything else is known of its sender. */
-Test(batch, a_header_has_few_bytes)
+/* It is read before anything else is known of its sender: what is not worth decoding is not. */
+Test(batch, a_header_has_few_bytes_and_fields)
 {
-    char *json = malloc(6000);
+    char json[1200], *end;
     batch_t batch;
 
-    snprintf(json, 6000, "{%s, \"x\": \"%05000d\"}", HEAD, 0);
+    snprintf(json, sizeof(json), "{%s, \"x\": \"%01000d\"}", HEAD, 0);
     cr_assert_eq(header(json, &batch), -EBADMSG);
     cr_assert_str_empty(batch.producer);
-    free(json);
+    cr_assert_eq(header("{" HEAD ", \"x\": []}", &batch), -EBADMSG);
+    cr_assert_eq(header("{" HEAD ", \"x\": {\"y\": 1}}", &batch), -EBADMSG);
+    end = json + snprintf(json, sizeof(json), "{%s", HEAD);
+    for (int i = 0; i < 16; i++)
+        end += snprintf(end, 20, ", \"x%d\": 1", i);
+    strcpy(end, "}");
+    cr_assert_eq(header(json, &batch), -EBADMSG);
 }

@@ -392,7 +392,8 @@ Test(feed, a_key_has_so_many_subscriptions)
     wait_for_subscriptions(self, 2);
     cr_assert_eq(feed_counts(self).beyond, 0);
     cr_assert_not(feed_wants(self, "tcp_connection_closed.v0"));
-    cr_assert(feed_wants(self, "http_request_complete.v0"), "what greedy's end took away was its own");
+    cr_assert(feed_wants(self, "http_request_complete.v0"),
+              "what greedy's end took away was its own");
     cr_assert_eq(feed_send(self, "http_request_complete.v0", 24, "\x80", 1, 7), 0);
     cr_assert_eq(receive(same), 7);
     cr_assert_eq(receive(other), 7);

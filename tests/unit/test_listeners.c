@@ -136,7 +136,11 @@ Test(listeners, all_prefixes_have_a_bound_too)
     cr_assert_eq(listeners_beyond(self), 7, "of the connection that ended");
     for (int i = 0; i < 8; i++) {
         snprintf(key, sizeof(key), "l%d", i);
-        say_many(self, key, 10 + i, SUBSCRIPTIONS_OF_KEY, key[1] == '0' ? "x%d" : key[1] == '1' ? "y%d" : key[1] == '2' ? "z%d" : "w%d");
+        say_many(self, key, 10 + i, SUBSCRIPTIONS_OF_KEY,
+                 key[1] == '0'   ? "x%d"
+                 : key[1] == '1' ? "y%d"
+                 : key[1] == '2' ? "z%d"
+                                 : "w%d");
     }
     cr_assert_gt(listeners_beyond(self), 7);
     cr_assert(listeners_want(self, "http_request_complete.v0"));
