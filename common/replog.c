@@ -18,6 +18,7 @@ enum {
         128,        /* of one key: 64 workers, and as many of the edge that takes its place */
     GREET_MS = 100, /* a worker says hello when it must, and again while it waits; not more often */
     MESSAGES_PER_TURN = 256,
+    NOTES_PER_TURN = 256,
     ROOM_MS = 5, /* how often to look whether a worker that is behind took what is on its way */
     MARK = 100   /* messages without a body that wait for one connection, above all */
 };
@@ -674,14 +675,14 @@ static void beat(replog_t *self)
 /* Until when nobody has to look, unless a message or a notification comes. */
 static int next_look_ms(const replog_t *self)
 {
-    int wait = BEAT_MS / 2;
+    int wait = self->listening && self->more_notes ? 0 : BEAT_MS / 2;
 
     for (int i = 0; self->listening && i < self->count; i++) {
         const subscriber_t *sub = &self->subscribers[i];
 
         if (can_go_on(sub, self->head))
             return 0;
-        if (is_behind(sub, self->head))
+        if (is_behind(sub, self->head) && wait > ROOM_MS)
             wait = ROOM_MS;
     }
     return wait;
@@ -727,19 +728,24 @@ static int take_note(replog_t *self, PGnotify *note, int64_t *ret_covered)
     return 0;
 }
 
+/* Some of them: any user of the database may notify, as fast as it likes. */
 static int take_notes(replog_t *self, int64_t *ret_covered)
 {
     PGnotify *note;
-    int r;
+    int r = 0;
 
     *ret_covered = 0;
-    while ((r = pg_take_note(self->pg, &note)) > 0) {
+    for (int i = 0; i < NOTES_PER_TURN; i++) {
+        r = pg_take_note(self->pg, &note);
+        self->more_notes = r > 0;
+        if (r <= 0)
+            return r;
         r = take_note(self, note, ret_covered);
         PQfreemem(note);
         if (r)
             return r;
     }
-    return r;
+    return 0;
 }
 
 /* What was notified, also while a statement of ours ran. */
@@ -757,6 +763,8 @@ static int take_news(replog_t *self)
         if (covered > self->covered)
             self->covered = covered;
         self->changed = true;
+        if (self->more_notes)
+            break;
     }
     return r;
 }

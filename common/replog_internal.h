@@ -51,6 +51,7 @@ typedef struct replog {
     bool known;        /* was the revision behind which news were read last one of this log? */
     int64_t covered; /* up to this revision it is known which workers other copies have told less */
     bool listening, stop, changed;
+    bool more_notes; /* there may be some that were not taken yet */
     bool
         moved; /* the head was seen at another place: no notification that counts tells of a database from a backup, nor of what
                    a copy of an older version changed */
