@@ -114,7 +114,7 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/cli/gaps.c services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/cli/gaps.c services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 30
@@ -139,7 +139,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/authority.c services/edge/follow.c services/edge/forwarded.c services/edge/frames.c services/edge/head.c services/edge/merge.c services/edge/record.c services/edge/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/authority.c services/edge/follow.c services/edge/forwarded.c services/edge/frames.c services/edge/head.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/,document.c headers.c slab.c strmap.c tree.c table.c))
 fuzz-library:
@@ -157,7 +157,7 @@ fuzz: $(FUZZERS:%=build/fuzz/%)
 	@printf '%s\n' $(FUZZERS) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P "$$(nproc)" -n 1 tests/fuzz/run
 
 FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
-TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c
+TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c
 
 format:
 	@clang-format -i $(FORMATTED)

@@ -20,7 +20,8 @@ enum {
     MESSAGES_PER_TURN = 256,
     NOTES_PER_TURN = 256,
     ROOM_MS = 5, /* how often to look whether a worker that is behind took what is on its way */
-    MARK = 100   /* messages without a body that wait for one connection, above all */
+    MARK =
+        256 /* messages that wait for one connection: those without a body, and the parts of a delta */
 };
 
 static_assert(ROSTER_BYTES + NOTES_SEAL_BYTES < 8000, "PostgreSQL takes no more in a notification");
@@ -310,18 +311,20 @@ static void copy_text(char *out, size_t size, zmsg_t *msg)
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* hello: log id, revision, name, mark; may_speak has looked at the name. Kept until its turn, the last one of several: to
+/* hello: log id, revision, name, mark, "parts"; may_speak has looked at the name. Kept until its turn, the last one of several: to
  * answer costs a transaction and perhaps a snapshot. */
 static void on_hello(replog_t *self, subscriber_t *sub, zmsg_t *msg)
 {
     greeting_t *greeting = &sub->greeting;
-    char has[24];
+    char has[24], extra[8];
 
     copy_text(greeting->log_id, sizeof(greeting->log_id), msg);
     copy_text(has, sizeof(has), msg);
     copy_text(sub->name, sizeof(sub->name), msg);
     copy_text(greeting->mark, sizeof(greeting->mark), msg);
+    copy_text(extra, sizeof(extra), msg);
     greeting->has = strtoll(has, NULL, 10);
+    greeting->parts = !strcmp(extra, "parts"); /* none: an older edge's */
     greeting->waits = true;
     sub->live = self->changed = true; /* whatever follows: it may serve already */
     forget_its_last(self, sub);

@@ -20,6 +20,7 @@ typedef struct greeting {
     bool waits;
     char log_id[64], mark[24];
     int64_t has;
+    bool parts; /* it takes large bodies in parts */
 } greeting_t;
 
 typedef struct subscriber {

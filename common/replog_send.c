@@ -19,6 +19,10 @@ enum {
         << 20, /* and in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows */
     WAY_BYTES = 1 << 20,      /* on their way to one connection, and one message more */
     WAY_KEY_BYTES = 16 << 20, /* and to all of one key */
+    PART_BYTES =
+        64
+        << 10, /* of a body in one message: over a slow link none takes long, see HEARTBEAT_SILENCE_MS */
+    PARTS_MAX = 64, /* then they are larger: all of them find a place in the connection's queue */
     SNAPSHOTS_AT_ONCE =
         8, /* begun for one worker before one ends: it may ask again while it waits for the first part */
     SNAPSHOT_AGAIN_MS = 500 /* and from then on */
@@ -62,27 +66,60 @@ static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
     return 0;
 }
 
-/* between: see replog_read_news; only a delta has it. */
+static transit_frame_t text_frame(const char *text)
+{
+    return (transit_frame_t){text, strlen(text)};
+}
+
+/* All of the body but its end, for who takes it so; head: log id, previous revision, revision. *ret_at: how much that was. */
+static int send_parts(replog_t *self, subscriber_t *sub, const transit_frame_t head[3],
+                      const msgpack_sbuffer *body, size_t *ret_at)
+{
+    transit_frame_t identity = {sub->identity, sub->identity_len};
+    size_t most = body->size / PARTS_MAX + 1, at = 0;
+    int r = 0;
+
+    most = most > PART_BYTES ? most : PART_BYTES;
+    for (; !r && sub->greeting.parts && body->size - at > most; at += most) {
+        char offset[24];
+        transit_frame_t frames[] = {text_frame("part"),      head[0],    head[1], head[2],
+                                    {body->data + at, most}, {offset, 0}};
+
+        frames[5].len = (size_t)snprintf(offset, sizeof(offset), "%zu", at);
+        r = transit_send(sub->way, self->router, &identity, frames, LEN(frames), most);
+    }
+    *ret_at = at;
+    return r;
+}
+
+/* between: see replog_read_news; only a delta has it. What could not be sent whole begins anew the next time. */
 static int send_frames(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,
                        int64_t revision, const msgpack_sbuffer *body, const char *between)
 {
-    char before[24], now[24];
-    transit_frame_t identity = {sub->identity, sub->identity_len}, frames[6] = {{0}};
-    const char *texts[] = {word, self->log_id, before, now};
-    size_t n = 0;
+    char before[24], now[24], size[24];
+    transit_frame_t identity = {sub->identity, sub->identity_len};
+    transit_frame_t frames[7] = {text_frame(word), text_frame(self->log_id)};
+    size_t n = 4, at = 0;
+    int r = 0;
 
     snprintf(before, sizeof(before), "%" PRId64, previous);
     snprintf(now, sizeof(now), "%" PRId64, revision);
-    while (n < LEN(texts)) {
-        frames[n] = (transit_frame_t){texts[n], strlen(texts[n])};
-        n++;
-    }
+    frames[2] = text_frame(before);
+    frames[3] = text_frame(now);
     if (body)
-        frames[n++] = (transit_frame_t){body->data, body->size};
-    if (between)
-        frames[n++] = (transit_frame_t){between, strlen(between)};
+        r = send_parts(self, sub, frames + 1, body, &at);
+    if (r)
+        return r;
+    if (body)
+        frames[n++] = (transit_frame_t){body->data + at, body->size - at};
+    if (between || at)
+        frames[n++] = text_frame(between ? between : "");
+    if (at) {
+        snprintf(size, sizeof(size), "%zu", body->size);
+        frames[n++] = text_frame(size);
+    }
     return transit_send(sub->way, self->router, &identity, frames, n,
-                        (body ? body->size : 0) + (between ? strlen(between) : 0));
+                        (body ? body->size - at : 0) + (between ? strlen(between) : 0));
 }
 
 int replog_send(replog_t *self, subscriber_t *sub, const char *word, int64_t previous,

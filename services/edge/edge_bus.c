@@ -6,6 +6,7 @@
 #include "edge_seat.h"
 #include "edge_tickets.h"
 #include "follow.h"
+#include "common/heartbeat.h"
 #include "common/pack.h"
 
 #include <malloc.h>
@@ -14,6 +15,7 @@
 enum {
     BEAT_MS = 250,
     SILENCE_MS = 750,      /* of the writer: then say hello again */
+    SILENCE_MAX_MS = HEARTBEAT_SILENCE_MS, /* twice as long after each that did not help: over a slow link it may still come */
     SYNC_MS = 1000,        /* a starting worker waits this long for the config log */
     SYNC_ABSENT_MS = 500,  /* and for a word of one that did not answer the last time */
     RESOLVE_MS = 1000,     /* and this long for names */
@@ -45,6 +47,8 @@ static ngx_uint_t    unanswered;   /* beats since the helper was heard */
 static ngx_event_t   beat_timer, batch_timer, retire_timer;
 static ngx_connection_t timer_dummy;
 static ngx_msec_t    config_heard, config_hello;
+static ngx_msec_t    part_heard;     /* of a message of the config log that comes in parts */
+static ngx_msec_t    silence = SILENCE_MS;   /* after which the next hello is said */
 static ngx_msec_t    events_heard, events_hello, events_resent, events_moved;
 static ngx_uint_t    resend_due;     /* asked for, and not done yet */
 static ngx_msec_t    snapshot_asked;
@@ -129,9 +133,10 @@ acknowledge_again(void)
 }
 
 
-/* A hello says what is in force, and acknowledges nothing of it: see acknowledge(). */
+/* A hello says what is in force, and acknowledges nothing of it: see acknowledge(). With the mark of the last one it voids
+ * nothing of what was said behind the answer to that. */
 static void
-say_hello(void)
+say_hello_again(void)
 {
     char  revision[24], name[80], mark[24];
 
@@ -141,7 +146,7 @@ say_hello(void)
     snprintf(name, sizeof(name), "%.*s/%u%s", (int) edge_worker.conf->name.len,
              edge_worker.conf->name.data, (unsigned) ngx_worker,
              edge_seat_suffix(edge_seat()));
-    snprintf(mark, sizeof(mark), "%lld", (long long) ++hello_mark);
+    snprintf(mark, sizeof(mark), "%lld", (long long) hello_mark);
     config_hello = ngx_current_msec;
     send_strings(LINK_CONFIG, "hello",
                  *edge_worker.log_id ? edge_worker.log_id : "-", revision,
@@ -149,6 +154,15 @@ say_hello(void)
     if (edge_worker.revision && !snapshot_wanted) {
         acknowledge_again();
     }
+}
+
+
+/* What was said before it is answered does not count. */
+static void
+say_hello(void)
+{
+    hello_mark++;
+    say_hello_again();
 }
 
 
@@ -292,6 +306,7 @@ begin_snapshot(const char *log_id, int64_t revision)
 static void
 note_current(void)
 {
+    silence = SILENCE_MS;
     config_synced = config_fresh;
     edge_vitals(ngx_worker)->config_current = ngx_time();
 }
@@ -410,6 +425,9 @@ on_config(link_message_t *message)
 
     } else if (ngx_strcmp(word, "heard") == 0) {
         config_fresh = config_fresh || frame_number(message, 3) >= fresh_mark;
+
+    } else if (ngx_strcmp(word, "part") == 0) {
+        part_heard = ngx_current_msec;
 
     } else {
         on_log(message, word);
@@ -827,11 +845,15 @@ wait_for_config(void)
     config_synced = 0;
     while (!config_synced && ngx_current_msec - start < patience()) {
         revive_helper();
-        if (!edge_worker.building
-            && (said == 0 || ngx_current_msec - said > HELLO_AGAIN_MS))
-        {
+        if (!edge_worker.building && said == 0) {
             said = ngx_current_msec;
             say_hello();
+        } else if (!edge_worker.building
+                   && ngx_current_msec - said > HELLO_AGAIN_MS
+                   && ngx_current_msec - part_heard > SILENCE_MS)
+        {
+            said = ngx_current_msec;
+            say_hello_again();
         }
         if (ngx_current_msec - beat >= BEAT_MS) {
             beat = ngx_current_msec;
@@ -891,10 +913,11 @@ on_beat(ngx_event_t *ev)
     edge_bus_check_pause();
     ping_helper();
     revive_helper();
-    if (ngx_current_msec - config_heard > SILENCE_MS
-        && ngx_current_msec - config_hello >= SILENCE_MS)
+    if (ngx_current_msec - config_heard > silence
+        && ngx_current_msec - config_hello >= silence)
     {
-        say_hello();
+        silence = ngx_min(2 * silence, SILENCE_MAX_MS);
+        say_hello_again();
     } else if (snapshot_wanted && edge_worker.revision && !edge_worker.building
                && ngx_current_msec - snapshot_asked > snapshot_pause)
     {

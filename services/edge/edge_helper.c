@@ -8,6 +8,7 @@
 #include "edge_store.h"
 #include "edge_tickets.h"
 #include "merge.h"
+#include "parts.h"
 #include "common/heartbeat.h"
 #include "common/pack.h"
 
@@ -34,6 +35,7 @@ typedef struct {
 
 static void   *contexts[2];   /* of config, of events */
 static bus_t   configs[MERGE_COPIES_MAX];   /* of each copy */
+static parts_t   parts_of[MERGE_COPIES_MAX];
 static bus_t   events = { NULL, LINK_EVENTS };
 static merge_t    merge;      /* what the copies say, for one worker */
 static ngx_int_t  passed;     /* NGX_OK, while the worker takes what is passed to it */
@@ -423,6 +425,12 @@ to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
         message.frames[i].data = (u_char *) frames[i].data;
         message.frames[i].len = frames[i].len;
     }
+    if (n == 5 && frames[0].len == 5
+        && ngx_strncmp(frames[0].data, "hello", 5) == 0)
+    {
+        ngx_str_set(&message.frames[n], "parts");   /* it may send large bodies so: parts.h */
+        message.n++;
+    }
     return forward(&configs[copy], &message) == NGX_OK;
 }
 
@@ -474,10 +482,22 @@ config_from_worker(const link_message_t *message)
 static ngx_int_t
 config_from_copy(int copy, const ngx_str_t *texts, ngx_uint_t n)
 {
+    size_t         count;
+    ngx_str_t      word;
     merge_frame_t  frames[LINK_FRAMES_MAX];
 
+    count = frames_of(texts, n, frames);
+    switch (parts_take(&parts_of[copy], frames, &count)) {
+    case PARTS_WAIT:
+        ngx_str_set(&word, "part");   /* the config log is not silent */
+        return link_send(&worker, LINK_CONFIG, &word, 1, 0);
+    case PARTS_LOST:
+        return NGX_OK;   /* its next beat names another revision than what passed, and it is greeted */
+    default:
+        break;
+    }
     passed = NGX_OK;
-    merge_from_copy(&merge, copy, frames, frames_of(texts, n, frames), now_ms());
+    merge_from_copy(&merge, copy, frames, count, now_ms());
     return passed;
 }
 

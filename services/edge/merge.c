@@ -108,13 +108,14 @@ static void ask_one(merge_t *self, const char *log_id, int64_t now_ms)
     }
 }
 
-/* Nothing that the copy said before counts. Of several hellos that the worker says while it waits the answer to the first will
- * do. */
+/* Nothing that the copy said before counts. But a hello with the mark of the last voids nothing: the worker did not stand still, it
+ * hears nothing, and what is on its way behind the answer to that one is right. Of several hellos that the worker says while it
+ * waits the answer to the first will do. */
 static void begin_round(merge_t *self, int i, int64_t mark, int64_t now_ms)
 {
     merge_copy_t *copy = &self->copies[i];
 
-    if (copy->heard || !copy->mark || now_ms - copy->hello_ms > ROUND_MS) {
+    if (mark != copy->mark && (copy->heard || !copy->mark || now_ms - copy->hello_ms > ROUND_MS)) {
         copy->mark = mark;
         copy->heard = false;
     }

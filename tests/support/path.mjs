@@ -5,14 +5,16 @@ import net from 'node:net';
 // listen and connect: a Unix socket's file or a port of this machine; 0: any, which is then port. open(): connections that carry bytes;
 // die(): those that there are do not from now on; who sends into one is not told. cut(): they are closed. deafen(n): of what is
 // sent over each only n pieces more arrive; answers do. hold(): new ones have to wait until release().
-export async function path(listen, connect) {
+// rate: so many bytes a second come back, over all connections together; carried(): how many came.
+export async function path(listen, connect, rate = Infinity) {
   const pairs = [];
-  let waiting = null;
+  let waiting = null, carried = 0;
+  const line = rate === Infinity ? null : slowly(rate);
   const join = (near) => {
     const far = net.connect(connect), pair = { near, far, dead: false, left: Infinity };
     pairs.push(pair);
     for (const [from, to] of [[near, far], [far, near]]) {
-      from.on('data', (bytes) => { if (!pair.dead && (from === far || pair.left-- > 0)) to.write(bytes); });
+      from.on('data', (bytes) => { if (from === far) carried += bytes.length; if (pair.dead) return; if (from === far && line) line.carry(far, near, bytes); else if (from === far || pair.left-- > 0) to.write(bytes); });
       from.on('error', () => {});
       from.on('close', () => { if (!pair.dead) to.destroy(); });
     }
@@ -30,7 +32,39 @@ export async function path(listen, connect) {
     deafen: (pieces) => { for (const pair of pairs) pair.left = pieces; },
     hold: () => { waiting = []; },
     release: () => { const all = waiting; waiting = null; for (const near of all) if (!near.destroyed) join(near); },
+    carried: () => carried,
     die: () => { for (const pair of pairs) pair.dead = true; },
-    close: () => { server.close(); for (const pair of pairs) { pair.near.destroy(); pair.far.destroy(); } },
+    close: () => { server.close(); line?.end(); for (const pair of pairs) { pair.near.destroy(); pair.far.destroy(); } },
+  };
+}
+
+// Each connection has its turn with a piece; who sends more than that waits.
+function slowly(rate) {
+  const queues = new Map();
+  let budget = 0, last = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    budget = Math.min(budget + rate * (now - last) / 1000, rate / 10);
+    last = now;
+    for (let moved = true; moved && budget > 0;) {
+      moved = false;
+      for (const [from, { to, parts }] of queues) {
+        const part = parts.shift();
+        if (!part) { from.resume(); continue; }
+        const piece = part.subarray(0, 4096);
+        if (part.length > piece.length) parts.unshift(part.subarray(piece.length));
+        to.write(piece);
+        budget -= piece.length;
+        moved = true;
+      }
+    }
+  }, 5);
+  return {
+    carry: (from, to, bytes) => {
+      if (!queues.has(from)) { queues.set(from, { to, parts: [] }); from.on('close', () => queues.delete(from)); }
+      queues.get(from).parts.push(bytes);
+      from.pause();
+    },
+    end: () => clearInterval(timer),
   };
 }

@@ -389,3 +389,36 @@ Test(merge, never_leaves_anything_out)
     }
     cr_assert_gt(passed, 1000);
 }
+
+/* It did not stand still, so what was said behind the answer to the first hello is right; another mark says that it may have. */
+Test(merge, a_hello_that_is_said_again_voids_nothing_of_what_comes)
+{
+    static const struct {
+        const char *hello, *delta;
+    } rows[] = {
+        {"hello L 5 e/0 1", ">delta L 5 6 x;"},
+        {"hello L 5 e/0 2", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        merge_t merge;
+
+        at_five(&merge);
+        worker(&merge, rows[i].hello);
+        SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), rows[i].delta);
+    }
+}
+
+/* Said twice before anything came: the answer to the first is the answer to both. */
+Test(merge, a_hello_that_is_said_again_before_it_was_answered_waits_for_that_answer)
+{
+    merge_t merge;
+
+    begin(&merge, 1);
+    worker(&merge, "hello L 5 e/0 1");
+    now += 3000;
+    worker(&merge, "hello L 5 e/0 1");
+    SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), "");
+    SAYS(copy_says(&merge, 'A', "heard L 0 1"), ">heard L 0 1;");
+    SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), ">delta L 5 6 x;");
+}
