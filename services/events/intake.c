@@ -30,6 +30,9 @@ enum {
     TICK_MS = 100,
     NOTE_MS = 200,
     FULL_MS = 5,       /* until a subscriber whose queue was full is tried again */
+    PUBLISH_MS = 10,   /* at a time; then whatever else the loop has gets its turn */
+    PUBLISH_STEP = 16, /* records between two looks at the clock */
+    PUBLISH_REST_MS = 1,
     FAILING_MS = 1000, /* nothing could be stored for as long: that is not one lost connection */
     STOP_MS = 3000,    /* for what is on its way when the service is stopped */
     STOP_LINGER_MS = 2000, /* and for subscribers to take it */
@@ -62,6 +65,7 @@ typedef struct intake {
     const char *memory;        /* directory of bodies that are not sent */
     layout_t *layout;          /* of the last values that were published */
     msgpack_sbuffer envelope;  /* of the event that is published */
+    unsigned steps;            /* records that were looked at to publish them */
     struct {
         uint64_t batches, put_off, repeated, bad, unreadable, gone, given_up;
     } metrics;
@@ -341,20 +345,19 @@ static void refuse_header(intake_t *self, zframe_t *identity, zframe_t *header,
 }
 
 /* [header][body]. False: the producer was told why not, or is when there is room. */
-static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg)
+static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg, batch_t *ret_batch)
 {
     zframe_t *header = zmsg_first(msg);
-    batch_t batch;
 
-    if (batch_header(zframe_data(header), zframe_size(header), &batch)) {
-        refuse_header(self, identity, header, &batch);
+    if (batch_header(zframe_data(header), zframe_size(header), ret_batch)) {
+        refuse_header(self, identity, header, ret_batch);
         return false;
     }
-    if (!may_produce(self, identity, header, &batch))
+    if (!may_produce(self, identity, header, ret_batch))
         return false;
-    if (is_put_off(self, identity, msg, &batch))
+    if (is_put_off(self, identity, msg, ret_batch))
         return false;
-    return fetch_body(self, identity, &batch, msg);
+    return fetch_body(self, identity, ret_batch, msg);
 }
 
 /* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
@@ -364,19 +367,20 @@ static void take_message(intake_t *self, zmsg_t *msg)
     zframe_t *identity = zmsg_pop(msg);
     _cleanup_(free_mem) char *word = zmsg_popstr(msg);
     const char *id;
+    batch_t batch;
 
     if (identity && word && (!*word || !strcmp(word, "hello"))) {
         remember_producer(self, identity);
     } else if (identity && word && !strcmp(word, "batch") && zmsg_size(msg) == 2) {
         self->metrics.batches++;
-        if (!accept_batch(self, identity, msg)) {
+        if (!accept_batch(self, identity, msg, &batch)) {
             zframe_destroy(&identity);
             zmsg_destroy(&msg);
             return;
         }
         id = peer_of(zmsg_first(msg)).id; /* of the frame that goes in with it */
         zmsg_prepend(msg, &identity);
-        pending_add(self->pending, id, &msg);
+        pending_add(self->pending, id, batch.count, &msg);
         return;
     } else {
         self->metrics.bad++;
@@ -443,14 +447,16 @@ static int64_t number_of(const publication_t *self)
     return number;
 }
 
-/* What is left of the batch. 0 | -EAGAIN: a subscriber is full. */
-static int publish(intake_t *self)
+/* What is left of the batch. 0 | -EAGAIN: a subscriber is full | -EINPROGRESS: it is until_ms. */
+static int publish(intake_t *self, int64_t until_ms)
 {
     publication_t *now = &self->publication;
     size_t offset = now->offset;
     record_t record;
 
     while (batch_next(zframe_data(now->body), zframe_size(now->body), &offset, &record) == 1) {
+        if (++self->steps % PUBLISH_STEP == 0 && bus_mono_ms() >= until_ms)
+            return -EINPROGRESS;
         if (record.kind == RECORD_LAYOUT) {
             (void)take_layout(self, &record); /* none: its values are counted */
         } else {
@@ -507,15 +513,21 @@ static void end_publication(intake_t *self)
     zframe_destroy(&done->numbers);
 }
 
-static int on_full_timer(zloop_t *loop, int timer, void *context);
+static int on_publish_timer(zloop_t *loop, int timer, void *context);
 
-/* As much of the store's answer as subscribers take. */
+/* As much of the store's answer as subscribers take, and for a moment: it may have hundreds of
+ * thousands of events. */
 static void publish_answer(intake_t *self)
 {
+    int64_t until_ms = bus_mono_ms() + PUBLISH_MS;
+
     while (self->publication.body || next_publication(self)) {
-        if (!strcmp(self->publication.verdict, "new") && publish(self)) {
+        int r = strcmp(self->publication.verdict, "new") ? 0 : publish(self, until_ms);
+
+        if (r) {
             if (!self->stopping)
-                zloop_timer(self->loop, FULL_MS, 1, on_full_timer, self);
+                zloop_timer(self->loop, r == -EAGAIN ? FULL_MS : PUBLISH_REST_MS, 1,
+                            on_publish_timer, self);
             return;
         }
         end_publication(self);
@@ -523,7 +535,7 @@ static void publish_answer(intake_t *self)
     self->storing = false;
 }
 
-static int on_full_timer(zloop_t *loop, int timer, void *context)
+static int on_publish_timer(zloop_t *loop, int timer, void *context)
 {
     intake_t *self = context;
 

@@ -13,7 +13,9 @@
 
 enum {
     TEXT_MAX = 32768,
-    FIELDS_MAX = 128, /* a number is one byte */
+    DEFAULT_MAX = 64,   /* an event that says nothing of the field has it in its envelope */
+    NOTHING_MAX = 2048, /* bytes of an envelope that are not the event's: names and defaults */
+    FIELDS_MAX = 128,   /* a number is one byte */
     TOPIC_MAX = 96,
     NAME_MAX_BYTES = 96,
     PAIRS_MAX = 256, /* headers */
@@ -389,6 +391,8 @@ static int parse_field(field_t *field, const char *line, size_t len)
            && (strlen(types[i].name) != (size_t)(rest - type - 1)
                || memcmp(types[i].name, type + 1, strlen(types[i].name)) != 0))
         i++;
+    if (len - (size_t)(rest + 1 - line) > DEFAULT_MAX)
+        return -EBADMSG;
     *field = (field_t){.name = line,
                        .name_len = (size_t)(type - line),
                        .put = i < LEN(types) ? types[i].put : NULL,
@@ -484,6 +488,25 @@ static void put_keys(layout_t *self)
     }
 }
 
+/* What an envelope has that the event does not bring. A layout is said once for thousands of events: what it adds to each of them
+ * is bounded, so that nobody makes a few bytes into megabytes. 0 | -EBADMSG | -ENOMEM. */
+static int check_nothing(layout_t *self)
+{
+    msgpack_sbuffer nothing;
+    size_t size;
+    int r = 0;
+
+    msgpack_sbuffer_init(&nothing);
+    put_to(self, &nothing);
+    for (size_t i = ENVELOPE_FIELDS; !r && i < self->n; i++)
+        r = put_nothing(self, &self->fields[i]);
+    size = self->keys.size + nothing.size;
+    msgpack_sbuffer_destroy(&nothing);
+    if (r || self->failed)
+        return -ENOMEM;
+    return size > NOTHING_MAX ? -EBADMSG : 0;
+}
+
 static int parse(layout_t *self)
 {
     size_t at = line_end(self->text, 0, self->text_len), end;
@@ -507,7 +530,7 @@ static int parse(layout_t *self)
     if (self->n == ENVELOPE_FIELDS)
         return -EBADMSG;
     put_keys(self);
-    return self->failed ? -ENOMEM : 0;
+    return self->failed ? -ENOMEM : check_nothing(self);
 }
 
 int layout_new(layout_t **ret_layout, const void *text, size_t len)

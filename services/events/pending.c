@@ -9,14 +9,20 @@
 
 enum { ID_SIZE = 128 };
 
+typedef struct waiting {
+    zmsg_t *msg; /* identity, header, body */
+    int64_t events;
+} waiting_t;
+
 /* What waits of one key. */
 typedef struct share {
     char id[ID_SIZE];
-    zlistx_t *batches; /* zmsg: identity, header, body */
+    zlistx_t *batches; /* waiting_t */
     size_t bytes;
     bool full;     /* it was, and more than little is left */
     size_t in_job; /* bytes of it that the job has so far */
-    void *turn;    /* its place in turns */
+    int64_t events_in_job;
+    void *turn; /* its place in turns */
 } share_t;
 
 struct pending {
@@ -28,7 +34,11 @@ struct pending {
 
 static void destroy_batch(void **item)
 {
-    zmsg_destroy((zmsg_t **)item);
+    waiting_t *self = *item;
+
+    zmsg_destroy(&self->msg);
+    free(self);
+    *item = NULL;
 }
 
 static void destroy_share(void **item)
@@ -110,15 +120,18 @@ static share_t *add_share(pending_t *self, const char *id)
     return share;
 }
 
-void pending_add(pending_t *self, const char *id, zmsg_t **batch_p)
+void pending_add(pending_t *self, const char *id, int64_t events, zmsg_t **batch_p)
 {
     share_t *share = zhashx_lookup(self->shares, id);
     size_t size = size_of(*batch_p);
+    waiting_t *batch = calloc(1, sizeof(*batch));
 
+    assert(batch);
+    *batch = (waiting_t){*batch_p, events};
+    *batch_p = NULL;
     if (!share)
         share = add_share(self, id);
-    zlistx_add_end(share->batches, *batch_p);
-    *batch_p = NULL;
+    zlistx_add_end(share->batches, batch);
     share->bytes += size;
     self->bytes += size;
     share->full |= share->bytes >= PENDING_KEY_BYTES;
@@ -126,13 +139,14 @@ void pending_add(pending_t *self, const char *id, zmsg_t **batch_p)
 }
 
 /* The oldest batch of this key, which goes when it was its last. */
-static zmsg_t *take_batch(pending_t *self, share_t *share)
+static waiting_t *take_batch(pending_t *self, share_t *share)
 {
-    zmsg_t *batch = zlistx_detach(share->batches, NULL);
-    size_t size = size_of(batch);
+    waiting_t *batch = zlistx_detach(share->batches, NULL);
+    size_t size = size_of(batch->msg);
 
     share->bytes -= size;
     share->in_job += size;
+    share->events_in_job += batch->events;
     self->bytes -= size;
     if (share->bytes < PENDING_KEY_LITTLE)
         share->full = false;
@@ -143,35 +157,49 @@ static zmsg_t *take_batch(pending_t *self, share_t *share)
     return batch;
 }
 
-/* Whose turn it is. NULL: nobody's for this job, of which each may have so many bytes. */
-static share_t *next_turn(pending_t *self, size_t most)
+/* Whose turn it is. NULL: nobody's for this job. shared: others have something waiting, too. */
+static share_t *next_turn(pending_t *self, bool shared)
 {
     for (size_t i = zlistx_size(self->turns); i > 0; i--) {
         share_t *share = zlistx_first(self->turns);
 
         zlistx_move_end(self->turns, share->turn);
-        if (share->in_job < most)
+        if (!shared || (share->in_job < JOB_KEY_BYTES && share->events_in_job < JOB_KEY_EVENTS))
             return share;
     }
     return NULL;
+}
+
+/* The frames of a batch go to the end of the job. */
+static void move_frames(zmsg_t **job, waiting_t *batch)
+{
+    void *item = batch;
+
+    if (!*job)
+        *job = zmsg_new();
+    assert(*job);
+    for (zframe_t *frame; (frame = zmsg_pop(batch->msg));)
+        zmsg_append(*job, &frame);
+    destroy_batch(&item);
 }
 
 zmsg_t *pending_take_job(pending_t *self)
 {
     zmsg_t *job = NULL;
     share_t *share = zlistx_first(self->turns);
-    size_t most = zlistx_size(self->turns) > 1 ? JOB_KEY_BYTES : SIZE_MAX;
+    bool shared = zlistx_size(self->turns) > 1;
+    int64_t events = 0;
 
-    for (; share; share = zlistx_next(self->turns))
+    for (; share; share = zlistx_next(self->turns)) {
         share->in_job = 0;
-    for (int n = 0; n < JOB_BATCHES && (share = next_turn(self, most)); n++) {
-        zmsg_t *batch = take_batch(self, share);
+        share->events_in_job = 0;
+    }
+    for (int n = 0; n < JOB_BATCHES && events < JOB_EVENTS && (share = next_turn(self, shared));
+         n++) {
+        waiting_t *batch = take_batch(self, share);
 
-        if (!job)
-            job = zmsg_new();
-        for (zframe_t *frame; (frame = zmsg_pop(batch));)
-            zmsg_append(job, &frame);
-        zmsg_destroy(&batch);
+        events += batch->events;
+        move_frames(&job, batch);
     }
     if (self->bytes < PENDING_KEY_BYTES)
         self->full = false;
@@ -199,7 +227,7 @@ int64_t pending_events(const pending_t *self)
     int64_t n = 0;
 
     for (; share; share = zlistx_next(self->turns))
-        for (zmsg_t *one = zlistx_first(share->batches); one; one = zlistx_next(share->batches))
-            n += count_events(one, seen);
+        for (waiting_t *one = zlistx_first(share->batches); one; one = zlistx_next(share->batches))
+            n += count_events(one->msg, seen);
     return n;
 }

@@ -10,13 +10,13 @@
 enum {
     PENDING_BYTES = 64 << 20,     /* of all keys; then producers wait */
     PENDING_KEY_BYTES = 32 << 20, /* of one key */
-    PENDING_KEY_LITTLE =
-        4 << 20, /* a key that was full has room again when no more is left of its own */
+    PENDING_KEY_LITTLE = 4 << 20, /* left: a key that was full has room again */
     PENDING_OVERHEAD = 1024, /* of a batch that waits: its frames, its names, its places in lists */
     JOB_BATCHES = 256,       /* in one transaction */
-    JOB_KEY_BYTES =
-        4
-        << 20 /* of them those of one key, when others have some too: the largest batch, or many */
+    JOB_EVENTS = 1 << 18,    /* events that end it: small ones have as much to publish as others */
+    /* And of one key, when others have something too: */
+    JOB_KEY_BYTES = 4 << 20, /* the largest batch, or many */
+    JOB_KEY_EVENTS = 1 << 14
 };
 
 typedef struct pending pending_t;
@@ -35,8 +35,8 @@ size_t pending_room(const pending_t *self, const char *id);
 /* Is there none for anybody? */
 bool pending_is_full(const pending_t *self);
 
-/* Add [identity][header][body], which is taken, of the key with this id. */
-void pending_add(pending_t *self, const char *id, zmsg_t **batch_p);
+/* Add [identity][header][body], which is taken, of the key with this id. events: by its header. */
+void pending_add(pending_t *self, const char *id, int64_t events, zmsg_t **batch_p);
 
 /* Take what is stored in one transaction: the frames of its batches one behind the other. NULL: nothing waits. */
 zmsg_t *pending_take_job(pending_t *self);

@@ -160,6 +160,37 @@ test('a key that is alone has the whole of a transaction', { skip, timeout: 1200
   one.stop();
 });
 
+// A layout is said once, and what it adds goes into the envelope of each event behind it.
+test('a layout whose defaults are longer than any that there is makes nothing large out of small events', { skip, timeout: 120000 }, async () => {
+  const one = producer(), before = { unreadable: await own.metric('unreadable_total'), published: await own.metric('published_total') };
+  const layout = (size) => record(0, Buffer.from(`http_request_complete.v0\nbackend.x STR ${'d'.repeat(size)}`));
+  one.batch({ seq: 100, count: 100 }, Buffer.concat([layout(65), ...Array(100).fill(value('ac_1'))]));
+  await until(() => one.acked(100), 'it need not send them again', 30000);
+  await until(async () => await own.metric('unreadable_total') === before.unreadable + 100, 'they are counted', 30000);
+  one.batch({ seq: 200, count: 100 }, Buffer.concat([layout(64), ...Array(100).fill(value('ac_1'))]));
+  await until(() => one.acked(200), 'what comes behind them', 30000);
+  await until(async () => await own.metric('published_total') === before.published + 100, 'and it is published', 30000);
+  one.stop();
+});
+
+// /metrics is answered between two turns of what publishes: without one within a batch it has whole batches.
+test('what one edge sends is not published all at once: others have their turn within it', { skip, timeout: 180000 }, async () => {
+  const EVENTS = 4096, MANY = 16, one = producer(), body = Buffer.concat([LAYOUT, ...Array(EVENTS).fill(value('ac_1'))]);
+  await until(isEmpty, 'nothing else waits', 60000);
+  const start = await own.metric('published_total');
+  let within = false, seq = 0;
+  for (let round = 1; round <= 10 && !within; round++) {
+    for (let i = 0; i < MANY; i++) one.batch({ seq: seq += EVENTS, count: EVENTS }, body);
+    await until(async () => {
+      const published = await own.metric('published_total') - start;
+      within ||= published % EVENTS !== 0;
+      return published === round * MANY * EVENTS;
+    }, 'all of it is published', 60000);
+  }
+  assert.ok(within);
+  one.stop();
+});
+
 // Of many batches that were put off many are told one by one, and the last one may be all that is said.
 test('an edge that is told to send again, and again a moment later, does so each time', { skip, timeout: 180000 }, async () => {
   const pid = () => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/events.pid`, 'utf8')); } catch { return 0; } };

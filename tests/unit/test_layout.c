@@ -18,6 +18,8 @@ static const char text[] = "http_request_complete.v0\n"
                            "ip_policy.decision STR invalid\n"
                            "traffic_policy.logs STRINGS ";
 
+#define FILL_16 "dddddddddddddddd"
+
 static layout_t *layout(void)
 {
     layout_t *one = NULL;
@@ -157,6 +159,61 @@ Test(layout, refuses_what_does_not_fit_and_every_cut)
         cr_assert_null(envelope(one, HEAD, n), "cut at %zu", n);
 }
 
+/* proto/events.def as the edge says it. */
+static const char http_text[] = "http_request_complete.v0"
+#define TEXT_OF_HTTP(name, type, fallback) "\n" name " " #type " " fallback
+#define TEXT_OF_TCP(name, type, fallback)
+#define AUDIT(type, meaning)
+#define TRAFFIC(type, meaning)
+#define FIELD(event, id, name, type, filter, fallback, meaning)                                    \
+    TEXT_OF_##event(name, type, fallback)
+#include "proto/events.def"
+    ;
+
+static size_t size_of_nothing(const char *layout_text, size_t len, int *ret_r)
+{
+    _cleanup_(layout_destroy) layout_t *one = NULL;
+    msgpack_sbuffer out;
+    size_t size;
+
+    *ret_r = layout_new(&one, layout_text, len);
+    if (*ret_r)
+        return 0;
+    msgpack_sbuffer_init(&out);
+    cr_assert_eq(layout_envelope(one, HEAD, sizeof(HEAD) - 1, &out), 0);
+    size = out.size;
+    msgpack_sbuffer_destroy(&out);
+    return size;
+}
+
+/* A layout is said once, and what it adds goes into each envelope. */
+Test(layout, what_a_layout_adds_to_each_event_is_bounded)
+{
+    char wide[20000] = "topic", dots[20000] = "topic";
+    int r;
+    size_t most = 0, n = 0, size = size_of_nothing(http_text, sizeof(http_text) - 1, &r);
+
+    cr_assert_eq(r, 0);
+    cr_assert_lt(2 * size, 2048 + 256, "the edge's own have %zu bytes, and may grow", size);
+    cr_assert_gt(size, 500);
+    size_of_nothing("topic\na STR " FILL_16 FILL_16 FILL_16 FILL_16, 12 + 64, &r);
+    cr_assert_eq(r, 0, "the longest default");
+    for (int i = 0; i < 125; i++) {
+        n += (size_t)snprintf(wide + strlen(wide), 128, "\nfield%03d STR %.64s", i,
+                              FILL_16 FILL_16 FILL_16 FILL_16);
+        size = size_of_nothing(wide, strlen(wide), &r);
+        most = size > most ? size : most;
+    }
+    cr_assert_eq(r, -EBADMSG);
+    cr_assert_lt(most, 2048 + 64);
+    cr_assert_gt(n, 2 * most);
+    for (int i = 0; i < 125; i++) /* dates need no default */
+        snprintf(dots + strlen(dots), 128, "\na%03d.%.64s TIME ", i,
+                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    size_of_nothing(dots, strlen(dots), &r);
+    cr_assert_eq(r, -EBADMSG);
+}
+
 Test(layout, refuses_layouts_that_make_no_object)
 {
     static const char *const bad[] = {
@@ -178,6 +235,7 @@ Test(layout, refuses_layouts_that_make_no_object)
         "topic\na.b STR \na.b.c STR ",
         "topic\na STR \n\nb STR ",
         "topic\na STR \xc3\xa9",
+        "topic\na STR " FILL_16 FILL_16 FILL_16 FILL_16 "x",
     };
     char many[4096] = "topic";
     layout_t *one = NULL;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* [identity][header][body]; its identity says whose it is. */
-static void add(pending_t *self, const char *id, size_t bytes)
+static void add_events(pending_t *self, const char *id, size_t bytes, int64_t events)
 {
     zmsg_t *batch = zmsg_new();
     zframe_t *body = zframe_new(NULL, bytes);
@@ -13,8 +13,13 @@ static void add(pending_t *self, const char *id, size_t bytes)
     zmsg_addstr(batch, id);
     zmsg_addstr(batch, "header");
     zmsg_append(batch, &body);
-    pending_add(self, id, &batch);
+    pending_add(self, id, events, &batch);
     cr_assert_null(batch);
+}
+
+static void add(pending_t *self, const char *id, size_t bytes)
+{
+    add_events(self, id, bytes, 1);
 }
 
 typedef struct job {
@@ -172,5 +177,22 @@ Test(pending, a_key_that_was_full_has_no_room_until_little_of_its_own_is_left)
     }
     cr_assert_eq(jobs, 8, "after %d jobs", jobs);
     cr_assert_gt(pending_room(self, "a"), PENDING_KEY_BYTES - PENDING_KEY_LITTLE);
+    pending_destroy(&self);
+}
+
+/* An event of a few bytes is an envelope of a thousand or two for subscribers. */
+Test(pending, a_job_has_so_many_events_however_small_they_are)
+{
+    enum { EVENTS = 4096 };
+    pending_t *self = pending_new();
+    job_t job;
+
+    for (int i = 0; i < 100; i++)
+        add_events(self, "a", 80000, EVENTS);
+    cr_assert_eq(take_job(self).of_a, JOB_EVENTS / EVENTS);
+    add(self, "b", 10);
+    job = take_job(self);
+    cr_assert_eq(job.of_b, 1);
+    cr_assert_eq(job.of_a, JOB_KEY_EVENTS / EVENTS);
     pending_destroy(&self);
 }

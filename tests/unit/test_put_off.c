@@ -43,7 +43,7 @@ static bool put_off(bench_t *self, const char *id, const char *worker, int64_t s
     if (off)
         zmsg_destroy(&msg);
     else
-        pending_add(self->pending, id, &msg);
+        pending_add(self->pending, id, 1, &msg);
     return off;
 }
 
