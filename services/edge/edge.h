@@ -339,7 +339,7 @@ typedef struct {
 
 ngx_int_t edge_ring_make(ngx_cycle_t *cycle); /* in the master, before it forks */
 void edge_ring_end(void);                     /* and when it ends */
-ngx_int_t edge_ring_open(ngx_cycle_t *cycle);
+ngx_int_t edge_ring_open(ngx_cycle_t *cycle); /* NGX_BUSY: another process has it */
 void edge_ring_close(void);
 /* A request begins, and ends with or without an event: those between are lost with the worker, and counted by the next. */
 void edge_ring_begin(edge_ctx_t *ctx);

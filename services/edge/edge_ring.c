@@ -559,10 +559,15 @@ edge_ring_open(ngx_cycle_t *cycle)
     struct stat  st;
 
     if (edge_memory_claim(ngx_worker) != NGX_OK) {
+        if (ngx_errno != NGX_EAGAIN && ngx_errno != EACCES) {
+            ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
+                          "postern: cannot lock the event memory of worker %ui", ngx_worker);
+            return NGX_ERROR;
+        }
         ngx_log_error(NGX_LOG_ALERT, cycle->log, ngx_errno,
                       "postern: another process has the event memory of worker "
                       "%ui: this one ends", ngx_worker);
-        return NGX_ERROR;
+        return NGX_BUSY;
     }
     slot = edge_memory_slot(ngx_worker);
     if (open_slot(slot, edge_memory_slot_bytes(), &ring, cycle->log) != NGX_OK) {

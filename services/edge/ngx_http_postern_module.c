@@ -553,18 +553,12 @@ exit_master(ngx_cycle_t *cycle)
 
 /* The cache manager and loader come by here too, and must not make sockets. */
 static ngx_int_t
-init_process(ngx_cycle_t *cycle)
+begin_worker(ngx_cycle_t *cycle)
 {
-    if (edge_worker.conf == NULL
-        || (ngx_process != NGX_PROCESS_WORKER
-            && ngx_process != NGX_PROCESS_SINGLE))
-    {
-        return NGX_OK;
-    }
-    /* event ids: a generator in this process instead of a system call each */
-    randombytes_set_implementation(&randombytes_internal_implementation);
-    if (edge_ring_open(cycle) != NGX_OK) {
-        return NGX_ERROR;
+    ngx_int_t  rc = edge_ring_open(cycle);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
     edge_vitals_open(ngx_worker, cycle->log);
     if (edge_bus_open(cycle) != NGX_OK
@@ -576,6 +570,34 @@ init_process(ngx_cycle_t *cycle)
     edge_bus_start(cycle);
     edge_seat_start(cycle);
     return NGX_OK;
+}
+
+
+/* A worker whose modules cannot begin ends in a way that nginx takes for final, while the kernel goes on giving its sockets connections,
+ * which nobody takes. What failed may have been for a moment (a helper that was slow, memory, open files): so it ends in another
+ * way, and the next one tries. Only a place that another process has is not tried for. */
+static ngx_int_t
+init_process(ngx_cycle_t *cycle)
+{
+    enum { AGAIN_MS = 500 };
+    ngx_int_t  rc;
+
+    if (edge_worker.conf == NULL
+        || (ngx_process != NGX_PROCESS_WORKER
+            && ngx_process != NGX_PROCESS_SINGLE))
+    {
+        return NGX_OK;
+    }
+    /* event ids: a generator in this process instead of a system call each */
+    randombytes_set_implementation(&randombytes_internal_implementation);
+    rc = begin_worker(cycle);
+    if (rc == NGX_ERROR && ngx_process == NGX_PROCESS_WORKER) {
+        ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
+                      "postern: worker %ui cannot begin: another one tries in its place", ngx_worker);
+        ngx_msleep(AGAIN_MS);
+        exit(1);
+    }
+    return rc == NGX_OK ? NGX_OK : NGX_ERROR;
 }
 
 
