@@ -87,12 +87,23 @@ static late_t *find(put_off_t *self, const char *name, int64_t now_ms)
     return late;
 }
 
+static bool has_place(const put_off_t *self, const char *id)
+{
+    int n = 0;
+
+    if (zhashx_size(self->all) >= PUT_OFF_MAX)
+        return false;
+    for (late_t *one = zhashx_first(self->all); one; one = zhashx_next(self->all))
+        n += !strcmp(one->id, id);
+    return n < PUT_OFF_OF_KEY;
+}
+
 /* NULL: too many are remembered. It sends again by itself when nothing was acknowledged for long. */
 static late_t *add(put_off_t *self, const char *name, zframe_t *identity, const char *id)
 {
     late_t *late;
 
-    if (zhashx_size(self->all) >= PUT_OFF_MAX)
+    if (!has_place(self, id))
         return NULL;
     late = calloc(1, sizeof(*late));
     assert(late);

@@ -8,6 +8,7 @@
 
 enum {
     PUT_OFF_MAX = 1024,    /* connections remembered, dead ones too */
+    PUT_OFF_OF_KEY = 128,  /* of them those of one key: what one takes, others have */
     PUT_OFF_TOLD_MS = 1000 /* after it was told a producer is waited for as long */
 };
 
