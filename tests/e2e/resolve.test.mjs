@@ -49,7 +49,8 @@ function asking(host) {
   let on = true, sent = 0;
   const one = async () => { while (on) { sent++; const got = await through(host, '/').catch((error) => ({ status: error.code ?? error.message })); if (got.status !== 200) failed.push(got.status); } };
   const all = Promise.all(Array.from({ length: 8 }, one));
-  return async () => { on = false; await all; return { sent, failed }; };
+  // not before so many were asked meanwhile, however slow they are
+  return async (least = 60) => { await until(() => sent > least, `more than ${least} requests`, 60000); on = false; await all; return { sent, failed }; };
 }
 const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const workers = () => children(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8')));
@@ -60,8 +61,7 @@ test('a named backend answers every request while it is changed', async () => {
   assert.equal((await through(near.host, '/')).status, 200);
   const stop = asking(near.host);
   for (let i = 0; i < 60; i++) await must('PATCH', `/backends/static/${near.backend.id}`, { description: `change ${i}` });
-  const { sent, failed } = await stop();
-  assert.ok(sent > 60);
+  const { failed } = await stop();
   assert.deepEqual(failed, []);
   await up.close();
 });
@@ -146,8 +146,7 @@ test('a named backend answers every request while all of the configuration is re
   await must('POST', '/backends/http_response', { body: 'x' });
   await until(() => { try { return !fs.readFileSync(file).subarray(0, 28).equals(bytes.subarray(0, 28)); } catch { return false; } }, 'a whole new file');
   await new Promise((resolve) => setTimeout(resolve, 1000));
-  const { sent, failed } = await stop();
-  assert.ok(sent > 50);
+  const { failed } = await stop();
   assert.deepEqual(failed, []);
   await up.close();
 });
