@@ -15,7 +15,7 @@ enum {
     HEARTBEAT_CONNECT_MS =
         3000, /* TCP: nobody answers; the kernel would try for two minutes, ever more seldom */
     HEARTBEAT_HANDSHAKE_MS =
-        10000, /* connected, and no greeting or no key: longer, a loaded peer needs a while */
+        10000, /* connected, and no greeting or no key: longer, a loaded peer needs a while; who listens waits less (bus.c) */
     HEARTBEAT_KEEPALIVE_S = 5, /* TCP: the machine at the other end is asked so often */
     HEARTBEAT_KEEPALIVE_TRIES = 3
 };

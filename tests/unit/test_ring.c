@@ -8,13 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE = 4096, EVENT = 40 };
+enum { SIZE = 4096, EVENT = 40, RINGS_MAX = 16 };
+
+static ring_memory_t *memories[RINGS_MAX];
+static int made;
+
+static void free_rings(void)
+{
+    while (made > 0)
+        free(memories[--made]);
+}
+
+TestSuite(ring, .fini = free_rings);
 
 static ring_t a_ring(void)
 {
     ring_memory_t *memory = calloc(1, sizeof(*memory) + SIZE);
     ring_t ring;
 
+    cr_assert(memory && made < RINGS_MAX);
+    memories[made++] = memory;
     memory->size = SIZE;
     cr_assert_eq(ring_attach(&ring, memory, sizeof(*memory) + SIZE), 0);
     ring_clear(&ring, 5);
