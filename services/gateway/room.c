@@ -1,6 +1,8 @@
 /* Who makes room when the table of connections is full, or an address has its share. */
 #include "services/gateway/connection.h"
 
+enum { EVICT_MAX = 8 }; /* at a time: each is looked for among all connections */
+
 /* Who goes first when there is no room: those that are done, then whoever showed no valid key, the oldest first, however
  * busy it is; then those with a key that are between two requests; then those that are slow. 0: nobody breaks off a call:
  * it ends by itself, in bounded time. */
@@ -64,6 +66,7 @@ void room_make(gateway_t *gateway, uint32_t address, bool proxy)
         return; /* the proxy counts its own clients */
     for (const connection_t *one = http->first; one; one = one->next)
         held += one->fd >= 0 && !one->trusted && !one->call && one->address == address;
-    if (held >= limit)
-        room_evict(gateway, address);
+    /* more than one: those whose calls ended since count again */
+    for (int i = 0; i < EVICT_MAX && held >= limit && room_evict(gateway, address); i++)
+        held--;
 }
