@@ -6,7 +6,10 @@
 #include "edge_seat.h"
 #include "ring.h"
 
-enum { LOOK_MS = 1000 };
+enum {
+    LOOK_MS = 1000,
+    SAY_MS = 60000
+};
 
 static ngx_msec_t  looked;
 
@@ -44,7 +47,23 @@ begin_copy(ngx_uint_t seat, ngx_uint_t worker)
 }
 
 
-/* NGX_OK: all of it is ours. */
+/* One that cannot be read keeps what is behind it in memory, which is newer, and nothing else. */
+static ngx_int_t
+refuse_spool(const char *path)
+{
+    static ngx_msec_t  said;
+
+    if (said == 0 || ngx_current_msec - said >= SAY_MS) {
+        said = ngx_current_msec;
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "postern: cannot take over the events that another edge "
+                      "left in \"%s\": is it a file, this user's alone?", path);
+    }
+    return NGX_DECLINED;
+}
+
+
+/* NGX_OK: nothing is left there. NGX_AGAIN: there is more, or no room for it now. NGX_DECLINED: it cannot be read. */
 static ngx_int_t
 adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
 {
@@ -57,9 +76,14 @@ adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
     if (!is_there(path)) {
         return NGX_OK;
     }
-    file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW);
+    file = open(path, O_RDWR|O_CLOEXEC|O_NOFOLLOW|O_NONBLOCK);
     if (file == NGX_INVALID_FILE) {
-        return ngx_errno == NGX_ENOENT ? NGX_OK : NGX_AGAIN;
+        return ngx_errno == NGX_ENOENT ? NGX_OK : refuse_spool(path);
+    }
+    if (!edge_file_is_own(file)) {
+        rc = refuse_spool(path);
+        close(file);
+        return rc;
     }
     copied.at = begin_copy(seat, worker);
     rc = edge_ring_adopt_spool(file, worker, &copied.at);
@@ -77,73 +101,77 @@ adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
 }
 
 
-/* Of the workers that are dealt to this one, from the first on. What is in their spools is older than what is in memory.
- * NGX_OK: nothing is left there. */
+/* What is in its spool is older than what is in its memory, where there is any. */
 static ngx_int_t
-adopt_spools(ngx_uint_t seat, ngx_uint_t first)
+adopt_worker(ngx_uint_t seat, ngx_uint_t worker, void *slot, size_t slot_bytes)
 {
-    ngx_int_t   rc = NGX_OK;
-    ngx_uint_t  worker;
+    ngx_int_t  rc = adopt_spool(seat, worker);
 
-    for (worker = first; worker < RING_WORKERS_MAX && rc == NGX_OK;
-         worker += edge_ring_workers())
-    {
-        rc = adopt_spool(seat, worker);
+    if (rc == NGX_OK && slot) {
+        (void) edge_ring_adopt_slot(slot, slot_bytes, worker);
     }
     return rc;
 }
 
 
+/* One spool at a time: NGX_AGAIN, it is not done. */
 static ngx_int_t
 adopt_own_seat(void)
 {
-    void        *at;
-    ngx_uint_t   worker, first = ngx_worker + edge_ring_workers();
+    ngx_uint_t  worker;
 
-    if (adopt_spools(edge_seat(), first) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-    for (worker = first; (at = edge_memory_slot(worker)) != NULL;
+    for (worker = ngx_worker + edge_ring_workers(); worker < RING_WORKERS_MAX;
          worker += edge_ring_workers())
     {
-        (void) edge_ring_adopt_slot(at, edge_memory_slot_bytes(), worker);
+        if (adopt_worker(edge_seat(), worker, edge_memory_slot(worker),
+                         edge_memory_slot_bytes())
+            == NGX_AGAIN)
+        {
+            return NGX_AGAIN;
+        }
     }
     return NGX_OK;
 }
 
 
-static void
-adopt_memory(ngx_uint_t seat)
+static ngx_uint_t
+left_is_empty(const edge_memory_left_t *left)
 {
-    ngx_uint_t           i, is_empty = 1;
-    edge_memory_left_t   left;
+    ngx_uint_t  i, is_empty = 1;
 
-    if (edge_memory_left_open(seat, &left) != NGX_OK) {
-        return;
+    for (i = 0; i < left->slots; i++) {
+        is_empty &= edge_ring_slot_is_empty(edge_memory_left_slot(left, i),
+                                            left->slot_bytes);
     }
-    for (i = ngx_worker; i < left.slots; i += edge_ring_workers()) {
-        (void) edge_ring_adopt_slot(edge_memory_left_slot(&left, i),
-                                    left.slot_bytes, i);
-    }
-    for (i = 0; i < left.slots; i++) {
-        is_empty &= edge_ring_slot_is_empty(edge_memory_left_slot(&left, i),
-                                            left.slot_bytes);
-    }
-    edge_memory_left_close(&left, is_empty);
+    return is_empty;
 }
 
 
 static void
 adopt_other_seat(void)
 {
-    ngx_uint_t  seat = !edge_seat();
+    void                *slot;
+    ngx_uint_t           seat = !edge_seat(), worker, is_open;
+    edge_memory_left_t   left;
 
     if (edge_seat_visit_other() != NGX_OK) {
         copied.at = 0;
         return;
     }
-    if (adopt_spools(seat, ngx_worker) == NGX_OK) {
-        adopt_memory(seat);
+    is_open = edge_memory_left_open(seat, &left) == NGX_OK;
+    for (worker = ngx_worker; worker < RING_WORKERS_MAX;
+         worker += edge_ring_workers())
+    {
+        slot = is_open && worker < left.slots
+               ? edge_memory_left_slot(&left, worker) : NULL;
+        if (adopt_worker(seat, worker, slot, is_open ? left.slot_bytes : 0)
+            == NGX_AGAIN)
+        {
+            break;
+        }
+    }
+    if (is_open) {
+        edge_memory_left_close(&left, left_is_empty(&left));
     }
     edge_seat_leave_other();
 }
@@ -159,7 +187,7 @@ edge_adopt(void)
     if (ngx_exiting) {
         return;
     }
-    if (adopt_own_seat() == NGX_OK) {   /* one spool at a time */
+    if (adopt_own_seat() == NGX_OK) {
         adopt_other_seat();
     }
     edge_bus_send_events();

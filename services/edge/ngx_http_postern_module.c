@@ -551,7 +551,6 @@ exit_master(ngx_cycle_t *cycle)
 }
 
 
-/* The cache manager and loader come by here too, and must not make sockets. */
 static ngx_int_t
 begin_worker(ngx_cycle_t *cycle)
 {
@@ -582,6 +581,7 @@ init_process(ngx_cycle_t *cycle)
     enum { AGAIN_MS = 500 };
     ngx_int_t  rc;
 
+    /* the cache manager and loader come by here too, and must not make sockets */
     if (edge_worker.conf == NULL
         || (ngx_process != NGX_PROCESS_WORKER
             && ngx_process != NGX_PROCESS_SINGLE))

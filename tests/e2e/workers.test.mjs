@@ -10,7 +10,9 @@ const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN
 const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
 const each = async (name) => [...(await status('metrics')).matchAll(new RegExp(`^postern_edge_${name}\\{worker="\\d+"\\} (\\d+)`, 'gm'))].map((row) => Number(row[1]));
-const spools = () => fs.readdirSync(`${home}/edge`).filter((name) => /^events\.\d+(\.1)?\.spool$/.test(name) && fs.statSync(`${home}/edge/${name}`).size > 0);
+const spools = () => fs.readdirSync(`${home}/edge`).filter((name) => /^events\.\d+(\.1)?\.spool$/.test(name) && fs.statSync(`${home}/edge/${name}`).isFile() && fs.statSync(`${home}/edge/${name}`).size > 0);
+// what no worker can take over is in nobody's way: worker 1 looks at it, and not at what it has to do with 3 alone
+const stranger = `${home}/edge/events.7.spool`, log = `${env.POSTERN_LOG_DIR}/edge.log`;
 
 // A new master with so many workers, by the supervisor.
 async function restart(workers, signal) {
@@ -26,8 +28,10 @@ for (const [signal, what] of [['SIGTERM', 'in their spools'], ['SIGKILL', 'in me
     const { host } = await endpoint({ body: 'x' });
     const subscription = await listening('http_request_complete');
     const mine = () => subscription.events.filter((event) => event.object.http.request.url.host === host);
+    const from = fs.statSync(log).size;
     let sent = 0;
     const send = async () => { assert.equal((await through(host)).status, 200); sent++; };
+    fs.mkdirSync(stranger);
     try {
       await restart(MANY, 'SIGTERM');
       await until(async () => { await send(); return (await each('events_total')).length === MANY; }, 'an edge with many workers');
@@ -44,10 +48,12 @@ for (const [signal, what] of [['SIGTERM', 'in their spools'], ['SIGKILL', 'in me
       await until(() => mine().length >= sent, `${sent} events, not ${mine().length}`, 60000);
       await until(() => spools().length === 0, 'nothing is left', 30000);
       assert.equal(mine().length, sent);
+      assert.match(fs.readFileSync(log).subarray(from).toString(), /cannot take over the events that another edge left in "[^"]*events\.7\.spool"/);
       assert.equal(new Set(mine().map((event) => event.event_id)).size, sent, 'each once');
       const lost = await each('events_lost_total'), dropped = await each('events_dropped_total');
       assert.deepEqual([...lost, ...dropped], Array(2 * FEW).fill(0));
     } finally {
+      fs.rmdirSync(stranger);
       if (!/^worker_processes 2;/m.test(fs.readFileSync(conf, 'utf8')) || children(pidOf('edge')).length !== FEW) await restart(FEW, 'SIGTERM');
       await subscription.stop();
     }

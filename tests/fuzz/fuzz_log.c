@@ -288,9 +288,9 @@ static void say_hello(world_t *self)
         {"hello", 5}, {log_id, strlen(log_id)}, {revision, 0}, {"e/0", 3}, {mark, 0}};
 
     self->ask = self->worker.building = false;
-    frames[2].len =
-        (size_t)sprintf(revision, "%" PRId64, self->wants_snapshot ? 0 : self->worker.revision);
-    frames[4].len = (size_t)sprintf(mark, "%" PRId64, ++self->mark);
+    frames[2].len = (size_t)snprintf(revision, sizeof(revision), "%" PRId64,
+                                     self->wants_snapshot ? 0 : self->worker.revision);
+    frames[4].len = (size_t)snprintf(mark, sizeof(mark), "%" PRId64, ++self->mark);
     merge_from_worker(&self->merge, frames, 5, self->now_ms);
 }
 
@@ -302,7 +302,7 @@ static void acknowledge(world_t *self, int64_t revision)
 
     if (revision > self->worker.revision)
         revision = self->worker.revision;
-    frames[1].len = (size_t)sprintf(text, "%" PRId64, revision);
+    frames[1].len = (size_t)snprintf(text, sizeof(text), "%" PRId64, revision);
     merge_from_worker(&self->merge, frames, 3, self->now_ms);
 }
 
@@ -311,15 +311,17 @@ static void say(world_t *self, int i, const char *word, const char *log_id, int6
                 int64_t revision, const body_t *body)
 {
     char before[24], number[24], known[48];
-    merge_frame_t frames[] = {{word, strlen(word)},
-                              {log_id, strlen(log_id)},
-                              {before, (size_t)sprintf(before, "%" PRId64, previous)},
-                              {number, (size_t)sprintf(number, "%" PRId64, revision)},
-                              {(const char *)body, sizeof(*body)},
-                              {known, 0}};
+    merge_frame_t frames[] = {
+        {word, strlen(word)},
+        {log_id, strlen(log_id)},
+        {before, (size_t)snprintf(before, sizeof(before), "%" PRId64, previous)},
+        {number, (size_t)snprintf(number, sizeof(number), "%" PRId64, revision)},
+        {(const char *)body, sizeof(*body)},
+        {known, 0}};
 
     if (body && body->known)
-        frames[5].len = (size_t)sprintf(known, "%" PRId64 ",%d", body->known, 1 << 30);
+        frames[5].len =
+            (size_t)snprintf(known, sizeof(known), "%" PRId64 ",%d", body->known, 1 << 30);
     merge_from_copy(&self->merge, i, frames, !body ? 4 : body->known ? 6 : 5, self->now_ms);
 }
 
