@@ -18,11 +18,11 @@ LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 
-SHARED   := $(wildcard common/*.c common/cel/*.c proto/*.c)
+SHARED   := $(wildcard common/*/*.c)
 SERVICES := gateway routes identity events
 PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-COMMON_OBJ := $(call OBJ,$(SHARED) common/regex.cc)
+COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
 .PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
 .SECONDARY:
@@ -76,16 +76,16 @@ $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern,cli))
 
 # Embedded files are prerequisites of the objects that embed them.
-$(BUILD)/obj/services/routes/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql common/config_log.sql common/config_deletions.sql $(wildcard services/routes/migrations/*.sql)
-$(BUILD)/obj/services/identity/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql $(wildcard services/identity/migrations/*.sql)
-$(BUILD)/obj/services/events/main.c.o: common/schema.sql common/limits.sql common/requests.sql common/outbox_refused.sql $(wildcard services/events/migrations/*.sql)
+$(BUILD)/obj/services/routes/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/routes/migrations/*.sql)
+$(BUILD)/obj/services/identity/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/identity/migrations/*.sql)
+$(BUILD)/obj/services/events/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/events/migrations/*.sql)
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
-$(BUILD)/obj/proto/tables.c.o $(BUILD)/obj/proto/format.c.o: $(wildcard proto/*.def)
+$(BUILD)/obj/common/schema/tables.c.o $(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] common/*.h proto/*.h proto/*.def) services/edge/config common/address.c common/id.c common/path.c common/pack.c common/token.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/codec/path.c common/codec/pack.c common/codec/token.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)
@@ -114,7 +114,9 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) services/cli/gaps.c services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
+# The edge's files without nginx: those that do not have its prefixes.
+EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/framing.c)
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 30
@@ -125,7 +127,6 @@ $(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
 
 # Criterion's own macros do not declare what they define, and tests build strings freely.
 $(BUILD)/obj/tests/%.c.o: CFLAGS += -Wno-missing-prototypes -Wno-stringop-truncation
-$(BUILD)/obj/services/edge/%.c.o: CPPFLAGS += -Iservices/edge
 
 check: $(BUILD)/bin-test/unit
 	@$(BUILD)/bin-test/unit -j2 --short-filename
@@ -139,9 +140,9 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/authority.c services/edge/follow.c services/edge/forwarded.c services/edge/frames.c services/edge/head.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/head.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
-FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/,document.c headers.c slab.c strmap.c tree.c table.c))
+FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 fuzz-library:
 	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
@@ -156,15 +157,16 @@ build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 fuzz: $(FUZZERS:%=build/fuzz/%)
 	@printf '%s\n' $(FUZZERS) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P "$$(nproc)" -n 1 tests/fuzz/run
 
-FORMATTED := $(filter-out services/edge/edge_% services/edge/module_% services/edge/ngx_%,$(wildcard common/*.[ch] common/cel/*.[ch] common/*.cc proto/*.[ch] services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
-TIDY      := $(filter-out services/edge/%,$(wildcard common/*.c common/cel/*.c proto/*.c services/*/*.c)) services/edge/authority.c services/edge/forwarded.c services/edge/document.c services/edge/follow.c services/edge/frames.c services/edge/head.c services/edge/headers.c services/edge/merge.c services/edge/parts.c services/edge/record.c services/edge/ring.c services/edge/slab.c services/edge/spool.c services/edge/strmap.c services/edge/tree.c services/edge/table.c services/edge/tickets.c
+FORMATTED := $(EDGE_PURE) $(filter-out services/edge/%,$(wildcard common/*/*.[ch] common/*/*.cc services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
+TIDY      := $(filter %.c,$(EDGE_PURE)) $(filter-out services/edge/%,$(wildcard common/*/*.c services/*/*.c))
 
 format:
 	@clang-format -i $(FORMATTED)
 
 lint:
+	@tests/house/includes
 	@clang-format --dry-run --Werror $(FORMATTED)
-	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) -Iservices/edge 2>/dev/null' sh
+	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) 2>/dev/null' sh
 
 # ---- everything ----
 

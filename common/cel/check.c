@@ -1,7 +1,7 @@
 /* Static check: every variable is declared, every function exists with these arguments, operators
  * get what they can take. What is known only at run time (CEL_DYN) passes. */
 #include "common/cel/internal.h"
-#include "common/quote.h"
+#include "common/base/quote.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The grammar (langdef.md, "Syntax"): one function a level of precedence, loops for what is left
  * associative, so that depth grows with nesting only. */
 #include "common/cel/internal.h"
-#include "common/quote.h"
+#include "common/base/quote.h"
 
 #include <errno.h>
 #include <stdarg.h>

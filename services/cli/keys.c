@@ -1,6 +1,6 @@
 #include "services/cli/keys.h"
-#include "common/cleanup.h"
-#include "proto/role.h"
+#include "common/base/cleanup.h"
+#include "common/schema/role.h"
 
 #include <czmq.h>
 #include <errno.h>

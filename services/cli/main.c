@@ -1,8 +1,8 @@
 /* postern: the command line. Reads var/postern.env for what the environment does not say. */
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
-#include "common/service.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
+#include "common/resource/service.h"
 #include "services/cli/keys.h"
 #include "services/cli/rotate.h"
 #include "services/cli/tail.h"

@@ -1,6 +1,6 @@
 #include "services/cli/tail.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
 #include "services/cli/gaps.h"
 
 #include <inttypes.h>

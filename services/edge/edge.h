@@ -7,9 +7,9 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
-#include "common/address.h"
-#include "head.h"
-#include "table.h"
+#include "common/base/address.h"
+#include "services/edge/http/head.h"
+#include "services/edge/table/table.h"
 
 typedef struct {
     ngx_str_t name;       /* of this edge, in events and logs */
@@ -25,7 +25,7 @@ typedef struct {
     size_t response_header_size; /* of an upstream, at most */
     time_t ticket_period;        /* for which one key seals session tickets */
     ngx_array_t *trusted;        /* ngx_cidr_t: proxies that are believed: edge_forwarded.c */
-    ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/address.h */
+    ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/base/address.h */
     address_rules_t *addresses;                                 /* made of them */
 } edge_conf_t;
 

@@ -11,8 +11,8 @@
  *
  * A seat is taken while its lock is held. The master has it and its workers inherit it, so it is free when the last of them is gone,
  * however they ended. */
-#include "edge.h"
-#include "edge_seat.h"
+#include "services/edge/edge.h"
+#include "services/edge/edge_seat.h"
 
 #include <elf.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 /* The edge: directives, phases, the worker's start and end. What a request goes through stands in
  * edge_route.c. */
-#include "edge.h"
-#include "edge_seat.h"
+#include "services/edge/edge.h"
+#include "services/edge/edge_seat.h"
 
 #include <sodium.h>
 

@@ -1,8 +1,8 @@
 #include "services/events/batch.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
-#include "common/token.h"
-#include "proto/event_types.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
+#include "common/codec/token.h"
+#include "common/schema/event_types.h"
 
 #include <errno.h>
 #include <stdio.h>

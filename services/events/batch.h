@@ -1,7 +1,7 @@
 /* A batch of events as producers send it (proto/WIRE.md). */
 #pragma once
 
-#include "proto/event_memory.h"
+#include "common/schema/event_memory.h"
 
 #include <jansson.h>
 #include <stdbool.h>

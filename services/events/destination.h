@@ -1,7 +1,7 @@
 /* Rules of event destinations beyond their table. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 /* Exactly one target with complete authentication, whose kind never changes; a secret that an update
  * leaves empty stays what it was, because reads return it empty. */

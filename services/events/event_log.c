@@ -1,6 +1,6 @@
 #include "services/events/event_log.h"
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/events/producers.h"
 
 #include <errno.h>

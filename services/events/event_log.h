@@ -1,8 +1,8 @@
 /* The log of audit events: what it keeps, for how long, and what it says to a subscriber that missed some. */
 #pragma once
 
-#include "common/config.h"
-#include "common/crud.h"
+#include "common/base/config.h"
+#include "common/resource/crud.h"
 
 /* event.heads {prefix} -> {heads: {type: number}}: the last number of each event type. */
 int on_event_heads(crud_t *crud, const request_t *request, reply_t *reply);

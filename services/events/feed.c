@@ -1,7 +1,7 @@
 #include "services/events/feed.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/events/listeners.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * that has as many events waiting as its mark allows holds up the others for a moment, until it reads again; then it is passed over. */
 #pragma once
 
-#include "common/pg.h"
+#include "common/store/pg.h"
 
 #include <czmq.h>
 #include <stdbool.h>

@@ -4,10 +4,10 @@
  * One job is on its way at a time: stored, published, acknowledged. While subscribers are waited for that were there before a
  * restart, nothing is stored either: what is not acknowledged outlives this process. */
 #include "services/events/intake.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/log.h"
-#include "common/pg.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/store/pg.h"
 #include "services/events/batch.h"
 #include "services/events/event_log.h"
 #include "services/events/feed.h"

@@ -1,6 +1,6 @@
 /* What the event service does beside its verbs. Settings: intake, pub. */
 #pragma once
 
-#include "common/service.h"
+#include "common/resource/service.h"
 
 extern const service_part_t intake_part;

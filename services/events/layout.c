@@ -1,7 +1,7 @@
 #include "services/events/layout.h"
-#include "common/cleanup.h"
-#include "common/token.h"
-#include "common/utf8.h"
+#include "common/base/cleanup.h"
+#include "common/codec/token.h"
+#include "common/base/utf8.h"
 #include "services/events/text.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "services/events/listeners.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
 #include "services/events/topics.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
  * Binds: RPC, intake for producers, PUB for subscribers. Publishes: every event, once stored or counted;
  * audit events of its own kinds through its outbox, which sends them to its own intake.
  * Must never block its producers. */
-#include "common/service.h"
+#include "common/resource/service.h"
 #include "services/events/destination.h"
 #include "services/events/event_log.h"
 #include "services/events/intake.h"
@@ -11,10 +11,10 @@
 #include <sched.h>
 
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
-EMBED(common_schema_sql, "common/schema.sql");
-EMBED(outbox_refused_sql, "common/outbox_refused.sql");
-EMBED(common_limits_sql, "common/limits.sql");
-EMBED(common_requests_sql, "common/requests.sql");
+EMBED(common_schema_sql, "common/resource/schema.sql");
+EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
+EMBED(common_limits_sql, "common/resource/limits.sql");
+EMBED(common_requests_sql, "common/resource/requests.sql");
 EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
 EMBED(events_0003_sql, "services/events/migrations/0003_publication.sql");
 EMBED(events_0004_sql, "services/events/migrations/0004_producers.sql");

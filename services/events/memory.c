@@ -1,7 +1,7 @@
 #include "services/events/memory.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "proto/event_memory.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/schema/event_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

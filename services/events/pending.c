@@ -1,5 +1,5 @@
 #include "services/events/pending.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/events/batch.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 #include "services/events/producers.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * one row whose name is "", so that the sums over all rows stay. */
 #pragma once
 
-#include "common/pg.h"
+#include "common/store/pg.h"
 
 #include <stdint.h>
 

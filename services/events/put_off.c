@@ -1,5 +1,5 @@
 #include "services/events/put_off.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "services/events/subscription.h"
 #include "common/cel/cel.h"
-#include "common/quote.h"
-#include "proto/event_types.h"
+#include "common/base/quote.h"
+#include "common/schema/event_types.h"
 
 #include <errno.h>
 #include <stdio.h>

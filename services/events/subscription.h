@@ -1,7 +1,7 @@
 /* Rules of event subscriptions beyond their table. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 /* Each source's type once; fields and filter where the type takes them, and only what it has; a traffic event without
  * fields gets all. */

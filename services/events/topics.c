@@ -1,5 +1,5 @@
 #include "services/events/topics.h"
-#include "proto/event_types.h"
+#include "common/schema/event_types.h"
 #include "services/events/batch.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Who may call. Asking identity whose key it is and routes whether the address may costs two bus calls a request, so
- * the answers are remembered: only while every copy of both services has given a lease (common/lease.h), until one of
+ * the answers are remembered: only while every copy of both services has given a lease (common/bus/lease.h), until one of
  * them says that something changed, and never longer than REMEMBER_MS. Without leases each request asks. Only what was
  * allowed is remembered, under the hash of the token. */
-#include "common/cleanup.h"
-#include "common/lease.h"
+#include "common/base/cleanup.h"
+#include "common/bus/lease.h"
 #include "services/gateway/gateway.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The bytes of an answer. Every value in a header is the gateway's own or was checked when it came. */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/gateway/gateway.h"
 
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* One API request from its head to its answer: checks that need no service, who it is, then the bus call. */
-#include "common/cleanup.h"
-#include "common/log.h"
-#include "common/pack.h"
-#include "common/quote.h"
-#include "common/utf8.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/codec/pack.h"
+#include "common/base/quote.h"
+#include "common/base/utf8.h"
 #include "services/gateway/gateway.h"
 
 #include <string.h>

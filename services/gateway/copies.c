@@ -1,7 +1,7 @@
 #include "services/gateway/copies.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

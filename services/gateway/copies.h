@@ -1,5 +1,5 @@
 /* The copies of a service: a connection of its own to each, and which of them answer. Each is asked for a lease four times
- * a second (common/lease.h), which is also how it shows that it works: one that says nothing to three in a row, or whose
+ * a second (common/bus/lease.h), which is also how it shows that it works: one that says nothing to three in a row, or whose
  * connection broke, is left out until it is heard again. Used by the reactor alone. */
 #pragma once
 

@@ -1,5 +1,5 @@
 #include "services/gateway/docs.h"
-#include "common/embed.h"
+#include "common/base/embed.h"
 
 #include <string.h>
 

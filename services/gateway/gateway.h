@@ -2,12 +2,12 @@
  * request, upstream.c the services on the bus, copies.c which copies of them answer. */
 #pragma once
 
-#include "common/bus.h"
-#include "common/config.h"
-#include "common/files.h"
-#include "common/health.h"
-#include "common/id.h"
-#include "common/pack.h"
+#include "common/bus/bus.h"
+#include "common/base/config.h"
+#include "common/base/files.h"
+#include "common/bus/health.h"
+#include "common/base/id.h"
+#include "common/codec/pack.h"
 #include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"

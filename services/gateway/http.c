@@ -2,9 +2,9 @@
  * what comes behind it waits until it is answered. Each phase has a time in which it must be over as a whole, whatever
  * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. In a turn of the loop it has
  * a few requests; then the others, the services' replies and the timers have their turn. */
-#include "common/cleanup.h"
-#include "common/files.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
 #include "services/gateway/connection.h"
 
 #include <arpa/inet.h>

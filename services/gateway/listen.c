@@ -1,6 +1,6 @@
 /* Where the API listens. */
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/gateway/connection.h"
 
 #include <arpa/inet.h>

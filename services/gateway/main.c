@@ -1,8 +1,8 @@
 /* postern-gateway: the REST API. Binds HTTP; every request becomes bus requests to the service that
  * owns the kind. Must never touch the database or know a resource's rules. */
-#include "common/cleanup.h"
-#include "common/log.h"
-#include "common/priority.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/base/priority.h"
 #include "services/gateway/gateway.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* HTTP path and method to kind and operation, from proto/kinds.def. */
 #pragma once
 
-#include "proto/schema.h"
+#include "common/schema/schema.h"
 
 typedef struct target {
     const kind_t *kind;      /* NULL: no such path */

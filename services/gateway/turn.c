@@ -1,6 +1,6 @@
 /* Whose turn it is. A client may send thousands of requests at once; the loop is everybody's. Who had its share and has more
  * stands in a queue for the next turn of the loop, in which the services' replies and the timers have theirs too. */
-#include "common/err.h"
+#include "common/base/err.h"
 #include "services/gateway/connection.h"
 
 #include <errno.h>

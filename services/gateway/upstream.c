@@ -1,9 +1,9 @@
 /* The services on the bus: requests out, replies in, resends, deadlines. A request that may be lost is sent again, to the
  * copy that has it while that answers, else to another one. So nothing goes on the bus from here that must not be done
  * twice: it only reads, or notes its key in the transaction that does it, and all copies of a service share that
- * (claim_request in common/crud_call.c). */
-#include "common/cleanup.h"
-#include "common/log.h"
+ * (claim_request in common/resource/crud_call.c). */
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/gateway/gateway.h"
 
 #include <errno.h>

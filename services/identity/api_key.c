@@ -1,5 +1,5 @@
 #include "services/identity/api_key.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/identity/owner.h"
 #include "services/identity/token.h"
 

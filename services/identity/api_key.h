@@ -1,7 +1,7 @@
 /* API keys: their owner, and who a token is. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 int api_key_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                   problem_t *problem);

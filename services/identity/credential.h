@@ -1,7 +1,7 @@
 /* credential and ssh_credential: what agents and SSH clients prove themselves with. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 int credential_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                      problem_t *problem);

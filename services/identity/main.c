@@ -1,9 +1,9 @@
 /* postern-identity owns accounts, API keys and their owners, vaults; later identities and sessions.
  * Binds: RPC. Publishes: audit events through its outbox. Sole holder of key hashes.
  * Must never forward traffic. */
-#include "common/cleanup.h"
-#include "common/id.h"
-#include "common/service.h"
+#include "common/base/cleanup.h"
+#include "common/base/id.h"
+#include "common/resource/service.h"
 #include "services/identity/api_key.h"
 #include "services/identity/credential.h"
 #include "services/identity/owner.h"
@@ -15,10 +15,10 @@
 #include <errno.h>
 #include <string.h>
 
-EMBED(common_schema_sql, "common/schema.sql");
-EMBED(outbox_refused_sql, "common/outbox_refused.sql");
-EMBED(common_limits_sql, "common/limits.sql");
-EMBED(common_requests_sql, "common/requests.sql");
+EMBED(common_schema_sql, "common/resource/schema.sql");
+EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
+EMBED(common_limits_sql, "common/resource/limits.sql");
+EMBED(common_requests_sql, "common/resource/requests.sql");
 EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
 EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
 EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");

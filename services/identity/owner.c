@@ -1,6 +1,6 @@
 #include "services/identity/owner.h"
-#include "common/cleanup.h"
-#include "common/quote.h"
+#include "common/base/cleanup.h"
+#include "common/base/quote.h"
 
 #include <string.h>
 

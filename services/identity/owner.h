@@ -1,7 +1,7 @@
 /* Who can own keys and credentials: users, bot users and service users. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 /* Fill in owner_id of a document that is being created (default: the caller) and check it. A bot or
  * service user that owns something cannot be deleted. 0 | code | fault. */

@@ -1,5 +1,5 @@
 #include "services/identity/self.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 

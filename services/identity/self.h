@@ -1,7 +1,7 @@
 /* Whose key a request was made with. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 /* self.get {} -> {api_key, account, user}. */
 int on_self_get(crud_t *crud, const request_t *request, reply_t *reply);

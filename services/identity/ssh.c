@@ -1,5 +1,5 @@
 #include "services/identity/ssh.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 #include <openssl/bio.h>

@@ -2,7 +2,7 @@
  * OpenSSL only, no state. */
 #pragma once
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <jansson.h>
 #include <stdbool.h>

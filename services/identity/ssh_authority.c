@@ -1,5 +1,5 @@
 #include "services/identity/ssh_authority.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/identity/ssh.h"
 
 #include <errno.h>

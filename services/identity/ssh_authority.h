@@ -1,7 +1,7 @@
 /* ssh_certificate_authority, ssh_host_certificate, ssh_user_certificate: made once, at creation. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 bool ssh_authority_is_slow(const char *verb, const void *body, size_t len);
 int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

@@ -3,8 +3,8 @@
  * returns the token that the first try made. Only its hash is stored. */
 #pragma once
 
-#include "common/crud.h"
-#include "common/id.h"
+#include "common/resource/crud.h"
+#include "common/base/id.h"
 
 enum { TOKEN_LEN = KSUID_LEN + 1 + TOKEN_SECRET_LEN, TOKEN_HASH_SIZE = 65 };
 

@@ -1,5 +1,5 @@
 #include "services/identity/vault.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <string.h>
 

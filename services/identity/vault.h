@@ -1,7 +1,7 @@
 /* Rules of vaults and secrets beyond their tables. */
 #pragma once
 
-#include "common/crud.h"
+#include "common/resource/crud.h"
 
 /* Who changed it and when; a new name goes to its secrets too. */
 int vault_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,

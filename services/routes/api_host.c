@@ -1,8 +1,8 @@
 /* The API's own host name, where it has one (setting api-host): a reserved domain of no account. Its certificate is one
  * that is given in files, or of the local authority; edges get it as they get every domain's. */
-#include "common/cleanup.h"
-#include "common/id.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/id.h"
+#include "common/base/log.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 

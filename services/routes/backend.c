@@ -1,7 +1,7 @@
 /* Backends: what the edge gets of them. */
-#include "common/address.h"
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/base/address.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

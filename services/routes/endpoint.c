@@ -1,7 +1,7 @@
 /* endpoint, type cloud: a URL and the traffic policy that answers for it. Those of type edge come and go with their
  * edge (hostports.c) and are not changed by themselves. */
-#include "common/cleanup.h"
-#include "common/quote.h"
+#include "common/base/cleanup.h"
+#include "common/base/quote.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

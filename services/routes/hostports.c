@@ -1,8 +1,8 @@
 /* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. Each is an
  * endpoint, which lives as long as the edge has the hostport. */
-#include "common/cleanup.h"
-#include "common/id.h"
-#include "common/quote.h"
+#include "common/base/cleanup.h"
+#include "common/base/id.h"
+#include "common/base/quote.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* https_edge_route: what the modules' tables cannot say. */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 

@@ -1,6 +1,6 @@
 /* ip_restriction: who may use the API; and what its policies may lose. */
-#include "common/cleanup.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "services/routes/rules.h"
 
 #include <arpa/inet.h>

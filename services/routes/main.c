@@ -1,16 +1,16 @@
 /* postern-routes owns edges, routes, backends, domains, certificates and the config log.
  * Binds: RPC, config log. Publishes: audit events through its outbox.
  * Must never see an end user or a session. */
-#include "common/service.h"
+#include "common/resource/service.h"
 #include "services/routes/rules.h"
 
-EMBED(common_schema_sql, "common/schema.sql");
-EMBED(outbox_refused_sql, "common/outbox_refused.sql");
-EMBED(common_limits_sql, "common/limits.sql");
-EMBED(common_requests_sql, "common/requests.sql");
-EMBED(config_log_sql, "common/config_log.sql");
-EMBED(config_deletions_sql, "common/config_deletions.sql");
-EMBED(config_revisions_sql, "common/config_revisions.sql");
+EMBED(common_schema_sql, "common/resource/schema.sql");
+EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
+EMBED(common_limits_sql, "common/resource/limits.sql");
+EMBED(common_requests_sql, "common/resource/requests.sql");
+EMBED(config_log_sql, "common/resource/config_log.sql");
+EMBED(config_deletions_sql, "common/resource/config_deletions.sql");
+EMBED(config_revisions_sql, "common/resource/config_revisions.sql");
 EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
 EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
 EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");

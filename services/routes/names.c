@@ -1,7 +1,7 @@
 /* Who holds a name, on the whole server (table name_claim): what one account holds nobody else can take, narrow or shadow.
  * A wildcard holds every name below it, at any depth. Two accounts that ask at once meet at locks: a name takes its own, and
  * shares those of the wildcards over it, so that names which have nothing to do with each other do not wait. */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

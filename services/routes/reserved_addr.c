@@ -1,5 +1,5 @@
 /* reserved_addr: host and a free port of the range that the settings name. */
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

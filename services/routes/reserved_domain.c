@@ -1,7 +1,7 @@
 /* reserved_domain: its certificate, and the local authority that signs one when it has none. */
-#include "common/cleanup.h"
-#include "common/id.h"
-#include "common/log.h"
+#include "common/base/cleanup.h"
+#include "common/base/id.h"
+#include "common/base/log.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 

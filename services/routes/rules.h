@@ -1,8 +1,8 @@
 /* Rules of the kinds that the route service owns, beyond what their tables say. */
 #pragma once
 
-#include "common/config.h"
-#include "common/crud.h"
+#include "common/base/config.h"
+#include "common/resource/crud.h"
 
 /* hostports.c: the hostports of an edge; tcp: of reserved addresses, else of reserved domains. */
 int hostports_check(crud_t *crud, const json_t *document, bool tcp, json_t *references,

@@ -1,5 +1,5 @@
 #include "services/routes/x509.h"
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <errno.h>
 #include <openssl/bio.h>

@@ -1,7 +1,7 @@
 /* X.509: reading uploaded certificates, and a small local authority. OpenSSL only, no state. */
 #pragma once
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Frames of the bus: request header and body, reply, event batch. */
-#include "common/bus.h"
-#include "common/pack.h"
+#include "common/bus/bus.h"
+#include "common/codec/pack.h"
 #include "services/events/batch.h"
 #include "services/events/layout.h"
 

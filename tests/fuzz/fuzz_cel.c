@@ -1,5 +1,5 @@
 /* Lexer, parser, checker and the compiler of list filters. */
-#include "common/filter.h"
+#include "common/resource/filter.h"
 
 #include <stdint.h>
 #include <stdlib.h>

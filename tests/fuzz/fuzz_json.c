@@ -1,5 +1,5 @@
 /* A request body: JSON, then every kind's table. And the same bytes as if they were a row's text. */
-#include "proto/schema.h"
+#include "common/schema/schema.h"
 
 #include <stdint.h>
 #include <stdlib.h>

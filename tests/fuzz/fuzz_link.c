@@ -1,6 +1,6 @@
 /* Messages between a worker and its helper: whatever the bytes are, what is taken for a frame lies
  * in them, behind the one before it. */
-#include "services/edge/frames.h"
+#include "services/edge/control/frames.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The config log from several copies to a worker, and to the file of what it was told. Copies say what the bytes say: whatever that
  * is, what a worker or the file has in force is one whole snapshot and the changes behind it, without a gap, and of the log and the
  * revision that it claims. And what copies say of their workers to each other. */
-#include "common/roster.h"
-#include "services/edge/follow.h"
-#include "services/edge/merge.h"
+#include "common/resource/roster.h"
+#include "services/edge/control/follow.h"
+#include "services/edge/control/merge.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The path normaliser: safe, and its own fixed point. */
-#include "common/path.h"
+#include "common/codec/path.h"
 
 #include <stdint.h>
 #include <stdlib.h>

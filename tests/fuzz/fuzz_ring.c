@@ -4,7 +4,7 @@
 static void step(void);
 #define RING_ORDERED() step()
 
-#include "services/edge/ring.c"
+#include "services/edge/events/ring.c"
 #include "services/events/sequence.h"
 
 #include <setjmp.h>

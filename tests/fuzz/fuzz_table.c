@@ -1,7 +1,7 @@
 /* Entries of the config log, which are bytes from outside: whatever they say, the table answers lookups, the same in whatever order
  * they are applied, and nothing is left when it goes. */
-#include "common/pack.h"
-#include "services/edge/table.h"
+#include "common/codec/pack.h"
+#include "services/edge/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Texts that clients, operators and peers write, each with a parser of its own; the first byte chooses: certificates and keys, SSH keys,
  * traffic policies, hosts of requests, addresses, what is quoted, and the numbers of events. */
-#include "common/address.h"
-#include "common/quote.h"
-#include "proto/policy.h"
+#include "common/base/address.h"
+#include "common/base/quote.h"
+#include "common/schema/policy.h"
 #include "services/cli/gaps.h"
-#include "services/edge/authority.h"
-#include "services/edge/forwarded.h"
+#include "services/edge/http/authority.h"
+#include "services/edge/http/forwarded.h"
 #include "services/events/batch.h"
 #include "services/events/topics.h"
 #include "services/identity/ssh.h"

@@ -25,7 +25,7 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 
 const UNRESERVED = /[A-Za-z0-9._~-]/, LITERAL = /[A-Za-z0-9._~!$&'()*+,;=:@/-]/;
 
-// RFC 3986 6.2.2, and what common/path.h promises beside it. undefined: refused. Text is latin1, a character a byte.
+// RFC 3986 6.2.2, and what common/codec/path.h promises beside it. undefined: refused. Text is latin1, a character a byte.
 export function normalPath(text) {
   if (!text.startsWith('/')) return undefined;
   let out = '';

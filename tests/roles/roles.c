@@ -2,11 +2,11 @@
  * running system: allowed or refused as the tables say. `make roles`; roles HOME, with the keys that deploy/stack made there.
  * Prints what differs, and a line of figures. What is allowed is asked for an account that there is none of, with fields that
  * there are none of: nothing is made or taken away. */
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
-#include "proto/event_memory.h"
-#include "proto/schema.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
+#include "common/schema/event_memory.h"
+#include "common/schema/schema.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

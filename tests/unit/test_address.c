@@ -1,5 +1,5 @@
-#include "common/address.h"
-#include "common/cleanup.h"
+#include "common/base/address.h"
+#include "common/base/cleanup.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

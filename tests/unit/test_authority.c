@@ -2,7 +2,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
-#include "services/edge/authority.h"
+#include "services/edge/http/authority.h"
 
 struct good_case {
     char text[64];

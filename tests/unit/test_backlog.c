@@ -1,6 +1,6 @@
 /* Requests that wait for a worker: what one peer asks for keeps nobody else waiting. */
-#include "common/backlog.h"
-#include "common/cleanup.h"
+#include "common/bus/backlog.h"
+#include "common/base/cleanup.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

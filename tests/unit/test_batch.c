@@ -1,7 +1,7 @@
 #include "services/events/batch.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
-#include "proto/event_types.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
+#include "common/schema/event_types.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

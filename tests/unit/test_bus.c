@@ -1,8 +1,8 @@
 /* The bus against strangers: SECURITY-CASES 52 and ZeroMQ's own traps. A test that hangs is killed. */
-#include "common/bus.h"
-#include "common/heartbeat.h"
-#include "common/cleanup.h"
-#include "common/files.h"
+#include "common/bus/bus.h"
+#include "common/bus/heartbeat.h"
+#include "common/base/cleanup.h"
+#include "common/base/files.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -416,7 +416,7 @@ Test(bus, trap_08_a_full_intake_over_ipc_closes)
     zsys_shutdown(); /* ctx_term: hangs when the trap is open */
 }
 
-/* libzmq aborts where it asks for a sign of life on a connection that ended while it was not read (common/heartbeat.h): a peer whose
+/* libzmq aborts where it asks for a sign of life on a connection that ended while it was not read (common/bus/heartbeat.h): a peer whose
  * key is known could end a service by that. */
 Test(bus, a_peer_that_goes_while_it_is_not_read_ends_nobody)
 {

@@ -1,7 +1,7 @@
 /* Until when a request is worth working on, whatever clocks its sender's machine has. */
-#include "common/bus.h"
-#include "common/deadline.h"
-#include "common/pack.h"
+#include "common/bus/bus.h"
+#include "common/bus/deadline.h"
+#include "common/codec/pack.h"
 
 #include <criterion/criterion.h>
 

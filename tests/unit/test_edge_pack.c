@@ -1,6 +1,6 @@
 /* What the edge packs by hand, read by the library. */
-#include "services/edge/edge_pack.h"
-#include "common/pack.h"
+#include "services/edge/events/edge_pack.h"
+#include "common/codec/pack.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The edge's lookup structures, against plain search. */
-#include "common/pack.h"
-#include "services/edge/table.h"
+#include "common/codec/pack.h"
+#include "services/edge/table/table.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* The PUB socket with subscribers that are slow, gone, or back. */
 #include "services/events/feed.h"
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
 #include "services/events/listeners.h"
 #include "services/events/topics.h"
 

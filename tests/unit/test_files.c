@@ -1,6 +1,6 @@
 /* Whether the files that a process may have open run short. */
-#include "common/cleanup.h"
-#include "common/files.h"
+#include "common/base/cleanup.h"
+#include "common/base/files.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

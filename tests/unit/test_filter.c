@@ -1,5 +1,5 @@
-#include "common/cleanup.h"
-#include "common/filter.h"
+#include "common/base/cleanup.h"
+#include "common/resource/filter.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

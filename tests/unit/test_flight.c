@@ -1,7 +1,7 @@
 /* Requests that come again while they are worked on. */
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/flight.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/bus/flight.h"
 
 #include <criterion/criterion.h>
 

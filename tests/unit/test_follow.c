@@ -1,4 +1,4 @@
-#include "services/edge/follow.h"
+#include "services/edge/control/follow.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 /* Named formats of the tables: what is accepted, and in which one spelling it is kept. */
-#include "common/cleanup.h"
-#include "proto/format.h"
+#include "common/base/cleanup.h"
+#include "common/schema/format.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "services/edge/forwarded.h"
+#include "services/edge/http/forwarded.h"
 
 static forwarded_t of(const char *name)
 {

@@ -1,5 +1,5 @@
 #include "services/gateway/framing.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,5 +1,5 @@
-#include "common/cleanup.h"
-#include "services/edge/head.h"
+#include "common/base/cleanup.h"
+#include "services/edge/http/head.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,7 +1,7 @@
 /* Values of traffic events get their names. */
 #include "services/events/layout.h"
-#include "common/cleanup.h"
-#include "common/pack.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Batches in shared memory: what may be read, and what is gone. */
-#include "proto/event_memory.h"
+#include "common/schema/event_memory.h"
 #include "services/events/memory.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "services/edge/merge.h"
+#include "services/edge/control/merge.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>

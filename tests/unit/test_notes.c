@@ -1,4 +1,4 @@
-#include "common/notes.h"
+#include "common/store/notes.h"
 
 #include <criterion/criterion.h>
 #include <sodium.h>

@@ -1,5 +1,5 @@
-#include "common/cleanup.h"
-#include "common/pack.h"
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

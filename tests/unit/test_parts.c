@@ -1,6 +1,6 @@
-#include "services/edge/parts.h"
+#include "services/edge/control/parts.h"
 
-#include "common/pack.h"
+#include "common/codec/pack.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "common/path.h"
+#include "common/codec/path.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

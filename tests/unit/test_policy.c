@@ -1,6 +1,6 @@
 /* Traffic policies: what is accepted, and that no text of the greatest length keeps the parser busy. */
-#include "common/cleanup.h"
-#include "proto/policy.h"
+#include "common/base/cleanup.h"
+#include "common/schema/policy.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* What a text says of what somebody sent is always UTF-8, short, and nothing but a quotation. */
-#include "common/bus.h"
-#include "common/cleanup.h"
-#include "common/err.h"
-#include "common/quote.h"
-#include "common/utf8.h"
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/quote.h"
+#include "common/base/utf8.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,6 +1,6 @@
 /* What the API shows of a row's text. */
-#include "common/cleanup.h"
-#include "proto/schema.h"
+#include "common/base/cleanup.h"
+#include "common/schema/schema.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

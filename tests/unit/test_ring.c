@@ -1,4 +1,4 @@
-#include "services/edge/ring.h"
+#include "services/edge/events/ring.h"
 #include "services/events/batch.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* Who may do what on the bus: what the tables say, and what they must never say. */
-#include "proto/role.h"
-#include "proto/schema.h"
+#include "common/schema/role.h"
+#include "common/schema/schema.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "common/roster.h"
+#include "common/resource/roster.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
-#include "common/cleanup.h"
-#include "common/id.h"
-#include "proto/event_types.h"
-#include "proto/schema.h"
+#include "common/base/cleanup.h"
+#include "common/base/id.h"
+#include "common/schema/event_types.h"
+#include "common/schema/schema.h"
 
 #include <criterion/criterion.h>
 #include <sodium.h>

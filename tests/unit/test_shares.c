@@ -1,5 +1,5 @@
 /* What waits, by turns of its owners, each with its share of the room. */
-#include "common/shares.h"
+#include "common/bus/shares.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

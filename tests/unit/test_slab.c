@@ -1,5 +1,5 @@
 /* The table's memory: zeroed, aligned, nobody else's. */
-#include "services/edge/slab.h"
+#include "services/edge/table/slab.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "services/edge/spool.h"
+#include "services/edge/events/spool.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,4 +1,4 @@
-#include "common/transit.h"
+#include "common/bus/transit.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

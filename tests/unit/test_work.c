@@ -1,6 +1,6 @@
 /* Messages for whichever worker is free next. */
-#include "common/cleanup.h"
-#include "common/work.h"
+#include "common/base/cleanup.h"
+#include "common/bus/work.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

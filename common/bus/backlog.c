@@ -1,0 +1,132 @@
+#include "common/bus/backlog.h"
+#include "common/bus/work.h"
+
+enum {
+    LANES = 2,            /* beside the quick one */
+    FRAME_OVERHEAD = 256, /* of a frame that waits, whatever it holds */
+};
+
+static const shares_bounds_t bounds[] = {
+    [BACKLOG_QUICK] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES},
+    [BACKLOG_SLOW] = {BACKLOG_OWN, BACKLOG_OWN_BYTES, BACKLOG_ALL, BACKLOG_ALL_BYTES},
+    [BACKLOG_GUEST] = {BACKLOG_GUESTS_OWN, BACKLOG_GUESTS_OWN_BYTES, BACKLOG_GUESTS_ALL,
+                       BACKLOG_GUESTS_ALL_BYTES},
+};
+
+/* What was let in once is not refused on its way to a worker. */
+static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+
+struct backlog {
+    work_t *work;            /* the quick ones, and of the others those whose turn it is */
+    shares_t *beside[LANES]; /* slow ones and guests' */
+    int next;                /* which of them has the next turn */
+    int running, running_max;
+};
+
+static void destroy_msg(void **item)
+{
+    zmsg_destroy((zmsg_t **)item);
+}
+
+backlog_t *backlog_new(int workers)
+{
+    backlog_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->running_max = workers > 1 ? workers / 2 : 1;
+    self->work = work_new(SIZE_MAX, false);
+    for (int i = 0; i < LANES; i++)
+        self->beside[i] = shares_new(destroy_msg);
+    if (!self->work || !self->beside[0] || !self->beside[1])
+        backlog_destroy(&self);
+    return self;
+}
+
+void backlog_destroy(backlog_t **self_p)
+{
+    backlog_t *self = *self_p;
+
+    if (!self)
+        return;
+    work_destroy(&self->work);
+    for (int i = 0; i < LANES; i++)
+        shares_destroy(&self->beside[i]);
+    free(self);
+    *self_p = NULL;
+}
+
+static size_t size_of(zmsg_t *msg)
+{
+    return zmsg_content_size(msg) + zmsg_size(msg) * FRAME_OVERHEAD;
+}
+
+static zmsg_t *take_beside(backlog_t *self)
+{
+    for (int i = 0; i < LANES; i++) {
+        int lane = (self->next + i) % LANES;
+        zmsg_t *msg = shares_take(self->beside[lane]);
+
+        if (msg) {
+            self->next = (lane + 1) % LANES;
+            return msg;
+        }
+    }
+    return NULL;
+}
+
+/* Among the quick ones they count as somebody of their own: one after another. */
+static void start_beside(backlog_t *self)
+{
+    zmsg_t *msg;
+
+    while (self->running < self->running_max && (msg = take_beside(self))) {
+        int r = work_put_of(self->work, "", &boundless, size_of(msg), &msg);
+
+        assert(!r); /* no memory: the same as anywhere else in CZMQ */
+        self->running++;
+    }
+}
+
+int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg)
+{
+    int r;
+
+    if (lane == BACKLOG_QUICK)
+        return work_put_of(self->work, owner, &bounds[lane], size_of(*msg), msg);
+    r = shares_put(self->beside[lane - BACKLOG_SLOW], owner, &bounds[lane], size_of(*msg), *msg);
+    if (r)
+        return r;
+    *msg = NULL;
+    start_beside(self);
+    return 0;
+}
+
+void backlog_done(backlog_t *self, backlog_lane_t lane)
+{
+    if (lane == BACKLOG_QUICK)
+        return;
+    self->running--;
+    start_beside(self);
+}
+
+zmsg_t *backlog_take(backlog_t *self)
+{
+    return work_take(self->work);
+}
+
+void backlog_stop(backlog_t *self)
+{
+    work_stop(self->work);
+}
+
+size_t backlog_waiting(const backlog_t *self)
+{
+    return work_waiting(self->work) + shares_waiting(self->beside[0])
+           + shares_waiting(self->beside[1]);
+}
+
+bool backlog_is_full(const backlog_t *self)
+{
+    return work_waiting(self->work) >= BACKLOG_OWN || work_bytes(self->work) >= BACKLOG_OWN_BYTES;
+}

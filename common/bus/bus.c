@@ -1,0 +1,524 @@
+#include "common/bus/bus.h"
+#include "common/base/cleanup.h"
+#include "common/bus/heartbeat.h"
+#include "common/base/id.h"
+#include "common/codec/pack.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    DRAIN_MAX = 100000,
+    MARK = 1000,
+    HANDSHAKE_MS = 3000, /* whoever connects and shows no key holds an open file for so long */
+    BACKLOG = 1024
+};
+
+static zcert_t *load_cert(const char *dir, const char *name)
+{
+    char path[4096];
+    zcert_t *cert;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    cert = zcert_load(path);
+    if (!cert) {
+        char text[4200];
+
+        snprintf(text, sizeof(text), "load CURVE key %s", path);
+        fault(-ENOENT, text);
+    }
+    return cert;
+}
+
+/* Also between processes of one machine: whoever may open the socket's file is not for that every role. */
+static int check_keys(const char *endpoint, const char *dir)
+{
+    char text[300];
+
+    if (*dir || !strncmp(endpoint, "inproc://", 9))
+        return 0;
+    snprintf(text, sizeof(text),
+             "%.150s needs CURVE keys: set curve-dir (postern curve-keys makes them)", endpoint);
+    return fault(-EPERM, text);
+}
+
+/* Without the handler, or where it does not know the domain, nobody gets in. */
+static int apply_server_keys(zsock_t *sock, const char *dir, socket_id_t id)
+{
+    zcert_t *cert = load_cert(dir, "self.cert_secret");
+    char domain[64];
+    int r = cert ? peer_start(dir) : -ENOENT;
+
+    if (!r) {
+        zcert_apply(cert, sock);
+        zsock_set_curve_server(sock, 1);
+        zsock_set_zap_domain(sock, socket_domain(id, domain, sizeof(domain)));
+        zsock_set_zap_enforce_domain(sock, 1);
+    }
+    zcert_destroy(&cert);
+    return r;
+}
+
+static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
+{
+    zcert_t *self = load_cert(dir, "self.cert_secret"), *server = NULL;
+    char name[256];
+    int r = -ENOENT;
+
+    snprintf(name, sizeof(name), "peers/%s.cert", peer);
+    if (self)
+        server = load_cert(dir, name);
+    if (self && server) {
+        zcert_apply(self, sock);
+        zsock_set_curve_serverkey(sock, zcert_public_txt(server));
+        r = 0;
+    }
+    zcert_destroy(&self);
+    zcert_destroy(&server);
+    return r;
+}
+
+/* The largest frame that a peer of the socket has to say, with its envelope and what a handshake takes: libzmq keeps all frames of a
+ * message that has not ended, however many, before anybody can look at it. */
+static int frame_max(socket_id_t id)
+{
+    enum { PREFIX = 512, WORDS = 1024, ENVELOPE = 1024 };
+
+    switch (id) {
+    case SOCKET_CONFIG_LOG: /* names and numbers */
+        return WORDS;
+    case SOCKET_PUB: /* the beginning of an event's type; a handshake takes 276 bytes and more */
+        return PREFIX;
+    case SOCKET_INTAKE:
+        return BUS_BATCH_MAX + ENVELOPE;
+    case SOCKET_IDENTITY_RPC:
+    case SOCKET_ROUTES_RPC:
+    case SOCKET_EVENTS_RPC:
+        return BUS_REQUEST_MAX + ENVELOPE;
+    default:
+        return BUS_FRAME_MAX;
+    }
+}
+
+static void set_limits(zsock_t *sock, int bytes)
+{
+    zsock_set_maxmsgsize(sock, bytes);
+    zsock_set_linger(sock, 300);
+    zsock_set_handshake_ivl(sock, HEARTBEAT_HANDSHAKE_MS);
+    zsock_set_tcp_maxrt(sock, HEARTBEAT_UNSENT_MS);
+    zsock_set_tcp_keepalive(sock, 1);
+    zsock_set_tcp_keepalive_idle(sock, HEARTBEAT_KEEPALIVE_S);
+    zsock_set_tcp_keepalive_intvl(sock, HEARTBEAT_KEEPALIVE_S);
+    zsock_set_tcp_keepalive_cnt(sock, HEARTBEAT_KEEPALIVE_TRIES);
+}
+
+/* A socket has a receive mark or asks for signs of life, never both (heartbeat.h). */
+static void set_marks(zsock_t *sock, bus_marks_t marks)
+{
+    zsock_set_sndhwm(sock, marks.send);
+    zsock_set_rcvhwm(sock, marks.receive);
+    if (marks.receive)
+        return;
+    zsock_set_heartbeat_ivl(sock, HEARTBEAT_MS);
+    zsock_set_heartbeat_timeout(sock, marks.silence_ms ? marks.silence_ms : HEARTBEAT_SILENCE_MS);
+}
+
+zsock_t *bus_bind_marked(int type, bus_marks_t marks, const char *endpoint, const char *curve_dir,
+                         socket_id_t id)
+{
+    zsock_t *sock = zsock_new(type);
+    char text[300];
+    int r;
+
+    if (!sock)
+        return NULL;
+    set_limits(sock, frame_max(id));
+    set_marks(sock, marks);
+    zsock_set_handshake_ivl(sock, HANDSHAKE_MS);
+    zsock_set_backlog(sock, BACKLOG);
+    r = check_keys(endpoint, curve_dir);
+    if (!r && *curve_dir)
+        r = apply_server_keys(sock, curve_dir, id);
+    if (!r && zsock_bind(sock, "%s", endpoint) < 0) {
+        snprintf(text, sizeof(text), "bind %.200s", endpoint);
+        r = fault(-errno, text);
+    }
+    if (r)
+        zsock_destroy(&sock);
+    else if (!strncmp(endpoint, "ipc://", 6))
+        chmod(endpoint + 6, 0660);
+    return sock;
+}
+
+zsock_t *bus_bind(int type, const char *endpoint, const char *curve_dir, socket_id_t id)
+{
+    return bus_bind_marked(type, (bus_marks_t){MARK, MARK, 0}, endpoint, curve_dir, id);
+}
+
+zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
+{
+    return bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){MARK, 0, 0}, endpoint, curve_dir,
+                           SOCKET_INTAKE);
+}
+
+/* Handshakes of the socket, as they end. NULL: they cannot be watched. */
+static zsock_t *watch_handshakes(zsock_t *sock)
+{
+    static _Atomic unsigned count; /* the name of the last one may not be free yet */
+    char endpoint[64];
+
+    snprintf(endpoint, sizeof(endpoint), "inproc://handshakes-%u", count++);
+    if (zmq_socket_monitor(zsock_resolve(sock), endpoint,
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+                               | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL))
+        return NULL;
+    return zsock_new_pair(endpoint);
+}
+
+/* Messages of a monitor are two frames: event and value, and where it happened. 0: somebody let us in | -EACCES | -ETIMEDOUT. */
+static int await_handshake(zsock_t *watch, int wait_ms)
+{
+    int64_t deadline = bus_mono_ms() + wait_ms;
+    int r = -ETIMEDOUT;
+
+    while (r == -ETIMEDOUT && bus_mono_ms() < deadline) {
+        zframe_t *event;
+        zmsg_t *msg;
+        uint16_t number = 0;
+
+        zsock_set_rcvtimeo(watch, (int)(deadline - bus_mono_ms()) + 1);
+        msg = zmsg_recv(watch);
+        if (!msg)
+            break; /* or it was interrupted */
+        event = zmsg_first(msg);
+        if (event && zframe_size(event) >= sizeof(number))
+            memcpy(&number, zframe_data(event), sizeof(number));
+        if (number)
+            r = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? 0 : -EACCES;
+        zmsg_destroy(&msg);
+    }
+    return r;
+}
+
+static zsock_t *connect_all(int type, bus_marks_t marks, bool immediate, const char *endpoints,
+                            const char *curve_dir, const char *peer, zsock_t **ret_watch)
+{
+    zsock_t *sock = zsock_new(type);
+    char *list = strdup(endpoints), *save = NULL;
+    int r = 0;
+
+    if (!sock || !list) {
+        free(list);
+        return sock;
+    }
+    set_limits(sock, BUS_FRAME_MAX);
+    set_marks(sock, marks);
+    zsock_set_immediate(sock, immediate);
+    zsock_set_reconnect_ivl(sock, 50);
+    zsock_set_reconnect_ivl_max(sock, 500);
+    zsock_set_connect_timeout(sock, HEARTBEAT_CONNECT_MS);
+    if (!marks.receive)
+        zsock_set_heartbeat_ttl(sock, HEARTBEAT_SILENCE_MS);
+    r = check_keys(endpoints, curve_dir);
+    if (!r && *curve_dir)
+        r = apply_client_keys(sock, curve_dir, peer);
+    if (!r && ret_watch)
+        *ret_watch = watch_handshakes(sock);
+    for (char *one = strtok_r(list, ",", &save); !r && one; one = strtok_r(NULL, ",", &save))
+        if (zsock_connect(sock, "%s", one) < 0) {
+            char text[300];
+
+            snprintf(text, sizeof(text), "connect to %.200s", one);
+            r = fault(-errno, text);
+        }
+    free(list);
+    if (r)
+        zsock_destroy(&sock);
+    return sock;
+}
+
+zsock_t *bus_connect(int type, const char *endpoints, const char *curve_dir, const char *peer)
+{
+    return connect_all(type, (bus_marks_t){MARK, 0, 0}, false, endpoints, curve_dir, peer, NULL);
+}
+
+zsock_t *bus_connect_marked(int type, bus_marks_t marks, const char *endpoints,
+                            const char *curve_dir, const char *peer)
+{
+    return connect_all(type, marks, false, endpoints, curve_dir, peer, NULL);
+}
+
+zsock_t *bus_connect_peer(const char *endpoint, const char *curve_dir, const char *peer)
+{
+    return connect_all(ZMQ_DEALER, (bus_marks_t){MARK, 0, 0}, true, endpoint, curve_dir, peer,
+                       NULL);
+}
+
+zsock_t *bus_connect_known(int type, bus_marks_t marks, const char *endpoints,
+                           const char *curve_dir, const char *peer, int wait_ms)
+{
+    zsock_t *watch = NULL;
+    zsock_t *sock = connect_all(type, marks, false, endpoints, curve_dir, peer, &watch);
+    char text[400];
+
+    if (sock && watch && await_handshake(watch, wait_ms) == -EACCES) {
+        snprintf(text, sizeof(text),
+                 "%.150s does not take the key in %.150s: its role has no business there",
+                 endpoints, curve_dir);
+        fault(-EACCES, text);
+        zsock_destroy(&sock);
+    }
+    if (sock)
+        zmq_socket_monitor(zsock_resolve(sock), NULL, 0);
+    zsock_destroy(&watch);
+    return sock;
+}
+
+void bus_drain(zsock_t *sock)
+{
+    zsock_set_rcvtimeo(sock, 0);
+    for (int i = 0; i < DRAIN_MAX; i++) {
+        zmsg_t *msg = zmsg_recv(sock);
+
+        if (!msg)
+            return;
+        zmsg_destroy(&msg);
+    }
+}
+
+int64_t bus_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t bus_mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int append_json(zmsg_t *msg, const json_t *value)
+{
+    msgpack_sbuffer buffer;
+    int r;
+
+    msgpack_sbuffer_init(&buffer);
+    r = pack_json(&buffer, value);
+    if (!r && buffer.size > BUS_FRAME_MAX)
+        r = -EMSGSIZE;
+    if (!r)
+        r = zmsg_addmem(msg, buffer.data, buffer.size) ? -ENOMEM : 0;
+    msgpack_sbuffer_destroy(&buffer);
+    return r;
+}
+
+int frame_json(zframe_t *frame, json_t **ret_value)
+{
+    if (!frame)
+        return -EBADMSG;
+    return unpack_json(zframe_data(frame), zframe_size(frame), ret_value) ? -EBADMSG : 0;
+}
+
+zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
+                       int64_t left_ms, json_t *actor, json_t *body)
+{
+    _cleanup_(json_clear_ref) json_t *owned = body;
+    _cleanup_(json_clear_ref) json_t *header = json_pack(
+        "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key",
+        key ? key : id, "account", account, "left", (json_int_t)left_ms, "clock",
+        (json_int_t)bus_mono_ms(), "deadline", (json_int_t)bus_now_ms() + left_ms, "actor", actor);
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, verb);
+    if (!header || append_json(msg, header) || append_json(msg, owned))
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+static int copy_str(const json_t *object, const char *key, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    if (!text || strlen(text) >= size)
+        return -EBADMSG;
+    memcpy(out, text, strlen(text) + 1);
+    return 0;
+}
+
+/* One from before it said how long is left says until when, by its own wall clock. */
+static void take_deadline(const json_t *header, request_t *request)
+{
+    const json_t *left = json_object_get(header, "left");
+    int64_t deadline = json_integer_value(json_object_get(header, "deadline"));
+
+    request->clock_ms = json_integer_value(json_object_get(header, "clock"));
+    request->left_ms = json_is_integer(left) ? json_integer_value(left)
+                       : deadline > 0        ? deadline - bus_now_ms()
+                                             : 0;
+}
+
+int request_decode(zmsg_t *msg, request_t *ret_request)
+{
+    _cleanup_(json_clear_ref) json_t *header = NULL;
+    _cleanup_(json_clear_ref) json_t *body = NULL;
+    zframe_t *verb = zmsg_pop(msg), *head = zmsg_pop(msg), *data = zmsg_pop(msg);
+    int r = -EBADMSG;
+
+    memset(ret_request, 0, sizeof(*ret_request));
+    if (verb && head && data && zframe_size(verb) < sizeof(ret_request->verb)
+        && !frame_json(head, &header) && json_is_object(header)
+        && json_integer_value(json_object_get(header, "v")) == BUS_VERSION
+        && !copy_str(header, "id", ret_request->id, sizeof(ret_request->id))
+        && !frame_json(data, &body) && json_is_object(body)
+        && !copy_str(header, "key", ret_request->key, sizeof(ret_request->key))
+        && !copy_str(header, "account", ret_request->account, sizeof(ret_request->account))) {
+        memcpy(ret_request->verb, zframe_data(verb), zframe_size(verb));
+        take_deadline(header, ret_request);
+        ret_request->actor = json_incref(json_object_get(header, "actor"));
+        ret_request->body = take(body);
+        r = 0;
+    }
+    zframe_destroy(&verb);
+    zframe_destroy(&head);
+    zframe_destroy(&data);
+    return r;
+}
+
+void request_done(request_t *self)
+{
+    json_decref(self->actor);
+    json_decref(self->body);
+    memset(self, 0, sizeof(*self));
+}
+
+/* Every frame that a peer takes; a larger one would cost the connection, and with it the answers to others. */
+static int encode_reply(const char *id, const reply_t *reply, zmsg_t **ret_msg)
+{
+    const problem_t *problem = &reply->problem;
+    const outcome_t *row = outcome_find(problem->code);
+    _cleanup_(json_clear_ref) json_t *outcome = json_pack(
+        "{s:i, s:s, s:O?, s:I, s:s}", "code", problem->code, "msg",
+        *problem->msg ? problem->msg
+        : row         ? row->text
+                      : "",
+        "details", problem->details, "revision", (json_int_t)reply->revision, "etag", reply->etag);
+    _cleanup_(json_clear_ref) json_t *empty = json_null();
+    zmsg_t *msg = zmsg_new();
+    int r;
+
+    zmsg_addstr(msg, id);
+    r = outcome ? append_json(msg, outcome) : -EBADMSG;
+    if (!r)
+        r = reply->packed.size > BUS_FRAME_MAX ? -EMSGSIZE
+            : reply->packed.data ? zmsg_addmem(msg, reply->packed.data, reply->packed.size)
+                                 : append_json(msg, reply->body ? reply->body : empty);
+    if (r)
+        zmsg_destroy(&msg);
+    *ret_msg = msg;
+    return r;
+}
+
+zmsg_t *reply_encode(const char *id, const reply_t *reply)
+{
+    reply_t refused = {.revision = reply->revision};
+    zmsg_t *msg;
+    int r = encode_reply(id, reply, &msg);
+
+    if (r) {
+        fault(r, "encode a reply");
+        refused.problem.code = reply->problem.code ? reply->problem.code
+                               : r == -EMSGSIZE    ? ERR_ANSWER_TOO_LARGE
+                                                   : ERR_INTERNAL;
+        encode_reply(id, &refused, &msg);
+    }
+    return msg;
+}
+
+int reply_split(zmsg_t *msg, char id[64], json_t **ret_outcome, zframe_t **ret_body)
+{
+    _cleanup_(json_clear_ref) json_t *outcome = NULL;
+    zframe_t *first = zmsg_pop(msg), *second = zmsg_pop(msg), *third = zmsg_pop(msg);
+    int r = -EBADMSG;
+
+    *id = '\0';
+    if (first && zframe_size(first) < 64) {
+        memcpy(id, zframe_data(first), zframe_size(first));
+        id[zframe_size(first)] = '\0';
+    }
+    if (*id && third && !frame_json(second, &outcome) && json_is_object(outcome)) {
+        *ret_outcome = take(outcome);
+        *ret_body = take(third);
+        r = 0;
+    }
+    zframe_destroy(&first);
+    zframe_destroy(&second);
+    zframe_destroy(&third);
+    return r;
+}
+
+int reply_decode(zmsg_t *msg, char id[64], json_t **ret_outcome, json_t **ret_body)
+{
+    zframe_t *body = NULL;
+    int r = reply_split(msg, id, ret_outcome, &body);
+
+    if (r)
+        return r;
+    r = frame_json(body, ret_body);
+    zframe_destroy(&body);
+    if (r) {
+        json_decref(*ret_outcome);
+        *ret_outcome = NULL;
+    }
+    return r;
+}
+
+void reply_drop_body(reply_t *self)
+{
+    json_decref(self->body);
+    self->body = NULL;
+    msgpack_sbuffer_destroy(&self->packed);
+    msgpack_sbuffer_init(&self->packed);
+}
+
+void reply_done(reply_t *self)
+{
+    problem_done(&self->problem);
+    reply_drop_body(self);
+}
+
+int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout_ms, json_t *body,
+             json_t **ret_outcome, json_t **ret_body)
+{
+    zpoller_t *poller = zpoller_new(dealer, NULL);
+    int64_t deadline = bus_mono_ms() + timeout_ms;
+    char id[ID_MAX], got[64] = "";
+    zmsg_t *msg;
+    int r = -ETIMEDOUT;
+
+    id_make("op", id);
+    msg = request_encode(verb, id, NULL, account, timeout_ms, NULL, body);
+    if (!msg || zmsg_send(&msg, dealer))
+        r = -EBADMSG;
+    while (r == -ETIMEDOUT && bus_mono_ms() < deadline) {
+        if (!zpoller_wait(poller, (int)(deadline - bus_mono_ms())))
+            continue;
+        msg = zmsg_recv(dealer);
+        if (!msg)
+            break;
+        r = reply_decode(msg, got, ret_outcome, ret_body);
+        zmsg_destroy(&msg);
+        if (!r && strcmp(got, id)) {
+            json_decref(*ret_outcome);
+            json_decref(*ret_body);
+            r = -ETIMEDOUT; /* the answer to an older call */
+        }
+    }
+    zpoller_destroy(&poller);
+    return r;
+}

@@ -1,0 +1,153 @@
+#include "common/bus/shares.h"
+
+#include <czmq.h>
+#include <errno.h>
+
+typedef struct item {
+    struct item *next;
+    size_t bytes;
+    void *what;
+} item_t;
+
+/* Is there while something of its waits. */
+typedef struct owner {
+    char *name;
+    item_t *first, *last;
+    size_t count, bytes;
+} owner_t;
+
+struct shares {
+    zhashx_t *owners;
+    zlistx_t *turns; /* the same, whose turn comes first */
+    size_t count, bytes;
+    void (*destroy)(void **item);
+};
+
+shares_t *shares_new(void (*destroy)(void **item))
+{
+    shares_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return NULL;
+    self->destroy = destroy;
+    self->owners = zhashx_new();
+    self->turns = zlistx_new();
+    if (!self->owners || !self->turns) {
+        shares_destroy(&self);
+        return NULL;
+    }
+    zhashx_set_key_duplicator(self->owners, NULL); /* an owner has its name itself */
+    zhashx_set_key_destructor(self->owners, NULL);
+    return self;
+}
+
+void shares_destroy(shares_t **self_p)
+{
+    shares_t *self = *self_p;
+    void *what;
+
+    if (!self)
+        return;
+    while (self->turns && (what = shares_take(self)))
+        if (self->destroy)
+            self->destroy(&what);
+    zhashx_destroy(&self->owners);
+    zlistx_destroy(&self->turns);
+    free(self);
+    *self_p = NULL;
+}
+
+static int check_room(const shares_t *self, const owner_t *owner, const shares_bounds_t *bounds)
+{
+    if (owner && (owner->count >= bounds->own || owner->bytes >= bounds->own_bytes))
+        return -EDQUOT;
+    return self->count >= bounds->all || self->bytes >= bounds->all_bytes ? -EAGAIN : 0;
+}
+
+static void free_owner(owner_t **self_p)
+{
+    free((*self_p)->name);
+    free(*self_p);
+    *self_p = NULL;
+}
+
+/* At the end of the turns. NULL: no memory. */
+static owner_t *add_owner(shares_t *self, const char *name)
+{
+    owner_t *owner = calloc(1, sizeof(*owner));
+    void *place = NULL;
+
+    if (!owner || !(owner->name = strdup(name))) {
+        free(owner);
+        return NULL;
+    }
+    place = zlistx_add_end(self->turns, owner);
+    if (!place || zhashx_insert(self->owners, owner->name, owner)) {
+        if (place)
+            zlistx_detach(self->turns, place);
+        free_owner(&owner);
+    }
+    return owner;
+}
+
+int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, size_t bytes,
+               void *what)
+{
+    owner_t *owner = zhashx_lookup(self->owners, name);
+    int r = check_room(self, owner, bounds);
+    item_t *item;
+
+    if (r)
+        return r;
+    item = malloc(sizeof(*item));
+    if (!item || (!owner && !(owner = add_owner(self, name)))) {
+        free(item);
+        return -ENOMEM;
+    }
+    *item = (item_t){NULL, bytes, what};
+    if (owner->last)
+        owner->last->next = item;
+    else
+        owner->first = item;
+    owner->last = item;
+    owner->count++;
+    owner->bytes += bytes;
+    self->count++;
+    self->bytes += bytes;
+    return 0;
+}
+
+void *shares_take(shares_t *self)
+{
+    owner_t *owner = zlistx_first(self->turns);
+    item_t *item = owner ? owner->first : NULL;
+    void *what;
+
+    if (!item)
+        return NULL;
+    what = item->what;
+    owner->first = item->next;
+    owner->count--;
+    owner->bytes -= item->bytes;
+    self->count--;
+    self->bytes -= item->bytes;
+    free(item);
+    if (owner->first) {
+        zlistx_move_end(self->turns, zlistx_cursor(self->turns));
+        return what;
+    }
+    zlistx_detach(self->turns, zlistx_cursor(self->turns));
+    zhashx_delete(self->owners, owner->name);
+    free_owner(&owner);
+    return what;
+}
+
+size_t shares_waiting(const shares_t *self)
+{
+    return self->count;
+}
+
+size_t shares_bytes(const shares_t *self)
+{
+    return self->bytes;
+}

@@ -1,0 +1,47 @@
+/* A service: one reactor that owns the sockets, and workers that own a database connection each.
+ * The reactor passes requests to idle workers and holds a reply that carries a config revision until
+ * every live edge worker acknowledged it, or service_hold_ms passed. Waiting occupies no worker. */
+#pragma once
+
+#include "common/base/config.h"
+#include "common/resource/crud.h"
+
+#include <czmq.h>
+
+typedef struct verb {
+    const char *name;
+    /* 0 | code | fault, like crud_call. Not in a transaction. */
+    int (*run)(crud_t *crud, const request_t *request, reply_t *reply);
+} verb_t;
+
+/* What a service does beside its verbs, in the same reactor. */
+typedef struct service_part {
+    /* After the migrations. 0 | fault; what was made so far is in *ret_self, also then. */
+    int (*start)(void **ret_self, zloop_t *loop, const config_t *config);
+    /* When the reactor has ended. */
+    void (*stop)(void **self_p);
+    size_t (*metrics)(void *self, char *out, size_t size);
+    bool (*is_ready)(void *self, char *why, size_t size);
+} service_part_t;
+
+typedef struct service_spec {
+    const char *name;              /* schema, log tag, KIND service */
+    socket_id_t socket;            /* of its requests */
+    const char *about;             /* for --help */
+    const char *const *migrations; /* ended by NULL */
+    const kind_rules_t *rules;     /* ended by a NULL kind */
+    const verb_t *verbs;           /* ended by a NULL name; may be NULL */
+    bool config_log;
+    const setting_t *settings;  /* beside service_settings, ended by a NULL name; may be NULL */
+    const service_part_t *part; /* may be NULL */
+    /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
+    const char *periodic, *period; /* the verb, the setting */
+    /* Does the request keep a worker busy for long, making keys? Half of the workers are for such requests; body is as it came
+     * on the bus. May be NULL. */
+    bool (*is_slow)(const char *verb, const void *body, size_t len);
+    /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
+    int (*setup)(crud_t *crud, const config_t *config);
+} service_spec_t;
+
+/* Parse settings, set up, run until SIGTERM, drain. Returns the exit status. */
+int service_main(const service_spec_t *spec, int argc, char **argv);

@@ -1,0 +1,462 @@
+/* GET /openapi.json: OpenAPI 3.1 from the same tables that check requests. */
+#include "common/base/cleanup.h"
+#include "common/schema/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *object_schema(const object_type_t *type, bool request, unsigned operation);
+
+static json_t *enum_of(const char *values)
+{
+    json_t *list = json_array();
+
+    for (const char *at = values; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        json_array_append_new(list, json_stringn(at, strcspn(at, "|")));
+    return list;
+}
+
+static json_t *ref_schema(void)
+{
+    return json_pack("{s:s, s:{s:{s:s}, s:{s:s}}, s:[s,s]}", "type", "object", "properties", "id",
+                     "type", "string", "uri", "type", "string", "required", "id", "uri");
+}
+
+static json_t *string_schema(const field_t *field, bool request)
+{
+    bool unset = !request && field->fallback && !strcmp(field->fallback, "\"\"");
+    json_t *schema = json_pack("{s:s}", "type", "string");
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxLength", json_integer((json_int_t)field->max));
+    if (field->values && field->values[0] != '@') {
+        json_t *values = enum_of(field->values);
+
+        if (unset) /* how a choice that nobody made is shown */
+            json_array_append_new(values, json_string(""));
+        json_object_set_new(schema, "enum", values);
+    }
+    return schema;
+}
+
+static json_t *number_schema(const field_t *field)
+{
+    bool real = field->type == F64;
+    const char *format = real ? "double" : field->type == I32 ? "int32" : "int64";
+    json_t *schema = json_pack("{s:s, s:s}", "type", real ? "number" : "integer", "format", format);
+
+    if (field->max > field->min) { /* what is only read has no bounds */
+        json_object_set_new(schema, "minimum", json_real(field->min));
+        json_object_set_new(schema, "maximum", json_real(field->max));
+    }
+    return schema;
+}
+
+/* min and max of the field are the list's, not its items'. */
+static json_t *item_schema(const field_t *field)
+{
+    json_t *schema = json_pack("{s:s}", "type", "string");
+
+    if (field->values && field->values[0] != '@')
+        json_object_set_new(schema, "enum", enum_of(field->values));
+    return schema;
+}
+
+static json_t *list_of(const field_t *field, json_t *items)
+{
+    json_t *schema = json_pack("{s:s, s:o}", "type", "array", "items", items);
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxItems", json_integer((json_int_t)field->max));
+    if (field->min > 0)
+        json_object_set_new(schema, "minItems", json_integer((json_int_t)field->min));
+    return schema;
+}
+
+/* item: what every value is. */
+static json_t *map_of(const field_t *field, json_t *item)
+{
+    json_t *schema = json_pack("{s:s, s:o}", "type", "object", "additionalProperties", item);
+
+    if (field->max > 0)
+        json_object_set_new(schema, "maxProperties", json_integer((json_int_t)field->max));
+    return schema;
+}
+
+static json_t *value_schema(const field_t *field, bool request)
+{
+    char ref[96];
+
+    switch (field->type) {
+    case STR:
+        return string_schema(field, request);
+    case TIME:
+        return json_pack("{s:s, s:s}", "type", "string", "format", "date-time");
+    case BOOL:
+        return json_pack("{s:s}", "type", "boolean");
+    case U32:
+    case I32:
+    case I64:
+    case F64:
+        return number_schema(field);
+    case STRINGS:
+        return list_of(field, item_schema(field));
+    case STRMAP:
+        return map_of(field, json_pack("{s:s}", "type", "string"));
+    case WEIGHT_MAP:
+        return map_of(field, json_pack("{s:s, s:i, s:i}", "type", "integer", "minimum", 0,
+                                       "maximum", (int)field->min));
+    case NESTED:
+        return object_schema(field->object, request, CREATE);
+    case NESTEDS:
+        return list_of(field, object_schema(field->object, request, CREATE));
+    case REFERENCE:
+        return request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
+                                               : ref_schema();
+    case REFERENCES:
+        return list_of(field, request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
+                                                              : ref_schema());
+    case CHILDREN:
+        snprintf(ref, sizeof(ref), "#/components/schemas/%s", field->kinds);
+        return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "$ref", ref);
+    case NONE:
+        break;
+    }
+    return json_pack("{s:s}", "type", "null");
+}
+
+/* OpenAPI 3.1 is JSON Schema 2020-12: null is a type. */
+static json_t *or_null(json_t *schema)
+{
+    return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
+}
+
+/* What the check is called, which error breaks it, and whether its empty value is none: for generated tests and curious
+ * readers. */
+static void add_rule(json_t *value, const field_t *field, unsigned operation)
+{
+    if (schema_empty_is_absent(field, operation))
+        json_object_set_new(value, "x-empty-is-absent", json_true());
+    if (field->values && field->values[0] == '@')
+        json_object_set_new(value, "x-format", json_string(field->values + 1));
+    if (field->kinds)
+        json_object_set_new(value, "x-kinds", json_string(field->kinds));
+    if (field->flags & REQUIRED)
+        json_object_set_new(value, "x-required", json_true());
+    json_object_set_new(value, "x-error", json_sprintf("ERR_POSTERN_%d", field->outcome));
+}
+
+static json_t *object_schema(const object_type_t *type, bool request, unsigned operation)
+{
+    json_t *properties = json_object(), *required = json_array(), *schema;
+
+    for (const field_t *field = type->fields; field->name; field++) {
+        json_t *value;
+
+        if (field->flags & HIDDEN || (!request && field->flags & WRITE_ONLY)
+            || (request && field->flags & (READ_ONLY | PATH))
+            || (request && operation == UPDATE && field->flags & IMMUTABLE))
+            continue;
+        value = value_schema(field, request);
+        if (request || field->flags & NULLABLE
+            || (field->type == NESTED && !(field->flags & (ALWAYS | READ_ONLY | REQUIRED))))
+            value = or_null(value);
+        json_object_set_new(value, "description", json_string(field->meaning));
+        if (request)
+            add_rule(value, field, operation);
+        if (field->fallback && request && operation == CREATE)
+            json_object_set_new(value, "default",
+                                json_loads(field->fallback, JSON_DECODE_ANY, NULL));
+        json_object_set_new(properties, request ? field_key(field) : field->name, value);
+        if (!request || (operation == CREATE && field->flags & REQUIRED))
+            json_array_append_new(required, json_string(request ? field_key(field) : field->name));
+    }
+    schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
+    if (json_array_size(required))
+        json_object_set_new(schema, "required", required);
+    else
+        json_decref(required);
+    return schema;
+}
+
+static json_t *content(json_t *schema)
+{
+    return json_pack("{s:{s:o}}", "application/json", "schema", schema);
+}
+
+static json_t *ref_to(const char *name)
+{
+    return json_pack("{s:o}", "$ref", json_sprintf("#/components/schemas/%s", name));
+}
+
+/* The responses of an operation. schema NULL: success has no body. */
+static json_t *answers(const char *status, json_t *schema)
+{
+    json_t *success = json_pack("{s:s}", "description", "success");
+
+    if (schema)
+        json_object_set_new(success, "content", content(schema));
+    return json_pack("{s:o, s:{s:s}}", status, success, "default", "$ref",
+                     "#/components/responses/error");
+}
+
+static json_t *list_schema(const kind_t *kind)
+{
+    return json_pack("{s:s, s:{s:{s:s, s:o}, s:{s:s}, s:{s:[s,s]}}}", "type", "object",
+                     "properties", kind->list_key, "type", "array", "items", ref_to(kind->name),
+                     "uri", "type", "string", "next_page_uri", "type", "string", "null");
+}
+
+/* list: the kind that the path lists; NULL: it is none. */
+static json_t *path_parameters(const char *path, const kind_t *list)
+{
+    json_t *parameters = json_pack("[{s:s}]", "$ref", "#/components/parameters/version");
+
+    for (const char *at = strchr(path, '{'); at; at = strchr(at + 1, '{'))
+        json_array_append_new(parameters,
+                              json_pack("{s:o, s:s, s:b, s:{s:s}}", "name",
+                                        json_stringn(at + 1, strcspn(at + 1, "}")), "in", "path",
+                                        "required", 1, "schema", "type", "string"));
+    if (list) {
+        json_array_append_new(parameters,
+                              json_pack("{s:s, s:s, s:{s:s, s:i, s:i, s:i}}", "name", "limit", "in",
+                                        "query", "schema", "type", "integer", "minimum", 1,
+                                        "maximum", 100, "default", 100));
+        json_array_append_new(parameters, json_pack("{s:s, s:s, s:{s:s}}", "name", "before_id",
+                                                    "in", "query", "schema", "type", "string"));
+    }
+    for (const field_t *field = list ? list->type.fields : NULL; field && field->name; field++)
+        if (field->flags & QUERY)
+            json_array_append_new(parameters, json_pack("{s:s, s:s, s:s, s:{s:s, s:{s:s}}}", "name",
+                                                        field->name, "in", "query", "description",
+                                                        "any of these", "schema", "type", "array",
+                                                        "items", "type", "string"));
+    if (list && list->operations & FILTERS)
+        json_array_append_new(
+            parameters, json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query",
+                                  "description", "CEL over obj: see the list filters in the README",
+                                  "schema", "type", "string"));
+    return parameters;
+}
+
+/* Lists below another object (proto/lists.def), and what is not a kind. */
+static void add_other_paths(json_t *paths)
+{
+    static const struct {
+        const char *kind, *head, *tail, *key;
+    } rows[] = {
+#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
+#include "proto/lists.def"
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (asprintf(&path, "%s{%s}%s", rows[i].head, rows[i].key, rows[i].tail) < 0)
+            return;
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "get", "operationId",
+                                      json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key),
+                                      "tags", rows[i].kind, "parameters",
+                                      path_parameters(path, kind_find(rows[i].kind)), "responses",
+                                      answers("200", list_schema(kind_find(rows[i].kind)))));
+    }
+    json_object_set_new(
+        paths, "/self",
+        json_pack("{s:{s:s, s:[s], s:s, s:o, s:o}}", "get", "operationId", "self_get", "tags",
+                  "self", "summary",
+                  "The API key that the request was made with, its account and owner", "parameters",
+                  path_parameters("", NULL), "responses",
+                  answers("200", json_pack("{s:s}", "type", "object"))));
+}
+
+static void add_operation(json_t *paths, const kind_t *kind, unsigned operation, const char *method,
+                          const char *name, const char *status, bool one)
+{
+    _cleanup_(free_mem) char *path = NULL;
+    json_t *item, *schema, *entry;
+
+    if (!(kind->operations & operation)
+        || asprintf(&path, "%s%s", kind->path, one ? "/{id}" : "") < 0)
+        return;
+    item = json_object_get(paths, path);
+    if (!item) {
+        item = json_object();
+        json_object_set_new(paths, path, item);
+    }
+    schema = operation == DELETE ? NULL
+             : operation == LIST ? list_schema(kind)
+                                 : ref_to(kind->name);
+    entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
+                      json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
+                      path_parameters(path, operation == LIST ? kind : NULL), "responses",
+                      answers(status, schema));
+    if (operation & (CREATE | UPDATE))
+        json_object_set_new(entry, "requestBody",
+                            json_pack("{s:b, s:o}", "required", operation == CREATE, "content",
+                                      content(object_schema(&kind->type, true, operation))));
+    json_object_set_new(item, method, entry);
+}
+
+/* PUT, GET and DELETE of each module, below its owner's path. */
+static void add_modules(json_t *paths, const kind_t *kind)
+{
+    static const struct {
+        const char *method, *name, *status;
+    } rows[] = {{"put", "replace", "200"}, {"get", "get", "200"}, {"delete", "delete", "204"}};
+
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(free_mem) char *path = NULL;
+        json_t *item = json_object();
+
+        if (!(field->flags & MODULE)
+            || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
+            json_decref(item);
+            continue;
+        }
+        for (size_t i = 0; i < LEN(rows); i++) {
+            json_t *schema = strcmp(rows[i].method, "delete")
+                                 ? object_schema(field->object, false, GET)
+                                 : NULL,
+                   *entry;
+
+            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
+                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
+                              "tags", kind->name, "parameters", path_parameters(path, NULL),
+                              "responses", answers(rows[i].status, schema));
+            if (!strcmp(rows[i].method, "put"))
+                json_object_set_new(entry, "requestBody",
+                                    json_pack("{s:o}", "content",
+                                              content(object_schema(field->object, true, CREATE))));
+            json_object_set_new(item, rows[i].method, entry);
+        }
+        json_object_set_new(paths, path, item);
+    }
+}
+
+/* DELETE of DETACH fields. */
+static void add_detachables(json_t *paths, const kind_t *kind)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (!(field->flags & DETACH) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
+            continue;
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "delete", "operationId",
+                                      json_sprintf("%s_%s_delete", kind->name, field->name), "tags",
+                                      kind->name, "parameters", path_parameters(path, NULL),
+                                      "responses", answers("204", NULL)));
+    }
+}
+
+static void add_commands(json_t *paths)
+{
+    static const struct {
+        const char *kind, *name, *meaning;
+    } rows[] = {
+#define COMMAND(kind, name, meaning) {#kind, #name, meaning},
+#include "proto/commands.def"
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(free_mem) char *path = NULL;
+
+        if (asprintf(&path, "%s/{id}/%s", kind_find(rows[i].kind)->path, rows[i].name) < 0)
+            return;
+        json_object_set_new(paths, path,
+                            json_pack("{s:{s:o, s:s, s:[s], s:o, s:o}}", "post", "operationId",
+                                      json_sprintf("%s_%s", rows[i].kind, rows[i].name), "summary",
+                                      rows[i].meaning, "tags", rows[i].kind, "parameters",
+                                      path_parameters(path, NULL), "responses",
+                                      answers("204", NULL)));
+    }
+}
+
+/* The items of LISTED fields. */
+static void add_members(json_t *paths, const kind_t *kind)
+{
+    static const struct {
+        const char *method, *name, *status;
+        bool one;
+        unsigned body;
+    } rows[] = {{"post", "create", "201", false, CREATE},
+                {"get", "list", "200", false, 0},
+                {"get", "get", "200", true, 0},
+                {"patch", "update", "200", true, UPDATE},
+                {"delete", "delete", "204", true, 0}};
+
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        for (size_t i = 0; field->flags & LISTED && i < LEN(rows); i++) {
+            _cleanup_(free_mem) char *path = NULL;
+            json_t *item, *schema = NULL, *entry;
+
+            if (asprintf(&path, "%s/{id}/%s%s%s%s", kind->path, field->name,
+                         rows[i].one ? "/{" : "", rows[i].one ? field->values : "",
+                         rows[i].one ? "}" : "")
+                < 0)
+                return;
+            item = json_object_get(paths, path);
+            if (!item)
+                json_object_set_new(paths, path, item = json_object());
+            if (!strcmp(rows[i].name, "list"))
+                schema =
+                    json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties",
+                              field->name, list_of(field, object_schema(field->object, false, GET)),
+                              "uri", "type", "string");
+            else if (strcmp(rows[i].method, "delete"))
+                schema = object_schema(field->object, false, GET);
+            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
+                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
+                              "tags", kind->name, "parameters", path_parameters(path, NULL),
+                              "responses", answers(rows[i].status, schema));
+            if (rows[i].body)
+                json_object_set_new(
+                    entry, "requestBody",
+                    json_pack("{s:o}", "content",
+                              content(object_schema(field->object, true, rows[i].body))));
+            json_object_set_new(item, rows[i].method, entry);
+        }
+}
+
+/* What operations refer to. */
+static json_t *components(json_t *schemas)
+{
+    return json_pack("{s:o, s:{s:{s:s, s:s, s:b, s:s, s:{s:s, s:[s], s:s}}}, s:{s:{s:s, s:o}}, "
+                     "s:{s:{s:s, s:s}}}",
+                     "schemas", schemas, "parameters", "version", "name", "Service-Version", "in",
+                     "header", "required", 1, "description", "version of the interface", "schema",
+                     "type", "string", "enum", "2", "default", "2", "responses", "error",
+                     "description", "error", "content", content(ref_to("error")), "securitySchemes",
+                     "bearer", "type", "http", "scheme", "bearer");
+}
+
+json_t *schema_openapi(const char *base_url)
+{
+    json_t *paths = json_object(), *schemas = json_object();
+
+    for (const kind_t *kind = kind_all(); kind->name; kind++) {
+        json_object_set_new(schemas, kind->name, object_schema(&kind->type, false, GET));
+        add_operation(paths, kind, CREATE, "post", "create", "201", false);
+        add_operation(paths, kind, LIST, "get", "list", "200", false);
+        add_operation(paths, kind, GET, "get", "get", "200", true);
+        add_operation(paths, kind, UPDATE, "patch", "update", "200", true);
+        add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
+        add_modules(paths, kind);
+        add_members(paths, kind);
+        add_detachables(paths, kind);
+    }
+    add_commands(paths);
+    add_other_paths(paths);
+    json_object_set_new(
+        schemas, "error",
+        json_pack("{s:s, s:{s:{s:s}, s:{s:s}, s:{s:s}, s:{s:s, s:{s:s}}}, s:[s,s,s]}", "type",
+                  "object", "properties", "error_code", "type", "string", "status_code", "type",
+                  "integer", "msg", "type", "string", "details", "type", "object",
+                  "additionalProperties", "type", "string", "required", "status_code", "msg",
+                  "details"));
+    return json_pack("{s:s, s:{s:s, s:s, s:{s:s}}, s:[{s:s}], s:o, s:o, s:[{s:[]}]}", "openapi",
+                     "3.1.0", "info", "title", "Postern API", "version", "2", "license", "name",
+                     "Apache-2.0", "servers", "url", base_url, "paths", paths, "components",
+                     components(schemas), "security", "bearer");
+}

@@ -1,0 +1,661 @@
+#include "common/store/pg.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    PREPARED_MAX = 256,
+    QUEUE_MAX = 24,
+    LATE_MS = 20,       /* a statement may go on so long behind a deadline */
+    TROUBLE_S = 60,     /* after that it may be over, and nobody tried */
+    READ_ONLY_MS = 5000 /* between two tries to get a session that is not */
+};
+
+/* A prepared statement that waits to be sent with the next one. */
+typedef struct queued {
+    char name[16];
+    char *params[PG_PARAMS_MAX];
+    int n;
+} queued_t;
+
+struct pg {
+    PGconn *conn;
+    int64_t connected_ms; /* monotonic */
+    char *url;
+    char schema[64];
+    char constraint[80];
+    char *prepared[PREPARED_MAX]; /* SQL of statement "s<i>" of this connection */
+    int prepared_count;
+    queued_t queue[QUEUE_MAX];
+    int queued;
+    int64_t deadline_ms; /* monotonic; 0: none */
+    int64_t timeout_ms;  /* of statements, in the transaction that there is */
+};
+
+static void forget_queue(pg_t *self)
+{
+    while (self->queued > 0) {
+        queued_t *one = &self->queue[--self->queued];
+
+        for (int i = 0; i < one->n; i++)
+            free(one->params[i]);
+    }
+}
+
+int pg_new(pg_t **ret_pg, const char *url, const char *schema)
+{
+    pg_t *self = calloc(1, sizeof(*self));
+
+    if (!self || !(self->url = strdup(url))) {
+        free(self);
+        return -ENOMEM;
+    }
+    snprintf(self->schema, sizeof(self->schema), "%s", schema);
+    *ret_pg = self;
+    return 0;
+}
+
+void pg_destroy(pg_t **self_p)
+{
+    if (!*self_p)
+        return;
+    pg_drop(*self_p);
+    free((*self_p)->url);
+    free(*self_p);
+    *self_p = NULL;
+    /* What libpq had of OpenSSL's in this thread (passwords are proven with it) ends here: a thread of an actor may outlive its
+     * actor, and even main, by a moment. */
+    OPENSSL_thread_stop();
+}
+
+void pg_drop(pg_t *self)
+{
+    forget_queue(self);
+    PQfinish(self->conn);
+    self->conn = NULL;
+    while (self->prepared_count > 0)
+        free(self->prepared[--self->prepared_count]);
+}
+
+static void ignore_notice(void *context, const char *message)
+{
+    (void)context;
+    (void)message; /* notices may quote rows */
+}
+
+/* Of all connections of the process; 0: never, or something has contradicted since. */
+static _Atomic int64_t full_at, read_only_at;
+
+static bool is_fresh(int64_t at)
+{
+    return at && time(NULL) - at < TROUBLE_S;
+}
+
+bool pg_is_read_only(void)
+{
+    return is_fresh(read_only_at);
+}
+
+const char *pg_trouble(void)
+{
+    if (pg_is_read_only())
+        return "PostgreSQL is read-only: nothing can be changed";
+    return is_fresh(full_at) ? "PostgreSQL has no room: nothing can be changed" : NULL;
+}
+
+static int64_t mono_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A standby, or what an operator or a provider set so; PostgreSQL says both of a session without being asked (from 14 on). */
+static bool is_read_only(const pg_t *self)
+{
+    static const char *const names[] = {"in_hot_standby", "default_transaction_read_only"};
+
+    for (size_t i = 0; i < LEN(names); i++) {
+        const char *value = PQparameterStatus(self->conn, names[i]);
+
+        if (value && !strcmp(value, "on"))
+            return true;
+    }
+    return false;
+}
+
+static void note_session(pg_t *self)
+{
+    self->connected_ms = mono_ms();
+    read_only_at = is_read_only(self) ? time(NULL) : 0;
+}
+
+/* For who listens, outside transactions. */
+static void leave_read_only(pg_t *self)
+{
+    if (!self->conn || !is_read_only(self))
+        return;
+    read_only_at = time(NULL);
+    if (mono_ms() - self->connected_ms >= READ_ONLY_MS)
+        pg_drop(self);
+}
+
+int pg_ready(pg_t *self)
+{
+    char setup[320];
+    int r;
+
+    if (self->conn && PQstatus(self->conn) == CONNECTION_OK)
+        return 0;
+    pg_drop(self);
+    const char *const keys[] = {"dbname", "connect_timeout", "application_name", "tcp_user_timeout",
+                                NULL};
+    const char *const values[] = {self->url, "3", self->schema, "5000", NULL};
+
+    self->conn = PQconnectdbParams(keys, values, 1);
+    if (!self->conn || PQstatus(self->conn) != CONNECTION_OK) {
+        pg_drop(self);
+        return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
+    }
+    PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
+    /* Every statement on a table that grows has its index. A plan that scans a table because it was small when the statement was prepared is kept
+     * while the table grows; and what a statement costs here is no reason to compile it. */
+    snprintf(setup, sizeof(setup),
+             "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"
+             "SET idle_in_transaction_session_timeout = %d; "
+             "SET enable_seqscan = off; SET jit = off",
+             self->schema, PG_STATEMENT_TIMEOUT_MS, PG_IDLE_TIMEOUT_MS);
+    r = pg_script(self, setup);
+    if (r)
+        pg_drop(self);
+    else
+        note_session(self);
+    return r;
+}
+
+/* What another session may not say. */
+static bool ends_session(const char *state)
+{
+    static const char *const states[] = {
+        "57P",            /* the server ends, or an operator ended the session */
+        "08",             /* the connection */
+        "0A000", "26000", /* a migration of another copy made a prepared statement void */
+        "25P03", "25P04", /* this process stood still in a transaction */
+    };
+
+    for (size_t i = 0; i < LEN(states); i++)
+        if (!strncmp(state, states[i], strlen(states[i])))
+            return true;
+    return false;
+}
+
+static int check_result(pg_t *self, const PGresult *res)
+{
+    const char *state, *constraint;
+    char text[160];
+
+    switch (PQresultStatus(res)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+        return 0;
+    default:
+        break;
+    }
+    state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    if (!state || PQstatus(self->conn) != CONNECTION_OK || ends_session(state)) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    if (!strcmp(state, "25006")) {
+        read_only_at = time(NULL);
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL is read-only, SQLSTATE 25006");
+    }
+    constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
+    snprintf(self->constraint, sizeof(self->constraint), "%s", constraint ? constraint : "");
+    if (!strcmp(state, "23505"))
+        return PG_DUPLICATE;
+    if (!strcmp(state, "23503"))
+        return PG_REFERENCED;
+    if (!strcmp(state, "57014"))
+        return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
+    if (!strcmp(state, "40001") || !strcmp(state, "40P01"))
+        return PG_AGAIN;
+    /* The SQLSTATE and our own SQL's position only: messages quote rows. */
+    snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
+             self->constraint);
+    if (!strncmp(state, "53", 2) || !strcmp(state, "58030")) {
+        full_at = time(NULL);
+        return fault(PG_FULL, text);
+    }
+    return fault(!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ? PG_IMPOSSIBLE : -EIO, text);
+}
+
+/* Parsing and planning cost as much as running: each statement text is prepared once a connection.
+ * 1: *ret_name is its name | 0: there are too many, run it as it is | fault. */
+static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int i = 0, r;
+
+    while (i < self->prepared_count && strcmp(self->prepared[i], sql))
+        i++;
+    snprintf(ret_name, 16, "s%d", i);
+    if (i < self->prepared_count)
+        return 1;
+    if (i == PREPARED_MAX)
+        return 0;
+    res = PQprepare(self->conn, ret_name, sql, n, NULL);
+    r = check_result(self, res);
+    if (r)
+        return r;
+    self->prepared[i] = strdup(sql);
+    if (!self->prepared[i])
+        return -ENOMEM;
+    self->prepared_count++;
+    return 1;
+}
+
+/* The next statement's result and the NULL behind it. The first error stays; what came behind it was not run. */
+static void read_one(pg_t *self, int *r, PGresult **ret_result)
+{
+    _cleanup_(pgresult_clear) PGresult *res = PQgetResult(self->conn);
+    PGresult *rest;
+
+    if (res && PQresultStatus(res) != PGRES_PIPELINE_ABORTED && !*r)
+        *r = check_result(self, res);
+    else if (!res && !*r)
+        *r = fault(-EIO, "PostgreSQL gave no result");
+    if (!self->conn)
+        return;
+    while ((rest = PQgetResult(self->conn)))
+        PQclear(rest);
+    if (!*r && ret_result)
+        *ret_result = take(res);
+}
+
+/* All that is queued in one go, in order; *ret_result is of the number-th. */
+static int run_queue(pg_t *self, int number, PGresult **ret_result)
+{
+    int count = self->queued, r = 0;
+    bool sent = PQenterPipelineMode(self->conn) == 1;
+
+    for (int i = 0; sent && i < count; i++) {
+        const queued_t *one = &self->queue[i];
+
+        sent = PQsendQueryPrepared(self->conn, one->name, one->n, (const char *const *)one->params,
+                                   NULL, NULL, 0)
+               == 1;
+    }
+    forget_queue(self);
+    if (!sent || PQpipelineSync(self->conn) != 1) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    for (int i = 0; i < count && self->conn; i++)
+        read_one(self, &r, i == number ? ret_result : NULL);
+    if (!self->conn)
+        return r;
+    PQclear(PQgetResult(self->conn)); /* the sync */
+    if (PQexitPipelineMode(self->conn) != 1) {
+        pg_drop(self);
+        return fault(PG_DOWN, "PostgreSQL connection lost");
+    }
+    if (r && ret_result) {
+        PQclear(*ret_result);
+        *ret_result = NULL;
+    }
+    return r;
+}
+
+/* 0: queued | 1: it cannot be prepared, nothing is queued | fault. */
+static int enqueue_one(pg_t *self, const char *sql, int n, const char *const *params)
+{
+    queued_t *one;
+    int r;
+
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    if (self->queued == QUEUE_MAX) {
+        r = run_queue(self, -1, NULL);
+        if (r)
+            return r;
+    }
+    one = &self->queue[self->queued];
+    r = prepare(self, sql, n, one->name);
+    if (r != 1)
+        return r ? r : 1;
+    one->n = 0;
+    self->queued++;
+    for (; one->n < n; one->n++) {
+        one->params[one->n] = params[one->n] ? strdup(params[one->n]) : NULL;
+        if (params[one->n] && !one->params[one->n]) {
+            forget_queue(self);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* What is queued, then this one by itself. */
+static int run_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                    const char *const *params)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = self->queued ? run_queue(self, -1, NULL) : 0;
+
+    if (r)
+        return r;
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexecParams(self->conn, sql, n, NULL, params, NULL, NULL, 0);
+    r = check_result(self, res);
+    if (!r && ret_result)
+        *ret_result = take(res);
+    return r;
+}
+
+void pg_until(pg_t *self, int64_t deadline_ms)
+{
+    self->deadline_ms = deadline_ms;
+}
+
+/* Before a statement: is there time for it? Within a transaction PostgreSQL is also told how much, where that is less than it knows.
+ * That goes with the statement and costs no round trip, and nothing is said where there is more time than any statement may take.
+ * 0 | PG_TIMEOUT | fault. */
+static int watch_deadline(pg_t *self)
+{
+    int64_t left = self->deadline_ms - mono_ms();
+    bool in_transaction =
+        self->conn && (self->queued || PQtransactionStatus(self->conn) != PQTRANS_IDLE);
+    static const char set_timeout[] = "SELECT set_config('statement_timeout', $1, true)";
+    char text[24];
+    const char *const params[] = {text};
+    int r;
+
+    if (!self->deadline_ms)
+        return 0;
+    if (left <= 0) {
+        forget_queue(self);
+        return fault(PG_TIMEOUT, "the time for the request is over");
+    }
+    if (!in_transaction)
+        self->timeout_ms = PG_STATEMENT_TIMEOUT_MS;
+    if (!in_transaction || left + LATE_MS >= self->timeout_ms)
+        return 0;
+    self->timeout_ms = left;
+    snprintf(text, sizeof(text), "%d", (int)left);
+    r = enqueue_one(self, set_timeout, 1, params);
+    return r == 1 ? run_once(self, NULL, set_timeout, 1, params) : r;
+}
+
+/* As enqueue_one, within the time that there is. */
+static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
+{
+    int r = watch_deadline(self);
+
+    return r ? r : enqueue_one(self, sql, n, params);
+}
+
+int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                   const char *const *params)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char name[16];
+    int r;
+
+    r = watch_deadline(self);
+    if (r)
+        return r;
+    if (n > PG_PARAMS_MAX)
+        return run_once(self, ret_result, sql, n, params);
+    if (self->queued) {
+        r = enqueue_one(self, sql, n, params);
+        return r == 1  ? run_once(self, ret_result, sql, n, params)
+               : r < 0 ? r
+                       : run_queue(self, self->queued - 1, ret_result);
+    }
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    r = prepare(self, sql, n, name);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return run_once(self, ret_result, sql, n, params);
+    res = PQexecPrepared(self->conn, name, n, params, NULL, NULL, 0);
+    r = check_result(self, res);
+    if (!r && ret_result)
+        *ret_result = take(res);
+    return r;
+}
+
+int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
+                 const char *const *params)
+{
+    int r = watch_deadline(self);
+
+    return r ? r : run_once(self, ret_result, sql, n, params);
+}
+
+static void collect(const char *params[PG_PARAMS_MAX], int n, va_list args)
+{
+    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+        params[i] = va_arg(args, const char *);
+}
+
+int pg_defer(pg_t *self, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    va_list args;
+    int r;
+
+    va_start(args, n);
+    collect(params, n, args);
+    va_end(args);
+    r = enqueue(self, sql, n, params);
+    return r == 1 ? run_once(self, NULL, sql, n, params) : r;
+}
+
+int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    int number = -1, r = 0;
+    va_list args;
+
+    va_start(args, n);
+    collect(params, n, args);
+    va_end(args);
+    if (self->queued > QUEUE_MAX - 4) /* room for all: the statement's result must not be lost */
+        r = run_queue(self, -1, NULL);
+    if (!r && sql)
+        r = enqueue(self, sql, n, params);
+    if (r == 1)
+        r = run_once(self, ret_result, sql, n, params);
+    else if (!r && sql)
+        number = self->queued - 1;
+    if (!r)
+        r = enqueue(self, "COMMIT", 0, NULL);
+    if (r == 1)
+        r = run_once(self, NULL, "COMMIT", 0, NULL);
+    else if (!r)
+        r = run_queue(self, number, ret_result);
+    if (!r && full_at)
+        full_at = 0;
+    return r;
+}
+
+void pg_rollback(pg_t *self)
+{
+    forget_queue(self);
+    if (self->conn && PQtransactionStatus(self->conn) != PQTRANS_IDLE)
+        pg_script(self, "ROLLBACK");
+}
+
+int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
+{
+    const char *params[PG_PARAMS_MAX];
+    va_list args;
+
+    va_start(args, n);
+    collect(params, n, args);
+    va_end(args);
+    return pg_exec_params(self, ret_result, sql, n, params);
+}
+
+int pg_script(pg_t *self, const char *sql)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+    int r = self->queued ? run_queue(self, -1, NULL) : 0;
+
+    if (r)
+        return r;
+    if (!self->conn)
+        return fault(PG_DOWN, "not connected to PostgreSQL");
+    res = PQexec(self->conn, sql);
+    return check_result(self, res);
+}
+
+const char *pg_constraint(const pg_t *self)
+{
+    return self->constraint;
+}
+
+int pg_socket(const pg_t *self)
+{
+    return self->conn ? PQsocket(self->conn) : -1;
+}
+
+int pg_notified(pg_t *self)
+{
+    PGnotify *note;
+    int seen = 0;
+
+    leave_read_only(self);
+    if (!self->conn)
+        return PG_DOWN;
+    if (!PQconsumeInput(self->conn)) {
+        pg_drop(self);
+        return PG_DOWN;
+    }
+    while ((note = PQnotifies(self->conn))) {
+        PQfreemem(note);
+        seen = 1;
+    }
+    return seen;
+}
+
+int pg_take_note(pg_t *self, PGnotify **ret_note)
+{
+    leave_read_only(self);
+    if (!self->conn)
+        return PG_DOWN;
+    if (!PQconsumeInput(self->conn)) {
+        pg_drop(self);
+        return PG_DOWN;
+    }
+    *ret_note = PQnotifies(self->conn);
+    return *ret_note != NULL;
+}
+
+/* Who this connection is, the first thing that is wrong with that, and what is not its own doing, nor of who made it: another service's role
+ * may let anybody into its own schema, and up to PostgreSQL 15 make anybody a member of itself. That harms it alone, and must
+ * not keep the others from starting. The names of the schemas are those of deploy/database.sql. */
+static const char role_sql[] =
+    "WITH RECURSIVE given AS (SELECT oid AS role FROM pg_roles WHERE rolname = current_user UNION "
+    "SELECT m.roleid FROM pg_auth_members m JOIN given ON m.member = given.role "
+    "WHERE m.grantor <> m.roleid), "
+    "others AS (SELECT oid, nspowner FROM pg_namespace "
+    "WHERE nspname IN ('routes', 'identity', 'events') AND nspname <> $1) "
+    "SELECT r.rolname, CASE "
+    "WHEN r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls "
+    "THEN 'may do more than own a schema (superuser, roles, databases, replication)' "
+    "WHEN n.oid IS NULL THEN 'finds no schema of the name' "
+    "WHEN n.nspowner <> r.oid THEN 'does not own its schema' "
+    "WHEN EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind IN ('r', 'S') "
+    "AND relowner <> r.oid) THEN 'does not own all of its schema' "
+    "WHEN EXISTS (SELECT FROM others JOIN given ON role = nspowner) "
+    "THEN 'is, or was made a member of, the role of another service' "
+    "WHEN has_database_privilege(current_database(), 'CREATE') THEN 'may make schemas' END, "
+    "(SELECT string_agg(pg_get_userbyid(nspowner), ', ') FROM others "
+    "WHERE has_schema_privilege(oid, 'USAGE') OR has_schema_privilege(oid, 'CREATE') "
+    "OR pg_has_role(nspowner, 'MEMBER')) "
+    "FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
+
+/* A service that could do more than it needs does not start: what is wrong with it then is no danger to the others. */
+static int check_role(pg_t *self)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char text[320];
+    int r = pg_ready(self);
+
+    if (!r)
+        r = pg_exec(self, &res, role_sql, 1, self->schema);
+    if (r)
+        return r;
+    if (PQgetisnull(res, 0, 1)) {
+        if (!PQgetisnull(res, 0, 2))
+            log_warn("%.100s let the database user %.63s into what is theirs: run "
+                     "deploy/database.sql, which takes that back",
+                     PQgetvalue(res, 0, 2), PQgetvalue(res, 0, 0));
+        return 0;
+    }
+    snprintf(text, sizeof(text),
+             "the database user %.63s of postern-%.63s %.100s: run deploy/database.sql, "
+             "and give the service the role that it made",
+             PQgetvalue(res, 0, 0), self->schema, PQgetvalue(res, 0, 1));
+    return fault(-EPERM, text);
+}
+
+/* An index of a large table takes longer than a statement may; who waits for a lock of another copy does not. */
+static int migrate_locked(pg_t *self, const char *const *scripts)
+{
+    char sql[256];
+    int r;
+
+    snprintf(sql, sizeof(sql), "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0",
+             PG_STATEMENT_TIMEOUT_MS);
+    r = pg_script(self, sql);
+    if (!r)
+        r = pg_script(self,
+                      "CREATE TABLE IF NOT EXISTS migration "
+                      "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())");
+    for (int i = 0; !r && scripts[i]; i++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        snprintf(sql, sizeof(sql), "SELECT 1 FROM migration WHERE number = %d", i + 1);
+        r = pg_exec(self, &res, sql, 0);
+        if (r || PQntuples(res) > 0)
+            continue;
+        r = pg_script(self, scripts[i]);
+        snprintf(sql, sizeof(sql), "INSERT INTO migration (number) VALUES (%d)", i + 1);
+        if (!r)
+            r = pg_script(self, sql);
+    }
+    return r;
+}
+
+int pg_migrate(pg_t *self, const char *const *scripts)
+{
+    int r = check_role(self);
+
+    if (!r)
+        r = pg_script(self, "BEGIN; SELECT pg_advisory_xact_lock(7463001)");
+    if (!r)
+        r = migrate_locked(self, scripts);
+    if (!r)
+        return pg_script(self, "COMMIT");
+    if (self->conn)
+        pg_script(self, "ROLLBACK");
+    return r;
+}

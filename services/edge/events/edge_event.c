@@ -1,0 +1,611 @@
+/* http_request_complete.v0: in the log phase a request leaves what is known of it, as it is. Names of fields, capitals
+ * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
+ * event's time. Credentials are redacted here: they never leave the edge. */
+#include "services/edge/edge.h"
+#include "services/edge/events/edge_event.h"
+#include "common/base/id.h"
+
+enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
+       FIXED_MAX = 256 /* what every event has: numbers of fields, ids, times */ };
+
+/* In place of a topic's length (proto/WIRE.md, "Events"). */
+enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
+
+static const char  layout[] = "http_request_complete.v0"
+#define AUDIT(type, meaning)
+#define TRAFFIC(type, meaning)
+#define FIELD(event, id, name, type, flags, fallback, meaning) event##_FIELD(name, type, fallback)
+#define HTTP_FIELD(name, type, fallback)  "\n" name " " #type " " fallback
+#define TCP_FIELD(name, type, fallback)
+#include "proto/events.def"
+#undef HTTP_FIELD
+#undef TCP_FIELD
+    ;
+
+
+static void
+put_text(pack_t *pk, const void *data, size_t len)
+{
+    pack_str(pk, data, ngx_min(len, VALUE_MAX));
+}
+
+
+/* The number of the field is in the room that pack_event sets aside. */
+#define TEXT(field, value, n)  do { EVENT_FIELD(field); put_text(pk, value, n); } while (0)
+#define NUMBER(field, value)  do { EVENT_FIELD(field); pack_int64(pk, value); } while (0)
+
+
+/* Milliseconds since 1970. */
+static void
+put_time(pack_t *pk, uint64_t ms)
+{
+    ms = htobe64(ms);
+    pack_fixed_byte(pk, 0xcf);
+    pack_fixed(pk, &ms, sizeof(ms));
+}
+
+
+/* ---- headers: a list of name, value, name, value ---- */
+
+/* Most names have another length than all of these. */
+static ngx_uint_t
+secret(const ngx_str_t *name)
+{
+    switch (name->len) {
+    case sizeof("cookie") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "cookie", name->len) == 0;
+    case sizeof("x-api-key") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "x-api-key", name->len) == 0;
+    case sizeof("set-cookie") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "set-cookie", name->len) == 0;
+    case sizeof("authorization") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "authorization", name->len) == 0;
+    case sizeof("proxy-authorization") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "proxy-authorization", name->len) == 0;
+    default:
+        return 0;
+    }
+}
+
+
+/* How many items follow is known when they are there. */
+typedef struct {
+    u_char      *count;
+    size_t       bytes;
+    ngx_uint_t   n, left_out;
+    ngx_uint_t   max;
+} header_list_t;
+
+
+static void
+begin_list(header_list_t *list, pack_t *pk, ngx_uint_t max)
+{
+    ngx_memzero(list, sizeof(*list));
+    list->max = max;
+    pack_fixed_byte(pk, 0xdc);
+    list->count = pk->at;
+    pk->at += 2;
+}
+
+
+static void
+end_list(const header_list_t *list)
+{
+    list->count[0] = (u_char) (2 * list->n >> 8);
+    list->count[1] = (u_char) (2 * list->n);
+}
+
+
+/* What is too much for an event is counted instead. */
+static void
+put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
+    const ngx_str_t *value)
+{
+    size_t  bytes = ngx_min(name->len, NAME_MAX_BYTES)
+                    + ngx_min(value->len, VALUE_MAX);
+
+    if (list->n >= list->max || list->bytes + bytes > HEADERS_BYTES) {
+        list->left_out++;
+        return;
+    }
+    list->n++;
+    list->bytes += bytes;
+    pack_str(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES));
+    if (secret(name)) {
+        pack_str(pk, "[redacted]", 10);
+    } else {
+        put_text(pk, value->data, value->len);
+    }
+}
+
+
+static void
+put_known(pack_t *pk, header_list_t *list, const char *name, const void *value,
+    size_t len)
+{
+    ngx_str_t  key = { ngx_strlen(name), (u_char *) name };
+    ngx_str_t  text = { len, (u_char *) value };
+
+    put_header(pk, list, &key, &text);
+}
+
+
+static void
+put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
+{
+    ngx_uint_t        i, end;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        end = part == ctx->own_part ? ctx->own_index : part->nelts;
+        for (i = 0; i < end; i++) {
+            if (!edge_header_hidden(&header[i])) {
+                put_header(pk, list, &header[i].key, &header[i].value);
+            }
+        }
+        if (part == ctx->own_part) {
+            break;   /* from here on they are ours */
+        }
+    }
+    header = ctx->hidden ? ctx->hidden->elts : NULL;
+    for (i = 0; header && i < ctx->hidden->nelts; i++) {
+        put_header(pk, list, &header[i].key, &header[i].value);
+    }
+}
+
+
+/* A pair that is always the same, packed: nearly every answer has some. They are the first of their list, which has room. */
+static void
+put_packed(pack_t *pk, header_list_t *list, const char *pair, size_t len)
+{
+    if (list->max == 0) {
+        list->left_out++;
+        return;
+    }
+    list->n++;
+    list->bytes += len;
+    pack_append(pk, pair, len);
+}
+
+
+#define PAIR(pair)  put_packed(pk, list, pair, sizeof(pair) - 1)
+
+
+/* The text of a time; the last one is kept. */
+static const u_char *
+http_time(time_t when)
+{
+    static time_t  kept;
+    static u_char  text[sizeof("Mon, 28 Sep 1970 06:00:00 GMT")];
+
+    if (kept != when) {
+        ngx_http_time(text, when);
+        kept = when;
+    }
+    return text;
+}
+
+
+/* Those that nginx's last filters write by themselves, by the same rules. */
+static void
+put_own_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
+{
+    u_char                    *end, length[NGX_OFF_T_LEN];
+    ngx_http_headers_out_t    *out = &r->headers_out;
+
+    if (out->server == NULL) {
+        PAIR("\xa6" "server" "\xa5" "nginx");
+    }
+    if (out->date == NULL) {
+        put_known(pk, list, "date", http_time(ctx->sent.time),
+                  sizeof("Mon, 28 Sep 1970 06:00:00 GMT") - 1);
+    }
+    if (out->content_type.len) {
+        put_known(pk, list, "content-type", out->content_type.data,
+                  out->content_type.len);
+    }
+    if (out->content_length == NULL && out->content_length_n >= 0) {
+        end = ngx_sprintf(length, "%O", out->content_length_n);
+        put_known(pk, list, "content-length", length, end - length);
+    }
+    if (r->http_version >= NGX_HTTP_VERSION_20) {
+        return;
+    }
+    if (r->chunked) {
+        PAIR("\xb1" "transfer-encoding" "\xa7" "chunked");
+    }
+    if (out->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
+        PAIR("\xaa" "connection" "\xa7" "upgrade");
+    } else if (ctx->sent.keepalive) {
+        PAIR("\xaa" "connection" "\xaa" "keep-alive");
+    } else {
+        PAIR("\xaa" "connection" "\xa5" "close");
+    }
+}
+
+
+static void
+put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    header_list_t *list)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    if (!r->header_sent) {
+        return;
+    }
+    put_own_headers(pk, r, ctx, list);
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].hash) {
+                put_header(pk, list, &header[i].key, &header[i].value);
+            }
+        }
+    }
+}
+
+
+/* ---- the object ---- */
+
+/* The text of the address that the client connected to; the last one is kept. */
+static ngx_str_t
+server_ip(ngx_connection_t *c)
+{
+    static u_char           text[NGX_SOCKADDR_STRLEN];
+    static ngx_str_t        kept = { 0, text };
+    static ngx_sockaddr_t   address;
+    static socklen_t        len;
+
+    if (ngx_connection_local_sockaddr(c, NULL, 0) != NGX_OK) {
+        return (ngx_str_t) ngx_null_string;
+    }
+    if (len != c->local_socklen || ngx_memcmp(&address, c->local_sockaddr, len) != 0) {
+        len = ngx_min(c->local_socklen, (socklen_t) sizeof(address));
+        ngx_memcpy(&address, c->local_sockaddr, len);
+        kept.len = ngx_sock_ntop(c->local_sockaddr, c->local_socklen, text,
+                                 sizeof(text), 0);
+    }
+    return kept;
+}
+
+
+static void
+put_conn(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx, uint64_t now)
+{
+    ngx_connection_t  *c = r->connection;
+    ngx_str_t          server = server_ip(c);
+    edge_client_t     *client = edge_client(c);
+
+    TEXT(EVENT_CONN_CLIENT_IP, ctx->client_ip.data, ctx->client_ip.len);
+    TEXT(EVENT_CONN_SERVER_IP, server.data, server.len);
+    TEXT(EVENT_CONN_SERVER_NAME, client->name, client->name_len);
+    NUMBER(EVENT_CONN_SERVER_PORT, ngx_inet_get_port(c->local_sockaddr));
+    EVENT_FIELD(EVENT_CONN_START_TS);
+    put_time(pk, now - (ngx_current_msec - c->start_time));
+}
+
+
+static void
+put_method(pack_t *pk, const ngx_str_t *name)
+{
+    size_t  i, len = ngx_min(name->len, METHOD_MAX);
+
+    pack_str_head(pk, len);
+    for (i = 0; i < len; i++) {
+        pack_byte(pk, ngx_tolower(name->data[i]));
+    }
+}
+
+
+/* A target that is no path, of a request that was refused, is told as it came. */
+/* A target in absolute form, as it came but for the name and password that it may have: they never leave the edge. */
+static void
+split_userinfo(ngx_str_t *uri, ngx_str_t *scheme)
+{
+    u_char  *p, *end = uri->data + uri->len, *authority, *after = NULL;
+
+    if (uri->len == 0) {
+        return;
+    }
+    authority = ngx_strlcasestrn(uri->data, end, (u_char *) "://", 3 - 1);
+    authority = authority ? authority + 3 : uri->data;
+    for (p = authority; p < end && *p != '/' && *p != '?' && *p != '#'; p++) {
+        if (*p == '@') {
+            after = p + 1;
+        }
+    }
+    if (after) {
+        scheme->data = uri->data;
+        scheme->len = ngx_min(authority - uri->data, 16);
+        uri->data = after;
+        uri->len = end - after;
+    }
+}
+
+
+static void
+put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    u_char     *args;
+    ngx_str_t   uri = r->unparsed_uri;
+    ngx_str_t   path = ctx->path.len ? ctx->path : uri;
+    ngx_str_t   host = ctx->authority;
+    ngx_str_t   scheme = ngx_string("https://");
+    size_t      host_len, uri_len;
+
+    if (r->connection->ssl == NULL) {
+        ngx_str_set(&scheme, "http://");
+        EVENT_WORD(EVENT_HTTP_REQUEST_URL_SCHEME, "http");
+    }
+    if (uri.len ? uri.data[0] != '/' : host.len == 0) {
+        scheme.len = host.len = 0;
+        split_userinfo(&uri, &scheme);
+    }
+    args = path.len ? ngx_strlchr(path.data, path.data + path.len, '?') : NULL;
+    if (args) {
+        path.len = args - path.data;
+    }
+    host_len = ngx_min(host.len, VALUE_MAX - scheme.len);
+    uri_len = ngx_min(uri.len, VALUE_MAX - scheme.len - host_len);
+    TEXT(EVENT_HTTP_REQUEST_URL_HOST, ctx->host.data, ctx->host.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_QUERY, r->args.data, r->args.len);
+    EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);
+    pack_str_head(pk, scheme.len + host_len + uri_len);
+    pack_append(pk, scheme.data, scheme.len);
+    pack_append(pk, host.data, host_len);
+    pack_append(pk, uri.data, uri_len);
+}
+
+
+static void
+put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    ngx_uint_t with_headers)
+{
+    ngx_table_elt_t  *agent = r->headers_in.user_agent;
+    off_t             body = edge_body_received(r, ctx);
+    off_t             sent = edge_body_sent(r, ctx);
+    ngx_uint_t        max = with_headers ? HEADERS_MAX : 0;
+    header_list_t     list;
+
+    if (body > 0) {
+        NUMBER(EVENT_HTTP_REQUEST_BODY_LENGTH, body);
+    }
+    EVENT_FIELD(EVENT_HTTP_REQUEST_METHOD);
+    put_method(pk, &r->method_name);
+    put_url(pk, r, ctx);
+    if (agent) {
+        TEXT(EVENT_HTTP_REQUEST_USER_AGENT, agent->value.data, agent->value.len);
+    }
+    if (sent > 0) {
+        NUMBER(EVENT_HTTP_RESPONSE_BODY_LENGTH, sent);
+    }
+    NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,
+           (int64_t) (r->err_status ? r->err_status : r->headers_out.status));
+    EVENT_FIELD(EVENT_HTTP_REQUEST_HEADERS);
+    begin_list(&list, pk, max);
+    put_request_headers(pk, r, ctx, &list);
+    end_list(&list);
+    if (list.left_out) {
+        NUMBER(EVENT_HTTP_REQUEST_HEADERS_LEFT_OUT, list.left_out);
+    }
+    EVENT_FIELD(EVENT_HTTP_RESPONSE_HEADERS);
+    begin_list(&list, pk, max);
+    put_response_headers(pk, r, ctx, &list);
+    end_list(&list);
+    if (list.left_out) {
+        NUMBER(EVENT_HTTP_RESPONSE_HEADERS_LEFT_OUT, list.left_out);
+    }
+}
+
+
+static void
+put_tls(pack_t *pk, ngx_http_request_t *r)
+{
+    const char  *cipher, *version;
+
+    if (r->connection->ssl) {
+        cipher = SSL_get_cipher_name(r->connection->ssl->connection);
+        version = SSL_get_version(r->connection->ssl->connection);
+        TEXT(EVENT_TLS_CIPHER_SUITE, cipher, ngx_strlen(cipher));
+        TEXT(EVENT_TLS_VERSION, version, ngx_strlen(version));
+    }
+}
+
+
+/* The module that denied the request; the others say for themselves that they ran. */
+static void
+put_block(pack_t *pk, int module)
+{
+    switch (module) {
+    case MODULE_CIRCUIT_BREAKER:
+        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "block");
+        break;
+    case MODULE_IP_RESTRICTION:
+        EVENT_WORD(EVENT_IP_POLICY_DECISION, "block");
+        break;
+    case MODULE_OAUTH:
+    case MODULE_OIDC:
+    case MODULE_SAML:
+        EVENT_WORD(EVENT_OAUTH_DECISION, "block");
+        break;
+    case MODULE_WEBHOOK_VERIFICATION:
+        EVENT_WORD(EVENT_WEBHOOK_VERIFICATION_DECISION, "block");
+        break;
+    }
+}
+
+
+enum { ID_LEN = sizeof("ev_") - 1 + KSUID_LEN };
+
+/* The next id: a new KSUID each second, and its successors as base62 numbers within the second. The
+ * base's 96 random bits keep workers apart; nothing relies on an event id being secret. */
+static const char *
+next_id(void)
+{
+    static char    id[ID_MAX];
+    static time_t  second;
+    char          *digit;
+
+    if (second != ngx_time()) {
+        second = ngx_time();
+        id_make("ev", id);
+        return id;
+    }
+    for (digit = id + ID_LEN - 1; *digit == 'z'; digit--) {
+        *digit = '0';
+    }
+    *digit = *digit == '9' ? 'A' : *digit == 'Z' ? 'a' : *digit + 1;
+    return id;
+}
+
+
+static void
+put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
+    ngx_uint_t with_headers)
+{
+    ngx_time_t  *now = ngx_timeofday();
+    uint64_t     now_ms = (uint64_t) now->sec * 1000 + now->msec;
+    ngx_uint_t   i;
+
+    EVENT_FIELD(EVENT_ID);
+    pack_fixed_byte(pk, 0xa0 | ID_LEN);
+    pack_fixed(pk, next_id(), ID_LEN);
+    EVENT_FIELD(EVENT_TIMESTAMP);
+    put_time(pk, now_ms);
+    TEXT(EVENT_ACCOUNT_ID, ctx->account_id.data, ctx->account_id.len);
+    put_conn(pk, r, ctx, now_ms);
+    put_http(pk, r, ctx, with_headers);
+    put_tls(pk, r);
+    put_block(pk, ctx->blocked_by);
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (edge_modules[i] && edge_modules[i]->describe) {
+            edge_modules[i]->describe(pk, r, ctx);
+        }
+    }
+}
+
+
+/* Where tests run, every event is packed once more without room for anything that varies: what is there then is the fixed part. */
+static void
+check_fixed(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+#ifdef __SANITIZE_ADDRESS__
+    u_char  scratch[2 * FIXED_MAX];
+    pack_t  packer = { scratch, scratch, false };
+
+    put_event(&packer, r, ctx, 1);
+    if (RECORD_HEAD + packer.at - scratch > FIXED_MAX) {
+        ngx_log_error(NGX_LOG_EMERG, r->connection->log, 0,
+                      "postern: FIXED_MAX must be %z",
+                      RECORD_HEAD + packer.at - scratch);
+        ngx_abort();
+    }
+#else
+    (void) r;
+    (void) ctx;
+#endif
+}
+
+
+static void
+put_head(u_char *at, unsigned kind, size_t len)
+{
+    at[0] = (u_char) kind;
+    at[1] = (u_char) (len >> 24);
+    at[2] = (u_char) (len >> 16);
+    at[3] = (u_char) (len >> 8);
+    at[4] = (u_char) len;
+}
+
+
+/* [VALUES][length, 4 bytes][values]. Bytes used; 0: it does not fit. */
+static size_t
+pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
+    ngx_uint_t with_headers)
+{
+    u_char  *start = buffer + RECORD_HEAD;
+    pack_t   packer;
+
+    if (room < FIXED_MAX) {
+        return 0;
+    }
+    check_fixed(r, ctx);
+    packer = (pack_t) { start, buffer + room - FIXED_MAX, false };
+    put_event(&packer, r, ctx, with_headers);
+    put_head(buffer, VALUES, packer.at - start);
+    return packer.full ? 0 : packer.at - buffer;
+}
+
+
+/* What the values of a batch are called. Bytes used. */
+static size_t
+pack_layout(u_char *buffer)
+{
+    put_head(buffer, LAYOUT, sizeof(layout) - 1);
+    ngx_memcpy(buffer + RECORD_HEAD, layout, sizeof(layout) - 1);
+    return RECORD_HEAD + sizeof(layout) - 1;
+}
+
+
+/* Straight into the ring. Bytes used; 0: it does not fit, or there is no room at all. */
+static size_t
+write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
+{
+    size_t       room, head = 0, len;
+    u_char      *at;
+    ngx_uint_t   first;
+
+    at = edge_ring_reserve(&room, &first);
+    if (at == NULL) {
+        return 0;
+    }
+    if (first) {
+        if (room < RECORD_HEAD + sizeof(layout)) {
+            return 0;
+        }
+        head = pack_layout(at);
+    }
+    len = pack_event(at + head, ngx_min(room - head, EVENT_MAX), r, ctx,
+                     with_headers);
+    return len ? head + len : 0;
+}
+
+
+static void
+keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    size_t  len;
+
+    len = write_event(r, ctx, 1);
+    if (len == 0) {
+        edge_ring_seal();   /* the batch may have been near its end */
+        len = write_event(r, ctx, 1);
+    }
+    if (len == 0) {
+        /* headers of 60 KB do not fit: the event goes without them rather than not at all */
+        len = write_event(r, ctx, 0);
+    }
+    if (len) {
+        edge_ring_commit(len);
+    } else {
+        edge_ring_drop();
+    }
+    edge_bus_send_events();
+}
+
+
+void
+edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (edge_worker.events_wanted && edge_worker.running) {
+        keep_event(r, ctx);
+    }
+    edge_ring_finish(ctx);
+}

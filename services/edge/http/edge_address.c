@@ -1,0 +1,91 @@
+/* Where the edge may connect to: the rules of common/base/address.h, held against the address itself just before a request goes
+ * there, so that neither a name nor a change of what it means goes around them. */
+#include "services/edge/edge.h"
+
+
+/* Items of several arguments, and of several directives, as one text. */
+char *
+edge_address_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+    u_char      *text, *p;
+    size_t       len;
+    ngx_str_t   *list = (ngx_str_t *) ((char *) data + cmd->offset);
+    ngx_str_t   *value = cf->args->elts;
+    ngx_uint_t   i;
+
+    len = list->len + 1;
+    for (i = 1; i < cf->args->nelts; i++) {
+        len += value[i].len + 1;
+    }
+    text = ngx_pnalloc(cf->pool, len);
+    if (text == NULL) {
+        return NGX_CONF_ERROR;
+    }
+    p = list->len ? ngx_cpymem(text, list->data, list->len) : text;
+    for (i = 1; i < cf->args->nelts; i++) {
+        *p++ = ' ';
+        p = ngx_cpymem(p, value[i].data, value[i].len);
+    }
+    *p = '\0';
+    list->data = text;
+    list->len = p - text;
+    return NGX_CONF_OK;
+}
+
+
+static void
+destroy_rules(void *data)
+{
+    edge_conf_t  *conf = data;
+
+    address_rules_destroy(&conf->addresses);
+}
+
+
+char *
+edge_address_init(ngx_conf_t *cf, edge_conf_t *conf)
+{
+    int                  rc;
+    char                *bad;
+    ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(cf->pool, 0);
+
+    if (cln == NULL) {
+        return NGX_CONF_ERROR;
+    }
+    rc = address_rules_new(&conf->addresses, (char *) conf->own_sockets.data,
+                           (char *) conf->denied_upstreams.data,
+                           (char *) conf->allowed_upstreams.data, &bad);
+    if (rc) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%s\" is neither an address or network, with or "
+                           "without ports, nor (in postern_own_sockets) a port",
+                           bad ? bad : "");
+        free(bad);
+        return NGX_CONF_ERROR;
+    }
+    cln->handler = destroy_rules;
+    cln->data = conf;
+    return NGX_CONF_OK;
+}
+
+
+ngx_uint_t
+edge_address_permits(ngx_http_request_t *r, const backend_t *backend,
+    const struct sockaddr *address)
+{
+    const char     *why;
+    static time_t   said;
+
+    why = address_fault(edge_worker.conf->addresses, address);
+    if (why == NULL) {
+        return 1;
+    }
+    edge_ring_counters(ngx_worker)->upstreams_denied++;
+    if (said != ngx_time()) {
+        said = ngx_time();   /* one line a second: who is denied asks again and again */
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: backend %s is denied: what %s:%d leads to %s",
+                      backend->id, backend->host, (int) backend->port, why);
+    }
+    return 0;
+}

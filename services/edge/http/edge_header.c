@@ -1,0 +1,94 @@
+/* The means to edit headers.
+ *
+ * The proxy module copies the request's header list, except names that proxy_set_header manages.
+ * nginx keeps pointers into that list, so a header is hidden in place: it gets one of those names. */
+#include "services/edge/edge.h"
+#include "common/base/err.h"
+
+static u_char  hidden_name[] = "keep-alive";
+
+
+ngx_uint_t
+edge_header_hidden(const ngx_table_elt_t *header)
+{
+    return header->lowcase_key == hidden_name;
+}
+
+
+ngx_int_t
+edge_header_hide(ngx_http_request_t *r, edge_ctx_t *ctx,
+    ngx_table_elt_t *header)
+{
+    ngx_table_elt_t  *copy;
+
+    if (edge_header_hidden(header)) {
+        return NGX_OK;
+    }
+    if (ctx->hidden == NULL) {
+        ctx->hidden = ngx_array_create(r->pool, 4, sizeof(ngx_table_elt_t));
+        if (ctx->hidden == NULL) {
+            return NGX_ERROR;
+        }
+    }
+    copy = ngx_array_push(ctx->hidden);
+    if (copy == NULL) {
+        return NGX_ERROR;
+    }
+    *copy = *header;
+    header->key.data = hidden_name;
+    header->key.len = sizeof(hidden_name) - 1;
+    header->lowcase_key = hidden_name;
+    header->hash = ngx_hash_key(hidden_name, sizeof(hidden_name) - 1);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
+{
+    ngx_table_elt_t  *header;
+
+    if (ctx->own_part == NULL) {
+        /* the client's headers end here */
+        ctx->own_part = r->headers_in.headers.last;
+        ctx->own_index = ctx->own_part->nelts;
+    }
+    header = ngx_list_push(&r->headers_in.headers);
+    if (header == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(header, sizeof(*header));
+    header->key.data = (u_char *) add->name;
+    header->key.len = add->name_len;
+    header->value.data = (u_char *) add->value;
+    header->value.len = add->value_len;
+    header->lowcase_key = (u_char *) add->lower;
+    header->hash = add->hash;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_header_answer(ngx_http_request_t *r, const header_t *add)
+{
+    ngx_table_elt_t  *header;
+
+    if (ngx_strcmp(add->lower, "content-type") == 0) {
+        r->headers_out.content_type.data = (u_char *) add->value;
+        r->headers_out.content_type.len = add->value_len;
+        r->headers_out.content_type_len = add->value_len;
+        r->headers_out.charset.len = 0;
+        return NGX_OK;
+    }
+    header = ngx_list_push(&r->headers_out.headers);
+    if (header == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(header, sizeof(*header));
+    header->hash = 1;
+    header->key.data = (u_char *) add->name;
+    header->key.len = add->name_len;
+    header->value.data = (u_char *) add->value;
+    header->value.len = add->value_len;
+    return NGX_OK;
+}

@@ -1,0 +1,70 @@
+/* The host of a request: found once, checked once, and what everything else uses: the edge and its route, the
+ * agreement with TLS, the upstream's Host and X-Forwarded-Host, events and redirects.
+ *
+ * A target in absolute form names it whatever the Host header says (RFC 9112 3.2.2). */
+#include "services/edge/edge.h"
+#include "services/edge/http/authority.h"
+
+
+/* host[:port] of a target in absolute form, as it stands in the request line. */
+static ngx_str_t
+target_authority(ngx_http_request_t *r)
+{
+    u_char     *p, *end = r->request_line.data + r->request_line.len;
+    ngx_str_t   text;
+
+    p = r->host_end;
+    if (p < end && *p == ':') {
+        for (p++; p < end && *p >= '0' && *p <= '9'; p++) { /* void */ }
+    }
+    text.data = r->host_start;
+    text.len = p - r->host_start;
+    return text;
+}
+
+
+static ngx_uint_t
+scheme_is(ngx_http_request_t *r, const char *name, size_t len)
+{
+    return r->schema.len == len
+           && ngx_strncasecmp(r->schema.data, (u_char *) name, len) == 0;
+}
+
+
+/* NGX_DECLINED: the request names no host that it could mean. */
+ngx_int_t
+edge_host(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    size_t            len;
+    unsigned          port = 0;
+    ngx_str_t         text;
+    ngx_table_elt_t  *header = r->headers_in.host;
+
+    if (r->schema.len && !scheme_is(r, "https", 5) && !scheme_is(r, "http", 4)) {
+        return NGX_DECLINED;
+    }
+    if (header
+        && authority_split((char *) header->value.data, header->value.len, &len,
+                           &port))
+    {
+        return NGX_DECLINED;
+    }
+    if (r->host_end) {
+        text = target_authority(r);
+        if (authority_split((char *) text.data, text.len, &len, &port)) {
+            return NGX_DECLINED;
+        }
+    }
+    ctx->host = r->headers_in.server;   /* nginx's reading of the same: lower case, no port, no dot at its end */
+    ctx->authority = ctx->host;
+    if (port) {
+        text.data = ngx_pnalloc(r->pool, ctx->host.len + sizeof(":65535") - 1);
+        if (text.data == NULL) {
+            return NGX_ERROR;
+        }
+        text.len = ngx_sprintf(text.data, "%V:%ud", &ctx->host, port)
+                   - text.data;
+        ctx->authority = text;
+    }
+    return NGX_OK;
+}

@@ -1,0 +1,308 @@
+/* Answers of the edge itself: errors as HTML or JSON by Accept, and the status pages of operators. */
+#include "services/edge/edge.h"
+#include "services/edge/edge_seat.h"
+#include "common/base/err.h"
+#include "common/base/id.h"
+
+enum {
+    STATUS_BYTES = 128 * 1024,  /* 64 workers, 2 KB each */
+    RECENT_S = 60,
+    BEHIND_S = 5   /* without a word from the config log, which speaks each quarter of a second */
+};
+
+static const outcome_t  rows[] = {
+#define OUTCOME(name, code, status, situation, text) { code, status, #name, situation, text },
+#include "proto/errors.def"
+};
+
+
+static const outcome_t *
+find(ngx_uint_t code)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if ((ngx_uint_t) rows[i].code == code) {
+            return &rows[i];
+        }
+    }
+    return find(ERR_EDGE_INTERNAL);
+}
+
+
+static ngx_uint_t
+wants_html(ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].key.len == 6
+                && ngx_memcmp(header[i].lowcase_key, "accept", 6) == 0)
+            {
+                return ngx_strcasestrn(header[i].value.data, "text/html", 8)
+                       != NULL;
+            }
+        }
+    }
+    return 0;
+}
+
+
+static ngx_int_t
+send_text(ngx_http_request_t *r, ngx_uint_t status, const char *type,
+    u_char *text, size_t len)
+{
+    ngx_buf_t    *b;
+    ngx_int_t     rc;
+    ngx_chain_t   out;
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = len;
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+    b->pos = text;
+    b->last = text + len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
+}
+
+
+static ngx_int_t
+add_header(ngx_http_request_t *r, char *name, char *value)
+{
+    ngx_table_elt_t  *h = ngx_list_push(&r->headers_out.headers);
+
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+    ngx_memzero(h, sizeof(*h));
+    h->hash = 1;
+    h->key.data = (u_char *) name;
+    h->key.len = ngx_strlen(name);
+    h->value.data = (u_char *) value;
+    h->value.len = ngx_strlen(value);
+    return NGX_OK;
+}
+
+
+/* What the proxy could not do, or nginx would not. */
+static ngx_uint_t
+error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->bad_tls) {
+        return ERR_EDGE_BAD_TLS;
+    }
+    switch (r->err_status) {
+    case NGX_HTTP_GATEWAY_TIME_OUT:
+        return ERR_EDGE_TIMEOUT;
+    case NGX_HTTP_BAD_GATEWAY:
+        return ERR_EDGE_REFUSED;
+    default:
+        return edge_refused_code(r);
+    }
+}
+
+
+/* Content handler, and error_page target for what the proxy could not do. Nothing of the request is
+ * repeated in the page. */
+ngx_int_t
+edge_error_handler(ngx_http_request_t *r)
+{
+    u_char           *text, *last;
+    edge_ctx_t       *ctx = edge_ctx(r);
+    const outcome_t  *row;
+
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (ctx->error == 0) {
+        ctx->error = error_code(r, ctx);
+    }
+    if (ctx->refused) {
+        r->expect_tested = 1;   /* no 100 for what is refused */
+    }
+    row = find(ctx->error);
+    edge_body_discard(r, ctx);
+    id_make("req", ctx->request_id);
+    text = ngx_pnalloc(r->pool, 2048);
+    if (text == NULL
+        || add_header(r, "Postern-Request-Id", ctx->request_id) != NGX_OK
+        || add_header(r, "Cache-Control", "no-store") != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (row->status == NGX_HTTP_NOT_ALLOWED
+        && add_header(r, "Allow",
+                      "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+           != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->err_status = 0;
+    if (wants_html(r)) {
+        last = ngx_snprintf(text, 2048,
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+            "<meta name=\"viewport\" content=\"width=device-width\">"
+            "<title>%d</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
+            "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
+            "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
+            "<p><code>%s</code></p></html>\n",
+            row->status, row->text, row->code, ctx->request_id);
+        return send_text(r, row->status, "text/html; charset=utf-8", text,
+                         last - text);
+    }
+    last = ngx_snprintf(text, 2048,
+        "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%d,\"msg\":\"%s\","
+        "\"details\":{\"request_id\":\"%s\"}}\n",
+        row->code, row->status, row->text, ctx->request_id);
+    return send_text(r, row->status, "application/json", text, last - text);
+}
+
+
+/* Deny: the error page takes the place of the proxy. */
+ngx_int_t
+edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
+{
+    ctx->error = code;
+    r->content_handler = edge_error_handler;
+    return NGX_OK;   /* the next module must not run */
+}
+
+
+/* Ready is who serves. What is wrong beside that follows: a worker without a helper goes on with what it has. */
+static ngx_int_t
+send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
+{
+    u_char           *p;
+    ngx_uint_t        i;
+    edge_vitals_t    *vitals;
+    edge_counters_t  *one;
+
+    for (i = 0; i < workers; i++) {
+        one = edge_ring_counters(i);
+        if (one == NULL || one->ready == 0) {
+            return send_text(r, 503, "text/plain",
+                             (u_char *) "no configuration yet\n", 21);
+        }
+    }
+    p = ngx_slprintf(text, end, "ready\n");
+    for (i = 0; i < workers; i++) {
+        vitals = edge_vitals(i);
+        if (vitals->helper_absent) {
+            p = ngx_slprintf(p, end, "worker %ui has no helper that answers: "
+                             "changes do not reach it\n", i);
+        } else if (vitals->helper_restarted
+                   && ngx_time() - vitals->helper_restarted < RECENT_S)
+        {
+            p = ngx_slprintf(p, end, "worker %ui lost its helper %T seconds "
+                             "ago and has another\n", i,
+                             ngx_time() - vitals->helper_restarted);
+        }
+        if (ngx_time() - vitals->config_current > BEHIND_S) {
+            p = ngx_slprintf(p, end, "worker %ui serves revision %uL: the "
+                             "config log has not said for %d seconds that it "
+                             "is the last\n", i,
+                             edge_ring_counters(i)->revision, BEHIND_S);
+        }
+        if (vitals->state_behind) {
+            p = ngx_slprintf(p, end, "the state file does not hold what is "
+                             "in force: no change is confirmed, and a restart "
+                             "without the config log serves what it holds\n");
+        }
+        if (vitals->entries_refused) {
+            p = ngx_slprintf(p, end, "worker %ui cannot apply %uL entries: "
+                             "they answer 503\n", i, vitals->entries_refused);
+        }
+    }
+    return send_text(r, 200, "text/plain", text, p - text);
+}
+
+
+/* /healthz, /readyz and /metrics, on the operator's port. */
+ngx_int_t
+edge_status_handler(ngx_http_request_t *r)
+{
+    u_char           *text, *p, *end;
+    ngx_uint_t        i;
+    edge_vitals_t    *vitals;
+    edge_counters_t  *one;
+    ngx_core_conf_t  *core;
+    edge_seat_info_t  seat;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return NGX_HTTP_NOT_ALLOWED;   /* as at the other parts: nothing is changed here */
+    }
+    core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                            ngx_core_module);
+    edge_body_discard(r, NULL);
+    text = ngx_pnalloc(r->pool, STATUS_BYTES);
+    if (text == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    p = text;
+    end = text + STATUS_BYTES;
+    if (r->uri.len == 8 && ngx_strncmp(r->uri.data, "/healthz", 8) == 0) {
+        return send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
+    }
+    if (r->uri.len == 7 && ngx_strncmp(r->uri.data, "/readyz", 7) == 0) {
+        return send_ready(r, core->worker_processes, text, end);
+    }
+    if (r->uri.len != 8 || ngx_strncmp(r->uri.data, "/metrics", 8) != 0) {
+        return NGX_HTTP_NOT_FOUND;
+    }
+    seat = edge_seat_info();
+    p = ngx_slprintf(p, end,
+        "postern_edge_info{build=\"%s\",generation=\"%uL\",master=\"%P\"} 1\n"
+        "postern_edge_ready{master=\"%P\"} %ui\n",
+        seat.build, seat.generation, seat.master, seat.master, seat.ready);
+    for (i = 0; i < (ngx_uint_t) core->worker_processes; i++) {
+        one = edge_ring_counters(i);
+        if (one == NULL) {
+            break;
+        }
+        vitals = edge_vitals(i);
+        p = ngx_slprintf(p, end,
+            "postern_edge_entries_refused{worker=\"%ui\"} %uL\n"
+            "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_helper_absent{worker=\"%ui\"} %uL\n"
+            "postern_edge_config_current_timestamp_seconds{worker=\"%ui\"} "
+            "%T\n"
+            "postern_edge_state_behind{worker=\"%ui\"} %uL\n",
+            i, vitals->entries_refused, i, vitals->helper_restarts,
+            i, vitals->helper_absent, i, vitals->config_current,
+            i, vitals->state_behind);
+        p = ngx_slprintf(p, end,
+            "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_dropped_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_lost_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_spooled_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
+            "postern_edge_revision{worker=\"%ui\"} %uL\n"
+            "postern_edge_streams_ended_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_upstreams_denied_total{worker=\"%ui\"} %uL\n"
+            "postern_edge_config_turn_seconds_max{worker=\"%ui\"} %uL.%06uL\n",
+            i, one->requests, i, one->events, i, one->dropped, i, one->lost, i, one->spooled,
+            i, one->unacknowledged, i, one->revision,
+            i, one->streams_ended, i, one->upstreams_denied,
+            i, one->config_turn_us / 1000000, one->config_turn_us % 1000000);
+    }
+    return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
+}

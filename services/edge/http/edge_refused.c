@@ -1,0 +1,227 @@
+/* Requests that never come to be routed: nginx refuses them while it reads them. They get the edge's page and leave an
+ * event like all others, with what is known of them. */
+#include "services/edge/edge.h"
+#include "common/base/err.h"
+
+#include <ctype.h>
+
+typedef struct {
+    ngx_uint_t  status;   /* as nginx has it; 494 and 497 are its own */
+    ngx_uint_t  code;
+} refusal_t;
+
+static const refusal_t  refusals[] = {
+    { NGX_HTTP_BAD_REQUEST, ERR_EDGE_BAD_REQUEST },
+    { NGX_HTTP_NOT_ALLOWED, ERR_EDGE_METHOD },
+    { NGX_HTTP_REQUEST_URI_TOO_LARGE, ERR_EDGE_URI_TOO_LONG },
+    { NGX_HTTP_MISDIRECTED_REQUEST, ERR_EDGE_MISDIRECTED },
+    { NGX_HTTP_REQUEST_HEADER_TOO_LARGE, ERR_EDGE_HEADER_TOO_LARGE },
+    { NGX_HTTP_TO_HTTPS, ERR_EDGE_PLAIN_HTTP },
+    { NGX_HTTP_NOT_IMPLEMENTED, ERR_EDGE_TRANSFER_CODING },
+    { NGX_HTTP_VERSION_NOT_SUPPORTED, ERR_EDGE_HTTP_VERSION },
+    { 0, 0 }
+};
+
+
+/* ---- the host ---- */
+
+static ngx_uint_t
+count_hosts(ngx_http_request_t *r)
+{
+    ngx_uint_t        i, n = 0;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            n += header[i].key.len == 4
+                 && ngx_memcmp(header[i].lowcase_key, "host", 4) == 0;
+        }
+    }
+    return n;
+}
+
+
+/* None in a header that is there in full, two of them, or one that nginx did not take. */
+static ngx_uint_t
+is_bad_host(ngx_http_request_t *r)
+{
+    ngx_table_elt_t  *host = r->headers_in.host;
+
+    if (host == NULL) {
+        return r->http_state == NGX_HTTP_PROCESS_REQUEST_STATE
+               && r->http_version > NGX_HTTP_VERSION_10;
+    }
+    return r->headers_in.server.len == 0 || count_hosts(r) > 1;
+}
+
+
+/* The event belongs to the account of an edge only when host and TLS server name both say so. */
+static ngx_int_t
+find_account(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    edge_t  *edge;
+
+    if (is_bad_host(r) || edge_host(r, ctx) != NGX_OK) {
+        /* what it said, for the event alone */
+        ctx->host = r->headers_in.host ? r->headers_in.host->value
+                                       : r->headers_in.server;
+        ctx->authority = ctx->host;
+        return NGX_OK;
+    }
+    edge = ctx->host.len ? table_edge(edge_worker.table,
+                                      (char *) ctx->host.data, ctx->host.len)
+                         : NULL;
+    return edge && edge->present && edge_tls_agrees(r, edge, ctx) == NGX_OK
+           ? edge_keep_account(r, ctx, edge) : NGX_OK;
+}
+
+
+/* ---- the request line ---- */
+
+/* As it came, when it could not be read (ngx_http_variable_request_line does the same). */
+static ngx_str_t
+raw_line(ngx_http_request_t *r)
+{
+    u_char     *p, *end;
+    ngx_str_t   line = r->request_line;
+
+    if (line.len == 0 && r->request_start && r->header_in) {
+        line.data = r->request_start;
+        line.len = r->header_in->last - r->request_start;
+    }
+    end = line.data + line.len;
+    for (p = line.data; p < end && *p != CR && *p != LF; p++) { /* void */ }
+    line.len = p - line.data;
+    return line;
+}
+
+
+/* Method and target of a line in which only the method, perhaps, is as it should be. */
+static void
+split_line(ngx_http_request_t *r, ngx_str_t line)
+{
+    size_t   version;
+    u_char  *p = line.data, *end = line.data + line.len;
+
+    while (p < end && (isalnum(*p) || *p == '-' || *p == '_')) {
+        p++;
+    }
+    if (p == line.data || p == end || *p != ' ') {
+        return;
+    }
+    r->method_name.data = line.data;
+    r->method_name.len = p - line.data;
+    while (p < end && *p == ' ') {
+        p++;
+    }
+    version = sizeof(" HTTP/1.1") - 1;
+    if (end - p > (ptrdiff_t) version
+        && ngx_strncmp(end - version, " HTTP/", 6) == 0)
+    {
+        end -= version;
+    }
+    r->unparsed_uri.data = p;
+    r->unparsed_uri.len = end - p;
+}
+
+
+/* Where there is no target yet. The parser's own pointers into the line count only once it has read all of it: before, they
+ * may point anywhere (ngx_http_alloc_large_header_buffer moves them whether or not they were set). */
+static void
+find_target(ngx_http_request_t *r)
+{
+    u_char     *args;
+    ngx_uint_t  read = r->request_line.len && r->request_end;
+
+#if (NGX_HTTP_V2)
+    read = read || r->stream;
+#endif
+    if (r->unparsed_uri.len) {
+        return;
+    }
+    if (read && r->uri_start && r->uri_end > r->uri_start) {
+        r->unparsed_uri.data = r->uri_start;
+        r->unparsed_uri.len = r->uri_end - r->uri_start;
+#if (NGX_HTTP_V2)
+    } else if (r->stream) {
+        return;
+#endif
+    } else {
+        split_line(r, raw_line(r));
+    }
+    args = r->unparsed_uri.len
+           ? ngx_strlchr(r->unparsed_uri.data,
+                         r->unparsed_uri.data + r->unparsed_uri.len, '?')
+           : NULL;
+    if (args) {
+        r->args.data = args + 1;
+        r->args.len = r->unparsed_uri.data + r->unparsed_uri.len - args - 1;
+    }
+}
+
+
+/* ---- both ---- */
+
+edge_ctx_t *
+edge_refused(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    if (ctx) {
+        return ctx;
+    }
+    ctx = edge_ctx_new(r);
+    if (ctx == NULL) {
+        return NULL;
+    }
+    ctx->refused = 1;
+    if (r->http_version < NGX_HTTP_VERSION_10) {
+        r->http_version = NGX_HTTP_VERSION_10;   /* or the page would come without a status line */
+    }
+    r->keepalive = 0;   /* where the next request would begin is not known */
+    r->lingering_close = 1;   /* what still comes of it must not cost the client the answer (RFC 9112 9.6) */
+    find_target(r);
+    if (!edge_is_on(r)) {
+        ctx->redirect = 1;
+        return ctx;
+    }
+    edge_ring_counters(ngx_worker)->requests++;
+    if (edge_forwarded_read(r, ctx) != NGX_OK || find_account(r, ctx) != NGX_OK)
+    {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "postern: no memory: an event says less than is known");
+    }
+    return ctx;
+}
+
+
+static ngx_uint_t
+is_method(ngx_http_request_t *r, const char *name, size_t len)
+{
+    return r->method_name.len == len
+           && ngx_memcmp(r->method_name.data, name, len) == 0;
+}
+
+
+ngx_uint_t
+edge_refused_code(ngx_http_request_t *r)
+{
+    const refusal_t  *row;
+
+    if (r->err_status == NGX_HTTP_BAD_REQUEST) {
+        if (is_method(r, "CONNECT", 7)) {
+            return ERR_EDGE_METHOD;   /* its target has a form of its own, which nginx does not read */
+        }
+        if (is_bad_host(r)) {
+            return ERR_EDGE_BAD_HOST;
+        }
+    }
+    for (row = refusals; row->status; row++) {
+        if (row->status == (ngx_uint_t) r->err_status) {
+            return row->code;
+        }
+    }
+    return ERR_EDGE_INTERNAL;
+}

@@ -1,0 +1,418 @@
+/* One request: host and path, normalised once; the route; its modules in their order. Denied requests
+ * never reach the upstream, because the content handler is replaced before the proxy sees them. */
+#include "services/edge/edge.h"
+#include "common/base/err.h"
+#include "common/codec/path.h"
+
+const edge_module_t *const  edge_modules[MODULE_COUNT] = {
+    [MODULE_REQUEST_HEADERS] = &module_request_headers,
+    [MODULE_BACKEND] = &module_backend,
+    [MODULE_RESPONSE_HEADERS] = &module_response_headers,
+};
+
+
+/* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
+static ngx_str_t  tls_location = ngx_string("@tls");
+
+static ngx_uint_t
+named(const ngx_table_elt_t *header, const header_t *name)
+{
+    return header->key.len == name->name_len
+           && ngx_memcmp(header->lowcase_key, name->lower, name->name_len) == 0;
+}
+
+
+/* Only the path: a '?' ends it, and a '#' is refused by path_normalize. */
+static ngx_int_t
+normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    u_char  *end, *out, *path;
+    size_t   path_len, args_len, size, len;
+
+    end = ngx_strlchr(r->unparsed_uri.data,
+                      r->unparsed_uri.data + r->unparsed_uri.len, '?');
+    path_len = end ? (size_t) (end - r->unparsed_uri.data)
+                   : r->unparsed_uri.len;
+    args_len = r->unparsed_uri.len - path_len;
+    if (end && (ngx_strlchr(end, end + args_len, '#')
+                || ngx_strlchr(end, end + args_len, '\0')))
+    {
+        return NGX_DECLINED;
+    }
+    path = r->unparsed_uri.data;
+    if (path_len == 0 && r->host_end) {
+        path = (u_char *) "/";   /* RFC 9112 3.2.1: the empty path of https://host?query */
+        path_len = 1;
+    }
+    size = 3 * path_len + 3;
+    out = ngx_pnalloc(r->pool, size + args_len);
+    if (out == NULL) {
+        return NGX_ERROR;
+    }
+    if (path_normalize((char *) path, path_len, (char *) out, size, &len))
+    {
+        return NGX_DECLINED;
+    }
+    ctx->path.data = out;
+    ctx->path.len = len;
+    if (args_len) {
+        ngx_memcpy(out + len, end, args_len);
+    }
+    /* the proxy module sends unparsed_uri as it is */
+    r->unparsed_uri.data = out;
+    r->unparsed_uri.len = len + args_len;
+    r->valid_unparsed_uri = 1;
+    return NGX_OK;
+}
+
+
+static void
+cleanup(void *data)
+{
+    edge_ctx_t  *ctx = data;
+
+    edge_streams_remove(ctx);
+    edge_body_end(ctx);
+    route_release(ctx->route);
+    backend_release(ctx->backend);
+}
+
+
+edge_ctx_t *
+edge_ctx(ngx_http_request_t *r)
+{
+    edge_ctx_t          *ctx;
+    ngx_pool_cleanup_t  *cln;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_postern_module);
+    if (ctx || (!r->internal && !r->filter_finalize)) {
+        return ctx;
+    }
+    /* an internal redirect clears r->ctx, not the pool */
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == cleanup) {
+            ngx_http_set_ctx(r, cln->data, ngx_http_postern_module);
+            return cln->data;
+        }
+    }
+    return NULL;
+}
+
+
+edge_ctx_t *
+edge_ctx_new(ngx_http_request_t *r)
+{
+    edge_ctx_t          *ctx;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(edge_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(*ctx));
+    ctx->blocked_by = -1;
+    edge_body_begin(r, ctx);
+    cln->handler = cleanup;
+    ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
+    return ctx;
+}
+
+
+/* RFC 6455 4.1; nothing else is upgraded, h2c least of all. Who does not name Upgrade in Connection did
+ * not ask (RFC 9110 7.8). */
+static ngx_uint_t
+is_websocket(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    ngx_table_elt_t  *upgrade = r->headers_in.upgrade;
+
+    return upgrade && ctx->may_upgrade && r->method == NGX_HTTP_GET
+           && r->http_version == NGX_HTTP_VERSION_11
+           && upgrade->value.len == 9
+           && ngx_strncasecmp(upgrade->value.data, (u_char *) "websocket", 9)
+              == 0;
+}
+
+
+/* RFC 9113 8.2.2: fields of the connection make an HTTP/2 request malformed. They would say to an
+ * HTTP/1.1 upstream where the body ends. */
+static ngx_uint_t
+has_connection_fields(ngx_http_request_t *r)
+{
+    ngx_uint_t              i;
+    ngx_list_part_t        *part;
+    ngx_table_elt_t        *header;
+    static const header_t   names[] = {
+#define NAME(low)  { NULL, (char *) low, NULL, sizeof(low) - 1, 0, 0 }
+        NAME("connection"), NAME("keep-alive"), NAME("proxy-connection"),
+        NAME("transfer-encoding"), NAME("upgrade")
+#undef NAME
+    };
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            ngx_uint_t  n;
+
+            for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+                if (named(&header[i], &names[n])) {
+                    return 1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+
+static ngx_int_t
+run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_int_t   rc;
+    uint32_t    left;
+    ngx_uint_t  i;
+
+    if (ctx->route->beyond) {
+        i = __builtin_ctz(ctx->route->beyond);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: module %s of route %s cannot be enforced: "
+                      "denied", module_names[i], ctx->route->id);
+        ctx->blocked_by = i;
+        return edge_page(r, ctx, ERR_EDGE_MODULE);
+    }
+    if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
+        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
+    }
+    rc = edge_hop_hide(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->upgrade = is_websocket(r, ctx);
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->run == NULL) {
+            continue;
+        }
+        rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
+    }
+    if (ctx->backend->tls) {
+        ngx_http_named_location(r, &tls_location);
+        ngx_http_finalize_request(r, NGX_DONE);
+        return NGX_DONE;
+    }
+    return NGX_DECLINED;
+}
+
+
+/* Before there is a route, which would keep the account's id for the event: the edge may go away. */
+ngx_int_t
+edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
+{
+    size_t  len = edge->account_id ? ngx_strlen(edge->account_id) : 0;
+
+    if (len) {
+        ctx->account_id.data = ngx_pnalloc(r->pool, len);
+        if (ctx->account_id.data == NULL) {
+            return NGX_ERROR;
+        }
+        ngx_memcpy(ctx->account_id.data, edge->account_id, len);
+        ctx->account_id.len = len;
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
+{
+    if (edge_keep_account(r, ctx, edge) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_page(r, ctx, code);
+}
+
+
+/* It has no headers, not even a list of them. Its answer has a status line all the same. */
+static ngx_uint_t
+is_http_09(ngx_http_request_t *r)
+{
+    if (r->http_version >= NGX_HTTP_VERSION_10) {
+        return 0;
+    }
+    r->http_version = NGX_HTTP_VERSION_10;
+    return 1;
+}
+
+
+/* Pre-access phase of the HTTPS server. */
+ngx_int_t
+edge_route_handler(ngx_http_request_t *r)
+{
+    edge_t      *edge;
+    ngx_int_t    rc;
+    edge_ctx_t  *ctx;
+
+    if (r->internal || r != r->main) {
+        return NGX_DECLINED;   /* the error page of a request that was routed */
+    }
+    edge_bus_check_pause();
+    ctx = edge_ctx_new(r);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_ring_begin(ctx);
+    if (edge_forwarded_read(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (is_http_09(r)) {
+        return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
+    }
+    rc = edge_host(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_HOST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge = ctx->host.len ? table_edge(edge_worker.table,
+                                      (char *) ctx->host.data, ctx->host.len)
+                         : NULL;
+    if (edge == NULL || !edge->present) {
+        edge_tls_check_name(r);
+        return edge_page(r, ctx, ERR_EDGE_NO_HOST);
+    }
+    if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
+        /* what came by a connection to somebody else is not this account's to see */
+        return edge_tls_is_of(r, edge, ctx)
+               ? refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED)
+               : edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
+    if (edge_is_refused(edge)) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
+    if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
+    }
+    rc = normalize(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
+                             (char *) ctx->path.data, ctx->path.len);
+    if (ctx->route == NULL) {
+        return refuse(r, ctx, edge, ERR_EDGE_NO_ROUTE);
+    }
+    ctx->route->refs++;
+    ctx->account_id.data = (u_char *) ctx->route->account_id;
+    ctx->account_id.len = ctx->route->account_id_len;
+    if (ctx->route->refused) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
+    edge_streams_add(r, ctx);
+    return run_modules(r, ctx);
+}
+
+
+ngx_int_t
+edge_response_filter(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+    uint32_t     left;
+    ngx_uint_t   i;
+
+    if (ctx == NULL || ctx->route == NULL || r != r->main) {
+        return NGX_OK;
+    }
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i] && edge_modules[i]->filter
+            && edge_modules[i]->filter(r, ctx, ctx->route->configs[i]) != NGX_OK)
+        {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* Content handler of the plain HTTP server: to HTTPS, for hosts that have an edge. */
+ngx_int_t
+edge_redirect_handler(ngx_http_request_t *r)
+{
+    edge_t           *edge;
+    edge_ctx_t       *ctx;
+    ngx_int_t         rc;
+    ngx_str_t        *host;
+    ngx_table_elt_t  *location;
+    char              port[16] = "";
+
+    edge_bus_check_pause();
+    ctx = edge_ctx_new(r);
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->redirect = 1;
+    edge_body_discard(r, ctx);
+    if (is_http_09(r)) {
+        ctx->error = ERR_EDGE_HTTP_VERSION;
+        return edge_error_handler(r);
+    }
+    rc = edge_host(r, ctx);
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (rc == NGX_DECLINED) {
+        ctx->error = ERR_EDGE_BAD_HOST;
+        return edge_error_handler(r);
+    }
+    host = &ctx->host;
+    edge = host->len ? table_edge(edge_worker.table, (char *) host->data,
+                                  host->len)
+                     : NULL;
+    if (edge == NULL || !edge->present) {
+        ctx->error = ERR_EDGE_NO_HOST;
+        return edge_error_handler(r);
+    }
+    if (normalize(r, ctx) != NGX_OK) {
+        ctx->error = ERR_EDGE_BAD_REQUEST;
+        return edge_error_handler(r);
+    }
+    if (edge_worker.conf->https_port != 443) {
+        snprintf(port, sizeof(port), ":%u",
+                 (unsigned) edge_worker.conf->https_port);
+    }
+    ngx_http_clear_location(r);
+    location = ngx_list_push(&r->headers_out.headers);
+    if (location == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location->hash = 1;
+    ngx_str_set(&location->key, "Location");
+#if (nginx_version >= 1023000)
+    location->next = NULL;
+#endif
+    location->value.data = ngx_pnalloc(r->pool, host->len + r->unparsed_uri.len
+                                                + 32);
+    if (location->value.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location->value.len = ngx_sprintf(location->value.data, "https://%V%s%V",
+                                      host, port, &r->unparsed_uri)
+                          - location->value.data;
+    r->headers_out.location = location;
+    r->headers_out.status = r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)
+                            ? NGX_HTTP_MOVED_PERMANENTLY
+                            : NGX_HTTP_PERMANENT_REDIRECT;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    return ngx_http_send_header(r);
+}

@@ -1,0 +1,138 @@
+/* The upstream peer: whatever backend the route chose, under nginx's own proxy and keep-alive.
+ *
+ * The keep-alive pool is keyed by the socket address alone, so a connection verified for one TLS name
+ * would be reused for another. Every TLS name has a pool number, which goes where the kernel does not
+ * look: sin_zero, or behind a sockaddr_in6. */
+#include "services/edge/edge.h"
+#include "common/base/err.h"
+
+typedef struct {
+    union {
+        struct sockaddr_storage  storage;
+        struct sockaddr_in       v4;
+        struct {
+            struct sockaddr_in6  v6;
+            uint64_t             pool;
+        } v6;
+    } address;
+    socklen_t    len;
+    ngx_str_t    name;
+    edge_ctx_t  *ctx;
+} peer_t;
+
+
+static ngx_int_t
+get_peer(ngx_peer_connection_t *pc, void *data)
+{
+    peer_t  *peer = data;
+
+    pc->sockaddr = (struct sockaddr *) &peer->address;
+    pc->socklen = peer->len;
+    pc->name = &peer->name;
+    pc->cached = 0;
+    pc->connection = NULL;
+    return NGX_OK;
+}
+
+
+static void
+free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
+{
+    peer_t            *peer = data;
+    ngx_connection_t  *c = pc->connection;
+
+    if (state & NGX_PEER_FAILED && c && c->ssl
+        && (!c->ssl->handshaked
+            || SSL_get_verify_result(c->ssl->connection) != X509_V_OK))
+    {
+        peer->ctx->bad_tls = 1;
+    }
+    if (pc->tries) {
+        pc->tries--;
+    }
+}
+
+
+/* Called unchecked by nginx. No sessions are kept: they would outlive a change of the backend. */
+static ngx_int_t
+set_session(ngx_peer_connection_t *pc, void *data)
+{
+    (void) pc;
+    (void) data;
+    return NGX_OK;
+}
+
+
+static void
+save_session(ngx_peer_connection_t *pc, void *data)
+{
+    (void) pc;
+    (void) data;
+}
+
+
+static ngx_int_t
+init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
+{
+    peer_t      *peer;
+    backend_t   *backend;
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    (void) us;
+    if (ctx == NULL || ctx->backend == NULL) {
+        return NGX_ERROR;
+    }
+    backend = ctx->backend;
+    peer = ngx_pcalloc(r->pool, sizeof(peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+    peer->ctx = ctx;
+    peer->len = edge_resolve_address(backend, &peer->address.storage);
+    if (peer->len == 0
+        || !edge_address_permits(r, backend,
+                                 (struct sockaddr *) &peer->address))
+    {
+        ctx->error = ERR_EDGE_REFUSED;   /* as if its name had no address */
+        return NGX_ERROR;
+    }
+    if (peer->address.storage.ss_family == AF_INET) {
+        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
+    } else {
+        peer->address.v6.pool = backend->pool;
+        peer->len = sizeof(peer->address.v6);
+    }
+    peer->name.data = (u_char *) backend->host;
+    peer->name.len = ngx_strlen(backend->host);
+    r->upstream->peer.data = peer;
+    r->upstream->peer.get = get_peer;
+    r->upstream->peer.free = free_peer;
+    r->upstream->peer.set_session = set_session;
+    r->upstream->peer.save_session = save_session;
+    r->upstream->peer.tries = 1;
+    edge_head_watch(r, ctx);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
+{
+    (void) cf;
+    us->peer.init = init_peer;
+    return NGX_OK;
+}
+
+
+char *
+edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    (void) cmd;
+    (void) conf;
+    uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
+    uscf->flags = NGX_HTTP_UPSTREAM_CREATE;
+    uscf->peer.init_upstream = init_upstream;
+    return NGX_CONF_OK;
+}

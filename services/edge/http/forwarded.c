@@ -1,0 +1,75 @@
+#include "services/edge/http/forwarded.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+typedef struct {
+    const char *name; /* without the '*' */
+    size_t len;
+    bool prefix;
+    forwarded_t who;
+} row_t;
+
+static const row_t rows[] = {
+#define FORWARDED(text, who, what)                                                                 \
+    {text, sizeof(text) - 1 - ((text)[sizeof(text) - 2] == '*'), (text)[sizeof(text) - 2] == '*',  \
+     FORWARDED_##who},
+#include "proto/forwarded.def"
+};
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 * 32 };
+
+/* Rows by the first three letters behind a leading "x-": numbers from 1, in the order of the table. */
+static unsigned char first[KEYS + 1], next_row[ROWS];
+_Static_assert(ROWS < 256, "a row's number is one byte");
+
+static unsigned char fold(unsigned char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+/* KEYS: shorter than that. */
+static unsigned key_of(const unsigned char *name, size_t len)
+{
+    if (len > 2 && name[0] == 'x' && fold(name[1]) == '-') {
+        name += 2;
+        len -= 2;
+    }
+    return len < 3 ? KEYS
+                   : (name[0] & 31u) << 10 | (fold(name[1]) & 31u) << 5 | (fold(name[2]) & 31u);
+}
+
+static void make_keys(void)
+{
+    for (unsigned i = ROWS; i-- > 0;) {
+        unsigned key = key_of((const unsigned char *)rows[i].name, rows[i].len);
+
+        next_row[i] = first[key];
+        first[key] = (unsigned char)(i + 1);
+    }
+}
+
+static bool is(const row_t *row, const unsigned char *name, size_t len)
+{
+    if (len < row->len || (len > row->len && !row->prefix))
+        return false;
+    for (size_t i = 0; i < row->len; i++)
+        if (fold(name[i]) != (unsigned char)row->name[i])
+            return false;
+    return true;
+}
+
+forwarded_t forwarded_of(const unsigned char *name, size_t len)
+{
+    static bool made;
+    unsigned key = key_of(name, len);
+
+    if (!made) {
+        make_keys();
+        made = true;
+    }
+    for (unsigned at = first[key]; at; at = next_row[at - 1])
+        if (is(&rows[at - 1], name, len))
+            return rows[at - 1].who;
+    return FORWARDED_NONE;
+}

@@ -1,0 +1,61 @@
+/* request_headers: what is taken from a request, and added to it, before the upstream sees it. */
+#include "services/edge/edge.h"
+
+
+static ngx_int_t
+hide_all(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *name)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].key.len == name->name_len
+                && ngx_memcmp(header[i].lowcase_key, name->lower,
+                              name->name_len) == 0
+                && edge_header_hide(r, ctx, &header[i]) != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* The strings belong to the route, which ctx holds. */
+static ngx_int_t
+run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
+{
+    size_t            i;
+    const header_t   *header;
+    const headers_t  *headers = config;
+
+    for (i = 0; i < headers->remove_count; i++) {
+        if (hide_all(r, ctx, &headers->remove[i]) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    for (i = 0; i < headers->add_count; i++) {
+        header = &headers->add[i];
+        if (ngx_strcmp(header->lower, "host") == 0) {
+            ctx->upstream_host.data = (u_char *) header->value;
+            ctx->upstream_host.len = header->value_len;
+            continue;
+        }
+        if (edge_header_add(r, ctx, header) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    return NGX_DECLINED;
+}
+
+
+const edge_module_t  module_request_headers = {
+    .parse = headers_module_parse,
+    .free = headers_module_free,
+    .beyond = headers_module_beyond,
+    .run = run,
+};

@@ -1,0 +1,199 @@
+/* What an edge worker serves: hosts, routes, backends, certificates, built from config log entries.
+ * No nginx in here; a worker has one table in force and builds a snapshot beside it. */
+#pragma once
+
+#include "services/edge/table/claim.h"
+#include "services/edge/table/headers.h"
+#include "services/edge/table/strmap.h"
+#include "services/edge/table/tree.h"
+
+#include <msgpack.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Route modules, in the order in which they run. */
+typedef enum module_id {
+    MODULE_IP_RESTRICTION,
+    MODULE_USER_AGENT_FILTER,
+    MODULE_CIRCUIT_BREAKER,
+    MODULE_WEBHOOK_VERIFICATION,
+    MODULE_OAUTH,
+    MODULE_OIDC,
+    MODULE_SAML,
+    MODULE_TRAFFIC_POLICY,
+    MODULE_REQUEST_HEADERS,
+    MODULE_BACKEND,
+    MODULE_WEBSOCKET_TCP_CONVERTER,
+    MODULE_RESPONSE_HEADERS,
+    MODULE_COMPRESSION,
+    MODULE_COUNT
+} module_id_t;
+
+extern const char *const module_names[MODULE_COUNT];
+
+struct ngx_http_request_s;
+struct edge_ctx;
+struct pack;
+
+/* A route module: one file each, one row in edge_modules. What it has no part in is NULL. */
+typedef struct edge_module {
+    /* What the route keeps of the module's document, freed with the route; NULL: nothing. A document that is not
+     * what the tables promise sets *bad (document.h), and the route answers 503. */
+    void *(*parse)(const msgpack_object *document, bool *bad);
+    void (*free)(void *config);
+    /* Does that ask for more than the edge can do? */
+    bool (*beyond)(const void *config);
+    /* Before the upstream is asked: NGX_DECLINED to go on, NGX_OK when it has set the content handler. */
+    intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* Of a request that is being served, after a change: 0, or the error for which it may not go on. NULL: it may. */
+    uintptr_t (*judge)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* When the response header is there. */
+    intptr_t (*filter)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* Its fields of the event (edge_event.h), of every request: also of one for which it did not run. */
+    void (*describe)(struct pack *pk, struct ngx_http_request_s *r, struct edge_ctx *ctx);
+} edge_module_t;
+
+/* NULL: the edge cannot enforce it, and a route that has it on answers 503. */
+extern const edge_module_t *const edge_modules[MODULE_COUNT];
+
+typedef struct route {
+    claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
+    char *id, *account_id, *edge_id;
+    size_t account_id_len;
+    char *
+        match; /* as stored, its host in lower case: host_len bytes, then the path. NULL: it has no place */
+    size_t host_len;
+    bool exact;
+    bool refused;     /* its entry cannot be applied: 503 */
+    uint32_t enabled; /* bit of each module that is on */
+    uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
+    void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
+    unsigned refs;               /* the table's and running requests' */
+} route_t;
+
+struct edge;
+
+/* An edge's claim on a host. */
+typedef struct host {
+    claim_t claim; /* first, so that a claim on a host is a host_t */
+    struct edge *edge;
+    char *name;
+} host_t;
+
+typedef struct edge {
+    char *id, *account_id;
+    host_t *hosts;
+    size_t host_count;
+    bool refused; /* its entry cannot be applied: 503 */
+    unsigned
+        astray; /* routes of it that are refused and have no place: nobody knows what they guarded, so 503 */
+    bool present;                /* an entry came; else only its routes did */
+    bool mutual_tls;             /* asked for: nobody is let in until the edge can verify it */
+    int min_version;             /* TLS1_2_VERSION or TLS1_3_VERSION */
+    unsigned char profile[32];   /* of its TLS settings, the same in every worker: binds tickets */
+    tree_t *any;                 /* routes without a host */
+    strmap_t *hosts_with_routes; /* host -> tree_t */
+    strmap_t *routes;            /* id -> route_t */
+} edge_t;
+
+/* A member of a weighted backend. */
+typedef struct choice {
+    char *id;
+    uint32_t upto; /* sum of the weights up to this one */
+} choice_t;
+
+typedef struct backend {
+    char *id, *account_id;
+    bool http_response;
+    /* static */
+    char *host; /* name or address, without brackets */
+    uint16_t port;
+    bool tls;
+    bool refused;  /* a later version of it cannot be applied */
+    uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
+    struct sockaddr_storage address;
+    socklen_t address_len; /* 0: a name has it, below */
+    bool literal;          /* an address, not a name */
+    void *name;            /* edge_resolve.c's, which forget_name is told when the backend goes */
+    void (*forget_name)(struct backend *backend);
+    /* weighted */
+    choice_t *choices;
+    size_t choice_count; /* the last one's upto is the sum of all */
+    /* http_response */
+    unsigned status;
+    char *body;
+    size_t body_len;
+    headers_t headers;
+    unsigned refs;
+} backend_t;
+
+typedef struct domain {
+    claim_t claim; /* on its name; first, so that a claim on a name is a domain_t */
+    char *id, *name;
+    char *certificate_id; /* NULL: its own pair below, which one that is refused does not have */
+    char *chain_pem, *key_pem;
+    void *parsed; /* edge_tls.c's, made at the first handshake */
+} domain_t;
+
+typedef struct table {
+    strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
+    strmap_t *hosts;                                              /* host -> host_t's claims */
+    strmap_t *domain_names;                                       /* name -> domain_t's claims */
+    strmap_t *refused; /* kind and id of each entry that cannot be applied */
+    void (*free_parsed)(void *parsed);
+    void (*backend_added)(backend_t *backend); /* start to resolve its name */
+    /* Of a snapshot while it is built, what it takes the place of: it knows what entries that
+     * cannot be read stood for. */
+    const struct table *before;
+    struct table *next; /* of those that wait to be freed */
+    edge_t *dying;      /* the edge that is being taken apart */
+} table_t;
+
+table_t *table_new(void);
+
+/* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
+bool table_free_some(table_t **self_p, size_t budget);
+
+/* How much of an entry is read. Less of one in whose application workers died: each step asks less of what may have killed
+ * them. What is left out is answered 503. */
+typedef enum trust {
+    TRUST_ALL,
+    TRUST_PLACE, /* where it stands: its path, its hosts, its name */
+    TRUST_OWNER, /* whose it is: a route's edge */
+    TRUST_NONE, /* that it is there: an edge's hosts and a route's edge, as they were, are refused */
+    TRUST_SKIP  /* nothing: what was there before stays and is refused */
+} trust_t;
+
+/* Apply one entry; document NULL removes it. What the table holds is a function of the set of entries, not of the order in which
+ * they came. 0 | -1: the entry is not what the tables promise, or not trusted, and is answered 503 in its own place. */
+int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
+                const msgpack_object *document, trust_t trust);
+
+/* Entries that could not be applied. */
+size_t table_refused(const table_t *self);
+
+/* Lower-case host without port. The longest name wins: exact, then *.parent. */
+edge_t *table_edge(const table_t *self, const char *host, size_t len);
+domain_t *table_domain(const table_t *self, const char *host, size_t len);
+
+/* Nothing of it may be served: 503. */
+bool edge_is_refused(const edge_t *edge);
+
+/* Normalised path. A route with a host beats one without. */
+route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
+                     size_t path_len);
+
+/* NULL: it is not there, or refused. */
+backend_t *table_backend(const table_t *self, const char *id);
+
+/* The backend that serves: of a weighted one, the member into whose share number falls, else the
+ * backend itself. NULL: it has no member with a weight, or the member is not there. */
+backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number);
+
+/* TLS names of backends that have a pool now, in all tables of the process. */
+size_t table_pools(void);
+
+/* Requests keep what they use alive over changes. */
+void route_release(route_t *route);
+void backend_release(backend_t *backend);

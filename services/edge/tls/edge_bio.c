@@ -1,0 +1,101 @@
+/* A client's socket under OpenSSL, for reading, and what its handshake was for.
+ *
+ * A read that brings less than was asked for has emptied the socket, and what comes later comes with an event (epoll(7),
+ * "Questions and answers" 9). OpenSSL's own BIO asks again all the same: a system call in vain for each request. */
+#include "services/edge/edge.h"
+
+static int            type;
+static BIO_METHOD    *method;
+static edge_client_t  nobody;
+
+
+static int
+bio_read(BIO *bio, char *out, int size)
+{
+    ssize_t            n;
+    edge_client_t     *client = BIO_get_data(bio);
+    ngx_connection_t  *c = client->connection;
+
+    BIO_clear_retry_flags(bio);
+    if (!c->read->ready && !c->read->pending_eof && ngx_use_epoll_rdhup) {
+        /* pending_eof: the end came with what was read, and no event will tell of it again */
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    n = recv(c->fd, out, size, 0);
+    if (n == 0) {
+        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+    } else if (n > 0 && n < size) {
+        c->read->ready = 0;   /* until the next event */
+    } else if (n < 0 && BIO_sock_should_retry((int) n)) {
+        BIO_set_retry_read(bio);
+    }
+    return (int) n;
+}
+
+
+static long
+bio_ctrl(BIO *bio, int cmd, long number, void *out)
+{
+    edge_client_t  *client = BIO_get_data(bio);
+
+    (void) number;
+    switch (cmd) {
+    case BIO_CTRL_EOF:
+        return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+    case BIO_C_GET_FD:
+        if (out) {
+            *(int *) out = client->connection->fd;
+        }
+        return client->connection->fd;
+    default:
+        return 0;
+    }
+}
+
+
+ngx_int_t
+edge_bio_install(void)
+{
+    if (method == NULL) {
+        type = BIO_get_new_index()|BIO_TYPE_SOURCE_SINK|BIO_TYPE_DESCRIPTOR;
+        method = BIO_meth_new(type, "client");
+    }
+    return method && BIO_meth_set_read(method, bio_read)
+           && BIO_meth_set_ctrl(method, bio_ctrl)
+           ? NGX_OK : NGX_ERROR;
+}
+
+
+edge_client_t *
+edge_bio_attach(SSL *ssl, const char *name, size_t len)
+{
+    BIO               *bio = NULL;
+    edge_client_t     *client;
+    ngx_connection_t  *c = ngx_ssl_get_connection(ssl);
+
+    client = ngx_palloc(c->pool, offsetof(edge_client_t, name) + len);
+    if (client) {
+        bio = BIO_new(method);
+    }
+    if (bio == NULL) {
+        return NULL;
+    }
+    client->connection = c;
+    client->name_len = len;
+    ngx_memzero(client->profile, sizeof(client->profile));
+    ngx_memcpy(client->name, name, len);
+    BIO_set_data(bio, client);
+    BIO_set_init(bio, 1);
+    SSL_set0_rbio(ssl, bio);
+    return client;
+}
+
+
+edge_client_t *
+edge_client(ngx_connection_t *c)
+{
+    BIO  *bio = c->ssl ? SSL_get_rbio(c->ssl->connection) : NULL;
+
+    return bio && BIO_method_type(bio) == type ? BIO_get_data(bio) : &nobody;
+}

@@ -1,0 +1,167 @@
+/* The file of the keys of session tickets, which all processes of an edge share: the workers of one that is being replaced and of
+ * its successor, and those that come after a restart. Every helper looks at it four times a second and tells its worker what is new; whoever
+ * finds that a change is due makes it, under the file's lock. When the file was written is when its keys began.
+ *
+ * It is written where it is, so that what was there before is there no more, as far as the disk does that, and a full disk does
+ * not keep old keys in use. It is sealed like the other state: whoever copies the folder without its key has nothing, and a
+ * file that is torn or not ours is known for that: then there are new keys. Whoever removes it ends all tickets at once. */
+#include "services/edge/edge.h"
+#include "services/edge/tls/edge_tickets.h"
+
+#include <sys/file.h>
+
+enum { LOCK_TRIES = 20 };
+
+static u_char      seen[TICKETS_BYTES];   /* sealed: other bytes are other keys */
+static ngx_uint_t  none;                  /* it was said that there are none */
+static const char *said;                  /* is wrong */
+
+
+static void
+say(ngx_uint_t level, const char *what)
+{
+    if (said != what) {
+        said = what;
+        ngx_log_error(level, ngx_cycle->log, ngx_errno,
+                      "postern: \"%V/ticket.keys\" %s",
+                      &edge_worker.conf->state_dir, what);
+    }
+}
+
+
+static ngx_fd_t
+open_file(void)
+{
+    char  path[NGX_MAX_PATH];
+
+    ngx_snprintf((u_char *) path, sizeof(path), "%V/ticket.keys%Z",
+                 &edge_worker.conf->state_dir);
+    return edge_file_open(path, O_NONBLOCK);
+}
+
+
+/* It is had for a moment each. */
+static ngx_int_t
+lock(ngx_fd_t file)
+{
+    ngx_uint_t  tries;
+
+    for (tries = 0; tries < LOCK_TRIES; tries++) {
+        if (flock(file, LOCK_EX|LOCK_NB) == 0) {
+            return NGX_OK;
+        }
+        ngx_msleep(1);
+    }
+    return NGX_AGAIN;
+}
+
+
+/* Not even the keys that are in use are good any more where others may have read them. */
+static ngx_int_t
+refuse(void)
+{
+    say(NGX_LOG_ERR, "cannot hold keys (is it a file, this user's alone, with one name?): no session is "
+                     "resumed. Remove it");
+    if (none) {
+        return NGX_AGAIN;
+    }
+    none = 1;
+    ngx_memzero(seen, sizeof(seen));
+    return NGX_DECLINED;
+}
+
+
+/* The keys of the file, or new ones. How many changes are due of them. */
+static unsigned
+read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, tickets_t *out)
+{
+    if (tickets_open(sealed, n, key, out) == 0) {
+        return tickets_due(since, time(NULL), edge_worker.conf->ticket_period);
+    }
+    if (n > 0) {
+        ngx_set_errno(0);
+        say(NGX_LOG_WARN, "is torn, or sealed with another key: new keys are made, and no older session "
+                          "is resumed");
+    }
+    tickets_make(out);
+    return TICKETS_KEYS;
+}
+
+
+/* Whole or not at all, as far as other processes see: it is less than a page, and they wait for the lock. */
+static ngx_int_t
+write_keys(ngx_fd_t file, const tickets_t *tickets, u_char *sealed, const u_char *key)
+{
+    tickets_seal(tickets, key, sealed);
+    if (pwrite(file, sealed, TICKETS_BYTES, 0) == TICKETS_BYTES
+        && ftruncate(file, TICKETS_BYTES) == 0)
+    {
+        return NGX_OK;
+    }
+    say(NGX_LOG_ERR, "cannot be written: the keys that there are serve for a period more at most, and "
+                     "then no session is resumed");
+    return NGX_ERROR;
+}
+
+
+/* Under its lock. */
+static ngx_int_t
+look_at(ngx_fd_t file, edge_tickets_t *out)
+{
+    u_char       sealed[TICKETS_BYTES + 1], key[crypto_secretbox_KEYBYTES];
+    ssize_t      n;
+    unsigned     changes;
+    ngx_int_t    rc = NGX_OK;
+    struct stat  st;
+
+    n = pread(file, sealed, sizeof(sealed), 0);
+    if (n < 0 || fstat(file, &st) != 0) {
+        say(NGX_LOG_ERR, "cannot be read");
+        return NGX_AGAIN;
+    }
+    edge_state_derive("TLS session tickets", key);
+    changes = read_keys(sealed, n, st.st_mtime, key, &out->tickets);
+    if (changes) {
+        tickets_rotate(&out->tickets, changes);
+        rc = write_keys(file, &out->tickets, sealed, key);
+        if (rc == NGX_OK && fstat(file, &st) != 0) {
+            rc = NGX_ERROR;
+        }
+    }
+    ngx_explicit_memzero(key, sizeof(key));
+    if (rc != NGX_OK) {
+        return NGX_AGAIN;
+    }
+    none = 0;
+    said = NULL;
+    if (ngx_memcmp(sealed, seen, sizeof(seen)) == 0) {
+        return NGX_AGAIN;
+    }
+    ngx_memcpy(seen, sealed, sizeof(seen));
+    out->since = st.st_mtime;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_ticket_file_look(edge_tickets_t *out)
+{
+    ngx_fd_t   file = open_file();
+    ngx_int_t  rc;
+
+    if (file == NGX_INVALID_FILE) {
+        return refuse();
+    }
+    if (!edge_file_is_own(file)) {
+        rc = refuse();
+    } else if (lock(file) != NGX_OK) {
+        rc = NGX_AGAIN;   /* another time */
+    } else {
+        rc = look_at(file, out);
+    }
+    close(file);
+    if (rc != NGX_OK) {
+        ngx_explicit_memzero(out, sizeof(*out));
+    }
+    return rc;
+}

@@ -1,0 +1,285 @@
+/* TLS by server name: certificate, lowest version and session context are chosen per connection in
+ * OpenSSL's callbacks, so nothing is ever reloaded.
+ *
+ * The client hello callback binds session tickets to the TLS profile of the name they were issued
+ * for: without it a ticket from an edge without client certificates resumes at one that demands
+ * them (CVE-2025-23419), because the certificate callback does not run on resumption. A name without
+ * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
+ * a name that nobody serves, or without one, before a certificate is shown. */
+#include "services/edge/edge.h"
+#include "services/edge/tls/edge_tickets.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <openssl/ssl.h>
+
+typedef struct {
+    X509            *leaf;
+    EVP_PKEY        *key;
+    STACK_OF(X509)  *chain;
+} pair_t;
+
+
+void
+edge_tls_free_parsed(void *parsed)
+{
+    pair_t  *pair = parsed;
+
+    X509_free(pair->leaf);
+    EVP_PKEY_free(pair->key);
+    sk_X509_pop_free(pair->chain, X509_free);
+    free(pair);
+}
+
+
+static pair_t *
+parse_pair(const char *chain_pem, const char *key_pem)
+{
+    BIO     *bio;
+    X509    *one;
+    pair_t  *pair = calloc(1, sizeof(*pair));
+
+    if (pair == NULL) {
+        return NULL;
+    }
+    pair->chain = sk_X509_new_null();
+    bio = BIO_new_mem_buf(chain_pem, -1);
+    pair->leaf = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    while ((one = PEM_read_bio_X509(bio, NULL, NULL, NULL)) != NULL) {
+        sk_X509_push(pair->chain, one);
+    }
+    BIO_free(bio);
+    bio = BIO_new_mem_buf(key_pem, -1);
+    pair->key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+    BIO_free(bio);
+    ERR_clear_error();
+    if (pair->leaf == NULL || pair->key == NULL) {
+        edge_tls_free_parsed(pair);
+        return NULL;
+    }
+    return pair;
+}
+
+
+/* The pair that serves a name; parsed at its first handshake. */
+static pair_t *
+pair_for(const char *name, size_t len)
+{
+    table_t   *table = edge_worker.table;
+    domain_t  *domain = table_domain(table, name, len);
+
+    if (domain && domain->certificate_id) {
+        domain = strmap_get(table->certificates, domain->certificate_id,
+                            ngx_strlen(domain->certificate_id));
+    }
+    if (domain == NULL || domain->chain_pem == NULL) {
+        return NULL;
+    }
+    if (domain->parsed == NULL) {
+        domain->parsed = parse_pair(domain->chain_pem, domain->key_pem);
+    }
+    return domain->parsed;
+}
+
+
+/* Lower case, without a trailing dot: a.example. is a.example (CVE-2022-23632). 0: too long. */
+static size_t
+fold_name(const u_char *name, size_t len, char *out, size_t size)
+{
+    if (len && name[len - 1] == '.') {
+        len--;
+    }
+    if (len == 0 || len >= size) {
+        return 0;
+    }
+    ngx_strlow((u_char *) out, (u_char *) name, len);
+    out[len] = '\0';
+    return len;
+}
+
+
+/* RFC 6066 3: list length, type 0, name length, name. 0, and the alert that says why: no name that could be served. */
+static size_t
+hello_name(SSL *ssl, char *out, size_t size, int *alert)
+{
+    size_t         len, name_len;
+    const u_char  *data;
+
+    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len)) {
+        *alert = SSL_AD_MISSING_EXTENSION;   /* RFC 8446 9.2 */
+        return 0;
+    }
+    *alert = SSL_AD_UNRECOGNIZED_NAME;
+    if (len < 5 || data[2] != TLSEXT_NAMETYPE_host_name) {
+        return 0;
+    }
+    name_len = (size_t) data[3] << 8 | data[4];
+    if (name_len > len - 5) {
+        return 0;
+    }
+    return fold_name(data + 5, name_len, out, size);
+}
+
+
+static void
+profile_of_name(const char *name, size_t len, u_char profile[32])
+{
+    u_char          text[256 + 64];
+    size_t          n;
+    const domain_t *domain = table_domain(edge_worker.table, name, len);
+
+    n = ngx_slprintf(text, text + sizeof(text), "%s %*s",
+                     domain && domain->id ? domain->id : "", len, name) - text;
+    SHA256(text, n, profile);
+}
+
+
+static int
+on_client_hello(SSL *ssl, int *alert, void *unused)
+{
+    char            name[256];
+    u_char          profile[32];
+    edge_t         *edge;
+    size_t          len;
+    edge_client_t  *client;
+
+    (void) unused;
+    edge_bus_check_pause();
+    len = hello_name(ssl, name, sizeof(name), alert);
+    if (len == 0 || pair_for(name, len) == NULL) {
+        return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
+    }
+    edge = table_edge(edge_worker.table, name, len);
+    edge_tickets_greet(ssl);
+    if (edge == NULL) {
+        profile_of_name(name, len, profile);
+    } else {
+        ngx_memcpy(profile, edge->profile, sizeof(profile));
+        SSL_set_min_proto_version(ssl, edge->min_version);
+        if (edge->mutual_tls) {
+            /* client certificates cannot be verified here: nobody gets in */
+            *alert = SSL_AD_HANDSHAKE_FAILURE;
+            return SSL_CLIENT_HELLO_ERROR;
+        }
+    }
+    client = edge_bio_attach(ssl, name, len);
+    if (client == NULL
+        || !SSL_set_session_id_context(ssl, profile, sizeof(profile)))
+    {
+        *alert = SSL_AD_INTERNAL_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    ngx_memcpy(client->profile, profile, sizeof(profile));
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+
+static int
+on_certificate(SSL *ssl, void *unused)
+{
+    char         name[256];
+    pair_t      *pair;
+    size_t       len;
+    const char  *sni = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+
+    (void) unused;
+    len = sni ? fold_name((u_char *) sni, ngx_strlen(sni), name, sizeof(name))
+              : 0;
+    pair = len ? pair_for(name, len) : NULL;
+    if (pair == NULL) {
+        return 0;   /* the placeholder is for nobody */
+    }
+    SSL_certs_clear(ssl);   /* an EC placeholder would be preferred to an RSA pair */
+    return SSL_use_cert_and_key(ssl, pair->leaf, pair->key, pair->chain, 1);
+}
+
+
+/* On every server's context. Collides with variables in ssl_certificate, which use the same hook. */
+ngx_int_t
+edge_tls_install(ngx_conf_t *cf)
+{
+    ngx_uint_t                   i;
+    ngx_http_ssl_srv_conf_t     *ssl;
+    ngx_http_core_srv_conf_t   **servers;
+    ngx_http_core_main_conf_t   *cmcf;
+
+    if (edge_bio_install() != NGX_OK) {
+        return NGX_ERROR;
+    }
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    servers = cmcf->servers.elts;
+    for (i = 0; i < cmcf->servers.nelts; i++) {
+        ssl = servers[i]->ctx->srv_conf[ngx_http_ssl_module.ctx_index];
+        if (ssl->ssl.ctx == NULL) {
+            continue;
+        }
+        SSL_CTX_set_client_hello_cb(ssl->ssl.ctx, on_client_hello, NULL);
+        SSL_CTX_set_cert_cb(ssl->ssl.ctx, on_certificate, NULL);
+        if (edge_tickets_install(ssl->ssl.ctx) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* The settings may have changed since the handshake; what it brought may be enough all the same. */
+static ngx_uint_t
+meets_demands(ngx_connection_t *c, const edge_client_t *client,
+    const edge_t *edge)
+{
+    if (ngx_memcmp(client->profile, edge->profile, sizeof(client->profile))
+        == 0)
+    {
+        return 1;   /* as they nearly always do */
+    }
+    return !edge->mutual_tls
+           && SSL_version(c->ssl->connection) >= edge->min_version;
+}
+
+
+/* Another name of the same edge has the same TLS settings. */
+ngx_uint_t
+edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
+{
+    ngx_str_t      *host = &ctx->host;
+    edge_client_t  *client = edge_client(r->connection);
+
+    if (client->name_len == host->len
+        && ngx_memcmp(client->name, host->data, host->len) == 0)
+    {
+        return 1;   /* as it nearly always is */
+    }
+    return client->name_len > 0
+           && table_edge(edge_worker.table, client->name, client->name_len)
+              == edge;
+}
+
+
+ngx_int_t
+edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
+{
+    if (!edge_tls_is_of(r, edge, ctx)) {
+        return NGX_DECLINED;
+    }
+    if (!meets_demands(r->connection, edge_client(r->connection), edge)) {
+        edge_streams_last(r);
+        return NGX_DECLINED;
+    }
+    return NGX_OK;
+}
+
+
+void
+edge_tls_check_name(ngx_http_request_t *r)
+{
+    edge_client_t  *client = edge_client(r->connection);
+
+    if (client->name_len
+        && table_domain(edge_worker.table, client->name, client->name_len)
+           == NULL)
+    {
+        edge_streams_last(r);
+    }
+}
