@@ -24,7 +24,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -39,6 +39,7 @@ help:
 	@echo "e2e         stories against a running system, with the official client"
 	@echo "fuzz        replay seeds, then FUZZ_SECONDS=30 of fuzzing for each parser"
 	@echo "lint format clang-format and clang-tidy; format rewrites"
+	@echo "house       figures of the code, a room a row; HOUSE_BEFORE=checkout puts those of another beside them"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
 	@echo "clients     every method of the official clients: TypeScript, Python, Go and Java, and Terraform's provider"
@@ -163,8 +164,12 @@ TIDY      := $(filter %.c,$(EDGE_PURE)) $(filter-out services/edge/%,$(wildcard 
 format:
 	@clang-format -i $(FORMATTED)
 
+house:
+	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
+
 lint:
 	@tests/house/includes
+	@tests/house/measure --limits
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) 2>/dev/null' sh
 
