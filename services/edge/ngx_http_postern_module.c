@@ -1,7 +1,24 @@
 /* The edge: directives, phases, the worker's start and end. What a request goes through stands in
  * edge_route.c. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/control/edge_helper.h"
+#include "services/edge/control/edge_resolve.h"
+#include "services/edge/control/edge_state.h"
+#include "services/edge/events/edge_log.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_address.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_refused.h"
+#include "services/edge/http/edge_route.h"
+#include "services/edge/http/edge_streams.h"
+#include "services/edge/http/edge_upstream.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_vitals.h"
+#include "services/edge/worker/edge_worker.h"
 
 #include <sodium.h>
 

@@ -1,9 +1,18 @@
 /* A worker's part of the config log and of the event intake (proto/WIRE.md has the frames). Its helper
  * process carries the messages; when that dies another one takes its place, and everything that was
  * on the way is said again. */
-#include "services/edge/edge.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/control/edge_helper.h"
+#include "services/edge/control/edge_resolve.h"
+#include "services/edge/control/edge_state.h"
+#include "services/edge/events/edge_memory.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_streams.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_vitals.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "services/edge/control/edge_link.h"
-#include "services/edge/edge_seat.h"
 #include "services/edge/tls/edge_tickets.h"
 #include "services/edge/control/follow.h"
 #include "common/bus/heartbeat.h"

@@ -3,7 +3,9 @@
  * of a library would take requests along. It carries messages between the worker and the bus, copies
  * batches out of the event ring, asks the system's resolver for names, brings the keys of session tickets, and
  * beside worker 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
-#include "services/edge/edge.h"
+#include "services/edge/control/edge_helper.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/control/edge_link.h"
 #include "services/edge/control/edge_store.h"
 #include "services/edge/tls/edge_tickets.h"

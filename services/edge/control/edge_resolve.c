@@ -3,7 +3,10 @@
  * tables, and stays until there is another answer. Names are each account's own. A name that nobody answers for can
  * take a thread twenty seconds: an account has only a few threads at once, in turn with the others, so that
  * its dead names delay nobody else's. */
-#include "services/edge/edge.h"
+#include "services/edge/control/edge_resolve.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/control/edge_helper.h"
+#include "services/edge/table/table.h"
 #include "services/edge/control/edge_link.h"
 #include "services/edge/table/slab.h"
 

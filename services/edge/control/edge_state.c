@@ -1,8 +1,13 @@
 /* The last configuration on disk, read: by the master before it forks, and what came since by each
  * worker. Records (record.h) are sealed: they hold private keys. A torn tail is ignored. */
+#include "services/edge/control/edge_state.h"
+#include "services/edge/control/edge_resolve.h"
 #include "services/edge/control/edge_store.h"
 #include "services/edge/control/follow.h"
 #include "services/edge/control/record.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/worker/edge_vitals.h"
+#include "services/edge/worker/edge_worker.h"
 #include "common/codec/pack.h"
 
 #include <sodium.h>

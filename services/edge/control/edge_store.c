@@ -2,9 +2,9 @@
  * a disk. What the config log says is on disk before the worker hears of it, and so before it is
  * acknowledged. A delta is appended; a snapshot goes to a new file that replaces the old one when
  * it is complete. Records: edge_store.h, edge_state.c. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
 #include "services/edge/control/edge_store.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/control/record.h"
 
 #include <sys/statvfs.h>

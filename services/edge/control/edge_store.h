@@ -1,7 +1,9 @@
 /* The last configuration on disk: records of what the config log said. */
 #pragma once
 
-#include "services/edge/edge.h"
+#include <ngx_config.h>
+#include <ngx_core.h>
+
 #include "services/edge/control/follow.h"
 
 enum {

@@ -2,8 +2,12 @@
  * those of an edge that had more workers. Each worker takes those of the workers whose number is its own or another one that it has
  * when they are dealt round, into its own spool, under the name and the numbers that they have, and sends them from there. Should it
  * die between a copy and its mark, some go twice: postern-events takes none of them twice. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/events/edge_adopt.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/events/edge_memory.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/worker/edge_file.h"
+#include "services/edge/worker/edge_seat.h"
 #include "services/edge/events/ring.h"
 
 enum {

@@ -1,8 +1,16 @@
 /* http_request_complete.v0: in the log phase a request leaves what is known of it, as it is. Names of fields, capitals
  * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
  * event's time. Credentials are redacted here: they never leave the edge. */
-#include "services/edge/edge.h"
 #include "services/edge/events/edge_event.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/events/edge_log.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/tls/edge_bio.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,

@@ -2,8 +2,11 @@
  * so it outlives them. With postern_event_memory it is a file there (a tmpfs): postern-events on the
  * same machine reads batches from it instead of being sent them, and what a killed edge left is found
  * by the next. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/events/edge_memory.h"
+#include "services/edge/control/edge_state.h"
+#include "services/edge/worker/edge_file.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/events/ring.h"
 #include "common/schema/event_memory.h"
 

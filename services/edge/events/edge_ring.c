@@ -3,8 +3,13 @@
  *
  * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A record is
  * a batch: header, then a layout and its events (proto/WIRE.md). */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/events/edge_memory.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_file.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/events/ring.h"
 #include "services/edge/events/spool.h"
 

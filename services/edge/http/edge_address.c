@@ -1,6 +1,10 @@
 /* Where the edge may connect to: the rules of common/base/address.h, held against the address itself just before a request goes
  * there, so that neither a name nor a change of what it means goes around them. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_address.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 
 
 /* Items of several arguments, and of several directives, as one text. */

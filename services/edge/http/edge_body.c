@@ -1,5 +1,6 @@
 /* Bytes of bodies for the event: those that went over the wire, without what frames them there (sizes of chunks, frames of HTTP/2). */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
 
 static ngx_http_output_body_filter_pt   next_body_filter;
 static ngx_http_request_body_filter_pt  next_request_body_filter;

@@ -2,7 +2,11 @@
  *
  * Headers that claim such things (proto/forwarded.def) are believed from a trusted proxy only; from anybody
  * else they are kept from the upstream (GHSA-7x63-xv5r-3p2x). */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_forwarded.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/http/forwarded.h"
 
 #include <arpa/inet.h>

@@ -3,7 +3,11 @@
  * Fields are given as the judge read them: nginx would go through them once more, byte by byte.
  *
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not fit gets a larger one. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/modules/modules.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 
 /* A proxy may be told to wait for long, but not be kept busy: an upstream that sends these without end keeps a worker in one loop. */
 enum { INTERIMS_MAX = 100, INTERIM_PASSED_MAX = 8192 };

@@ -2,7 +2,8 @@
  *
  * The proxy module copies the request's header list, except names that proxy_set_header manages.
  * nginx keeps pointers into that list, so a header is hidden in place: it gets one of those names. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_ctx.h"
 #include "common/base/err.h"
 
 static u_char  hidden_name[] = "keep-alive";

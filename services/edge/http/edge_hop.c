@@ -4,7 +4,9 @@
  *
  * TE, Keep-Alive, Upgrade, Transfer-Encoding, Expect and Connection itself are nginx's proxy's own: it
  * does not pass them on. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_hop.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_header.h"
 #include "services/edge/http/forwarded.h"
 
 typedef struct {

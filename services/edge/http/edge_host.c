@@ -2,7 +2,8 @@
  * agreement with TLS, the upstream's Host and X-Forwarded-Host, events and redirects.
  *
  * A target in absolute form names it whatever the Host header says (RFC 9112 3.2.2). */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/authority.h"
 
 

@@ -1,6 +1,11 @@
 /* Answers of the edge itself: errors as HTML or JSON by Accept, and the status pages of operators. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_refused.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
 #include "common/base/id.h"
 

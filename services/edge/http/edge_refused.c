@@ -1,6 +1,14 @@
 /* Requests that never come to be routed: nginx refuses them while it reads them. They get the edge's page and leave an
  * event like all others, with what is known of them. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_refused.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_forwarded.h"
+#include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_route.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "common/base/err.h"
 
 #include <ctype.h>

@@ -1,6 +1,20 @@
 /* One request: host and path, normalised once; the route; its modules in their order. Denied requests
  * never reach the upstream, because the content handler is replaced before the proxy sees them. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_route.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_forwarded.h"
+#include "services/edge/http/edge_hop.h"
+#include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_streams.h"
+#include "services/edge/modules/modules.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "common/base/err.h"
 #include "common/codec/path.h"
 

@@ -4,7 +4,12 @@
  * wait for the upstream's answer) is judged again after each change, by the same table and in the same order:
  * host, TLS demands, route, modules. All of them would be too many for one turn of the event loop, so they
  * stand in a queue, those judged longest ago first, and go through it a few at a time. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_streams.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "common/base/err.h"
 
 enum {

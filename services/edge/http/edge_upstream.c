@@ -3,7 +3,12 @@
  * The keep-alive pool is keyed by the socket address alone, so a connection verified for one TLS name
  * would be reused for another. Every TLS name has a pool number, which goes where the kernel does not
  * look: sin_zero, or behind a sockaddr_in6. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_upstream.h"
+#include "services/edge/control/edge_resolve.h"
+#include "services/edge/http/edge_address.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_head.h"
+#include "services/edge/table/table.h"
 #include "common/base/err.h"
 
 typedef struct {

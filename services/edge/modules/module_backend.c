@@ -1,5 +1,12 @@
 /* backend: a static upstream through nginx's proxy, or a fixed answer of the edge. */
-#include "services/edge/edge.h"
+#include "services/edge/control/edge_resolve.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/modules/modules.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "services/edge/table/document.h"
 #include "services/edge/events/edge_event.h"
 #include "services/edge/table/slab.h"

@@ -1,5 +1,8 @@
 /* response_headers: what is taken from a response, and added to it, on its way to the client. */
-#include "services/edge/edge.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/modules/modules.h"
+#include "services/edge/table/table.h"
 
 
 static void

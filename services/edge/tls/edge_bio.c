@@ -2,7 +2,7 @@
  *
  * A read that brings less than was asked for has emptied the socket, and what comes later comes with an event (epoll(7),
  * "Questions and answers" 9). OpenSSL's own BIO asks again all the same: a system call in vain for each request. */
-#include "services/edge/edge.h"
+#include "services/edge/tls/edge_bio.h"
 
 static int            type;
 static BIO_METHOD    *method;

@@ -5,7 +5,9 @@
  * It is written where it is, so that what was there before is there no more, as far as the disk does that, and a full disk does
  * not keep old keys in use. It is sealed like the other state: whoever copies the folder without its key has nothing, and a
  * file that is torn or not ours is known for that: then there are new keys. Whoever removes it ends all tickets at once. */
-#include "services/edge/edge.h"
+#include "services/edge/control/edge_state.h"
+#include "services/edge/worker/edge_file.h"
+#include "services/edge/worker/edge_worker.h"
 #include "services/edge/tls/edge_tickets.h"
 
 #include <sys/file.h>

@@ -1,8 +1,8 @@
 /* Session tickets in a worker. Its helper brings the keys (edge_ticket_file.c): no handshake waits for a file. They lie in memory
  * that is in no core dump and that no process has which is forked from this one, so that each key is gone when it is replaced.
  * With none that may be used handshakes go on, each of them in full. */
-#include "services/edge/edge.h"
 #include "services/edge/tls/edge_tickets.h"
+#include "services/edge/worker/edge_worker.h"
 
 #include <openssl/core_names.h>
 #include <openssl/rand.h>

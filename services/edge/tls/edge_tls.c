@@ -6,7 +6,13 @@
  * them (CVE-2025-23419), because the certificate callback does not run on resumption. A name without
  * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
  * a name that nobody serves, or without one, before a certificate is shown. */
-#include "services/edge/edge.h"
+#include "services/edge/tls/edge_tls.h"
+#include "services/edge/control/edge_bus.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_streams.h"
+#include "services/edge/tls/edge_bio.h"
+#include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/table.h"
 #include "services/edge/tls/edge_tickets.h"
 
 #include <openssl/err.h>

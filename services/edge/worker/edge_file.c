@@ -1,5 +1,5 @@
 /* Whose a file is that this edge would trust. */
-#include "services/edge/edge.h"
+#include "services/edge/worker/edge_file.h"
 
 
 /* Where anybody may make files, of any name, who owns one reads what is written to it, cuts it off under those who have it mapped, and

@@ -11,8 +11,12 @@
  *
  * A seat is taken while its lock is held. The master has it and its workers inherit it, so it is free when the last of them is gone,
  * however they ended. */
-#include "services/edge/edge.h"
-#include "services/edge/edge_seat.h"
+#include "services/edge/worker/edge_seat.h"
+#include "services/edge/events/edge_adopt.h"
+#include "services/edge/events/edge_ring.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_file.h"
+#include "services/edge/worker/edge_worker.h"
 
 #include <elf.h>
 #include <link.h>

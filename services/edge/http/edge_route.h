@@ -1,0 +1,11 @@
+/* Host and path to route, then its modules. */
+#pragma once
+
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/table/table.h"
+
+ngx_int_t edge_route_handler(ngx_http_request_t *r);
+ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
+ngx_int_t edge_response_filter(ngx_http_request_t *r);
+/* The event is of the edge's account. NGX_OK | NGX_ERROR: no memory. */
+ngx_int_t edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);

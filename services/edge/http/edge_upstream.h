@@ -1,0 +1,9 @@
+/* The one upstream{} block: its servers are the backends of routes. */
+#pragma once
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_http.h>
+
+char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
