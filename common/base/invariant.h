@@ -1,0 +1,23 @@
+/* What our own code promises itself, checked in release builds, too: where a broken promise would read or write memory that is
+ * another's, or tell a peer what is not so, the process ends instead. Never for input: that is refused with an error. An edge
+ * worker that ends so is replaced, and the events that it left are sent by the next. */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One write, so that lines of processes that share a log do not mix; no memory is asked for. */
+__attribute__((noreturn, cold, noinline, unused)) static void
+invariant_broken(const char *expression, const char *file, int line)
+{
+    char text[512];
+    int len = snprintf(text, sizeof(text), "%s:%d: invariant broken: %s\n", file, line, expression);
+
+    setvbuf(stderr, NULL, _IONBF, 0);
+    if (len > 0)
+        fwrite(text, 1, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1, stderr);
+    abort();
+}
+
+#define INVARIANT(expression)                                                                      \
+    ((expression) ? (void)0 : invariant_broken(#expression, __FILE__, __LINE__))
