@@ -13,7 +13,8 @@ CPPFLAGS += -I. -D_GNU_SOURCE $(PKGFLAGS)
 CFLAGS   ?= -O2 -g
 CFLAGS   += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
 CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
-LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm
+# Only programs that make requests of their own load libcurl.
+LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -Wl,--pop-state
 # What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
