@@ -233,9 +233,10 @@ static json_t *path_parameters(const char *path, const kind_t *list)
                                                         "items", "type", "string"));
     if (list && list->operations & FILTERS)
         json_array_append_new(
-            parameters, json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query",
-                                  "description", "CEL over obj: see the list filters in the README",
-                                  "schema", "type", "string"));
+            parameters,
+            json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query", "description",
+                      "CEL over obj: see Lists and filters in services/gateway/README.md", "schema",
+                      "type", "string"));
     return parameters;
 }
 

@@ -28,12 +28,12 @@ test('a browser shows every kind', { skip: browser ? false : 'chromium is not in
   for (const kind of ['https_edge_route', 'event_subscription', 'secret', 'ssh_user_certificate', 'endpoint']) assert.ok(page.includes(`operations-tag-${kind}`), kind);
 });
 
-test('the README explains every error code as the server does', async () => {
+test('proto/README.md explains every error code as the server does', async () => {
   const rows = [...fs.readFileSync(new URL('../../proto/errors.def', import.meta.url), 'utf8').matchAll(/^OUTCOME\(\w+,\s*(\d+),\s*(\d+),\s*"\w+",\s*"(.*)"\)/gm)];
-  const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const readme = fs.readFileSync(new URL('../../proto/README.md', import.meta.url), 'utf8');
   assert.ok(rows.length > 100);
   for (const [, code, status, text] of rows) {
-    assert.ok(readme.includes(`| ${code} | ${status} | ${text} |`), `${code} in the README`);
+    assert.ok(readme.includes(`| ${code} | ${status} | ${text} |`), `${code} in proto/README.md`);
     assert.equal((await api('GET', `/errors/ERR_POSTERN_${code}`)).body.msg, text);
   }
 });

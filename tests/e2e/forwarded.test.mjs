@@ -26,7 +26,7 @@ const arrives = async (lines, from = '127.0.0.1') => {
 const of = (all, name) => all.filter(([one]) => one === name).map(([, value]) => value);
 
 test('readme_lists_every_claim', () => {
-  const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const readme = fs.readFileSync(new URL('../../services/edge/README.md', import.meta.url), 'utf8');
   assert.ok(claims.length > 60);
   for (const { name, who } of claims) {
     const written = who === 'NEVER' ? name.replace(/\*$/, '') : name;

@@ -276,7 +276,7 @@ test('ip_restriction: the API asks it for every request', { skip: elsewhere }, a
     for (const [method, path] of [['GET', '/ip_policies'], ['GET', '/api_keys'], ['GET', '/'], ['GET', '/self'], ['DELETE', `/ip_policy_rules/${deny.id}`], ['PATCH', `/ip_restrictions/${made.id}`]])
       assert.deepEqual([method, path, (await api(method, path, method === 'PATCH' ? { enforced: false } : undefined)).body.error_code], [method, path, 'ERR_POSTERN_201']);
     assert.equal((await api('GET', '/healthz')).status, 200);
-    execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]); // the way back in that the README names
+    execFileSync('psql', [env.DATABASE_URL, '-qc', `UPDATE routes.ip_restriction SET enforced = false WHERE id = '${made.id}'`]); // the way back in that services/gateway/README.md names
     assert.equal((await api('GET', '/ip_policies')).status, 200, 'warned, not refused');
     await must('DELETE', `/ip_policy_rules/${deny.id}`);
     await must('PATCH', `/ip_restrictions/${made.id}`, { ip_policy_ids: [empty.id] });

@@ -1,5 +1,5 @@
 // What an edge may make of the bytes of an HTTP/1 connection, said a second time and shared with nothing in services/edge
-// (RFC 9112, README): a list of requests, each with how it would arrive at an upstream, whether it has to, and whether what stands
+// (RFC 9112, services/edge/README.md): a list of requests, each with how it would arrive at an upstream, whether it has to, and whether what stands
 // behind it may be a request, too. Where nginx takes more than RFC 9112 asks for, or less, it may do either: what it must not do is
 // to see another request than this one.
 import fs from 'node:fs';

@@ -1,5 +1,5 @@
 // What an edge must answer, said a second time and in the simplest way: no tree, no claims, no revisions. It shares nothing
-// with services/edge; where the two differ, one of them is wrong (README, "Matching").
+// with services/edge; where the two differ, one of them is wrong (services/edge/README.md, "Matching").
 export class Reference {
   domains = new Map(); // id -> {id, account, name, certificate}; certificate: an id, or undefined: one of the local authority
   certificates = new Map(); // id -> {id, account, fingerprint}
