@@ -4,8 +4,6 @@
 
 #include "common/bus/bus.h"
 #include "common/base/config.h"
-#include "common/base/files.h"
-#include "common/bus/health.h"
 #include "common/base/id.h"
 #include "common/codec/pack.h"
 #include "services/gateway/copies.h"
@@ -75,16 +73,14 @@ struct call {
 };
 
 struct gateway {
-    config_t config;
+    const config_t *config; /* of the reactor, like the loop */
     zloop_t *loop;
     http_t *http;
     copies_t *identity, *routes, *events;
     admission_t *admission;
     zhashx_t *calls;     /* operation id -> call that waits for a service */
     docs_file_t openapi; /* rendered once; its text is the gateway's */
-    zhashx_t *rates;     /* bucket -> rate_t */
-    health_t *health;
-    files_watch_t files;
+    zhashx_t *rates;     /* bucket -> rate_t; of rate.c */
     struct {
         uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
     } metrics;
@@ -129,10 +125,11 @@ void admission_remember(admission_t *self, uint64_t generation, const char *toke
                         const char *account, json_t *actor);
 size_t admission_metrics(const admission_t *self, char *out, size_t size);
 
-/* rate.c: as many a minute from each bucket as the setting says, with bursts of as many. 0: go on, else seconds to wait. */
+/* rate.c: as many a minute from each bucket as the setting says, with bursts of as many. 0: go on, else seconds to wait.
+ * Buckets that are full again are forgotten once a second. rate_start: 0 | -ENOMEM. */
+int rate_start(gateway_t *self);
+void rate_stop(gateway_t *self);
 int rate_take(gateway_t *self, const char *setting, const char *bucket);
-/* Forget those that are full again. */
-void rate_purge(gateway_t *self);
 
 /* call.c: the request is complete; either sets the answer or sends the first bus request. */
 void call_begin(call_t *call);

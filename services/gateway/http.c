@@ -170,8 +170,8 @@ static call_t *new_call(connection_t *self)
     id_make("op", call->operation_id);
     snprintf(call->method, sizeof(call->method), "-");
     call->base = config_str(
-        &self->gateway->config,
-        self->proxy && *config_str(&self->gateway->config, "proxy-url") ? "proxy-url" : "api-url");
+        self->gateway->config,
+        self->proxy && *config_str(self->gateway->config, "proxy-url") ? "proxy-url" : "api-url");
     if (!self->proxy)
         inet_ntop(AF_INET, &address, call->ip, sizeof(call->ip));
     self->call = call;
@@ -655,7 +655,6 @@ static int on_deadlines(zloop_t *loop, int timer, void *context)
             on_late(one);
     resume_listeners(http);
     sweep(http);
-    rate_purge(gateway);
     return 0;
 }
 
@@ -674,7 +673,7 @@ size_t http_metrics(const gateway_t *self, char *out, size_t size)
 
 int http_start(gateway_t *self)
 {
-    const char *socket_path = config_str(&self->config, "proxy-socket");
+    const char *socket_path = config_str(self->config, "proxy-socket");
     http_t *http = calloc(1, sizeof(*http));
     int r = 0;
 
@@ -691,8 +690,8 @@ int http_start(gateway_t *self)
     if (!r)
         r = turn_start(http);
     if (!r)
-        r = listen_tcp(config_str(&self->config, "http-host"),
-                       (uint16_t)config_int(&self->config, "http-port"), &http->listeners[0].fd);
+        r = listen_tcp(config_str(self->config, "http-host"),
+                       (uint16_t)config_int(self->config, "http-port"), &http->listeners[0].fd);
     if (!r && *socket_path)
         r = listen_proxy(socket_path, &http->listeners[1].fd);
     if (r)
@@ -733,5 +732,4 @@ void http_stop(gateway_t *self)
         unlink(http->socket_path);
     free(http);
     self->http = NULL;
-    zhashx_destroy(&self->rates);
 }

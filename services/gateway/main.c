@@ -2,7 +2,7 @@
  * owns the kind. Must never touch the database or know a resource's rules. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
-#include "common/base/priority.h"
+#include "common/bus/reactor.h"
 #include "services/gateway/gateway.h"
 
 #include <errno.h>
@@ -27,8 +27,6 @@ static const setting_t settings[] = {
     {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},
     {"events-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-events, comma-separated"},
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
-    {"health-host", SETTING_STR, "127.0.0.1", 0, 0, "address of /healthz, /readyz, /metrics"},
-    {"health-port", SETTING_INT, "0", 0, 65535, "their port; 0: off"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
@@ -49,7 +47,6 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
                           self->metrics.passed_over, self->metrics.timed_out);
-    n += files_metrics(&self->files, "gateway", out + n, size - n);
     n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, out + n, size - n);
@@ -64,7 +61,7 @@ static bool is_ready(void *context, char *why, size_t size)
 static int render_openapi(gateway_t *self)
 {
     _cleanup_(json_clear_ref) json_t *document =
-        schema_openapi(config_str(&self->config, "api-url"));
+        schema_openapi(config_str(self->config, "api-url"));
     char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
 
     if (!text)
@@ -73,70 +70,62 @@ static int render_openapi(gateway_t *self)
     return 0;
 }
 
-static int on_files(zloop_t *loop, int timer, void *context)
+static int start(void *context, zloop_t *loop, const config_t *config)
 {
     gateway_t *self = context;
-
-    (void)loop;
-    (void)timer;
-    files_look(&self->files);
-    return 0;
-}
-
-static int setup(gateway_t *self)
-{
     int r;
 
-    self->loop = zloop_new();
+    self->loop = loop;
+    self->config = config;
     r = render_openapi(self);
+    if (!r)
+        r = rate_start(self);
     if (!r)
         r = upstream_start(self);
     if (!r)
         r = admission_new(&self->admission, self->identity, self->routes);
     if (!r)
         r = http_start(self);
-    files_look(&self->files);
-    zloop_timer(self->loop, FILES_LOOK_MS, 0, on_files, self);
-    if (!r)
-        r = health_new(&self->health, self->loop, config_str(&self->config, "health-host"),
-                       (int)config_int(&self->config, "health-port"), gateway_metrics, is_ready,
-                       self);
     return r;
 }
 
-static void teardown(gateway_t *self)
+static void describe(void *context, char *out, size_t size)
 {
-    health_destroy(&self->health);
-    http_stop(self);
-    zloop_destroy(&self->loop);
+    const gateway_t *self = context;
+
+    snprintf(out, size, "http=%s:%ld", config_str(self->config, "http-host"),
+             config_int(self->config, "http-port"));
+}
+
+static void drain(void *context)
+{
+    http_stop(context);
+}
+
+static void stop(void *context)
+{
+    gateway_t *self = context;
+
     admission_destroy(&self->admission);
     upstream_stop(self);
+    rate_stop(self);
     free((char *)self->openapi.text);
-    config_done(&self->config);
 }
 
 int main(int argc, char **argv)
 {
     gateway_t self = {0};
-    int r;
+    const reactor_spec_t spec = {
+        .name = "gateway",
+        .about = "postern-gateway: the REST API",
+        .settings = (const setting_t *const[]){settings, NULL},
+        .start = start,
+        .describe = describe,
+        .drain = drain,
+        .stop = stop,
+        .metrics = gateway_metrics,
+        .is_ready = is_ready,
+    };
 
-    log_init("gateway");
-    zsys_init();
-    r = config_parse(&self.config, settings, "postern-gateway: the REST API", argc, argv);
-    if (r) {
-        config_done(&self.config);
-        return r == 1 ? EXIT_SUCCESS : EXIT_FAILURE;
-    }
-    priority_behind_traffic();
-    r = setup(&self);
-    if (!r) {
-        log_info("ready http=%s:%ld", config_str(&self.config, "http-host"),
-                 config_int(&self.config, "http-port"));
-        zloop_start(self.loop);
-        log_info("stopping");
-    } else {
-        log_error("cannot start: %s", fault_text());
-    }
-    teardown(&self);
-    return r ? EXIT_FAILURE : EXIT_SUCCESS;
+    return reactor_main(&spec, &self, argc, argv);
 }

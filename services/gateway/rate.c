@@ -1,8 +1,9 @@
 #include "services/gateway/gateway.h"
 
+#include <errno.h>
 #include <math.h>
 
-enum { MINUTE_MS = 60000 };
+enum { MINUTE_MS = 60000, FORGET_MS = 1000 };
 
 typedef struct rate {
     double tokens;
@@ -17,16 +18,12 @@ static void destroy(void **item)
 
 int rate_take(gateway_t *self, const char *setting, const char *bucket)
 {
-    double limit = (double)config_int(&self->config, setting);
+    double limit = (double)config_int(self->config, setting);
     int64_t now = bus_mono_ms();
     rate_t *rate;
 
     if (limit <= 0)
         return 0;
-    if (!self->rates) {
-        self->rates = zhashx_new();
-        zhashx_set_destructor(self->rates, destroy);
-    }
     rate = zhashx_lookup(self->rates, bucket);
     if (!rate) {
         rate = calloc(1, sizeof(*rate));
@@ -43,11 +40,15 @@ int rate_take(gateway_t *self, const char *setting, const char *bucket)
     return 0;
 }
 
-void rate_purge(gateway_t *self)
+/* Those that are full again. */
+static int on_forget(zloop_t *loop, int timer, void *context)
 {
+    gateway_t *self = context;
     int64_t now = bus_mono_ms();
-    zlistx_t *keys = self->rates ? zhashx_keys(self->rates) : NULL;
+    zlistx_t *keys = zhashx_keys(self->rates);
 
+    (void)loop;
+    (void)timer;
     for (const char *key = keys ? zlistx_first(keys) : NULL; key; key = zlistx_next(keys)) {
         const rate_t *rate = zhashx_lookup(self->rates, key);
 
@@ -55,4 +56,20 @@ void rate_purge(gateway_t *self)
             zhashx_delete(self->rates, key);
     }
     zlistx_destroy(&keys);
+    return 0;
+}
+
+int rate_start(gateway_t *self)
+{
+    self->rates = zhashx_new();
+    if (!self->rates)
+        return fault(-ENOMEM, "make the table of rates");
+    zhashx_set_destructor(self->rates, destroy);
+    zloop_timer(self->loop, FORGET_MS, 0, on_forget, self);
+    return 0;
+}
+
+void rate_stop(gateway_t *self)
+{
+    zhashx_destroy(&self->rates);
 }

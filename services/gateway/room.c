@@ -57,7 +57,7 @@ bool room_evict(gateway_t *gateway, uint32_t address)
 
 void room_make(gateway_t *gateway, uint32_t address, bool proxy)
 {
-    long limit = config_int(&gateway->config, "connections-per-address"), held = 0;
+    long limit = config_int(gateway->config, "connections-per-address"), held = 0;
     http_t *http = gateway->http;
 
     if (http->count >= CONNECTIONS_MAX)

@@ -292,8 +292,8 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 static int connect_service(gateway_t *self, copies_t **ret_copies, const char *service,
                            const char *setting)
 {
-    int r = copies_new(ret_copies, service, config_str(&self->config, setting),
-                       config_str(&self->config, "curve-dir"));
+    int r = copies_new(ret_copies, service, config_str(self->config, setting),
+                       config_str(self->config, "curve-dir"));
 
     for (int i = 0; !r && i < (*ret_copies)->count; i++) {
         zsock_t *sock = (*ret_copies)->list[i].sock;
