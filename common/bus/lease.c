@@ -4,9 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-void leases_init(leases_t *self, int64_t now_ms)
+void leases_init(leases_t *self, leases_say_fn say, void *context, int64_t now_ms)
 {
-    *self = (leases_t){.started_ms = now_ms, .epoch = zclock_usecs()};
+    *self =
+        (leases_t){.say = say, .context = context, .started_ms = now_ms, .epoch = zclock_usecs()};
 }
 
 void leases_done(leases_t *self)
@@ -15,7 +16,7 @@ void leases_done(leases_t *self)
         zframe_destroy(&self->held[--self->count].holder);
 }
 
-static void purge(leases_t *self, int64_t now_ms)
+static void drop_expired(leases_t *self, int64_t now_ms)
 {
     int kept = 0;
 
@@ -28,21 +29,21 @@ static void purge(leases_t *self, int64_t now_ms)
 }
 
 /* NULL: there are too many; this one gets no lease. */
-static lease_t *find(leases_t *self, zframe_t *holder, int64_t now_ms)
+static lease_t *find_or_add(leases_t *self, zframe_t *holder, int64_t now_ms)
 {
     for (int i = 0; i < self->count; i++)
         if (zframe_eq(self->held[i].holder, holder))
             return &self->held[i];
     if (self->count == LEASES_MAX)
-        purge(self, now_ms);
+        drop_expired(self, now_ms);
     if (self->count == LEASES_MAX)
         return NULL;
     self->held[self->count] = (lease_t){.holder = zframe_dup(holder)};
     return &self->held[self->count++];
 }
 
-static void tell(zsock_t *sock, zframe_t *holder, const char *word, int64_t epoch,
-                 const char *clock)
+static void say(const leases_t *self, zframe_t *holder, const char *word, int64_t epoch,
+                const char *clock)
 {
     zmsg_t *msg = zmsg_new();
     zframe_t *to = zframe_dup(holder);
@@ -51,11 +52,10 @@ static void tell(zsock_t *sock, zframe_t *holder, const char *word, int64_t epoc
     zmsg_addstr(msg, word);
     zmsg_addstrf(msg, "%" PRId64, epoch);
     zmsg_addstr(msg, clock);
-    if (zmsg_send(&msg, sock)) /* it is gone or stuck: its lease runs out */
-        zmsg_destroy(&msg);
+    self->say(self->context, &msg);
 }
 
-bool leases_take(leases_t *self, zsock_t *sock, zmsg_t *msg, int64_t now_ms)
+bool leases_take(leases_t *self, zmsg_t *msg, int64_t now_ms)
 {
     zframe_t *holder = zmsg_first(msg), *word = zmsg_next(msg);
     _cleanup_(free_mem) char *epoch = NULL;
@@ -68,13 +68,13 @@ bool leases_take(leases_t *self, zsock_t *sock, zmsg_t *msg, int64_t now_ms)
     clock = zframe_strdup(zmsg_next(msg));
     if (strlen(epoch) > 20 || strlen(clock) > 20)
         return true;
-    lease = find(self, holder, now_ms);
+    lease = find_or_add(self, holder, now_ms);
     if (!lease)
         return true;
     lease->heard_ms = now_ms;
     lease->epoch = strtoll(epoch, NULL, 10);
     clock_gap_take(&lease->clock, strtoll(clock, NULL, 10), now_ms);
-    tell(sock, holder, "lease", self->epoch, clock);
+    say(self, holder, "lease", self->epoch, clock);
     return true;
 }
 
@@ -86,11 +86,11 @@ const clock_gap_t *leases_clock(const leases_t *self, zframe_t *holder)
     return NULL;
 }
 
-int64_t leases_revoke(leases_t *self, zsock_t *sock)
+int64_t leases_revoke(leases_t *self)
 {
     self->epoch++;
     for (int i = 0; i < self->count; i++)
-        tell(sock, self->held[i].holder, "revoke", self->epoch, "0");
+        say(self, self->held[i].holder, "revoke", self->epoch, "0");
     return self->epoch;
 }
 

@@ -8,8 +8,6 @@
 #include "services/events/intake.h"
 #include "services/events/subscription.h"
 
-#include <sched.h>
-
 EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
 EMBED(common_schema_sql, "common/resource/schema.sql");
 EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
@@ -73,7 +71,5 @@ int main(int argc, char **argv)
         .part = &intake_part,
     };
 
-    /* Traffic goes before events: no thread of ours preempts an edge on the same machine. */
-    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     return service_main(&spec, argc, argv);
 }

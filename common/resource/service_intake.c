@@ -1,0 +1,167 @@
+/* What comes over the socket for requests: who may say it, whose turn it is, and what is refused. */
+#include "common/resource/service_internal.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/bus/bus.h"
+#include "common/bus/deadline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    BURST_MAX = 64, /* requests taken before anything else gets its turn */
+    COMPLAIN_MS = 60000,
+    WORDS_MAX = 8 * 1024, /* a request of who has no document to send */
+    FRAMES_MAX = 8        /* of any, with its sender's: more than it needs */
+};
+
+/* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked at: that would be work for who gets
+ * none. */
+static void refuse(service_t *self, zmsg_t *msg, int code)
+{
+    const reply_t reply = {.problem = {.code = code}};
+    char id[FLIGHT_ID_SIZE];
+    zmsg_t *out = flight_id(msg, id) ? reply_encode(id, &reply) : NULL;
+    zframe_t *identity = zmsg_pop(msg);
+
+    if (out && identity) {
+        zmsg_prepend(out, &identity);
+        zmsg_addstr(out, "0");
+        zmsg_addstr(out, "0");
+        zmsg_send(&out, self->rpc);
+    }
+    zmsg_destroy(&out);
+    zframe_destroy(&identity);
+}
+
+/* A request that keeps its worker busy for long by computing, not by waiting for PostgreSQL. */
+static bool is_slow(const service_t *self, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_first(msg), *verb = identity ? zmsg_next(msg) : NULL;
+    zframe_t *header = verb ? zmsg_next(msg) : NULL, *body = header ? zmsg_next(msg) : NULL;
+    char name[64];
+
+    if (!self->spec->is_slow || !body || zframe_size(verb) >= sizeof(name))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)zframe_size(verb), (const char *)zframe_data(verb));
+    return self->spec->is_slow(name, zframe_data(body), zframe_size(body));
+}
+
+static peer_t sender_of(zmsg_t *msg)
+{
+    (void)zmsg_first(msg);
+    return peer_of(zmsg_next(msg));
+}
+
+/* Who authenticates, or changes a description, must not wait until keys are made, or for what somebody else asks who asks for itself. */
+static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
+{
+    if (zframe_size(zmsg_first(msg)) == 0) /* what the service asks itself */
+        return BACKLOG_QUICK;
+    if (!(sender_of(msg).role & lease_roles(self->spec->name)))
+        return BACKLOG_GUEST;
+    return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
+}
+
+int service_enqueue(service_t *self, const char *key, zmsg_t **msg)
+{
+    arrival_t arrival = arrival_now(leases_clock(&self->leases, zmsg_first(*msg)), bus_mono_ms());
+    const char *owner =
+        sender_of(*msg).id; /* borrowed from a frame, as long as the message is ours */
+    backlog_lane_t lane = lane_of(self, *msg);
+    int r;
+
+    zmsg_pushmem(*msg, &arrival, sizeof(arrival));
+    zmsg_pushstrf(*msg, "%d", (int)lane);
+    zmsg_pushstr(*msg, key);
+    r = backlog_put(self->backlog, owner, lane, msg);
+    if (!r && *key)
+        flights_begin(self->flights, key);
+    for (int i = 0; r && i < 3; i++) {
+        zframe_t *frame = zmsg_pop(*msg);
+
+        zframe_destroy(&frame);
+    }
+    return r;
+}
+
+/* There is no room for it: its sender's share is taken, or everything is. */
+static void refuse_busy(service_t *self, zmsg_t *msg, int r)
+{
+    int64_t now = bus_mono_ms();
+    char quoted[300];
+
+    self->metrics.refused++;
+    self->metrics.over_share += r == -EDQUOT;
+    if (r == -EDQUOT && now >= self->complain_ms) {
+        const char *id = sender_of(msg).id;
+
+        self->complain_ms = now + COMPLAIN_MS;
+        log_warn("peer=\"%s\" has as many requests waiting as one key may have: more are refused",
+                 log_quote(id, strnlen(id, 70), quoted, sizeof(quoted)));
+    }
+    refuse(self, msg, ERR_BUSY);
+}
+
+/* 0: the peer whose key this message came with may say that | the answer to it. */
+static int check_role(service_t *self, zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_first(msg), *word = identity ? zmsg_next(msg) : NULL;
+    peer_t peer = peer_of(word);
+    const char *service = self->spec->name;
+    char verb[64] = "", why[160];
+    roles_t who = ROLE_NOBODY;
+
+    if (word && zframe_size(word) < sizeof(verb))
+        memcpy(verb, zframe_data(word), zframe_size(word));
+    if (!strcmp(verb, "lease"))
+        who = lease_roles(service);
+    else if (!verb_roles(service, verb, &who) && peer.role)
+        return ERR_UNKNOWN_VERB;
+    if (!(who & peer.role)) {
+        snprintf(why, sizeof(why), "may not call %s", verb);
+        peer_refused(self->spec->socket, peer.id, why);
+        return ERR_DENIED;
+    }
+    if (zmsg_size(msg) <= FRAMES_MAX
+        && (role_has_documents(service, peer.role) || zmsg_content_size(msg) <= WORDS_MAX))
+        return 0;
+    snprintf(why, sizeof(why), "sends more than it can have to say for %s", verb);
+    peer_refused(self->spec->socket, peer.id, why);
+    return ERR_BODY_TOO_LARGE;
+}
+
+static void take_message(service_t *self, zmsg_t *msg)
+{
+    char key[FLIGHT_KEY_SIZE] = "";
+    int r = check_role(self, msg);
+
+    if (r) {
+        refuse(self, msg, r);
+    } else if (leases_take(&self->leases, msg, bus_mono_ms())) {
+        service_release_held(self);
+    } else {
+        self->metrics.requests++;
+        if (flight_key(msg, key) && flights_again(self->flights, key, zmsg_first(msg)))
+            self->metrics.resent++;
+        else if ((r = service_enqueue(self, key, &msg)))
+            refuse_busy(self, msg, r);
+    }
+    zmsg_destroy(&msg);
+}
+
+int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+
+    (void)loop;
+    for (int i = 0; i < BURST_MAX && zsock_events(reader) & ZMQ_POLLIN; i++) {
+        zmsg_t *msg = zmsg_recv(reader);
+
+        if (!msg)
+            break;
+        take_message(self, msg);
+    }
+    return 0;
+}

@@ -1,0 +1,86 @@
+/* Between the files of the resource service only: service.c (its life), service_worker.c (what a worker does with a request),
+ * service_intake.c (requests from the bus to the workers), service_reply.c (their answers, back to who asked), service_metrics.c. */
+#pragma once
+
+#include "common/bus/backlog.h"
+#include "common/bus/flight.h"
+#include "common/bus/lease.h"
+#include "common/bus/work.h"
+#include "common/resource/edges.h"
+#include "common/resource/held.h"
+#include "common/resource/outbox.h"
+#include "common/resource/replog.h"
+#include "common/resource/service.h"
+
+enum { SERVICE_WORKERS_MAX = 32 };
+
+typedef struct worker_args {
+    const service_spec_t *spec;
+    const config_t *config;
+    const secret_key_t *key;
+    backlog_t *backlog;
+    work_t *done;
+} worker_args_t;
+
+/* Used by the reactor alone, but for what worker_args names. */
+typedef struct service {
+    const service_spec_t *spec;
+    const config_t *config;
+    void *part;
+    secret_key_t *key;
+    worker_args_t worker_args;
+    outbox_args_t outbox_args;
+    replog_args_t replog_args;
+    zloop_t *loop;
+    zsock_t *rpc;
+    zactor_t *workers[SERVICE_WORKERS_MAX];
+    int worker_count;
+    backlog_t *backlog; /* requests, for the workers */
+    work_t *done;       /* and their answers */
+    flights_t *flights;
+    held_t *held;
+    zactor_t *replog, *outbox;
+    edges_t edges;
+    leases_t leases;
+    int64_t periodic_until_ms; /* what it asks itself runs, and is not asked again before */
+    struct {
+        uint64_t requests, refused, over_share, resent, dropped;
+    } metrics;
+    int64_t complain_ms; /* when it may be said again that somebody asks for too much at once */
+} service_t;
+
+/* ---- service_worker.c ---- */
+
+/* What every handler gets; its connection is the caller's to make. */
+crud_t service_crud(const worker_args_t *args);
+
+/* zactor function; args is a worker_args_t that outlives it. Signals 1 when it has no connection. Ends when the backlog was stopped. */
+void service_worker(zsock_t *pipe, void *args);
+
+/* ---- service_intake.c ---- */
+
+/* zloop reader of the socket for requests. */
+int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
+
+/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0, and *msg is taken | what backlog_put
+ * says, and then *msg is the caller's still. */
+int service_enqueue(service_t *self, const char *key, zmsg_t **msg);
+
+/* ---- service_reply.c ---- */
+
+/* 0 | -ENOMEM. */
+int service_replies_start(service_t *self);
+
+/* zloop poller of what the workers have answered; also after the loop's end, with NULL for loop and item. */
+int service_on_done(zloop_t *loop, zmq_pollitem_t *item, void *context);
+
+/* zloop reader of the config log's pipe. */
+int service_on_replog(zloop_t *loop, zsock_t *reader, void *context);
+
+/* Send what need not wait any more. */
+void service_release_held(service_t *self);
+
+/* ---- service_metrics.c ---- */
+
+size_t service_metrics(void *context, char *out, size_t size);
+bool service_is_ready(void *context, char *why, size_t size);

@@ -1,0 +1,114 @@
+/* What the workers answered, on its way back to who asked: at once, or when the change is in force. */
+#include "common/resource/service_internal.h"
+#include "common/base/cleanup.h"
+#include "common/bus/bus.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* held->reply: identity and three frames; adds how many edges have it in force, of how many live. */
+static void send_reply(void *context, held_reply_t *held)
+{
+    service_t *self = context;
+    zmsg_t *reply = held->reply;
+    int64_t revision = held->revision;
+    zframe_t *newest = flights_end(self->flights, held->key);
+
+    if (newest) {
+        zframe_t *first = zmsg_pop(reply);
+
+        zframe_destroy(&first);
+        zmsg_prepend(reply, &newest);
+    }
+    if (zframe_size(zmsg_first(reply)) == 0) { /* what the service asked itself */
+        self->periodic_until_ms = 0;
+        zmsg_destroy(&reply);
+        return;
+    }
+    zmsg_addstrf(reply, "%d", revision ? edges_acked(&self->edges, revision) : 0);
+    zmsg_addstrf(reply, "%d", revision ? self->edges.live : 0);
+    zmsg_send(&reply, self->rpc);
+    zmsg_destroy(&reply);
+}
+
+/* At every edge worker, and forgotten by everybody who held a lease. */
+static bool is_in_force(void *context, int64_t revision, int64_t epoch, int64_t now_ms)
+{
+    const service_t *self = context;
+
+    return (!revision || edges_have(&self->edges, revision))
+           && (!epoch || leases_settled(&self->leases, epoch, now_ms));
+}
+
+int service_replies_start(service_t *self)
+{
+    self->held = held_new(&(held_rules_t){is_in_force, send_reply, self});
+    return self->held ? 0 : -ENOMEM;
+}
+
+void service_release_held(service_t *self)
+{
+    held_release(self->held, bus_mono_ms());
+}
+
+static char *pop_last(zmsg_t *msg)
+{
+    zframe_t *frame = zmsg_last(msg);
+    char *text = zframe_strdup(frame);
+
+    zmsg_remove(msg, frame);
+    zframe_destroy(&frame);
+    return text;
+}
+
+static void on_answer(service_t *self, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *key = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *lane = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *revokes = NULL;
+    _cleanup_(free_mem) char *revision_text = NULL;
+    int64_t revision, epoch = 0;
+
+    backlog_done(self->backlog, (backlog_lane_t)strtol(lane, NULL, 10));
+    if (!zmsg_size(msg)) { /* nobody waits any more */
+        zframe_t *newest = flights_end(self->flights, key);
+
+        self->metrics.dropped++;
+        zframe_destroy(&newest);
+        zmsg_destroy(&msg);
+        return;
+    }
+    revokes = pop_last(msg);
+    revision_text = pop_last(msg);
+    revision = strtoll(revision_text, NULL, 10);
+    if (*revokes)
+        epoch = leases_revoke(&self->leases);
+    held_add(self->held, msg, key, revision, epoch, bus_mono_ms());
+}
+
+int service_on_done(zloop_t *loop, zmq_pollitem_t *item, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg;
+
+    (void)loop;
+    (void)item;
+    while ((msg = work_poll(self->done)))
+        on_answer(self, msg);
+    return 0;
+}
+
+int service_on_replog(zloop_t *loop, zsock_t *reader, void *context)
+{
+    service_t *self = context;
+    zmsg_t *msg = zmsg_recv(reader);
+
+    (void)loop;
+    if (!msg)
+        return 0;
+    edges_take(&self->edges, msg);
+    service_release_held(self);
+    zmsg_destroy(&msg);
+    return 0;
+}

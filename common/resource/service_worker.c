@@ -1,0 +1,230 @@
+/* A worker: a thread with a database connection of its own, which takes requests and runs their verbs. */
+#include "common/resource/service_internal.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/bus/deadline.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    RETRY_MS = 50,
+    SLOW_US = 250000 /* a read that took longer is logged */
+};
+
+crud_t service_crud(const worker_args_t *args)
+{
+    return (crud_t){
+        .key = args->key,
+        .base_url = config_str(args->config, "api-url"),
+        .idp_url = config_str(args->config, "idp-url"),
+        .rules = args->spec->rules,
+        .service = args->spec->name,
+        .object_limit = config_int(args->config, "object-limit"),
+        .config_log = args->spec->config_log,
+    };
+}
+
+static int run_verb(crud_t *crud, const service_spec_t *spec, const request_t *request,
+                    reply_t *reply)
+{
+    const char *dot = strchr(request->verb, '.');
+    char name[64];
+    const kind_t *kind;
+
+    for (const verb_t *verb = spec->verbs; verb && verb->name; verb++)
+        if (!strcmp(verb->name, request->verb)) {
+            crud->request = request;
+            return verb->run(crud, request, reply);
+        }
+    snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - request->verb) : 0, request->verb);
+    kind = kind_find(name);
+    if (!dot || !kind || strcmp(kind->service, spec->name) || !*request->account)
+        return ERR_UNKNOWN_VERB;
+    return crud_call(crud, kind, dot + 1, request, reply);
+}
+
+/* Run until it gives an answer or the deadline passes: a verb is safe to run again, because what it
+ * did is recorded under the request id in its own transaction. */
+static int run_with_retry(crud_t *crud, const service_spec_t *spec, const request_t *request,
+                          reply_t *reply)
+{
+    for (int tries = 0;; tries++) {
+        int r = pg_ready(crud->pg);
+
+        if (!r)
+            r = run_verb(crud, spec, request, reply);
+        /* read-only: another session may be what this one was not, and no worker waits for more than that */
+        if (r == PG_TIMEOUT || r == PG_FULL || (r == PG_DOWN && tries > 0 && pg_is_read_only())) {
+            log_warn("req=%s %s", request->id, fault_text());
+            return ERR_MAINTENANCE;
+        }
+        if (r != PG_DOWN && r != PG_AGAIN)
+            return r;
+        if (bus_mono_ms() + RETRY_MS >= request->deadline_ms)
+            return ERR_MAINTENANCE;
+        reply_done(reply);
+        memset(reply, 0, sizeof(*reply));
+        if (r == PG_DOWN)
+            usleep(RETRY_MS * 1000);
+    }
+}
+
+/* What was changed, refused or slow; of a read that went well the gateway's line says all that there is to say. */
+static void log_request(const crud_t *crud, const request_t *request, int r, int64_t us,
+                        const reply_t *reply)
+{
+    char verb[140], id[140];
+
+    if (r == 0 && !crud->changes && us < SLOW_US)
+        return;
+    log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
+    log_quote(request->id, strlen(request->id), id, sizeof(id));
+    if (r < 0)
+        log_error("verb=%s req=%s r=FAULT us=%" PRId64 " fault=\"%s\"", verb, id, us, fault_text());
+    else
+        log_info("verb=%s req=%s r=%s us=%" PRId64 " revision=%" PRId64, verb, id, outcome_name(r),
+                 us, reply->revision);
+}
+
+/* What uris of the answer begin with may be the caller's to say: a client reaches the API under several names. It is no part
+ * of what is asked for. NULL: the setting. */
+static json_t *take_base(request_t *request)
+{
+    json_t *base = json_incref(json_object_get(request->body, "base"));
+
+    json_object_del(request->body, "base");
+    if (json_is_string(base))
+        return base;
+    json_decref(base);
+    return NULL;
+}
+
+/* To whom sent a request that cannot be read: waiting for its deadline would not make it better. NULL: nobody. */
+static zmsg_t *refuse_unreadable(const request_t *request)
+{
+    const reply_t reply = {.problem = {.code = ERR_INTERNAL}};
+    char id[140];
+
+    if (!*request->id)
+        return NULL;
+    log_error("req=%s a request cannot be read",
+              log_quote(request->id, strlen(request->id), id, sizeof(id)));
+    return reply_encode(request->id, &reply);
+}
+
+/* Does nobody wait for the answer any more? Also sets the deadline. */
+static bool is_expired(const arrival_t *arrival, request_t *request)
+{
+    int64_t now = bus_mono_ms();
+    char verb[140], id[140];
+
+    request->deadline_ms = arrival_deadline(arrival, request);
+    if (request->deadline_ms > now)
+        return false;
+    log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
+    log_quote(request->id, strlen(request->id), id, sizeof(id));
+    log_warn("verb=%s req=%s is dropped: whoever sent it gave up %" PRId64 " ms ago", verb, id,
+             now - request->deadline_ms);
+    return true;
+}
+
+/* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
+static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t *arrival,
+                      zmsg_t *msg)
+{
+    zframe_t *identity = zmsg_pop(msg);
+    int64_t start = zclock_usecs();
+    request_t request;
+    reply_t reply = {0};
+    zmsg_t *out = NULL;
+    int r;
+
+    crud->revokes = crud->changes = false;
+    if (!identity) {
+        return NULL;
+    } else if (request_decode(msg, &request)) {
+        out = refuse_unreadable(&request);
+    } else if (!is_expired(arrival, &request)) {
+        json_t *base = take_base(&request);
+        const char *own = crud->base_url;
+
+        if (base)
+            crud->base_url = json_string_value(base);
+        /* What the service asks itself is done in pieces, and nobody does anything else instead. */
+        pg_until(crud->pg, zframe_size(identity) ? request.deadline_ms : 0);
+        r = run_with_retry(crud, spec, &request, &reply);
+        crud->base_url = own;
+        json_decref(base);
+        log_request(crud, &request, r, zclock_usecs() - start, &reply);
+        if (r)
+            reply.revision = 0;
+        if (r > 0 && r != ERR_MAINTENANCE)
+            crud->revokes = false; /* refused; any other failure may have been committed */
+        if (r < 0)
+            r = ERR_INTERNAL;
+        if (r) {
+            reply_drop_body(&reply);
+            if (!reply.problem.code)
+                reply.problem.code = r;
+        } else {
+            problem_done(&reply.problem);
+            reply.problem.code = 0;
+        }
+        out = reply_encode(request.id, &reply);
+    }
+    if (out) {
+        zmsg_prepend(out, &identity);
+        zmsg_addstrf(out, "%" PRId64, reply.revision);
+        zmsg_addstr(out, crud->revokes ? "revokes" : "");
+    }
+    zframe_destroy(&identity);
+    reply_done(&reply);
+    request_done(&request);
+    return out;
+}
+
+/* What is known of a request goes with it to the worker, before it: its key, "" for none, the number of its lane, and its arrival_t. The
+ * first two come back with the answer. An answer that consists of them alone is none. */
+static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
+{
+    zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);
+    arrival_t arrival;
+    zmsg_t *out;
+
+    memcpy(&arrival, zframe_data(came), sizeof(arrival));
+    zframe_destroy(&came);
+    out = handle(crud, spec, &arrival, msg);
+
+    if (!out)
+        out = zmsg_new();
+    zmsg_prepend(out, &lane);
+    zmsg_prepend(out, &key);
+    return out;
+}
+
+void service_worker(zsock_t *pipe, void *context)
+{
+    const worker_args_t *args = context;
+    zmsg_t *msg;
+    crud_t crud = service_crud(args);
+
+    if (pg_new(&crud.pg, config_str(args->config, "database-url"), args->spec->name)) {
+        zsock_signal(pipe, 1);
+        return;
+    }
+    zsock_signal(pipe, 0);
+    while ((msg = backlog_take(args->backlog))) {
+        zmsg_t *out = work_on(&crud, args->spec, msg);
+
+        zmsg_destroy(&msg);
+        /* A lost one would keep its share of the workers, and nobody could ask for it again. */
+        work_put_wait(args->done, &out);
+        zmsg_destroy(&out);
+    }
+    pg_destroy(&crud.pg);
+    /* Now, not in a destructor of this detached thread, which the process may not wait for. */
+    OPENSSL_thread_stop();
+}
