@@ -1,21 +1,11 @@
-/* Who may call. Asking identity whose key it is and routes whether the address may costs two bus calls a request, so
- * the answers are remembered: only while every copy of both services has given a lease (common/bus/lease.h), until one of
- * them says that something changed, and never longer than REMEMBER_MS. Without leases each request asks. Only what was
- * allowed is remembered, under the hash of the token. */
 #include "common/base/cleanup.h"
 #include "common/bus/lease.h"
-#include "services/gateway/gateway.h"
+#include "services/gateway/admission.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
-
-enum {
-    ENTRIES_MAX = 4096,
-    REMEMBER_MS = 5000, /* bounds what is changed behind the services' backs, with psql */
-    MARGIN_MS = 200     /* a lease ends here before it ends there */
-};
 
 typedef struct entry {
     char account[64];
@@ -38,29 +28,30 @@ static void destroy_entry(void **item)
     *item = NULL;
 }
 
-static void forget(admission_t *self)
+static void forget_all(admission_t *self)
 {
     zhashx_purge(self->entries);
     self->generation++;
     self->forgotten++;
 }
 
-void admission_take(admission_t *self, copy_t *copy, const char *word, const char *epoch_text,
+bool admission_take(admission_t *self, copy_t *copy, const char *word, const char *epoch_text,
                     const char *clock)
 {
     int64_t epoch = strtoll(epoch_text, NULL, 10);
+    bool is_new = epoch != copy->epoch;
 
-    if (epoch != copy->epoch) {
-        forget(self);
+    if (is_new) {
+        forget_all(self);
         copy->epoch = epoch;
-        copies_ask(copy); /* says that it is done */
     }
     if (!strcmp(word, "lease")) {
-        int64_t until_ms = strtoll(clock, NULL, 10) + LEASE_MS - MARGIN_MS;
+        int64_t until_ms = strtoll(clock, NULL, 10) + LEASE_MS - ADMISSION_MARGIN_MS;
 
         if (until_ms > copy->until_ms) /* asks that waited for a copy to come back are old */
             copy->until_ms = until_ms;
     }
+    return is_new;
 }
 
 static bool all_lease(const copies_t *copies, int64_t now)
@@ -71,8 +62,8 @@ static bool all_lease(const copies_t *copies, int64_t now)
     return true;
 }
 
-/* Of every copy, also one that is left out: another gateway may still reach it, and what is changed through it would not be
- * known here. */
+/* Of every copy, also one that is left out: another gateway may still reach it, and what is changed
+ * through it would not be known here. */
 static bool has_leases(const admission_t *self, int64_t now)
 {
     return all_lease(self->identity, now) && all_lease(self->routes, now);
@@ -82,6 +73,7 @@ int admission_new(admission_t **ret_self, const copies_t *identity, const copies
 {
     admission_t *self = calloc(1, sizeof(*self));
 
+    *ret_self = NULL;
     if (!self || !(self->entries = zhashx_new())) {
         free(self);
         return -ENOMEM;
@@ -114,18 +106,17 @@ static void make_key(const char *token, const char *ip, char out[160])
     snprintf(out + 2 * sizeof(hash), 160 - 2 * sizeof(hash), "/%s", ip);
 }
 
-bool admission_recall(admission_t *self, const char *token, const char *ip, char account[64],
-                      json_t **ret_actor)
+bool admission_recall(admission_t *self, const char *token, const char *ip, int64_t now_ms,
+                      char account[64], json_t **ret_actor)
 {
-    int64_t now = bus_mono_ms();
     const entry_t *entry;
     char key[160];
 
-    if (!has_leases(self, now))
+    if (!has_leases(self, now_ms))
         return false;
     make_key(token, ip, key);
     entry = zhashx_lookup(self->entries, key);
-    if (!entry || now >= entry->until_ms)
+    if (!entry || now_ms >= entry->until_ms)
         return false;
     memcpy(account, entry->account, sizeof(entry->account));
     *ret_actor = json_incref(entry->actor);
@@ -139,33 +130,32 @@ uint64_t admission_generation(const admission_t *self)
 }
 
 void admission_remember(admission_t *self, uint64_t generation, const char *token, const char *ip,
-                        const char *account, json_t *actor)
+                        int64_t now_ms, const char *account, json_t *actor)
 {
-    int64_t now = bus_mono_ms();
     entry_t *entry;
     char key[160];
 
-    if (generation != self->generation || !has_leases(self, now))
+    if (generation != self->generation || !has_leases(self, now_ms))
         return;
-    if (zhashx_size(self->entries) >= ENTRIES_MAX)
+    if (zhashx_size(self->entries) >= ADMISSION_ENTRIES_MAX)
         zhashx_purge(self->entries);
     entry = calloc(1, sizeof(*entry));
     if (!entry)
         return;
     snprintf(entry->account, sizeof(entry->account), "%s", account);
     entry->actor = json_incref(actor);
-    entry->until_ms = now + REMEMBER_MS;
+    entry->until_ms = now_ms + ADMISSION_REMEMBER_MS;
     make_key(token, ip, key);
     zhashx_update(self->entries, key, entry);
 }
 
-size_t admission_metrics(const admission_t *self, char *out, size_t size)
+size_t admission_metrics(const admission_t *self, int64_t now_ms, char *out, size_t size)
 {
-    return (size_t)snprintf(
-        out, size,
-        "postern_gateway_leases_held %d\n"
-        "postern_gateway_admissions_remembered_total %" PRIu64 "\n"
-        "postern_gateway_admissions_forgotten_total %" PRIu64 "\n",
-        has_leases(self, bus_mono_ms()) ? self->identity->count + self->routes->count : 0,
-        self->remembered, self->forgotten);
+    return (size_t)snprintf(out, size,
+                            "postern_gateway_leases_held %d\n"
+                            "postern_gateway_admissions_remembered_total %" PRIu64 "\n"
+                            "postern_gateway_admissions_forgotten_total %" PRIu64 "\n",
+                            has_leases(self, now_ms) ? self->identity->count + self->routes->count
+                                                     : 0,
+                            self->remembered, self->forgotten);
 }

@@ -1,4 +1,5 @@
-/* One API request from its head to its answer: checks that need no service, who it is, then the bus call. */
+/* One API request from its head to its answer: checks that need no service, who it is, then the bus
+ * call. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/codec/pack.h"
@@ -462,8 +463,8 @@ void call_begin(call_t *call)
     if (call->state == ANSWERED)
         return;
     call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
-    if (admission_recall(call->gateway->admission, call_token(call), call->ip, call->account,
-                         &call->actor)) {
+    if (admission_recall(call->gateway->admission, call_token(call), call->ip, bus_mono_ms(),
+                         call->account, &call->actor)) {
         http_trust(call);
         if (!check_rate(call))
             on_admitted(call);
@@ -533,7 +534,7 @@ void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char 
         on_authenticated(call, body);
     else if (call->state == ADMITTING) {
         admission_remember(call->gateway->admission, call->generation, call_token(call), call->ip,
-                           call->account, call->actor);
+                           bus_mono_ms(), call->account, call->actor);
         on_admitted(call);
     } else
         on_called(call, outcome, body, edges);

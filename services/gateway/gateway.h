@@ -6,6 +6,7 @@
 #include "common/base/config.h"
 #include "common/base/id.h"
 #include "common/codec/pack.h"
+#include "services/gateway/admission.h"
 #include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"
@@ -24,7 +25,6 @@ typedef struct gateway gateway_t;
 typedef struct call call_t;
 typedef struct http http_t;
 typedef struct connection connection_t;
-typedef struct admission admission_t;
 
 /* Where a call stands. */
 typedef enum call_state {
@@ -108,22 +108,6 @@ typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
 /* Each parameter of the query, value NULL where there is no "=", until take says false. All escapes are resolved, line ends in
  * a filter too; the caller has refused %00. */
 void query_each(call_t *call, query_fn take);
-
-/* admission.c: who may call, remembered while services lease it. */
-int admission_new(admission_t **ret_self, const copies_t *identity, const copies_t *routes);
-void admission_destroy(admission_t **self_p);
-/* What a copy said of its lease: "lease", its epoch, when we asked | "revoke", its epoch, "0". */
-void admission_take(admission_t *self, copy_t *copy, const char *word, const char *epoch,
-                    const char *clock);
-/* True: this token may call from this address; *ret_actor is a new reference. */
-bool admission_recall(admission_t *self, const char *token, const char *ip, char account[64],
-                      json_t **ret_actor);
-/* Changes whenever something is forgotten: ask for it before asking the services. */
-uint64_t admission_generation(const admission_t *self);
-/* Both services allowed it, asked at that generation. */
-void admission_remember(admission_t *self, uint64_t generation, const char *token, const char *ip,
-                        const char *account, json_t *actor);
-size_t admission_metrics(const admission_t *self, char *out, size_t size);
 
 /* rate.c: as many a minute from each bucket as the setting says, with bursts of as many. 0: go on, else seconds to wait.
  * Buckets that are full again are forgotten once a second. rate_start: 0 | -ENOMEM. */

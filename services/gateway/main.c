@@ -49,7 +49,7 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
                           self->metrics.passed_over, self->metrics.timed_out);
     n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
-    return n + admission_metrics(self->admission, out + n, size - n);
+    return n + admission_metrics(self->admission, bus_mono_ms(), out + n, size - n);
 }
 
 static bool is_ready(void *context, char *why, size_t size)

@@ -158,8 +158,8 @@ static bool take_lease(gateway_t *self, copy_t *copy, zmsg_t *msg)
     _cleanup_(free_mem) char *epoch = zmsg_popstr(msg);
     _cleanup_(free_mem) char *clock = zmsg_popstr(msg);
 
-    if (self->admission)
-        admission_take(self->admission, copy, said, epoch, clock);
+    if (self->admission && admission_take(self->admission, copy, said, epoch, clock))
+        copies_ask(copy);
     return true;
 }
 
