@@ -21,6 +21,7 @@ LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 
 SHARED   := $(wildcard common/*/*.c)
 SERVICES := gateway routes identity events
+MIGRATED := $(patsubst services/%/migrations,%,$(wildcard services/*/migrations))
 PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
@@ -70,17 +71,25 @@ $(BUILD)/libpostern.a: $(COMMON_OBJ)
 	$(Q)$(AR) rcs $@ $^
 
 define PROGRAM
-$(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(BUILD)/libpostern.a
+$(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(if $(filter $(2),$(MIGRATED)),$(BUILD)/obj/services/$(2)/migrations.c.o) $(BUILD)/libpostern.a
 	@mkdir -p $$(@D)
 	$(Q)$(CXX) $(LDFLAGS) $$^ $(MALLOC) $(LDLIBS) -o $$@
 endef
 $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern,cli))
 
+# A service's migrations, from the files that there are; the folder is a prerequisite because one may be taken away.
+define MIGRATIONS
+$(BUILD)/gen/services/$(1)/migrations.c: deploy/embed-migrations services/$(1)/migrations $(wildcard services/$(1)/migrations/*)
+	@mkdir -p $$(@D)
+	$(Q)deploy/embed-migrations $(1) >$$@.new && mv $$@.new $$@
+$(BUILD)/obj/services/$(1)/migrations.c.o: $(BUILD)/gen/services/$(1)/migrations.c $(wildcard common/resource/*.sql services/$(1)/migrations/*.sql)
+	@mkdir -p $$(@D)
+	$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) -MMD -MP -c $$< -o $$@
+endef
+$(foreach s,$(MIGRATED),$(eval $(call MIGRATIONS,$(s))))
+
 # Embedded files are prerequisites of the objects that embed them.
-$(BUILD)/obj/services/routes/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/routes/migrations/*.sql)
-$(BUILD)/obj/services/identity/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/identity/migrations/*.sql)
-$(BUILD)/obj/services/events/main.c.o: $(wildcard common/resource/*.sql) $(wildcard services/events/migrations/*.sql)
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
 $(BUILD)/obj/common/schema/tables.c.o $(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
 
@@ -184,7 +193,8 @@ node-packages:
 
 STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs
 
-# Stories against the whole product under ASan and UBSan, on ports and state of their own.
+# Stories against the whole product under ASan and UBSan, on ports and state of their own; with E2E_BEFORE=1 on the database of the
+# version before migrations had names.
 e2e: asan-programs node-packages
 	@mkdir -p build/e2e
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
@@ -193,7 +203,7 @@ e2e: asan-programs node-packages
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \
-	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; $(if $(E2E_BEFORE),tests/upgrade/restore $(E2E_HOME);) deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	tests/support/stories $(STORIES); r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \

@@ -16,7 +16,7 @@ BEGIN;
 SET LOCAL client_min_messages = warning;
 SET LOCAL password_encryption = 'scram-sha-256';
 SET LOCAL search_path = pg_catalog;
-SELECT pg_advisory_xact_lock(7463001); -- no service migrates meanwhile (common/store/pg.c)
+SELECT pg_advisory_xact_lock(7463001); -- no service migrates meanwhile (common/store/migrate.c)
 SELECT set_config('postern.passwords',
     jsonb_build_object('routes', :'routes', 'identity', :'identity', 'events', :'events')::text, true);
 

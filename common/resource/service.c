@@ -75,7 +75,7 @@ static int prepare_database(service_t *self)
 
     r = pg_new(&crud.pg, config_str(self->config, "database-url"), self->spec->name);
     for (int tries = 0; !r && tries < DATABASE_TRIES && !zsys_interrupted; tries++) {
-        r = pg_migrate(crud.pg, self->spec->migrations);
+        r = migrate(crud.pg, self->spec->migrations);
         if (r != PG_DOWN)
             break;
         if (tries == 0)

@@ -5,6 +5,7 @@
 
 #include "common/base/config.h"
 #include "common/resource/crud.h"
+#include "common/store/migrate.h"
 
 #include <czmq.h>
 
@@ -28,7 +29,7 @@ typedef struct service_spec {
     const char *name;              /* schema, log tag, KIND service */
     socket_id_t socket;            /* of its requests */
     const char *about;             /* for --help */
-    const char *const *migrations; /* ended by NULL */
+    const migration_t *migrations; /* made by the build: deploy/embed-migrations */
     const kind_rules_t *rules;     /* ended by a NULL kind */
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
     bool config_log;

@@ -531,6 +531,11 @@ const char *pg_constraint(const pg_t *self)
     return self->constraint;
 }
 
+const char *pg_schema(const pg_t *self)
+{
+    return self->schema;
+}
+
 int pg_socket(const pg_t *self)
 {
     return self->conn ? PQsocket(self->conn) : -1;
@@ -566,96 +571,4 @@ int pg_take_note(pg_t *self, PGnotify **ret_note)
     }
     *ret_note = PQnotifies(self->conn);
     return *ret_note != NULL;
-}
-
-/* Who this connection is, the first thing that is wrong with that, and what is not its own doing, nor of who made it: another service's role
- * may let anybody into its own schema, and up to PostgreSQL 15 make anybody a member of itself. That harms it alone, and must
- * not keep the others from starting. The names of the schemas are those of deploy/database.sql. */
-static const char role_sql[] =
-    "WITH RECURSIVE given AS (SELECT oid AS role FROM pg_roles WHERE rolname = current_user UNION "
-    "SELECT m.roleid FROM pg_auth_members m JOIN given ON m.member = given.role "
-    "WHERE m.grantor <> m.roleid), "
-    "others AS (SELECT oid, nspowner FROM pg_namespace "
-    "WHERE nspname IN ('routes', 'identity', 'events') AND nspname <> $1) "
-    "SELECT r.rolname, CASE "
-    "WHEN r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls "
-    "THEN 'may do more than own a schema (superuser, roles, databases, replication)' "
-    "WHEN n.oid IS NULL THEN 'finds no schema of the name' "
-    "WHEN n.nspowner <> r.oid THEN 'does not own its schema' "
-    "WHEN EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relkind IN ('r', 'S') "
-    "AND relowner <> r.oid) THEN 'does not own all of its schema' "
-    "WHEN EXISTS (SELECT FROM others JOIN given ON role = nspowner) "
-    "THEN 'is, or was made a member of, the role of another service' "
-    "WHEN has_database_privilege(current_database(), 'CREATE') THEN 'may make schemas' END, "
-    "(SELECT string_agg(pg_get_userbyid(nspowner), ', ') FROM others "
-    "WHERE has_schema_privilege(oid, 'USAGE') OR has_schema_privilege(oid, 'CREATE') "
-    "OR pg_has_role(nspowner, 'MEMBER')) "
-    "FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
-
-/* A service that could do more than it needs does not start: what is wrong with it then is no danger to the others. */
-static int check_role(pg_t *self)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char text[320];
-    int r = pg_ready(self);
-
-    if (!r)
-        r = pg_exec(self, &res, role_sql, 1, self->schema);
-    if (r)
-        return r;
-    if (PQgetisnull(res, 0, 1)) {
-        if (!PQgetisnull(res, 0, 2))
-            log_warn("%.100s let the database user %.63s into what is theirs: run "
-                     "deploy/database.sql, which takes that back",
-                     PQgetvalue(res, 0, 2), PQgetvalue(res, 0, 0));
-        return 0;
-    }
-    snprintf(text, sizeof(text),
-             "the database user %.63s of postern-%.63s %.100s: run deploy/database.sql, "
-             "and give the service the role that it made",
-             PQgetvalue(res, 0, 0), self->schema, PQgetvalue(res, 0, 1));
-    return fault(-EPERM, text);
-}
-
-/* An index of a large table takes longer than a statement may; who waits for a lock of another copy does not. */
-static int migrate_locked(pg_t *self, const char *const *scripts)
-{
-    char sql[256];
-    int r;
-
-    snprintf(sql, sizeof(sql), "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0",
-             PG_STATEMENT_TIMEOUT_MS);
-    r = pg_script(self, sql);
-    if (!r)
-        r = pg_script(self,
-                      "CREATE TABLE IF NOT EXISTS migration "
-                      "(number int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())");
-    for (int i = 0; !r && scripts[i]; i++) {
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-
-        snprintf(sql, sizeof(sql), "SELECT 1 FROM migration WHERE number = %d", i + 1);
-        r = pg_exec(self, &res, sql, 0);
-        if (r || PQntuples(res) > 0)
-            continue;
-        r = pg_script(self, scripts[i]);
-        snprintf(sql, sizeof(sql), "INSERT INTO migration (number) VALUES (%d)", i + 1);
-        if (!r)
-            r = pg_script(self, sql);
-    }
-    return r;
-}
-
-int pg_migrate(pg_t *self, const char *const *scripts)
-{
-    int r = check_role(self);
-
-    if (!r)
-        r = pg_script(self, "BEGIN; SELECT pg_advisory_xact_lock(7463001)");
-    if (!r)
-        r = migrate_locked(self, scripts);
-    if (!r)
-        return pg_script(self, "COMMIT");
-    if (self->conn)
-        pg_script(self, "ROLLBACK");
-    return r;
 }

@@ -1,8 +1,6 @@
 /* One PostgreSQL connection: parameters only, timeouts always, SQLSTATE as errno. */
 #pragma once
 
-#include "common/base/embed.h"
-
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,6 +79,9 @@ bool pg_is_read_only(void);
 /* Name of the constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when none. */
 const char *pg_constraint(const pg_t *self);
 
+/* The schema whose name pg_new was given; borrowed. */
+const char *pg_schema(const pg_t *self);
+
 /* The socket to poll for notifications; -1 when not connected. */
 int pg_socket(const pg_t *self);
 
@@ -91,7 +92,3 @@ int pg_notified(pg_t *self);
 
 /* The same, one by one in the order in which they were committed: 1: PQfreemem it | 0: there are no more | PG_DOWN. */
 int pg_take_note(pg_t *self, PGnotify **ret_note);
-
-/* Apply the scripts not applied yet, in order, under a lock that all copies share; not as a user who could do more than the schema's
- * owner must. scripts ends with NULL. 0 | -EPERM | fault. */
-int pg_migrate(pg_t *self, const char *const *scripts);

@@ -8,15 +8,6 @@
 #include "services/events/intake.h"
 #include "services/events/subscription.h"
 
-EMBED(events_0001_sql, "services/events/migrations/0001_events.sql");
-EMBED(common_schema_sql, "common/resource/schema.sql");
-EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
-EMBED(common_limits_sql, "common/resource/limits.sql");
-EMBED(common_requests_sql, "common/resource/requests.sql");
-EMBED(events_0002_sql, "services/events/migrations/0002_subscriptions.sql");
-EMBED(events_0003_sql, "services/events/migrations/0003_publication.sql");
-EMBED(events_0004_sql, "services/events/migrations/0004_producers.sql");
-
 static const setting_t settings[] = {
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
     {"event-memory", SETTING_STR, "", 0, 0,
@@ -52,16 +43,15 @@ static const kind_rules_t rules[] = {
     {.kind = NULL},
 };
 
+extern const migration_t events_migrations[]; /* made by the build */
+
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {events_0001_sql,    common_schema_sql,   events_0002_sql,
-                                      common_limits_sql,  common_requests_sql, events_0003_sql,
-                                      outbox_refused_sql, events_0004_sql,     NULL};
     const service_spec_t spec = {
         .name = "events",
         .socket = SOCKET_EVENTS_RPC,
         .about = "postern-events: event log, subscriptions, destinations and fan-out",
-        .migrations = migrations,
+        .migrations = events_migrations,
         .rules = rules,
         .verbs = verbs,
         .periodic = "event_log.trim",

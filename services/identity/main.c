@@ -15,16 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-EMBED(common_schema_sql, "common/resource/schema.sql");
-EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
-EMBED(common_limits_sql, "common/resource/limits.sql");
-EMBED(common_requests_sql, "common/resource/requests.sql");
-EMBED(identity_0001_sql, "services/identity/migrations/0001_identity.sql");
-EMBED(identity_0002_sql, "services/identity/migrations/0002_owners.sql");
-EMBED(identity_0003_sql, "services/identity/migrations/0003_vaults.sql");
-EMBED(identity_0004_sql, "services/identity/migrations/0004_identities.sql");
-EMBED(identity_0005_sql, "services/identity/migrations/0005_indexes.sql");
-
 /* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same account. */
 static int on_account_create(crud_t *crud, const request_t *request, reply_t *reply)
 {
@@ -79,18 +69,15 @@ static const verb_t verbs[] = {
     {NULL, NULL},
 };
 
+extern const migration_t identity_migrations[]; /* made by the build */
+
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {common_schema_sql,  identity_0001_sql,
-                                      identity_0002_sql,  identity_0003_sql,
-                                      common_limits_sql,  identity_0004_sql,
-                                      identity_0005_sql,  common_requests_sql,
-                                      outbox_refused_sql, NULL};
     const service_spec_t spec = {
         .name = "identity",
         .socket = SOCKET_IDENTITY_RPC,
         .about = "postern-identity: accounts, API keys and their owners",
-        .migrations = migrations,
+        .migrations = identity_migrations,
         .rules = rules,
         .verbs = verbs,
         .is_slow = ssh_authority_is_slow,

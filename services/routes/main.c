@@ -4,22 +4,6 @@
 #include "common/resource/service.h"
 #include "services/routes/rules.h"
 
-EMBED(common_schema_sql, "common/resource/schema.sql");
-EMBED(outbox_refused_sql, "common/resource/outbox_refused.sql");
-EMBED(common_limits_sql, "common/resource/limits.sql");
-EMBED(common_requests_sql, "common/resource/requests.sql");
-EMBED(config_log_sql, "common/resource/config_log.sql");
-EMBED(config_deletions_sql, "common/resource/config_deletions.sql");
-EMBED(config_revisions_sql, "common/resource/config_revisions.sql");
-EMBED(routes_0001_sql, "services/routes/migrations/0001_routes.sql");
-EMBED(routes_0002_sql, "services/routes/migrations/0002_kinds.sql");
-EMBED(routes_0003_sql, "services/routes/migrations/0003_endpoints.sql");
-EMBED(routes_0004_sql, "services/routes/migrations/0004_tunnels.sql");
-EMBED(routes_0005_sql, "services/routes/migrations/0005_indexes.sql");
-EMBED(routes_0006_sql, "services/routes/migrations/0006_matches.sql");
-EMBED(routes_0008_sql, "services/routes/migrations/0008_names.sql");
-EMBED(routes_0007_sql, "services/routes/migrations/0007_resolves_to.sql");
-
 static const kind_rules_t rules[] = {
     {.kind = "https_edge", .check = https_edge_check, .publish = https_edge_publish},
     {.kind = "https_edge_route",
@@ -84,18 +68,15 @@ static int setup(crud_t *crud, const config_t *config)
     return r ? r : local_authority_setup(crud, config);
 }
 
+extern const migration_t routes_migrations[]; /* made by the build */
+
 int main(int argc, char **argv)
 {
-    const char *const migrations[] = {
-        common_schema_sql,    config_log_sql,       routes_0001_sql,     routes_0002_sql,
-        routes_0003_sql,      common_limits_sql,    routes_0004_sql,     routes_0005_sql,
-        routes_0006_sql,      routes_0007_sql,      common_requests_sql, routes_0008_sql,
-        config_deletions_sql, config_revisions_sql, outbox_refused_sql,  NULL};
     const service_spec_t spec = {
         .name = "routes",
         .socket = SOCKET_ROUTES_RPC,
         .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",
-        .migrations = migrations,
+        .migrations = routes_migrations,
         .rules = rules,
         .verbs = verbs,
         .is_slow = https_edge_route_is_slow,
