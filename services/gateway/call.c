@@ -420,6 +420,13 @@ static int check_request(call_t *call)
     return call->state == ANSWERED ? 0 : parse_body(call);
 }
 
+/* As many a minute from each bucket as the setting says. 0: go on, else seconds to wait. */
+static int take_rate(call_t *call, const char *setting, const char *bucket)
+{
+    return rates_take(call->gateway->rates, bucket, config_int(call->gateway->config, setting),
+                      bus_mono_ms());
+}
+
 /* Nonzero: answered. */
 static int check_rate(call_t *call)
 {
@@ -428,12 +435,12 @@ static int check_rate(call_t *call)
     const char *caller = id ? id : call->account;
     char creates[192];
 
-    call->retry_after = rate_take(call->gateway, "rate-limit", caller);
+    call->retry_after = take_rate(call, "rate-limit", caller);
     if (call->retry_after) {
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
     } else if (call->target.kind && call->target.operation == CREATE) {
         snprintf(creates, sizeof(creates), "%s %s", caller, call->target.kind->name);
-        call->retry_after = rate_take(call->gateway, "create-rate-limit", creates);
+        call->retry_after = take_rate(call, "create-rate-limit", creates);
         if (call->retry_after)
             call_refuse(call, ERR_CREATE_RATE, NULL, NULL);
     }

@@ -11,6 +11,7 @@
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"
 #include "services/gateway/paths.h"
+#include "services/gateway/rate.h"
 
 enum {
     BODY_MAX = 1 << 20,
@@ -80,7 +81,7 @@ struct gateway {
     admission_t *admission;
     zhashx_t *calls;     /* operation id -> call that waits for a service */
     docs_file_t openapi; /* rendered once; its text is the gateway's */
-    zhashx_t *rates;     /* bucket -> rate_t; of rate.c */
+    rates_t *rates;      /* of API keys */
     struct {
         uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
     } metrics;
@@ -108,12 +109,6 @@ typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
 /* Each parameter of the query, value NULL where there is no "=", until take says false. All escapes are resolved, line ends in
  * a filter too; the caller has refused %00. */
 void query_each(call_t *call, query_fn take);
-
-/* rate.c: as many a minute from each bucket as the setting says, with bursts of as many. 0: go on, else seconds to wait.
- * Buckets that are full again are forgotten once a second. rate_start: 0 | -ENOMEM. */
-int rate_start(gateway_t *self);
-void rate_stop(gateway_t *self);
-int rate_take(gateway_t *self, const char *setting, const char *bucket);
 
 /* call.c: the request is complete; either sets the answer or sends the first bus request. */
 void call_begin(call_t *call);

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { FORGET_RATES_MS = 1000 };
+
 static const setting_t settings[] = {
     {"http-host", SETTING_STR, "127.0.0.1", 0, 0, "address of the API"},
     {"http-port", SETTING_INT, "8400", 1, 65535, "port of the API"},
@@ -70,6 +72,25 @@ static int render_openapi(gateway_t *self)
     return 0;
 }
 
+static int on_forget_rates(zloop_t *loop, int timer, void *context)
+{
+    gateway_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    rates_forget_full(self->rates, bus_mono_ms());
+    return 0;
+}
+
+static int start_rates(gateway_t *self)
+{
+    self->rates = rates_new();
+    if (!self->rates)
+        return fault(-ENOMEM, "make the table of rates");
+    zloop_timer(self->loop, FORGET_RATES_MS, 0, on_forget_rates, self);
+    return 0;
+}
+
 static int start(void *context, zloop_t *loop, const config_t *config)
 {
     gateway_t *self = context;
@@ -79,7 +100,7 @@ static int start(void *context, zloop_t *loop, const config_t *config)
     self->config = config;
     r = render_openapi(self);
     if (!r)
-        r = rate_start(self);
+        r = start_rates(self);
     if (!r)
         r = upstream_start(self);
     if (!r)
@@ -108,7 +129,7 @@ static void stop(void *context)
 
     admission_destroy(&self->admission);
     upstream_stop(self);
-    rate_stop(self);
+    rates_destroy(&self->rates);
     free((char *)self->openapi.text);
 }
 

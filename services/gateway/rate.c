@@ -1,75 +1,87 @@
-#include "services/gateway/gateway.h"
+#include "services/gateway/rate.h"
 
-#include <errno.h>
+#include <czmq.h>
 #include <math.h>
 
-enum { MINUTE_MS = 60000, FORGET_MS = 1000 };
+enum { MINUTE_MS = 60000 };
 
-typedef struct rate {
+struct rates {
+    zhashx_t *buckets;
+};
+
+typedef struct bucket {
     double tokens;
     int64_t at_ms;
-} rate_t;
+} bucket_t;
 
-static void destroy(void **item)
+static void destroy_bucket(void **item)
 {
     free(*item);
     *item = NULL;
 }
 
-int rate_take(gateway_t *self, const char *setting, const char *bucket)
+rates_t *rates_new(void)
 {
-    double limit = (double)config_int(self->config, setting);
-    int64_t now = bus_mono_ms();
-    rate_t *rate;
+    rates_t *self = calloc(1, sizeof(*self));
+
+    if (!self || !(self->buckets = zhashx_new())) {
+        free(self);
+        return NULL;
+    }
+    zhashx_set_destructor(self->buckets, destroy_bucket);
+    return self;
+}
+
+void rates_destroy(rates_t **self_p)
+{
+    rates_t *self = *self_p;
+
+    *self_p = NULL;
+    if (!self)
+        return;
+    zhashx_destroy(&self->buckets);
+    free(self);
+}
+
+int rates_take(rates_t *self, const char *name, long limit, int64_t now_ms)
+{
+    double most = (double)limit;
+    bucket_t *bucket;
 
     if (limit <= 0)
         return 0;
-    rate = zhashx_lookup(self->rates, bucket);
-    if (!rate) {
-        rate = calloc(1, sizeof(*rate));
-        if (!rate)
+    bucket = zhashx_lookup(self->buckets, name);
+    if (!bucket) {
+        bucket = calloc(1, sizeof(*bucket));
+        if (!bucket)
             return 1;
-        *rate = (rate_t){limit, now};
-        zhashx_insert(self->rates, bucket, rate);
+        *bucket = (bucket_t){most, now_ms};
+        zhashx_insert(self->buckets, name, bucket);
     }
-    rate->tokens = fmin(limit, rate->tokens + (double)(now - rate->at_ms) * limit / MINUTE_MS);
-    rate->at_ms = now;
-    if (rate->tokens < 1)
-        return (int)ceil((1 - rate->tokens) * MINUTE_MS / limit / 1000);
-    rate->tokens -= 1;
+    bucket->tokens =
+        fmin(most, bucket->tokens + (double)(now_ms - bucket->at_ms) * most / MINUTE_MS);
+    bucket->at_ms = now_ms;
+    if (bucket->tokens < 1)
+        return (int)ceil((1 - bucket->tokens) * MINUTE_MS / most / 1000);
+    bucket->tokens -= 1;
     return 0;
 }
 
-/* Those that are full again. */
-static int on_forget(zloop_t *loop, int timer, void *context)
+/* After a minute without a request a bucket is full, whatever its limit. */
+void rates_forget_full(rates_t *self, int64_t now_ms)
 {
-    gateway_t *self = context;
-    int64_t now = bus_mono_ms();
-    zlistx_t *keys = zhashx_keys(self->rates);
+    zlistx_t *names = zhashx_keys(self->buckets);
 
-    (void)loop;
-    (void)timer;
-    for (const char *key = keys ? zlistx_first(keys) : NULL; key; key = zlistx_next(keys)) {
-        const rate_t *rate = zhashx_lookup(self->rates, key);
+    for (const char *name = names ? zlistx_first(names) : NULL; name; name = zlistx_next(names)) {
+        const bucket_t *bucket = zhashx_lookup(self->buckets, name);
 
-        if (rate && now - rate->at_ms > MINUTE_MS)
-            zhashx_delete(self->rates, key);
+        if (bucket && now_ms - bucket->at_ms >= MINUTE_MS)
+            zhashx_delete(self->buckets, name);
     }
-    zlistx_destroy(&keys);
-    return 0;
+    zlistx_destroy(&names);
 }
 
-int rate_start(gateway_t *self)
+size_t rates_count(const rates_t *self)
 {
-    self->rates = zhashx_new();
-    if (!self->rates)
-        return fault(-ENOMEM, "make the table of rates");
-    zhashx_set_destructor(self->rates, destroy);
-    zloop_timer(self->loop, FORGET_MS, 0, on_forget, self);
-    return 0;
-}
-
-void rate_stop(gateway_t *self)
-{
-    zhashx_destroy(&self->rates);
+    return zhashx_size(self->buckets);
 }
