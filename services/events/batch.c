@@ -9,18 +9,19 @@
 #include <string.h>
 
 enum { HEADER_MAX = 1024, FIELDS_MAX = 16, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
-enum { LAYOUT = 0, VALUES = 255 }; /* in place of a topic's length */
+enum { LAYOUT = 0, VALUES = 255 }; /* record kinds that are no topic's length */
 
 static int64_t number(const json_t *header, const char *key)
 {
     const json_t *value = json_object_get(header, key);
 
-    /* A 64-bit sequence may come as text: not every producer has that integer. */
+    /* A 64-bit number may come as text: not every producer's encoder has that integer. */
     return json_is_string(value) ? strtoll(json_string_value(value), NULL, 10)
                                  : json_integer_value(value);
 }
 
-/* So much of a header that its sender can be answered. */
+/* Read the names and numbers of a header that cannot be used otherwise, so that its sender can be
+ * answered. */
 static int read_name(const json_t *header, batch_t *ret_batch)
 {
     const char *producer = json_string_value(json_object_get(header, "producer"));
@@ -39,7 +40,8 @@ static int read_name(const json_t *header, batch_t *ret_batch)
     return 0;
 }
 
-/* A map of few fields, none of which has anything in it: what is more is not worth decoding. */
+/* Is this a map of few fields whose values hold nothing else? A larger one is not decoded at
+ * all. */
 static bool is_flat(const void *data, size_t len)
 {
     token_reader_t in = {.at = data, .end = (const unsigned char *)data + len};
@@ -125,14 +127,15 @@ int batch_check(const unsigned char *data, size_t len, int64_t count)
     return r || n != count ? -EBADMSG : 0;
 }
 
-/* An envelope says its type itself, beside the topic. */
+/* The envelope's own event_type must be the record's topic. */
 static bool is_topic(const json_t *type, const record_t *record)
 {
     return json_string_length(type) == record->topic_len
            && !memcmp(json_string_value(type), record->topic, record->topic_len);
 }
 
-/* Nobody of the API brings traffic about, and its number is not the edge's to say. */
+/* A traffic event has no principal, because no caller of the API caused it, and no sequence, which
+ * postern-events gives it. */
 static bool is_traffic_event(const record_t *record)
 {
     _cleanup_(json_clear_ref) json_t *event = NULL;
@@ -168,7 +171,7 @@ int batch_traffic(const unsigned char *data, size_t len)
     return r;
 }
 
-/* jsonb has no U+0000. */
+/* PostgreSQL's jsonb cannot hold U+0000. */
 static bool has_nul(const json_t *value)
 {
     const char *key;
@@ -182,7 +185,7 @@ static bool has_nul(const json_t *value)
     return false;
 }
 
-/* What stands in indexes and log lines: visible ASCII, and not much of it. */
+/* A short string of visible ASCII: such values stand in indexes and log lines. */
 static bool is_word(const json_t *value, size_t max)
 {
     const char *text = json_string_value(value);
@@ -202,7 +205,7 @@ static bool is_envelope(const json_t *event)
            && !json_object_get(event, "sequence") && !has_nul(event);
 }
 
-/* The service whose outbox the producer is; "": none. */
+/* The service whose outbox the producer is; "": it is no service's. */
 static const char *service_of(const batch_t *batch)
 {
     static const char prefix[] = "outbox/";

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The kind of the only target; NULL when there is none or more. */
+/* The kind of the target, if there is exactly one; else NULL. */
 static const char *only_target(const json_t *target)
 {
     const char *name, *only = NULL;
@@ -24,7 +24,8 @@ static bool is_set(const json_t *object, const char *key)
     return json_string_length(json_object_get(object, key)) > 0;
 }
 
-/* The secret, or the old one where it is empty. path ends in the secret's name. */
+/* Require a secret: where the update leaves it empty, the stored one is kept. The last part of path
+ * is the secret's name. */
 static int need_secret(json_t *owner, const json_t *old, const char *key, const char *path,
                        problem_t *problem)
 {

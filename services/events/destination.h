@@ -3,7 +3,7 @@
 
 #include "common/resource/crud.h"
 
-/* Exactly one target with complete authentication, whose kind never changes; a secret that an update
- * leaves empty stays what it was, because reads return it empty. */
+/* A destination has exactly one target, with complete authentication, and its kind never changes.
+ * Reads return secrets as empty strings, so an update that leaves one empty keeps it. */
 int event_destination_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                             problem_t *problem);

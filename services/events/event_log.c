@@ -10,19 +10,21 @@
 #include <string.h>
 
 enum {
-    EVENT_PAGE = 64,   /* events in an answer: each may have 100 KB */
-    KEPT_MAX = 10000,  /* counted for an answer, whatever range somebody asks for */
-    TRIM_ROWS = 2000,  /* deleted in one statement, which must not take long */
-    TRIM_TURNS = 5000, /* statements in one go; the rest is for the next */
+    EVENT_PAGE = 64, /* events in one answer: each may have 100 KB */
+    /* events counted for one answer, however large the range that was asked for */
+    KEPT_MAX = 10000,
+    TRIM_ROWS = 2000, /* rows deleted by one statement, which must not take long */
+    /* statements of one run of event_log.trim; the rest is left to the next run */
+    TRIM_TURNS = 5000,
     TYPE_MAX = 96
 };
 
 static const int64_t missed_max = INT64_C(1) << 40;
 
-/* Workers add to them, the reactor reads them. */
+/* Added to by workers, read by the reactor. */
 static atomic_uint_least64_t missed_total, deleted_total;
 
-/* Set before the first worker starts. */
+/* Settings, written before the first worker starts. */
 static long keep_days, keep_events, keep_producers;
 
 uint64_t event_log_missed(void)
@@ -96,7 +98,7 @@ static int read_range(pg_t *pg, const char *type, int64_t after, int64_t last, j
     return r;
 }
 
-/* Up to KEPT_MAX, and one when there are more. */
+/* Count the events of a range, up to KEPT_MAX + 1, which means "more than KEPT_MAX". */
 static int count_range(pg_t *pg, const char *type, int64_t first, int64_t last, int64_t *ret_kept)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -147,8 +149,8 @@ int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
     return reply->body ? 0 : -ENOMEM;
 }
 
-/* Statements that each delete up to TRIM_ROWS of the oldest rows, until nothing is left of what condition says, or it is the
- * next turn's. */
+/* Delete the oldest rows that the condition in sql selects, TRIM_ROWS a statement, until none is
+ * left or TRIM_TURNS statements have run. */
 static int trim(pg_t *pg, const char *sql, const char *bound, int64_t *deleted)
 {
     char rows[16];
@@ -166,7 +168,8 @@ static int trim(pg_t *pg, const char *sql, const char *bound, int64_t *deleted)
     return r;
 }
 
-/* From when the newest keep_events are; "" when there are not more. */
+/* The time of the oldest of the newest keep_events events; "" when there are no more than
+ * keep_events. */
 static int find_cutoff(pg_t *pg, char out[64])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 
 enum {
-    READ_MAX = 256,     /* subscriptions before anything else gets its turn */
-    SWEEP_MS = 1000,    /* between two looks for connections that have ended */
-    SAY_MS = 60000,     /* between two lines about subscriptions beyond what is remembered */
-    HURRY_MS = 100,     /* the same when the process ends */
-    PATIENCE_MS = 1000, /* others wait so long for one whose queue is full */
-    SILENCE_MS = 30000, /* a subscriber that stands still for less keeps what waits for it */
-    STAMP_MAX = 16 + 9, /* the key and the number */
+    READ_MAX = 256,     /* messages of subscribers before the loop does anything else */
+    SWEEP_MS = 1000,    /* between two searches for connections that have ended */
+    SAY_MS = 60000,     /* between two log lines about subscriptions beyond the limit */
+    HURRY_MS = 100,     /* PATIENCE_MS while the process ends */
+    PATIENCE_MS = 1000, /* how long other subscribers wait for one whose queue is full */
+    SILENCE_MS = 30000, /* a subscriber that stands still for less time keeps its queue */
+    STAMP_MAX = 16 + 9, /* the map key and the number */
     MAP_HEAD_MAX = 5
 };
 
@@ -28,8 +28,8 @@ struct feed {
     int return_ms, patience_ms;
     bool waits, changed;
     int64_t swept_ms, said_ms;
-    int64_t start_ms, full_since_ms; /* 0: nobody's queue is full */
-    char *stamped;                   /* the envelope with its number */
+    int64_t start_ms, full_since_ms; /* full_since_ms 0: no queue is full */
+    char *stamped;                   /* the envelope with its number added */
     size_t stamped_size;
     feed_counts_t counts;
 };
@@ -53,7 +53,8 @@ int feed_new(feed_t **ret_feed, const feed_args_t *args)
                         args->endpoint, args->curve_dir, SOCKET_PUB);
     if (!self->pub)
         return -EADDRINUSE;
-    zsock_set_xpub_verboser(self->pub, 1); /* each that comes and each that goes */
+    /* tell every subscription and unsubscription, duplicates too */
+    zsock_set_xpub_verboser(self->pub, 1);
     zsock_set_xpub_nodrop(self->pub, 1);
     *ret_feed = take(self);
     return 0;
@@ -79,7 +80,8 @@ zsock_t *feed_socket(feed_t *self)
 
 /* ---- who listens ---- */
 
-/* libzmq says which fd a message came over; by the time that we hear it, the fd may be something else. */
+/* libzmq reports the fd that a message came over. When the message is read that fd may belong to
+ * another connection, so the socket's inode identifies the connection. */
 static ino_t find_socket(int fd)
 {
     struct stat st;
@@ -101,7 +103,8 @@ static void say_beyond(feed_t *self, const char *key)
              PREFIXES_MAX);
 }
 
-/* Those who were there before a restart are not forgotten while they are waited for. */
+/* Search for connections that have ended, once a second. Not while the subscribers from before a
+ * restart are waited for: they would be forgotten. */
 static void sweep(feed_t *self)
 {
     if (self->waits || bus_mono_ms() - self->swept_ms < SWEEP_MS)
@@ -110,7 +113,8 @@ static void sweep(feed_t *self)
     listeners_sweep(self->listeners);
 }
 
-/* What libzmq says of a connection that has ended has no number: it does not say whose it was. */
+/* Take one subscription. What libzmq reports when a connection ends has no connection number,
+ * because it does not say whose connection it was. */
 static void take_subscription(feed_t *self, zframe_t *frame)
 {
     const char *number = peer_connection(frame), *fd = zframe_meta(frame, "__fd");
@@ -155,7 +159,7 @@ bool feed_waits(feed_t *self, int *ret_missing)
     if (missing && bus_mono_ms() < self->start_ms + self->return_ms)
         return true;
     self->waits = false;
-    self->changed = true; /* those who are there now */
+    self->changed = true; /* the subscribers that are there now */
     *ret_missing = missing;
     return false;
 }
@@ -180,7 +184,7 @@ void feed_listeners_again(feed_t *self)
 
 /* ---- events ---- */
 
-/* The head of a map of n fields. */
+/* Write the head of a map of n fields; returns its bytes. */
 static size_t put_map_head(unsigned char *out, size_t n)
 {
     if (n < 16) {
@@ -193,7 +197,8 @@ static size_t put_map_head(unsigned char *out, size_t n)
     return n < 65536 ? 3 : 5;
 }
 
-/* How many bytes the head of this map has, and how many fields it says. 0: it is no map. */
+/* How many bytes the head of this map has, and in *count how many fields it announces. 0: this is
+ * no map. */
 static size_t map_head(const unsigned char *data, size_t len, size_t *ret_n)
 {
     size_t bytes;
@@ -211,7 +216,8 @@ static size_t map_head(const unsigned char *data, size_t len, size_t *ret_n)
     return 1 + bytes;
 }
 
-/* The envelope with one more field, its number, in self->stamped. 0: it is no map, or there is no memory. */
+/* Copy the envelope to self->stamped with its number as one more field; returns the bytes. 0: the
+ * envelope is no map, or memory ran out. */
 static size_t stamp(feed_t *self, const void *envelope, size_t len, int64_t number)
 {
     size_t n, head = map_head(envelope, len, &n), used, size = len + MAP_HEAD_MAX + STAMP_MAX;
@@ -238,8 +244,9 @@ static size_t stamp(feed_t *self, const void *envelope, size_t len, int64_t numb
     return used;
 }
 
-/* The others have waited long enough: this event goes past those whose queues are full, and so do the next ones until these
- * have read half of what waits for them. libzmq does not say which they are; they see it by the numbers. */
+/* Publish without waiting any longer for subscribers whose queues are full: they miss this event,
+ * and the next ones until they have read half of their queue. libzmq does not say which subscribers
+ * these are; they see it by the events' numbers. */
 static void pass_over(feed_t *self, const char *topic, size_t topic_len)
 {
     self->counts.passed_over++;
@@ -267,7 +274,8 @@ int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *env
         passed = true;
         pass_over(self, topic, topic_len);
     }
-    /* the second half of a message goes to whom the first went; without it the next one would be taken for it */
+    /* A message's second frame goes to those that got its first. It must follow at once, or the
+     * next message would be taken for it. */
     while (zmq_send(pub, stamped ? self->stamped : envelope, stamped ? stamped : len, ZMQ_DONTWAIT)
                < 0
            && zmq_errno() == EINTR)
@@ -281,7 +289,8 @@ int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *env
 void feed_hurry(feed_t *self)
 {
     self->patience_ms = HURRY_MS;
-    self->swept_ms = 0; /* who is gone is not waited for by the next process */
+    /* Search once more: connections that have ended must not be waited for by the next process. */
+    self->swept_ms = 0;
 }
 
 feed_counts_t feed_counts(const feed_t *self)

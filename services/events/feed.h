@@ -1,7 +1,9 @@
-/* The PUB socket: who listens, who listened before a restart, and what a subscriber that is too slow costs.
+/* The PUB socket: who subscribes, who subscribed before a restart, and what a subscriber costs that
+ * is too slow.
  *
- * Each event that has a number carries it in its envelope (proto/WIRE.md), so that whoever misses some knows which. A subscriber
- * that has as many events waiting as its mark allows holds up the others for a moment, until it reads again; then it is passed over. */
+ * Each event that has a number carries it in its envelope (proto/WIRE.md), so that a subscriber
+ * knows which events it missed. A subscriber with as many events waiting as its high-water mark
+ * allows holds up the others for a moment; if it has not read by then, events pass it by. */
 #pragma once
 
 #include "common/store/pg.h"
@@ -13,47 +15,52 @@ typedef struct feed feed_t;
 
 typedef struct feed_args {
     const char *endpoint, *curve_dir;
-    int mark;      /* events that wait for one subscriber */
-    int return_ms; /* how long a subscriber that was there is waited for, and its wishes count */
+    int mark; /* events that may wait for one subscriber */
+    /* how long the service waits for a subscriber from before a restart, and makes events for one
+     * that left */
+    int return_ms;
 } feed_args_t;
 
-/* 0 | -EADDRINUSE | -ENOMEM. */
+/* Bind the socket. 0 | -EADDRINUSE | -ENOMEM. */
 int feed_new(feed_t **ret_feed, const feed_args_t *args);
 void feed_destroy(feed_t **self_p);
 
-/* For the reactor: readable when a subscriber comes or goes. */
+/* The socket for the reactor: readable when a subscriber comes or goes. */
 zsock_t *feed_socket(feed_t *self);
 
-/* Take what subscribers said, some of it at a time; also to be called when they say nothing. True: there may be more. */
+/* Read what subscribers sent, a bounded number of messages at a time; call it also when nothing
+ * came. True: there may be more. */
 bool feed_read(feed_t *self);
 
-/* This many listened to the prefix when the process before this one ended. */
+/* Note that n subscribers had this prefix when the last process ended. */
 void feed_expect(feed_t *self, const char *prefix, int n);
 
-/* Is there still a subscriber missing that was there before? Ends after return_ms; *ret_missing: how many were given up
- * then, once. */
+/* True: a subscriber from before the restart is still missing. False after return_ms at the latest;
+ * then *ret_missing is, once, how many were given up. */
 bool feed_waits(feed_t *self, int *ret_missing);
 
-/* Does anybody, or did somebody until a moment ago, subscribe to this topic? */
+/* Does anybody subscribe to this topic, or did somebody until return_ms ago? */
 bool feed_wants(feed_t *self, const char *topic);
 
-/* Who listens, as JSON {prefix: how many}, when that changed since it was asked for last; else NULL. Caller frees. */
+/* The subscribers as JSON {prefix: how many} if they changed since the last call, else NULL. The
+ * caller frees the text. */
 char *feed_listeners(feed_t *self);
-/* It was not noted: say it again. */
+/* The text could not be stored: return it again at the next call. */
 void feed_listeners_again(feed_t *self);
 
-/* Publish. number: topics.h. 0 | -EAGAIN: a subscriber's queue is full; try again in a moment. */
+/* Publish an event under its number (topics.h). 0 | -EAGAIN: a subscriber's queue is full; call
+ * again in a moment. */
 int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *envelope, size_t len,
               int64_t number);
 
-/* The process ends: subscribers that are full are hardly waited for. */
+/* The process is about to end: from now on wait only HURRY_MS for a full queue. */
 void feed_hurry(feed_t *self);
 
 typedef struct feed_counts {
-    uint64_t published;   /* events */
-    uint64_t passed_over; /* times that a subscriber was too slow for too long */
-    int subscriptions;    /* that there are */
-    int beyond;           /* of them those to prefixes that are not remembered */
+    uint64_t published;   /* events published */
+    uint64_t passed_over; /* times that a subscriber was too slow for PATIENCE_MS */
+    int subscriptions;    /* subscriptions now */
+    int beyond;           /* of them, those beyond the limit: their prefixes are not remembered */
 } feed_counts_t;
 
 feed_counts_t feed_counts(const feed_t *self);

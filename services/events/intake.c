@@ -1,8 +1,9 @@
-/* The event service's own part: intake from producers, the store's jobs, and their events to the feed of subscribers.
- * Must never block its producers: they keep what is not acknowledged.
+/* The event service beside its verbs: batches in from producers, jobs to the store, their events to
+ * the feed of subscribers. It must never block its producers, which keep what is not acknowledged.
  *
- * One job is on its way at a time: stored, published, acknowledged. While subscribers are waited for that were there before a
- * restart, nothing is stored either: what is not acknowledged outlives this process. */
+ * One job is on its way at a time: stored, published, acknowledged. While subscribers from before a
+ * restart are waited for, nothing is stored either, because what is stored and not yet published
+ * would be lost with this process; what is not acknowledged is sent again. */
 #include "services/events/intake.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
@@ -24,26 +25,26 @@
 #include <string.h>
 
 enum {
-    READ_MAX = 256, /* messages before anything else gets its turn */
-    JOB_MS = 50,    /* between transactions: a commit for each batch costs more than the batch */
-    PRODUCERS_MAX = 1024, /* connections remembered, dead ones too */
+    READ_MAX = 256,       /* messages of producers before the loop does anything else */
+    JOB_MS = 50,          /* between transactions: a commit costs more than a batch */
+    PRODUCERS_MAX = 1024, /* connections remembered, those that ended too */
     TICK_MS = 100,
     NOTE_MS = 200,
-    FULL_MS = 5,       /* until a subscriber whose queue was full is tried again */
-    PUBLISH_MS = 10,   /* at a time; then whatever else the loop has gets its turn */
+    FULL_MS = 5,       /* until an event is tried again after a subscriber's queue was full */
+    PUBLISH_MS = 10,   /* of publishing, before the loop does anything else */
     PUBLISH_STEP = 16, /* records between two looks at the clock */
     PUBLISH_REST_MS = 1,
-    FAILING_MS = 1000, /* nothing could be stored for as long: that is not one lost connection */
-    STOP_MS = 3000,    /* for what is on its way when the service is stopped */
-    STOP_LINGER_MS = 2000, /* and for subscribers to take it */
-    STOP_READS = 64        /* of what subscribers said last */
+    FAILING_MS = 1000,     /* storing has failed for so long: more than one lost connection */
+    STOP_MS = 3000,        /* for the job that is on its way when the service is stopped */
+    STOP_LINGER_MS = 2000, /* for subscribers to take the events of that job */
+    STOP_READS = 64        /* of subscribers' last messages */
 };
 
 /* A batch whose events are being published. */
 typedef struct publication {
-    zframe_t *identity, *header, *body, *numbers; /* identity NULL: there is none */
+    zframe_t *identity, *header, *body, *numbers; /* identity NULL: no batch */
     char verdict[8];
-    size_t offset, events; /* in the body, done so far */
+    size_t offset, events; /* in the body: bytes and events that are done */
     uint64_t unreadable;
 } publication_t;
 
@@ -56,16 +57,16 @@ typedef struct intake {
     pending_t *pending; /* batches that wait for the store */
     put_off_t *put_off;
     bool storing, timer_set, stopping;
-    int64_t job_ms;            /* when the last job began */
-    int64_t noted_ms;          /* and when it was noted last who listens */
-    zmsg_t *answer;            /* of the store: batches that are still to be published */
-    publication_t publication; /* and the first of them */
+    int64_t job_ms;            /* monotonic ms when the last job began */
+    int64_t noted_ms;          /* monotonic ms when the subscribers were noted last */
+    zmsg_t *answer;            /* answer of the store: batches that are still to be published */
+    publication_t publication; /* the first batch of the answer */
     zhashx_t *producers;       /* hex identity -> zframe identity */
     bool wanted;               /* somebody subscribes to traffic events */
-    const char *memory;        /* directory of bodies that are not sent */
-    layout_t *layout;          /* of the last values that were published */
-    msgpack_sbuffer envelope;  /* of the event that is published */
-    unsigned steps;            /* records that were looked at to publish them */
+    const char *memory;        /* directory of bodies that are left in memory */
+    layout_t *layout;          /* of the values published last */
+    msgpack_sbuffer envelope;  /* of the event that is being published */
+    unsigned steps;            /* records looked at since the last look at the clock */
     struct {
         uint64_t batches, put_off, repeated, bad, unreadable, gone, given_up;
     } metrics;
@@ -106,7 +107,8 @@ static void update_wanted(intake_t *self)
     }
 }
 
-/* Who listened before the restart is back, or was given up: then what waited for them is counted. */
+/* Are the subscribers from before the restart back, or given up? When they are given up, the events
+ * that waited for them are counted. */
 static bool is_everybody_back(intake_t *self)
 {
     int missing;
@@ -149,14 +151,14 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     feed_read(self->feed);
     update_wanted(self);
     give_job(self);
-    tell_room(self); /* to those for whom there was none beside those who were told before */
+    tell_room(self); /* those that had to wait for the producers told before */
     return 0;
 }
 
 static int on_job_timer(zloop_t *loop, int timer, void *context);
 
-/* Who listens is noted, so that the next process knows; not all the time, because batches wait for it. Is there something to
- * note? */
+/* Have the store note who subscribes, so that the next process knows; but not all the time, because
+ * batches wait for it. False: there is nothing to note. */
 static bool note_listeners(intake_t *self)
 {
     _cleanup_(free_mem) char *listeners = NULL;
@@ -171,7 +173,7 @@ static bool note_listeners(intake_t *self)
     return listeners != NULL;
 }
 
-/* "resend" or "inline". */
+/* Send a producer "resend" or "inline". */
 static void tell(intake_t *self, zframe_t *identity, const char *word)
 {
     zmsg_t *msg = zmsg_new();
@@ -184,7 +186,8 @@ static void tell(intake_t *self, zframe_t *identity, const char *word)
 
 /* ---- room ---- */
 
-/* Its producer keeps the batch then, and is told when there is room. */
+/* Is there no room for this batch? Then its producer keeps the batch, and is told when there is
+ * room. */
 static bool is_put_off(intake_t *self, zframe_t *identity, zmsg_t *msg, const batch_t *batch)
 {
     size_t bytes = PENDING_OVERHEAD + zmsg_content_size(msg);
@@ -245,9 +248,10 @@ static void remember_producer(intake_t *self, zframe_t *identity)
 
     tell_producer(self, identity);
     if (!zhashx_lookup(self->producers, key)) {
-        /* a new connection: what was on the way on its last one may be gone */
+        /* A new connection: what was on the way over the producer's last one may be lost, so it has
+         * to send again. */
         if (zhashx_size(self->producers) >= PRODUCERS_MAX)
-            zhashx_purge(self->producers); /* those that live say hello within a second */
+            zhashx_purge(self->producers); /* those that are alive say hello within a second */
         zhashx_insert(self->producers, key, zframe_dup(identity));
         tell(self, identity, "resend");
     }
@@ -265,8 +269,8 @@ static void tell_refused(intake_t *self, zframe_t *identity, const char *produce
     zmsg_destroy(&msg);
 }
 
-/* In whose name events come is not the sender's to choose: a batch under another's would take its numbers, and what the other one
- * sends under them later would count as seen. */
+/* May this key send events of this producer? A batch under another's name would use up that one's
+ * numbers, and its own events would later count as seen. */
 static bool may_produce(intake_t *self, zframe_t *identity, zframe_t *header, const batch_t *batch)
 {
     peer_t peer = peer_of(header);
@@ -281,8 +285,8 @@ static bool may_produce(intake_t *self, zframe_t *identity, zframe_t *header, co
     return false;
 }
 
-/* The body of [header][body], when it was left in memory instead: at once, because the producer keeps
- * it only while it has room. False: the producer was told to send it again, in another way or later. */
+/* Fetch the body of a batch that its producer left in memory; at once, because the producer keeps
+ * it only while it has room. False: the producer was told to send it, or to send it later. */
 static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch, zmsg_t *msg)
 {
     zframe_t *header = zmsg_first(msg), *body = zmsg_last(msg);
@@ -308,7 +312,8 @@ static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch,
     return true;
 }
 
-/* A traffic batch that is bad is acknowledged, too: sent again it stays bad. An audit event is its service's to keep. */
+/* Answer a batch that is done. A bad traffic batch is acknowledged too, because it would stay bad;
+ * a bad audit batch is reported to its service, which keeps the event. */
 static void acknowledge_batch(intake_t *self, zframe_t *identity, const batch_t *batch, bool bad)
 {
     zmsg_t *msg = zmsg_new();
@@ -329,8 +334,10 @@ static void acknowledge(intake_t *self, zframe_t *identity, zframe_t *header, bo
         acknowledge_batch(self, identity, &batch, bad);
 }
 
-/* A header that is none takes no room. One that names a producer of the sender's, and its number, is answered, so that a broken one
- * in an edge's spool does not stop what is behind it: an acknowledgement is good for all before it, so only the oldest has one. */
+/* Refuse a header that cannot be read, and keep nothing of it. If it names a producer of the
+ * sender's and a number, it is answered, so that a broken batch in an edge's spool does not stop
+ * those behind it. An acknowledgement is good for all older batches too, so only the oldest gets
+ * one. */
 static void refuse_header(intake_t *self, zframe_t *identity, zframe_t *header,
                           const batch_t *batch)
 {
@@ -344,7 +351,8 @@ static void refuse_header(intake_t *self, zframe_t *identity, zframe_t *header,
         tell(self, identity, "resend");
 }
 
-/* [header][body]. False: the producer was told why not, or is when there is room. */
+/* Take [header][body] of a producer. False: not taken; the producer was told why, or will be told
+ * when there is room. */
 static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg, batch_t *ret_batch)
 {
     zframe_t *header = zmsg_first(msg);
@@ -360,8 +368,8 @@ static bool accept_batch(intake_t *self, zframe_t *identity, zmsg_t *msg, batch_
     return fetch_body(self, identity, ret_batch, msg);
 }
 
-/* [identity][""] when it connects (ZMQ_PROBE_ROUTER) | [identity]["hello"] |
- * [identity]["batch"][header][body] */
+/* Take one message: [identity][""] when a producer connects (ZMQ_PROBE_ROUTER) |
+ * [identity]["hello"] | [identity]["batch"][header][body]. */
 static void take_message(intake_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
@@ -378,7 +386,8 @@ static void take_message(intake_t *self, zmsg_t *msg)
             zmsg_destroy(&msg);
             return;
         }
-        id = peer_of(zmsg_first(msg)).id; /* of the frame that goes in with it */
+        /* borrowed from the identity frame, which the pending batch keeps */
+        id = peer_of(zmsg_first(msg)).id;
         zmsg_prepend(msg, &identity);
         pending_add(self->pending, id, batch.count, &msg);
         return;
@@ -389,7 +398,8 @@ static void take_message(intake_t *self, zmsg_t *msg)
     zmsg_destroy(&msg);
 }
 
-/* Read whether or not there is room: libzmq would keep what is not read, and that has no bound (bus_bind_intake). */
+/* Read also when there is no room: libzmq would queue what is not read, without bound
+ * (bus_bind_intake). */
 static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
 {
     intake_t *self = context;
@@ -406,7 +416,8 @@ static int on_intake(zloop_t *loop, zsock_t *reader, void *context)
     return 0;
 }
 
-/* The layout of the values that follow: nearly always the one of the batch before. 0 | -EBADMSG | -ENOMEM. */
+/* Use the layout of the values that follow: nearly always the same as in the batch before. 0 |
+ * -EBADMSG | -ENOMEM. */
 static int take_layout(intake_t *self, const record_t *record)
 {
     if (layout_is(self->layout, record->body, record->body_len))
@@ -415,7 +426,7 @@ static int take_layout(intake_t *self, const record_t *record)
     return layout_new(&self->layout, record->body, record->body_len);
 }
 
-/* 0 | -EBADMSG | -EAGAIN. */
+/* Publish one event of a batch. 0 | -EBADMSG | -EAGAIN. */
 static int publish_record(intake_t *self, const record_t *record, int64_t number)
 {
     const char *topic = record->topic;
@@ -447,7 +458,8 @@ static int64_t number_of(const publication_t *self)
     return number;
 }
 
-/* What is left of the batch. 0 | -EAGAIN: a subscriber is full | -EINPROGRESS: it is until_ms. */
+/* Publish the rest of the current batch. 0 | -EAGAIN: a subscriber's queue is full | -EINPROGRESS:
+ * until_ms has passed. */
 static int publish(intake_t *self, int64_t until_ms)
 {
     publication_t *now = &self->publication;
@@ -458,7 +470,8 @@ static int publish(intake_t *self, int64_t until_ms)
         if (++self->steps % PUBLISH_STEP == 0 && bus_mono_ms() >= until_ms)
             return -EINPROGRESS;
         if (record.kind == RECORD_LAYOUT) {
-            (void)take_layout(self, &record); /* none: its values are counted */
+            /* after an error there is no layout, and the values behind it count as unreadable */
+            (void)take_layout(self, &record);
         } else {
             int64_t number = number_of(now);
             int r = number == NUMBER_NOT_PUBLISHED ? 0 : publish_record(self, &record, number);
@@ -495,7 +508,7 @@ static bool next_publication(intake_t *self)
     return true;
 }
 
-/* Its producer hears what became of it. */
+/* Tell the batch's producer what became of it. */
 static void end_publication(intake_t *self)
 {
     publication_t *done = &self->publication;
@@ -515,8 +528,8 @@ static void end_publication(intake_t *self)
 
 static int on_publish_timer(zloop_t *loop, int timer, void *context);
 
-/* As much of the store's answer as subscribers take, and for a moment: it may have hundreds of
- * thousands of events. */
+/* Publish the store's answer, as far as subscribers take it, for PUBLISH_MS: it may have hundreds
+ * of thousands of events. */
 static void publish_answer(intake_t *self)
 {
     int64_t until_ms = bus_mono_ms() + PUBLISH_MS;
@@ -550,7 +563,7 @@ static void take_answer(intake_t *self)
 {
     zmsg_t *msg = zmsg_recv(self->store);
 
-    if (msg && zmsg_size(msg) == 1) { /* of note_listeners */
+    if (msg && zmsg_size(msg) == 1) { /* the answer to note_listeners */
         if (zframe_streq(zmsg_first(msg), "again"))
             feed_listeners_again(self->feed);
         self->storing = false;
@@ -614,7 +627,7 @@ static bool is_ready(void *context, char *why, size_t size)
     return !failing && !full;
 }
 
-/* Who listened when the process before this one ended. 0 | fault. */
+/* Read who subscribed when the last process ended. 0 | fault. */
 static int expect_listeners(intake_t *self, const char *database_url, const char *pub)
 {
     _cleanup_(pg_destroy) pg_t *pg = NULL;
@@ -658,7 +671,7 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
         r = expect_listeners(self, config_str(config, "database-url"), feed_args.endpoint);
     if (r)
         return r;
-    update_wanted(self); /* before anybody asks */
+    update_wanted(self); /* before any producer asks */
     self->intake = bus_bind_intake(config_str(config, "intake"), curve);
     if (!self->intake)
         return -EADDRINUSE;
@@ -675,7 +688,8 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
     return 0;
 }
 
-/* What is being stored is published and acknowledged: sent again to the next process it would be old, and nobody would get it. */
+/* Finish the job that is on its way: publish and acknowledge it. Sent again to the next process it
+ * would count as old, and no subscriber would get it. */
 static void finish(intake_t *self)
 {
     self->stopping = true;
@@ -701,7 +715,7 @@ static void stop(void **self_p)
         finish(self);
     zactor_destroy(&self->store);
     if (self->intake)
-        bus_drain(self->intake); /* producers send it again: it was not acknowledged */
+        bus_drain(self->intake); /* not acknowledged, so producers send it again */
     zsock_destroy(&self->intake);
     if (self->feed)
         zsock_set_linger(feed_socket(self->feed), STOP_LINGER_MS);

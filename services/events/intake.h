@@ -1,4 +1,5 @@
-/* What the event service does beside its verbs. Settings: intake, pub. */
+/* The event service beside its verbs: start, stop, metrics. Settings: intake, pub and those of
+ * feed.h. */
 #pragma once
 
 #include "common/resource/service.h"

@@ -13,19 +13,21 @@
 
 enum {
     TEXT_MAX = 32768,
-    DEFAULT_MAX = 64,   /* an event that says nothing of the field has it in its envelope */
-    NOTHING_MAX = 2048, /* bytes of an envelope that are not the event's: names and defaults */
-    FIELDS_MAX = 128,   /* a number is one byte */
+    /* bytes of a default: each event that does not have the field has it in its envelope */
+    DEFAULT_MAX = 64,
+    /* bytes of an envelope that do not come from the event: names and defaults */
+    NOTHING_MAX = 2048,
+    FIELDS_MAX = 128, /* a field's number is one byte */
     TOPIC_MAX = 96,
     NAME_MAX_BYTES = 96,
-    PAIRS_MAX = 256, /* headers */
+    PAIRS_MAX = 256, /* headers of one event */
     PAIR_ITEMS = 2
 };
 
-/* Numbers of the fields that every envelope has. */
+/* Numbers of the three fields that every envelope begins with. */
 enum { EVENT_ID, EVENT_TIMESTAMP, ACCOUNT_ID, ENVELOPE_FIELDS };
 
-/* What an event says of a field, or its default. */
+/* Append a field's value, or its default. */
 typedef int (*put_value_t)(layout_t *self, token_reader_t *in, const token_t *value);
 
 typedef struct field {
@@ -34,20 +36,21 @@ typedef struct field {
     put_value_t put;
     const char *fallback;
     size_t fallback_len;
-    size_t keys, keys_len; /* in layout's keys: what stands between the value before and this one */
+    /* in the layout's keys: what stands between the previous value and this one */
+    size_t keys, keys_len;
 } field_t;
 
 struct layout {
-    char *text; /* fields point into it */
+    char *text; /* owned; the fields point into it */
     size_t text_len, topic_len;
     field_t fields[FIELDS_MAX];
     size_t n;
     msgpack_sbuffer keys;
-    msgpack_sbuffer scratch; /* cleaned strings of one value */
-    msgpack_packer out;      /* to put_raw */
-    msgpack_sbuffer *to;     /* what that appends to */
-    bool failed;             /* it could not: out of memory */
-    time_t second;           /* whose text is kept */
+    msgpack_sbuffer scratch; /* cleaned strings of the current value */
+    msgpack_packer out;      /* appends by put_raw */
+    msgpack_sbuffer *to;     /* what put_raw appends to */
+    bool failed;             /* put_raw ran out of memory */
+    time_t second;           /* the second whose text is cached */
     char second_text[sizeof("0000-00-00T00:00:00.")];
 };
 
@@ -76,7 +79,8 @@ static void put_bytes(layout_t *self, const void *bytes, size_t len)
 
 /* ---- values ---- */
 
-/* What is not UTF-8, and NUL, becomes '?': every string of an event is text. In place; it never grows. */
+/* Replace NUL and what is not UTF-8 by '?': every string of an event is text. In place; it never
+ * grows. */
 static void clean(unsigned char *data, size_t len)
 {
     unsigned char *end = data + len;
@@ -90,16 +94,16 @@ static void clean(unsigned char *data, size_t len)
     }
 }
 
-/* In place: out and data are the same. */
+/* Changes letters; out and data may be the same. */
 typedef bool (*letters_t)(unsigned char *out, const unsigned char *data, size_t len);
 
 static bool as_is(unsigned char *out, const unsigned char *data, size_t len)
 {
-    (void)out; /* the same */
+    (void)out; /* out and data are the same */
     return text_is_ascii(data, len);
 }
 
-/* Append the text of these bytes to scratch. 0 | -ENOMEM. */
+/* Append these bytes to scratch as clean text. 0 | -ENOMEM. */
 static int clean_into(layout_t *self, const token_t *bytes, letters_t letters)
 {
     size_t start = self->scratch.size;
@@ -148,7 +152,7 @@ static int put_int(layout_t *self, token_reader_t *in, const token_t *value)
     return value->kind == TOKEN_INTEGER ? msgpack_pack_int64(&self->out, value->integer) : -EBADMSG;
 }
 
-/* Milliseconds since 1970, as RFC 3339 with milliseconds. */
+/* Append a time, which comes in ms since 1970, as RFC 3339 with milliseconds. */
 static int put_time(layout_t *self, token_reader_t *in, const token_t *value)
 {
     char text[sizeof(self->second_text) + 8];
@@ -184,10 +188,10 @@ static int put_strings(layout_t *self, token_reader_t *in, const token_t *value)
 }
 
 typedef struct pair {
-    size_t name, value; /* in scratch */
+    size_t name, value; /* offsets into scratch */
     size_t name_len, value_len;
-    size_t first; /* pair with the same name */
-    size_t count; /* of the same name, at the first */
+    size_t first; /* index of the first pair with the same name */
+    size_t count; /* at the first pair: how many have the name */
 } pair_t;
 
 static int read_pairs(layout_t *self, token_reader_t *in, pair_t *pairs, size_t n)
@@ -214,7 +218,7 @@ static int read_pairs(layout_t *self, token_reader_t *in, pair_t *pairs, size_t 
     return 0;
 }
 
-/* Which have the same name? How many names there are. */
+/* Find pairs with the same name; returns how many names there are. */
 static size_t group(const layout_t *self, pair_t *pairs, size_t n)
 {
     const char *bytes = self->scratch.data;
@@ -234,7 +238,8 @@ static size_t group(const layout_t *self, pair_t *pairs, size_t n)
     return names;
 }
 
-/* name, value, name, value to name -> list of values: names capitalised, values in lower case. */
+/* Append a list name, value, name, value, ... as a map from name to a list of values; names
+ * capitalised, values in lower case. */
 static int put_headers(layout_t *self, token_reader_t *in, const token_t *value)
 {
     pair_t pairs[PAIRS_MAX];
@@ -259,7 +264,7 @@ static int put_headers(layout_t *self, token_reader_t *in, const token_t *value)
     return 0;
 }
 
-/* The types of proto/events.def, and what an event that says nothing of a field means. */
+/* The types of proto/events.def, and the value of a field that the event does not have. */
 static const struct {
     const char *name;
     put_value_t put;
@@ -289,7 +294,8 @@ static int put_nothing(layout_t *self, const field_t *field)
 /* ---- the envelope ---- */
 
 typedef struct values {
-    token_reader_t at[FIELDS_MAX]; /* where each begins; at NULL: the event says nothing of it */
+    /* where the value of each field begins; at NULL: the event does not have it */
+    token_reader_t at[FIELDS_MAX];
 } values_t;
 
 static int skip(token_reader_t *in)
@@ -377,7 +383,7 @@ static bool name_ok(const char *name, size_t len)
     return !start;
 }
 
-/* "name type default"; what the default is of is text. */
+/* Parse "name type default" into a field. Defaults only exist for text. */
 static int parse_field(field_t *field, const char *line, size_t len)
 {
     const char *type = memchr(line, ' ', len), *rest = NULL;
@@ -404,7 +410,7 @@ static int parse_field(field_t *field, const char *line, size_t len)
                : -EBADMSG;
 }
 
-/* Up to which byte two names have the same objects. */
+/* How many bytes of two names belong to objects that both are in. */
 static size_t shared(const field_t *a, const field_t *b)
 {
     size_t same = 0;
@@ -415,7 +421,8 @@ static size_t shared(const field_t *a, const field_t *b)
     return same;
 }
 
-/* Names rise, so that fields of the same object follow each other; and none is an object and a value too. */
+/* Names must rise, so that the fields of an object follow each other, and no name may be both a
+ * value and an object. */
 static bool follows(const field_t *before, const field_t *field)
 {
     size_t n = before->name_len < field->name_len ? before->name_len : field->name_len;
@@ -424,7 +431,8 @@ static bool follows(const field_t *before, const field_t *field)
     return order < 0 || (order == 0 && before->name_len < field->name_len && field->name[n] != '.');
 }
 
-/* Different keys right below the first `at` bytes of the name of field i, the first of them that has those. */
+/* How many different keys stand right below the first `at` bytes of field i's name; field i is the
+ * first of that object. */
 static size_t children(const layout_t *self, size_t i, size_t at)
 {
     const field_t *first = &self->fields[i];
@@ -440,7 +448,7 @@ static size_t children(const layout_t *self, size_t i, size_t at)
     return n;
 }
 
-/* The heads of the objects that begin with field i, and its own key. */
+/* Append the heads of the objects that begin with field i, and the field's own key. */
 static void put_path(layout_t *self, size_t i)
 {
     const field_t *field = &self->fields[i];
@@ -488,8 +496,9 @@ static void put_keys(layout_t *self)
     }
 }
 
-/* What an envelope has that the event does not bring. A layout is said once for thousands of events: what it adds to each of them
- * is bounded, so that nobody makes a few bytes into megabytes. 0 | -EBADMSG | -ENOMEM. */
+/* Check how much an envelope has that does not come from the event. One layout serves thousands of
+ * events, so what it adds to each is bounded: a few bytes must not become megabytes. 0 | -EBADMSG |
+ * -ENOMEM. */
 static int check_nothing(layout_t *self)
 {
     msgpack_sbuffer nothing;

@@ -1,5 +1,6 @@
-/* What the fields of a traffic event are called. Its producer says it once in every batch, and the events behind it are
- * values without names (proto/WIRE.md, "Events"): the request path is not the place to write the same words again and again. */
+/* The names of the fields of a traffic event. Its producer sends them once in each batch, and the
+ * events behind them are values without names (proto/WIRE.md, "Events"), because writing the same
+ * names for every request would cost time on the request path. */
 #pragma once
 
 #include <msgpack.h>
@@ -8,15 +9,16 @@
 
 typedef struct layout layout_t;
 
-/* From a batch's layout record. 0 | -EBADMSG | -ENOMEM. */
+/* Parse a batch's layout record. 0 | -EBADMSG | -ENOMEM. */
 int layout_new(layout_t **ret_layout, const void *text, size_t len);
 void layout_destroy(layout_t **layout);
 
-/* Was it made of this text? */
+/* Was the layout made of this text? */
 bool layout_is(const layout_t *self, const void *text, size_t len);
 
-/* The event type; not terminated. */
+/* The event type, without a NUL at its end. */
 const char *layout_topic(const layout_t *self, size_t *ret_len);
 
-/* Append the envelope of an event with these values: valid msgpack that unpack_json takes. 0 | -EBADMSG (out has part of it). */
+/* Append to out the envelope of an event with these values: msgpack that unpack_json accepts. 0 |
+ * -EBADMSG: out has a part of it. */
 int layout_envelope(layout_t *self, const void *values, size_t len, msgpack_sbuffer *out);

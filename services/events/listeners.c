@@ -7,29 +7,30 @@
 #include <jansson.h>
 #include <string.h>
 
-/* A prefix that somebody listens to, or did. */
+/* A prefix that is subscribed to, or was until a moment ago. */
 typedef struct prefix {
-    int n;            /* subscriptions that there are */
-    int expected;     /* there were before the restart */
-    int64_t until_ms; /* one that is gone counts as long */
+    int n;            /* subscriptions now */
+    int expected;     /* subscriptions before the restart */
+    int64_t until_ms; /* when n is 0: the prefix is wanted until then (monotonic ms) */
 } prefix_t;
 
 typedef struct connection {
     char key[128];
     int fd;
     ino_t socket;
-    zhashx_t *prefixes; /* as keys of prefixes of listeners_t */
-    int beyond;         /* subscriptions that there was no room to remember */
-    bool ended;         /* nothing more is heard of it */
+    zhashx_t *prefixes; /* its prefixes: keys of the prefixes below */
+    int beyond;         /* subscriptions beyond the limit */
+    bool ended;         /* nothing more will be heard of it */
 } connection_t;
 
 struct listeners {
-    zhashx_t *prefixes;    /* "=" and prefix -> prefix_t: an empty prefix is one too */
+    zhashx_t *prefixes;    /* "=" and prefix -> prefix_t; the "=" because a prefix may be empty */
     zhashx_t *connections; /* number -> connection_t */
-    zhashx_t *shares;      /* id of a key -> int: what is remembered of its connections */
+    /* id of a key -> how many subscriptions of its connections are remembered */
+    zhashx_t *shares;
     int count, beyond, return_ms;
-    int64_t beyond_until_ms; /* as prefix_t */
-    int64_t room_ms;         /* when room was looked for last */
+    int64_t beyond_until_ms; /* as until_ms of prefix_t, for subscriptions beyond the limit */
+    int64_t room_ms;         /* when room was searched for last */
     find_socket_t find_socket;
 };
 
@@ -84,10 +85,10 @@ void listeners_destroy(listeners_t **self_p)
 
 enum {
     KEY_SIZE = TOPIC_MAX + 2,
-    ROOM_MS = 100, /* between two looks for room */
+    ROOM_MS = 100, /* between two searches for room */
 };
 
-/* False: no event's type begins so. */
+/* False: no event type begins with this prefix. */
 static bool read_prefix(const unsigned char *data, size_t len, char key[KEY_SIZE])
 {
     if (len > TOPIC_MAX)
@@ -125,7 +126,7 @@ static void remove_one(listeners_t *self, const char *key)
     self->count--;
 }
 
-/* Those that nobody has any more. */
+/* Forget the prefixes that nobody subscribes to any more. */
 static void forget_prefixes(listeners_t *self)
 {
     _cleanup_(zlistx_destroy) zlistx_t *keys = zhashx_keys(self->prefixes);
@@ -170,7 +171,8 @@ static connection_t *ensure_connection(listeners_t *self, const subscriber_t *fr
     return one;
 }
 
-/* One that ended before it was heard of may have left its fd to another: then it is forgotten when that one ends. */
+/* Has the connection ended? One that ended before it was heard of may have left its fd to another
+ * connection: then it is forgotten when that one ends. */
 static bool has_ended(const listeners_t *self, const connection_t *connection)
 {
     return connection->fd >= 0
@@ -221,7 +223,8 @@ static bool has_room(listeners_t *self, const connection_t *connection, const ch
            && (zhashx_size(self->prefixes) < PREFIXES_MAX || zhashx_lookup(self->prefixes, key));
 }
 
-/* Many that come back at once may find that what they had is still counted. */
+/* Search for ended connections to make room: when many come back at once, their old connections may
+ * still be counted. */
 static bool make_room(listeners_t *self, const connection_t *connection, const char *key)
 {
     int64_t now = bus_mono_ms();
@@ -255,7 +258,8 @@ static bool subscribe(listeners_t *self, connection_t *connection, const char *k
     return true;
 }
 
-/* Of what was never subscribed it takes nothing away, unless it was not remembered. */
+/* Remove a subscription. One that the connection never made is ignored, unless it may be among
+ * those beyond the limit. */
 static void unsubscribe(listeners_t *self, connection_t *connection, const char *key)
 {
     if (!zhashx_lookup(connection->prefixes, key)) {

@@ -1,7 +1,7 @@
-/* postern-events owns the event log, subscriptions, destinations and the fan-out.
- * Binds: RPC, intake for producers, PUB for subscribers. Publishes: every event, once stored or counted;
- * audit events of its own kinds through its outbox, which sends them to its own intake.
- * Must never block its producers. */
+/* postern-events owns the event log, subscriptions, destinations and the fan-out. Binds: RPC,
+ * intake for producers, PUB for subscribers. Publishes: every event, once it is stored or counted;
+ * audit events of its own kinds go through its outbox to its own intake. Must never block its
+ * producers. */
 #include "common/resource/service.h"
 #include "services/events/destination.h"
 #include "services/events/event_log.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Nothing else in that directory is ever opened. */
+/* Files whose names begin otherwise are never opened. */
 static const char PREFIX[] = "postern-events-";
 
 static bool name_ok(const char *name)
@@ -32,7 +32,8 @@ static int open_memory(const char *dir, const char *name)
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return -EACCES;
-    /* Others may make files there, too, and an edge's name is free once that edge has gone. */
+    /* Other users may make files in that directory too, under the name of an edge that is not
+     * running. */
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()
         || (st.st_mode & (S_IWGRP | S_IWOTH))) {
         close(fd);
@@ -41,8 +42,8 @@ static int open_memory(const char *dir, const char *name)
     return fd;
 }
 
-/* The key of the bus says in whose name batches come, and the file whose events it has: else one edge could have another's published
- * as its own. Producers are name/worker/boot. */
+/* Is the file of the producer's edge? A file begins with its edge's name, and producers are
+ * edge/worker/boot: without the check one edge could have another's events published as its own. */
 static bool is_of(int fd, const char *producer)
 {
     event_memory_head_t head;
@@ -58,7 +59,7 @@ static bool is_of(int fd, const char *producer)
     return producer && !strchr(producer + 1, '/');
 }
 
-/* A number that another process may be writing: read until two readings agree. */
+/* Read a number that another process may be writing: until two readings agree. */
 static int read_number(int fd, int64_t at, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -96,7 +97,7 @@ int memory_fetch(const char *dir, const batch_t *batch, zframe_t **ret_body)
         r = read_number(fd, batch->tail, &tail);
     close(fd);
     if (!r && tail > (uint64_t)batch->at)
-        r = -ESTALE; /* freed meanwhile, and perhaps written over */
+        r = -ESTALE; /* the edge freed the body meanwhile, and may have overwritten it */
     if (r)
         return r;
     *ret_body = take(body);

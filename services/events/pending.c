@@ -14,20 +14,20 @@ typedef struct waiting {
     int64_t events;
 } waiting_t;
 
-/* What waits of one key. */
+/* The batches of one key. */
 typedef struct share {
     char id[ID_SIZE];
     zlistx_t *batches; /* waiting_t */
     size_t bytes;
-    bool full;     /* it was, and more than little is left */
-    size_t in_job; /* bytes of it that the job has so far */
+    bool full;     /* it was full, and more than PENDING_KEY_LITTLE is left */
+    size_t in_job; /* bytes of this key in the current job */
     int64_t events_in_job;
     void *turn; /* its place in turns */
 } share_t;
 
 struct pending {
     zhashx_t *shares; /* id -> share_t of turns */
-    zlistx_t *turns;  /* share_t, each with at least one batch; whose turn is next comes first */
+    zlistx_t *turns;  /* share_t with at least one batch each; the first has the next turn */
     size_t bytes;
     bool full;
 };
@@ -84,7 +84,8 @@ bool pending_has_room(const pending_t *self, const char *id)
 size_t pending_room(const pending_t *self, const char *id)
 {
     const share_t *share = zhashx_lookup(self->shares, id);
-    size_t all = self->full ? 0 : PENDING_BYTES + 1 - self->bytes; /* one more makes it full */
+    /* one byte beyond what is left makes it full */
+    size_t all = self->full ? 0 : PENDING_BYTES + 1 - self->bytes;
     size_t own = !share ? PENDING_KEY_BYTES : share->full ? 0 : PENDING_KEY_BYTES - share->bytes;
 
     return own < all ? own : all;
@@ -100,7 +101,7 @@ size_t pending_bytes(const pending_t *self)
     return self->bytes;
 }
 
-/* What it takes here, which is more than its bytes where it has few. */
+/* Bytes that a batch counts with: its frames and PENDING_OVERHEAD. */
 static size_t size_of(zmsg_t *batch)
 {
     return zmsg_content_size(batch) + PENDING_OVERHEAD;
@@ -138,7 +139,7 @@ void pending_add(pending_t *self, const char *id, int64_t events, zmsg_t **batch
     self->full |= self->bytes > PENDING_BYTES;
 }
 
-/* The oldest batch of this key, which goes when it was its last. */
+/* Take the oldest batch of this key; the share is removed with its last batch. */
 static waiting_t *take_batch(pending_t *self, share_t *share)
 {
     waiting_t *batch = zlistx_detach(share->batches, NULL);
@@ -157,7 +158,8 @@ static waiting_t *take_batch(pending_t *self, share_t *share)
     return batch;
 }
 
-/* Whose turn it is. NULL: nobody's for this job. shared: others have something waiting, too. */
+/* The key that has the next turn. NULL: none may add to this job any more. shared: other keys have
+ * batches waiting too. */
 static share_t *next_turn(pending_t *self, bool shared)
 {
     for (size_t i = zlistx_size(self->turns); i > 0; i--) {
@@ -170,7 +172,7 @@ static share_t *next_turn(pending_t *self, bool shared)
     return NULL;
 }
 
-/* The frames of a batch go to the end of the job. */
+/* Append the frames of a batch to the job. */
 static void move_frames(zmsg_t **job, waiting_t *batch)
 {
     void *item = batch;
@@ -212,7 +214,7 @@ static int64_t count_events(zmsg_t *one, zhashx_t *seen)
     zframe_t *header;
     batch_t batch;
 
-    (void)zmsg_first(one); /* identity */
+    (void)zmsg_first(one); /* skip the identity */
     header = zmsg_next(one);
     if (batch_header(zframe_data(header), zframe_size(header), &batch))
         return 0;

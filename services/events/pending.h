@@ -1,5 +1,5 @@
-/* Batches that wait for the database: those of each key in the order in which they came, and keys by turns, so that what one of
- * them sends delays the others by a job or two. */
+/* Batches that wait for the database: those of a key in the order in which they came, and keys by
+ * turns, so that one key's batches delay those of others by a transaction or two. */
 #pragma once
 
 #include <czmq.h>
@@ -8,14 +8,16 @@
 #include <stdint.h>
 
 enum {
-    PENDING_BYTES = 64 << 20,     /* of all keys; then producers wait */
+    PENDING_BYTES = 64 << 20,     /* of all keys; beyond it producers wait */
     PENDING_KEY_BYTES = 32 << 20, /* of one key */
-    PENDING_KEY_LITTLE = 4 << 20, /* left: a key that was full has room again */
-    PENDING_OVERHEAD = 1024, /* of a batch that waits: its frames, its names, its places in lists */
-    JOB_BATCHES = 256,       /* in one transaction */
-    JOB_EVENTS = 1 << 18,    /* events that end it: small ones have as much to publish as others */
-    /* And of one key, when others have something too: */
-    JOB_KEY_BYTES = 4 << 20, /* the largest batch, or many */
+    /* a key that was full has room again when no more than this is left */
+    PENDING_KEY_LITTLE = 4 << 20,
+    PENDING_OVERHEAD = 1024, /* added to each batch: its frames, names and places in lists */
+    JOB_BATCHES = 256,       /* batches in one transaction */
+    /* events that end a transaction, because they all have to be published */
+    JOB_EVENTS = 1 << 18,
+    /* Bounds for one key in one transaction, while other keys have batches waiting: */
+    JOB_KEY_BYTES = 4 << 20, /* the largest batch, or many small ones */
     JOB_KEY_EVENTS = 1 << 14
 };
 
@@ -25,24 +27,26 @@ typedef struct pending pending_t;
 pending_t *pending_new(void);
 void pending_destroy(pending_t **self_p);
 
-/* Is there room for a batch that came with this key? Once there was none, of all keys together or of
- * this one, there is none until little is left: who is told of room sends all that it has again. */
+/* Is there room for a batch of this key? Once there was none, for this key or for all together,
+ * there is none until little is left: a producer that is told of room sends all that it has
+ * again. */
 bool pending_has_room(const pending_t *self, const char *id);
 
-/* For how many bytes of this key there is room. */
+/* For how many more bytes of this key there is room. */
 size_t pending_room(const pending_t *self, const char *id);
 
-/* Is there none for anybody? */
+/* Is there no room for any key? */
 bool pending_is_full(const pending_t *self);
 
-/* Add [identity][header][body], which is taken, of the key with this id. events: by its header. */
+/* Add a batch [identity][header][body], which is taken over. events: as its header says. */
 void pending_add(pending_t *self, const char *id, int64_t events, zmsg_t **batch_p);
 
-/* Take what is stored in one transaction: the frames of its batches one behind the other. NULL: nothing waits. */
+/* Take the batches of the next transaction, their frames one behind the other. NULL: nothing
+ * waits. */
 zmsg_t *pending_take_job(pending_t *self);
 
-/* What waits, with what it takes beside its bytes. */
+/* Bytes that wait, with PENDING_OVERHEAD for each batch. */
 size_t pending_bytes(const pending_t *self);
 
-/* The events that wait. Producers that wait for an answer may have sent a batch again, and it counts once. */
+/* Events that wait. A batch that a producer sent twice counts once. */
 int64_t pending_events(const pending_t *self);

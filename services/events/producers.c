@@ -6,7 +6,8 @@
 
 enum { STEP_ROWS = 1000 };
 
-/* Rows that another transaction has are passed over: two that wait for each other's would both fail. */
+/* Rows that another transaction has locked are skipped: two transactions that wait for each other
+ * would both fail. */
 
 int producers_bound(pg_t *pg, const char *names)
 {
@@ -25,7 +26,7 @@ int producers_bound(pg_t *pg, const char *names)
                    2, names, max);
 }
 
-/* Some of them: *ret_n. */
+/* Merge a bounded number of rows; *ret_n: how many. */
 static int forget_some(pg_t *pg, const char *days, int *ret_n)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

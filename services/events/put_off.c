@@ -7,25 +7,25 @@
 
 enum { ID_SIZE = 128 };
 
-/* It waits for room, was told that there is some, or sends what was missing. */
+/* The connection waits for room; was told that there is some; sends what was missing. */
 typedef enum state { WAITS, TOLD, COMES } state_t;
 
-/* A connection. */
+/* A connection whose batches were put off. */
 typedef struct late {
     char *name; /* hex identity */
     zframe_t *identity;
-    char id[ID_SIZE]; /* of its key */
+    char id[ID_SIZE]; /* id of its key */
     char producer[sizeof(((batch_t *)0)->producer)];
-    int64_t first, last; /* of this producer's batches, what is missing */
-    size_t bytes;        /* of what is missing, as far as it is known */
+    int64_t first, last; /* of this producer's batches: the first and last that are missing */
+    size_t bytes;        /* bytes of the missing batches, as far as they were seen */
     state_t state;
     int64_t told_ms;
-    void *place; /* in order */
+    void *place; /* its place in order */
 } late_t;
 
 struct put_off {
     zhashx_t *all;   /* name -> late_t of order */
-    zlistx_t *order; /* late_t; who waits longest is first */
+    zlistx_t *order; /* late_t; the one that waits longest is first */
 };
 
 static void destroy_late(void **item)
@@ -70,7 +70,8 @@ static void forget(put_off_t *self, late_t *late)
     zlistx_delete(self->order, late->place);
 }
 
-/* What it has may have gone, or its connection: it is waited for no longer. */
+/* Is the connection no longer waited for? Its producer may have dropped the batches, or the
+ * connection may have ended. */
 static bool is_over(const late_t *late, int64_t now_ms)
 {
     return late->state != WAITS && now_ms - late->told_ms >= PUT_OFF_TOLD_MS;
@@ -98,7 +99,8 @@ static bool has_place(const put_off_t *self, const char *id)
     return n < PUT_OFF_OF_KEY;
 }
 
-/* NULL: too many are remembered. It sends again by itself when nothing was acknowledged for long. */
+/* Remember a connection. NULL: too many are remembered; then its producer sends again by itself
+ * when nothing was acknowledged for long. */
 static late_t *add(put_off_t *self, const char *name, zframe_t *identity, const char *id)
 {
     late_t *late;
@@ -117,14 +119,14 @@ static late_t *add(put_off_t *self, const char *name, zframe_t *identity, const 
     return late;
 }
 
-/* Is one missing before this one? Of a service's none is: each of those is stored by itself. */
+/* Is an older batch than this one missing? A service's batches do not depend on older ones. */
 static bool is_behind(const late_t *late, const batch_t *batch)
 {
     return !batch->audit && !batch->oldest && !strcmp(batch->producer, late->producer)
            && batch->seq > late->first;
 }
 
-/* From this batch on it is missing. */
+/* From this batch on, batches of the connection are missing. */
 static void begin_wait(put_off_t *self, late_t *late, const batch_t *batch)
 {
     late->state = WAITS;
@@ -135,7 +137,7 @@ static void begin_wait(put_off_t *self, late_t *late, const batch_t *batch)
     zlistx_move_end(self->order, late->place);
 }
 
-/* Once, however often it is sent meanwhile. */
+/* Count a missing batch once, however often it is sent meanwhile. */
 static void count_missing(late_t *late, const batch_t *batch, size_t bytes)
 {
     if (strcmp(batch->producer, late->producer) || batch->seq > late->last)
@@ -146,7 +148,7 @@ static void count_missing(late_t *late, const batch_t *batch, size_t bytes)
         late->last = batch->seq;
 }
 
-/* Some of what was missing is here. */
+/* Note that some of the missing bytes came. */
 static void count_arrived(put_off_t *self, late_t *late, size_t bytes)
 {
     if (bytes < late->bytes)
@@ -163,7 +165,7 @@ bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity
 
     if (late && late->state == TOLD) {
         if (is_behind(late, batch))
-            return true; /* it was sent before its producer heard, and is sent again */
+            return true; /* sent before its producer was told; it will be sent again */
         late->state = COMES;
     }
     if ((!late || late->state == COMES) && pending_has_room(pending, id)) {
@@ -180,7 +182,7 @@ bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity
     return true;
 }
 
-/* What those with this key may still send that were told. */
+/* Bytes that connections with this key may still send after they were told. */
 static size_t expected(const put_off_t *self, const char *id)
 {
     size_t bytes = 0;
@@ -191,8 +193,8 @@ static size_t expected(const put_off_t *self, const char *id)
     return bytes;
 }
 
-/* Is there room for what it has, beside that of those who were told? One of a key is told whatever
- * it has. */
+/* Is there room for what the connection has, beside what the others that were told may send? One
+ * connection of a key is told in any case. */
 static bool fits(const put_off_t *self, const pending_t *pending, const late_t *late)
 {
     size_t room = pending_room(pending, late->id), before = room ? expected(self, late->id) : 0;

@@ -7,14 +7,15 @@ static int64_t add(int64_t sum, int64_t more)
 
 int sequence_take(sequence_t *self, const batch_t *batch)
 {
-    int64_t own = batch->count + batch->dropped; /* each below 2^54 by batch_header */
+    /* no overflow: batch_header bounds each below 2^54 */
+    int64_t own = batch->count + batch->dropped;
     int64_t before = batch->seq > own ? batch->seq - own : 0;
 
     if (self->known && batch->seq <= self->last)
         return SEQUENCE_OLD;
     if (self->known && before != self->last && !batch->oldest)
         return SEQUENCE_EARLY;
-    /* A producer that is heard for the first time may have lost what it numbered before. */
+    /* A producer that is heard for the first time may have lost events that it numbered before. */
     if (before > self->last)
         self->lost = add(self->lost, before - self->last);
     self->known = true;

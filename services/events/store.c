@@ -17,7 +17,7 @@
 
 enum { RETRY_MS = 200, JOB_MAX = 512, COMPLAIN_MS = 10000 };
 
-/* Since when nothing could be stored, on the monotonic clock; 0: it can. The reactor reads it. */
+/* Monotonic ms since when nothing could be stored; 0: storing works. Read by the reactor. */
 static _Atomic int64_t failing_since;
 
 int64_t store_failing_ms(void)
@@ -27,7 +27,7 @@ int64_t store_failing_ms(void)
     return since ? bus_mono_ms() - since : 0;
 }
 
-/* What became of a batch. numbers: one for each of its events (topics.h). */
+/* What becomes of each batch of a job. numbers: one for each event (topics.h). */
 typedef struct fate {
     const char *verdict;
     int64_t *numbers;
@@ -36,16 +36,17 @@ typedef struct fate {
 typedef struct job {
     zframe_t *frames[3 * JOB_MAX];
     batch_t batches[JOB_MAX];
-    bool sound[JOB_MAX]; /* header and body of the batch can be read */
+    bool sound[JOB_MAX]; /* header and body can be read */
     fate_t fates[JOB_MAX];
     fate_t before
-        [JOB_MAX]; /* by the last commit whose answer was lost: what is here already by our own doing is new */
-    char why[JOB_MAX][160]; /* a batch is bad */
+        /* stored by a commit whose answer was lost: found in the database it still counts as new */
+        [JOB_MAX];
+    char why[JOB_MAX][160]; /* why a batch is bad; "": it is not */
     int n;
-    int begin, end; /* of those that are stored in one transaction */
+    int begin, end; /* batches that are stored in one transaction: from begin to before end */
 } job_t;
 
-/* The producers of one job. */
+/* The producers of the batches of a job. */
 typedef struct producers {
     sequence_t all[JOB_MAX];
     int n;
@@ -64,7 +65,7 @@ static sequence_t *find_producer(producers_t *self, const char *name)
     return &self->all[i];
 }
 
-/* Read and lock the rows of these producers. *ret_found: how many there are. */
+/* Read and lock the rows of these producers. *ret_found: how many rows there are. */
 static int lock_producers(pg_t *pg, producers_t *self, const char *names, int *ret_found)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -106,7 +107,8 @@ static int load_producers(pg_t *pg, producers_t *self)
     return r ? r : lock_producers(pg, self, text, &found);
 }
 
-/* What producers say of themselves is theirs to make up: sums end at BATCH_NUMBER_MAX, and no statement fails on them. */
+/* Write the counts. They are what producers say, so sums end at BATCH_NUMBER_MAX and no statement
+ * can fail on them. */
 static int save_producers(pg_t *pg, const producers_t *self)
 {
     _cleanup_(json_clear_ref) json_t *rows = json_array();
@@ -134,7 +136,8 @@ static int save_producers(pg_t *pg, const producers_t *self)
                    1, text);
 }
 
-/* Read and lock the rows of these topics: until the commit nobody else numbers their events. *ret_found: how many there are. */
+/* Read and lock the rows of these topics: until the commit no other copy numbers their events.
+ * *ret_found: how many rows there are. */
 static int lock_topics(pg_t *pg, topics_t *self, const char *names, int *ret_found)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -196,7 +199,7 @@ static int save_topics(pg_t *pg, const topics_t *self)
                    1, text);
 }
 
-/* Which of these events are in the log already: their ids as the keys of an object. */
+/* Which of these events are in the log already; their ids are the keys of *ret_known. */
 static int find_known(pg_t *pg, const json_t *events, json_t **ret_known)
 {
     _cleanup_(json_clear_ref) json_t *ids = json_array();
@@ -222,7 +225,7 @@ static int find_known(pg_t *pg, const json_t *events, json_t **ret_known)
     return r;
 }
 
-/* Those that have a number, or are published without. */
+/* Insert the events that have a number or are published without one. */
 static int insert_events(pg_t *pg, const json_t *events, const int64_t *numbers)
 {
     _cleanup_(json_clear_ref) json_t *rows = json_array();
@@ -251,12 +254,14 @@ static int insert_events(pg_t *pg, const json_t *events, const int64_t *numbers)
                 "FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY x (r, i) ORDER BY i "
                 "ON CONFLICT DO NOTHING RETURNING 1",
                 1, text);
-    /* Another copy was quicker with one that no topic's lock guards: look again. */
+    /* Fewer rows: another copy inserted an event first that no topic's lock guards. Try again with
+     * what is there now. */
     return r ? r : PQntuples(res) == (int)json_array_size(rows) ? 0 : PG_AGAIN;
 }
 
-/* An event is new once, whoever sends it, and in whatever batch: two copies of a service may both send what they find in
- * their outbox. 0 | -EBADMSG: one cannot be read, none is stored | fault. */
+/* Store an audit batch. An event is new once, whoever sends it and in whatever batch: two copies of
+ * a service may both send what they find in their outbox. 0 | -EBADMSG: an event cannot be read,
+ * and none is stored | fault. */
 static int store_audit(pg_t *pg, topics_t *topics, const batch_t *batch, zframe_t *body,
                        const fate_t *before, fate_t *fate)
 {
@@ -290,7 +295,7 @@ static int store_audit(pg_t *pg, topics_t *topics, const batch_t *batch, zframe_
     return r;
 }
 
-/* Is the batch new by its producer's count? */
+/* Count a traffic batch in its producer's sequence: is it new? */
 static void take_traffic(producers_t *producers, const batch_t *batch, const fate_t *before,
                          fate_t *fate)
 {
@@ -313,7 +318,7 @@ static void take_traffic(producers_t *producers, const batch_t *batch, const fat
             log_quote(one->producer, strlen(one->producer), quoted, sizeof(quoted)), batch->seq);
 }
 
-/* Header and body of a batch can be trusted. */
+/* Can header and body of the batch be read? */
 static bool is_sound(zframe_t *header, zframe_t *body, batch_t *ret_batch)
 {
     return !batch_header(zframe_data(header), zframe_size(header), ret_batch)
@@ -326,14 +331,15 @@ static bool is_numbered_now(const fate_t *fate)
     return fate->verdict && !strcmp(fate->verdict, "new") && fate->numbers[0] == NUMBER_NONE;
 }
 
-/* What nobody can store or publish: its producer hears it, and does not send it again for ever. */
+/* Mark a batch as bad: its producer is told, and does not send it for ever. */
 static void refuse_batch(job_t *job, int i, const char *why)
 {
     job->fates[i].verdict = "bad";
     snprintf(job->why[i], sizeof(job->why[i]), "%s", why);
 }
 
-/* The topics' rows are locked last, because copies of this service wait for each other there until the commit. */
+/* Number the events. The rows of topics are locked last, because copies of this service wait for
+ * each other there until the commit. */
 static int number_batches(pg_t *pg, job_t *job)
 {
     _cleanup_(free_mem) topics_t *topics = calloc(1, sizeof(*topics));
@@ -364,7 +370,7 @@ static int number_batches(pg_t *pg, job_t *job)
     return r ? r : save_topics(pg, topics);
 }
 
-/* What became of each batch, in the words of on_stored. 0 | fault. */
+/* Store each batch of the range and note what became of it. 0 | fault. */
 static int store_batches(pg_t *pg, job_t *job)
 {
     _cleanup_(free_mem) producers_t *producers = calloc(1, sizeof(*producers));
@@ -402,7 +408,8 @@ static int clear_fates(job_t *job)
     return 0;
 }
 
-/* The answer to a commit was lost: what this attempt did may be there, under the numbers that it gave. */
+/* The answer to a commit was lost: the batches of this attempt may be stored, under the numbers
+ * that it gave. */
 static void remember_attempt(job_t *job)
 {
     for (int i = job->begin; i < job->end; i++) {
@@ -412,7 +419,7 @@ static void remember_attempt(job_t *job)
     }
 }
 
-/* The batches from begin to end in one transaction. 0 | fault. */
+/* Store the batches of the range in one transaction. 0 | fault. */
 static int store_once(pg_t *pg, job_t *job)
 {
     int r = clear_fates(job);
@@ -433,13 +440,13 @@ static int store_once(pg_t *pg, job_t *job)
     return r;
 }
 
-/* A fault that passes, whatever was to be stored. */
+/* Is this a fault of the database's state, that has nothing to do with what was to be stored? */
 static bool is_passing(int r)
 {
     return r == PG_DOWN || r == PG_FULL || r == PG_AGAIN || r == PG_TIMEOUT || r == -ENOMEM;
 }
 
-/* Could anything at all be stored now? Else a fault says nothing of the batch that met it. */
+/* Can anything be stored now? If not, the fault of a batch says nothing about that batch. */
 static bool can_store(pg_t *pg)
 {
     int r = pg_ready(pg);
@@ -477,8 +484,8 @@ static void note_failure(int64_t *complained_ms)
     }
 }
 
-/* The batches from begin to end, for as long as the database cannot take anybody's. 0 | -EINTR: the process ends | the fault of
- * one of the batches, and then none of them is stored. */
+/* Store the range, trying again for as long as the database takes nothing at all. 0 | -EINTR: the
+ * process ends | the fault of one of the batches, and then none of the range is stored. */
 static int store_range(pg_t *pg, job_t *job, int begin, int end)
 {
     int64_t complained_ms = 0;
@@ -498,8 +505,8 @@ static int store_range(pg_t *pg, job_t *job, int begin, int end)
     return 0;
 }
 
-/* All batches in one transaction; where one of them cannot be stored, each in its own, so that it is nobody's trouble but its
- * producer's. */
+/* Store all batches in one transaction; if one of them cannot be stored, each in its own, so that
+ * only its own producer is affected. */
 static void store_job(pg_t *pg, job_t *job)
 {
     int r = store_range(pg, job, 0, job->n);
@@ -529,11 +536,11 @@ static void unpack_job(job_t *job, zmsg_t *msg)
             frames[i] = zmsg_pop(msg);
         job->sound[job->n] = is_sound(frames[1], frames[2], batch);
         if (!job->sound[job->n])
-            batch->count = 0; /* whatever it says */
+            batch->count = 0; /* a bad batch counts no events, whatever its header says */
     }
 }
 
-/* Once, now that it is sure what became of it. */
+/* Log a refused batch once, when its fate is certain. */
 static void log_refused(const job_t *job, int i)
 {
     const char *producer = job->batches[i].producer;
@@ -577,7 +584,7 @@ static void do_job(zsock_t *pipe, pg_t *pg, zmsg_t *msg)
     free(job);
 }
 
-/* ["listeners"][JSON: {prefix: how many}] of this PUB endpoint, in place of what was noted before. */
+/* Replace the noted subscribers of this PUB endpoint by ["listeners"][JSON: {prefix: how many}]. */
 static void note_listeners(zsock_t *pipe, pg_t *pg, const char *pub, zmsg_t *msg)
 {
     zframe_t *word = zmsg_pop(msg);
@@ -616,7 +623,8 @@ void store_actor(zsock_t *pipe, void *context)
     while (!zsys_interrupted) {
         zmsg_t *job = zmsg_recv(pipe);
 
-        /* a command is one frame; a job begins with the name that a peer gave its connection */
+        /* A command is one frame. A job has more, and begins with an identity, which a peer may
+         * have chosen to be "$TERM". */
         if (!job || (zmsg_size(job) == 1 && zframe_streq(zmsg_first(job), "$TERM"))) {
             zmsg_destroy(&job);
             break;

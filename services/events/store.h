@@ -1,11 +1,14 @@
-/* The event service's database side, an actor: one transaction for all batches that came together.
+/* The database side of the event service, an actor: one transaction for all batches that came
+ * together.
  *
- * A job on the pipe is frames [identity][header][body] repeated; the answer repeats them as
- * [identity][header][body][verdict][numbers], verdict "new", "old" (had all of it before), "early" (an older
- * one is missing: not stored), "bad" (not a batch, or one that the database takes from nobody) or "stop" (the process ends, it was not stored). numbers: an int64_t for
- * each event, what it is published under (topics.h).
+ * A job on the pipe is frames [identity][header][body], repeated; the answer repeats them as
+ * [identity][header][body][verdict][numbers]. verdict: "new"; "old": stored before; "early": an
+ * older batch is missing, not stored; "bad": not a batch, or one that the database refuses; "stop":
+ * not stored, because the process ends. numbers: an int64_t for each event, the number that it is
+ * published under (topics.h).
  *
- * ["listeners"][JSON: {prefix: how many}] says who listens; the answer is "noted", or "again" when it is not. */
+ * ["listeners"][JSON: {prefix: how many}] notes who subscribes; the answer is "noted", or "again"
+ * when it could not be written. */
 #pragma once
 
 #include <czmq.h>
@@ -14,7 +17,7 @@ typedef struct store_args {
     const char *database_url, *pub;
 } store_args_t;
 
-/* For how long nothing could be stored; 0: it can. */
+/* For how many ms nothing could be stored; 0: storing works. */
 int64_t store_failing_ms(void);
 
 void store_actor(zsock_t *pipe, void *args);

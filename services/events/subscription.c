@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ev.conn.client_ip, ...: the filterable fields of the event type in context. */
+/* Filterable fields of the event type in context, by dotted name: ev.conn.client_ip, ... */
 static bool find_variable(const void *context, const char *name, cel_type_t *ret_type)
 {
     const field_t *field = strncmp(name, "ev.", 3) ? NULL : event_field(context, name + 3);
@@ -52,7 +52,8 @@ static int check_fields(const char *type, const json_t *fields, const char *path
     return problem->code;
 }
 
-/* A traffic event that is captured without saying what of it is captured whole: generated clients cannot say. */
+/* Generated clients cannot leave a list out and send an empty one, so a traffic event without
+ * fields gets all of them. */
 static int complete_fields(json_t *source, const char *type)
 {
     json_t *all;

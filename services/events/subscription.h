@@ -3,7 +3,7 @@
 
 #include "common/resource/crud.h"
 
-/* Each source's type once; fields and filter where the type takes them, and only what it has; a traffic event without
- * fields gets all. */
+/* Each source's type occurs once; fields and filter only where its type takes them, with fields
+ * that it has; a traffic event without fields gets all of them. */
 int event_subscription_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                              problem_t *problem);

@@ -1,5 +1,6 @@
 /* Letters of header names and values, eight bytes at a time. Bytes that are not ASCII stay as they
- * are; each function says whether there were none. out and data may be the same, not overlap. */
+ * are; each function returns whether there were none. out and data may be equal, but not overlap
+ * otherwise. */
 #pragma once
 
 #include <endian.h>
@@ -11,7 +12,7 @@
 #define TEXT_HIGH       0x8080808080808080u
 #define TEXT_EACH(byte) (0x0101010101010101u * (byte))
 
-/* The first byte is the lowest. */
+/* Eight bytes as a number, the first byte lowest. */
 static inline uint64_t text_load(const unsigned char *at)
 {
     uint64_t eight;
@@ -26,7 +27,7 @@ static inline void text_store(unsigned char *at, uint64_t eight)
     memcpy(at, &eight, 8);
 }
 
-/* Fewer than eight; zeros follow them. Loads and stores overlap: a loop would take longer. */
+/* Fewer than eight bytes, zeros behind them. The loads overlap: that is quicker than a loop. */
 static inline uint64_t text_load_short(const unsigned char *at, size_t n)
 {
     uint32_t first, last;
@@ -58,7 +59,7 @@ static inline void text_store_short(unsigned char *at, uint64_t eight, size_t n)
     }
 }
 
-/* 0x80 in every byte from first to last, which are ASCII. */
+/* 0x80 in every byte that is from first to last, both ASCII. */
 static inline uint64_t text_range(uint64_t eight, unsigned first, unsigned last)
 {
     uint64_t low = eight & ~TEXT_HIGH;
@@ -71,7 +72,8 @@ static inline uint64_t text_lower_eight(uint64_t eight)
     return eight | text_range(eight, 'A', 'Z') >> 2;
 }
 
-/* starts: 0x80 in the first byte when it begins a word; then so for the next eight. */
+/* Eight bytes with capitals at the starts of words. *starts: 0x80 in the lowest byte when the first
+ * byte starts a word; set for the next eight. */
 static inline uint64_t text_capitalize_eight(uint64_t eight, uint64_t *starts)
 {
     uint64_t dashes = text_range(eight, '-', '-');
@@ -107,7 +109,7 @@ static inline bool text_lower(unsigned char *out, const unsigned char *data, siz
         text_store_short(out, text_lower_eight(eight), len);
         return (eight & TEXT_HIGH) == 0;
     }
-    end = text_load(data + len - 8); /* may overlap those before */
+    end = text_load(data + len - 8); /* may overlap the eight bytes before */
     for (i = 0; i + 8 <= len; i += 8) {
         eight = text_load(data + i);
         bits |= eight;
@@ -117,7 +119,7 @@ static inline bool text_lower(unsigned char *out, const unsigned char *data, siz
     return ((bits | end) & TEXT_HIGH) == 0;
 }
 
-/* Capitals at the start and behind each '-'. */
+/* Capitalise the first letter and those behind each '-'. */
 static inline bool text_capitalize(unsigned char *out, const unsigned char *data, size_t len)
 {
     uint64_t bits = 0, starts = 0x80, last = 0, eight, end;

@@ -23,7 +23,8 @@ topic_t *topics_find(topics_t *self, const char *name, size_t len)
     return topic;
 }
 
-/* The next event of the body, and its topic; that of values is the first line of the layout before them. */
+/* The next event of the body and its topic; the topic of values is the first line of their
+ * layout. */
 static bool next_event(topics_t *self, const unsigned char *body, size_t len, size_t *offset,
                        topic_t **topic_of_values, topic_t **ret_topic)
 {

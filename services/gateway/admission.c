@@ -14,7 +14,7 @@ typedef struct entry {
 } entry_t;
 
 struct admission {
-    const copies_t *identity, *routes; /* the gateway's */
+    const copies_t *identity, *routes; /* owned by the gateway */
     zhashx_t *entries;
     uint64_t generation, remembered, forgotten;
 };
@@ -48,7 +48,9 @@ bool admission_take(admission_t *self, copy_t *copy, const char *word, const cha
     if (!strcmp(word, "lease")) {
         int64_t until_ms = strtoll(clock, NULL, 10) + LEASE_MS - ADMISSION_MARGIN_MS;
 
-        if (until_ms > copy->until_ms) /* asks that waited for a copy to come back are old */
+        /* a request for a lease that waited in a queue while the copy was away may be answered
+         * late */
+        if (until_ms > copy->until_ms)
             copy->until_ms = until_ms;
     }
     return is_new;
@@ -62,8 +64,8 @@ static bool all_lease(const copies_t *copies, int64_t now)
     return true;
 }
 
-/* Of every copy, also one that is left out: another gateway may still reach it, and what is changed
- * through it would not be known here. */
+/* Is there a lease from every copy? Copies that are left out count too: another gateway may still
+ * reach such a copy, and this one would not hear of what is changed through it. */
 static bool has_leases(const admission_t *self, int64_t now)
 {
     return all_lease(self->identity, now) && all_lease(self->routes, now);

@@ -1,4 +1,5 @@
-/* The bytes of an answer. Every value in a header is the gateway's own or was checked when it came. */
+/* The bytes of an HTTP answer. Every value in a header is the gateway's own, or was checked when it
+ * came. */
 #include "common/base/cleanup.h"
 #include "services/gateway/gateway.h"
 
@@ -73,7 +74,7 @@ static const char *reason_of(unsigned status)
     return "";
 }
 
-/* A header that is sent back; not without bound. */
+/* A request header that the answer repeats, if it is short enough; else NULL. */
 static const char *echoed(const call_t *call, const char *name)
 {
     const char *value = http_header(call, name);
@@ -128,7 +129,7 @@ static void add_about(text_t *out, const call_t *call, bool has_text)
         append(out, "Content-Type", "application/json");
     }
     append(out, "Postern-Operation-Id", call->operation_id);
-    append(out, "Ngrok-Operation-Id", call->operation_id); /* clients read it */
+    append(out, "Ngrok-Operation-Id", call->operation_id); /* official clients read this name */
     append(out, "Cache-Control", "no-store");
     append(out, "X-Content-Type-Options", "nosniff");
     if (*call->revision)

@@ -1,5 +1,5 @@
-/* One API request from its head to its answer: checks that need no service, who it is, then the bus
- * call. */
+/* One API request from its head to its answer: the checks that need no service, then who calls,
+ * then the request on the bus. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/codec/pack.h"
@@ -64,7 +64,7 @@ void call_refuse(call_t *call, int code, const char *field, const char *msg)
     refuse_with(call, code, msg, details);
 }
 
-/* There is nothing here: says where that is. */
+/* Refuse a path; the answer's details repeat it. */
 static void refuse_path(call_t *call, int code, const char *msg)
 {
     char path[512];
@@ -73,7 +73,7 @@ static void refuse_path(call_t *call, int code, const char *msg)
     refuse_with(call, code, msg, json_pack("{s:s}", "path", path));
 }
 
-/* The outcome of a service, as it came. */
+/* Answer with the outcome of a service, unchanged. */
 static void refuse_outcome(call_t *call, const json_t *outcome)
 {
     refuse_with(call, (int)json_integer_value(json_object_get(outcome, "code")),
@@ -98,7 +98,8 @@ static int check_version(call_t *call)
     return strcmp(version, "2") ? ERR_VERSION_INVALID : 0;
 }
 
-/* RFC 6750 2.1. The token stays out of every message. */
+/* The bearer token (RFC 6750 2.1), never part of a message. 0 | ERR_AUTH_MISSING |
+ * ERR_AUTH_UNPARSABLE | ERR_AUTH_MALFORMED. */
 static int check_bearer(call_t *call, const char **ret_token)
 {
     const char *value = header(call, "Authorization");
@@ -157,8 +158,9 @@ static bool is_json(const char *type)
     return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
 }
 
-/* {edge_id, id, module: {...}}, as the TypeScript client sends it, or the module itself, in which
- * path parameters may be repeated. */
+/* Replace a document {edge_id, id, module: {...}}, as the TypeScript client sends it, by the
+ * module in it. A document that is the module itself may repeat the path's parameters: they are
+ * removed. */
 static void unwrap_module(call_t *call)
 {
     json_t *module = json_object_get(call->document, "module");
@@ -172,7 +174,7 @@ static void unwrap_module(call_t *call)
     }
 }
 
-/* Lists and objects inside each other; enough of it to say that there are too many. */
+/* How deep lists and objects are nested, counted up to limit. */
 static int depth_of(const json_t *value, int limit)
 {
     const char *key;
@@ -195,7 +197,7 @@ static int depth_of(const json_t *value, int limit)
     return deepest + 1;
 }
 
-/* Why the body is no JSON object; the parser's own words but where they quote the body. */
+/* Say why the body is no JSON object, in the parser's words unless those quote the body. */
 static void refuse_json(call_t *call, const json_error_t *error)
 {
     char msg[320] = "The request body is not a JSON object.";
@@ -238,11 +240,12 @@ static int parse_body(call_t *call)
     const char *type = header(call, "Content-Type");
 
     if (call->target.operation == COMMAND)
-        return 0; /* some clients say the id again, in several ways */
+        return 0; /* some clients repeat the id in the body, in several ways */
     if (!takes_body)
-        return call->body_len ? ERR_UNEXPECTED_BODY : 0; /* some clients send the type alone */
+        /* some clients send Content-Type without a body */
+        return call->body_len ? ERR_UNEXPECTED_BODY : 0;
     if (call->target.operation & (UPDATE | REPLACE_MODULE | UPDATE_MEMBER) && !call->body_len) {
-        call->document = json_object(); /* clients with nothing to say send it so */
+        call->document = json_object(); /* clients that set no field send an empty body */
         return 0;
     }
     if (!type)
@@ -253,7 +256,8 @@ static int parse_body(call_t *call)
     return 0;
 }
 
-/* A field that the list can be narrowed by: any of the values. */
+/* Values of a query field that narrows a list to any of them; given several times, or with
+ * commas. */
 static void take_values(call_t *call, const char *name, const char *value)
 {
     json_t *values = json_object_get(call->query, name);
@@ -297,7 +301,7 @@ static bool take_parameter(call_t *call, const char *name, const char *value)
         snprintf(msg, sizeof(msg), "The query parameter %s is not known here.", quote(name).text);
         call_refuse(call, ERR_UNKNOWN_QUERY_PARAMETER, NULL, msg);
     } else if (!value || !*value) {
-        return true; /* not given, in the language of generated clients */
+        return true; /* generated clients send an empty value for one that is not given */
     } else if (field) {
         take_values(call, field->name, value);
     } else if (json_object_get(call->query, name)) {
@@ -329,7 +333,7 @@ static bool is_utf8(const char *text)
     return at == end;
 }
 
-/* Paths that need no key. True when answered. */
+/* Answer the paths that need no key. True: the call is answered. */
 static const char ERRORS_PATH[] = "/errors/ERR_POSTERN_";
 
 /* GET /errors/ERR_POSTERN_nnn: what the code means. */
@@ -377,7 +381,7 @@ static bool answer_open(call_t *call)
     return call->state == ANSWERED;
 }
 
-/* Checks in the order in which their answers matter to a client. */
+/* The checks that need no service, in the order in which their answers help a client most. */
 static int check_request(call_t *call)
 {
     const char *token;
@@ -427,7 +431,7 @@ static int take_rate(call_t *call, const char *setting, const char *bucket)
                       bus_mono_ms());
 }
 
-/* Nonzero: answered. */
+/* Take one request from the rate of the key. Nonzero: over the rate, and the call is answered. */
 static int check_rate(call_t *call)
 {
     const char *id =

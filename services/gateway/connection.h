@@ -1,4 +1,5 @@
-/* The API's connections, for http.c, which moves them, and room.c, which says who makes room. */
+/* The API's connections, shared by http.c, which moves them on, room.c, which closes some to make
+ * room, turn.c and listen.c. */
 #pragma once
 
 #include "services/gateway/gateway.h"
@@ -8,8 +9,8 @@
 
 enum {
     ANYONE = 0,
-    TURN_REQUESTS = 4,    /* of one connection, in a turn of the loop */
-    TURN_CONNECTIONS = 64 /* whose requests are read, in a turn */
+    TURN_REQUESTS = 4,    /* requests of one connection that are begun in one turn of the loop */
+    TURN_CONNECTIONS = 64 /* connections whose requests are read in one turn of the loop */
 };
 
 typedef enum phase { HEAD, BODY, CALL, ANSWER, LINGER } phase_t;
@@ -17,20 +18,20 @@ typedef enum phase { HEAD, BODY, CALL, ANSWER, LINGER } phase_t;
 struct connection {
     connection_t *next, *previous;
     gateway_t *gateway;
-    int fd; /* -1: gone, and freed when its call has ended */
+    int fd; /* -1: closed; the connection is freed when its call has ended */
     uint32_t interest;
     phase_t phase;
-    uint32_t address; /* IPv4, in the network's order */
-    bool proxy;       /* it came over the proxy's socket */
+    uint32_t address; /* IPv4, in network byte order */
+    bool proxy;       /* it came over the socket of the proxy */
     bool trusted;     /* it showed a valid key, or is the proxy's */
     bool closes, ended;
-    bool waits; /* for its turn, with a request in hand */
+    bool waits; /* it is in the queue of turn.c, with a request to begin */
     connection_t *behind;
     int64_t born_ms, since_ms, deadline_ms;
-    char *in; /* what came and belongs to no request yet */
+    char *in; /* bytes that came and belong to no request yet */
     size_t in_len, scanned;
-    unsigned empty_lines; /* before the request that comes next */
-    bool began;           /* that request has: its first byte is there */
+    unsigned empty_lines; /* counted before the next request */
+    bool began;           /* the first byte of the next request has come */
     char *head_text;
     size_t head_len;
     head_t head;
@@ -48,7 +49,8 @@ typedef struct listener {
     bool proxy, paused;
 } listener_t;
 
-/* Those that wait, in their order; fd is readable while there are any. */
+/* Connections that wait for their turn, first come first served; fd is readable while there are
+ * any. */
 typedef struct turn {
     connection_t *first, *last;
     int fd;
@@ -58,31 +60,35 @@ struct http {
     int epoll;
     listener_t listeners[2];
     connection_t *first;
-    size_t count; /* of those with a descriptor */
+    size_t count; /* connections with an open descriptor */
     turn_t turn;
     zmq_pollitem_t poll;
     int timer;
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* The descriptor is closed at once; the rest goes when nobody looks at it any more. */
+/* Close the descriptor at once; the rest is freed when no caller can still look at it. */
 void connection_shut(connection_t *self);
 
-/* Is there room for one more, or somebody to make it? */
+/* True: there is a place for one more connection, or one that can be closed to make it. */
 bool room_is_there(gateway_t *gateway);
-/* Close whoever goes first, of that address or of ANYONE's. False: nobody can. */
+/* Close the connection that rank_of (room.c) puts first, of that address or of ANYONE's. False:
+ * none can be closed. */
 bool room_evict(gateway_t *gateway, uint32_t address);
-/* For one more connection from that address. */
+/* Make a place for one more connection from that address. */
 void room_make(gateway_t *gateway, uint32_t address, bool proxy);
 
-/* turn.c: the fd goes into http's epoll. */
+/* turn.c: make the queue; its fd goes into http's epoll. 0 | fault. */
 int turn_start(http_t *http);
-/* It had its share: it goes on in the next turn, whether or not more comes from it. */
+/* Put a connection into the queue: it goes on in the next turn of the loop, whether or not more
+ * bytes come from it. */
 void turn_wait(connection_t *self);
-/* Whose turn it is now; some of them may have been shut meanwhile. None of them waits any more. */
+/* Take the connections whose turn it is out of the queue; returns how many. Some of them may have
+ * been shut meanwhile. */
 size_t turn_take(http_t *http, connection_t *ret[TURN_CONNECTIONS]);
 
-/* listen.c: 0 | fault. */
+/* listen.c: a socket that listens on host and port. 0 | fault. */
 int listen_tcp(const char *host, uint16_t port, int *ret_fd);
-/* Whoever may open the socket speaks for its clients: the user that the gateway runs as, and its group. */
+/* A Unix socket that listens at path. Its permissions admit the user that the gateway runs as and
+ * its group: who may open it speaks for its clients. 0 | fault. */
 int listen_proxy(const char *path, int *ret_fd);

@@ -7,7 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { UNANSWERED_MAX = 2 /* with the ask after it a silent copy is left out: 500 to 750 ms */ };
+enum {
+    UNANSWERED_MAX =
+        2 /* asks; with the one after them a silent copy is left out after 500 to 750 ms */
+};
 
 static int connect_one(copies_t *self, const char *endpoint, const char *service, const char *curve)
 {
@@ -176,13 +179,15 @@ void copies_ask(copy_t *copy)
 
     snprintf(epoch, sizeof(epoch), "%" PRId64, copy->epoch);
     snprintf(clock, sizeof(clock), "%" PRId64, bus_mono_ms());
-    zstr_sendx(copy->sock, "lease", epoch, clock, NULL); /* not sent: no lease */
+    /* best effort: without it there is no lease */
+    zstr_sendx(copy->sock, "lease", epoch, clock, NULL);
 }
 
 void copies_ask_all(copies_t *self)
 {
     int64_t now = bus_mono_ms();
-    bool stopped = now - self->asked_ms > 2 * COPIES_ASK_MS; /* we were: nobody was asked */
+    /* the gateway itself stood still: it asked nobody, so silence means nothing */
+    bool stopped = now - self->asked_ms > 2 * COPIES_ASK_MS;
 
     self->asked_ms = now;
     for (int i = 0; i < self->count; i++) {

@@ -8,7 +8,8 @@ EMBED(docs_init_js, "services/gateway/docs/init.js");
 EMBED(docs_bundle_js, "services/gateway/docs/swagger-ui-bundle.js");
 EMBED(docs_css, "services/gateway/docs/swagger-ui.css");
 
-/* The viewer sets style attributes and draws its icons from data: URLs. */
+/* The viewer sets style attributes and draws its icons from data: URLs, so the policy allows
+ * both. */
 const char docs_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
     "data:; "

@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 
-/* Sent as it lies there, to as many as ask for it. */
+/* One embedded file. Any number of answers send it from where it lies. */
 typedef struct docs_file {
     const char *path, *type;
     const char *text;
-    size_t len; /* of the text */
+    size_t len; /* bytes of text */
 } docs_file_t;
 
 /* NULL: no such file. */

@@ -82,7 +82,7 @@ static bool is_served_method(const char *text, size_t len)
     return false;
 }
 
-/* method SP target SP version, without the line's end. */
+/* Split "method SP target SP version", which comes without the line's end. 0 | ERR_MALFORMED. */
 static int split_line(const char *text, size_t len, line_t *ret_line, const char **ret_why)
 {
     const char *target = memchr(text, ' ', len), *version;
@@ -146,7 +146,8 @@ int framing_scan(const char *data, size_t len, size_t *at, size_t *ret_len, cons
 
 /* ---- headers ---- */
 
-/* Split at the colon, without white space around the value. The line ends with CR, which becomes NUL. */
+/* Split at the colon, without white space around the value. The line ends with CR, which becomes
+ * NUL. */
 static int add_header(head_t *head, char *line, char *end, const char **ret_why)
 {
     char *colon = memchr(line, ':', (size_t)(end - line)), *value;
@@ -185,7 +186,7 @@ static size_t count(const head_t *self, const char *name)
     return n;
 }
 
-/* Is the word one of those that headers of this name list? */
+/* Does a header of this name list the word? (comma-separated, in any case) */
 static bool lists(const head_t *self, const char *name, const char *word)
 {
     for (size_t i = 0; i < self->header_count; i++) {
@@ -216,7 +217,7 @@ static int check_host(const head_t *head, const char **ret_why)
                : malformed(ret_why, "The Host header is not a host or host:port.");
 }
 
-/* RFC 9112 6.3, and nothing that it lets a server repair. */
+/* The body's length by RFC 9112 6.3, refusing also what the RFC lets a server repair. */
 static int check_length(head_t *head, const char **ret_why)
 {
     size_t lengths = count(head, "Content-Length"), codings = count(head, "Transfer-Encoding");
@@ -243,7 +244,7 @@ static int check_length(head_t *head, const char **ret_why)
     return 0;
 }
 
-/* What has one meaning has one header. */
+/* Headers that mean one thing may be there once. */
 static int check_single(const head_t *head, const char **ret_why)
 {
     static const char *const names[] = {"Authorization",   "Content-Type",    "Idempotency-Key",
@@ -256,7 +257,8 @@ static int check_single(const head_t *head, const char **ret_why)
     return 0;
 }
 
-/* RFC 9112 3.2.2: a target with scheme and authority is served by its path; its authority takes the place of Host. */
+/* RFC 9112 3.2.2: a target with scheme and authority is served by its path; its authority takes the
+ * place of Host. */
 static int to_origin_form(head_t *head, const char **ret_why)
 {
     char *target = head->target, *path;
@@ -273,7 +275,7 @@ static int to_origin_form(head_t *head, const char **ret_why)
         head->target = path;
     } else if (!*path && !strcmp(head->method, "OPTIONS")) {
         head->target = (char *)memcpy(target, "*", 2);
-    } else { /* no path: "/", before the query */
+    } else { /* no path: it becomes "/", before the query */
         *--path = '/';
         head->target = path;
     }
@@ -282,7 +284,7 @@ static int to_origin_form(head_t *head, const char **ret_why)
 
 int framing_parse(char *data, size_t len, head_t *ret_head, const char **ret_why)
 {
-    char *end = data + len - 2, *at = memchr(data, '\n', len); /* end: of the last header */
+    char *end = data + len - 2, *at = memchr(data, '\n', len); /* the end of the last header */
     const char *expect;
     line_t line;
     int r;
@@ -345,7 +347,7 @@ static int digit_of(char c)
                                   : -1;
 }
 
-/* One byte that is not content: the next state, or -1. */
+/* Take one byte of a chunked body that is not content. Returns the next state, or -1: malformed. */
 static int step(chunks_t *self, char c)
 {
     int digit = digit_of(c);
@@ -373,7 +375,7 @@ static int step(chunks_t *self, char c)
         return c == '\r' ? TRAILER_LF : is_control((unsigned char)c) ? -1 : TRAILER_LINE;
     case TRAILER_LF:
         return c == '\n' ? TRAILER : -1;
-    default: /* END_LF, after which nothing is asked for */
+    default: /* END_LF: the body has ended, and no byte is asked for after it */
         return c == '\n' ? END_LF : -1;
     }
 }

@@ -1,5 +1,6 @@
-/* The gateway's parts: http.c has the connections, framing.c their framing, answer.c what goes back, call.c the life of one
- * request, upstream.c the services on the bus, copies.c which copies of them answer. */
+/* The gateway's parts. http.c has the connections, framing.c their framing, answer.c the bytes of
+ * answers, call.c the life of one request, upstream.c the services on the bus, copies.c which
+ * copies of a service answer. */
 #pragma once
 
 #include "common/bus/bus.h"
@@ -15,11 +16,13 @@
 
 enum {
     BODY_MAX = 1 << 20,
-    BODY_DEPTH_MAX = PACK_DEPTH_MAX - 1, /* the bus carries the body inside an object */
-    CALL_DEADLINE_MS = 10000,            /* the service's answer */
-    RESEND_MS = 1000,                    /* a call that a service may have lost is sent again */
+    /* the bus carries the body inside an object, one level deeper */
+    BODY_DEPTH_MAX = PACK_DEPTH_MAX - 1,
+    CALL_DEADLINE_MS = 10000, /* how long a service may take to answer */
+    /* a request that got no answer is sent again, because a copy may have lost it */
+    RESEND_MS = 1000,
     CONNECTIONS_MAX = 1024,
-    QUERY_VALUES_MAX = 100 /* of one parameter */
+    QUERY_VALUES_MAX = 100 /* values of one query parameter */
 };
 
 typedef struct gateway gateway_t;
@@ -27,49 +30,54 @@ typedef struct call call_t;
 typedef struct http http_t;
 typedef struct connection connection_t;
 
-/* Where a call stands. */
+/* The state of a call. */
 typedef enum call_state {
-    RECEIVED,       /* whole, and nothing done yet */
-    AUTHENTICATING, /* asking identity who it is */
-    ADMITTING,      /* asking routes whether its address may */
-    CALLING,        /* asking the kind's service */
+    RECEIVED,       /* the request is read; nothing was done for it yet */
+    AUTHENTICATING, /* identity was asked whose key it is */
+    ADMITTING,      /* routes was asked whether the address may use the API */
+    CALLING,        /* the service of the kind was asked */
     ANSWERED        /* status and body are set */
 } call_state_t;
 
 struct call {
     gateway_t *gateway;
-    connection_t *connection; /* its head and body are the call's until it is answered */
+    connection_t *connection; /* its head and body belong to the call until the call is answered */
     call_state_t state;
     char operation_id[ID_MAX];
-    char method[16]; /* GET for HEAD, which differs in the answer only */
+    char method[16]; /* GET also for HEAD, whose answer has no body */
     bool head;
     char *path;
-    const char *query_text; /* behind the "?"; NULL */
+    const char *query_text; /* the query without its "?"; NULL: none */
     target_t target;
-    bool self; /* GET /self: whose key it is */
+    bool self; /* GET /self, which tells whose key it is */
     const char *body;
     size_t body_len;
     char key[80];
     char account[64];
-    char ip[64];      /* of the client */
-    const char *base; /* what uris begin with, seen from there */
+    char ip[64];      /* address of the client */
+    const char *base; /* URL that uris in the answer begin with, as this client reaches the API */
     json_t *actor;
-    uint64_t generation; /* of what is remembered about callers, when this one was asked about */
-    json_t *document;    /* parsed body */
+    uint64_t generation; /* admission_generation when the services were asked about this caller */
+    json_t *document;    /* the parsed body */
     json_t *query;
     int64_t started_ms, deadline_ms, resend_ms;
-    const copy_t *copy; /* of the service, that has the request; NULL: it could not be sent */
-    int resends;        /* of this question */
-    unsigned asked;     /* copies that were sent it, as copies_bit: they may be working on it */
+    /* the copy of the service that has the request; NULL: it could not be sent yet */
+    const copy_t *copy;
+    int resends; /* how often the current question was sent again */
+    /* copies that the question was sent to, as bits of copies_bit: any of them may be working on
+     * it */
+    unsigned asked;
     bool
-        under_way; /* it changes something, and a copy may do so until its deadline: no answer may say that it was not done before */
-    /* answer */
+        /* the question changes something, and a copy may still do so until its deadline: until then
+         * no answer may say that nothing was done */
+        under_way;
+    /* the answer */
     unsigned status;
     json_t *answer;
-    char *text;              /* instead of answer */
-    const docs_file_t *file; /* the same */
+    char *text;              /* text of the answer, instead of answer */
+    const docs_file_t *file; /* file of the answer, instead of answer */
     char revision[24], edges[32], etag[40];
-    int retry_after; /* seconds, with 429 and 503 */
+    int retry_after; /* in seconds, with 429 and 503; 0: none */
     const char *allow;
 };
 
@@ -80,56 +88,60 @@ struct gateway {
     copies_t *identity, *routes, *events;
     admission_t *admission;
     zhashx_t *calls;     /* operation id -> call that waits for a service */
-    docs_file_t openapi; /* rendered once; its text is the gateway's */
+    docs_file_t openapi; /* rendered at start; its text is owned by the gateway */
     rates_t *rates;      /* of API keys */
     struct {
         uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
     } metrics;
 };
 
-/* http.c */
+/* http.c: open the listeners and put them into the reactor. 0 | fault. http_stop closes them and
+ * all connections. */
 int http_start(gateway_t *self);
 void http_stop(gateway_t *self);
-/* A call that waited has its answer: send it. The call is gone when this returns. */
+/* Send the answer of a call that waited for one. The call is freed when this returns. */
 void http_resume(call_t *call);
-/* The value of a request header; NULL. */
+/* The value of a request header, borrowed; NULL: it is not there. */
 const char *http_header(const call_t *call, const char *name);
-/* Whoever has this connection showed a valid key: it is not among those that make room for others. */
+/* Note that the call's connection showed a valid key: it is not among those that are closed first
+ * to make room. */
 void http_trust(call_t *call);
 size_t http_metrics(const gateway_t *self, char *out, size_t size);
 
-/* answer.c: status line, headers and text of the answer; *ret_file: sent behind it, NULL when it is whole.
- * The caller frees the result; NULL: no memory. */
+/* answer.c: status line, headers and text of the answer; the caller frees it. *ret_file is sent
+ * behind it; NULL: nothing is. closes: say so in Connection. NULL: out of memory. */
 char *answer_make(call_t *call, bool closes, size_t *ret_len, const docs_file_t **ret_file);
 
-/* query.c: %XX of a path, in place; an escaped control character stays as it is written, so that %00 cannot cut it
- * short and nothing unprintable gets past the path table. */
+/* query.c: resolve %XX in a path, in place. An escaped control character stays as it is written:
+ * %00 cannot cut the path short, and nothing unprintable gets past the table of paths. */
 void query_unescape(char *text);
 typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
-/* Each parameter of the query, value NULL where there is no "=", until take says false. All escapes are resolved, line ends in
- * a filter too; the caller has refused %00. */
+/* Call take for each parameter of the query until it returns false; value is NULL where there is no
+ * "=". All escapes are resolved, line ends in a filter too: the caller has refused %00. */
 void query_each(call_t *call, query_fn take);
 
-/* call.c: the request is complete; either sets the answer or sends the first bus request. */
+/* call.c: begin a call whose request is complete: it is answered, or its first bus request is on
+ * its way. */
 void call_begin(call_t *call);
 void call_destroy(call_t **self_p);
-/* The bearer token of a request that has one; it leaves this process only towards identity. */
+/* The bearer token, "" when there is none. It leaves this process only towards identity. */
 const char *call_token(call_t *call);
-/* Answer with an outcome; field may be NULL. */
+/* Answer with an outcome; field may be NULL. msg NULL: the outcome's own text. */
 void call_refuse(call_t *call, int code, const char *field, const char *msg);
 void call_answer(call_t *call, unsigned status, json_t *body);
 
-/* A reply that cannot be read is none that is worth waiting for. */
+/* Answer that a service's reply could not be read: waiting for another one would not help. */
 void call_refuse_reply(call_t *call);
 
-/* A service answered the call's current request; edges is "acknowledged/live". outcome NULL: what it said cannot be read. */
+/* A service answered the call's current question. outcome NULL: its reply cannot be read. edges is
+ * "acknowledged/live". */
 void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges);
 
-/* upstream.c */
+/* upstream.c: connect to the services. 0 | fault. */
 int upstream_start(gateway_t *self);
 void upstream_stop(gateway_t *self);
-/* Send the call's current request; its state says to whom. */
+/* Send the call's current question to the service that its state names. */
 void upstream_send(call_t *call);
-/* Can it answer requests? why, when not. */
+/* Can the gateway answer requests? False: why says what is missing. */
 bool upstream_is_ready(const gateway_t *self, char *why, size_t size);
 size_t upstream_metrics(const gateway_t *self, char *out, size_t size);

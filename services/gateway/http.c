@@ -1,7 +1,9 @@
-/* The API's connections: an epoll of their own inside the gateway's reactor. A connection has one request at a time;
- * what comes behind it waits until it is answered. Each phase has a time in which it must be over as a whole, whatever
- * trickles in meanwhile, and when the table is full whoever showed no valid key makes room. In a turn of the loop it has
- * a few requests; then the others, the services' replies and the timers have their turn. */
+/* The API's connections: an epoll of their own inside the gateway's reactor. A connection has one
+ * request at a time; what follows it on the connection waits until it is answered. Each phase of a
+ * request must be over within a time of its own, however slowly bytes trickle in, and when the
+ * table of connections is full those without a valid key are closed to make room. In one turn of
+ * the loop a connection gets a few requests; then the other connections, the services' replies and
+ * the timers have their turn. */
 #include "common/base/cleanup.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -18,25 +20,26 @@
 
 enum {
     READ_MS =
-        15000, /* from a request's first byte to its last; from the connection to the first byte */
+        /* from a request's first byte to its last, and from the connection to its first byte */
+    15000,
     IDLE_MS = 60000,  /* between two requests */
-    WRITE_MS = 60000, /* for an answer to be taken */
-    LINGER_MS = 5000, /* after a last answer, for the client to have read it */
+    WRITE_MS = 60000, /* for the client to take an answer */
+    LINGER_MS = 5000, /* after the last answer of a connection, for the client to read it */
     READ_BYTES = 16384,
-    ACCEPTS_MAX = 64,   /* before the others have their turn */
-    EMPTY_LINES_MAX = 8 /* before a request */
+    ACCEPTS_MAX = 64,   /* connections that are accepted before the loop goes on */
+    EMPTY_LINES_MAX = 8 /* empty lines before a request (RFC 9112 2.2) */
 };
 
 /* ---- one connection's life ---- */
 
 static void release_request(connection_t *self)
 {
-    if (self->head_text) /* has a key */
+    if (self->head_text) /* the head has an API key in it */
         explicit_bzero(self->head_text, self->head_len);
     free(self->head_text);
     self->head_text = NULL;
     memset(&self->head, 0, sizeof(self->head));
-    if (self->body) /* may hold a private key */
+    if (self->body) /* the body may have a private key in it */
         explicit_bzero(self->body, self->body_len);
     free(self->body);
     self->body = NULL;
@@ -69,7 +72,8 @@ void connection_shut(connection_t *self)
     self->gateway->http->count--;
 }
 
-/* A call in progress ends with its answer, which nobody takes. */
+/* Free the connections that were closed. One with a call in progress stays until its answer, which
+ * is thrown away. */
 static void sweep(http_t *http)
 {
     for (connection_t *one = http->first, *next; one; one = next) {
@@ -105,7 +109,7 @@ static void watch_listener(http_t *http, listener_t *listener)
         listener->paused = false;
 }
 
-/* They wait while there is no room, and what comes waits in the kernel's queue. */
+/* Listeners stop while there is no room: new connections wait in the kernel's queue. */
 static void resume_listeners(http_t *http)
 {
     for (size_t i = 0; i < LEN(http->listeners); i++)
@@ -118,7 +122,7 @@ static void log_call(const call_t *call)
     char path[300];
 
     if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
-        return; /* every few seconds: noise */
+        return; /* every few seconds would be noise */
     log_quote(call->path, strlen(call->path), path, sizeof(path));
     log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
              call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
@@ -134,7 +138,7 @@ static void end_call(connection_t *self)
     resume_listeners(self->gateway->http);
 }
 
-/* The call has its answer. */
+/* Start to send the call's answer. */
 static void begin_answer(connection_t *self)
 {
     call_t *call = self->call;
@@ -142,7 +146,7 @@ static void begin_answer(connection_t *self)
 
     self->gateway->metrics.answers[status_class < 6 ? status_class : 5]++;
     self->out = answer_make(call, self->closes, &self->out_len, &self->file);
-    if (!self->out) { /* it holds what is no text */
+    if (!self->out) { /* the answer has bytes that no JSON text can hold */
         json_decref(call->answer);
         call->answer = NULL;
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
@@ -179,7 +183,7 @@ static call_t *new_call(connection_t *self)
     return call;
 }
 
-/* What cannot be read as a request is answered like one, and nothing behind it is read. */
+/* Answer bytes that are no request with an error, and read nothing behind them. */
 static void refuse_request(connection_t *self, int code, const char *why)
 {
     call_t *call = new_call(self);
@@ -197,7 +201,8 @@ static void refuse_request(connection_t *self, int code, const char *why)
     begin_answer(self);
 }
 
-/* Only the proxy says who its client is: exactly one address. */
+/* The client's address: over the proxy's socket its X-Forwarded-For says it, which must be exactly
+ * one address; else it is the peer's. False: refused. */
 static bool set_client(connection_t *self, call_t *call)
 {
     const char *client = framing_get(&self->head, "X-Forwarded-For");
@@ -246,7 +251,7 @@ static void begin_call(connection_t *self)
         begin_answer(self);
 }
 
-/* What has come behind the head or the chunk that was read is at the beginning again. */
+/* Drop the first len bytes of the input: the head or chunk that was read. */
 static void consume(connection_t *self, size_t len)
 {
     self->in_len -= len;
@@ -263,7 +268,8 @@ static bool add_body(connection_t *self, const char *data, size_t len)
     while (size < self->body_len + len)
         size *= 2;
     if (size != self->body_size) {
-        grown = malloc(size); /* not realloc, which leaves what it moves behind */
+        /* realloc would leave the old bytes, which may hold a key, on the heap */
+        grown = malloc(size);
         if (!grown)
             return false;
         if (self->body) {
@@ -279,8 +285,8 @@ static bool add_body(connection_t *self, const char *data, size_t len)
     return true;
 }
 
-/* RFC 9112 2.2: a few empty lines before a request are nothing. A CR whose LF is not there yet may be one. They begin no request, so
- * whoever sends them has no more time for it. False: there are too many. */
+/* Skip empty lines before a request (RFC 9112 2.2); a CR whose LF has not come yet may be one. They
+ * begin no request, so they do not move its deadline. False: there are too many. */
 static bool skip_empty_lines(connection_t *self)
 {
     size_t len = 0;
@@ -301,7 +307,7 @@ static bool skip_empty_lines(connection_t *self)
     return self->empty_lines <= EMPTY_LINES_MAX;
 }
 
-/* True when it went on. */
+/* Read the head of the next request. True: it was there, and the connection's state has changed. */
 static bool take_head(connection_t *self)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -341,10 +347,10 @@ static bool take_head(connection_t *self)
         begin_call(self);
         return true;
     }
-    self->phase = BODY; /* the deadline goes on */
+    self->phase = BODY; /* the deadline covers head and body together */
     if (self->head.expects_continue && !self->in_len)
         send(self->fd, go_on, sizeof(go_on) - 1,
-             MSG_NOSIGNAL); /* best effort: clients go on without */
+             MSG_NOSIGNAL); /* best effort: clients go on after a second without it */
     return true;
 }
 
@@ -404,7 +410,7 @@ static bool fill(connection_t *self)
 
 /* ---- writing ---- */
 
-/* True when all is sent. */
+/* Write what is left of the answer. True: all of it is sent. */
 static bool flush(connection_t *self)
 {
     size_t file_len = self->file ? self->file->len : 0;
@@ -428,7 +434,8 @@ static bool flush(connection_t *self)
     return true;
 }
 
-/* Closed at once, a socket with unread bytes would be reset, and the answer lost with it (RFC 9112 9.6). */
+/* Shut the sending side and wait for the client to close: closing a socket with unread bytes resets
+ * the connection, and the answer with it (RFC 9112 9.6). */
 static void begin_linger(connection_t *self)
 {
     shutdown(self->fd, SHUT_WR);
@@ -463,7 +470,8 @@ static void discard(connection_t *self)
         connection_shut(self);
 }
 
-/* Go on for as long as something can be done without waiting, with at most so many more requests. */
+/* Move the connection on as far as possible without waiting, beginning at most so many more
+ * requests. */
 static void advance(connection_t *self, unsigned requests)
 {
     bool more = true;
@@ -494,7 +502,7 @@ static void advance(connection_t *self, unsigned requests)
         }
     }
     if (self->ended && !self->waits && (self->phase == HEAD || self->phase == BODY))
-        connection_shut(self); /* the rest will not come */
+        connection_shut(self); /* the client closed before its request was complete */
     want(self, self->phase == CALL || self->waits ? 0 : self->phase == ANSWER ? EPOLLOUT : EPOLLIN);
 }
 
@@ -504,10 +512,10 @@ void http_resume(call_t *call)
 
     if (self->fd < 0) {
         end_call(self);
-        return; /* freed by the next sweep */
+        return; /* free_closed frees it */
     }
     begin_answer(self);
-    advance(self, 0); /* one after another of them, however fast the services are */
+    advance(self, 0); /* no new request: one at a time, however fast the services answer */
 }
 
 const char *http_header(const call_t *call, const char *name)
@@ -524,7 +532,8 @@ static void on_connection_event(connection_t *self, uint32_t events)
 {
     if (self->fd < 0)
         return;
-    if (self->phase == CALL || self->waits) { /* nothing was asked for: it is gone */
+    /* no event was asked for in these states but the peer's end */
+    if (self->phase == CALL || self->waits) {
         connection_shut(self);
     } else if (self->phase == LINGER) {
         discard(self);
@@ -550,7 +559,8 @@ static void adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bo
         close(fd);
         return;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* no such thing on a Unix socket */
+    /* fails on a Unix socket, which needs none */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     self->gateway = gateway;
     self->fd = fd;
     self->interest = EPOLLIN;
@@ -563,10 +573,11 @@ static void adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bo
         http->first->previous = self;
     http->first = self;
     http->count++;
-    on_connection_event(self, EPOLLIN); /* it is a call before others can take its place */
+    /* read the request now: a connection without one is the first to be closed for room */
+    on_connection_event(self, EPOLLIN);
 }
 
-/* Until a call has ended, or the next tick. */
+/* Stop accepting until a call has ended, or until the next tick. */
 static void pause_listener(http_t *http, listener_t *listener)
 {
     if (!epoll_ctl(http->epoll, EPOLL_CTL_DEL, listener->fd, NULL))
@@ -617,7 +628,7 @@ static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
 
     (void)loop;
     (void)item;
-    run_waiting(http); /* first: whoever is to wait in this turn goes on in the next */
+    run_waiting(http); /* first, so that connections that queue up in this turn go on in the next */
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
 
@@ -630,7 +641,8 @@ static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
     return 0;
 }
 
-/* Whoever has not done its part in time is told so where it can be, and closed. */
+/* Close a connection whose time for its phase is over; where an answer can still be sent, send 408
+ * first. */
 static void on_late(connection_t *self)
 {
     self->gateway->metrics.cut_off++;
@@ -680,7 +692,7 @@ int http_start(gateway_t *self)
     if (!http)
         return -ENOMEM;
     files_raise(CONNECTIONS_MAX
-                + 512); /* a table full of connections is not stopped by a lower limit */
+                + 512); /* the table of connections is the bound, not the limit on open files */
     self->http = http;
     http->listeners[0].fd = http->listeners[1].fd = http->turn.fd = -1;
     http->listeners[1].proxy = true;

@@ -1,4 +1,4 @@
-/* Where the API listens. */
+/* The sockets that the API listens on. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "services/gateway/connection.h"
@@ -23,7 +23,8 @@ int listen_tcp(const char *host, uint16_t port, int *ret_fd)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     _cleanup_(fd_close) int fd = -1;
     char text[160];
-    int on = 1, silent_s = 5; /* whoever says nothing waits in the kernel for so long */
+    /* seconds that the kernel keeps a connection which says nothing, before it is accepted */
+    int on = 1, silent_s = 5;
 
     if (inet_pton(AF_INET, host, &address.sin_addr) != 1)
         return fault(-EINVAL, "http-host must be an IPv4 address");
@@ -58,7 +59,7 @@ int listen_proxy(const char *path, int *ret_fd)
         snprintf(text, sizeof(text), "proxy-socket %.120s is another gateway's", path);
         return fault(-EADDRINUSE, text);
     }
-    unlink(path); /* of one that was killed */
+    unlink(path); /* left by a gateway that was killed */
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || fchmod(fd, 0660) || bind(fd, (struct sockaddr *)&address, sizeof(address))
         || chmod(path, 0660) || listen(fd, SOMAXCONN)) {

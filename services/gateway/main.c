@@ -1,5 +1,5 @@
-/* postern-gateway: the REST API. Binds HTTP; every request becomes bus requests to the service that
- * owns the kind. Must never touch the database or know a resource's rules. */
+/* postern-gateway: the REST API. Binds HTTP; every request becomes requests on the bus to the
+ * service that owns the kind. Must never touch the database or know a resource's rules. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/bus/reactor.h"
@@ -59,7 +59,7 @@ static bool is_ready(void *context, char *why, size_t size)
     return upstream_is_ready(context, why, size);
 }
 
-/* Long, and the same for everyone. */
+/* The OpenAPI document is long, and the same for everyone: rendered once, at start. */
 static int render_openapi(gateway_t *self)
 {
     _cleanup_(json_clear_ref) json_t *document =

@@ -5,7 +5,8 @@
 
 enum { NOWHERE, COLLECTION, ONE, PART, DETACHABLE, MEMBERS, MEMBER, COMMANDS };
 
-/* Behind the object's id: a module, a command, a list of members, or one of them. */
+/* Match what stands behind the object's id: a module, a command, a list of members, or one member.
+ * 0 | ERR_UNKNOWN_PATH. */
 static int match_part(const kind_t *kind, const char *path, target_t *target)
 {
     size_t len = strcspn(path, "/");
@@ -30,7 +31,8 @@ static int match_part(const kind_t *kind, const char *path, target_t *target)
     return MEMBER;
 }
 
-/* Match one segment after another; {name} takes any one segment, kept in parent. */
+/* Match a collection path segment by segment; {name} takes any one segment, which is kept in
+ * parent. */
 static int match_pattern(const kind_t *kind, const char *path, target_t *target)
 {
     const char *pattern = kind->path;
@@ -130,7 +132,7 @@ void path_match(const char *method, const char *path, target_t *ret_target)
     static const struct {
         int where;
         const char *method, *verb;
-        unsigned operation, needs; /* needs: of the kind */
+        unsigned operation, needs; /* needs: the operation that the kind must have */
     } rows[] = {
         {COLLECTION, "POST", "create", CREATE, CREATE},
         {COLLECTION, "GET", "list", LIST, LIST},

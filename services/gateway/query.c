@@ -3,7 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Characters from first on; an escape of another stays as it is written. */
+/* Resolve %XX in place where the character is first or above; other escapes stay as they are
+ * written. */
 static void unescape(char *text, unsigned first)
 {
     char *out = text;

@@ -1,11 +1,12 @@
-/* Who makes room when the table of connections is full, or an address has its share. */
+/* Which connections are closed when the table is full, or when an address has its share of it. */
 #include "services/gateway/connection.h"
 
-enum { EVICT_MAX = 8 }; /* at a time: each is looked for among all connections */
+enum { EVICT_MAX = 8 }; /* connections closed in one go: each is searched for among all */
 
-/* Who goes first when there is no room: those that are done, then whoever showed no valid key, the oldest first, however
- * busy it is; then those with a key that are between two requests; then those that are slow. 0: nobody breaks off a call:
- * it ends by itself, in bounded time. */
+/* In which order connections are closed to make room, 1 first: those that only wait for the client
+ * to close; those without a valid key, the oldest first, however busy; those with a key that are
+ * between two requests; then slow ones. 0: not closed, because a call ends by itself in bounded
+ * time. */
 static int rank_of(const connection_t *self)
 {
     if (self->call)
@@ -17,7 +18,7 @@ static int rank_of(const connection_t *self)
     return self->phase == HEAD && !self->in_len ? 3 : 4;
 }
 
-/* The next to go, of that address or of ANYONE's. */
+/* The connection to close next, of that address or of ANYONE's; NULL: none. */
 static connection_t *find_victim(http_t *http, uint32_t address)
 {
     connection_t *found = NULL;
@@ -31,7 +32,9 @@ static connection_t *find_victim(http_t *http, uint32_t address)
         if (!rank || (address != ANYONE && (one->trusted || one->address != address)))
             continue;
         if (!found || rank < found_rank || (rank == found_rank && since <= found_since)) {
-            found = one; /* <=: the list begins with the newest */
+            /* <=, because the list begins with the newest and the oldest of a rank is closed
+             * first */
+            found = one;
             found_rank = rank;
             found_since = since;
         }
@@ -63,10 +66,11 @@ void room_make(gateway_t *gateway, uint32_t address, bool proxy)
     if (http->count >= CONNECTIONS_MAX)
         room_evict(gateway, ANYONE);
     if (proxy || !limit)
-        return; /* the proxy counts its own clients */
+        return; /* the proxy bounds its own clients */
     for (const connection_t *one = http->first; one; one = one->next)
         held += one->fd >= 0 && !one->trusted && !one->call && one->address == address;
-    /* more than one: those whose calls ended since count again */
+    /* Close several: connections that had a call when they were counted before may have become
+     * idle. */
     for (int i = 0; i < EVICT_MAX && held >= limit && room_evict(gateway, address); i++)
         held--;
 }

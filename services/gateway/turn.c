@@ -1,5 +1,6 @@
-/* Whose turn it is. A client may send thousands of requests at once; the loop is everybody's. Who had its share and has more
- * stands in a queue for the next turn of the loop, in which the services' replies and the timers have theirs too. */
+/* Turns of connections. A client may send thousands of requests at once, and one loop serves all
+ * clients: a connection that had its share of a turn and has more to do waits here for the loop's
+ * next turn, after the services' replies and the timers. */
 #include "common/base/err.h"
 #include "services/gateway/connection.h"
 
@@ -29,7 +30,7 @@ void turn_wait(connection_t *self)
         turn->last->behind = self;
     else
         turn->first = self;
-    /* Nothing more may come over its socket: the loop must not fall asleep. */
+    /* No byte need come from the connection again, so the eventfd wakes the loop. */
     if (!turn->last && eventfd_write(turn->fd, 1))
         connection_shut(self);
     turn->last = self;
@@ -59,6 +60,6 @@ size_t turn_take(http_t *http, connection_t *ret[TURN_CONNECTIONS])
     for (; n < TURN_CONNECTIONS && (ret[n] = pop(turn)); n++)
         ;
     if (!turn->first)
-        eventfd_read(turn->fd, &count); /* who waits from now on writes again */
+        eventfd_read(turn->fd, &count); /* connections that wait from now on write again */
     return n;
 }

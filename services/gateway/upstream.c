@@ -1,7 +1,8 @@
-/* The services on the bus: requests out, replies in, resends, deadlines. A request that may be lost is sent again, to the
- * copy that has it while that answers, else to another one. So nothing goes on the bus from here that must not be done
- * twice: it only reads, or notes its key in the transaction that does it, and all copies of a service share that
- * (claim_request in common/resource/crud_call.c). */
+/* The services on the bus: requests out, replies in, resends, deadlines. A request that may be lost
+ * is sent again: to the copy that has it as long as that copy answers, else to another one. So each
+ * request either only reads, or notes its idempotency key in the transaction that does it, which
+ * all copies of a service see (claim_request in common/resource/crud_call.c): sending it twice does
+ * it once. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "services/gateway/gateway.h"
@@ -13,13 +14,16 @@
 enum {
     TICK_MS = 50,
     SILENT_MS =
-        3000, /* no copy answers for so long: nobody waits for one any more, which a restart takes less than */
-    HOPE_MS = 1000, /* but each request for this long */
-    READY_MS = 1000 /* balancers look elsewhere */
+        /* no copy has answered for so long, more than a restart takes: requests no longer wait for
+         * one until their deadline */
+    3000,
+    HOPE_MS = 1000, /* but for this long each */
+    /* without an answering copy the gateway is not ready, so that balancers look elsewhere */
+    READY_MS = 1000
 };
 
-/* One call asks several questions: the suffix of the id tells their answers apart, so that a late
- * answer to one does not answer the next. */
+/* A call asks several questions one after the other. This suffix of its id tells their answers
+ * apart, so that a late answer to one is not taken for that of the next. */
 static const char *suffix_of(call_state_t state)
 {
     return state == AUTHENTICATING ? ".auth" : state == ADMITTING ? ".admit" : "";
@@ -47,7 +51,7 @@ static json_t *call_body(call_t *call)
     return body;
 }
 
-/* The service that the call's state is about. */
+/* The service that the call's current question goes to. */
 static copies_t *service_of(const call_t *call)
 {
     gateway_t *self = call->gateway;
@@ -63,7 +67,8 @@ static copies_t *service_of(const call_t *call)
                                         : self->identity;
 }
 
-/* NULL: answered, it cannot be asked. */
+/* The message of the call's current question; NULL: it cannot be asked, and the call is
+ * answered. */
 static zmsg_t *encode(call_t *call)
 {
     int64_t left = call->deadline_ms - bus_mono_ms();
@@ -83,33 +88,33 @@ static zmsg_t *encode(call_t *call)
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
         body = call_body(call);
     }
-    if (!body) { /* the token is not UTF-8 */
+    if (!body) { /* the token is not UTF-8: no key */
         call_refuse(call, ERR_AUTH_MALFORMED, NULL, NULL);
         return NULL;
     }
     snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
     msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account, left,
                          call->actor, body);
-    if (!msg) { /* it would not become better by waiting */
+    if (!msg) { /* out of memory, or beyond the caps of the bus */
         log_error("op=%s the request cannot be put on the bus", call->operation_id);
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
     }
     return msg;
 }
 
-/* Has no copy of the service that the call needs answered for long? */
+/* Have all copies of the service that the call needs been silent for too long? */
 static bool is_silent(const call_t *call, int64_t now)
 {
     return copies_silent_ms(service_of(call), now) > SILENT_MS;
 }
 
-/* Does the call's question change something? */
+/* Does the call's current question change something? */
 static bool changes(const call_t *call)
 {
     return call->state == CALLING && !call->self && !(call->target.operation & (GET | LIST));
 }
 
-/* To that copy; NULL: there is none, and the next tick tries again. */
+/* Send the question to that copy. NULL: none is connected, and the next tick tries again. */
 static void send_to(call_t *call, const copy_t *copy)
 {
     zmsg_t *msg;
@@ -117,7 +122,8 @@ static void send_to(call_t *call, const copy_t *copy)
     zhashx_update(call->gateway->calls, call->operation_id, call);
     call->copy = NULL;
     call->resend_ms = bus_mono_ms();
-    /* Of a service that is silent nothing more is asked to change. */
+    /* While a service is silent no change is sent to it: the change could be done after its caller
+     * was told 503. */
     if (!copy || (changes(call) && is_silent(call, call->resend_ms)) || !(msg = encode(call)))
         return;
     if (!zmsg_send(&msg, copy->sock)) {
@@ -136,8 +142,10 @@ void upstream_send(call_t *call)
     send_to(call, copies_next(service_of(call)));
 }
 
-/* A copy that answers has it still, unless it lost it: it knows the request when it comes again, and works on it once. Where that
- * brought nothing either, another copy may be able to what this one is not: what its database does not answer, say. */
+/* Send the question again. First to the copy that has it, if that answers: a copy recognises the
+ * request and works on it once, so it is sent for the case that it was lost. If that brought
+ * nothing either, to another copy, which may be able to do what this one cannot: reach its
+ * database, for example. */
 static void send_again(call_t *call)
 {
     bool stays = call->copy && call->copy->answers && call->resends == 0;
@@ -147,7 +155,8 @@ static void send_again(call_t *call)
     send_to(call, stays ? call->copy : copies_other(service_of(call), call->copy));
 }
 
-/* "lease" or "revoke", epoch, clock; see copies.h. Of anything else nothing is taken. */
+/* Take a message about leases: "lease" or "revoke", epoch, clock (copies.h). False: the message is
+ * not about leases. */
 static bool take_lease(gateway_t *self, copy_t *copy, zmsg_t *msg)
 {
     zframe_t *word = zmsg_first(msg);
@@ -163,8 +172,10 @@ static bool take_lease(gateway_t *self, copy_t *copy, zmsg_t *msg)
     return true;
 }
 
-/* A copy that cannot do now what it is asked says nothing of the others that have the same request: one of them may be about to do it, or
- * have done it. So that is no answer while one that answers has it still, nor, of a change, while any other may. */
+/* Is this answer to be ignored? A copy that cannot do the request now (429, 503) says nothing about
+ * other copies that have the same request: one of them may be about to do it, or have done it. Such
+ * an answer is ignored while another copy that answers has the request, and, for a change, while
+ * any other copy may. */
 static bool is_passed_over(call_t *call, const copy_t *copy, const json_t *outcome)
 {
     json_int_t code = json_integer_value(json_object_get(outcome, "code"));
@@ -177,7 +188,7 @@ static bool is_passed_over(call_t *call, const copy_t *copy, const json_t *outco
         return false;
     call->gateway->metrics.passed_over++;
     if (call->copy == copy)
-        call->copy = copies_of(copies, call->asked); /* NULL: the next tick in time tries again */
+        call->copy = copies_of(copies, call->asked); /* NULL: the next tick tries again */
     return true;
 }
 
@@ -188,7 +199,7 @@ static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
     char id[64], edges[32] = "", suffix[16] = "";
     call_t *call;
 
-    /* One that cannot be read is an answer too, if it says whose. */
+    /* A reply whose outcome cannot be read ends the call too, if its id can be read. */
     if (!reply_split(msg, id, &outcome, &body) || *id) {
         _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
         _cleanup_(free_mem) char *live = zmsg_popstr(msg);
@@ -240,7 +251,8 @@ static int on_ask(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* Not answered for long, not sent, lost with a connection, or with a copy that does not answer while another one does. */
+/* Is it time to send the question again? It was not answered for RESEND_MS, could not be sent, its
+ * connection broke, or its copy does not answer while another one does. */
 static bool is_late(const call_t *call, int64_t now)
 {
     const copy_t *copy = call->copy;
@@ -251,8 +263,9 @@ static bool is_late(const call_t *call, int64_t now)
                    || (!copy->answers && copies_answer(service_of(call)))));
 }
 
-/* It waited in vain, or for copies that have not answered for long: waiting for the deadline would not make it better. But a change
- * that is under way may still be done, and over another one that was answered meanwhile: that is waited for. */
+/* Is the call over without an answer? Its deadline is over, or no copy of its service has answered
+ * for long, and waiting would not help. But a change that may still be done is waited for until its
+ * deadline: an answer that says it was not done could be false. */
 static bool is_over(const call_t *call, int64_t now)
 {
     return now >= call->deadline_ms
