@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ Test(reactor, one_that_cannot_start_frees_what_it_has_and_fails)
     cr_assert_str_eq(self.calls, "sdp");
 }
 
-Test(reactor, wrong_settings_start_nothing)
+Test(reactor, wrong_settings_start_nothing, .init = cr_redirect_stdout)
 {
     char *argv[] = {"postern-toy", "--answer=101", NULL};
     char *help[] = {"postern-toy", "--help", NULL};
