@@ -17,7 +17,7 @@ enum { BYTES = 16, V4_AT = 12, V4_BITS = 96, ITEM_MAX = 128, OWN_MAX = 256, OWN_
 typedef struct rule {
     uint8_t bytes[BYTES];
     unsigned bits;
-    bool own; /* instead of bytes: any address of this machine */
+    bool own; /* any address of this machine, instead of bytes */
     uint16_t first, last;
 } rule_t;
 
@@ -28,16 +28,18 @@ typedef struct rules {
 
 struct address_rules {
     rules_t always, own, denied, allowed;
-    bool leads[2][256]; /* IPv4, IPv6: first bytes of addresses that a rule may forbid */
+    bool leads[2][256]; /* for each family: the first bytes of addresses that a rule may forbid */
     uint8_t
-        ports[(1 << 16) / 8]; /* bits: those that rules forbid on this machine's own addresses */
+        ports[(1 << 16) / 8]; /* bit set: a rule forbids the port on this machine's own addresses */
 };
 
 static const uint8_t mapped[V4_AT] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-/* RFC 6890, and where clouds have their metadata: 169.254.169.254 of nearly all, fd00:ec2::254 of EC2, fd20:ce::254 of GCE,
- * 100.100.100.200 of Alibaba, 168.63.129.16 of Azure, 192.0.0.192 of Oracle. The translators of 64:ff9b:1::/48 (RFC 8215) have
- * the IPv4 address where each network likes, and Teredo (RFC 4380) has two: nobody can say where these lead. */
+/* RFC 6890, and the metadata services of clouds: 169.254.169.254 of nearly all, fd00:ec2::254 of
+ * EC2, fd20:ce::254 of GCE, 100.100.100.200 of Alibaba, 168.63.129.16 of Azure, 192.0.0.192 of
+ * Oracle. Where the translators of 64:ff9b:1::/48 (RFC 8215) and Teredo (RFC 4380) lead cannot be
+ * told from an address: each network chooses the former's layout, and the latter has two addresses
+ * in it. */
 static const char always[] =
     "0.0.0.0/8 169.254.0.0/16 224.0.0.0/4 255.255.255.255 ::/128 fe80::/10 "
     "ff00::/8 fd00:ec2::254 fd20:ce::254 100.100.100.200 168.63.129.16 192.0.0.192 "
@@ -61,7 +63,7 @@ static bool parse_number(const char *text, long max, long *ret)
     return !*end && *ret <= max;
 }
 
-/* 80 or 80-90; cuts text. */
+/* Parse "80" or "80-90"; writes NULs into text. */
 static bool parse_ports(char *text, rule_t *rule)
 {
     char *dash = strchr(text, '-');
@@ -77,7 +79,7 @@ static bool parse_ports(char *text, rule_t *rule)
     return true;
 }
 
-/* Address or network, without brackets; cuts text. */
+/* Parse an address or network without brackets; writes NULs into text. */
 static bool parse_network(char *text, rule_t *rule)
 {
     char *slash = strchr(text, '/');
@@ -101,7 +103,7 @@ static bool parse_network(char *text, rule_t *rule)
     return true;
 }
 
-/* text is cut. */
+/* Parse one item of a list; writes NULs into text. */
 static bool parse_item(char *text, bool with_own, rule_t *rule)
 {
     char *port = NULL, *end;
@@ -150,7 +152,7 @@ static int parse_list(rules_t *rules, const char *text, bool with_own, char **re
     return 0;
 }
 
-/* ---- what most addresses are permitted by ---- */
+/* ---- a quick answer for most addresses ---- */
 
 static void mark_leads(bool leads[256], unsigned first, unsigned bits)
 {
@@ -171,14 +173,16 @@ static void mark_rules(address_rules_t *self, const rules_t *rules)
         }
         if (rule->bits >= V4_BITS && !memcmp(rule->bytes, mapped, V4_AT))
             mark_leads(self->leads[0], rule->bytes[V4_AT], rule->bits - V4_BITS);
-        else if (rule->bits < V4_BITS && !memcmp(rule->bytes, mapped, rule->bits / 8)) /* as ::/0 */
+        /* 0.0.0.0/0 is kept as ::/0 */
+        else if (rule->bits < V4_BITS && !memcmp(rule->bytes, mapped, rule->bits / 8))
             memset(self->leads[0], true, sizeof(self->leads[0]));
         mark_leads(self->leads[1], rule->bytes[0], rule->bits);
     }
 }
 
-/* Rules only forbid what some byte or port of it tells, so that the others need not be looked through. IPv6 addresses that lead
- * to one of IPv4 begin with 00 or 20: see embedded. */
+/* Note which first bytes and which ports rules may forbid, so that most addresses need not be
+ * compared with each rule. IPv6 addresses that lead to an IPv4 one begin with 00 or 20 (see
+ * embedded_v4). */
 static void mark(address_rules_t *self)
 {
     mark_rules(self, &self->always);
@@ -188,7 +192,7 @@ static void mark(address_rules_t *self)
     self->leads[1][0x20] = true;
 }
 
-/* Nothing forbids it, whatever is allowed. False: the rules say. */
+/* True: no rule can forbid it. False: the rules have to be compared. */
 static bool is_plain(const address_rules_t *self, unsigned family, uint8_t first, uint16_t port)
 {
     return !self->leads[family][first] && !(self->ports[port / 8] & 1u << port % 8);
@@ -234,7 +238,8 @@ void address_rules_destroy(address_rules_t **self_p)
 
 /* ---- this machine's addresses ---- */
 
-/* No more than ten seconds old; each thread has its own, so that none waits for another. */
+/* This machine's addresses, read at most ten seconds ago. One for each thread, so that none waits
+ * for another. */
 typedef struct own {
     time_t read_at;
     size_t count;
@@ -284,7 +289,7 @@ static bool is_own(const uint8_t bytes[BYTES])
     for (size_t i = 0; i < own.count; i++)
         if (!memcmp(bytes, own.addresses[i], BYTES))
             return true;
-    return !own.complete; /* nobody knows: as if it were */
+    return !own.complete; /* unreadable: any address could be this machine's */
 }
 
 /* ---- judging ---- */
@@ -323,8 +328,8 @@ static const char *fault_of(const address_rules_t *self, const uint8_t bytes[BYT
     return NULL;
 }
 
-/* The IPv4 address that a translator or a tunnel makes of an IPv6 address: RFC 6052 (64:ff9b::/96), 3056 (2002::/16),
- * 4291 2.5.5.1 (::/96), 2765 (::ffff:0:0:0/96). */
+/* The IPv4 address inside an IPv6 address of a translator or tunnel: RFC 6052 (64:ff9b::/96), 3056
+ * (2002::/16), 4291 2.5.5.1 (::/96), 2765 (::ffff:0:0:0/96). False: there is none. */
 static bool embedded(const uint8_t bytes[BYTES], uint8_t out[BYTES])
 {
     static const uint8_t nat64[V4_AT] = {0, 0x64, 0xff, 0x9b}, compatible[V4_AT] = {0},

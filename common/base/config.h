@@ -1,5 +1,5 @@
-/* Settings: one row each. Value from --name=V, else the environment variable POSTERN_NAME, else
- * the row's default. --help prints the table. */
+/* Settings: one row each. The value is that of --name=V, else of the environment variable
+ * POSTERN_NAME, else the row's default. --help prints the table. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +7,11 @@
 typedef enum setting_type { SETTING_STR, SETTING_INT } setting_type_t;
 
 typedef struct setting {
-    const char *name; /* lower case with '-' ; POSTERN_ + upper case with '_' in the environment */
+    /* lower case with '-'; the variable is POSTERN_ and the name in upper case with '_' */
+    const char *name;
     setting_type_t type;
-    const char *fallback; /* NULL: required */
-    long min, max;        /* INT: range */
+    const char *fallback; /* default; NULL: the setting is required */
+    long min, max;        /* range of an INT */
     const char *meaning;
 } setting_t;
 
@@ -21,11 +22,11 @@ typedef struct config {
     char *values[CONFIG_MAX];
 } config_t;
 
-/* Read the settings; rows end with a NULL name. Prints help or what is wrong, then says so:
- * 0 | 1 (help was printed: stop with success) | -EINVAL (told on stderr). */
+/* Read the settings; rows end with a NULL name. 0 | 1: help was printed, stop with success |
+ * -EINVAL: what is wrong was printed on standard error. */
 int config_parse(config_t *self, const setting_t *rows, const char *about, int argc, char **argv);
 
-/* Borrowed. The name must be a row: anything else is our own mistake and aborts. */
+/* Value of a setting; borrowed. An unknown name is our own mistake and aborts. */
 const char *config_str(const config_t *self, const char *name);
 long config_int(const config_t *self, const char *name);
 

@@ -1,4 +1,4 @@
-/* Files that are part of a program. */
+/* Files that become part of a program. */
 #pragma once
 
 /* Put a file into the program: EMBED(name, "path from the repository root"). */

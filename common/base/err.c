@@ -62,7 +62,8 @@ int problem_add(problem_t *self, int code, const char *field, const char *format
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    /* Both may hold what somebody sent, and buffers may have cut it: an answer that is no UTF-8 reaches nobody. */
+    /* Field and text may hold what somebody sent, cut by a buffer: JSON with invalid UTF-8 would
+     * reach nobody. */
     quote_plain(text, sizeof(text), text);
     if (field)
         quote_plain(name, sizeof(name), field);

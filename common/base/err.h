@@ -10,16 +10,16 @@ enum {
 
 typedef struct outcome {
     int code;
-    int status; /* HTTP */
+    int status; /* status of HTTP */
     const char *name;
     const char *situation;
     const char *text;
 } outcome_t;
 
-/* Row of an answer; NULL when code is none. */
+/* The row of an answer; NULL: no row has this code. */
 const outcome_t *outcome_find(int code);
 
-/* All rows, ended by one with code 0. */
+/* All rows; the last one has code 0. */
 const outcome_t *outcome_all(void);
 
 /* Short name for logs: OK, NOT_FOUND, or errno's text for a fault. */
@@ -28,17 +28,18 @@ const char *outcome_name(int r);
 /* Note where a fault began (thread-local); returns it. An unexpected answer becomes -EPROTO. */
 int fault(int r, const char *what);
 
-/* What the last fault() on this thread said; "" when nothing. */
+/* Text of the last fault() on this thread; "" when there was none. */
 const char *fault_text(void);
 
-/* An answer in the making: the first problem names the code, the first hundred stand in details. */
+/* An answer that is being made: the first problem sets the code, the first hundred stand in
+ * details. */
 typedef struct problem {
     int code;
     char msg[512];
     json_t *details; /* field -> text; owned */
 } problem_t;
 
-/* Add one problem. field may be NULL. Whatever stands in field and text, what is kept is UTF-8 that can be shown. Returns code. */
+/* Add a problem; field may be NULL. Field and text are made printable UTF-8. Returns code. */
 int problem_add(problem_t *self, int code, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -21,11 +21,11 @@ void files_raise(unsigned long count)
         log_warn("the limit of open files stays as it is: %s", strerror(errno));
 }
 
-/* -1: not even one more can be opened. */
+/* Open files of the process. -1: the limit is reached, so that they cannot even be counted. */
 static long count_open(void)
 {
     DIR *dir = opendir("/proc/self/fd");
-    long n = -1; /* the directory's own */
+    long n = -1; /* not the directory itself */
 
     if (!dir)
         return -1;

@@ -4,17 +4,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Enough for a service whose sockets strangers may connect to: libzmq 4.3.4 aborts where a local one cannot accept. */
+/* The limit for a service whose sockets strangers may connect to: libzmq 4.3.4 aborts when a file
+ * runs out while it accepts on a local socket. */
 enum { FILES_SERVICE = 65536 };
 
-/* How many there are, and whether they run short: from nine tenths of the limit on, until there are fewer than eight. At the limit
- * nobody can connect, not even who asks whether the process is ready. All zero: nobody has looked. */
+/* Open files and their limit, as files_look saw them last; all zero: not yet. are_short is set at
+ * nine tenths of the limit and cleared below eight tenths. At the limit nobody can connect, not
+ * even to ask for /readyz. */
 typedef struct files_watch {
     long open, limit;
     bool are_short;
 } files_watch_t;
 
-/* Counts them, and logs when they begin to run short and when that is over. */
+/* Count them, and log when they begin to run short and when that is over. */
 void files_look(files_watch_t *self);
 
 /* Prometheus text of the last look; returns bytes written. */
@@ -22,5 +24,5 @@ size_t files_metrics(const files_watch_t *self, const char *service, char *out, 
 
 enum { FILES_LOOK_MS = 5000 };
 
-/* Raise the limit to so many, or to what the system allows. */
+/* Raise the limit to count, or as far as the system allows. */
 void files_raise(unsigned long count);

@@ -1,6 +1,6 @@
-/* Ids and tokens. An id is prefix_KSUID: 27 base62 characters over a 32-bit time in seconds since
- * 1400000000 and 16 more bytes. Ours put 4 bytes of sub-second time first, so ids of one machine
- * sort by creation and a list by id is newest first; 12 bytes are random. */
+/* Ids and tokens. An id is prefix_KSUID: 27 base62 characters of a 32-bit time in seconds since
+ * 1400000000 and 16 more bytes. The first 4 of these are a fraction of the second, so that ids of
+ * one machine sort by creation and a list by id is newest first; 12 are random. */
 #pragma once
 
 #include <stdbool.h>

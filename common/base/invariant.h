@@ -1,6 +1,7 @@
-/* What our own code promises itself, checked in release builds, too: where a broken promise would read or write memory that is
- * another's, or tell a peer what is not so, the process ends instead. Never for input: that is refused with an error. An edge
- * worker that ends so is replaced, and the events that it left are sent by the next. */
+/* What our own code promises itself, checked in release builds, too: where a broken promise would
+ * read or write memory that is another's, or tell a peer what is not so, the process ends instead.
+ * Never for input: that is refused with an error. An edge worker that ends so is replaced, and the
+ * events that it left are sent by the next. */
 #pragma once
 
 #include <stdio.h>

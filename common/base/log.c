@@ -14,7 +14,7 @@ void log_init(const char *tag)
 
 void log_line(const char *level, const char *format, ...)
 {
-    static _Thread_local time_t second = -1; /* whose text is kept */
+    static _Thread_local time_t second = -1; /* the second whose text is cached */
     static _Thread_local char text[sizeof("0000-00-00T00:00:00")];
     char line[2048];
     struct timespec now;
@@ -37,7 +37,7 @@ void log_line(const char *level, const char *format, ...)
         n = sizeof(line) - 2;
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0)
-        return; /* nowhere left to say it */
+        return; /* standard error cannot be written to, so nothing can be said */
 }
 
 char *log_quote(const char *text, size_t len, char *out, size_t size)

@@ -1,5 +1,5 @@
-/* One-line records on stderr: time level tag text. Values that could hold a newline are quoted by
- * the caller with log_quote. Never give it a secret, a token or a body. */
+/* One-line records on stderr: time level tag text. The caller quotes values that could hold a
+ * newline, with log_quote. Never log a secret, a token or a body. */
 #pragma once
 
 #include <stddef.h>
@@ -12,5 +12,6 @@ void log_init(const char *tag);
 
 void log_line(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Peers' bytes made safe for a log line: printable ASCII kept, the rest as \xNN. Returns out. */
+/* Make a peer's bytes safe for a log line: printable ASCII stays, the rest becomes \xNN. Returns
+ * out. */
 char *log_quote(const char *text, size_t len, char *out, size_t size);

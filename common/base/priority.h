@@ -1,6 +1,7 @@
-/* Who goes first where processors are short. */
+/* Scheduling priority of the control plane. */
 #pragma once
 
-/* For a process of the control plane, before it starts threads, which inherit it: when one of them wakes up it does not
- * interrupt what runs (SCHED_BATCH, sched(7)). Traffic goes first, and messages are handled several at a time. */
+/* Call it before threads are started, which inherit it: when a thread of this process wakes up it
+ * does not preempt others (SCHED_BATCH, sched(7)). Traffic goes first, and messages are handled
+ * several at a time. */
 void priority_behind_traffic(void);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of a character of n bytes. */
+/* Code point of a character of n bytes. */
 static uint32_t code_point(const unsigned char *at, size_t n)
 {
     static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -16,7 +16,8 @@ static uint32_t code_point(const unsigned char *at, size_t n)
     return code;
 }
 
-/* Control characters, line ends of Unicode, and marks that nobody sees or that turn the direction of the text. */
+/* False: control characters, line ends of Unicode, and invisible marks or those that turn the
+ * text's direction. */
 static bool is_shown(uint32_t code)
 {
     return code >= 0x20 && !(code >= 0x7f && code < 0xa0) && !(code >= 0x200b && code <= 0x200f)
@@ -24,7 +25,8 @@ static bool is_shown(uint32_t code)
            && code != 0xfeff;
 }
 
-/* The next character as it is shown, in at most limit bytes. Returns how many: 0 at the end, and where it does not fit. */
+/* Copy the next character, as it is shown, in at most limit bytes. Returns how many: 0 at the end,
+ * or when it does not fit. */
 static size_t next(const unsigned char **at_p, const unsigned char *end, bool quoted, size_t limit,
                    char *out)
 {
@@ -72,7 +74,7 @@ void quote_plain(char *out, size_t size, const char *text)
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
     size_t len = 0, put;
 
-    /* A character that a shorter buffer has cut is left out: nobody sent it so. */
+    /* Leave out a last character that a buffer has cut. */
     for (size_t back = 1; back < 4 && back <= (size_t)(end - at); back++)
         if (utf8_tail(end[-back]) >= (int)back) {
             end -= back;

@@ -13,7 +13,7 @@ struct secret_key {
     unsigned char bytes[crypto_secretbox_KEYBYTES];
 };
 
-/* O_EXCL then rename-free: two services that start together must end with the same key. */
+/* O_EXCL: of two services that start together one makes the key, and both read it. */
 static int make_key(const char *path)
 {
     unsigned char bytes[crypto_secretbox_KEYBYTES];
@@ -75,7 +75,7 @@ int secret_key_load(secret_key_t **ret_key, const char *path)
 
 void secret_key_destroy(secret_key_t **self_p)
 {
-    sodium_free(*self_p); /* wipes; NULL is fine */
+    sodium_free(*self_p); /* wipes the key; NULL is fine */
     *self_p = NULL;
 }
 

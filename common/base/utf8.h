@@ -1,9 +1,9 @@
-/* UTF-8 (RFC 3629, 4), a byte at a time. */
+/* UTF-8 by the byte (RFC 3629, 4). */
 #pragma once
 
 #include <stddef.h>
 
-/* How many continuation bytes follow this first byte; -1 when none may begin with it. */
+/* How many continuation bytes follow this first byte; -1: no character begins with it. */
 static inline int utf8_tail(unsigned char c)
 {
     if (c < 0x80)
@@ -17,7 +17,8 @@ static inline int utf8_tail(unsigned char c)
     return -1;
 }
 
-/* RFC 3629: over-long forms, surrogates and values past U+10FFFF by their second byte. */
+/* Is the second byte allowed? Refuses over-long forms, surrogates and values past U+10FFFF (RFC
+ * 3629, 4). */
 static inline int utf8_second_ok(unsigned char first, unsigned char second)
 {
     if (first == 0xe0)
@@ -31,7 +32,7 @@ static inline int utf8_second_ok(unsigned char first, unsigned char second)
     return 1;
 }
 
-/* Bytes of the character at, 0 when it is none. */
+/* Bytes of the character at `at`; 0: there is no valid one. */
 static inline size_t utf8_character(const unsigned char *at, const unsigned char *end)
 {
     int tail = at < end ? utf8_tail(*at) : -1;

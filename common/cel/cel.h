@@ -1,7 +1,7 @@
-/* The Common Expression Language (github.com/google/cel-spec, doc/langdef.md): from source to a checked
- * tree. Lexer, parser and checker know the whole language but messages; what a use of it leaves out
- * (list filters: indices, arithmetic, ...) it refuses when it walks the tree. Nothing is evaluated
- * here. Everything is bounded: source, nodes, depth. */
+/* The Common Expression Language (github.com/google/cel-spec, doc/langdef.md): from source to a
+ * checked tree. Lexer, parser and checker know the whole language except messages; a user that
+ * supports less (list filters: no index, no arithmetic, ...) refuses the rest when it walks the
+ * tree. Nothing is evaluated here. Source, nodes and depth are bounded. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 enum { CEL_SOURCE_MAX = 4096, CEL_NODES_MAX = 1000, CEL_DEPTH_MAX = 64 };
 
 typedef enum cel_type {
-    CEL_DYN, /* known at run time only */
+    CEL_DYN, /* a type that is known at run time only */
     CEL_NULL,
     CEL_BOOL,
     CEL_INT,
@@ -27,9 +27,10 @@ typedef enum cel_type {
 } cel_type_t;
 
 typedef enum cel_op {
-    CEL_CONSTANT,  /* its type says which member of value, or text */
-    CEL_IDENT,     /* text */
-    CEL_VARIABLE,  /* text: the dotted name of a declared variable; made by the checker */
+    CEL_CONSTANT, /* type says which member of value it is, or text */
+    CEL_IDENT,    /* text */
+    /* text: dotted name of a declared variable; the checker makes it of IDENT and SELECT */
+    CEL_VARIABLE,
     CEL_SELECT,    /* first.text */
     CEL_INDEX,     /* first[second] */
     CEL_CALL,      /* text(children) */
@@ -57,9 +58,9 @@ typedef enum cel_op {
 
 typedef struct cel_node {
     cel_op_t op;
-    cel_type_t type;  /* of the value; CEL_DYN before the check */
-    size_t at;        /* byte of the source where it begins */
-    const char *text; /* without quotes and escapes, NUL behind it; bytes may hold NULs */
+    cel_type_t type;  /* type of the value; CEL_DYN before cel_check */
+    size_t at;        /* byte of the source where the node begins */
+    const char *text; /* without quotes and escapes, with a NUL behind it; bytes may hold NULs */
     size_t len;
     union {
         bool boolean;
@@ -67,17 +68,17 @@ typedef struct cel_node {
         uint64_t natural;
         double real;
     } value;
-    struct cel_node *first, *next; /* children; siblings */
+    struct cel_node *first, *next; /* first child; next sibling */
 } cel_node_t;
 
 typedef struct cel cel_t;
 
 typedef struct cel_error {
-    size_t at; /* byte of the source */
+    size_t at; /* byte of the source where the error is */
     char text[200];
 } cel_error_t;
 
-/* A function beside the standard ones. Methods have their target as the first argument. */
+/* A function beside the standard ones. The target of a method is its first argument. */
 typedef struct cel_function {
     const char *name;
     bool method;
@@ -86,22 +87,22 @@ typedef struct cel_function {
     cel_type_t arguments[3];
 } cel_function_t;
 
-/* What an expression may use. */
+/* Variables and functions that an expression may use. */
 typedef struct cel_env {
-    /* Type of a variable by its dotted name; false: there is none. */
+    /* Find the type of a variable by its dotted name. False: there is no such variable. */
     bool (*find)(const void *context, const char *name, cel_type_t *ret_type);
     const void *context;
-    const cel_function_t *functions; /* ended by a NULL name; may be NULL */
+    const cel_function_t *functions; /* ended by a row with NULL name; may be NULL */
 } cel_env_t;
 
-/* Parse. 0 | 1: *error says what is wrong | -ENOMEM. */
+/* Parse the source. 0 | 1: *error says what is wrong | -ENOMEM. */
 int cel_parse(cel_t **ret_cel, const char *source, size_t len, cel_error_t *error);
 void cel_destroy(cel_t **self_p);
 
 const cel_node_t *cel_root(const cel_t *self);
 
-/* Resolve variables, check functions and operand types, note the type of each node.
- * 0 | 1: *error says what is wrong | -ENOMEM. */
+/* Resolve variables, check functions and operand types, and set the type of each node. 0 | 1:
+ * *error says what is wrong | -ENOMEM. */
 int cel_check(cel_t *self, const cel_env_t *env, cel_error_t *error);
 
 const char *cel_type_name(cel_type_t type);

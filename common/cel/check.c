@@ -1,5 +1,5 @@
-/* Static check: every variable is declared, every function exists with these arguments, operators
- * get what they can take. What is known only at run time (CEL_DYN) passes. */
+/* The static check: every variable is declared, every function exists with these arguments, every
+ * operator fits its operands. What is known only at run time (CEL_DYN) passes. */
 #include "common/cel/internal.h"
 #include "common/base/quote.h"
 
@@ -11,7 +11,7 @@ enum { SCOPES_MAX = 16, NAME_MAX_LEN = 200 };
 typedef struct checker {
     cel_t *cel;
     const cel_env_t *env;
-    const char *scopes[SCOPES_MAX]; /* variables of the comprehensions around */
+    const char *scopes[SCOPES_MAX]; /* variables of the enclosing comprehensions */
     int scope_count;
 } checker_t;
 
@@ -98,7 +98,7 @@ static int check_children(checker_t *self, cel_node_t *node)
 
 /* ---- variables ---- */
 
-/* The dotted name of a chain of selections; false when it is none or too long. */
+/* Write the dotted name of a chain of selections. False: it is no such chain, or too long. */
 static bool dotted(const cel_node_t *node, char *out, size_t size)
 {
     size_t n;
@@ -121,7 +121,8 @@ static bool in_scope(const checker_t *self, const cel_node_t *node)
     return false;
 }
 
-/* 0: the node is a declared variable now | -1: it is not one | 1. */
+/* 0: the node became a declared variable | -1: there is no such variable | 1: the expression is
+ * too large. */
 static int resolve(checker_t *self, cel_node_t *node)
 {
     char name[NAME_MAX_LEN], *copy;
@@ -164,7 +165,7 @@ static int check_select(checker_t *self, cel_node_t *node)
     if (node->first->op == CEL_IDENT || node->first->op == CEL_SELECT) {
         cel_error_t *error = self->cel->error;
 
-        if (check(self, node->first)) { /* say the whole name, not its first part */
+        if (check(self, node->first)) { /* the error names the whole chain, not its first part */
             if (dotted(node, name, sizeof(name))
                 && !strncmp(error->text, "there is no variable", 20))
                 snprintf(error->text, sizeof(error->text), "there is no variable %s",
@@ -195,7 +196,8 @@ static bool takes(const cel_function_t *function, const cel_node_t *node)
     return i == function->count && !argument;
 }
 
-/* *ret_named: the name exists, if not with these arguments. */
+/* Find the function that takes these arguments. *ret_named: the name exists, perhaps with other
+ * arguments. */
 static const cel_function_t *find_function(const cel_function_t *rows, const cel_node_t *node,
                                            bool *ret_named)
 {
@@ -236,7 +238,7 @@ static int check_call(checker_t *self, cel_node_t *node)
     return cel_fail(self->cel, node->at, "%s does not take (%s)", quote(node->text).text, types);
 }
 
-/* langdef.md, "Macros": the variable is visible in the arguments behind it. */
+/* Is it a macro (langdef.md, "Macros")? Its variable is visible in the arguments behind it. */
 static bool is_macro(const cel_node_t *node, cel_type_t *ret_type)
 {
     static const struct {
@@ -283,7 +285,7 @@ static int check_macro(checker_t *self, cel_node_t *node)
     return r;
 }
 
-/* has(e.f): the field may be absent, what it is selected from may not. */
+/* has(e.f): f may be absent, e may not. */
 static int check_has(checker_t *self, cel_node_t *node)
 {
     cel_node_t *field = node->first;
@@ -311,7 +313,7 @@ static bool ordered(cel_type_t a, cel_type_t b)
                    || a == CEL_DURATION));
 }
 
-/* Result of an arithmetic operator; false: these operands have none. */
+/* The result type of an arithmetic operator. False: it does not take these operands. */
 static bool arithmetic(cel_op_t op, cel_type_t a, cel_type_t b, cel_type_t *ret_type)
 {
     *ret_type = a == CEL_DYN ? b : a;
@@ -380,7 +382,7 @@ static int check_operator(checker_t *self, cel_node_t *node)
         break;
     case CEL_EQ:
     case CEL_NE:
-        good = true; /* of different types: unequal, not an error */
+        good = true; /* values of different types are unequal; that is no error */
         break;
     default:
         good = arithmetic(node->op, a, b, &node->type);

@@ -1,4 +1,4 @@
-/* Between the files of common/cel only. */
+/* Shared by the files of common/cel only. */
 #pragma once
 
 #include "common/cel/cel.h"
@@ -6,7 +6,7 @@
 typedef enum cel_token_type {
     TOKEN_END,
     TOKEN_IDENT,
-    TOKEN_QUOTED_IDENT, /* `text`, behind a dot only */
+    TOKEN_QUOTED_IDENT, /* `text`, allowed behind a dot only */
     TOKEN_INT,
     TOKEN_UINT,
     TOKEN_DOUBLE,
@@ -18,10 +18,10 @@ typedef enum cel_token_type {
 typedef struct cel_token {
     cel_token_type_t type;
     size_t at;
-    const char *text; /* identifiers, signs, literals' contents; NUL behind it */
+    const char *text; /* of identifiers, signs and literals; a NUL behind it */
     size_t len;
     union {
-        int64_t integer; /* INT: without a sign before it; the parser folds that in */
+        int64_t integer; /* INT: the number without its sign, which the parser adds */
         uint64_t natural;
         double real;
     } value;
@@ -29,8 +29,9 @@ typedef struct cel_token {
 
 struct cel {
     const char *source, *end, *at; /* at: behind the current token */
-    cel_token_t token;             /* the current one */
-    char *arena;                   /* texts and nodes, as large as they can get */
+    cel_token_t token;             /* the current token */
+    /* texts and nodes; allocated once, for the most that the source can need */
+    char *arena;
     size_t arena_used, arena_size;
     int nodes, depth;
     cel_node_t *root;
@@ -40,8 +41,8 @@ struct cel {
 /* Read the next token into self->token. 0 | 1. */
 int cel_lex(cel_t *self);
 
-/* Remember the first error; always 1. */
+/* Note the first error; always returns 1. */
 int cel_fail(cel_t *self, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* From the arena, aligned; NULL and an error when the expression is too large. */
+/* Memory of the arena, aligned. NULL, and an error is noted: the expression is too large. */
 void *cel_alloc(cel_t *self, size_t size);

@@ -1,4 +1,4 @@
-/* Tokens (langdef.md, "Syntax"). Literals are converted here: what the parser sees has no escapes. */
+/* Tokens (langdef.md, "Syntax"). Literals are converted here, so the parser sees no escapes. */
 #include "common/cel/internal.h"
 
 #include <ctype.h>
@@ -58,7 +58,7 @@ static int lex_integer(cel_t *self, const char *begin, const char *end, bool hex
     text[end - begin] = '\0';
     errno = 0;
     value = strtoull(text + (hex ? 2 : 0), NULL, hex ? 16 : 10);
-    /* 2^63 is in range behind a minus sign: the parser decides */
+    /* 2^63 is allowed: behind a minus sign it is in range, which the parser checks */
     if (errno || (!natural && value > (unsigned long long)INT64_MAX + 1))
         return cel_fail(self, offset(self), "the number does not fit in 64 bits");
     self->token.type = natural ? TOKEN_UINT : TOKEN_INT;
@@ -133,7 +133,7 @@ static size_t put_utf8(char *out, uint32_t c)
     return 4;
 }
 
-/* n digits of the base at self->at. */
+/* Read a code of n digits in this base at self->at. */
 static int lex_code(cel_t *self, int n, int base, uint32_t *ret_code)
 {
     uint32_t code = 0;
@@ -151,7 +151,7 @@ static int lex_code(cel_t *self, int n, int base, uint32_t *ret_code)
     return 0;
 }
 
-/* Behind the backslash. */
+/* Read an escape behind its backslash. */
 static int lex_escape(cel_t *self, bool bytes, char *out, size_t *len)
 {
     static const char names[] = "abfnrtv\\?\"'`", values[] = "\a\b\f\n\r\t\v\\?\"'`";
@@ -187,7 +187,7 @@ static int lex_escape(cel_t *self, bool bytes, char *out, size_t *len)
     return 0;
 }
 
-/* self->at is at the opening quote. */
+/* Read a string; self->at is at the opening quote. */
 static int lex_string(cel_t *self, bool raw, bool bytes)
 {
     char quote[4] = {*self->at, '\0', '\0', '\0'};
@@ -197,7 +197,8 @@ static int lex_string(cel_t *self, bool raw, bool bytes)
     if (left(self) >= 3 && self->at[1] == quote[0] && self->at[2] == quote[0])
         memset(quote, quote[0], 3);
     self->at += strlen(quote);
-    out = cel_alloc(self, left(self) + 1); /* no escape is shorter than what it stands for */
+    /* what an escape stands for is never longer than the escape */
+    out = cel_alloc(self, left(self) + 1);
     if (!out)
         return 1;
     while (!looking_at(self, quote)) {
@@ -215,7 +216,7 @@ static int lex_string(cel_t *self, bool raw, bool bytes)
     }
     self->at += strlen(quote);
     out[len] = '\0';
-    self->arena_used = used; /* give back what it did not need */
+    self->arena_used = used; /* give the unused bytes back */
     cel_alloc(self, len + 1);
     self->token.type = bytes ? TOKEN_BYTES : TOKEN_STRING;
     self->token.text = out;
@@ -223,7 +224,7 @@ static int lex_string(cel_t *self, bool raw, bool bytes)
     return 0;
 }
 
-/* r, R, b and B in any order, then a quote. */
+/* Is there a string's prefix: r, R, b and B in any order, then a quote? */
 static bool string_prefix(const cel_t *self, size_t *ret_len, bool *ret_raw, bool *ret_bytes)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* The grammar (langdef.md, "Syntax"): one function a level of precedence, loops for what is left
- * associative, so that depth grows with nesting only. */
+/* The grammar (langdef.md, "Syntax"): one function for each level of precedence; left associative
+ * operators are loops, so that only nesting makes the recursion deeper. */
 #include "common/cel/internal.h"
 #include "common/base/quote.h"
 
@@ -99,7 +99,8 @@ static bool reserved(const char *name)
     return false;
 }
 
-/* Items up to the closing sign, behind those that *end hangs on; a trailing comma where allowed. */
+/* Parse items up to the closing sign, and append them at *end; trailing: a comma may stand before
+ * it. */
 static bool parse_items(cel_t *self, const char *close, bool trailing, bool pairs, cel_node_t **end)
 {
     while (!is_sign(self, close)) {
@@ -153,7 +154,7 @@ static cel_node_t *parse_constant(cel_t *self)
     return cel_lex(self) ? NULL : node;
 }
 
-/* A name, a keyword's value, or a call of a function. */
+/* Parse a name, a keyword's value, or a call of a function. */
 static cel_node_t *parse_name(cel_t *self)
 {
     const cel_token_t token = self->token;
@@ -191,7 +192,7 @@ static cel_node_t *parse_primary(cel_t *self)
     if (self->token.type != TOKEN_SIGN && self->token.type != TOKEN_END
         && self->token.type != TOKEN_QUOTED_IDENT)
         return parse_constant(self);
-    if (accept(self, ".")) { /* the root scope, which is the only one here */
+    if (accept(self, ".")) { /* the root scope: there is no other here */
         if (self->token.type == TOKEN_IDENT)
             return parse_name(self);
         cel_fail(self, self->token.at, "a name is missing here");
@@ -258,7 +259,7 @@ static cel_node_t *parse_member(cel_t *self)
     return self->error->text[0] ? NULL : node;
 }
 
-/* -9223372036854775808 is a number, though 9223372036854775808 is none. */
+/* -9223372036854775808 is a number, although 9223372036854775808 is out of range. */
 static cel_node_t *parse_lowest(cel_t *self, size_t at)
 {
     cel_node_t *node = make(self, CEL_CONSTANT, at);
@@ -297,7 +298,7 @@ static cel_node_t *parse_unary(cel_t *self)
     return node;
 }
 
-/* Levels of left associative operators, the loosest first. */
+/* Parse left associative operators from this level of precedence on; level 0 binds loosest. */
 static cel_node_t *parse_binary(cel_t *self, size_t level)
 {
     static const struct {
@@ -385,7 +386,7 @@ int cel_parse(cel_t **ret_cel, const char *source, size_t len, cel_error_t *erro
         cel_destroy(&self);
         return 1;
     }
-    self->source = self->at = self->end = NULL; /* the caller's */
+    self->source = self->at = self->end = NULL; /* owned by the caller */
     *ret_cel = self;
     return 0;
 }

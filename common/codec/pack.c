@@ -112,10 +112,10 @@ static int get_value(token_reader_t *in, int depth, json_t **ret_value)
         value = json_integer(token.integer);
         break;
     case TOKEN_REAL:
-        value = json_real(token.real); /* NULL for NaN and infinities */
+        value = json_real(token.real); /* NULL for NaN and infinity */
         break;
     case TOKEN_STRING:
-        value = json_stringn(token.bytes, token.len); /* NULL for invalid UTF-8 */
+        value = json_stringn(token.bytes, token.len); /* NULL when it is not UTF-8 */
         break;
     case TOKEN_BINARY:
         return -EBADMSG;
@@ -149,7 +149,7 @@ static int get_value(token_reader_t *in, int depth, json_t **ret_value)
             r = get_value(in, depth + 1, &item);
             if (r)
                 return r;
-            if (json_object_set_new(value, key, item)) /* invalid UTF-8 in the key */
+            if (json_object_set_new(value, key, item)) /* the key is not UTF-8 */
                 return -EBADMSG;
         }
         break;
@@ -189,7 +189,7 @@ static void text_done(text_t *self)
     free(self->bytes);
 }
 
-/* Room for n more bytes and a NUL. */
+/* Make room for n more bytes and a NUL. 0 | -ENOMEM. */
 static int reserve(text_t *self, size_t n)
 {
     size_t size = self->size;
@@ -224,12 +224,12 @@ static bool is_utf8(const char *bytes, size_t len)
         bytes++, len--;
     if (!len)
         return true;
-    value = json_stringn(bytes, len); /* NULL when it is not */
+    value = json_stringn(bytes, len); /* NULL when it is not UTF-8 */
     json_decref(value);
     return value;
 }
 
-/* RFC 8259 7: quotes, backslashes and control characters are escaped. */
+/* Append a JSON string: quotes, backslashes and control characters are escaped (RFC 8259 7). */
 static int put_quoted(text_t *self, const char *bytes, size_t len)
 {
     static const char shorts[] = "\bb\ff\nn\rr\tt\"\"\\\\";
@@ -273,7 +273,7 @@ static int put_scalar(text_t *self, const token_t *token)
             self, number,
             (size_t)snprintf(number, sizeof(number), "%lld", (long long)token->integer));
     case TOKEN_REAL: {
-        json_t *value = json_real(token->real); /* NULL for NaN and infinities */
+        json_t *value = json_real(token->real); /* NULL for NaN and infinity */
         size_t n = value ? json_dumpb(value, number, sizeof(number), JSON_ENCODE_ANY) : 0;
 
         json_decref(value);
@@ -318,7 +318,7 @@ static int put_value(token_reader_t *in, int depth, text_t *out)
     return r ? r : put_plain(out, token.kind == TOKEN_MAP ? "}" : "]", 1);
 }
 
-/* JSON text already: one binary and nothing else. */
+/* Is the body JSON text already: one binary and nothing else? */
 static bool is_ready_text(const void *data, size_t len, token_t *ret_token)
 {
     token_reader_t in = {data, (const unsigned char *)data + len, 0, true};

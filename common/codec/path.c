@@ -14,7 +14,8 @@ static int hex(char c)
     return -1;
 }
 
-/* RFC 3986 2.3; and the characters of a path (3.3: pchar and '/') that stand for themselves. */
+/* Unreserved characters (RFC 3986 2.3), and those that stand for themselves in a path (3.3: pchar
+ * and '/'). */
 enum { UNRESERVED = 1, LITERAL = 2 };
 
 #define U (UNRESERVED | LITERAL)
@@ -34,7 +35,7 @@ static const unsigned char kinds[256] = {
 #undef U
 #undef L
 
-/* Nothing in it is escaped, and no segment is empty or begins with a dot: it is normal as it is. */
+/* Is the path normal as it is? Nothing is escaped, and no segment is empty or begins with a dot. */
 static int is_plain(const char *path, size_t len)
 {
     unsigned char before = 0;
@@ -72,7 +73,8 @@ static int hidden_dots(const char *at, const char *end)
     return 0;
 }
 
-/* Unescape and escape into out: only slashes separate, every byte is in its one spelling. */
+/* Copy the path into out with every byte in its one spelling: unescaped where it may be, else
+ * escaped. Returns the bytes, or -1: refused, or it does not fit. */
 static int canonical(const char *path, size_t len, char *out, size_t size, size_t *ret_len)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -133,7 +135,7 @@ int path_normalize(const char *path, size_t len, char *out, size_t size, size_t 
     if (canonical(path, len, out, size, &total))
         return -1;
 
-    /* In place, segment by segment: RFC 3986 5.2.4, and // as /. */
+    /* Remove dot segments and empty segments in place (RFC 3986 5.2.4, and // as /). */
     while (at < total) {
         size_t end = at + 1, seg;
 

@@ -10,6 +10,6 @@
 
 #include <stddef.h>
 
-/* Normalise the path in [path, path+len) into out (not NUL-ended): 0, or -1 when it is refused or
- * does not fit. Needs at most 3 * len bytes. */
+/* Normalise the path in [path, path+len) into out, without a NUL at its end. Needs at most 3 * len
+ * bytes. 0 | -1: it is refused, or does not fit. */
 int path_normalize(const char *path, size_t len, char *out, size_t size, size_t *ret_len);

@@ -1,4 +1,4 @@
-/* RE2 behind a C face: linear time whatever the expression. */
+/* RE2 for C: time is linear in the text, whatever the expression. */
 #pragma once
 
 #include <stdbool.h>

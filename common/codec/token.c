@@ -23,7 +23,7 @@ static int sized(token_reader_t *in, token_t *token, token_kind_t kind, int leng
 
     if (r)
         return r;
-    /* Every item takes at least one byte, a pair two. */
+    /* More items than bytes are left: an item takes at least one byte, a pair two. */
     if (len > (uint64_t)(in->end - in->at) / (kind == TOKEN_MAP ? 2 : 1))
         return -EBADMSG;
     token->kind = kind;
@@ -110,5 +110,5 @@ int token_next(token_reader_t *in, token_t *token)
         return sized(in, token, TOKEN_ARRAY, head == 0xdc ? 2 : 4);
     if (head == 0xde || head == 0xdf)
         return sized(in, token, TOKEN_MAP, head == 0xde ? 2 : 4);
-    return -EBADMSG; /* reserved and extensions */
+    return -EBADMSG; /* the reserved byte and extensions */
 }

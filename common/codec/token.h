@@ -1,6 +1,7 @@
-/* msgpack one token at a time. A bounded reader of our own over the encoding (msgpack specification 2013-04-21, "Formats"):
- * msgpack-c's unpacker sizes arrays from the header before it has seen the items. Lengths are checked against what is left, so
- * nothing is allocated that the bytes do not pay for. */
+/* msgpack one token at a time: a bounded reader of our own (msgpack specification 2013-04-21,
+ * "Formats"), because msgpack-c's unpacker allocates arrays by their header before it has seen the
+ * items. Lengths are checked against the bytes that are left, so nothing is allocated that the
+ * message does not pay for. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +10,8 @@
 
 typedef struct token_reader {
     const unsigned char *at, *end;
-    size_t items; /* read so far; more than PACK_ITEMS_MAX are refused */
-    bool binary;  /* allowed */
+    size_t items; /* tokens read so far; more than PACK_ITEMS_MAX are refused */
+    bool binary;  /* binary values are accepted */
 } token_reader_t;
 
 typedef enum token_kind {
@@ -18,7 +19,7 @@ typedef enum token_kind {
     TOKEN_BOOLEAN,
     TOKEN_INTEGER,
     TOKEN_REAL,
-    TOKEN_STRING, /* any bytes: nobody looked whether they are UTF-8 */
+    TOKEN_STRING, /* any bytes: not checked for UTF-8 */
     TOKEN_BINARY,
     TOKEN_ARRAY,
     TOKEN_MAP
@@ -26,12 +27,12 @@ typedef enum token_kind {
 
 typedef struct token {
     token_kind_t kind;
-    int64_t integer; /* and boolean */
+    int64_t integer; /* also the value of a boolean */
     double real;
-    const char *bytes; /* in the reader's */
-    size_t len;        /* bytes, items or pairs: never more than there can be in what is left */
+    const char *bytes; /* borrowed from the reader's data */
+    size_t len;        /* bytes, items or pairs; bounded by the bytes that are left */
 } token_t;
 
-/* The next token: a scalar, or the head of an array or map whose items come next. 0 | -EBADMSG (the end, a cut, an
- * extension, a whole number beyond 63 bits) | -EMSGSIZE. */
+/* The next token: a scalar, or the head of an array or map whose items come next. 0 | -EBADMSG (the
+ * end, a cut, an extension, a whole number beyond 63 bits) | -EMSGSIZE. */
 int token_next(token_reader_t *in, token_t *token);

@@ -11,9 +11,10 @@
 
 /* ---- whose schema it is ---- */
 
-/* Who this connection is, the first thing that is wrong with that, and what is not its own doing, nor of who made it: another service's role
- * may let anybody into its own schema, and up to PostgreSQL 15 make anybody a member of itself. That harms it alone, and must
- * not keep the others from starting. The names of the schemas are those of deploy/database.sql. */
+/* Who this connection is, the first thing that is wrong with that, and what is not its own doing,
+ * nor of who made it: another service's role may let anybody into its own schema, and up to
+ * PostgreSQL 15 make anybody a member of itself. That harms it alone, and must not keep the others
+ * from starting. The names of the schemas are those of deploy/database.sql. */
 static const char role_sql[] =
     "WITH RECURSIVE given AS (SELECT oid AS role FROM pg_roles WHERE rolname = current_user UNION "
     "SELECT m.roleid FROM pg_auth_members m JOIN given ON m.member = given.role "
@@ -35,7 +36,8 @@ static const char role_sql[] =
     "OR pg_has_role(nspowner, 'MEMBER')) "
     "FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
 
-/* A service that could do more than it needs does not start: what is wrong with it then is no danger to the others. */
+/* A service that could do more than it needs does not start: what is wrong with it then is no
+ * danger to the others. */
 static int check_role(pg_t *pg)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -106,8 +108,8 @@ static int refuse_unnamed(pg_t *pg)
     return fault(-EINVAL, text);
 }
 
-/* Up to then a migration was its place in a list. The numbers stay: a copy of a version that knows only those finds them, applies
- * nothing again and goes on. */
+/* Up to then a migration was its place in a list. The numbers stay: a copy of a version that knows
+ * only those finds them, applies nothing again and goes on. */
 static int give_names(pg_t *pg, const migration_t *list)
 {
     int r = pg_script(pg, "ALTER TABLE migration ADD COLUMN name text, ADD COLUMN checksum text, "
@@ -144,8 +146,9 @@ static int prepare_table(pg_t *pg, const migration_t *list)
 
 /* ---- applying ---- */
 
-/* What a newer version applied stays, and this one goes on: versions follow each other copy by copy, and an operator may have to
- * go back to the one before. So migrations add, and take away only what the version before did not use. */
+/* What a newer version applied stays, and this one goes on: versions follow each other copy by
+ * copy, and an operator may have to go back to the one before. So migrations add, and take away
+ * only what the version before did not use. */
 static int judge_row(const pg_t *pg, const migration_t *list, const char *name, const char *sum)
 {
     char text[240];
@@ -189,7 +192,8 @@ static bool has_row(const PGresult *rows, const char *name)
     return false;
 }
 
-/* An index of a large table takes longer than a statement may; who waits for a lock of another copy does not. */
+/* An index of a large table takes longer than a statement may; who waits for a lock of another copy
+ * does not. */
 static int migrate_locked(pg_t *pg, const migration_t *list)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;

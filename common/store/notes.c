@@ -8,7 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { BLOCK = 64, SAID_S = 60, SEEN_MS = 1000 /* no number of a process comes again as soon */ };
+enum {
+    BLOCK = 64,
+    SAID_S = 60,
+    SEEN_MS = 1000 /* a process number of PostgreSQL does not come again within this time */
+};
 
 static _Atomic int64_t refused;
 
@@ -36,7 +40,8 @@ void notes_key_init(notes_key_t *self, const secret_key_t *master)
     write_pad(self->outer, self->key, 0x5c);
 }
 
-/* What the hash is made of: the session of the database that notified, as the server names it, so that nobody says it again. */
+/* Hash the text of a notification with the session that sent it, as the server names it: repeated
+ * by another session it has another hash. */
 static void hash_note(const notes_key_t *self, const PGnotify *note, size_t len,
                       unsigned char out[crypto_auth_hmacsha256_BYTES])
 {
@@ -51,7 +56,7 @@ static void hash_note(const notes_key_t *self, const PGnotify *note, size_t len,
     crypto_auth_hmacsha256_final(&state, out);
 }
 
-/* The text without its last character stands before ,"mac":"…"} */
+/* Is it sealed? The hash is over the text up to ,"mac":"…"} and without its closing brace. */
 static bool is_sealed(const notes_key_t *self, PGnotify *note)
 {
     static const char before[] = ",\"mac\":\"", behind[] = "\"}";

@@ -15,9 +15,10 @@
 enum {
     PREPARED_MAX = 256,
     QUEUE_MAX = 24,
-    LATE_MS = 20,       /* a statement may go on so long behind a deadline */
-    TROUBLE_S = 60,     /* after that it may be over, and nobody tried */
-    READ_ONLY_MS = 5000 /* between two tries to get a session that is not */
+    LATE_MS = 20, /* a statement may run for so long beyond the deadline */
+    /* how long PostgreSQL's last "no room" or "read-only" counts when nothing was tried since */
+    TROUBLE_S = 60,
+    READ_ONLY_MS = 5000 /* between two attempts to get a session that is not read-only */
 };
 
 /* A prepared statement that waits to be sent with the next one. */
@@ -29,16 +30,16 @@ typedef struct queued {
 
 struct pg {
     PGconn *conn;
-    int64_t connected_ms; /* monotonic */
+    int64_t connected_ms; /* when the connection was made, monotonic ms */
     char *url;
     char schema[64];
     char constraint[80];
-    char *prepared[PREPARED_MAX]; /* SQL of statement "s<i>" of this connection */
+    char *prepared[PREPARED_MAX]; /* SQL of the statement that this connection knows as "s<i>" */
     int prepared_count;
     queued_t queue[QUEUE_MAX];
     int queued;
-    int64_t deadline_ms; /* monotonic; 0: none */
-    int64_t timeout_ms;  /* of statements, in the transaction that there is */
+    int64_t deadline_ms; /* monotonic ms; 0: none */
+    int64_t timeout_ms;  /* statement_timeout of the current transaction */
 };
 
 static void forget_queue(pg_t *self)
@@ -72,8 +73,8 @@ void pg_destroy(pg_t **self_p)
     free((*self_p)->url);
     free(*self_p);
     *self_p = NULL;
-    /* What libpq had of OpenSSL's in this thread (passwords are proven with it) ends here: a thread of an actor may outlive its
-     * actor, and even main, by a moment. */
+    /* Free what libpq has of OpenSSL in this thread (it proves passwords with it) now: a thread of
+     * an actor may outlive its actor, and even main, by a moment. */
     OPENSSL_thread_stop();
 }
 
@@ -89,10 +90,11 @@ void pg_drop(pg_t *self)
 static void ignore_notice(void *context, const char *message)
 {
     (void)context;
-    (void)message; /* notices may quote rows */
+    (void)message; /* not logged: notices may quote rows */
 }
 
-/* Of all connections of the process; 0: never, or something has contradicted since. */
+/* Of all connections of the process, as time(); 0: never, or a statement has
+ * succeeded since. */
 static _Atomic int64_t full_at, read_only_at;
 
 static bool is_fresh(int64_t at)
@@ -120,7 +122,8 @@ static int64_t mono_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A standby, or what an operator or a provider set so; PostgreSQL says both of a session without being asked (from 14 on). */
+/* Is the server a standby, or made read-only by an operator or a provider? PostgreSQL reports both
+ * for each session (since 14). */
 static bool is_read_only(const pg_t *self)
 {
     static const char *const names[] = {"in_hot_standby", "default_transaction_read_only"};
@@ -140,7 +143,7 @@ static void note_session(pg_t *self)
     read_only_at = is_read_only(self) ? time(NULL) : 0;
 }
 
-/* For who listens, outside transactions. */
+/* Give up a read-only session outside transactions, for those that only listen. */
 static void leave_read_only(pg_t *self)
 {
     if (!self->conn || !is_read_only(self))
@@ -168,8 +171,9 @@ int pg_ready(pg_t *self)
         return fault(PG_DOWN, "connect to PostgreSQL (is DATABASE_URL right and the server up?)");
     }
     PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
-    /* Every statement on a table that grows has its index. A plan that scans a table because it was small when the statement was prepared is kept
-     * while the table grows; and what a statement costs here is no reason to compile it. */
+    /* Every statement on a table that grows has an index. Without these settings a plan that scans
+     * a table, because it was small when the statement was prepared, would be kept while the table
+     * grows, and cheap statements would be compiled. */
     snprintf(setup, sizeof(setup),
              "SET search_path = %s; SET TimeZone = 'UTC'; SET statement_timeout = %d;"
              "SET idle_in_transaction_session_timeout = %d; "
@@ -183,13 +187,13 @@ int pg_ready(pg_t *self)
     return r;
 }
 
-/* What another session may not say. */
+/* Does this SQLSTATE end the session, because another session may get further? */
 static bool ends_session(const char *state)
 {
     static const char *const states[] = {
-        "57P",            /* the server ends, or an operator ended the session */
-        "08",             /* the connection */
-        "0A000", "26000", /* a migration of another copy made a prepared statement void */
+        "57P",            /* the server shuts down, or an operator ended the session */
+        "08",             /* the connection is broken */
+        "0A000", "26000", /* a migration of another copy invalidated a prepared statement */
         "25P03", "25P04", /* this process stood still in a transaction */
     };
 
@@ -231,7 +235,7 @@ static int check_result(pg_t *self, const PGresult *res)
         return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
     if (!strcmp(state, "40001") || !strcmp(state, "40P01"))
         return PG_AGAIN;
-    /* The SQLSTATE and our own SQL's position only: messages quote rows. */
+    /* Log the SQLSTATE and the position in our own SQL only: messages quote rows. */
     snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
              self->constraint);
     if (!strncmp(state, "53", 2) || !strcmp(state, "58030")) {
@@ -241,8 +245,8 @@ static int check_result(pg_t *self, const PGresult *res)
     return fault(!strncmp(state, "22", 2) || !strncmp(state, "54", 2) ? PG_IMPOSSIBLE : -EIO, text);
 }
 
-/* Parsing and planning cost as much as running: each statement text is prepared once a connection.
- * 1: *ret_name is its name | 0: there are too many, run it as it is | fault. */
+/* Prepare the statement if it is new on this connection, because parsing and planning cost as much
+ * as running. 1: *ret_name is its name | 0: there are too many, run it unprepared | fault. */
 static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -266,7 +270,8 @@ static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
     return 1;
 }
 
-/* The next statement's result and the NULL behind it. The first error stays; what came behind it was not run. */
+/* Read the next statement's result and the NULL behind it. The first error is kept: statements
+ * behind it were not run. */
 static void read_one(pg_t *self, int *r, PGresult **ret_result)
 {
     _cleanup_(pgresult_clear) PGresult *res = PQgetResult(self->conn);
@@ -284,7 +289,8 @@ static void read_one(pg_t *self, int *r, PGresult **ret_result)
         *ret_result = take(res);
 }
 
-/* All that is queued in one go, in order; *ret_result is of the number-th. */
+/* Send all that is queued at once and read the results in order; *ret_result is that of statement
+ * `number`. */
 static int run_queue(pg_t *self, int number, PGresult **ret_result)
 {
     int count = self->queued, r = 0;
@@ -306,7 +312,7 @@ static int run_queue(pg_t *self, int number, PGresult **ret_result)
         read_one(self, &r, i == number ? ret_result : NULL);
     if (!self->conn)
         return r;
-    PQclear(PQgetResult(self->conn)); /* the sync */
+    PQclear(PQgetResult(self->conn)); /* result of the sync */
     if (PQexitPipelineMode(self->conn) != 1) {
         pg_drop(self);
         return fault(PG_DOWN, "PostgreSQL connection lost");
@@ -347,7 +353,7 @@ static int enqueue_one(pg_t *self, const char *sql, int n, const char *const *pa
     return 0;
 }
 
-/* What is queued, then this one by itself. */
+/* Send what is queued, then this statement by itself. */
 static int run_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
                     const char *const *params)
 {
@@ -370,9 +376,9 @@ void pg_until(pg_t *self, int64_t deadline_ms)
     self->deadline_ms = deadline_ms;
 }
 
-/* Before a statement: is there time for it? Within a transaction PostgreSQL is also told how much, where that is less than it knows.
- * That goes with the statement and costs no round trip, and nothing is said where there is more time than any statement may take.
- * 0 | PG_TIMEOUT | fault. */
+/* Is there time for one more statement? Within a transaction PostgreSQL is told how much, when that
+ * is less than it knows, together with the statement: that costs no round trip. Nothing is sent
+ * while there is more time than any statement may take. 0 | PG_TIMEOUT | fault. */
 static int watch_deadline(pg_t *self)
 {
     int64_t left = self->deadline_ms - mono_ms();
@@ -399,7 +405,7 @@ static int watch_deadline(pg_t *self)
     return r == 1 ? run_once(self, NULL, set_timeout, 1, params) : r;
 }
 
-/* As enqueue_one, within the time that there is. */
+/* As enqueue_one, within the deadline. */
 static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
 {
     int r = watch_deadline(self);
@@ -475,7 +481,8 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_start(args, n);
     collect(params, n, args);
     va_end(args);
-    if (self->queued > QUEUE_MAX - 4) /* room for all: the statement's result must not be lost */
+    /* leave room for these four: the result of the statement must not be lost */
+    if (self->queued > QUEUE_MAX - 4)
         r = run_queue(self, -1, NULL);
     if (!r && sql)
         r = enqueue(self, sql, n, params);

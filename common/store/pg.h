@@ -1,4 +1,5 @@
-/* One PostgreSQL connection: parameters only, timeouts always, SQLSTATE as errno. */
+/* One PostgreSQL connection: parameters always apart from SQL, a timeout for every statement,
+ * SQLSTATE as errno. */
 #pragma once
 
 #include <libpq-fe.h>
@@ -7,7 +8,7 @@
 
 typedef struct pg pg_t;
 
-/* For _cleanup_. */
+/* For _cleanup_(pgresult_clear). */
 static inline void pgresult_clear(PGresult **p)
 {
     PQclear(*p);
@@ -17,7 +18,7 @@ static inline void pgresult_clear(PGresult **p)
 enum {
     PG_STATEMENT_TIMEOUT_MS = 5000,
     PG_IDLE_TIMEOUT_MS =
-        2000, /* a process that stands still in a transaction holds its locks so long */
+        2000, /* how long a process that stands still in a transaction holds its locks */
     PG_PARAMS_MAX = 16
 };
 
@@ -29,22 +30,25 @@ enum {
 #define PG_IMPOSSIBLE                                                                              \
     (-33) /* EDOM: data exception, or beyond what PostgreSQL can do (classes 22, 54) */
 #define PG_FULL                                                                                    \
-    (-28) /* ENOSPC: it has no room: disk, memory, connections (class 53), or an I/O error */
+/* ENOSPC: PostgreSQL has no room: disk, memory, connections (class 53), or an I/O error */
+(-28)
 #define PG_DUPLICATE  (-17) /* EEXIST: unique_violation */
 #define PG_REFERENCED (-39) /* ENOTEMPTY: foreign_key_violation */
 
-/* Remember where to connect; schema becomes the search path. Connects at the first pg_ready. */
-int pg_new(pg_t **ret_pg, const char *url, const char *schema);
+    /* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 |
+ * -ENOMEM. */
+    int pg_new(pg_t **ret_pg, const char *url, const char *schema);
 void pg_destroy(pg_t **self_p);
 
-/* Connect when needed. 0 | PG_DOWN. */
+/* Connect if there is no connection. 0 | PG_DOWN. */
 int pg_ready(pg_t *self);
 
-/* From now on no statement begins behind deadline_ms (monotonic), and none of a transaction goes on much longer, waiting for a lock
- * either: PG_TIMEOUT. 0: whenever. What nobody waits for any more must not be done: something else may have been meanwhile. */
+/* Set the deadline of the work that follows (monotonic ms; 0: none). No statement begins after it,
+ * and those of a transaction, waits for locks too, end soon after it: PG_TIMEOUT. Work that nobody
+ * waits for any more must not be done, because something else may have happened meanwhile. */
 void pg_until(pg_t *self, int64_t deadline_ms);
 
-/* Forget a broken connection: the next pg_ready makes a new one. */
+/* Drop a broken connection: the next pg_ready makes a new one. */
 void pg_drop(pg_t *self);
 
 /* Run one statement with n text parameters. *ret_result may be NULL when no rows are wanted; the
@@ -53,42 +57,46 @@ int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...);
 int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
                    const char *const *params);
 
-/* The same for a statement whose text depends on what somebody asked for: it is not kept prepared. */
+/* As pg_exec, for a statement whose text depends on a request: it is not kept prepared. */
 int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
                  const char *const *params);
 
-/* A statement whose result nobody needs: it is sent with the next one, which also says whether it failed. Only inside
- * a transaction, whose BEGIN may be the first of them. 0 | -ENOMEM | what pg_exec says. */
+/* Queue a statement whose result is not needed: it is sent with the next one, which also reports
+ * its failure. Only inside a transaction; BEGIN may be the first. 0 | -ENOMEM | as pg_exec. */
 int pg_defer(pg_t *self, const char *sql, int n, ...);
 
-/* What is deferred, this statement (NULL: none) and COMMIT, in one go. */
+/* Send what is deferred, this statement (NULL: none) and COMMIT at once. Results as pg_exec. */
 int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...);
 
-/* End the transaction, if there is one, and forget what is deferred. */
+/* End the transaction, if there is one, and drop what is deferred. */
 void pg_rollback(pg_t *self);
 
-/* Several statements without parameters (migrations). */
+/* Run several statements without parameters (migrations). 0 | as pg_exec. */
 int pg_script(pg_t *self, const char *sql);
 
-/* Why nothing can be changed: what PostgreSQL told this process within a minute, and nothing has contradicted since. NULL: it can. */
+/* Why nothing can be changed now, as PostgreSQL told this process within the last minute; NULL: it
+ * can, as far as is known. */
 const char *pg_trouble(void);
 
-/* Is that because it is read-only? A statement that it refuses for this ends the session (PG_DOWN): the next one may lead elsewhere. */
+/* Is the reason that it is read-only? A statement that PostgreSQL refuses for this ends the session
+ * (PG_DOWN): a new one may lead to another server. */
 bool pg_is_read_only(void);
 
-/* Name of the constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when none. */
+/* Constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when there was none. */
 const char *pg_constraint(const pg_t *self);
 
-/* The schema whose name pg_new was given; borrowed. */
+/* The schema that pg_new was given; borrowed. */
 const char *pg_schema(const pg_t *self);
 
 /* The socket to poll for notifications; -1 when not connected. */
 int pg_socket(const pg_t *self);
 
-/* Consume waiting notifications: 1 when there were any | 0 | PG_DOWN, also when a session that is read-only is given up, every 5 s: who
- * listens on a server that is not the primary any more would hear nothing new for ever. Ask before polling the socket: a
- * statement that ran meanwhile may have read them from it, and then it does not become readable. */
+/* Consume waiting notifications. 1: there were some | 0 | PG_DOWN, also when a read-only session is
+ * given up, every 5 s: a listener on a server that is no longer the primary would never hear
+ * anything again. Call it before polling the socket: a statement in between may have read
+ * notifications from the socket, which then does not become readable. */
 int pg_notified(pg_t *self);
 
-/* The same, one by one in the order in which they were committed: 1: PQfreemem it | 0: there are no more | PG_DOWN. */
+/* As pg_notified, one at a time in the order of their commits. 1: *ret_note is to be freed with
+ * PQfreemem | 0: there are no more | PG_DOWN. */
 int pg_take_note(pg_t *self, PGnotify **ret_note);

@@ -6,7 +6,7 @@
 
 enum { STEP_ROWS = 1000 };
 
-/* bound NULL: there is none. */
+/* Delete a portion; bound NULL: the SQL takes no bound. */
 static int delete_some(pg_t *pg, const char *sql, const char *bound, bool *ret_more)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -32,9 +32,10 @@ static int forget_requests(pg_t *pg, long seconds, bool *ret_more)
                        age, ret_more);
 }
 
-/* First it is said, in a transaction of its own that holds the head's lock for no longer than it takes; then what was said is
- * done, without it. Whoever reads entries reads the head in the same statement, so where a deletion is missing it knows. An entry
- * that is written anew meanwhile is none of those: it is skipped, or looked at again when it can be locked. */
+/* Two transactions: the first raises config_head.forgotten and holds the head's lock only for that;
+ * the second deletes, without the lock. Readers of entries read the head in the same statement, so
+ * a reader that misses a deletion knows it. An entry that is written again meanwhile is no deletion
+ * any more: it is skipped while it is locked, and looked at again later. */
 static int forget_deletions(pg_t *pg, bool *ret_more)
 {
     char kept[16];

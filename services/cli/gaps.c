@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -1: there are too many. */
+/* The index of the type, added when it is new. -1: there are too many types. */
 static int find_type(gaps_t *self, const char *name, int64_t next, bool *ret_new)
 {
     int i = 0;
@@ -28,7 +28,7 @@ static void remove_gap(gaps_t *self, int i)
     self->count--;
 }
 
-/* The oldest that was told makes room. */
+/* Make room for a gap by forgetting the oldest that was told. False: none was. */
 static bool has_room(gaps_t *self)
 {
     for (int i = 0; self->count == GAPS_MAX && i < self->count; i++)
@@ -96,7 +96,8 @@ void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t
     self->types[t].next = head + 1;
 }
 
-/* Whoever stood still hears how far the numbers go before it has read what waits for it. */
+/* May the numbers of the gap still come? A subscriber that stood still learns how far the numbers
+ * go before it has read what waits for it. */
 static bool may_come(const gaps_t *self, const gap_t *gap, int64_t now_ms)
 {
     return gap->first > self->types[gap->type].newest

@@ -1,13 +1,15 @@
-/* Which events a subscriber misses, by their numbers: each event type counts its own without gaps (proto/WIRE.md). Copies of
- * the event service share the numbers, so one that is behind may come later than its followers: a gap is one when it has been
- * open for a while; and what is behind all that came, when nothing has come for a while. */
+/* Which events a subscriber misses, by their numbers: each event type counts its own without gaps
+ * (proto/WIRE.md). Copies of the event service share the numbers, so an event of a slower copy may
+ * come after later numbers. So missing numbers count as missed when the gap has been open for a
+ * while, and numbers after the last event when nothing has come for a while. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { GAP_TYPE_MAX = 96, GAP_TYPES_MAX = 256, GAPS_MAX = 1024, GAP_GRACE_MS = 2000 };
-enum { GAP_MEMORY_MS = 60000 }; /* a database put back from a backup gives numbers again */
+/* after that a number may be given again: a database was put back from a backup */
+enum { GAP_MEMORY_MS = 60000 };
 
 typedef struct gap {
     int type;
@@ -20,20 +22,22 @@ typedef struct gaps {
     struct {
         char name[GAP_TYPE_MAX + 1];
         int64_t next;
-        int64_t newest, newest_ms; /* the highest number that came, and when one came last */
+        /* the highest number that came; monotonic ms when an event came last */
+        int64_t newest, newest_ms;
     } types[GAP_TYPES_MAX];
     int type_count;
-    gap_t open[GAPS_MAX]; /* and those told last: an event of them may still come */
+    gap_t open[GAPS_MAX]; /* also gaps that were told lately: their events may still come */
     int count;
-    int64_t overflowed; /* events of gaps that there was no room to remember */
+    int64_t overflowed; /* events in gaps beyond GAPS_MAX */
 } gaps_t;
 
-/* An event came. False: it was fetched from the log before. */
+/* Note that an event came. False: it was fetched from the log before. */
 bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms);
 
-/* The event service has numbered events of this type up to head. first: what was before is not ours, as we just began. */
+/* Note that the event service has numbered events of this type up to head. first: earlier numbers
+ * do not count as missed, because the subscriber has just begun. */
 void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t now_ms);
 
-/* The gap that is to be told next; NULL: none yet. Mark it with gaps_told, or put it off. */
+/* The gap that is to be told next; NULL: none is due. Mark it with gaps_told, or put it off. */
 gap_t *gaps_due(gaps_t *self, int64_t now_ms);
 void gaps_told(gap_t *gap, bool fetched);

@@ -16,7 +16,7 @@ static int fail(const char *path)
     return -EIO;
 }
 
-/* Its key, or a new one. NULL: it cannot be written. */
+/* The key of name: read, or made when there is none. NULL: it cannot be written. */
 static zcert_t *own_key(const char *dir, const char *name)
 {
     char path[PATH_SIZE], kept[PATH_SIZE];
@@ -40,7 +40,8 @@ static zcert_t *own_key(const char *dir, const char *name)
     return cert;
 }
 
-/* The key of name as owner's list has it, or not. Who reads the list meanwhile finds the file whole. */
+/* List the key of name in owner's peers, or take it out. The file is replaced whole, for readers
+ * that run. */
 static int list_key(const char *dir, const char *owner, const char *name, zcert_t *cert,
                     bool listed)
 {

@@ -1,4 +1,5 @@
-/* postern: the command line. Reads var/postern.env for what the environment does not say. */
+/* postern: the command line. Reads var/postern.env for settings that the environment does not
+ * have. */
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/codec/pack.h"
@@ -17,7 +18,8 @@ enum {
     CALL_TIMEOUT_MS = 10000,
     HELLO_MS = 2000,
     TAIL_MARK =
-        100000 /* events that wait here while standard output takes none; others wait at the publisher */
+        /* events that wait here while standard output takes none; more wait at the publisher */
+    100000
 };
 
 static const char help[] =
@@ -42,7 +44,7 @@ static const char help[] =
     "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
     "  POSTERN_CURVE_DIR      CURVE keys of the command line's role, as curve-keys makes them\n";
 
-/* NAME=value lines; what is set already wins. */
+/* Set variables from NAME=value lines of the file; those that are set already stay. */
 static void load_env(void)
 {
     const char *home = getenv("POSTERN_HOME");
@@ -83,7 +85,7 @@ static zsock_t *subscribe(const char *prefix)
 {
     zsock_t *sub;
 
-    /* Whoever watches traffic does not preempt it. */
+    /* A program that watches traffic must not preempt it. */
     sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     sub = bus_connect_known(ZMQ_SUB, (bus_marks_t){.receive = TAIL_MARK},
                             need_env("POSTERN_EVENTS_URL"), curve_dir(), "events", HELLO_MS);
@@ -97,7 +99,7 @@ static zsock_t *subscribe(const char *prefix)
     return sub;
 }
 
-/* Nothing is decoded: as cheap as a subscriber can be. */
+/* Count events without decoding them: the cheapest subscriber that there can be, for benchmarks. */
 static int count(const char *prefix)
 {
     zsock_t *sub = subscribe(prefix);
@@ -141,7 +143,7 @@ static int tail(const char *prefix)
     return r;
 }
 
-/* One call to identity; prints the answer as JSON. */
+/* Ask identity once, and print the answer as JSON. */
 static int call_identity(const char *verb, const char *account, json_t *body)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
@@ -179,12 +181,12 @@ static int api_key_create(const char *account, const char *owner, const char *de
         json_pack("{s:{s:s, s:s}}", "document", "owner_id", owner, "description", description));
 }
 
-/* What an edge that is ready says of what is wrong beside that stands behind its first word; without a helper it serves, but not
- * what changed since. */
+/* An edge that is ready says after its first word what is wrong otherwise: without its helper a
+ * worker serves, but not what changed since. */
 #define READY     "\r\n\r\nready\n"
 #define NO_HELPER "has no helper that answers"
 
-/* GET /readyz of one host:port. */
+/* Ask host:port for /readyz and print the result. 0: ready. */
 static int check_one(const char *address)
 {
     zsock_t *sock = zsock_new(ZMQ_STREAM);
@@ -211,7 +213,7 @@ static int check_one(const char *address)
         msg = zmsg_recv(sock);
         from = msg ? zmsg_pop(msg) : NULL;
         data = msg ? zmsg_pop(msg) : NULL;
-        if (from && !identity) { /* connected: ask */
+        if (from && !identity) { /* connected: send the request */
             zmsg_t *ask = zmsg_new();
 
             identity = zframe_dup(from);
@@ -219,7 +221,7 @@ static int check_one(const char *address)
             zmsg_addstrf(ask, "GET /readyz HTTP/1.0\r\nHost: %s\r\n\r\n", address);
             zmsg_send(&ask, sock);
         } else if (data && zframe_size(data) == 0) {
-            ended = used > 0; /* closed: an HTTP/1.0 answer is whole */
+            ended = used > 0; /* closed: an answer of HTTP/1.0 is complete */
         } else if (data && used + zframe_size(data) < sizeof(answer)) {
             memcpy(answer + used, zframe_data(data), zframe_size(data));
             used += zframe_size(data);

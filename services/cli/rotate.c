@@ -13,7 +13,7 @@
 
 enum { CHUNK = 1 << 16, NAME_LEN = 300 };
 
-/* Bytes from *offset to limit, or to the end that the file has by then (limit 0). 0 | -errno. */
+/* Copy bytes from *offset to limit, or to the end of the file when limit is 0. 0 | -errno. */
 static int copy(int from, int to, off_t *offset, off_t limit)
 {
     char data[CHUNK];
@@ -37,9 +37,9 @@ static int copy(int from, int to, off_t *offset, off_t limit)
     }
 }
 
-/* What is copied goes from the front of the file, and what is appended meanwhile stays: in one step, where the file system can
- * take out blocks (ext4, XFS). Elsewhere the rest is copied until there is none, and the file emptied: a line that is written in
- * between, within a microsecond, is lost. */
+/* Remove the copied bytes from the front of the log; what is appended meanwhile stays. Where the
+ * file system can take out blocks (ext4, XFS) that is one step. Elsewhere the rest is copied until
+ * there is none, and the file emptied: a line written in between, within a microsecond, is lost. */
 static int cut(int log, int to, off_t *copied, size_t block)
 {
     off_t whole = *copied - *copied % (off_t)block;
@@ -51,7 +51,7 @@ static int cut(int log, int to, off_t *copied, size_t block)
     return r ? r : ftruncate(log, 0) ? -errno : 0;
 }
 
-/* NAME.1 becomes NAME.2, ...; the last one goes. */
+/* NAME.1 becomes NAME.2, and so on; the last one is deleted. */
 static void shift(int dir, const char *name, int old)
 {
     for (int i = old; i > 1; i--) {
@@ -63,7 +63,7 @@ static void shift(int dir, const char *name, int old)
     }
 }
 
-/* 0 | -errno: then nothing is cut. */
+/* Rotate one log. 0 | -errno: nothing was removed from it. */
 static int rotate(int dir, int log, const char *name, off_t size, int old)
 {
     char fresh[NAME_LEN], first[NAME_LEN];
@@ -78,11 +78,13 @@ static int rotate(int dir, int log, const char *name, off_t size, int old)
     to = openat(dir, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (to < 0)
         return -errno;
-    /* whole blocks, and less than the file has: only so can they be taken out */
+    /* Whole blocks, and fewer bytes than the file has: the file system takes out nothing else. */
     r = copy(log, to, &copied, size - 1 - (size - 1) % (off_t)block);
     if (r) {
         unlinkat(dir, fresh, 0);
-    } else { /* first kept, then cut: who is killed in between has lines twice, not lost them */
+        /* first keep, then remove: if this process is killed in between, lines are there twice and none
+     * is lost */
+    } else {
         shift(dir, name, old);
         r = renameat(dir, fresh, dir, first) ? -errno : cut(log, to, &copied, block);
     }
@@ -90,7 +92,8 @@ static int rotate(int dir, int log, const char *name, off_t size, int old)
     return r;
 }
 
-/* A log that cannot be kept aside must still not fill the disk: at twice its size it is thrown away, which its next line says. */
+/* A log that cannot be kept must still not fill the disk: at twice its size it is emptied, and its
+ * next line says so. */
 static void throw_away(int log, const char *name, off_t size, const char *why)
 {
     if (!ftruncate(log, 0))
@@ -105,7 +108,7 @@ static bool is_log(const char *name)
     return n > 4 && n < NAME_LEN - 16 && !strcmp(name + n - 4, ".log");
 }
 
-/* Whoever may write here may also put links here: they are not followed. */
+/* Other users of the folder could put links here, so links are not followed. */
 static int rotate_one(int dir, const char *name, long long bytes, int old)
 {
     int log = openat(dir, name, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -9,21 +9,21 @@
 
 enum {
     POLL_MS = 200,
-    BURST = 1000,      /* events before anything else gets its turn */
-    IDLE_MS = 1000,    /* without an event: were there any? */
+    BURST = 1000,      /* events before the loop does anything else */
+    IDLE_MS = 1000,    /* without an event, before the log is asked whether there were any */
     HEADS_MS = 2000,   /* between two such questions */
-    LOG_WAIT_MS = 1000 /* for an answer of the log; meanwhile events wait */
+    LOG_WAIT_MS = 1000 /* for an answer of the log; events wait meanwhile */
 };
 
 typedef struct tail {
     zsock_t *sub, *log;
     const char *prefix;
     gaps_t gaps;
-    bool begun; /* what was before is known */
+    bool begun; /* the numbers at the start are known */
     int64_t event_ms, heads_ms;
 } tail_t;
 
-/* The number is for us. */
+/* Print an event without its number, which is for the subscriber only. */
 static void print_event(json_t *event)
 {
     _cleanup_(free_mem) char *text = NULL;
@@ -54,7 +54,7 @@ static void take_event(tail_t *self)
     zmsg_destroy(&msg);
 }
 
-/* NULL: no answer, or none for now: it is asked again. */
+/* Ask the event service. NULL: no answer, or none for now; the question will be asked again. */
 static json_t *ask_log(tail_t *self, const char *verb, json_t *body)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
@@ -81,7 +81,7 @@ static json_t *ask_log(tail_t *self, const char *verb, json_t *body)
     return answer;
 }
 
-/* The last events before a silence leave no gap: how far did the numbers go? */
+/* Ask how far the numbers go: events missed at the end leave no gap behind them. */
 static void ask_heads(tail_t *self)
 {
     _cleanup_(json_clear_ref) json_t *answer =
@@ -94,7 +94,8 @@ static void ask_heads(tail_t *self)
     self->begun |= answer != NULL;
 }
 
-/* What the log has of a gap, page by page. missed is said once. False: it does not answer. *ret_all: all of it came. */
+/* Fetch the events of a gap from the log, page by page. missed is sent once, for the service's
+ * counter. False: the log does not answer. *ret_all: all events came. */
 static bool fetch(tail_t *self, const char *type, const gap_t *gap, bool *ret_all)
 {
     int64_t after = gap->first - 1, missed = gap->last - gap->first + 1, fetched = 0, kept = 0;
@@ -144,7 +145,8 @@ static void tell_unfetched(const char *type, const gap_t *gap, const char *why)
             gap->last - gap->first + 1, type, gap->first, gap->last, why);
 }
 
-/* One line for each gap, and what the log has of it; while the log does not answer the gap waits. */
+/* Print one line for each gap, and the events of it that the log has. While the log does not answer
+ * the gap waits. */
 static void tell_gaps(tail_t *self)
 {
     gap_t *gap = gaps_due(&self->gaps, bus_mono_ms());

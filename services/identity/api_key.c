@@ -14,7 +14,8 @@ int api_key_check(crud_t *crud, json_t *document, const json_t *old, json_t *ref
     return owner_check(crud, document, references, problem);
 }
 
-/* A well-formed token that is no API key: of a credential it is a mistake worth naming. */
+/* Which error a well-formed token gets that is no API key: that it is a credential's is a mistake
+ * worth naming. */
 static int not_a_key(crud_t *crud, const char *token, const char hash[TOKEN_HASH_SIZE])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

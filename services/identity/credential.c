@@ -18,7 +18,7 @@ int ssh_credential_check(crud_t *crud, json_t *document, const json_t *old, json
     const char *key = json_string_value(json_object_get(document, "public_key"));
     const char *blob = old ? NULL : key + strcspn(key, " \t");
 
-    if (blob) { /* what makes it unique: the key without its comment */
+    if (blob) { /* unique by the key without its comment */
         blob += strspn(blob, " \t");
         json_object_set_new(document, "key_blob", json_stringn(blob, strcspn(blob, " \t\r\n")));
     }

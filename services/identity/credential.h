@@ -1,4 +1,4 @@
-/* credential and ssh_credential: what agents and SSH clients prove themselves with. */
+/* credential and ssh_credential: how agents and SSH clients prove who they are. */
 #pragma once
 
 #include "common/resource/crud.h"

@@ -15,7 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same account. */
+/* account.create {name, email} -> {id, owner_id}; the same e-mail again returns the same
+ * account. */
 static int on_account_create(crud_t *crud, const request_t *request, reply_t *reply)
 {
     const char *name = json_string_value(json_object_get(request->body, "name"));
@@ -28,7 +29,7 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
         || strlen(email) > 254)
         return problem_add(&reply->problem, ERR_INVALID_FIELD, name && *name ? "email" : "name",
                            "an account needs a name and an e-mail address");
-    crud->changes = true; /* one statement, which needs no crud_begin */
+    crud->changes = true; /* one statement by itself, without crud_begin */
     id_make("ac", account);
     id_make("usr", owner);
     r = pg_exec(crud->pg, &res,

@@ -1,4 +1,4 @@
-/* Whose key a request was made with. */
+/* What GET /self answers: the key of the request, its account and its user. */
 #pragma once
 
 #include "common/resource/crud.h"

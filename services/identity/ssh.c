@@ -15,7 +15,7 @@
 
 enum { BLOB_MAX = 8192, NONCE_LEN = 32, TYPE_USER = 1, TYPE_HOST = 2 };
 
-/* One row a key algorithm: names on the wire, in OpenSSL, and what signs with it. */
+/* Key algorithms: their names on the wire and in OpenSSL, and the digest that they sign with. */
 static const struct algorithm {
     const char *wire, *type, *curve, *group, *digest;
 } algorithms[] = {
@@ -98,7 +98,7 @@ static void put_bio(BIO *out, BIO *inner)
     put_bytes(out, data, (size_t)len);
 }
 
-/* Positive numbers only: a zero byte in front of a high bit. */
+/* An mpint of a positive number: a zero byte in front where the highest bit is set. */
 static void put_mpint(BIO *out, const BIGNUM *number)
 {
     unsigned char bytes[1 + 1024] = {0};
@@ -137,7 +137,7 @@ static const struct algorithm *algorithm_of_key(EVP_PKEY *key)
     return NULL;
 }
 
-/* The public key's wire form. 0 | -EIO. */
+/* Append the public key's wire form. 0 | -EIO. */
 static int put_public(BIO *out, EVP_PKEY *key)
 {
     const struct algorithm *algorithm = algorithm_of_key(key);
@@ -206,7 +206,7 @@ int ssh_make_key(const char *type, const char *curve, int bits, char **ret_publi
 
 /* ---- certificates ---- */
 
-/* DER's two numbers as two mpints (RFC 5656 3.1.2). */
+/* Append an ECDSA signature: DER's two numbers as two mpints (RFC 5656 3.1.2). */
 static int put_ecdsa(BIO *out, const unsigned char *der, size_t len)
 {
     _cleanup_(bio_clear) BIO *pair = BIO_new(BIO_s_mem());
@@ -252,7 +252,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Options in lexical order; a value is a string inside the data, a flag has none. */
+/* Append options in lexical order. A value is a string inside the data; an option without a value
+ * has empty data. */
 static void put_options(BIO *out, const json_t *options)
 {
     _cleanup_(bio_clear) BIO *all = BIO_new(BIO_s_mem());
@@ -285,7 +286,7 @@ static void put_principals(BIO *out, const json_t *principals)
     put_bio(out, all);
 }
 
-/* What a certificate holds of the key: its wire form without the name in front. */
+/* Append a public key as a certificate holds it: its wire form without the name in front. */
 static int put_certified_key(BIO *out, const char *public_key, const struct algorithm *algorithm)
 {
     const char *text = public_key + strcspn(public_key, " \t");
@@ -333,7 +334,7 @@ int ssh_certify(const char *authority_private_key_pem, const ssh_certificate_t *
     put_u64(out, (uint64_t)certificate->valid_until);
     put_options(out, certificate->critical_options);
     put_options(out, certificate->extensions);
-    put_text(out, ""); /* reserved */
+    put_text(out, ""); /* the reserved field */
     put_bio(out, authority);
     if (put_signature(out, key, out))
         return -EIO;

@@ -33,7 +33,7 @@ int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_
     (void)crud;
     (void)references;
     if (old)
-        return 0; /* its key cannot change */
+        return 0; /* the key was made at creation and cannot change */
     if (*curve && strcmp(type, "ecdsa"))
         problem_add(problem, ERR_SSH_KEY, "elliptic_curve", "is for ecdsa keys only");
     if (bits && strcmp(type, "rsa"))
@@ -54,7 +54,8 @@ int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_
     return r;
 }
 
-/* RFC 3339 UTC, whole seconds, as the table's format leaves it. */
+/* Seconds since 1970 of an RFC 3339 time in UTC, in whole seconds, as the table's format leaves
+ * it. */
 static int64_t unix_time(const char *value)
 {
     struct tm tm = {0};
@@ -73,7 +74,7 @@ static void set_time(json_t *document, const char *key, int64_t value)
     json_object_set_new(document, key, json_string(out));
 }
 
-/* From now, for so many days, where the request leaves it open. */
+/* Complete the times that the request leaves open: from now, for so many days. */
 static int set_validity(json_t *document, int days, ssh_certificate_t *certificate,
                         problem_t *problem)
 {
@@ -109,7 +110,7 @@ static int certify(crud_t *crud, json_t *document, bool host, problem_t *problem
     r = crud_load(crud, kind_find("ssh_certificate_authority"), crud->request->account,
                   text(document, "ssh_certificate_authority_id"), false, &authority);
     if (r == ERR_NOT_FOUND)
-        return 0; /* the references say so */
+        return 0; /* the check of references reports it */
     if (!r)
         r = ssh_certify(text(authority, "private_key_pem"), &certificate, &line);
     if (r == -EINVAL)

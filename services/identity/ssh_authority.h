@@ -1,4 +1,5 @@
-/* ssh_certificate_authority, ssh_host_certificate, ssh_user_certificate: made once, at creation. */
+/* ssh_certificate_authority, ssh_host_certificate and ssh_user_certificate: their keys and
+ * signatures are made once, at creation. */
 #pragma once
 
 #include "common/resource/crud.h"

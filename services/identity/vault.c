@@ -30,7 +30,7 @@ int vault_check(crud_t *crud, json_t *document, const json_t *old, json_t *refer
                    json_string_value(json_object_get(document, "id")), json_string_value(name));
 }
 
-/* One row (id, name) of the vault that is meant; none: there is no such vault. */
+/* One row (id, name) of the vault with this id or name; no row: there is none. */
 static int find_vault(crud_t *crud, const char *id, const char *name, PGresult **ret_rows)
 {
     return pg_exec(

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* The domain and, for the agents' hostnames, all that is below it. */
+/* Claim the domain and, for the hostnames of agents, the wildcard below it. */
 static int claim(crud_t *crud, const json_t *document, problem_t *problem)
 {
     const char *id = json_string_value(json_object_get(document, "id"));

@@ -1,5 +1,6 @@
-/* The API's own host name, where it has one (setting api-host): a reserved domain of no account. Its certificate is one
- * that is given in files, or of the local authority; edges get it as they get every domain's. */
+/* The API's own host name (setting api-host), if there is one: a reserved domain of no account. Its
+ * certificate comes from files, or from the local authority; edges get it as they get the
+ * certificate of any domain. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/log.h"
@@ -12,7 +13,7 @@
 
 enum { FILE_MAX = 65536 };
 
-/* Account ids begin with ac_. */
+/* The account of the row. Ids of accounts begin with ac_, so this is none. */
 static const char NOBODY[] = "postern";
 
 static char host[260], certificate_file[4096], key_file[4096];
@@ -29,7 +30,7 @@ const char *api_host(void)
     return host;
 }
 
-/* ---- the certificate that is given ---- */
+/* ---- the certificate from files ---- */
 
 static int read_file(const char *path, char **ret_text)
 {
@@ -49,7 +50,7 @@ static int read_file(const char *path, char **ret_text)
     return 0;
 }
 
-/* Into the row, if it is another than the row has. */
+/* Put the certificate of the files into the row, if the row has another one. */
 static int take_given(crud_t *crud, json_t *row, bool *ret_changed)
 {
     _cleanup_(free_mem) char *chain = NULL;
@@ -94,7 +95,7 @@ static int take_local(crud_t *crud, json_t *row, bool *ret_changed)
 
 /* ---- the row ---- */
 
-/* Inside a transaction: what an earlier setting left. */
+/* Inside a transaction: delete the domains that an earlier value of the setting left. */
 static int drop_others(crud_t *crud)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -112,7 +113,8 @@ static int drop_others(crud_t *crud)
     return r;
 }
 
-/* A fault where an account has the name: what it serves there must not end silently. */
+/* Find the row of the name. A fault where an account has that name: what it serves there must not
+ * end without a word. */
 static int find_row(crud_t *crud, json_t **ret_row)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

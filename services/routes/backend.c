@@ -1,4 +1,4 @@
-/* Backends: what the edge gets of them. */
+/* Backends: their rules, and what the edge gets of them. */
 #include "common/base/address.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-static address_rules_t *addresses; /* made before there is a thread, and never changed */
+static address_rules_t *addresses; /* made before the first thread starts, and never changed */
 
 int backend_setup(const config_t *config)
 {
@@ -27,7 +27,8 @@ int backend_setup(const config_t *config)
     return r ? fault(r, "read which upstreams are allowed") : 0;
 }
 
-/* What is an address in any spelling is judged here; what a name leads to, by the edge that connects to it. */
+/* An address in any spelling is judged here. What a name resolves to is judged by the edge, before
+ * it connects. */
 int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                          problem_t *problem)
 {
@@ -40,7 +41,7 @@ int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json
     (void)references;
     colon = address ? strrchr(address, ':') : NULL;
     if (!colon)
-        return problem->code; /* its own rule has said so */
+        return problem->code; /* that rule has reported it */
     snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
     if (address_parse(host, (uint16_t)strtoul(colon + 1, NULL, 10), &literal)
         && (why = address_fault(addresses, (struct sockaddr *)&literal)))

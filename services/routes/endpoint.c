@@ -1,5 +1,5 @@
-/* endpoint, type cloud: a URL and the traffic policy that answers for it. Those of type edge come and go with their
- * edge (hostports.c) and are not changed by themselves. */
+/* endpoint of type cloud: a URL and the traffic policy that answers for it. Endpoints of type edge
+ * are made and removed with their edge (hostports.c). */
 #include "common/base/cleanup.h"
 #include "common/base/quote.h"
 #include "services/routes/rules.h"
@@ -11,7 +11,7 @@
 
 static const char INTERNAL[] = ".internal";
 
-/* What a URL in the form that format endpoint_url leaves is made of. */
+/* The parts of a URL that the format endpoint_url accepted. */
 typedef struct place {
     char scheme[8], host[260], hostport[272];
     long port;
@@ -34,13 +34,15 @@ static void split_url(const char *url, place_t *out)
     snprintf(out->hostport, sizeof(out->hostport), "%s:%ld", out->host, out->port);
 }
 
-/* Does the edge listen for it? TCP and TLS endpoints are stored only, like the edges of these kinds. */
+/* Do edges listen for this endpoint? TCP and TLS endpoints are stored only, like edges of these
+ * kinds. */
 static bool is_served(const json_t *row)
 {
     return !strcmp(text(row, "scheme"), "https") && !strcmp(text(row, "binding"), "public");
 }
 
-/* ---- what edges get: an edge with one route, whose policy is all that it has. All endpoints of a pool are one. ---- */
+/* ---- what edges get: an edge with one route, which has only the policy. All endpoints of a pool
+ * are one. ---- */
 
 static void entry_id(const json_t *row, char out[40])
 {
@@ -70,7 +72,8 @@ int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document)
     _cleanup_(json_clear_ref) json_t *route = NULL;
     char id[40];
 
-    *ret_document = NULL; /* nothing under its own name */
+    /* the entry stands under the name of the pool, so there is none under its own */
+    *ret_document = NULL;
     if (!is_served(row))
         return 0;
     entry_id(row, id);
@@ -82,10 +85,11 @@ int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document)
     return edge && route ? publish_entries(crud, row, edge, route) : -ENOMEM;
 }
 
-/* ---- who else has the URL ---- */
+/* ---- other endpoints with the URL ---- */
 
-/* The others at this hostport, as (pooling_enabled) rows; until the transaction ends nobody else decides whose it is.
- * The names of internal endpoints are each account's own. */
+/* The other endpoints at this hostport, as rows (pooling_enabled). Locks the hostport until the
+ * transaction ends. Internal endpoints are looked up within their account, where their names are
+ * unique. */
 static int find_others(crud_t *crud, const char *id, const char *hostport, PGresult **ret_rows)
 {
     int r =
@@ -124,7 +128,7 @@ static int check_others(crud_t *crud, const json_t *document, problem_t *problem
     return pools ? 0 : problem_add(problem, ERR_DUPLICATE, "url", "another endpoint has this URL");
 }
 
-/* The last one at its URL takes the entries along. */
+/* Remove the edge entries with the last endpoint at its URL. */
 static int release(crud_t *crud, const json_t *row)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
@@ -138,7 +142,8 @@ static int release(crud_t *crud, const json_t *row)
 
 /* ---- the rules ---- */
 
-/* An internal endpoint is nobody's name; a public one is reserved, as an edge's hostport is. */
+/* A public endpoint needs a reserved name, as an edge's hostport does; an internal one needs
+ * none. */
 static int check_name(crud_t *crud, json_t *document, const place_t *place, json_t *references,
                       problem_t *problem)
 {

@@ -1,5 +1,5 @@
-/* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. Each is an
- * endpoint, which lives as long as the edge has the hostport. */
+/* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. Each is
+ * also an endpoint, which lives as long as the edge has the hostport. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/quote.h"
@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A domain from before names were global, which overlaps with an older one of another account: is that gone by now? */
+/* Claim the name of a domain from before names were global, which overlapped with an older domain
+ * of another account: that one may be gone by now. */
 static int claim_late(crud_t *crud, const char *id, const char *domain, bool *ret_held)
 {
     problem_t problem = {0};
@@ -29,7 +30,7 @@ static int find_domain(crud_t *crud, const char *host, json_t **ret_id)
     int r;
 
     if (name_is_own(crud, host))
-        return 0; /* whoever has a wildcard over it */
+        return 0; /* the name is covered by a wildcard, whose claim counts */
     snprintf(wildcard, sizeof(wildcard), "*%s", dot ? dot : ".");
     r = pg_exec(crud->pg, &res,
                 "SELECT id, domain, EXISTS (SELECT 1 FROM name_claim c WHERE c.owner_id = d.id) "
@@ -79,7 +80,7 @@ int hostport_reserved(crud_t *crud, const char *hostport, bool tcp, json_t **ret
     return r;
 }
 
-/* Is it the other end of an agent's tunnel, whoever's? */
+/* Does an agent of any account serve this URL through a tunnel? */
 static int check_tunnels(crud_t *crud, const char *url, const char *path, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -90,7 +91,7 @@ static int check_tunnels(crud_t *crud, const char *url, const char *path, proble
     return r;
 }
 
-/* Those that the edge does not have any more. */
+/* Delete the endpoints of hostports that the edge does not have any more. */
 static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostports)
 {
     _cleanup_(free_mem) char *kept =
@@ -102,11 +103,12 @@ static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostp
                    2, edge_id, kept);
 }
 
-/* 0 | fault; whose hostport it is may be a problem. */
+/* Make the endpoint of a hostport, if there is none. 0 | fault; that it belongs to another edge is
+ * added to problem. */
 static int keep_endpoint(crud_t *crud, const char *edge_id, const char *hostport,
                          const char *reserved, const char *path, problem_t *problem)
 {
-    const char *kind = kind_of_id(edge_id)->name; /* https_edge, ... */
+    const char *kind = kind_of_id(edge_id)->name; /* "https_edge", ... */
     const char *who = json_string_value(json_object_get(crud->request->actor, "id"));
     char id[ID_MAX], proto[16], host[260], url[300];
     bool https, tcp;

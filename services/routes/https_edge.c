@@ -1,4 +1,4 @@
-/* https_edge: its hostports, and what the edge gets of it. */
+/* https_edge: its rules, and what the edge gets of it. */
 #include "services/routes/rules.h"
 
 #include <errno.h>

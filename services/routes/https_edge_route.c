@@ -1,4 +1,4 @@
-/* https_edge_route: what the modules' tables cannot say. */
+/* https_edge_route: the rules that the modules' tables cannot express. */
 #include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
@@ -86,7 +86,8 @@ static void check_webhook(const json_t *document, problem_t *problem)
                     sns ? "must be absent for this provider" : "is required for this provider");
 }
 
-/* The hop-by-hop and framing headers belong to the proxy (RFC 9110 7.6.1). */
+/* Hop-by-hop and framing headers belong to the proxy (RFC 9110 7.6.1): a route cannot change
+ * them. */
 static bool is_framing(const char *name)
 {
     static const char *const names[] = {
@@ -131,7 +132,8 @@ static void check_headers(const json_t *document, const char *name, bool request
     }
 }
 
-/* The service provider's own half: urls, and a key pair made once and kept over updates. */
+/* Complete the service provider's half of saml: its URLs, and a key pair that is made once and kept
+ * over updates. */
 static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
 {
     json_t *saml = json_object_get(document, "saml");
@@ -197,7 +199,7 @@ int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, js
     return complete_saml(crud, document, old);
 }
 
-/* Edges get every enabled module; one that is off is as if it were not there. */
+/* Edges get every enabled module; a disabled one is left out, as if it were not there. */
 int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     const kind_t *kind = kind_find("https_edge_route");
@@ -217,7 +219,8 @@ int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_docum
     return 0;
 }
 
-/* The body is not decoded for it: one that only looks like it waits with those that are. */
+/* Does the request make a key pair, which takes long? The body is searched for the word and not
+ * decoded: a false match only waits in the queue of slow requests. */
 bool https_edge_route_is_slow(const char *verb, const void *body, size_t len)
 {
     static const char module[] = "saml";

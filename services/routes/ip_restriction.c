@@ -1,4 +1,4 @@
-/* ip_restriction: who may use the API; and what its policies may lose. */
+/* ip_restriction: which addresses may use the API, and what cannot be deleted from its policies. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "services/routes/rules.h"
@@ -20,8 +20,8 @@ int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json
     return problem->code;
 }
 
-/* A policy of a dashboard restriction that is enforced keeps a rule: without one nobody could enter. Those who delete its rules at once wait
- * for each other at the policy. */
+/* A policy of an enforced dashboard restriction keeps at least one rule: without any, nobody could
+ * sign in. The lock on the policy makes concurrent deletions of its rules wait for each other. */
 int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
 {
     const char *policy = json_string_value(json_object_get(row, "ip_policy_id"));

@@ -1,6 +1,7 @@
-/* Who holds a name, on the whole server (table name_claim): what one account holds nobody else can take, narrow or shadow.
- * A wildcard holds every name below it, at any depth. Two accounts that ask at once meet at locks: a name takes its own, and
- * shares those of the wildcards over it, so that names which have nothing to do with each other do not wait. */
+/* Claims on names, over all accounts (table name_claim): a name that one account holds no other
+ * account can take, narrow or shadow. A wildcard holds every name below it, at any depth.
+ * Concurrent claims are ordered by advisory locks: exclusive on the name itself, shared on each
+ * wildcard over it, so that unrelated names do not wait for each other. */
 #include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 
@@ -13,7 +14,7 @@ static bool is_wildcard(const char *name)
     return name[0] == '*';
 }
 
-/* Of setting idp-url; "" where that names none. */
+/* The host of setting idp-url; "" where that names none. */
 static const char *sign_in_host(const crud_t *crud, char out[260])
 {
     const char *at = strstr(crud->idp_url, "://");
@@ -28,7 +29,7 @@ static const char *sign_in_host(const crud_t *crud, char out[260])
     return out;
 }
 
-/* The same name, or a wildcard over it. */
+/* Is it the same name, or a wildcard over it? */
 static bool covers(const char *name, const char *host)
 {
     size_t len = strlen(host), below = strlen(name) - 1;
@@ -58,7 +59,8 @@ static int check_own(const crud_t *crud, const char *name, const char *path, pro
     return 0;
 }
 
-/* The wildcards over a name, the widest first: everybody takes their locks in that order. */
+/* The wildcards over a name, the widest first. All claims lock them in that order, so there is no
+ * deadlock. */
 static json_t *wildcards_over(const char *name)
 {
     json_t *out = json_array();
@@ -69,7 +71,7 @@ static json_t *wildcards_over(const char *name)
     return out;
 }
 
-/* ".z" from behind: names below z begin so when they are read from behind. */
+/* The name from its end, so that "all names below z" is a prefix search. */
 static void reverse(const char *text, char *out)
 {
     size_t len = strlen(text);
@@ -119,7 +121,7 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
                     5, crud->request->account, name, over, first, last);
     if (r)
         return r;
-    if (PQntuples(others)) /* and nothing of whose it is */
+    if (PQntuples(others)) /* the error must not tell whose it is */
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is reserved by another account, or overlaps with what is");
     return pg_defer(crud->pg,

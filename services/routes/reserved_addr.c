@@ -1,4 +1,4 @@
-/* reserved_addr: host and a free port of the range that the settings name. */
+/* reserved_addr: the host of the settings and a free port of their range. */
 #include "common/base/cleanup.h"
 #include "services/routes/rules.h"
 
@@ -32,7 +32,7 @@ int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_
         return 0;
     snprintf(first, sizeof(first), "%" PRId64, range.first);
     snprintf(last, sizeof(last), "%" PRId64, range.last);
-    /* One at a time; the port is taken when the row is committed. */
+    /* One request at a time looks for a port; the port is taken when its row is committed. */
     r = pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtext('reserved_addr'))", 0);
     if (!r)
         r = pg_exec(crud->pg, &res,

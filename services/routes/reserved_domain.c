@@ -1,4 +1,5 @@
-/* reserved_domain: its certificate, and the local authority that signs one when it has none. */
+/* reserved_domain: its rules and its certificate, and the local authority that signs one for a
+ * domain without its own. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/log.h"
@@ -106,7 +107,7 @@ int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_docume
 
 /* ---- the authority ---- */
 
-/* A reader must never see half a file. */
+/* Write to a new file and rename it: a reader must never see half a file. */
 static int write_file(const char *path, const char *text)
 {
     char temp[4096], why[4200];
@@ -145,7 +146,8 @@ static int make_authority(crud_t *crud)
                    2, certificate, sealed);
 }
 
-/* Inside a transaction: a new certificate for the domain, published like any change, if it needs one still. */
+/* Inside a transaction: issue a new certificate for the domain if it is still due, and publish it
+ * like any change. */
 static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -180,7 +182,8 @@ static int renew_one(crud_t *crud, const char *id, bool *ret_renewed)
     return r;
 }
 
-/* Those of a page of domains whose certificate is due. last: where the next page begins; "" when there is none. */
+/* Renew the certificates that are due on one page of domains. last: where the next page begins; ""
+ * after the last. */
 static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *ret_revision)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -190,7 +193,7 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
                 "SELECT id, coalesce(local_certificate_pem, '') FROM reserved_domain "
                 "WHERE certificate_id IS NULL AND id > $1 AND account_id <> 'postern' "
                 "ORDER BY id LIMIT 500",
-                1, last); /* postern's is api_host.c's */
+                1, last); /* the domain of the API's own host is renewed by api_host.c */
     *last = '\0';
     for (int i = 0; !r && i < PQntuples(res); i++) {
         const char *chain = PQgetvalue(res, i, 1);
@@ -208,7 +211,7 @@ static int renew_page(crud_t *crud, char last[ID_MAX], int *renewed, int64_t *re
     return r;
 }
 
-/* Domains whose local certificate is due get a new one. */
+/* Issue new certificates for the domains whose local certificate is due. */
 static int renew_expiring(crud_t *crud, int *ret_renewed, int64_t *ret_revision)
 {
     char last[ID_MAX] = "";

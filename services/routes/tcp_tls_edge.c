@@ -1,4 +1,5 @@
-/* tcp_edge and tls_edge: stored and checked. Edges do not serve them yet, so nothing is published. */
+/* tcp_edge and tls_edge: stored and checked. Edges do not serve them yet, so nothing is
+ * published. */
 #include "services/routes/rules.h"
 
 static bool is_on(const json_t *module)

@@ -10,7 +10,7 @@ int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, jso
     (void)crud;
     (void)references;
     if (old)
-        return 0; /* chain and key cannot change */
+        return 0; /* chain and key cannot change after creation */
     return x509_describe(json_string_value(json_object_get(document, "certificate_pem")),
                          json_string_value(json_object_get(document, "private_key_pem")), document,
                          problem);

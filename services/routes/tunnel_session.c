@@ -1,7 +1,7 @@
 /* tunnel_session: an agent that is connected. */
 #include "services/routes/rules.h"
 
-/* Agents hear nothing from this server: they cannot connect to it yet. */
+/* Commands to agents: agents cannot connect to this server yet, so none is carried out. */
 int tunnel_session_command(crud_t *crud, const json_t *row, const char *name, problem_t *problem)
 {
     (void)crud;

@@ -40,7 +40,7 @@ static void chain_clear(STACK_OF(X509) * *p)
     sk_X509_pop_free(*p, X509_free);
 }
 
-/* An encrypted key must fail, not ask the terminal. */
+/* Never ask the terminal for a password: an encrypted key is refused. */
 static int no_password(char *buffer, int size, int writing, void *context)
 {
     (void)buffer;
@@ -86,7 +86,8 @@ static void set_name(json_t *document, const char *key, X509_NAME *name, int nid
     OPENSSL_free(text);
 }
 
-/* RFC 3339 writes years of four digits; PostgreSQL has no year 0. False: it is none of these. */
+/* Put a time into the document. RFC 3339 has years of four digits, and PostgreSQL no year 0. False:
+ * the time cannot be written so. */
 static bool set_time(json_t *document, const char *key, const ASN1_TIME *time)
 {
     struct tm tm;
@@ -262,7 +263,7 @@ int x509_describe_authority(const char *pem, json_t *document, problem_t *proble
     ERR_clear_error();
     if (!chain || sk_X509_num(chain) != 1)
         return problem_add(problem, ERR_CERT_PEM, "ca_pem", "must be one certificate in PEM");
-    /* RFC 5280 4.2.1.9; an old v1 root has no basicConstraints and is none */
+    /* Not a CA by RFC 5280 4.2.1.9. An old v1 root without basicConstraints is refused, too. */
     if (!(X509_get_extension_flags(authority) & EXFLAG_CA))
         return problem_add(problem, ERR_CERT_PEM, "ca_pem",
                            "is not a certificate authority: basicConstraints must say CA:TRUE");
@@ -311,7 +312,7 @@ static int add_extension(X509 *certificate, X509 *issuer, int nid, const char *v
     return ok ? 0 : -EIO;
 }
 
-/* A certificate without extensions and signature; issuer NULL: its own. */
+/* A certificate without extensions and signature. issuer NULL: self-signed. */
 static X509 *new_certificate(const char *name, EVP_PKEY *key, X509 *issuer, int days)
 {
     X509 *certificate = X509_new();
@@ -320,15 +321,15 @@ static X509 *new_certificate(const char *name, EVP_PKEY *key, X509 *issuer, int 
     BIGNUM *number;
 
     RAND_bytes(serial, sizeof(serial));
-    serial[0] &= 0x7f; /* RFC 5280 4.1.2.2: positive */
+    serial[0] &= 0x7f; /* RFC 5280 4.1.2.2: serial numbers are positive */
     number = BN_bin2bn(serial, sizeof(serial), NULL);
     BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
     BN_free(number);
     X509_set_version(certificate, X509_VERSION_3);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600); /* clocks differ */
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600); /* an hour ago: clocks differ */
     X509_time_adj_ex(X509_getm_notAfter(certificate), days, 0, NULL);
     X509_set_pubkey(certificate, key);
-    /* RFC 5280 upper bound of a common name is 64; the alternative name is what counts. */
+    /* RFC 5280 allows 64 characters in a common name. Clients look at the alternative name only. */
     if (strlen(name) <= 64)
         X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
                                    (const unsigned char *)name, -1, -1, 0);
@@ -403,7 +404,7 @@ int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_ke
     return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
-/* Seconds between the two; from NULL: now. -1: unreadable. */
+/* Seconds from one time to another; from NULL: from now. -1: unreadable. */
 static long seconds_between(const ASN1_TIME *from, const ASN1_TIME *to)
 {
     int days, seconds;
