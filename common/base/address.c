@@ -183,7 +183,7 @@ static void mark_rules(address_rules_t *self, const rules_t *rules)
 /* Note which first bytes and which ports rules may forbid, so that most addresses need not be
  * compared with each rule. IPv6 addresses that lead to an IPv4 one begin with 00 or 20 (see
  * embedded_v4). */
-static void mark(address_rules_t *self)
+static void mark_lists(address_rules_t *self)
 {
     mark_rules(self, &self->always);
     mark_rules(self, &self->own);
@@ -217,7 +217,7 @@ int address_rules_new(address_rules_t **ret_rules, const char *own, const char *
     if (r)
         address_rules_destroy(&self);
     else
-        mark(self);
+        mark_lists(self);
     *ret_rules = self;
     return r;
 }
@@ -306,7 +306,7 @@ static bool rule_covers(const rule_t *rule, const uint8_t bytes[BYTES], uint16_t
            && (!rest || !((rule->bytes[whole] ^ bytes[whole]) >> (8 - rest)));
 }
 
-static bool covers(const rules_t *rules, const uint8_t bytes[BYTES], uint16_t port)
+static bool rules_cover(const rules_t *rules, const uint8_t bytes[BYTES], uint16_t port)
 {
     for (size_t i = 0; i < rules->count; i++)
         if (rule_covers(&rules->rows[i], bytes, port))
@@ -316,21 +316,21 @@ static bool covers(const rules_t *rules, const uint8_t bytes[BYTES], uint16_t po
 
 static const char *fault_of(const address_rules_t *self, const uint8_t bytes[BYTES], uint16_t port)
 {
-    if (covers(&self->allowed, bytes, port))
+    if (rules_cover(&self->allowed, bytes, port))
         return NULL;
-    if (covers(&self->always, bytes, port))
+    if (rules_cover(&self->always, bytes, port))
         return "is a link-local, multicast, unspecified, metadata, local translation or Teredo "
                "address";
-    if (covers(&self->own, bytes, port))
+    if (rules_cover(&self->own, bytes, port))
         return "is a socket of Postern's own";
-    if (covers(&self->denied, bytes, port))
+    if (rules_cover(&self->denied, bytes, port))
         return "is denied by the operator";
     return NULL;
 }
 
 /* The IPv4 address inside an IPv6 address of a translator or tunnel: RFC 6052 (64:ff9b::/96), 3056
  * (2002::/16), 4291 2.5.5.1 (::/96), 2765 (::ffff:0:0:0/96). False: there is none. */
-static bool embedded(const uint8_t bytes[BYTES], uint8_t out[BYTES])
+static bool embedded_v4(const uint8_t bytes[BYTES], uint8_t out[BYTES])
 {
     static const uint8_t nat64[V4_AT] = {0, 0x64, 0xff, 0x9b}, compatible[V4_AT] = {0},
                          translated[V4_AT] = {0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -371,7 +371,7 @@ const char *address_fault(const address_rules_t *self, const struct sockaddr *ad
         return "is no internet address";
     }
     why = fault_of(self, bytes, port);
-    if (!why && embedded(bytes, inner) && !covers(&self->allowed, bytes, port))
+    if (!why && embedded_v4(bytes, inner) && !rules_cover(&self->allowed, bytes, port))
         why = fault_of(self, inner, port);
     return why;
 }

@@ -36,7 +36,7 @@ static int find_row(const setting_t *rows, const char *name, size_t len)
     return -1;
 }
 
-static int check(const setting_t *row, const char *value)
+static int check_value(const setting_t *row, const char *value)
 {
     char *end;
     long number;
@@ -91,7 +91,7 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
                 value = rows[i].fallback;
             self->values[i] = value ? strdup(value) : NULL;
         }
-        if (check(&rows[i], self->values[i]))
+        if (check_value(&rows[i], self->values[i]))
             return -EINVAL;
     }
     return 0;

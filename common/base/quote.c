@@ -27,8 +27,8 @@ static bool is_shown(uint32_t code)
 
 /* Copy the next character, as it is shown, in at most limit bytes. Returns how many: 0 at the end,
  * or when it does not fit. */
-static size_t next(const unsigned char **at_p, const unsigned char *end, bool quoted, size_t limit,
-                   char *out)
+static size_t next_shown(const unsigned char **at_p, const unsigned char *end, bool quoted,
+                         size_t limit, char *out)
 {
     const unsigned char *at = *at_p;
     size_t n = utf8_character(at, end), put;
@@ -63,7 +63,7 @@ quote_t quote(const char *text)
     size_t len = 0, put;
 
     out.text[len++] = '\'';
-    while ((put = next(&at, end, true, QUOTE_BYTES + 1 - len, out.text + len)))
+    while ((put = next_shown(&at, end, true, QUOTE_BYTES + 1 - len, out.text + len)))
         len += put;
     memcpy(out.text + len, at == end ? "'" : "...'", at == end ? 2 : 5);
     return out;
@@ -80,7 +80,7 @@ void quote_plain(char *out, size_t size, const char *text)
             end -= back;
             break;
         }
-    while ((put = next(&at, end, false, size - 1 - len, out + len)))
+    while ((put = next_shown(&at, end, false, size - 1 - len, out + len)))
         len += put;
     out[len] = '\0';
 }

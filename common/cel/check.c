@@ -86,12 +86,12 @@ const char *cel_type_name(cel_type_t type)
     return names[type];
 }
 
-static int check(checker_t *self, cel_node_t *node);
+static int check_node(checker_t *self, cel_node_t *node);
 
 static int check_children(checker_t *self, cel_node_t *node)
 {
     for (cel_node_t *child = node->first; child; child = child->next)
-        if (check(self, child))
+        if (check_node(self, child))
             return 1;
     return 0;
 }
@@ -99,13 +99,13 @@ static int check_children(checker_t *self, cel_node_t *node)
 /* ---- variables ---- */
 
 /* Write the dotted name of a chain of selections. False: it is no such chain, or too long. */
-static bool dotted(const cel_node_t *node, char *out, size_t size)
+static bool dotted_name(const cel_node_t *node, char *out, size_t size)
 {
     size_t n;
 
     if (node->op == CEL_IDENT)
         return snprintf(out, size, "%s", node->text) < (int)size;
-    if (node->op != CEL_SELECT || !dotted(node->first, out, size))
+    if (node->op != CEL_SELECT || !dotted_name(node->first, out, size))
         return false;
     n = strlen(out);
     return snprintf(out + n, size - n, ".%s", node->text) < (int)(size - n);
@@ -123,12 +123,12 @@ static bool in_scope(const checker_t *self, const cel_node_t *node)
 
 /* 0: the node became a declared variable | -1: there is no such variable | 1: the expression is
  * too large. */
-static int resolve(checker_t *self, cel_node_t *node)
+static int resolve_variable(checker_t *self, cel_node_t *node)
 {
     char name[NAME_MAX_LEN], *copy;
     cel_type_t type;
 
-    if (in_scope(self, node) || !dotted(node, name, sizeof(name))
+    if (in_scope(self, node) || !dotted_name(node, name, sizeof(name))
         || !self->env->find(self->env->context, name, &type))
         return -1;
     copy = cel_alloc(self->cel, strlen(name) + 1);
@@ -145,7 +145,7 @@ static int resolve(checker_t *self, cel_node_t *node)
 
 static int check_ident(checker_t *self, cel_node_t *node)
 {
-    int r = resolve(self, node);
+    int r = resolve_variable(self, node);
 
     if (r >= 0)
         return r;
@@ -158,21 +158,22 @@ static int check_ident(checker_t *self, cel_node_t *node)
 static int check_select(checker_t *self, cel_node_t *node)
 {
     char name[NAME_MAX_LEN];
-    int r = resolve(self, node);
+    int r = resolve_variable(self, node);
 
     if (r >= 0)
         return r;
     if (node->first->op == CEL_IDENT || node->first->op == CEL_SELECT) {
         cel_error_t *error = self->cel->error;
 
-        if (check(self, node->first)) { /* the error names the whole chain, not its first part */
-            if (dotted(node, name, sizeof(name))
+        if (check_node(self,
+                       node->first)) { /* the error names the whole chain, not its first part */
+            if (dotted_name(node, name, sizeof(name))
                 && !strncmp(error->text, "there is no variable", 20))
                 snprintf(error->text, sizeof(error->text), "there is no variable %s",
                          quote(name).text);
             return 1;
         }
-    } else if (check(self, node->first)) {
+    } else if (check_node(self, node->first)) {
         return 1;
     }
     node->type = CEL_DYN;
@@ -184,7 +185,7 @@ static int check_select(checker_t *self, cel_node_t *node)
 
 /* ---- calls ---- */
 
-static bool takes(const cel_function_t *function, const cel_node_t *node)
+static bool function_takes(const cel_function_t *function, const cel_node_t *node)
 {
     const cel_node_t *argument = node->first;
     int i;
@@ -205,7 +206,7 @@ static const cel_function_t *find_function(const cel_function_t *rows, const cel
         if (strcmp(rows->name, node->text) || rows->method != (node->op == CEL_METHOD))
             continue;
         *ret_named = true;
-        if (takes(rows, node))
+        if (function_takes(rows, node))
             return rows;
     }
     return NULL;
@@ -268,7 +269,7 @@ static bool is_macro(const cel_node_t *node, cel_type_t *ret_type)
 static int check_macro(checker_t *self, cel_node_t *node)
 {
     cel_node_t *target = node->first, *variable = target->next;
-    int r = check(self, target);
+    int r = check_node(self, target);
 
     if (r)
         return r;
@@ -280,7 +281,7 @@ static int check_macro(checker_t *self, cel_node_t *node)
                         SCOPES_MAX);
     self->scopes[self->scope_count++] = variable->text;
     for (cel_node_t *argument = variable->next; !r && argument; argument = argument->next)
-        r = check(self, argument);
+        r = check_node(self, argument);
     self->scope_count--;
     return r;
 }
@@ -293,35 +294,35 @@ static int check_has(checker_t *self, cel_node_t *node)
     node->type = CEL_BOOL;
     if (!field || field->next || field->op != CEL_SELECT)
         return cel_fail(self->cel, node->at, "has() takes one field selection");
-    return check(self, field);
+    return check_node(self, field);
 }
 
 /* ---- operators ---- */
 
-static bool numeric(cel_type_t type)
+static bool is_numeric(cel_type_t type)
 {
     return type == CEL_INT || type == CEL_UINT || type == CEL_DOUBLE;
 }
 
-static bool ordered(cel_type_t a, cel_type_t b)
+static bool is_ordered(cel_type_t a, cel_type_t b)
 {
     if (a == CEL_DYN || b == CEL_DYN)
         return true;
-    return (numeric(a) && numeric(b))
+    return (is_numeric(a) && is_numeric(b))
            || (a == b
                && (a == CEL_BOOL || a == CEL_STRING || a == CEL_BYTES || a == CEL_TIMESTAMP
                    || a == CEL_DURATION));
 }
 
 /* The result type of an arithmetic operator. False: it does not take these operands. */
-static bool arithmetic(cel_op_t op, cel_type_t a, cel_type_t b, cel_type_t *ret_type)
+static bool check_arithmetic(cel_op_t op, cel_type_t a, cel_type_t b, cel_type_t *ret_type)
 {
     *ret_type = a == CEL_DYN ? b : a;
     if (a == CEL_DYN || b == CEL_DYN) {
         *ret_type = CEL_DYN;
         return true;
     }
-    if (a == b && numeric(a))
+    if (a == b && is_numeric(a))
         return op != CEL_MODULO || a != CEL_DOUBLE;
     if (op == CEL_ADD && a == b)
         return a == CEL_STRING || a == CEL_BYTES || a == CEL_LIST || a == CEL_DURATION;
@@ -338,7 +339,7 @@ static bool arithmetic(cel_op_t op, cel_type_t a, cel_type_t b, cel_type_t *ret_
     return false;
 }
 
-static bool is(cel_type_t type, cel_type_t wanted)
+static bool type_is(cel_type_t type, cel_type_t wanted)
 {
     return type == wanted || type == CEL_DYN;
 }
@@ -356,36 +357,36 @@ static int check_operator(checker_t *self, cel_node_t *node)
     node->type = CEL_BOOL;
     switch (node->op) {
     case CEL_NOT:
-        good = is(a, CEL_BOOL);
+        good = type_is(a, CEL_BOOL);
         break;
     case CEL_AND:
     case CEL_OR:
-        good = is(a, CEL_BOOL) && is(b, CEL_BOOL);
+        good = type_is(a, CEL_BOOL) && type_is(b, CEL_BOOL);
         break;
     case CEL_NEGATE:
-        good = is(a, CEL_INT) || a == CEL_DOUBLE;
+        good = type_is(a, CEL_INT) || a == CEL_DOUBLE;
         node->type = a;
         break;
     case CEL_LT:
     case CEL_LE:
     case CEL_GT:
     case CEL_GE:
-        good = ordered(a, b);
+        good = is_ordered(a, b);
         break;
     case CEL_IN:
-        good = is(b, CEL_LIST) || b == CEL_MAP;
+        good = type_is(b, CEL_LIST) || b == CEL_MAP;
         break;
     case CEL_CONDITION:
         third = node->first->next ? node->first->next->next : NULL;
         node->type = third && third->type == b ? b : CEL_DYN;
-        good = is(a, CEL_BOOL);
+        good = type_is(a, CEL_BOOL);
         break;
     case CEL_EQ:
     case CEL_NE:
         good = true; /* values of different types are unequal; that is no error */
         break;
     default:
-        good = arithmetic(node->op, a, b, &node->type);
+        good = check_arithmetic(node->op, a, b, &node->type);
         break;
     }
     if (good)
@@ -396,7 +397,7 @@ static int check_operator(checker_t *self, cel_node_t *node)
                     cel_type_name(b));
 }
 
-static int check(checker_t *self, cel_node_t *node)
+static int check_node(checker_t *self, cel_node_t *node)
 {
     switch (node->op) {
     case CEL_CONSTANT:
@@ -433,5 +434,5 @@ int cel_check(cel_t *self, const cel_env_t *env, cel_error_t *error)
 
     memset(error, 0, sizeof(*error));
     self->error = error;
-    return check(&checker, self->root);
+    return check_node(&checker, self->root);
 }

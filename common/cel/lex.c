@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t left(const cel_t *self)
+static size_t bytes_left(const cel_t *self)
 {
     return (size_t)(self->end - self->at);
 }
@@ -16,10 +16,10 @@ static bool looking_at(const cel_t *self, const char *text)
 {
     size_t n = strlen(text);
 
-    return left(self) >= n && !memcmp(self->at, text, n);
+    return bytes_left(self) >= n && !memcmp(self->at, text, n);
 }
 
-static size_t offset(const cel_t *self)
+static size_t source_offset(const cel_t *self)
 {
     return (size_t)(self->at - self->source);
 }
@@ -53,14 +53,14 @@ static int lex_integer(cel_t *self, const char *begin, const char *end, bool hex
     unsigned long long value;
 
     if ((size_t)(end - begin) >= sizeof(text) || end == begin + (hex ? 2 : 0))
-        return cel_fail(self, offset(self), "this is not a number");
+        return cel_fail(self, source_offset(self), "this is not a number");
     memcpy(text, begin, (size_t)(end - begin));
     text[end - begin] = '\0';
     errno = 0;
     value = strtoull(text + (hex ? 2 : 0), NULL, hex ? 16 : 10);
     /* 2^63 is allowed: behind a minus sign it is in range, which the parser checks */
     if (errno || (!natural && value > (unsigned long long)INT64_MAX + 1))
-        return cel_fail(self, offset(self), "the number does not fit in 64 bits");
+        return cel_fail(self, source_offset(self), "the number does not fit in 64 bits");
     self->token.type = natural ? TOKEN_UINT : TOKEN_INT;
     self->token.value.natural = value;
     self->at = end + natural;
@@ -72,13 +72,13 @@ static int lex_double(cel_t *self, const char *begin, const char *end)
     char text[64];
 
     if ((size_t)(end - begin) >= sizeof(text))
-        return cel_fail(self, offset(self), "the number has too many digits");
+        return cel_fail(self, source_offset(self), "the number has too many digits");
     memcpy(text, begin, (size_t)(end - begin));
     text[end - begin] = '\0';
     self->token.type = TOKEN_DOUBLE;
     self->token.value.real = strtod(text, NULL);
     if (!isfinite(self->token.value.real))
-        return cel_fail(self, offset(self), "the number is too large");
+        return cel_fail(self, source_offset(self), "the number is too large");
     self->at = end;
     return 0;
 }
@@ -143,7 +143,7 @@ static int lex_code(cel_t *self, int n, int base, uint32_t *ret_code)
         int digit = isdigit(c) ? c - '0' : isxdigit(c) ? tolower(c) - 'a' + 10 : 99;
 
         if (digit >= base)
-            return cel_fail(self, offset(self), "an escape needs %d digits", n);
+            return cel_fail(self, source_offset(self), "an escape needs %d digits", n);
         code = code * (uint32_t)base + (uint32_t)digit;
         self->at++;
     }
@@ -155,7 +155,7 @@ static int lex_code(cel_t *self, int n, int base, uint32_t *ret_code)
 static int lex_escape(cel_t *self, bool bytes, char *out, size_t *len)
 {
     static const char names[] = "abfnrtv\\?\"'`", values[] = "\a\b\f\n\r\t\v\\?\"'`";
-    size_t where = offset(self);
+    size_t where = source_offset(self);
     int c = self->at < self->end ? (unsigned char)*self->at : 0;
     const char *simple = c ? strchr(names, c) : NULL;
     uint32_t code = 0;
@@ -191,14 +191,14 @@ static int lex_escape(cel_t *self, bool bytes, char *out, size_t *len)
 static int lex_string(cel_t *self, bool raw, bool bytes)
 {
     char quote[4] = {*self->at, '\0', '\0', '\0'};
-    size_t where = offset(self), len = 0, used = self->arena_used;
+    size_t where = source_offset(self), len = 0, used = self->arena_used;
     char *out;
 
-    if (left(self) >= 3 && self->at[1] == quote[0] && self->at[2] == quote[0])
+    if (bytes_left(self) >= 3 && self->at[1] == quote[0] && self->at[2] == quote[0])
         memset(quote, quote[0], 3);
     self->at += strlen(quote);
     /* what an escape stands for is never longer than the escape */
-    out = cel_alloc(self, left(self) + 1);
+    out = cel_alloc(self, bytes_left(self) + 1);
     if (!out)
         return 1;
     while (!looking_at(self, quote)) {
@@ -230,7 +230,7 @@ static bool string_prefix(const cel_t *self, size_t *ret_len, bool *ret_raw, boo
     size_t n = 0;
 
     *ret_raw = *ret_bytes = false;
-    while (n < 2 && n < left(self)) {
+    while (n < 2 && n < bytes_left(self)) {
         int c = tolower((unsigned char)self->at[n]);
 
         if (c == 'r' && !*ret_raw)
@@ -242,7 +242,7 @@ static bool string_prefix(const cel_t *self, size_t *ret_len, bool *ret_raw, boo
         n++;
     }
     *ret_len = n;
-    return n < left(self) && (self->at[n] == '"' || self->at[n] == '\'');
+    return n < bytes_left(self) && (self->at[n] == '"' || self->at[n] == '\'');
 }
 
 /* ---- the rest ---- */
@@ -280,7 +280,7 @@ static int lex_quoted_ident(cel_t *self)
            && (isalnum((unsigned char)*self->at) || (*self->at && strchr("_.-/ ", *self->at))))
         self->at++;
     if (self->at == self->end || *self->at != '`' || self->at == begin)
-        return cel_fail(self, offset(self),
+        return cel_fail(self, source_offset(self),
                         "a quoted field name has letters, digits and _.-/ only");
     self->token.type = TOKEN_QUOTED_IDENT;
     if (keep_text(self, begin, (size_t)(self->at - begin)))
@@ -303,7 +303,7 @@ static int lex_sign(cel_t *self)
             self->token.len = strlen(signs[i]);
             return 0;
         }
-    return cel_fail(self, offset(self), "this character has no place here");
+    return cel_fail(self, source_offset(self), "this character has no place here");
 }
 
 int cel_lex(cel_t *self)
@@ -314,7 +314,7 @@ int cel_lex(cel_t *self)
 
     skip_space(self);
     memset(&self->token, 0, sizeof(self->token));
-    self->token.at = offset(self);
+    self->token.at = source_offset(self);
     self->token.text = "";
     if (self->at == self->end)
         return 0;
@@ -323,7 +323,7 @@ int cel_lex(cel_t *self)
         self->at += prefix;
         return lex_string(self, raw, bytes);
     }
-    if (isdigit(c) || (c == '.' && left(self) > 1 && isdigit((unsigned char)self->at[1])))
+    if (isdigit(c) || (c == '.' && bytes_left(self) > 1 && isdigit((unsigned char)self->at[1])))
         return lex_number(self);
     if (isalpha(c) || c == '_')
         return lex_ident(self);

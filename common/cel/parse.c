@@ -38,7 +38,7 @@ void *cel_alloc(cel_t *self, size_t size)
     return at;
 }
 
-static cel_node_t *make(cel_t *self, cel_op_t op, size_t at)
+static cel_node_t *make_node(cel_t *self, cel_op_t op, size_t at)
 {
     cel_node_t *node;
 
@@ -59,7 +59,7 @@ static cel_node_t *make(cel_t *self, cel_op_t op, size_t at)
 static cel_node_t *make_pair(cel_t *self, cel_op_t op, size_t at, cel_node_t *first,
                              cel_node_t *second)
 {
-    cel_node_t *node = first && second ? make(self, op, at) : NULL;
+    cel_node_t *node = first && second ? make_node(self, op, at) : NULL;
 
     if (node) {
         node->first = first;
@@ -73,12 +73,12 @@ static bool is_sign(const cel_t *self, const char *text)
     return self->token.type == TOKEN_SIGN && !strcmp(self->token.text, text);
 }
 
-static bool accept(cel_t *self, const char *text)
+static bool accept_sign(cel_t *self, const char *text)
 {
     return is_sign(self, text) && !cel_lex(self);
 }
 
-static bool expect(cel_t *self, const char *text)
+static bool expect_sign(cel_t *self, const char *text)
 {
     if (!is_sign(self, text)) {
         cel_fail(self, self->token.at, "'%s' is missing here", text);
@@ -87,7 +87,7 @@ static bool expect(cel_t *self, const char *text)
     return !cel_lex(self);
 }
 
-static bool reserved(const char *name)
+static bool is_reserved(const char *name)
 {
     static const char *const words[] = {
         "as",  "break", "const",   "continue",  "else",   "for", "function", "if",   "import",
@@ -111,7 +111,7 @@ static bool parse_items(cel_t *self, const char *close, bool trailing, bool pair
         *end = item;
         end = &item->next;
         if (pairs) {
-            if (!expect(self, ":"))
+            if (!expect_sign(self, ":"))
                 return false;
             item = parse_expression(self);
             if (!item)
@@ -119,14 +119,14 @@ static bool parse_items(cel_t *self, const char *close, bool trailing, bool pair
             *end = item;
             end = &item->next;
         }
-        if (!accept(self, ","))
+        if (!accept_sign(self, ","))
             break;
         if (is_sign(self, close) && !trailing) {
             cel_fail(self, self->token.at, "an argument is missing here");
             return false;
         }
     }
-    return expect(self, close);
+    return expect_sign(self, close);
 }
 
 static cel_node_t *parse_constant(cel_t *self)
@@ -136,7 +136,7 @@ static cel_node_t *parse_constant(cel_t *self)
         [TOKEN_STRING] = CEL_STRING, [TOKEN_BYTES] = CEL_BYTES,
     };
     const cel_token_t token = self->token;
-    cel_node_t *node = make(self, CEL_CONSTANT, token.at);
+    cel_node_t *node = make_node(self, CEL_CONSTANT, token.at);
 
     if (!node)
         return NULL;
@@ -158,7 +158,7 @@ static cel_node_t *parse_constant(cel_t *self)
 static cel_node_t *parse_name(cel_t *self)
 {
     const cel_token_t token = self->token;
-    cel_node_t *node = make(self, CEL_IDENT, token.at);
+    cel_node_t *node = make_node(self, CEL_IDENT, token.at);
 
     if (!node || cel_lex(self))
         return NULL;
@@ -171,10 +171,10 @@ static cel_node_t *parse_name(cel_t *self)
     } else if (!strcmp(token.text, "null")) {
         node->op = CEL_CONSTANT;
         node->type = CEL_NULL;
-    } else if (reserved(token.text)) {
+    } else if (is_reserved(token.text)) {
         cel_fail(self, token.at, "%s is a reserved word", quote(token.text).text);
         return NULL;
-    } else if (accept(self, "(")) {
+    } else if (accept_sign(self, "(")) {
         node->op = CEL_CALL;
         if (!parse_items(self, ")", false, false, &node->first))
             return NULL;
@@ -192,20 +192,20 @@ static cel_node_t *parse_primary(cel_t *self)
     if (self->token.type != TOKEN_SIGN && self->token.type != TOKEN_END
         && self->token.type != TOKEN_QUOTED_IDENT)
         return parse_constant(self);
-    if (accept(self, ".")) { /* the root scope: there is no other here */
+    if (accept_sign(self, ".")) { /* the root scope: there is no other here */
         if (self->token.type == TOKEN_IDENT)
             return parse_name(self);
         cel_fail(self, self->token.at, "a name is missing here");
         return NULL;
     }
-    if (accept(self, "(")) {
+    if (accept_sign(self, "(")) {
         node = parse_expression(self);
-        return node && expect(self, ")") ? node : NULL;
+        return node && expect_sign(self, ")") ? node : NULL;
     }
     if (is_sign(self, "[") || is_sign(self, "{")) {
         bool list = is_sign(self, "[");
 
-        node = make(self, list ? CEL_MAKE_LIST : CEL_MAKE_MAP, at);
+        node = make_node(self, list ? CEL_MAKE_LIST : CEL_MAKE_MAP, at);
         return node && !cel_lex(self)
                        && parse_items(self, list ? "]" : "}", true, !list, &node->first)
                    ? node
@@ -226,13 +226,13 @@ static cel_node_t *parse_selection(cel_t *self, cel_node_t *target, size_t at)
         cel_fail(self, token.at, "a field name is missing here");
         return NULL;
     }
-    node = make(self, CEL_SELECT, at);
+    node = make_node(self, CEL_SELECT, at);
     if (!node || cel_lex(self))
         return NULL;
     node->text = token.text;
     node->len = token.len;
     node->first = target;
-    if (token.type == TOKEN_IDENT && accept(self, "(")) {
+    if (token.type == TOKEN_IDENT && accept_sign(self, "(")) {
         node->op = CEL_METHOD;
         if (!parse_items(self, ")", false, false, &target->next))
             return NULL;
@@ -247,11 +247,12 @@ static cel_node_t *parse_member(cel_t *self)
     while (node) {
         size_t at = self->token.at;
 
-        if (accept(self, ".")) {
+        if (accept_sign(self, ".")) {
             node = parse_selection(self, node, at);
-        } else if (accept(self, "[")) {
+        } else if (accept_sign(self, "[")) {
             index = parse_expression(self);
-            node = index && expect(self, "]") ? make_pair(self, CEL_INDEX, at, node, index) : NULL;
+            node = index && expect_sign(self, "]") ? make_pair(self, CEL_INDEX, at, node, index)
+                                                   : NULL;
         } else {
             break;
         }
@@ -262,7 +263,7 @@ static cel_node_t *parse_member(cel_t *self)
 /* -9223372036854775808 is a number, although 9223372036854775808 is out of range. */
 static cel_node_t *parse_lowest(cel_t *self, size_t at)
 {
-    cel_node_t *node = make(self, CEL_CONSTANT, at);
+    cel_node_t *node = make_node(self, CEL_CONSTANT, at);
 
     if (!node || cel_lex(self))
         return NULL;
@@ -289,7 +290,7 @@ static cel_node_t *parse_unary(cel_t *self)
             node = parse_lowest(self, at);
         } else {
             operand = parse_unary(self);
-            node = operand ? make(self, op, at) : NULL;
+            node = operand ? make_node(self, op, at) : NULL;
             if (node)
                 node->first = operand;
         }
@@ -328,7 +329,7 @@ static cel_node_t *parse_binary(cel_t *self, size_t level)
 
         for (i = 0; levels[level][i].sign && !is_sign(self, levels[level][i].sign); i++)
             ;
-        if (!levels[level][i].sign || !accept(self, levels[level][i].sign))
+        if (!levels[level][i].sign || !accept_sign(self, levels[level][i].sign))
             break;
         node = make_pair(self, levels[level][i].op, at, node, parse_binary(self, level + 1));
     }
@@ -345,9 +346,9 @@ static cel_node_t *parse_expression(cel_t *self)
         return NULL;
     }
     node = parse_binary(self, 0);
-    if (node && accept(self, "?")) {
+    if (node && accept_sign(self, "?")) {
         yes = parse_binary(self, 0);
-        no = yes && expect(self, ":") ? parse_expression(self) : NULL;
+        no = yes && expect_sign(self, ":") ? parse_expression(self) : NULL;
         node = no ? make_pair(self, CEL_CONDITION, at, node, yes) : NULL;
         if (node)
             yes->next = no;

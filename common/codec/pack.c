@@ -190,7 +190,7 @@ static void text_done(text_t *self)
 }
 
 /* Make room for n more bytes and a NUL. 0 | -ENOMEM. */
-static int reserve(text_t *self, size_t n)
+static int text_reserve(text_t *self, size_t n)
 {
     size_t size = self->size;
     char *grown;
@@ -209,7 +209,7 @@ static int reserve(text_t *self, size_t n)
 
 static int put_plain(text_t *self, const char *bytes, size_t n)
 {
-    if (reserve(self, n))
+    if (text_reserve(self, n))
         return -ENOMEM;
     memcpy(self->bytes + self->len, bytes, n);
     self->len += n;
@@ -237,7 +237,7 @@ static int put_quoted(text_t *self, const char *bytes, size_t len)
 
     if (!is_utf8(bytes, len))
         return -EBADMSG;
-    if (reserve(self, 6 * len + 2))
+    if (text_reserve(self, 6 * len + 2))
         return -ENOMEM;
     out = self->bytes + self->len;
     *out++ = '"';
@@ -355,7 +355,7 @@ int unpack_text(const void *data, size_t len, char **ret_text)
     return 0;
 }
 
-static int walk(token_reader_t *in, int depth)
+static int check_value(token_reader_t *in, int depth)
 {
     token_t token;
     size_t children;
@@ -368,7 +368,7 @@ static int walk(token_reader_t *in, int depth)
         return r;
     children = token.kind == TOKEN_MAP ? 2 * token.len : token.kind == TOKEN_ARRAY ? token.len : 0;
     while (!r && children-- > 0)
-        r = walk(in, depth + 1);
+        r = check_value(in, depth + 1);
     return r;
 }
 
@@ -379,7 +379,7 @@ int pack_check(const void *data, size_t len)
 
     if (len > PACK_BYTES_MAX)
         return -EMSGSIZE;
-    r = walk(&in, 0);
+    r = check_value(&in, 0);
     if (r)
         return r;
     return in.at == in.end ? 0 : -EBADMSG;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -75,7 +75,7 @@ static int hidden_dots(const char *at, const char *end)
 
 /* Copy the path into out with every byte in its one spelling: unescaped where it may be, else
  * escaped. Returns the bytes, or -1: refused, or it does not fit. */
-static int canonical(const char *path, size_t len, char *out, size_t size, size_t *ret_len)
+static int copy_canonical(const char *path, size_t len, char *out, size_t size, size_t *ret_len)
 {
     static const char digits[] = "0123456789ABCDEF";
     unsigned char first = 0;
@@ -87,9 +87,9 @@ static int canonical(const char *path, size_t len, char *out, size_t size, size_
         int escaped = c == '%';
 
         if (escaped) {
-            if (len - i < 3 || hex(path[i + 1]) < 0 || hex(path[i + 2]) < 0)
+            if (len - i < 3 || hex_digit(path[i + 1]) < 0 || hex_digit(path[i + 2]) < 0)
                 return -1;
-            c = (unsigned char)(hex(path[i + 1]) << 4 | hex(path[i + 2]));
+            c = (unsigned char)(hex_digit(path[i + 1]) << 4 | hex_digit(path[i + 2]));
             i += 2;
         } else if (c == '#' || c == '\\' || c == '?' || c == ' ') {
             return -1;
@@ -132,7 +132,7 @@ int path_normalize(const char *path, size_t len, char *out, size_t size, size_t 
         *ret_len = len;
         return 0;
     }
-    if (canonical(path, len, out, size, &total))
+    if (copy_canonical(path, len, out, size, &total))
         return -1;
 
     /* Remove dot segments and empty segments in place (RFC 3986 5.2.4, and // as /). */

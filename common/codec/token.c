@@ -16,7 +16,7 @@ static int get_uint(token_reader_t *in, int bytes, uint64_t *ret_value)
     return 0;
 }
 
-static int sized(token_reader_t *in, token_t *token, token_kind_t kind, int length_bytes)
+static int read_sized(token_reader_t *in, token_t *token, token_kind_t kind, int length_bytes)
 {
     uint64_t len = token->len;
     int r = length_bytes ? get_uint(in, length_bytes, &len) : 0;
@@ -87,11 +87,11 @@ int token_next(token_reader_t *in, token_t *token)
     }
     if (head <= 0x8f || (head >= 0x90 && head <= 0x9f)) {
         token->len = head & 0x0f;
-        return sized(in, token, head <= 0x8f ? TOKEN_MAP : TOKEN_ARRAY, 0);
+        return read_sized(in, token, head <= 0x8f ? TOKEN_MAP : TOKEN_ARRAY, 0);
     }
     if (head <= 0xbf) {
         token->len = head & 0x1f;
-        return sized(in, token, TOKEN_STRING, 0);
+        return read_sized(in, token, TOKEN_STRING, 0);
     }
     if (head == 0xc0)
         return 0;
@@ -101,14 +101,14 @@ int token_next(token_reader_t *in, token_t *token)
         return 0;
     }
     if (head >= 0xc4 && head <= 0xc6)
-        return in->binary ? sized(in, token, TOKEN_BINARY, 1 << (head - 0xc4)) : -EBADMSG;
+        return in->binary ? read_sized(in, token, TOKEN_BINARY, 1 << (head - 0xc4)) : -EBADMSG;
     if (head >= 0xca && head <= 0xd3)
         return get_number(in, token, head);
     if (head >= 0xd9 && head <= 0xdb)
-        return sized(in, token, TOKEN_STRING, 1 << (head - 0xd9));
+        return read_sized(in, token, TOKEN_STRING, 1 << (head - 0xd9));
     if (head == 0xdc || head == 0xdd)
-        return sized(in, token, TOKEN_ARRAY, head == 0xdc ? 2 : 4);
+        return read_sized(in, token, TOKEN_ARRAY, head == 0xdc ? 2 : 4);
     if (head == 0xde || head == 0xdf)
-        return sized(in, token, TOKEN_MAP, head == 0xde ? 2 : 4);
+        return read_sized(in, token, TOKEN_MAP, head == 0xde ? 2 : 4);
     return -EBADMSG; /* the reserved byte and extensions */
 }

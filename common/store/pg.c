@@ -93,8 +93,7 @@ static void ignore_notice(void *context, const char *message)
     (void)message; /* not logged: notices may quote rows */
 }
 
-/* Of all connections of the process, as time(); 0: never, or a statement has
- * succeeded since. */
+/* Of all connections of the process, as time(); 0: never, or a statement has succeeded since. */
 static _Atomic int64_t full_at, read_only_at;
 
 static bool is_fresh(int64_t at)
@@ -247,7 +246,7 @@ static int check_result(pg_t *self, const PGresult *res)
 
 /* Prepare the statement if it is new on this connection, because parsing and planning cost as much
  * as running. 1: *ret_name is its name | 0: there are too many, run it unprepared | fault. */
-static int prepare(pg_t *self, const char *sql, int n, char ret_name[16])
+static int prepare_statement(pg_t *self, const char *sql, int n, char ret_name[16])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int i = 0, r;
@@ -338,7 +337,7 @@ static int enqueue_one(pg_t *self, const char *sql, int n, const char *const *pa
             return r;
     }
     one = &self->queue[self->queued];
-    r = prepare(self, sql, n, one->name);
+    r = prepare_statement(self, sql, n, one->name);
     if (r != 1)
         return r ? r : 1;
     one->n = 0;
@@ -406,7 +405,7 @@ static int watch_deadline(pg_t *self)
 }
 
 /* As enqueue_one, within the deadline. */
-static int enqueue(pg_t *self, const char *sql, int n, const char *const *params)
+static int enqueue_in_time(pg_t *self, const char *sql, int n, const char *const *params)
 {
     int r = watch_deadline(self);
 
@@ -433,7 +432,7 @@ int pg_exec_params(pg_t *self, PGresult **ret_result, const char *sql, int n,
     }
     if (!self->conn)
         return fault(PG_DOWN, "not connected to PostgreSQL");
-    r = prepare(self, sql, n, name);
+    r = prepare_statement(self, sql, n, name);
     if (r < 0)
         return r;
     if (r == 0)
@@ -453,7 +452,7 @@ int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
     return r ? r : run_once(self, ret_result, sql, n, params);
 }
 
-static void collect(const char *params[PG_PARAMS_MAX], int n, va_list args)
+static void collect_results(const char *params[PG_PARAMS_MAX], int n, va_list args)
 {
     for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
         params[i] = va_arg(args, const char *);
@@ -466,9 +465,9 @@ int pg_defer(pg_t *self, const char *sql, int n, ...)
     int r;
 
     va_start(args, n);
-    collect(params, n, args);
+    collect_results(params, n, args);
     va_end(args);
-    r = enqueue(self, sql, n, params);
+    r = enqueue_in_time(self, sql, n, params);
     return r == 1 ? run_once(self, NULL, sql, n, params) : r;
 }
 
@@ -479,19 +478,19 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    collect(params, n, args);
+    collect_results(params, n, args);
     va_end(args);
     /* leave room for these four: the result of the statement must not be lost */
     if (self->queued > QUEUE_MAX - 4)
         r = run_queue(self, -1, NULL);
     if (!r && sql)
-        r = enqueue(self, sql, n, params);
+        r = enqueue_in_time(self, sql, n, params);
     if (r == 1)
         r = run_once(self, ret_result, sql, n, params);
     else if (!r && sql)
         number = self->queued - 1;
     if (!r)
-        r = enqueue(self, "COMMIT", 0, NULL);
+        r = enqueue_in_time(self, "COMMIT", 0, NULL);
     if (r == 1)
         r = run_once(self, NULL, "COMMIT", 0, NULL);
     else if (!r)
@@ -514,7 +513,7 @@ int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    collect(params, n, args);
+    collect_results(params, n, args);
     va_end(args);
     return pg_exec_params(self, ret_result, sql, n, params);
 }

@@ -22,22 +22,21 @@ enum {
     PG_PARAMS_MAX = 16
 };
 
-/* Faults that callers tell apart. */
-#define PG_DOWN  (-107) /* ENOTCONN: the connection is gone */
-#define PG_AGAIN (-11)  /* EAGAIN: serialization failure or deadlock, try the transaction again */
-#define PG_TIMEOUT                                                                                 \
-    (-110) /* ETIMEDOUT: a statement took longer than PG_STATEMENT_TIMEOUT_MS, or than pg_until's */
-#define PG_IMPOSSIBLE                                                                              \
-    (-33) /* EDOM: data exception, or beyond what PostgreSQL can do (classes 22, 54) */
-#define PG_FULL                                                                                    \
-/* ENOSPC: PostgreSQL has no room: disk, memory, connections (class 53), or an I/O error */
-(-28)
-#define PG_DUPLICATE  (-17) /* EEXIST: unique_violation */
-#define PG_REFERENCED (-39) /* ENOTEMPTY: foreign_key_violation */
+/* Faults that callers tell apart: ENOTCONN, the connection is gone; EAGAIN, serialization failure or
+ * deadlock: try the transaction again; ETIMEDOUT, a statement took longer than
+ * PG_STATEMENT_TIMEOUT_MS or than pg_until allows; EDOM, data exception, or beyond what PostgreSQL
+ * can do (classes 22, 54); ENOSPC, PostgreSQL has no room: disk, memory, connections (class 53), or
+ * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation. */
+#define PG_DOWN       (-107)
+#define PG_AGAIN      (-11)
+#define PG_TIMEOUT    (-110)
+#define PG_IMPOSSIBLE (-33)
+#define PG_FULL       (-28)
+#define PG_DUPLICATE  (-17)
+#define PG_REFERENCED (-39)
 
-    /* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 |
- * -ENOMEM. */
-    int pg_new(pg_t **ret_pg, const char *url, const char *schema);
+/* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 | -ENOMEM. */
+int pg_new(pg_t **ret_pg, const char *url, const char *schema);
 void pg_destroy(pg_t **self_p);
 
 /* Connect if there is no connection. 0 | PG_DOWN. */

@@ -47,7 +47,7 @@ static void open_gap(gaps_t *self, gap_t gap)
         self->overflowed += gap.last - gap.first + 1;
 }
 
-static void advance(gaps_t *self, int type, int64_t until, int64_t now_ms)
+static void advance_newest(gaps_t *self, int type, int64_t until, int64_t now_ms)
 {
     open_gap(self, (gap_t){.type = type,
                            .first = self->types[type].next,
@@ -66,7 +66,7 @@ bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
         self->types[t].newest = number;
     self->types[t].newest_ms = now_ms;
     if (number >= self->types[t].next) {
-        advance(self, t, number, now_ms);
+        advance_newest(self, t, number, now_ms);
         self->types[t].next = number + 1;
         return true;
     }
@@ -92,7 +92,7 @@ void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t
 
     if (t < 0 || head < self->types[t].next)
         return;
-    advance(self, t, head + 1, now_ms);
+    advance_newest(self, t, head + 1, now_ms);
     self->types[t].next = head + 1;
 }
 

@@ -10,7 +10,7 @@
 
 enum { PATH_SIZE = 4096 };
 
-static int fail(const char *path)
+static int keys_fail(const char *path)
 {
     fprintf(stderr, "error: cannot write %s: %s\n", path, strerror(errno));
     return -EIO;
@@ -32,7 +32,7 @@ static zcert_t *own_key(const char *dir, const char *name)
         zcert_set_meta(cert, "name", "%s", name);
         if (zcert_save(cert, path)) {
             zcert_destroy(&cert);
-            fail(path);
+            keys_fail(path);
             return NULL;
         }
     }
@@ -50,9 +50,9 @@ static int list_key(const char *dir, const char *owner, const char *name, zcert_
     snprintf(path, sizeof(path), "%s/%s/peers/%s.cert", dir, owner, name);
     snprintf(fresh, sizeof(fresh), "%s/%s/peers/.%s.new", dir, owner, name);
     if (!listed)
-        return unlink(path) && errno != ENOENT ? fail(path) : 0;
+        return unlink(path) && errno != ENOENT ? keys_fail(path) : 0;
     if (zcert_save_public(cert, fresh) || rename(fresh, path))
-        return fail(path);
+        return keys_fail(path);
     return 0;
 }
 

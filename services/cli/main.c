@@ -81,7 +81,7 @@ static const char *curve_dir(void)
     return need_env("POSTERN_CURVE_DIR");
 }
 
-static zsock_t *subscribe(const char *prefix)
+static zsock_t *connect_subscriber(const char *prefix)
 {
     zsock_t *sub;
 
@@ -100,9 +100,9 @@ static zsock_t *subscribe(const char *prefix)
 }
 
 /* Count events without decoding them: the cheapest subscriber that there can be, for benchmarks. */
-static int count(const char *prefix)
+static int run_count(const char *prefix)
 {
-    zsock_t *sub = subscribe(prefix);
+    zsock_t *sub = connect_subscriber(prefix);
     void *raw = zsock_resolve(sub);
     int64_t next = bus_mono_ms() + 1000;
     uint64_t total = 0, last = 0;
@@ -124,10 +124,10 @@ static int count(const char *prefix)
     return EXIT_SUCCESS;
 }
 
-static int tail(const char *prefix)
+static int run_tail(const char *prefix)
 {
     const char *rpc = getenv("POSTERN_EVENTS_RPC");
-    zsock_t *sub = subscribe(prefix), *log = NULL;
+    zsock_t *sub = connect_subscriber(prefix), *log = NULL;
     int r;
 
     if (rpc && *rpc) {
@@ -243,7 +243,7 @@ static int check_one(const char *address)
     return ok ? 0 : -1;
 }
 
-static int health(void)
+static int run_health(void)
 {
     char *list = strdup(need_env("POSTERN_HEALTH_URLS")), *save = NULL;
     int r = EXIT_SUCCESS;
@@ -265,11 +265,11 @@ int main(int argc, char **argv)
     }
     load_env();
     if (!strcmp(command, "tail") && argc <= 3)
-        return tail(sub);
+        return run_tail(sub);
     if (!strcmp(command, "count") && argc <= 3)
-        return count(sub);
+        return run_count(sub);
     if (!strcmp(command, "health") && argc == 2)
-        return health();
+        return run_health();
     if (!strcmp(command, "rotate-logs") && argc == 5)
         return rotate_logs(sub, atoll(argv[3]), atoi(argv[4]));
     if (!strcmp(command, "curve-keys") && argc >= 4)

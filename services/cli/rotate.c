@@ -14,7 +14,7 @@
 enum { CHUNK = 1 << 16, NAME_LEN = 300 };
 
 /* Copy bytes from *offset to limit, or to the end of the file when limit is 0. 0 | -errno. */
-static int copy(int from, int to, off_t *offset, off_t limit)
+static int copy_range(int from, int to, off_t *offset, off_t limit)
 {
     char data[CHUNK];
 
@@ -40,19 +40,19 @@ static int copy(int from, int to, off_t *offset, off_t limit)
 /* Remove the copied bytes from the front of the log; what is appended meanwhile stays. Where the
  * file system can take out blocks (ext4, XFS) that is one step. Elsewhere the rest is copied until
  * there is none, and the file emptied: a line written in between, within a microsecond, is lost. */
-static int cut(int log, int to, off_t *copied, size_t block)
+static int cut_front(int log, int to, off_t *copied, size_t block)
 {
     off_t whole = *copied - *copied % (off_t)block;
     int r;
 
     if (whole > 0 && fallocate(log, FALLOC_FL_COLLAPSE_RANGE, 0, whole) == 0)
         return 0;
-    r = copy(log, to, copied, 0);
+    r = copy_range(log, to, copied, 0);
     return r ? r : ftruncate(log, 0) ? -errno : 0;
 }
 
 /* NAME.1 becomes NAME.2, and so on; the last one is deleted. */
-static void shift(int dir, const char *name, int old)
+static void shift_old(int dir, const char *name, int old)
 {
     for (int i = old; i > 1; i--) {
         char from[NAME_LEN], to[NAME_LEN];
@@ -64,7 +64,7 @@ static void shift(int dir, const char *name, int old)
 }
 
 /* Rotate one log. 0 | -errno: nothing was removed from it. */
-static int rotate(int dir, int log, const char *name, off_t size, int old)
+static int rotate_log(int dir, int log, const char *name, off_t size, int old)
 {
     char fresh[NAME_LEN], first[NAME_LEN];
     struct statfs fs;
@@ -79,14 +79,14 @@ static int rotate(int dir, int log, const char *name, off_t size, int old)
     if (to < 0)
         return -errno;
     /* Whole blocks, and fewer bytes than the file has: the file system takes out nothing else. */
-    r = copy(log, to, &copied, size - 1 - (size - 1) % (off_t)block);
+    r = copy_range(log, to, &copied, size - 1 - (size - 1) % (off_t)block);
     if (r) {
         unlinkat(dir, fresh, 0);
-        /* first keep, then remove: if this process is killed in between, lines are there twice and none
-     * is lost */
+        /* First keep, then remove: if this process is killed in between, lines are there twice and
+         * none is lost. */
     } else {
-        shift(dir, name, old);
-        r = renameat(dir, fresh, dir, first) ? -errno : cut(log, to, &copied, block);
+        shift_old(dir, name, old);
+        r = renameat(dir, fresh, dir, first) ? -errno : cut_front(log, to, &copied, block);
     }
     close(to);
     return r;
@@ -118,7 +118,7 @@ static int rotate_one(int dir, const char *name, long long bytes, int old)
     if (log < 0)
         return errno == ENOENT ? 0 : -errno;
     if (fstat(log, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > bytes) {
-        r = rotate(dir, log, name, st.st_size, old);
+        r = rotate_log(dir, log, name, st.st_size, old);
         if (r && st.st_size > 2 * bytes)
             throw_away(log, name, st.st_size, strerror(-r));
     }

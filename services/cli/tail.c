@@ -96,7 +96,7 @@ static void ask_heads(tail_t *self)
 
 /* Fetch the events of a gap from the log, page by page. missed is sent once, for the service's
  * counter. False: the log does not answer. *ret_all: all events came. */
-static bool fetch(tail_t *self, const char *type, const gap_t *gap, bool *ret_all)
+static bool fetch_gap(tail_t *self, const char *type, const gap_t *gap, bool *ret_all)
 {
     int64_t after = gap->first - 1, missed = gap->last - gap->first + 1, fetched = 0, kept = 0;
     bool more = true;
@@ -158,7 +158,7 @@ static void tell_gaps(tail_t *self)
         if (!self->log) {
             tell_unfetched(type, gap, "set POSTERN_EVENTS_RPC to get them from the log");
             gaps_told(gap, false);
-        } else if (fetch(self, type, gap, &all)) {
+        } else if (fetch_gap(self, type, gap, &all)) {
             gaps_told(gap, all);
         } else {
             gap->due_ms = bus_mono_ms() + GAP_GRACE_MS;

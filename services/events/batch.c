@@ -11,7 +11,7 @@
 enum { HEADER_MAX = 1024, FIELDS_MAX = 16, TOPIC_MAX = 96, ID_MAX_BYTES = 128 };
 enum { LAYOUT = 0, VALUES = 255 }; /* record kinds that are no topic's length */
 
-static int64_t number(const json_t *header, const char *key)
+static int64_t number_of(const json_t *header, const char *key)
 {
     const json_t *value = json_object_get(header, key);
 
@@ -26,7 +26,7 @@ static int read_name(const json_t *header, batch_t *ret_batch)
 {
     const char *producer = json_string_value(json_object_get(header, "producer"));
     const char *family = json_string_value(json_object_get(header, "family"));
-    int64_t seq = number(header, "seq");
+    int64_t seq = number_of(header, "seq");
 
     if (!producer || !*producer || strlen(producer) >= sizeof(ret_batch->producer) || !family
         || seq < 1)
@@ -66,17 +66,17 @@ int batch_header(const void *data, size_t len, batch_t *ret_batch)
     if (!is_flat(data, len) || unpack_json(data, len, &header) || !json_is_object(header)
         || read_name(header, ret_batch))
         return -EBADMSG;
-    ret_batch->count = number(header, "count");
-    ret_batch->dropped = number(header, "dropped");
+    ret_batch->count = number_of(header, "count");
+    ret_batch->dropped = number_of(header, "dropped");
     memory = json_string_value(json_object_get(header, "memory"));
     if (memory && strlen(memory) >= sizeof(ret_batch->memory))
         return -EBADMSG;
     if (memory) {
         memcpy(ret_batch->memory, memory, strlen(memory) + 1);
-        ret_batch->body = number(header, "body");
-        ret_batch->len = number(header, "len");
-        ret_batch->tail = number(header, "tail");
-        ret_batch->at = number(header, "at");
+        ret_batch->body = number_of(header, "body");
+        ret_batch->len = number_of(header, "len");
+        ret_batch->tail = number_of(header, "tail");
+        ret_batch->at = number_of(header, "at");
     }
     if (ret_batch->seq > BATCH_NUMBER_MAX || ret_batch->count < 0
         || ret_batch->count > EVENT_BATCH_MAX || ret_batch->dropped < 0

@@ -151,7 +151,7 @@ int on_event_missed(crud_t *crud, const request_t *request, reply_t *reply)
 
 /* Delete the oldest rows that the condition in sql selects, TRIM_ROWS a statement, until none is
  * left or TRIM_TURNS statements have run. */
-static int trim(pg_t *pg, const char *sql, const char *bound, int64_t *deleted)
+static int trim_rows(pg_t *pg, const char *sql, const char *bound, int64_t *deleted)
 {
     char rows[16];
     int r = 0, n = TRIM_ROWS;
@@ -192,17 +192,18 @@ int on_event_log_trim(crud_t *crud, const request_t *request, reply_t *reply)
     (void)request;
     snprintf(days, sizeof(days), "%ld", keep_days);
     if (keep_days)
-        r = trim(crud->pg,
-                 "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < now() - "
-                 "$1::bigint * interval '1 day' ORDER BY at LIMIT $2::int)",
-                 days, &deleted);
+        r = trim_rows(
+            crud->pg,
+            "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < now() - "
+            "$1::bigint * interval '1 day' ORDER BY at LIMIT $2::int)",
+            days, &deleted);
     if (!r && keep_events)
         r = find_cutoff(crud->pg, cutoff);
     if (!r && *cutoff)
-        r = trim(crud->pg,
-                 "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < "
-                 "$1::timestamptz ORDER BY at LIMIT $2::int)",
-                 cutoff, &deleted);
+        r = trim_rows(crud->pg,
+                      "DELETE FROM log WHERE event_id IN (SELECT event_id FROM log WHERE at < "
+                      "$1::timestamptz ORDER BY at LIMIT $2::int)",
+                      cutoff, &deleted);
     if (!r)
         r = producers_forget(crud->pg, keep_producers, &producers);
     if (deleted)

@@ -105,7 +105,7 @@ static void say_beyond(feed_t *self, const char *key)
 
 /* Search for connections that have ended, once a second. Not while the subscribers from before a
  * restart are waited for: they would be forgotten. */
-static void sweep(feed_t *self)
+static void sweep_connections(feed_t *self)
 {
     if (self->waits || bus_mono_ms() - self->swept_ms < SWEEP_MS)
         return;
@@ -137,7 +137,7 @@ bool feed_read(feed_t *self)
             take_subscription(self, frame);
         zframe_destroy(&frame);
     }
-    sweep(self);
+    sweep_connections(self);
     self->changed |= listeners_count(self->listeners) != count;
     return more;
 }
@@ -218,7 +218,7 @@ static size_t map_head(const unsigned char *data, size_t len, size_t *ret_n)
 
 /* Copy the envelope to self->stamped with its number as one more field; returns the bytes. 0: the
  * envelope is no map, or memory ran out. */
-static size_t stamp(feed_t *self, const void *envelope, size_t len, int64_t number)
+static size_t stamp_number(feed_t *self, const void *envelope, size_t len, int64_t number)
 {
     size_t n, head = map_head(envelope, len, &n), used, size = len + MAP_HEAD_MAX + STAMP_MAX;
 
@@ -261,7 +261,7 @@ int feed_send(feed_t *self, const char *topic, size_t topic_len, const void *env
               int64_t number)
 {
     void *pub = zsock_resolve(self->pub);
-    size_t stamped = number > 0 ? stamp(self, envelope, len, number) : 0;
+    size_t stamped = number > 0 ? stamp_number(self, envelope, len, number) : 0;
     bool passed = false;
 
     if (zmq_send(pub, topic, topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) {

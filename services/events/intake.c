@@ -174,7 +174,7 @@ static bool note_listeners(intake_t *self)
 }
 
 /* Send a producer "resend" or "inline". */
-static void tell(intake_t *self, zframe_t *identity, const char *word)
+static void send_word(intake_t *self, zframe_t *identity, const char *word)
 {
     zmsg_t *msg = zmsg_new();
 
@@ -204,7 +204,7 @@ static bool is_put_off(intake_t *self, zframe_t *identity, zmsg_t *msg, const ba
 static void tell_room(intake_t *self)
 {
     for (zframe_t *one; (one = put_off_tell(self->put_off, self->pending, bus_mono_ms()));)
-        tell(self, one, "resend");
+        send_word(self, one, "resend");
 }
 
 /* ---- jobs ---- */
@@ -253,7 +253,7 @@ static void remember_producer(intake_t *self, zframe_t *identity)
         if (zhashx_size(self->producers) >= PRODUCERS_MAX)
             zhashx_purge(self->producers); /* those that are alive say hello within a second */
         zhashx_insert(self->producers, key, zframe_dup(identity));
-        tell(self, identity, "resend");
+        send_word(self, identity, "resend");
     }
 }
 
@@ -303,7 +303,7 @@ static bool fetch_body(intake_t *self, zframe_t *identity, const batch_t *batch,
         peer_refused(SOCKET_INTAKE, peer_of(header).id, why);
     }
     if (r) {
-        tell(self, identity, r == -ESTALE ? "resend" : "inline");
+        send_word(self, identity, r == -ESTALE ? "resend" : "inline");
         return false;
     }
     zmsg_remove(msg, body);
@@ -326,7 +326,7 @@ static void acknowledge_batch(intake_t *self, zframe_t *identity, const batch_t 
     zmsg_destroy(&msg);
 }
 
-static void acknowledge(intake_t *self, zframe_t *identity, zframe_t *header, bool bad)
+static void send_acknowledgement(intake_t *self, zframe_t *identity, zframe_t *header, bool bad)
 {
     batch_t batch;
 
@@ -348,7 +348,7 @@ static void refuse_header(intake_t *self, zframe_t *identity, zframe_t *header,
     if (*batch->producer && (batch->audit || batch->oldest))
         acknowledge_batch(self, identity, batch, true);
     else if (*batch->producer)
-        tell(self, identity, "resend");
+        send_word(self, identity, "resend");
 }
 
 /* Take [header][body] of a producer. False: not taken; the producer was told why, or will be told
@@ -460,7 +460,7 @@ static int64_t number_of(const publication_t *self)
 
 /* Publish the rest of the current batch. 0 | -EAGAIN: a subscriber's queue is full | -EINPROGRESS:
  * until_ms has passed. */
-static int publish(intake_t *self, int64_t until_ms)
+static int publish_batch(intake_t *self, int64_t until_ms)
 {
     publication_t *now = &self->publication;
     size_t offset = now->offset;
@@ -517,9 +517,9 @@ static void end_publication(intake_t *self)
     self->metrics.repeated += !strcmp(done->verdict, "old");
     self->metrics.bad += bad;
     if (!strcmp(done->verdict, "early"))
-        tell(self, done->identity, "resend");
+        send_word(self, done->identity, "resend");
     else if (strcmp(done->verdict, "stop"))
-        acknowledge(self, done->identity, done->header, bad);
+        send_acknowledgement(self, done->identity, done->header, bad);
     zframe_destroy(&done->identity);
     zframe_destroy(&done->header);
     zframe_destroy(&done->body);
@@ -535,7 +535,7 @@ static void publish_answer(intake_t *self)
     int64_t until_ms = bus_mono_ms() + PUBLISH_MS;
 
     while (self->publication.body || next_publication(self)) {
-        int r = strcmp(self->publication.verdict, "new") ? 0 : publish(self, until_ms);
+        int r = strcmp(self->publication.verdict, "new") ? 0 : publish_batch(self, until_ms);
 
         if (r) {
             if (!self->stopping)
@@ -643,7 +643,7 @@ static int expect_listeners(intake_t *self, const char *database_url, const char
     return r;
 }
 
-static int start(void **ret_self, zloop_t *loop, const config_t *config)
+static int intake_start(void **ret_self, zloop_t *loop, const config_t *config)
 {
     const char *curve = config_str(config, "curve-dir");
     const feed_args_t feed_args = {config_str(config, "pub"), curve,
@@ -690,7 +690,7 @@ static int start(void **ret_self, zloop_t *loop, const config_t *config)
 
 /* Finish the job that is on its way: publish and acknowledge it. Sent again to the next process it
  * would count as old, and no subscriber would get it. */
-static void finish(intake_t *self)
+static void finish_job(intake_t *self)
 {
     self->stopping = true;
     zsock_set_rcvtimeo(self->store, STOP_MS);
@@ -707,12 +707,12 @@ static void finish(intake_t *self)
         take_answer(self);
 }
 
-static void stop(void **self_p)
+static void intake_stop(void **self_p)
 {
     intake_t *self = *self_p;
 
     if (self->store)
-        finish(self);
+        finish_job(self);
     zactor_destroy(&self->store);
     if (self->intake)
         bus_drain(self->intake); /* not acknowledged, so producers send it again */
@@ -729,4 +729,4 @@ static void stop(void **self_p)
     *self_p = NULL;
 }
 
-const service_part_t intake_part = {start, stop, write_metrics, is_ready};
+const service_part_t intake_part = {intake_start, intake_stop, write_metrics, is_ready};

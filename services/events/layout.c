@@ -81,7 +81,7 @@ static void put_bytes(layout_t *self, const void *bytes, size_t len)
 
 /* Replace NUL and what is not UTF-8 by '?': every string of an event is text. In place; it never
  * grows. */
-static void clean(unsigned char *data, size_t len)
+static void clean_text(unsigned char *data, size_t len)
 {
     unsigned char *end = data + len;
 
@@ -115,7 +115,7 @@ static int clean_into(layout_t *self, const token_t *bytes, letters_t letters)
         return -ENOMEM;
     at = (unsigned char *)self->scratch.data + start;
     if (!letters(at, at, bytes->len) || memchr(at, '\0', bytes->len))
-        clean(at, bytes->len);
+        clean_text(at, bytes->len);
     return 0;
 }
 
@@ -219,7 +219,7 @@ static int read_pairs(layout_t *self, token_reader_t *in, pair_t *pairs, size_t 
 }
 
 /* Find pairs with the same name; returns how many names there are. */
-static size_t group(const layout_t *self, pair_t *pairs, size_t n)
+static size_t group_pairs(const layout_t *self, pair_t *pairs, size_t n)
 {
     const char *bytes = self->scratch.data;
     size_t names = 0;
@@ -251,7 +251,7 @@ static int put_headers(layout_t *self, token_reader_t *in, const token_t *value)
     r = read_pairs(self, in, pairs, n);
     if (r)
         return r;
-    msgpack_pack_map(&self->out, group(self, pairs, n));
+    msgpack_pack_map(&self->out, group_pairs(self, pairs, n));
     for (size_t i = 0; i < n; i++) {
         if (pairs[i].first != i)
             continue;
@@ -298,7 +298,7 @@ typedef struct values {
     token_reader_t at[FIELDS_MAX];
 } values_t;
 
-static int skip(token_reader_t *in)
+static int skip_value(token_reader_t *in)
 {
     token_t token, item;
     int r = token_next(in, &token);
@@ -326,7 +326,7 @@ static int find_values(const layout_t *self, const void *data, size_t len, value
         if (number >= self->n || ret_values->at[number].at)
             return -EBADMSG;
         ret_values->at[number] = in;
-        r = skip(&in);
+        r = skip_value(&in);
     }
     return r;
 }
@@ -411,7 +411,7 @@ static int parse_field(field_t *field, const char *line, size_t len)
 }
 
 /* How many bytes of two names belong to objects that both are in. */
-static size_t shared(const field_t *a, const field_t *b)
+static size_t shared_bytes(const field_t *a, const field_t *b)
 {
     size_t same = 0;
 
@@ -423,7 +423,7 @@ static size_t shared(const field_t *a, const field_t *b)
 
 /* Names must rise, so that the fields of an object follow each other, and no name may be both a
  * value and an object. */
-static bool follows(const field_t *before, const field_t *field)
+static bool field_follows(const field_t *before, const field_t *field)
 {
     size_t n = before->name_len < field->name_len ? before->name_len : field->name_len;
     int order = memcmp(before->name, field->name, n);
@@ -433,7 +433,7 @@ static bool follows(const field_t *before, const field_t *field)
 
 /* How many different keys stand right below the first `at` bytes of field i's name; field i is the
  * first of that object. */
-static size_t children(const layout_t *self, size_t i, size_t at)
+static size_t count_children(const layout_t *self, size_t i, size_t at)
 {
     const field_t *first = &self->fields[i];
     size_t n = 1;
@@ -443,7 +443,7 @@ static size_t children(const layout_t *self, size_t i, size_t at)
 
         if (field->name_len <= at || memcmp(field->name, first->name, at) != 0)
             break;
-        n += shared(field - 1, field) <= at;
+        n += shared_bytes(field - 1, field) <= at;
     }
     return n;
 }
@@ -452,10 +452,10 @@ static size_t children(const layout_t *self, size_t i, size_t at)
 static void put_path(layout_t *self, size_t i)
 {
     const field_t *field = &self->fields[i];
-    size_t at = i == ENVELOPE_FIELDS ? 0 : shared(field - 1, field);
+    size_t at = i == ENVELOPE_FIELDS ? 0 : shared_bytes(field - 1, field);
 
     if (i == ENVELOPE_FIELDS)
-        msgpack_pack_map(&self->out, children(self, i, 0));
+        msgpack_pack_map(&self->out, count_children(self, i, 0));
     for (;;) {
         const char *dot = memchr(field->name + at, '.', field->name_len - at);
         size_t end = dot ? (size_t)(dot - field->name) : field->name_len;
@@ -464,7 +464,7 @@ static void put_path(layout_t *self, size_t i)
         if (!dot)
             return;
         at = end + 1;
-        msgpack_pack_map(&self->out, children(self, i, at));
+        msgpack_pack_map(&self->out, count_children(self, i, at));
     }
 }
 
@@ -516,7 +516,7 @@ static int check_nothing(layout_t *self)
     return size > NOTHING_MAX ? -EBADMSG : 0;
 }
 
-static int parse(layout_t *self)
+static int parse_layout(layout_t *self)
 {
     size_t at = line_end(self->text, 0, self->text_len), end;
     field_t *field;
@@ -531,7 +531,7 @@ static int parse(layout_t *self)
         end = line_end(self->text, ++at, self->text_len);
         field = &self->fields[self->n];
         if (self->n == FIELDS_MAX || parse_field(field, self->text + at, end - at)
-            || (self->n > ENVELOPE_FIELDS && !follows(field - 1, field)))
+            || (self->n > ENVELOPE_FIELDS && !field_follows(field - 1, field)))
             return -EBADMSG;
         self->n++;
         at = end;
@@ -560,7 +560,7 @@ int layout_new(layout_t **ret_layout, const void *text, size_t len)
         return -ENOMEM;
     memcpy(self->text, text, len);
     self->text_len = len;
-    r = parse(self);
+    r = parse_layout(self);
     if (!r)
         *ret_layout = take(self);
     return r;

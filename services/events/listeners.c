@@ -242,7 +242,7 @@ static bool make_room(listeners_t *self, const connection_t *connection, const c
     return has_room(self, connection, key);
 }
 
-static bool subscribe(listeners_t *self, connection_t *connection, const char *key)
+static bool add_subscription(listeners_t *self, connection_t *connection, const char *key)
 {
     if (zhashx_lookup(connection->prefixes, key))
         return true;
@@ -260,7 +260,7 @@ static bool subscribe(listeners_t *self, connection_t *connection, const char *k
 
 /* Remove a subscription. One that the connection never made is ignored, unless it may be among
  * those beyond the limit. */
-static void unsubscribe(listeners_t *self, connection_t *connection, const char *key)
+static void remove_subscription(listeners_t *self, connection_t *connection, const char *key)
 {
     if (!zhashx_lookup(connection->prefixes, key)) {
         remove_beyond(self, connection, connection->beyond > 0);
@@ -280,8 +280,8 @@ bool listeners_take(listeners_t *self, const subscriber_t *from, const unsigned 
     if (connection->ended || len < 1 || data[0] > 1 || !read_prefix(data + 1, len - 1, key))
         return true;
     if (data[0])
-        return subscribe(self, connection, key);
-    unsubscribe(self, connection, key);
+        return add_subscription(self, connection, key);
+    remove_subscription(self, connection, key);
     return true;
 }
 

@@ -64,7 +64,7 @@ void put_off_destroy(put_off_t **self_p)
     *self_p = NULL;
 }
 
-static void forget(put_off_t *self, late_t *late)
+static void forget_late(put_off_t *self, late_t *late)
 {
     zhashx_delete(self->all, late->name);
     zlistx_delete(self->order, late->place);
@@ -77,12 +77,12 @@ static bool is_over(const late_t *late, int64_t now_ms)
     return late->state != WAITS && now_ms - late->told_ms >= PUT_OFF_TOLD_MS;
 }
 
-static late_t *find(put_off_t *self, const char *name, int64_t now_ms)
+static late_t *find_late(put_off_t *self, const char *name, int64_t now_ms)
 {
     late_t *late = zhashx_lookup(self->all, name);
 
     if (late && is_over(late, now_ms)) {
-        forget(self, late);
+        forget_late(self, late);
         late = NULL;
     }
     return late;
@@ -101,7 +101,7 @@ static bool has_place(const put_off_t *self, const char *id)
 
 /* Remember a connection. NULL: too many are remembered; then its producer sends again by itself
  * when nothing was acknowledged for long. */
-static late_t *add(put_off_t *self, const char *name, zframe_t *identity, const char *id)
+static late_t *add_late(put_off_t *self, const char *name, zframe_t *identity, const char *id)
 {
     late_t *late;
 
@@ -154,14 +154,14 @@ static void count_arrived(put_off_t *self, late_t *late, size_t bytes)
     if (bytes < late->bytes)
         late->bytes -= bytes;
     else
-        forget(self, late);
+        forget_late(self, late);
 }
 
 bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity, const char *id,
                    const batch_t *batch, size_t bytes, int64_t now_ms)
 {
     _cleanup_(free_mem) char *name = zframe_strhex(identity);
-    late_t *late = find(self, name, now_ms);
+    late_t *late = find_late(self, name, now_ms);
 
     if (late && late->state == TOLD) {
         if (is_behind(late, batch))
@@ -174,7 +174,7 @@ bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity
         return false;
     }
     if (!late)
-        late = add(self, name, identity, id);
+        late = add_late(self, name, identity, id);
     if (late && late->state == COMES)
         begin_wait(self, late, batch);
     if (late)
@@ -183,7 +183,7 @@ bool put_off_batch(put_off_t *self, const pending_t *pending, zframe_t *identity
 }
 
 /* Bytes that connections with this key may still send after they were told. */
-static size_t expected(const put_off_t *self, const char *id)
+static size_t expected_bytes(const put_off_t *self, const char *id)
 {
     size_t bytes = 0;
 
@@ -195,9 +195,10 @@ static size_t expected(const put_off_t *self, const char *id)
 
 /* Is there room for what the connection has, beside what the others that were told may send? One
  * connection of a key is told in any case. */
-static bool fits(const put_off_t *self, const pending_t *pending, const late_t *late)
+static bool late_fits(const put_off_t *self, const pending_t *pending, const late_t *late)
 {
-    size_t room = pending_room(pending, late->id), before = room ? expected(self, late->id) : 0;
+    size_t room = pending_room(pending, late->id),
+           before = room ? expected_bytes(self, late->id) : 0;
 
     return room && (!before || before + late->bytes <= room);
 }
@@ -206,8 +207,8 @@ zframe_t *put_off_tell(put_off_t *self, const pending_t *pending, int64_t now_ms
 {
     for (late_t *late = zlistx_first(self->order); late; late = zlistx_next(self->order)) {
         if (is_over(late, now_ms)) {
-            forget(self, late);
-        } else if (late->state == WAITS && fits(self, pending, late)) {
+            forget_late(self, late);
+        } else if (late->state == WAITS && late_fits(self, pending, late)) {
             late->state = TOLD;
             late->told_ms = now_ms;
             return late->identity;

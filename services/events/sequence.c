@@ -1,6 +1,6 @@
 #include "services/events/sequence.h"
 
-static int64_t add(int64_t sum, int64_t more)
+static int64_t add_bounded(int64_t sum, int64_t more)
 {
     return sum > BATCH_NUMBER_MAX - more ? BATCH_NUMBER_MAX : sum + more;
 }
@@ -17,10 +17,10 @@ int sequence_take(sequence_t *self, const batch_t *batch)
         return SEQUENCE_EARLY;
     /* A producer that is heard for the first time may have lost events that it numbered before. */
     if (before > self->last)
-        self->lost = add(self->lost, before - self->last);
+        self->lost = add_bounded(self->lost, before - self->last);
     self->known = true;
     self->last = batch->seq;
-    self->events = add(self->events, batch->count);
-    self->dropped = add(self->dropped, batch->dropped);
+    self->events = add_bounded(self->events, batch->count);
+    self->dropped = add_bounded(self->dropped, batch->dropped);
     return SEQUENCE_NEW;
 }

@@ -31,7 +31,7 @@ static void append_bytes(text_t *self, const char *data, size_t len)
     self->len += len;
 }
 
-static void append(text_t *self, const char *name, const char *value)
+static void append_header(text_t *self, const char *name, const char *value)
 {
     append_bytes(self, name, strlen(name));
     append_bytes(self, ": ", 2);
@@ -75,7 +75,7 @@ static const char *reason_of(unsigned status)
 }
 
 /* A request header that the answer repeats, if it is short enough; else NULL. */
-static const char *echoed(const call_t *call, const char *name)
+static const char *echoed_header(const call_t *call, const char *name)
 {
     const char *value = http_header(call, name);
 
@@ -84,22 +84,22 @@ static const char *echoed(const call_t *call, const char *name)
 
 static void add_cors(text_t *out, const call_t *call)
 {
-    const char *origin = echoed(call, "Origin");
-    const char *request_headers = echoed(call, "Access-Control-Request-Headers");
+    const char *origin = echoed_header(call, "Origin");
+    const char *request_headers = echoed_header(call, "Access-Control-Request-Headers");
 
     if (!origin)
         return;
-    append(out, "Access-Control-Allow-Origin", origin);
-    append(out, "Access-Control-Allow-Credentials", "true");
-    append(out, "Vary", "Origin");
-    append(out, "Access-Control-Expose-Headers",
-           "Postern-Operation-Id, Postern-Revision, Postern-Edges");
+    append_header(out, "Access-Control-Allow-Origin", origin);
+    append_header(out, "Access-Control-Allow-Credentials", "true");
+    append_header(out, "Vary", "Origin");
+    append_header(out, "Access-Control-Expose-Headers",
+                  "Postern-Operation-Id, Postern-Revision, Postern-Edges");
     if (strcmp(call->method, "OPTIONS"))
         return;
-    append(out, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
-    append(out, "Access-Control-Max-Age", "600");
+    append_header(out, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
+    append_header(out, "Access-Control-Max-Age", "600");
     if (request_headers)
-        append(out, "Access-Control-Allow-Headers", request_headers);
+        append_header(out, "Access-Control-Allow-Headers", request_headers);
 }
 
 static void add_framing(text_t *out, const call_t *call, bool closes, size_t content_length)
@@ -110,12 +110,12 @@ static void add_framing(text_t *out, const call_t *call, bool closes, size_t con
 
     gmtime_r(&now, &utc);
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &utc);
-    append(out, "Date", date);
-    append(out, "Connection", closes ? "close" : "keep-alive");
+    append_header(out, "Date", date);
+    append_header(out, "Connection", closes ? "close" : "keep-alive");
     if (call->status == 204)
         return;
     snprintf(number, sizeof(number), "%zu", content_length);
-    append(out, "Content-Length", number);
+    append_header(out, "Content-Length", number);
 }
 
 static void add_about(text_t *out, const call_t *call, bool has_text)
@@ -123,28 +123,29 @@ static void add_about(text_t *out, const call_t *call, bool has_text)
     char wait[16];
 
     if (call->file) {
-        append(out, "Content-Type", call->file->type);
-        append(out, "Content-Security-Policy", docs_policy);
+        append_header(out, "Content-Type", call->file->type);
+        append_header(out, "Content-Security-Policy", docs_policy);
     } else if (has_text) {
-        append(out, "Content-Type", "application/json");
+        append_header(out, "Content-Type", "application/json");
     }
-    append(out, "Postern-Operation-Id", call->operation_id);
-    append(out, "Ngrok-Operation-Id", call->operation_id); /* official clients read this name */
-    append(out, "Cache-Control", "no-store");
-    append(out, "X-Content-Type-Options", "nosniff");
+    append_header(out, "Postern-Operation-Id", call->operation_id);
+    append_header(out, "Ngrok-Operation-Id",
+                  call->operation_id); /* official clients read this name */
+    append_header(out, "Cache-Control", "no-store");
+    append_header(out, "X-Content-Type-Options", "nosniff");
     if (*call->revision)
-        append(out, "Postern-Revision", call->revision);
+        append_header(out, "Postern-Revision", call->revision);
     if (*call->edges)
-        append(out, "Postern-Edges", call->edges);
+        append_header(out, "Postern-Edges", call->edges);
     if (call->allow)
-        append(out, "Allow", call->allow);
+        append_header(out, "Allow", call->allow);
     if (call->status == 401)
-        append(out, "WWW-Authenticate", "Bearer");
+        append_header(out, "WWW-Authenticate", "Bearer");
     if (*call->etag)
-        append(out, "ETag", call->etag);
+        append_header(out, "ETag", call->etag);
     if (call->status == 429 || call->status == 503) {
         snprintf(wait, sizeof(wait), "%d", call->retry_after ? call->retry_after : 1);
-        append(out, "Retry-After", wait);
+        append_header(out, "Retry-After", wait);
     }
 }
 

@@ -81,7 +81,7 @@ static void refuse_outcome(call_t *call, const json_t *outcome)
                 json_deep_copy(json_object_get(outcome, "details")));
 }
 
-static const char *header(call_t *call, const char *name)
+static const char *call_header(call_t *call, const char *name)
 {
     return http_header(call, name);
 }
@@ -92,7 +92,7 @@ static int check_version(call_t *call)
     const char *version = NULL;
 
     for (size_t i = 0; i < LEN(names) && !version; i++)
-        version = header(call, names[i]);
+        version = call_header(call, names[i]);
     if (!version)
         return ERR_VERSION_MISSING;
     return strcmp(version, "2") ? ERR_VERSION_INVALID : 0;
@@ -102,7 +102,7 @@ static int check_version(call_t *call)
  * ERR_AUTH_UNPARSABLE | ERR_AUTH_MALFORMED. */
 static int check_bearer(call_t *call, const char **ret_token)
 {
-    const char *value = header(call, "Authorization");
+    const char *value = call_header(call, "Authorization");
 
     if (!value)
         return ERR_AUTH_MISSING;
@@ -124,7 +124,7 @@ const char *call_token(call_t *call)
 
 static int check_idempotency_key(call_t *call)
 {
-    const char *key = header(call, "Idempotency-Key");
+    const char *key = call_header(call, "Idempotency-Key");
 
     if (!key) {
         snprintf(call->key, sizeof(call->key), "%s", call->operation_id);
@@ -141,7 +141,7 @@ static int check_idempotency_key(call_t *call)
 
 static int check_if_match(call_t *call)
 {
-    const char *tags = header(call, "If-Match");
+    const char *tags = call_header(call, "If-Match");
 
     if (tags && strlen(tags) > 1024)
         return ERR_INVALID_FIELD;
@@ -237,7 +237,7 @@ static int parse_body(call_t *call)
 {
     bool takes_body =
         call->target.operation & (CREATE | UPDATE | REPLACE_MODULE | CREATE_MEMBER | UPDATE_MEMBER);
-    const char *type = header(call, "Content-Type");
+    const char *type = call_header(call, "Content-Type");
 
     if (call->target.operation == COMMAND)
         return 0; /* some clients repeat the id in the body, in several ways */

@@ -7,15 +7,15 @@
 
 enum { METHOD_MAX = 15, OVERHEAD_MAX = 8192 };
 
-static int refuse(int code, const char **ret_why, const char *why)
+static int refuse_head(int code, const char **ret_why, const char *why)
 {
     *ret_why = why;
     return code;
 }
 
-static int malformed(const char **ret_why, const char *why)
+static int refuse_malformed(const char **ret_why, const char *why)
 {
-    return refuse(ERR_MALFORMED, ret_why, why);
+    return refuse_head(ERR_MALFORMED, ret_why, why);
 }
 
 /* ---- characters ---- */
@@ -89,27 +89,31 @@ static int split_line(const char *text, size_t len, line_t *ret_line, const char
     size_t version_len;
 
     if (!target || !is_token(text, (size_t)(target - text)))
-        return malformed(ret_why, "The request line has no method.");
+        return refuse_malformed(ret_why, "The request line has no method.");
     ret_line->method_len = (size_t)(target++ - text);
     version = memchr(target, ' ', len - ret_line->method_len - 1);
     if (!version)
-        return malformed(ret_why, "The request line has no version: HTTP/0.9 is not served.");
+        return refuse_malformed(ret_why,
+                                "The request line has no version: HTTP/0.9 is not served.");
     ret_line->target_len = (size_t)(version++ - target);
     version_len = len - (size_t)(version - text);
     if (version_len != 8 || memcmp(version, "HTTP/", 5) || version[5] < '0' || version[5] > '9'
         || version[6] != '.' || version[7] < '0' || version[7] > '9')
-        return malformed(ret_why, "The request line does not end with a version like HTTP/1.1.");
+        return refuse_malformed(ret_why,
+                                "The request line does not end with a version like HTTP/1.1.");
     if (version[5] != '1' || version[7] > '1')
-        return refuse(ERR_HTTP_VERSION, ret_why, NULL);
+        return refuse_head(ERR_HTTP_VERSION, ret_why, NULL);
     ret_line->minor = version[7] - '0';
     if (!ret_line->target_len)
-        return malformed(ret_why, "The request line has no target.");
+        return refuse_malformed(ret_why, "The request line has no target.");
     for (size_t i = 0; i < ret_line->target_len; i++)
         if ((unsigned char)target[i] <= 0x20 || (unsigned char)target[i] >= 0x7f
             || target[i] == '#')
-            return malformed(ret_why, "The target has a character that must be percent-encoded.");
-    return is_served_method(text, ret_line->method_len) ? 0
-                                                        : refuse(ERR_METHOD_UNKNOWN, ret_why, NULL);
+            return refuse_malformed(ret_why,
+                                    "The target has a character that must be percent-encoded.");
+    return is_served_method(text, ret_line->method_len)
+               ? 0
+               : refuse_head(ERR_METHOD_UNKNOWN, ret_why, NULL);
 }
 
 int framing_scan(const char *data, size_t len, size_t *at, size_t *ret_len, const char **ret_why)
@@ -124,12 +128,12 @@ int framing_scan(const char *data, size_t len, size_t *at, size_t *ret_len, cons
         bool after_cr = *at && data[*at - 1] == '\r';
 
         if (*at >= HEAD_MAX)
-            return refuse(ERR_HEAD_TOO_LARGE, ret_why, NULL);
+            return refuse_head(ERR_HEAD_TOO_LARGE, ret_why, NULL);
         if (c == '\n' ? !after_cr : after_cr)
-            return malformed(ret_why, "A line must end with CR LF.");
+            return refuse_malformed(ret_why, "A line must end with CR LF.");
         if (c != '\n') {
             if (c != '\r' && is_control((unsigned char)c))
-                return malformed(ret_why, "The head has a control character.");
+                return refuse_malformed(ret_why, "The head has a control character.");
             continue;
         }
         if (memchr(data, '\n', *at) == NULL) {
@@ -153,11 +157,11 @@ static int add_header(head_t *head, char *line, char *end, const char **ret_why)
     char *colon = memchr(line, ':', (size_t)(end - line)), *value;
 
     if (*line == ' ' || *line == '\t')
-        return malformed(ret_why, "A header must not go on in another line.");
+        return refuse_malformed(ret_why, "A header must not go on in another line.");
     if (!colon || !is_token(line, (size_t)(colon - line)))
-        return malformed(ret_why, "A header has no valid name.");
+        return refuse_malformed(ret_why, "A header has no valid name.");
     if (head->header_count == HEADERS_MAX)
-        return refuse(ERR_HEAD_TOO_LARGE, ret_why, "The request has more than 100 headers.");
+        return refuse_head(ERR_HEAD_TOO_LARGE, ret_why, "The request has more than 100 headers.");
     *colon = '\0';
     for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++)
         ;
@@ -177,7 +181,7 @@ const char *framing_get(const head_t *self, const char *name)
     return NULL;
 }
 
-static size_t count(const head_t *self, const char *name)
+static size_t count_headers(const head_t *self, const char *name)
 {
     size_t n = 0;
 
@@ -187,7 +191,7 @@ static size_t count(const head_t *self, const char *name)
 }
 
 /* Does a header of this name list the word? (comma-separated, in any case) */
-static bool lists(const head_t *self, const char *name, const char *word)
+static bool header_lists(const head_t *self, const char *name, const char *word)
 {
     for (size_t i = 0; i < self->header_count; i++) {
         if (strcasecmp(self->headers[i].name, name))
@@ -207,38 +211,40 @@ static bool lists(const head_t *self, const char *name, const char *word)
 /* RFC 9112 3.2: exactly one with HTTP/1.1, and a valid one. */
 static int check_host(const head_t *head, const char **ret_why)
 {
-    size_t hosts = count(head, "Host");
+    size_t hosts = count_headers(head, "Host");
     const char *host = framing_get(head, "Host");
 
     if (hosts > 1 || (!hosts && head->minor))
-        return malformed(ret_why, "The request must have exactly one Host header.");
+        return refuse_malformed(ret_why, "The request must have exactly one Host header.");
     return !host || framing_is_authority(host, strlen(host))
                ? 0
-               : malformed(ret_why, "The Host header is not a host or host:port.");
+               : refuse_malformed(ret_why, "The Host header is not a host or host:port.");
 }
 
 /* The body's length by RFC 9112 6.3, refusing also what the RFC lets a server repair. */
 static int check_length(head_t *head, const char **ret_why)
 {
-    size_t lengths = count(head, "Content-Length"), codings = count(head, "Transfer-Encoding");
+    size_t lengths = count_headers(head, "Content-Length"),
+           codings = count_headers(head, "Transfer-Encoding");
     const char *length = framing_get(head, "Content-Length");
 
     if (lengths > 1)
-        return malformed(ret_why, "The request has more than one Content-Length header.");
+        return refuse_malformed(ret_why, "The request has more than one Content-Length header.");
     if (lengths && codings)
-        return malformed(ret_why,
-                         "The request has both a Content-Length and a Transfer-Encoding header.");
+        return refuse_malformed(
+            ret_why, "The request has both a Content-Length and a Transfer-Encoding header.");
     if (codings) {
         if (codings > 1 || !head->minor
             || strcasecmp(framing_get(head, "Transfer-Encoding"), "chunked"))
-            return malformed(ret_why, "The only Transfer-Encoding is chunked, with HTTP/1.1.");
+            return refuse_malformed(ret_why,
+                                    "The only Transfer-Encoding is chunked, with HTTP/1.1.");
         head->chunked = true;
     }
     if (length) {
         size_t len = strlen(length);
 
         if (!len || len > 18 || strspn(length, "0123456789") != len)
-            return malformed(ret_why, "The Content-Length is not a number.");
+            return refuse_malformed(ret_why, "The Content-Length is not a number.");
         head->content_length = strtoull(length, NULL, 10);
     }
     return 0;
@@ -252,8 +258,8 @@ static int check_single(const head_t *head, const char **ret_why)
                                         "Expect"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (count(head, names[i]) > 1)
-            return malformed(ret_why, "A header that has one value was sent twice.");
+        if (count_headers(head, names[i]) > 1)
+            return refuse_malformed(ret_why, "A header that has one value was sent twice.");
     return 0;
 }
 
@@ -270,7 +276,7 @@ static int to_origin_form(head_t *head, const char **ret_why)
         return 0;
     path = target + scheme + strcspn(target + scheme, "/?");
     if (!scheme || !framing_is_authority(target + scheme, (size_t)(path - target) - scheme))
-        return malformed(ret_why, "The target is neither a path nor an http or https URL.");
+        return refuse_malformed(ret_why, "The target is neither a path nor an http or https URL.");
     if (*path == '/') {
         head->target = path;
     } else if (!*path && !strcmp(head->method, "OPTIONS")) {
@@ -315,11 +321,11 @@ int framing_parse(char *data, size_t len, head_t *ret_head, const char **ret_why
         r = to_origin_form(ret_head, ret_why);
     if (r)
         return r;
-    ret_head->closes = ret_head->minor ? lists(ret_head, "Connection", "close")
-                                       : !lists(ret_head, "Connection", "keep-alive");
+    ret_head->closes = ret_head->minor ? header_lists(ret_head, "Connection", "close")
+                                       : !header_lists(ret_head, "Connection", "keep-alive");
     expect = framing_get(ret_head, "Expect");
     if (expect && strcasecmp(expect, "100-continue"))
-        return refuse(ERR_EXPECTATION, ret_why, NULL);
+        return refuse_head(ERR_EXPECTATION, ret_why, NULL);
     ret_head->expects_continue = expect && ret_head->minor;
     return 0;
 }
@@ -348,7 +354,7 @@ static int digit_of(char c)
 }
 
 /* Take one byte of a chunked body that is not content. Returns the next state, or -1: malformed. */
-static int step(chunks_t *self, char c)
+static int chunk_step(chunks_t *self, char c)
 {
     int digit = digit_of(c);
 
@@ -401,9 +407,9 @@ int chunks_take(chunks_t *self, char *data, size_t len, size_t *ret_used, size_t
         if (self->state == EXTENSION || self->state == TRAILER_LINE)
             self->overhead++;
         *ret_done = self->state == END_LF && data[in] == '\n';
-        self->state = step(self, data[in++]);
+        self->state = chunk_step(self, data[in++]);
         if (self->state < 0 || self->overhead > OVERHEAD_MAX)
-            return malformed(ret_why, "The chunked body breaks its framing.");
+            return refuse_malformed(ret_why, "The chunked body breaks its framing.");
     }
     *ret_used = in;
     *ret_body = out;

@@ -74,7 +74,7 @@ void connection_shut(connection_t *self)
 
 /* Free the connections that were closed. One with a call in progress stays until its answer, which
  * is thrown away. */
-static void sweep(http_t *http)
+static void free_closed(http_t *http)
 {
     for (connection_t *one = http->first, *next; one; one = next) {
         next = one->next;
@@ -83,14 +83,14 @@ static void sweep(http_t *http)
     }
 }
 
-static void enter(connection_t *self, phase_t phase, int64_t ms)
+static void enter_phase(connection_t *self, phase_t phase, int64_t ms)
 {
     self->phase = phase;
     self->since_ms = bus_mono_ms();
     self->deadline_ms = self->since_ms + ms;
 }
 
-static void want(connection_t *self, uint32_t events)
+static void want_events(connection_t *self, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = self};
 
@@ -156,7 +156,7 @@ static void begin_answer(connection_t *self)
     self->sent = 0;
     if (!self->out)
         connection_shut(self);
-    enter(self, ANSWER, WRITE_MS);
+    enter_phase(self, ANSWER, WRITE_MS);
 }
 
 /* ---- reading ---- */
@@ -252,7 +252,7 @@ static void begin_call(connection_t *self)
 }
 
 /* Drop the first len bytes of the input: the head or chunk that was read. */
-static void consume(connection_t *self, size_t len)
+static void consume_input(connection_t *self, size_t len)
 {
     self->in_len -= len;
     memmove(self->in, self->in + len, self->in_len);
@@ -299,10 +299,10 @@ static bool skip_empty_lines(connection_t *self)
         len += 2;
     }
     if (len)
-        consume(self, len);
+        consume_input(self, len);
     if (self->in_len && (self->in_len > 1 || *self->in != '\r')) {
         self->began = true;
-        enter(self, HEAD, READ_MS);
+        enter_phase(self, HEAD, READ_MS);
     }
     return self->empty_lines <= EMPTY_LINES_MAX;
 }
@@ -333,7 +333,7 @@ static bool take_head(connection_t *self)
         memcpy(self->head_text, self->in, len);
         self->head_text[len] = '\0';
         self->head_len = len;
-        consume(self, len);
+        consume_input(self, len);
         self->scanned = 0;
         r = framing_parse(self->head_text, len, &self->head, &why);
     }
@@ -377,13 +377,13 @@ static bool take_body(connection_t *self)
         refuse_request(self, r, why);
         return true;
     }
-    consume(self, used);
+    consume_input(self, used);
     if (done)
         begin_call(self);
     return done;
 }
 
-static bool fill(connection_t *self)
+static bool fill_input(connection_t *self)
 {
     size_t room = HEAD_MAX + READ_BYTES - self->in_len;
     ssize_t n;
@@ -411,7 +411,7 @@ static bool fill(connection_t *self)
 /* ---- writing ---- */
 
 /* Write what is left of the answer. True: all of it is sent. */
-static bool flush(connection_t *self)
+static bool flush_output(connection_t *self)
 {
     size_t file_len = self->file ? self->file->len : 0;
 
@@ -439,7 +439,7 @@ static bool flush(connection_t *self)
 static void begin_linger(connection_t *self)
 {
     shutdown(self->fd, SHUT_WR);
-    enter(self, LINGER, LINGER_MS);
+    enter_phase(self, LINGER, LINGER_MS);
     self->in_len = 0;
 }
 
@@ -454,14 +454,14 @@ static void next_request(connection_t *self)
     }
     self->began = false;
     self->empty_lines = 0;
-    enter(self, HEAD, IDLE_MS);
+    enter_phase(self, HEAD, IDLE_MS);
     if (!self->in_len) {
         free(self->in);
         self->in = NULL;
     }
 }
 
-static void discard(connection_t *self)
+static void discard_input(connection_t *self)
 {
     char waste[READ_BYTES];
     ssize_t n = recv(self->fd, waste, sizeof(waste), 0);
@@ -472,7 +472,7 @@ static void discard(connection_t *self)
 
 /* Move the connection on as far as possible without waiting, beginning at most so many more
  * requests. */
-static void advance(connection_t *self, unsigned requests)
+static void advance_connection(connection_t *self, unsigned requests)
 {
     bool more = true;
 
@@ -495,7 +495,7 @@ static void advance(connection_t *self, unsigned requests)
             more = false;
             break;
         case ANSWER:
-            more = flush(self);
+            more = flush_output(self);
             if (more)
                 next_request(self);
             break;
@@ -503,7 +503,9 @@ static void advance(connection_t *self, unsigned requests)
     }
     if (self->ended && !self->waits && (self->phase == HEAD || self->phase == BODY))
         connection_shut(self); /* the client closed before its request was complete */
-    want(self, self->phase == CALL || self->waits ? 0 : self->phase == ANSWER ? EPOLLOUT : EPOLLIN);
+    want_events(self, self->phase == CALL || self->waits ? 0
+                      : self->phase == ANSWER            ? EPOLLOUT
+                                                         : EPOLLIN);
 }
 
 void http_resume(call_t *call)
@@ -515,7 +517,8 @@ void http_resume(call_t *call)
         return; /* free_closed frees it */
     }
     begin_answer(self);
-    advance(self, 0); /* no new request: one at a time, however fast the services answer */
+    advance_connection(self,
+                       0); /* no new request: one at a time, however fast the services answer */
 }
 
 const char *http_header(const call_t *call, const char *name)
@@ -536,18 +539,18 @@ static void on_connection_event(connection_t *self, uint32_t events)
     if (self->phase == CALL || self->waits) {
         connection_shut(self);
     } else if (self->phase == LINGER) {
-        discard(self);
+        discard_input(self);
     } else {
         if (self->phase != ANSWER && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-            while (fill(self) && self->in_len < READ_BYTES)
+            while (fill_input(self) && self->in_len < READ_BYTES)
                 ;
-        advance(self, TURN_REQUESTS);
+        advance_connection(self, TURN_REQUESTS);
     }
 }
 
 /* ---- accepting ---- */
 
-static void adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy)
+static void adopt_connection(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy)
 {
     connection_t *self = calloc(1, sizeof(*self));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = self};
@@ -567,7 +570,7 @@ static void adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bo
     self->proxy = self->trusted = proxy;
     self->address = proxy ? 0 : from->sin_addr.s_addr;
     self->born_ms = bus_mono_ms();
-    enter(self, HEAD, READ_MS);
+    enter_phase(self, HEAD, READ_MS);
     self->next = http->first;
     if (http->first)
         http->first->previous = self;
@@ -605,7 +608,7 @@ static void on_accept(gateway_t *gateway, listener_t *listener)
         if (fd < 0)
             return;
         room_make(gateway, from.sin_addr.s_addr, listener->proxy);
-        adopt(gateway, fd, &from, listener->proxy);
+        adopt_connection(gateway, fd, &from, listener->proxy);
     }
 }
 
@@ -616,7 +619,7 @@ static void run_waiting(http_t *http)
 
     for (size_t i = 0; i < n; i++)
         if (turn[i]->fd >= 0)
-            advance(turn[i], TURN_REQUESTS);
+            advance_connection(turn[i], TURN_REQUESTS);
 }
 
 static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
@@ -637,7 +640,7 @@ static int on_events(zloop_t *loop, zmq_pollitem_t *item, void *context)
         else if (what != &http->turn)
             on_connection_event(what, events[i].events);
     }
-    sweep(http);
+    free_closed(http);
     return 0;
 }
 
@@ -648,7 +651,7 @@ static void on_late(connection_t *self)
     self->gateway->metrics.cut_off++;
     if ((self->phase == HEAD && self->in_len) || self->phase == BODY) {
         refuse_request(self, ERR_TOO_SLOW, NULL);
-        advance(self, 0);
+        advance_connection(self, 0);
     } else {
         connection_shut(self);
     }
@@ -666,7 +669,7 @@ static int on_deadlines(zloop_t *loop, int timer, void *context)
         if (one->fd >= 0 && one->phase != CALL && !one->waits && now > one->deadline_ms)
             on_late(one);
     resume_listeners(http);
-    sweep(http);
+    free_closed(http);
     return 0;
 }
 
@@ -737,7 +740,7 @@ void http_stop(gateway_t *self)
         connection_shut(one);
     for (connection_t *turn[TURN_CONNECTIONS]; turn_take(http, turn);)
         ;
-    sweep(http);
+    free_closed(http);
     fd_close(&http->turn.fd);
     fd_close(&http->epoll);
     if (*http->socket_path)

@@ -5,7 +5,7 @@
 
 /* Resolve %XX in place where the character is first or above; other escapes stay as they are
  * written. */
-static void unescape(char *text, unsigned first)
+static void unescape_from(char *text, unsigned first)
 {
     char *out = text;
 
@@ -26,7 +26,7 @@ static void unescape(char *text, unsigned first)
 
 void query_unescape(char *text)
 {
-    unescape(text, ' ');
+    unescape_from(text, ' ');
 }
 
 static void plus_to_space(char *text)
@@ -50,9 +50,9 @@ void query_each(call_t *call, query_fn take)
         value = strchr(name, '=');
         if (value) {
             *value++ = '\0';
-            unescape(value, 1);
+            unescape_from(value, 1);
         }
-        unescape(name, 1);
+        unescape_from(name, 1);
         more = take(call, name, value);
         name = next;
     }

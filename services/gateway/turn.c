@@ -36,7 +36,7 @@ void turn_wait(connection_t *self)
     turn->last = self;
 }
 
-static connection_t *pop(turn_t *self)
+static connection_t *turn_pop(turn_t *self)
 {
     connection_t *first = self->first;
 
@@ -57,7 +57,7 @@ size_t turn_take(http_t *http, connection_t *ret[TURN_CONNECTIONS])
 
     if (!turn->first)
         return 0;
-    for (; n < TURN_CONNECTIONS && (ret[n] = pop(turn)); n++)
+    for (; n < TURN_CONNECTIONS && (ret[n] = turn_pop(turn)); n++)
         ;
     if (!turn->first)
         eventfd_read(turn->fd, &count); /* connections that wait from now on write again */

@@ -69,7 +69,7 @@ static copies_t *service_of(const call_t *call)
 
 /* The message of the call's current question; NULL: it cannot be asked, and the call is
  * answered. */
-static zmsg_t *encode(call_t *call)
+static zmsg_t *encode_request(call_t *call)
 {
     int64_t left = call->deadline_ms - bus_mono_ms();
     char verb[96] = "api_key.authenticate", id[ID_MAX + 8];
@@ -109,7 +109,7 @@ static bool is_silent(const call_t *call, int64_t now)
 }
 
 /* Does the call's current question change something? */
-static bool changes(const call_t *call)
+static bool is_change(const call_t *call)
 {
     return call->state == CALLING && !call->self && !(call->target.operation & (GET | LIST));
 }
@@ -124,10 +124,11 @@ static void send_to(call_t *call, const copy_t *copy)
     call->resend_ms = bus_mono_ms();
     /* While a service is silent no change is sent to it: the change could be done after its caller
      * was told 503. */
-    if (!copy || (changes(call) && is_silent(call, call->resend_ms)) || !(msg = encode(call)))
+    if (!copy || (is_change(call) && is_silent(call, call->resend_ms))
+        || !(msg = encode_request(call)))
         return;
     if (!zmsg_send(&msg, copy->sock)) {
-        call->under_way = call->under_way || changes(call);
+        call->under_way = call->under_way || is_change(call);
         call->copy = copy;
         call->asked |= copies_bit(service_of(call), copy);
         call->resend_ms += RESEND_MS;
@@ -184,7 +185,7 @@ static bool is_passed_over(call_t *call, const copy_t *copy, const json_t *outco
     if (code != ERR_BUSY && code != ERR_MAINTENANCE)
         return false;
     call->asked &= ~copies_bit(copies, copy);
-    if (!(changes(call) ? call->asked : call->asked & copies_answering(copies)))
+    if (!(is_change(call) ? call->asked : call->asked & copies_answering(copies)))
         return false;
     call->gateway->metrics.passed_over++;
     if (call->copy == copy)

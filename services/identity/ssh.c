@@ -107,7 +107,7 @@ static void put_mpint(BIO *out, const BIGNUM *number)
     put_bytes(out, bytes + 1 - lead, (size_t)len + (size_t)lead);
 }
 
-static char *base64(BIO *blob)
+static char *base64_text(BIO *blob)
 {
     char *data, *out;
     long len = BIO_get_mem_data(blob, &data);
@@ -169,7 +169,7 @@ static int put_public(BIO *out, EVP_PKEY *key)
     return 0;
 }
 
-static EVP_PKEY *generate(const char *type, const char *curve, int bits)
+static EVP_PKEY *generate_key(const char *type, const char *curve, int bits)
 {
     char group[8];
 
@@ -184,7 +184,7 @@ static EVP_PKEY *generate(const char *type, const char *curve, int bits)
 int ssh_make_key(const char *type, const char *curve, int bits, char **ret_public_key,
                  char **ret_private_key_pem)
 {
-    _cleanup_(pkey_clear) EVP_PKEY *key = generate(type, curve, bits);
+    _cleanup_(pkey_clear) EVP_PKEY *key = generate_key(type, curve, bits);
     _cleanup_(bio_clear) BIO *pem = BIO_new(BIO_s_secmem());
     _cleanup_(bio_clear) BIO *blob = BIO_new(BIO_s_mem());
     _cleanup_(free_mem) char *text = NULL;
@@ -196,7 +196,7 @@ int ssh_make_key(const char *type, const char *curve, int bits, char **ret_publi
         ERR_clear_error();
         return fault(-EIO, "make an SSH key");
     }
-    text = base64(blob);
+    text = base64_text(blob);
     if (!text || asprintf(ret_public_key, "%s %s", algorithm_of_key(key)->wire, text) < 0)
         return -ENOMEM;
     len = BIO_get_mem_data(pem, &data);
@@ -338,6 +338,6 @@ int ssh_certify(const char *authority_private_key_pem, const ssh_certificate_t *
     put_bio(out, authority);
     if (put_signature(out, key, out))
         return -EIO;
-    text = base64(out);
+    text = base64_text(out);
     return text && asprintf(ret_certificate, "%s %s", type, text) > 0 ? 0 : -ENOMEM;
 }

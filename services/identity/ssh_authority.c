@@ -8,7 +8,7 @@
 
 enum { DAY_S = 86400, HOST_DAYS = 365, RSA_BITS = 2048 };
 
-static const char *text(const json_t *object, const char *key)
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
 
@@ -24,8 +24,8 @@ bool ssh_authority_is_slow(const char *verb, const void *body, size_t len)
 int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
                         problem_t *problem)
 {
-    const char *type = text(document, "private_key_type"),
-               *curve = text(document, "elliptic_curve");
+    const char *type = text_of(document, "private_key_type"),
+               *curve = text_of(document, "elliptic_curve");
     int bits = (int)json_integer_value(json_object_get(document, "key_size"));
     char *public_key = NULL, *private_key = NULL;
     int r;
@@ -78,7 +78,7 @@ static void set_time(json_t *document, const char *key, int64_t value)
 static int set_validity(json_t *document, int days, ssh_certificate_t *certificate,
                         problem_t *problem)
 {
-    const char *after = text(document, "valid_after"), *until = text(document, "valid_until");
+    const char *after = text_of(document, "valid_after"), *until = text_of(document, "valid_until");
 
     certificate->valid_after = *after ? unix_time(after) : (int64_t)time(NULL);
     certificate->valid_until =
@@ -90,13 +90,13 @@ static int set_validity(json_t *document, int days, ssh_certificate_t *certifica
     return 0;
 }
 
-static int certify(crud_t *crud, json_t *document, bool host, problem_t *problem)
+static int certify_document(crud_t *crud, json_t *document, bool host, problem_t *problem)
 {
     _cleanup_(json_clear_ref) json_t *authority = NULL;
     ssh_certificate_t certificate = {
-        .public_key = text(document, "public_key"),
+        .public_key = text_of(document, "public_key"),
         .host = host,
-        .key_id = text(document, "id"),
+        .key_id = text_of(document, "id"),
         .principals = json_object_get(document, "principals"),
         .critical_options = json_object_get(document, "critical_options"),
         .extensions = json_object_get(document, "extensions"),
@@ -108,11 +108,11 @@ static int certify(crud_t *crud, json_t *document, bool host, problem_t *problem
     if (r)
         return r;
     r = crud_load(crud, kind_find("ssh_certificate_authority"), crud->request->account,
-                  text(document, "ssh_certificate_authority_id"), false, &authority);
+                  text_of(document, "ssh_certificate_authority_id"), false, &authority);
     if (r == ERR_NOT_FOUND)
         return 0; /* the check of references reports it */
     if (!r)
-        r = ssh_certify(text(authority, "private_key_pem"), &certificate, &line);
+        r = ssh_certify(text_of(authority, "private_key_pem"), &certificate, &line);
     if (r == -EINVAL)
         return problem_add(problem, ERR_SSH_KEY, "public_key", "cannot be certified");
     if (r)
@@ -127,12 +127,12 @@ int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old
                                json_t *references, problem_t *problem)
 {
     (void)references;
-    return old ? 0 : certify(crud, document, true, problem);
+    return old ? 0 : certify_document(crud, document, true, problem);
 }
 
 int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
                                json_t *references, problem_t *problem)
 {
     (void)references;
-    return old ? 0 : certify(crud, document, false, problem);
+    return old ? 0 : certify_document(crud, document, false, problem);
 }

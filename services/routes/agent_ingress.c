@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* Claim the domain and, for the hostnames of agents, the wildcard below it. */
-static int claim(crud_t *crud, const json_t *document, problem_t *problem)
+static int claim_names(crud_t *crud, const json_t *document, problem_t *problem)
 {
     const char *id = json_string_value(json_object_get(document, "id"));
     const char *domain = json_string_value(json_object_get(document, "domain"));
@@ -28,5 +28,5 @@ int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old, json_
         json_object_set_new(document, "ns_targets", json_array());
         json_object_set_new(document, "region_domains", json_array());
     }
-    return old ? 0 : claim(crud, document, problem);
+    return old ? 0 : claim_names(crud, document, problem);
 }

@@ -18,7 +18,7 @@ static const char NOBODY[] = "postern";
 
 static char host[260], certificate_file[4096], key_file[4096];
 
-static const char *text(const json_t *object, const char *key)
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
 
@@ -63,7 +63,7 @@ static int take_given(crud_t *crud, json_t *row, bool *ret_changed)
     r = read_file(certificate_file, &chain);
     if (!chain)
         return r;
-    if (!strcmp(chain, text(row, "local_certificate_pem")))
+    if (!strcmp(chain, text_of(row, "local_certificate_pem")))
         return 0;
     r = read_file(key_file, &key);
     if (!r && x509_describe(chain, key, described, &problem))
@@ -84,9 +84,9 @@ static int take_given(crud_t *crud, json_t *row, bool *ret_changed)
 
 static int take_local(crud_t *crud, json_t *row, bool *ret_changed)
 {
-    const char *chain = text(row, "local_certificate_pem");
+    const char *chain = text_of(row, "local_certificate_pem");
 
-    if (*chain && strcmp(text(row, "metadata"), "given") && !x509_is_due(chain))
+    if (*chain && strcmp(text_of(row, "metadata"), "given") && !x509_is_due(chain))
         return 0;
     json_object_set_new(row, "metadata", json_string("local"));
     *ret_changed = true;
@@ -143,7 +143,7 @@ static int write_row(crud_t *crud, json_t *row)
     char id[ID_MAX];
     int r = 0;
 
-    if (!*text(row, "id")) {
+    if (!*text_of(row, "id")) {
         id_make("rd", id);
         json_object_set_new(row, "id", json_string(id));
         r = pg_exec(crud->pg, NULL,
@@ -160,11 +160,11 @@ static int write_row(crud_t *crud, json_t *row)
              : pg_exec(crud->pg, NULL,
                        "UPDATE reserved_domain SET local_certificate_pem = $2, "
                        "local_key_sealed = $3, metadata = $4 WHERE id = $1",
-                       4, text(row, "id"), text(row, "local_certificate_pem"),
-                       text(row, "local_key_sealed"), text(row, "metadata"));
+                       4, text_of(row, "id"), text_of(row, "local_certificate_pem"),
+                       text_of(row, "local_key_sealed"), text_of(row, "metadata"));
 }
 
-static int refresh(crud_t *crud)
+static int refresh_row(crud_t *crud)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *document = NULL;
@@ -185,9 +185,9 @@ static int refresh(crud_t *crud)
     if (!r)
         r = reserved_domain_publish(crud, row, &document);
     if (!r)
-        r = crud_publish(crud, "reserved_domain", text(row, "id"), document);
+        r = crud_publish(crud, "reserved_domain", text_of(row, "id"), document);
     if (!r)
-        log_info("the API's host %s has a new certificate (%s)", host, text(row, "metadata"));
+        log_info("the API's host %s has a new certificate (%s)", host, text_of(row, "metadata"));
     return r;
 }
 
@@ -196,7 +196,7 @@ int api_host_refresh(crud_t *crud, int64_t *ret_revision)
     int r = crud_begin(crud);
 
     if (!r)
-        r = refresh(crud);
+        r = refresh_row(crud);
     return crud_end(crud, r, ret_revision);
 }
 

@@ -17,7 +17,7 @@ typedef struct place {
     long port;
 } place_t;
 
-static const char *text(const json_t *object, const char *key)
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
 
@@ -38,7 +38,7 @@ static void split_url(const char *url, place_t *out)
  * kinds. */
 static bool is_served(const json_t *row)
 {
-    return !strcmp(text(row, "scheme"), "https") && !strcmp(text(row, "binding"), "public");
+    return !strcmp(text_of(row, "scheme"), "https") && !strcmp(text_of(row, "binding"), "public");
 }
 
 /* ---- what edges get: an edge with one route, which has only the policy. All endpoints of a pool
@@ -46,7 +46,7 @@ static bool is_served(const json_t *row)
 
 static void entry_id(const json_t *row, char out[40])
 {
-    const char *hostport = text(row, "hostport");
+    const char *hostport = text_of(row, "hostport");
     unsigned char hash[crypto_hash_sha256_BYTES];
     char hex[33];
 
@@ -117,7 +117,7 @@ static int check_others(crud_t *crud, const json_t *document, problem_t *problem
 {
     bool pools = json_is_true(json_object_get(document, "pooling_enabled"));
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
-    int r = find_others(crud, text(document, "id"), text(document, "hostport"), &rows);
+    int r = find_others(crud, text_of(document, "id"), text_of(document, "hostport"), &rows);
 
     if (r || PQntuples(rows) == 0)
         return r;
@@ -129,14 +129,14 @@ static int check_others(crud_t *crud, const json_t *document, problem_t *problem
 }
 
 /* Remove the edge entries with the last endpoint at its URL. */
-static int release(crud_t *crud, const json_t *row)
+static int release_place(crud_t *crud, const json_t *row)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
     int r;
 
     if (!is_served(row))
         return 0;
-    r = find_others(crud, text(row, "id"), text(row, "hostport"), &rows);
+    r = find_others(crud, text_of(row, "id"), text_of(row, "hostport"), &rows);
     return r || PQntuples(rows) ? r : publish_entries(crud, row, NULL, NULL);
 }
 
@@ -147,7 +147,7 @@ static int release(crud_t *crud, const json_t *row)
 static int check_name(crud_t *crud, json_t *document, const place_t *place, json_t *references,
                       problem_t *problem)
 {
-    bool internal = !strcmp(text(document, "binding"), "internal");
+    bool internal = !strcmp(text_of(document, "binding"), "internal");
     bool tcp = !strcmp(place->scheme, "tcp"), other;
     size_t len = strlen(place->host), end = strlen(INTERNAL);
     json_t *reserved = NULL;
@@ -181,7 +181,7 @@ static void set_text(json_t *document, const char *key, const char *value)
     json_object_set_new(document, key, json_string(value));
 }
 
-static void complete(crud_t *crud, json_t *document, const place_t *place)
+static void complete_row(crud_t *crud, json_t *document, const place_t *place)
 {
     json_t *actor = json_object_get(crud->request->actor, "id");
 
@@ -203,14 +203,14 @@ int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
     char now[32];
     int r;
 
-    if (strcmp(text(document, "type"), "cloud"))
+    if (strcmp(text_of(document, "type"), "cloud"))
         return problem_add(problem, ERR_ENDPOINT_TYPE, "type",
                            old ? "this endpoint comes and goes with its edge: change that one"
                                : "endpoints of this type are made by edges");
-    split_url(text(document, "url"), &place);
+    split_url(text_of(document, "url"), &place);
     if (!old)
-        complete(crud, document, &place);
-    else if (strcmp(text(old, "scheme"), place.scheme))
+        complete_row(crud, document, &place);
+    else if (strcmp(text_of(old, "scheme"), place.scheme))
         return problem_add(problem, ERR_IMMUTABLE_FIELD, "url", "its scheme cannot change");
     crud_now(now);
     set_text(document, "updated_at", now);
@@ -223,16 +223,16 @@ int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
     r = check_name(crud, document, &place, references, problem);
     if (!r)
         r = check_others(crud, document, problem);
-    if (!r && old && (strcmp(text(old, "hostport"), place.hostport) || !is_served(document)))
-        r = release(crud, old);
+    if (!r && old && (strcmp(text_of(old, "hostport"), place.hostport) || !is_served(document)))
+        r = release_place(crud, old);
     return r;
 }
 
 int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem)
 {
-    if (strcmp(text(row, "type"), "cloud"))
+    if (strcmp(text_of(row, "type"), "cloud"))
         return problem_add(problem, ERR_ENDPOINT_TYPE, NULL,
                            "this endpoint comes and goes with its edge: delete that one, or take "
                            "the hostport from it");
-    return release(crud, row);
+    return release_place(crud, row);
 }

@@ -9,21 +9,21 @@
 
 enum { ROUTES_MAX = 1000 };
 
-static const json_t *module(const json_t *document, const char *name)
+static const json_t *module_of(const json_t *document, const char *name)
 {
     const json_t *value = json_object_get(document, name);
 
     return json_is_object(value) ? value : NULL;
 }
 
-static bool enabled(const json_t *document, const char *name)
+static bool is_enabled(const json_t *document, const char *name)
 {
-    const json_t *value = module(document, name);
+    const json_t *value = module_of(document, name);
 
     return value && json_is_true(json_object_get(value, "enabled"));
 }
 
-static const char *text(const json_t *object, const char *key)
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));
 
@@ -32,15 +32,16 @@ static const char *text(const json_t *object, const char *key)
 
 static void check_auth(const json_t *document, problem_t *problem)
 {
-    if (enabled(document, "oauth") + enabled(document, "oidc") + enabled(document, "saml") > 1)
+    if (is_enabled(document, "oauth") + is_enabled(document, "oidc") + is_enabled(document, "saml")
+        > 1)
         problem_add(problem, ERR_AUTH_MODULES_CONFLICT,
-                    enabled(document, "oauth") ? "oauth" : "oidc",
+                    is_enabled(document, "oauth") ? "oauth" : "oidc",
                     "only one of oauth, oidc and saml can be enabled on a route");
 }
 
 static void check_oauth(const json_t *document, problem_t *problem)
 {
-    const json_t *oauth = module(document, "oauth");
+    const json_t *oauth = module_of(document, "oauth");
     json_t *provider;
     const char *name;
     int given = 0;
@@ -55,8 +56,8 @@ static void check_oauth(const json_t *document, problem_t *problem)
         if (!json_is_object(provider))
             continue;
         given++;
-        id = text(provider, "client_id");
-        secret = text(provider, "client_secret");
+        id = text_of(provider, "client_id");
+        secret = text_of(provider, "client_secret");
         snprintf(path, sizeof(path), "oauth.provider.%s", name);
         if (!*id != !*secret)
             problem_add(problem, ERR_OAUTH_CLIENT_PAIR, path,
@@ -75,13 +76,13 @@ static void check_oauth(const json_t *document, problem_t *problem)
 
 static void check_webhook(const json_t *document, problem_t *problem)
 {
-    const json_t *webhook = module(document, "webhook_verification");
+    const json_t *webhook = module_of(document, "webhook_verification");
     bool sns;
 
     if (!webhook)
         return;
-    sns = !strcasecmp(text(webhook, "provider"), "sns");
-    if (sns == (*text(webhook, "secret") != '\0'))
+    sns = !strcasecmp(text_of(webhook, "provider"), "sns");
+    if (sns == (*text_of(webhook, "secret") != '\0'))
         problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret",
                     sns ? "must be absent for this provider" : "is required for this provider");
 }
@@ -103,7 +104,7 @@ static bool is_framing(const char *name)
 static void check_headers(const json_t *document, const char *name, bool request,
                           problem_t *problem)
 {
-    const json_t *headers = module(document, name);
+    const json_t *headers = module_of(document, name);
     const char *key;
     json_t *item;
     char path[300];
@@ -137,8 +138,8 @@ static void check_headers(const json_t *document, const char *name, bool request
 static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
 {
     json_t *saml = json_object_get(document, "saml");
-    const json_t *before = old ? module(old, "saml") : NULL;
-    const char *id = text(document, "id");
+    const json_t *before = old ? module_of(old, "saml") : NULL;
+    const char *id = text_of(document, "id");
     int r;
 
     if (!json_is_object(saml))
@@ -174,7 +175,7 @@ static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
     int r;
 
     r = pg_exec(crud->pg, &res, "SELECT count(*) FROM https_edge_route WHERE edge_id = $1", 1,
-                text(document, "edge_id"));
+                text_of(document, "edge_id"));
     if (!r && strtol(PQgetvalue(res, 0, 0), NULL, 10) >= ROUTES_MAX)
         return problem_add(problem, ERR_TOO_MANY_ROUTES, NULL, "an edge has at most %d routes",
                            ROUTES_MAX);
@@ -213,7 +214,7 @@ int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_docum
     if (!document)
         return -ENOMEM;
     for (const field_t *field = kind->type.fields; field->name; field++)
-        if (field->type == NESTED && enabled(row, field->name))
+        if (field->type == NESTED && is_enabled(row, field->name))
             json_object_set(document, field->name, json_object_get(row, field->name));
     *ret_document = document;
     return 0;

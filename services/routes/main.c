@@ -59,7 +59,7 @@ static const setting_t settings[] = {
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
-static int setup(crud_t *crud, const config_t *config)
+static int routes_setup(crud_t *crud, const config_t *config)
 {
     int r = reserved_addr_setup(config);
 
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .is_slow = https_edge_route_is_slow,
         .config_log = true,
-        .setup = setup,
+        .setup = routes_setup,
         .settings = settings,
         .periodic = "reserved_domain.renew",
         .period = "renew-seconds",

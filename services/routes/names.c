@@ -30,7 +30,7 @@ static const char *sign_in_host(const crud_t *crud, char out[260])
 }
 
 /* Is it the same name, or a wildcard over it? */
-static bool covers(const char *name, const char *host)
+static bool name_covers(const char *name, const char *host)
 {
     size_t len = strlen(host), below = strlen(name) - 1;
 
@@ -50,10 +50,10 @@ static int check_own(const crud_t *crud, const char *name, const char *path, pro
 {
     char sign_in[260];
 
-    if (covers(name, api_host()))
+    if (name_covers(name, api_host()))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the API's own host, or would cover it");
-    if (covers(name, sign_in_host(crud, sign_in)))
+    if (name_covers(name, sign_in_host(crud, sign_in)))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the host of the sign-in endpoints, or would cover it");
     return 0;
@@ -72,7 +72,7 @@ static json_t *wildcards_over(const char *name)
 }
 
 /* The name from its end, so that "all names below z" is a prefix search. */
-static void reverse(const char *text, char *out)
+static void reverse_text(const char *text, char *out)
 {
     size_t len = strlen(text);
 
@@ -107,7 +107,7 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
     if (r)
         return r;
     if (is_wildcard(name)) {
-        reverse(name + 1, first);
+        reverse_text(name + 1, first);
         snprintf(last, sizeof(last), "%s", first);
         last[strlen(last) - 1] = '.' + 1;
     }

@@ -337,8 +337,8 @@ static X509 *new_certificate(const char *name, EVP_PKEY *key, X509 *issuer, int 
     return certificate;
 }
 
-static int finish(X509 *certificate, EVP_PKEY *key, EVP_PKEY *signer, char **ret_pem,
-                  char **ret_key)
+static int finish_certificate(X509 *certificate, EVP_PKEY *key, EVP_PKEY *signer, char **ret_pem,
+                              char **ret_key)
 {
     _cleanup_(free_mem) char *pem = NULL;
     _cleanup_(free_mem) char *key_pem = NULL;
@@ -366,7 +366,7 @@ int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret
         || add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign")
         || add_extension(certificate, certificate, NID_subject_key_identifier, "hash"))
         return fault(-EIO, "make the local authority");
-    return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
+    return finish_certificate(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
 int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
@@ -390,7 +390,7 @@ int x509_issue(const char *authority_pem, const char *authority_key_pem, const c
         || add_extension(leaf, authority, NID_subject_key_identifier, "hash")
         || add_extension(leaf, authority, NID_authority_key_identifier, "keyid"))
         return fault(-EIO, "issue a local certificate");
-    return finish(leaf, key, authority_key, ret_chain_pem, ret_key_pem);
+    return finish_certificate(leaf, key, authority_key, ret_chain_pem, ret_key_pem);
 }
 
 int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem)
@@ -401,7 +401,7 @@ int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_ke
 
     if (!certificate || add_extension(certificate, certificate, NID_key_usage, "digitalSignature"))
         return fault(-EIO, "make a signing certificate");
-    return finish(certificate, key, key, ret_certificate_pem, ret_key_pem);
+    return finish_certificate(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
 /* Seconds from one time to another; from NULL: from now. -1: unreadable. */
