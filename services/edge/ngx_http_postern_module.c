@@ -9,7 +9,6 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
@@ -18,12 +17,11 @@
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_seat.h"
-#include "services/edge/worker/edge_vitals.h"
 #include "services/edge/worker/edge_worker.h"
+#include "services/edge/worker/edge_vitals.h"
 
 #include <sodium.h>
 
-edge_worker_t  edge_worker;
 
 static ngx_http_output_header_filter_pt  next_header_filter;
 
@@ -44,7 +42,7 @@ end_connection(ngx_http_request_t *r)
 static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
-    ngx_int_t    rc = edge_modules_response_header(r);
+    ngx_int_t    rc = edge_response_filter(r);
     edge_ctx_t  *ctx;
 
     if (rc != NGX_OK) {
@@ -521,13 +519,10 @@ postconfiguration(ngx_conf_t *cf)
                            "endpoints with commas between", &conf->config_log);
         return NGX_ERROR;
     }
-    edge_worker.conf = conf;
+    edge_conf_use(conf);
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
-    if (edge_modules_install(cf) != NGX_OK) {
-        return NGX_ERROR;
-    }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
         || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK)
     {
@@ -542,11 +537,17 @@ postconfiguration(ngx_conf_t *cf)
 
 /* ---- processes ---- */
 
+static const edge_worker_hooks_t  worker_hooks = {
+    edge_resolve_add,
+    edge_tls_free_parsed
+};
+
+
 /* In the master: workers start with its table and share its pages. */
 static ngx_int_t
 init_module(ngx_cycle_t *cycle)
 {
-    if (edge_worker.conf == NULL || ngx_test_config) {
+    if (edge_conf() == NULL || ngx_test_config) {
         return NGX_OK;
     }
     if (edge_seat_take(cycle) != NGX_OK
@@ -554,6 +555,7 @@ init_module(ngx_cycle_t *cycle)
     {
         return NGX_ERROR;
     }
+    edge_worker_init(&worker_hooks);
     edge_state_try(cycle);
     if (edge_state_load(cycle) != NGX_OK) {
         return NGX_ERROR;
@@ -566,7 +568,7 @@ static void
 exit_master(ngx_cycle_t *cycle)
 {
     (void) cycle;
-    if (edge_worker.conf) {
+    if (edge_conf()) {
         edge_ring_end();
     }
 }
@@ -587,7 +589,7 @@ begin_worker(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
     edge_streams_start(cycle);
-    edge_bus_start(cycle);
+    edge_bus_start(cycle, edge_streams_changed);
     edge_seat_start(cycle);
     return NGX_OK;
 }
@@ -603,7 +605,7 @@ init_process(ngx_cycle_t *cycle)
     ngx_int_t  rc;
 
     /* the cache manager and loader come by here too, and must not make sockets */
-    if (edge_worker.conf == NULL
+    if (edge_conf() == NULL
         || (ngx_process != NGX_PROCESS_WORKER
             && ngx_process != NGX_PROCESS_SINGLE))
     {

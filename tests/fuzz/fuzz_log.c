@@ -2,7 +2,7 @@
  * is, what a worker or the file has in force is one whole snapshot and the changes behind it, without a gap, and of the log and the
  * revision that it claims. And what copies say of their workers to each other. */
 #include "common/resource/roster.h"
-#include "services/edge/control/follow.h"
+#include "services/edge/worker/follow.h"
 #include "services/edge/control/merge.h"
 
 #include <inttypes.h>
@@ -88,17 +88,9 @@ static bool apply_change(table_t *table, const body_t *body, const char *log_id,
 /* ---- a follower: a worker, or who reads the file ---- */
 
 typedef struct follower {
+    follow_t at;
     table_t now, next;
-    bool building;
-    char log_id[TEXT], arriving[TEXT];
-    int64_t revision, arriving_revision;
 } follower_t;
-
-static follow_t view(const follower_t *self)
-{
-    return (follow_t){self->log_id, self->revision, self->building, self->arriving,
-                      self->arriving_revision};
-}
 
 static void set_text(char out[TEXT], const char *text)
 {
@@ -106,46 +98,43 @@ static void set_text(char out[TEXT], const char *text)
         snprintf(out, TEXT, "%s", text);
 }
 
-/* False: it cannot be applied, or something is missing. */
-static bool follow(follower_t *self, follow_step_t step, const char *log_id, int64_t revision,
-                   const body_t *body)
+static bool apply(follower_t *self, follow_step_t step, const follow_message_t *message,
+                  const body_t *body)
 {
-    bool ok = true;
-
     switch (step) {
     case FOLLOW_BEGIN:
         self->next = (table_t){0};
-        self->building = true;
-        set_text(self->arriving, log_id);
-        self->arriving_revision = revision;
-        ok = apply_chunk(&self->next, body);
-        break;
+        /* fall through */
     case FOLLOW_ADD:
-        ok = apply_chunk(&self->next, body);
-        break;
+        return apply_chunk(&self->next, body);
     case FOLLOW_END:
-        check_whole(&self->next, body, self->arriving, revision);
+        check_whole(&self->next, body, self->at.log_id, message->revision);
         self->now = self->next;
-        self->building = false;
-        set_text(self->log_id, self->arriving);
-        self->revision = revision;
-        break;
+        return true;
     case FOLLOW_CHANGE:
-        ok = apply_change(&self->now, body, self->log_id, revision);
-        if (ok)
-            self->revision = revision;
-        break;
+        return apply_change(&self->now, body, self->at.log_id, message->revision);
     case FOLLOW_CURRENT:
-        check(!self->building && !strcmp(log_id, self->log_id) && revision == self->revision);
-        break;
-    case FOLLOW_NOTHING:
-        break;
+        check(!self->at.arriving && !strcmp(message->log_id, self->at.log_id)
+              && message->revision == self->at.revision);
+        return true;
     default:
-        ok = false;
+        return true;
     }
-    check(!*self->log_id
-          || (self->now.revision == self->revision && !strcmp(self->now.log_id, self->log_id)));
-    return ok;
+}
+
+/* FOLLOW_ASK, and FOLLOW_FAILED: of a file, it ends here. */
+static follow_step_t follow(follower_t *self, const follow_message_t *message, const body_t *body)
+{
+    follow_step_t step = follow_take(&self->at, message);
+
+    if (!apply(self, step, message, body)) {
+        follow_failed(&self->at, message);
+        step = FOLLOW_FAILED;
+    }
+    check(
+        !*self->at.log_id
+        || (self->now.revision == self->at.revision && !strcmp(self->now.log_id, self->at.log_id)));
+    return step;
 }
 
 /* ---- the file: as edge_store.c writes it, records of messages ---- */
@@ -181,11 +170,14 @@ static void read_file(const file_t *file, int from, int to)
 
     for (int i = from; i < to && i < file->count; i++) {
         const record_t *record = &file->records[i];
-        follow_t at = view(&reader);
-        follow_step_t step =
-            follow_record(&at, record->type, record->log_id, record->previous, record->revision);
+        follow_message_t message = {.kind = record->type,
+                                    .log_id = record->log_id,
+                                    .previous = record->previous,
+                                    .revision = record->revision,
+                                    .kept = true};
+        follow_step_t step = follow(&reader, &message, &record->body);
 
-        if (!follow(&reader, step, record->log_id, record->revision, &record->body))
+        if (step == FOLLOW_ASK || step == FOLLOW_FAILED)
             return;
     }
 }
@@ -205,7 +197,6 @@ typedef struct world {
     follower_t worker;
     file_t file;
     bool ask; /* the worker says hello, once the message is done with */
-    bool wants_snapshot;
     int64_t mark, now_ms;
 } world_t;
 
@@ -224,9 +215,9 @@ static bool to_copy(void *context, int copy, const merge_frame_t *frames, size_t
 
     if (n >= 3 && frames[0].len == 5 && !memcmp(frames[0].data, "hello", 5)) {
         snprintf(text, sizeof(text), "%.*s", (int)frames[2].len, frames[2].data);
-        if (strtoll(text, NULL, 10) > 0 && frames[1].len == strlen(self->worker.log_id)
-            && !memcmp(frames[1].data, self->worker.log_id, frames[1].len))
-            check(strtoll(text, NULL, 10) <= self->worker.revision);
+        if (strtoll(text, NULL, 10) > 0 && frames[1].len == strlen(self->worker.at.log_id)
+            && !memcmp(frames[1].data, self->worker.at.log_id, frames[1].len))
+            check(strtoll(text, NULL, 10) <= self->worker.at.revision);
     }
     return self->copies[copy].there;
 }
@@ -237,45 +228,26 @@ static const char *text_of(const merge_frame_t *frames, size_t n, size_t i, char
     return out;
 }
 
-static int record_type(const char *word)
-{
-    return !strcmp(word, "snapshot") ? FOLLOW_SNAPSHOT
-           : !strcmp(word, "more")   ? FOLLOW_MORE
-           : !strcmp(word, "end")    ? FOLLOW_SNAPSHOT_END
-           : !strcmp(word, "delta")  ? FOLLOW_DELTA
-                                     : 0;
-}
-
-/* As edge_bus.c does it. */
+/* As the helper and the worker do it. */
 static void to_worker(void *context, const merge_frame_t *frames, size_t n)
 {
     world_t *self = context;
     char word[TEXT], log_id[TEXT], number[TEXT];
-    int64_t previous, revision;
     body_t body = {.bad = true};
-    follow_t at = view(&self->worker);
-    follow_step_t step;
+    follow_message_t message = {.log_id = text_of(frames, n, 1, log_id)};
+    bool has_body = n > 4 && frames[4].len == sizeof(body);
 
-    text_of(frames, n, 0, word);
-    text_of(frames, n, 1, log_id);
-    previous = strtoll(text_of(frames, n, 2, number), NULL, 10);
-    revision = strtoll(text_of(frames, n, 3, number), NULL, 10);
-    if (n > 4 && frames[4].len == sizeof(body))
+    message.kind = follow_kind(text_of(frames, n, 0, word));
+    message.previous = strtoll(text_of(frames, n, 2, number), NULL, 10);
+    message.revision = strtoll(text_of(frames, n, 3, number), NULL, 10);
+    if (has_body)
         memcpy(&body, frames[4].data, sizeof(body));
-    if (record_type(word) == FOLLOW_DELTA && n > 4 && frames[4].len == sizeof(body))
-        check(n == 5 && (previous == body.previous || previous == body.known));
-    if (record_type(word))
-        keep(&self->file, record_type(word), log_id, previous, revision, &body);
-    step = follow_message(&at, word, log_id, previous, revision);
-    if (!strcmp(word, "who")) {
+    if (message.kind == FOLLOW_DELTA && has_body)
+        check(n <= 6 && (message.previous == body.previous || message.previous == body.known));
+    if (message.kind != FOLLOW_OTHER && message.kind != FOLLOW_BEAT)
+        keep(&self->file, message.kind, log_id, message.previous, message.revision, &body);
+    if (follow(&self->worker, &message, &body) == FOLLOW_ASK || !strcmp(word, "who"))
         self->ask = true;
-    } else if (!follow(&self->worker, step, log_id, revision, &body)) {
-        self->worker.building = false;
-        self->wants_snapshot = self->wants_snapshot || step != FOLLOW_ASK;
-        self->ask = self->ask || step == FOLLOW_ASK;
-    } else if (step == FOLLOW_BEGIN) {
-        self->wants_snapshot = false;
-    }
 }
 
 static const merge_ports_t ports = {is_there, to_copy, to_worker};
@@ -283,13 +255,14 @@ static const merge_ports_t ports = {is_there, to_copy, to_worker};
 static void say_hello(world_t *self)
 {
     char revision[24], mark[24];
-    const char *log_id = *self->worker.log_id ? self->worker.log_id : "-";
+    const char *log_id = *self->worker.at.log_id ? self->worker.at.log_id : "-";
     merge_frame_t frames[] = {
         {"hello", 5}, {log_id, strlen(log_id)}, {revision, 0}, {"e/0", 3}, {mark, 0}};
 
-    self->ask = self->worker.building = false;
-    frames[2].len = (size_t)snprintf(revision, sizeof(revision), "%" PRId64,
-                                     self->wants_snapshot ? 0 : self->worker.revision);
+    self->ask = false;
+    follow_drop(&self->worker.at);
+    frames[2].len =
+        (size_t)snprintf(revision, sizeof(revision), "%" PRId64, follow_named(&self->worker.at));
     frames[4].len = (size_t)snprintf(mark, sizeof(mark), "%" PRId64, ++self->mark);
     merge_from_worker(&self->merge, frames, 5, self->now_ms);
 }
@@ -298,10 +271,10 @@ static void acknowledge(world_t *self, int64_t revision)
 {
     char text[24];
     merge_frame_t frames[] = {
-        {"ack", 3}, {text, 0}, {self->worker.log_id, strlen(self->worker.log_id)}};
+        {"ack", 3}, {text, 0}, {self->worker.at.log_id, strlen(self->worker.at.log_id)}};
 
-    if (revision > self->worker.revision)
-        revision = self->worker.revision;
+    if (revision > self->worker.at.revision)
+        revision = self->worker.at.revision;
     frames[1].len = (size_t)snprintf(text, sizeof(text), "%" PRId64, revision);
     merge_from_worker(&self->merge, frames, 3, self->now_ms);
 }
@@ -383,12 +356,12 @@ static void snapshot_part(world_t *self, int i, unsigned what, in_t *in)
 static void delta(world_t *self, int i, in_t *in)
 {
     const char *log_id = take(in) % 4u ? "L" : "M";
-    int64_t previous = self->worker.revision + take(in) % 7u - 4;
+    int64_t previous = self->worker.at.revision + take(in) % 7u - 4;
     body_t body = {.copy = i,
                    .log_id = {log_id[0]},
                    .previous = previous,
                    .revision = previous + take(in) % 6u - 1,
-                   .known = self->worker.revision + take(in) % 4u - 1,
+                   .known = self->worker.at.revision + take(in) % 4u - 1,
                    .bad = take(in) % 16u == 1};
 
     say(self, i, "delta", log_id, previous, body.revision, &body);
@@ -408,7 +381,7 @@ static void turn(world_t *self, in_t *in)
         say_hello(self);
         break;
     case 2:
-        acknowledge(self, take(in) % 4u ? self->worker.revision : take(in) % 16u);
+        acknowledge(self, take(in) % 4u ? self->worker.at.revision : take(in) % 16u);
         break;
     case 3:
         say(self, i, "who", "", 0, 0, NULL);
@@ -419,7 +392,8 @@ static void turn(world_t *self, in_t *in)
         break;
     case 6:
         more = take(in);
-        say(self, i, "beat", more % 8u ? "L" : "M", 0, self->worker.revision + more % 5u - 1, NULL);
+        say(self, i, "beat", more % 8u ? "L" : "M", 0, self->worker.at.revision + more % 5u - 1,
+            NULL);
         break;
     case 7: /* the helper is another one */
         merge_init(&self->merge, COPIES, &ports, self);

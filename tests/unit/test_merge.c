@@ -119,7 +119,7 @@ Test(merge, a_delta_that_does_not_know_what_passed_is_not_put_on_top_of_it)
     merge_t merge;
 
     at_five(&merge);
-    SAYS(copy_says(&merge, 'A', "delta L 5 8 x 6"), ">delta L 5 8 x;");
+    SAYS(copy_says(&merge, 'A', "delta L 5 8 x 6"), ">delta L 5 8 x 6;");
     SAYS(copy_says(&merge, 'B', "delta L 5 9 x 6"), "B<hello L 5 e/0 1;");
     SAYS(worker(&merge, "ack 8 L"), "A<ack 8 L;B<ack 8 L;");
     SAYS(copy_says(&merge, 'B', "delta L 5 9 x"), "B<hello L 8 e/0 1;");
@@ -134,9 +134,9 @@ Test(merge, a_delta_may_begin_before_what_passed_but_not_behind_it)
 
     at_five(&merge);
     SAYS(copy_says(&merge, 'A', "delta L 5 6 x"), ">delta L 5 6 x;");
-    SAYS(copy_says(&merge, 'B', "delta L 5 8 x 6,7"), ">delta L 6 8 x;");
+    SAYS(copy_says(&merge, 'B', "delta L 5 8 x 6,7"), ">delta L 6 8 x 6,7;");
     SAYS(copy_says(&merge, 'A', "delta L 9 10 x"), "A<hello L 5 e/0 1;");
-    SAYS(copy_says(&merge, 'A', "delta L 5 10 x 6,7,8,9"), ">delta L 8 10 x;");
+    SAYS(copy_says(&merge, 'A', "delta L 5 10 x 6,7,8,9"), ">delta L 8 10 x 6,7,8,9;");
 }
 
 Test(merge, a_hello_to_a_copy_names_what_is_acknowledged)

@@ -1,13 +1,14 @@
-/* The worker's part of the config log and of the event intake. */
+/* A worker's part of the bus, from beginning to end: its helper process, the config log, the event intake, and the beat that keeps all
+ * of them up. */
 #pragma once
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+/* Start the helper: before the worker has anything of its own, since the helper keeps the pages that it was made with. */
 ngx_int_t edge_bus_open(ngx_cycle_t *cycle);
-void edge_bus_start(ngx_cycle_t *cycle); /* once the table from disk is there */
+
+/* Once the table from disk is there; on_change is called when another revision is in force. Returns when the config log was heard, or was
+ * waited for in vain. */
+void edge_bus_start(ngx_cycle_t *cycle, void (*on_change)(void));
 void edge_bus_stop(void);
-/* Before the table is asked for a request or a handshake: a worker that stood still learns what is in force. */
-void edge_bus_check_pause(void);
-void edge_bus_resolved(void); /* backends have addresses: acknowledgements may go */
-void edge_bus_send_events(void);

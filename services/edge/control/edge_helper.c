@@ -5,7 +5,7 @@
  * beside worker 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/events/edge_ring.h"
-#include "services/edge/worker/edge_worker.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/control/edge_link.h"
 #include "services/edge/control/edge_store.h"
 #include "services/edge/tls/edge_tickets.h"
@@ -25,6 +25,7 @@ enum {
     BURST = 64,
     HWM = 10000,
     KEEP_MAX = 8,
+    BETWEEN = 5,           /* the frame with the revisions between: of use to the state file only */
     RECONNECT_MS = 50,
     RESOLVERS_KEPT = 4,    /* threads */
     RESOLVER_IDLE_S = 10   /* after which one of the others ends */
@@ -84,7 +85,7 @@ set_keys(void *socket, const char *peer)
     char  dir[NGX_MAX_PATH], file[128], secret[41], public[41], server[41];
 
     ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
-                 &edge_worker.conf->curve_dir);
+                 &edge_conf()->curve_dir);
     if (dir[0] == '\0') {
         ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
                       "postern: a tcp:// endpoint needs postern_curve_dir");
@@ -154,7 +155,7 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
     set_heartbeat(bus->socket);
     ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
     /* over ipc:// a service from before it had keys may be at the other end */
-    if ((edge_worker.conf->curve_dir.len
+    if ((edge_conf()->curve_dir.len
          || ngx_strncmp(address, "tcp://", 6) == 0)
         && set_keys(bus->socket, peer) != NGX_OK)
     {
@@ -174,8 +175,8 @@ open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
 static ngx_int_t
 open_configs(void)
 {
-    u_char     *at = edge_worker.conf->config_log.data;
-    u_char     *end = at + edge_worker.conf->config_log.len, *comma;
+    u_char     *at = edge_conf()->config_log.data;
+    u_char     *end = at + edge_conf()->config_log.len, *comma;
     ngx_str_t   endpoint;
     ngx_int_t   n = 0;
 
@@ -227,7 +228,7 @@ open_sockets(void)
         return NGX_ERROR;
     }
     sched_setscheduler(0, SCHED_BATCH, &none);
-    rc = open_socket(&events, &contexts[1], &edge_worker.conf->events,
+    rc = open_socket(&events, &contexts[1], &edge_conf()->events,
                      "events");
     sched_setscheduler(0, SCHED_OTHER, &none);
     return rc;
@@ -451,7 +452,8 @@ pass_to_worker(void *unused, const merge_frame_t *frames, size_t n)
     if (ngx_worker == 0) {
         keep(texts, n);
     }
-    passed = link_send(&worker, LINK_CONFIG, texts, n, 0);
+    passed = link_send(&worker, LINK_CONFIG, texts,
+                       ngx_min(n, BETWEEN), 0);
 }
 
 

@@ -4,10 +4,10 @@
  * take a thread twenty seconds: an account has only a few threads at once, in turn with the others, so that
  * its dead names delay nobody else's. */
 #include "services/edge/control/edge_resolve.h"
-#include "services/edge/control/edge_bus.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/table/table.h"
 #include "services/edge/control/edge_link.h"
+#include "services/edge/control/edge_timer.h"
 #include "services/edge/table/slab.h"
 
 #include <poll.h>
@@ -107,7 +107,7 @@ static waiter_t          *waiters;
 static account_t         *spenders;
 static link_t             helper = LINK_CLOSED;
 static ngx_event_t        tick;
-static ngx_connection_t   tick_dummy;
+static void             (*on_answer)(void);
 
 
 /* ---- lists ---- */
@@ -658,7 +658,9 @@ on_readable(ngx_event_t *ev)
 {
     (void) ev;
     collect();
-    edge_bus_resolved();
+    if (on_answer) {
+        on_answer();
+    }
 }
 
 
@@ -756,15 +758,11 @@ edge_resolve_connect(int fd, ngx_log_t *log)
 
 /* Once the table from disk is there. */
 void
-edge_resolve_start(ngx_cycle_t *cycle)
+edge_resolve_start(ngx_cycle_t *cycle, void (*handler)(void))
 {
+    on_answer = handler;
     started = 1;
-    tick.handler = on_tick;
-    tick.log = cycle->log;
-    tick.data = &tick_dummy;
-    tick.cancelable = 1;
-    tick_dummy.fd = -1;
-    ngx_add_timer(&tick, TICK_MS);
+    edge_timer_start(&tick, on_tick, cycle->log, TICK_MS);
     ask_next();
 }
 

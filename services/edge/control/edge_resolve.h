@@ -6,7 +6,8 @@
 
 #include "services/edge/table/table.h"
 
-void edge_resolve_start(ngx_cycle_t *cycle);
+/* on_answer is called when names were answered for. */
+void edge_resolve_start(ngx_cycle_t *cycle, void (*on_answer)(void));
 ngx_int_t edge_resolve_connect(int names, ngx_log_t *log);
 void edge_resolve_stop(void);
 void edge_resolve_add(backend_t *backend);

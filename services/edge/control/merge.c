@@ -1,5 +1,7 @@
 #include "services/edge/control/merge.h"
 
+#include "services/edge/worker/follow.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,47 +253,37 @@ static void on_end(merge_t *self, const char *log_id, int64_t revision, const me
     pass(self, frames, n);
 }
 
-/* Is this one of the numbers in the frame, which has commas between them? */
-static bool has_number(const merge_frame_t *frames, size_t n, size_t i, int64_t number)
-{
-    const char *at = i < n ? frames[i].data : NULL, *end = at ? at + frames[i].len : NULL, *next;
-    char text[24];
-    size_t len = (size_t)snprintf(text, sizeof(text), "%" PRId64, number);
-
-    for (; at && at < end; at = next + 1) {
-        next = memchr(at, ',', (size_t)(end - at));
-        next = next ? next : end;
-        if ((size_t)(next - at) == len && !memcmp(at, text, len))
-            return true;
-    }
-    return false;
-}
-
-/* A delta holds the newest version of each entry that changed since `previous`, so it may begin before what the worker has, if that is
- * of the same history: another copy may have told it what the database lost since, when a standby took over that lacked it. */
+/* It begins where the worker is, and passes as if it had begun there. */
 static void on_delta(merge_t *self, int i, const char *log_id, int64_t revision,
                      const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
-    int64_t previous = number_of(frames, n, 2), has = self->revision;
+    follow_message_t delta = {.kind = FOLLOW_DELTA,
+                              .log_id = log_id,
+                              .previous = number_of(frames, n, 2),
+                              .revision = revision,
+                              .between = n > 5 ? frames[5].data : NULL,
+                              .between_len = n > 5 ? frames[5].len : 0};
     merge_frame_t changed[MERGE_FRAMES_MAX];
     char number[24];
 
     if (self->asked >= 0) {
         self->copies[i].owed = true;
-    } else if (strcmp(log_id, self->log_id) || previous > self->revision || revision < previous) {
-        greet(self, i, now_ms);
-    } else if (revision < self->revision
-               || (revision == self->revision && previous < self->revision)) {
-        if (revision <= self->acked) /* it was acknowledged before this copy said it */
-            say_acked(self, i);
-    } else if (previous < has && !has_number(frames, n, 5, has)) {
-        greet(self, i, now_ms);
-    } else {
-        snprintf(number, sizeof(number), "%" PRId64, has);
+        return;
+    }
+    switch (follow_delta(self->log_id, self->revision, &delta)) {
+    case FOLLOW_CHANGE:
+        snprintf(number, sizeof(number), "%" PRId64, self->revision);
         memcpy(changed, frames, n * sizeof(*frames));
         changed[2] = (merge_frame_t){number, strlen(number)};
         self->revision = revision;
-        pass(self, changed, n < 5 ? n : 5);
+        pass(self, changed, n < 6 ? n : 6);
+        break;
+    case FOLLOW_NOTHING:
+        if (revision <= self->acked) /* it was acknowledged before this copy said it */
+            say_acked(self, i);
+        break;
+    default:
+        greet(self, i, now_ms);
     }
 }
 

@@ -3,7 +3,6 @@
  * when they are dealt round, into its own spool, under the name and the numbers that they have, and sends them from there. Should it
  * die between a copy and its mark, some go twice: postern-events takes none of them twice. */
 #include "services/edge/events/edge_adopt.h"
-#include "services/edge/control/edge_bus.h"
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_file.h"
@@ -194,5 +193,5 @@ edge_adopt(void)
     if (adopt_own_seat() == NGX_OK) {
         adopt_other_seat();
     }
-    edge_bus_send_events();
+    edge_ring_send();
 }

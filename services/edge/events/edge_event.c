@@ -2,15 +2,12 @@
  * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
  * event's time. Credentials are redacted here: they never leave the edge. */
 #include "services/edge/events/edge_event.h"
-#include "services/edge/control/edge_bus.h"
 #include "services/edge/events/edge_log.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/http/edge_modules.h"
 #include "services/edge/tls/edge_bio.h"
-#include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
 
@@ -430,20 +427,22 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 
 /* The module that denied the request; the others say for themselves that they ran. */
 static void
-put_denial(pack_t *pk, edge_ctx_t *ctx)
+put_block(pack_t *pk, int module)
 {
-    const char  *name = module_names[ctx->blocked_by];
-
-    TEXT(EVENT_DENIED_MODULE, name, ngx_strlen(name));
-    TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
-    switch ((module_id_t) ctx->blocked_by) {
-#define DECIDES(field)  EVENT_WORD(EVENT_##field##_DECISION, "block");
-#define DECIDES_NOTHING
-#define MODULE(id, name, file, decision)  case MODULE_##id: decision break;
-#include "proto/modules.def"
-#undef DECIDES
-#undef DECIDES_NOTHING
-    case MODULE_COUNT:
+    switch (module) {
+    case MODULE_CIRCUIT_BREAKER:
+        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "block");
+        break;
+    case MODULE_IP_RESTRICTION:
+        EVENT_WORD(EVENT_IP_POLICY_DECISION, "block");
+        break;
+    case MODULE_OAUTH:
+    case MODULE_OIDC:
+    case MODULE_SAML:
+        EVENT_WORD(EVENT_OAUTH_DECISION, "block");
+        break;
+    case MODULE_WEBHOOK_VERIFICATION:
+        EVENT_WORD(EVENT_WEBHOOK_VERIFICATION_DECISION, "block");
         break;
     }
 }
@@ -479,6 +478,7 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 {
     ngx_time_t  *now = ngx_timeofday();
     uint64_t     now_ms = (uint64_t) now->sec * 1000 + now->msec;
+    ngx_uint_t   i;
 
     EVENT_FIELD(EVENT_ID);
     pack_fixed_byte(pk, 0xa0 | ID_LEN);
@@ -489,10 +489,12 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     put_conn(pk, r, ctx, now_ms);
     put_http(pk, r, ctx, with_headers);
     put_tls(pk, r);
-    if (ctx->blocked_by >= 0) {
-        put_denial(pk, ctx);
+    put_block(pk, ctx->blocked_by);
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (edge_modules[i] && edge_modules[i]->describe) {
+            edge_modules[i]->describe(pk, r, ctx);
+        }
     }
-    edge_modules_describe(pk, r, ctx);
 }
 
 
@@ -601,14 +603,14 @@ keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
     } else {
         edge_ring_drop();
     }
-    edge_bus_send_events();
+    edge_ring_send();
 }
 
 
 void
 edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    if (edge_worker.events_wanted && edge_worker.running) {
+    if (edge_ring_is_wanted()) {
         keep_event(r, ctx);
     }
     edge_ring_finish(ctx);

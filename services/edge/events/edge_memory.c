@@ -3,10 +3,10 @@
  * same machine reads batches from it instead of being sent them, and what a killed edge left is found
  * by the next. */
 #include "services/edge/events/edge_memory.h"
-#include "services/edge/control/edge_state.h"
+#include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_seat.h"
-#include "services/edge/worker/edge_worker.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/events/ring.h"
 #include "common/schema/event_memory.h"
 
@@ -58,7 +58,7 @@ edge_memory_position(const void *at)
 static void
 make_name(char *out, size_t size, ngx_uint_t seat)
 {
-    edge_state_name(EDGE_MEMORY_PREFIX, out, size);
+    edge_key_name(EDGE_MEMORY_PREFIX, out, size);
     if (seat) {
         (void) ngx_cpystrn((u_char *) out + ngx_strlen(out), (u_char *) "01",
                            size - ngx_strlen(out));
@@ -70,7 +70,7 @@ static void
 file_path(char *out, size_t size, const char *file)
 {
     ngx_snprintf((u_char *) out, size, "%V/%s%Z",
-                 &edge_worker.conf->event_memory, file);
+                 &edge_conf()->event_memory, file);
 }
 
 
@@ -79,7 +79,7 @@ static void
 link_path(char *out, size_t size, ngx_uint_t seat)
 {
     ngx_snprintf((u_char *) out, size, "%V/events%s.memory%Z",
-                 &edge_worker.conf->state_dir, edge_seat_suffix(seat));
+                 &edge_conf()->state_dir, edge_seat_suffix(seat));
 }
 
 
@@ -176,7 +176,7 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t workers, ngx_log_t *log)
 
     bytes = ngx_align(slot_bytes, RING_FILE_PAGE);
     count = workers;
-    if (edge_worker.conf->event_memory.len) {
+    if (edge_conf()->event_memory.len) {
         file = open_file(log);
     }
     if (file < 0) {
@@ -209,8 +209,8 @@ edge_memory_open(size_t slot_bytes, ngx_uint_t workers, ngx_log_t *log)
     }
     /* an older edge may have made it, or one of another name */
     ngx_memzero(head->name, sizeof(head->name));
-    ngx_memcpy(head->name, edge_worker.conf->name.data,
-               ngx_min(edge_worker.conf->name.len, sizeof(head->name) - 1));
+    ngx_memcpy(head->name, edge_conf()->name.data,
+               ngx_min(edge_conf()->name.len, sizeof(head->name) - 1));
     base = at + HEAD_BYTES;
     memory = file;
     return NGX_OK;
@@ -316,7 +316,7 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
     struct stat           st;
     event_memory_head_t  *head;
 
-    if (edge_worker.conf->event_memory.len == 0) {
+    if (edge_conf()->event_memory.len == 0) {
         return NGX_DECLINED;
     }
     make_name(other, sizeof(other), seat);

@@ -9,7 +9,6 @@
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_seat.h"
-#include "services/edge/worker/edge_worker.h"
 #include "services/edge/events/ring.h"
 #include "services/edge/events/spool.h"
 
@@ -26,6 +25,8 @@ typedef struct {
 
 static ngx_uint_t  workers;
 static slot_t     *slot;
+static ngx_uint_t  wanted;             /* somebody wants events */
+static void      (*sender)(void);      /* of what is to be sent; NULL: nobody yet */
 static ring_t      ring;            /* of slot */
 static uint64_t    sent;            /* offset up to which batches were sent */
 static spool_t     spool = { NGX_INVALID_FILE, 0, 0, 0, 0 };
@@ -95,7 +96,7 @@ edge_ring_make(ngx_cycle_t *cycle)
     ring_t            of;
     uint64_t          lost;
     ngx_uint_t        i;
-    edge_conf_t      *conf = edge_worker.conf;
+    edge_conf_t      *conf = edge_conf();
     ngx_core_conf_t  *core;
 
     core = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
@@ -197,7 +198,7 @@ void
 edge_ring_spool_path(ngx_uint_t seat, ngx_uint_t worker, char *out, size_t size)
 {
     ngx_snprintf((u_char *) out, size, "%V/events.%ui%s.spool%Z",
-                 &edge_worker.conf->state_dir, worker,
+                 &edge_conf()->state_dir, worker,
                  edge_seat_suffix(seat));
 }
 
@@ -290,7 +291,7 @@ spool_batch(const ring_batch_t *batch, ngx_uint_t worker, uint64_t boot)
     head.len = batch->is.len;
     head.count = batch->is.count;
     return spooled(spool_append(&spool, &head, worker, batch->data,
-                                edge_worker.conf->spool_size));
+                                edge_conf()->spool_size));
 }
 
 
@@ -328,7 +329,7 @@ spill_own(void)
 static void
 name_producer(char *out, size_t size, ngx_uint_t worker, uint64_t boot)
 {
-    ngx_snprintf((u_char *) out, size, "%V/%ui/%xL%Z", &edge_worker.conf->name,
+    ngx_snprintf((u_char *) out, size, "%V/%ui/%xL%Z", &edge_conf()->name,
                  worker, boot);
 }
 
@@ -404,10 +405,40 @@ edge_ring_commit(size_t len)
 
 
 void
+edge_ring_want(ngx_uint_t want)
+{
+    wanted = want;
+}
+
+
+ngx_uint_t
+edge_ring_is_wanted(void)
+{
+    return wanted;
+}
+
+
+void
+edge_ring_set_sender(void (*handler)(void))
+{
+    sender = handler;
+}
+
+
+void
+edge_ring_send(void)
+{
+    if (sender) {
+        sender();
+    }
+}
+
+
+void
 edge_ring_begin(edge_ctx_t *ctx)
 {
     slot->counters.requests++;
-    if (edge_worker.events_wanted) {
+    if (wanted) {
         slot->counters.in_flight++;
         ctx->counted = 1;
     }
@@ -669,7 +700,7 @@ edge_ring_adopt_spool(ngx_fd_t file, ngx_uint_t worker, off_t *at)
         if (open_spool() != NGX_OK) {
             return NGX_AGAIN;
         }
-        r = spool_copy(&spool, file, worker, at, edge_worker.conf->spool_size);
+        r = spool_copy(&spool, file, worker, at, edge_conf()->spool_size);
         if (r < 0) {
             (void) spooled(r);
             return NGX_AGAIN;   /* when there is room again */

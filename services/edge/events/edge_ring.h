@@ -29,6 +29,12 @@ ngx_int_t edge_ring_make(ngx_cycle_t *cycle); /* in the master, before it forks 
 void edge_ring_end(void);                     /* and when it ends */
 ngx_int_t edge_ring_open(ngx_cycle_t *cycle); /* NGX_BUSY: another process has it */
 void edge_ring_close(void);
+/* Does anybody want events? Nobody before a worker serves, and when it has ended. */
+void edge_ring_want(ngx_uint_t wanted);
+ngx_uint_t edge_ring_is_wanted(void);
+/* There is something to send: tell who sends it, the handler that was set. */
+void edge_ring_send(void);
+void edge_ring_set_sender(void (*handler)(void));
 /* A request begins, and ends with or without an event: those between are lost with the worker, and counted by the next. */
 void edge_ring_begin(edge_ctx_t *ctx);
 void edge_ring_finish(edge_ctx_t *ctx);

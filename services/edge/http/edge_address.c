@@ -3,7 +3,6 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
-#include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 
 
@@ -80,7 +79,7 @@ edge_address_permits(ngx_http_request_t *r, const backend_t *backend,
     const char     *why;
     static time_t   said;
 
-    why = address_fault(edge_worker.conf->addresses, address);
+    why = address_fault(edge_conf()->addresses, address);
     if (why == NULL) {
         return 1;
     }

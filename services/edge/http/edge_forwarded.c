@@ -6,7 +6,6 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/worker/edge_conf.h"
-#include "services/edge/worker/edge_worker.h"
 #include "services/edge/http/forwarded.h"
 
 #include <arpa/inet.h>
@@ -115,7 +114,7 @@ find_client(ngx_http_request_t *r, edge_ctx_t *ctx)
         }
         *client = next;
         found = len;
-        if (ngx_cidr_match(&client->sockaddr, edge_worker.conf->trusted)
+        if (ngx_cidr_match(&client->sockaddr, edge_conf()->trusted)
             != NGX_OK)
         {
             break;
@@ -187,7 +186,7 @@ join_lines(ngx_http_request_t *r, edge_ctx_t *ctx)
 ngx_int_t
 edge_forwarded_read(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    edge_conf_t  *conf = edge_worker.conf;
+    edge_conf_t  *conf = edge_conf();
 
     ctx->client = r->connection->sockaddr;
     ctx->client_ip = r->connection->addr_text;

@@ -5,8 +5,8 @@
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/modules/module_response_headers.h"
-#include "services/edge/worker/edge_worker.h"
+#include "services/edge/modules/modules.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
 
 /* A proxy may be told to wait for long, but not be kept busy: an upstream that sends these without end keeps a worker in one loop. */
@@ -296,10 +296,10 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
         b->last = b->start + used;
         return NGX_AGAIN;
     }
-    if (size >= edge_worker.conf->response_header_size) {
+    if (size >= edge_conf()->response_header_size) {
         return refuse(r, "a head larger than postern_response_header_size");
     }
-    size = ngx_min(2 * size, edge_worker.conf->response_header_size);
+    size = ngx_min(2 * size, edge_conf()->response_header_size);
     larger = ngx_palloc(r->pool, size);
     if (larger == NULL) {
         return NGX_ERROR;
@@ -457,7 +457,7 @@ process_head(ngx_http_request_t *r)
         }
         head->interim_bytes += head->scan.len;
         if (++head->interims > INTERIMS_MAX
-            || head->interim_bytes > edge_worker.conf->response_header_size)
+            || head->interim_bytes > edge_conf()->response_header_size)
         {
             return refuse(r, "too many answers of 1xx");
         }

@@ -78,7 +78,7 @@ find_account(ngx_http_request_t *r, edge_ctx_t *ctx)
         ctx->authority = ctx->host;
         return NGX_OK;
     }
-    edge = ctx->host.len ? table_edge(edge_worker.table,
+    edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
     return edge && edge->present && edge_tls_agrees(r, edge, ctx) == NGX_OK

@@ -1,22 +1,28 @@
 /* One request: host and path, normalised once; the route; its modules in their order. Denied requests
  * never reach the upstream, because the content handler is replaced before the proxy sees them. */
 #include "services/edge/http/edge_route.h"
-#include "services/edge/control/edge_bus.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
-#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_streams.h"
+#include "services/edge/modules/modules.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 #include "common/codec/path.h"
+
+const edge_module_t *const  edge_modules[MODULE_COUNT] = {
+    [MODULE_REQUEST_HEADERS] = &module_request_headers,
+    [MODULE_BACKEND] = &module_backend,
+    [MODULE_RESPONSE_HEADERS] = &module_response_headers,
+};
+
 
 /* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
@@ -80,7 +86,6 @@ cleanup(void *data)
 
     edge_streams_remove(ctx);
     edge_body_end(ctx);
-    edge_modules_clean(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }
@@ -173,30 +178,23 @@ has_connection_fields(ngx_http_request_t *r)
 }
 
 
-/* A document that cannot be read, or asks for what the edge cannot do: nobody knows what it was to keep out. */
-static ngx_int_t
-deny_unenforced(ngx_http_request_t *r, edge_ctx_t *ctx, uint32_t modules,
-    ngx_uint_t code)
-{
-    ngx_uint_t  i = __builtin_ctz(modules);
-
-    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                  "postern: module %s of route %s cannot be enforced: "
-                  "denied", module_names[i], ctx->route->id);
-    return edge_deny(r, ctx, i, code, 0);
-}
-
-
 static ngx_int_t
 run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    ngx_int_t  rc;
+    ngx_int_t   rc;
+    uint32_t    left;
+    ngx_uint_t  i;
 
     if (ctx->route->beyond) {
-        return deny_unenforced(r, ctx, ctx->route->beyond, ERR_EDGE_MODULE);
+        i = __builtin_ctz(ctx->route->beyond);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: module %s of route %s cannot be enforced: "
+                      "denied", module_names[i], ctx->route->id);
+        ctx->blocked_by = i;
+        return edge_page(r, ctx, ERR_EDGE_MODULE);
     }
     if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
-        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_NO_BACKEND, 0);
+        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
     }
     rc = edge_hop_hide(r, ctx);
     if (rc == NGX_DECLINED) {
@@ -206,9 +204,15 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->upgrade = is_websocket(r, ctx);
-    rc = edge_modules_run(r, ctx);
-    if (rc != NGX_DECLINED) {
-        return rc;
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->run == NULL) {
+            continue;
+        }
+        rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
     }
     if (ctx->backend->tls) {
         ngx_http_named_location(r, &tls_location);
@@ -247,20 +251,6 @@ refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
 }
 
 
-/* The account is the edge's: the route's own may not be readable. */
-static ngx_int_t
-refuse_route(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
-{
-    if (ctx->route->broken == 0) {
-        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
-    }
-    if (edge_keep_account(r, ctx, edge) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    return deny_unenforced(r, ctx, ctx->route->broken, ERR_EDGE_ENTRY_REFUSED);
-}
-
-
 /* It has no headers, not even a list of them. Its answer has a status line all the same. */
 static ngx_uint_t
 is_http_09(ngx_http_request_t *r)
@@ -284,7 +274,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (r->internal || r != r->main) {
         return NGX_DECLINED;   /* the error page of a request that was routed */
     }
-    edge_bus_check_pause();
+    edge_worker_refresh();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -303,7 +293,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge = ctx->host.len ? table_edge(edge_worker.table,
+    edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
     if (edge == NULL || !edge->present) {
@@ -338,10 +328,32 @@ edge_route_handler(ngx_http_request_t *r)
     ctx->account_id.data = (u_char *) ctx->route->account_id;
     ctx->account_id.len = ctx->route->account_id_len;
     if (ctx->route->refused) {
-        return refuse_route(r, ctx, edge);
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
     }
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
+}
+
+
+ngx_int_t
+edge_response_filter(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+    uint32_t     left;
+    ngx_uint_t   i;
+
+    if (ctx == NULL || ctx->route == NULL || r != r->main) {
+        return NGX_OK;
+    }
+    for (left = ctx->route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i] && edge_modules[i]->filter
+            && edge_modules[i]->filter(r, ctx, ctx->route->configs[i]) != NGX_OK)
+        {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    return NGX_OK;
 }
 
 
@@ -356,7 +368,7 @@ edge_redirect_handler(ngx_http_request_t *r)
     ngx_table_elt_t  *location;
     char              port[16] = "";
 
-    edge_bus_check_pause();
+    edge_worker_refresh();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -376,7 +388,7 @@ edge_redirect_handler(ngx_http_request_t *r)
         return edge_error_handler(r);
     }
     host = &ctx->host;
-    edge = host->len ? table_edge(edge_worker.table, (char *) host->data,
+    edge = host->len ? table_edge(edge_worker_table(), (char *) host->data,
                                   host->len)
                      : NULL;
     if (edge == NULL || !edge->present) {
@@ -387,9 +399,9 @@ edge_redirect_handler(ngx_http_request_t *r)
         ctx->error = ERR_EDGE_BAD_REQUEST;
         return edge_error_handler(r);
     }
-    if (edge_worker.conf->https_port != 443) {
+    if (edge_conf()->https_port != 443) {
         snprintf(port, sizeof(port), ":%u",
-                 (unsigned) edge_worker.conf->https_port);
+                 (unsigned) edge_conf()->https_port);
     }
     ngx_http_clear_location(r);
     location = ngx_list_push(&r->headers_out.headers);

@@ -7,7 +7,6 @@
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_modules.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -248,22 +247,25 @@ on_force(ngx_event_t *ev)
 static ngx_uint_t
 judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
 {
-    int         module = -1;
-    ngx_uint_t  code;
+    uint32_t    left;
+    ngx_uint_t  i, code;
 
     if (route->beyond) {
-        module = __builtin_ctz(route->beyond);
-        code = ERR_EDGE_MODULE;
-    } else if ((route->enabled & (1u << MODULE_BACKEND)) == 0) {
-        module = MODULE_BACKEND;
-        code = ERR_EDGE_NO_BACKEND;
-    } else {
-        code = edge_modules_judge(r, ctx, route, &module);
+        return ERR_EDGE_MODULE;
     }
-    if (code && !r->header_sent) {
-        ctx->blocked_by = module;
+    if ((route->enabled & (1u << MODULE_BACKEND)) == 0) {
+        return ERR_EDGE_NO_BACKEND;
     }
-    return code;
+    for (left = route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->judge) {
+            code = edge_modules[i]->judge(r, ctx, route->configs[i]);
+            if (code) {
+                return code;
+            }
+        }
+    }
+    return 0;
 }
 
 
@@ -274,7 +276,7 @@ judge(ngx_http_request_t *r, edge_ctx_t *ctx)
     edge_t   *edge;
     route_t  *route;
 
-    edge = table_edge(edge_worker.table, (char *) ctx->host.data, ctx->host.len);
+    edge = table_edge(edge_worker_table(), (char *) ctx->host.data, ctx->host.len);
     if (edge == NULL || !edge->present) {
         return ERR_EDGE_NO_HOST;
     }

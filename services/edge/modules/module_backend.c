@@ -3,7 +3,8 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/modules/module.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/modules/modules.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "services/edge/table/document.h"
@@ -78,22 +79,21 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     struct sockaddr_storage   address;
 
     if (config) {
-        backend = table_backend(edge_worker.table, config);
+        backend = table_backend(edge_worker_table(), config);
         if (backend && backend->choices) {
-            backend = table_choose(edge_worker.table, backend,
+            backend = table_choose(edge_worker_table(), backend,
                                    (uint32_t) ngx_random());
         }
     }
     if (backend == NULL) {
-        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_NO_BACKEND, 0);
+        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
     }
     backend->refs++;
     ctx->backend = backend;
     if (backend->http_response) {
         r->content_handler = send_response;
     } else if (edge_resolve_address(backend, &address) == 0) {
-        /* its name has no address */
-        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_REFUSED, 0);
+        return edge_page(r, ctx, ERR_EDGE_REFUSED);   /* its name has no address */
     }
     return NGX_DECLINED;
 }
@@ -135,8 +135,8 @@ judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if (ctx->backend == NULL) {
         return 0;   /* not chosen yet */
     }
-    backend = config ? table_backend(edge_worker.table, config) : NULL;
-    now = table_backend(edge_worker.table, ctx->backend->id);
+    backend = config ? table_backend(edge_worker_table(), config) : NULL;
+    now = table_backend(edge_worker_table(), ctx->backend->id);
     if (backend == NULL || now == NULL) {
         return ERR_EDGE_NO_BACKEND;
     }

@@ -5,9 +5,9 @@
  * It is written where it is, so that what was there before is there no more, as far as the disk does that, and a full disk does
  * not keep old keys in use. It is sealed like the other state: whoever copies the folder without its key has nothing, and a
  * file that is torn or not ours is known for that: then there are new keys. Whoever removes it ends all tickets at once. */
-#include "services/edge/control/edge_state.h"
+#include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
-#include "services/edge/worker/edge_worker.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/tls/edge_tickets.h"
 
 #include <sys/file.h>
@@ -26,7 +26,7 @@ say(ngx_uint_t level, const char *what)
         said = what;
         ngx_log_error(level, ngx_cycle->log, ngx_errno,
                       "postern: \"%V/ticket.keys\" %s",
-                      &edge_worker.conf->state_dir, what);
+                      &edge_conf()->state_dir, what);
     }
 }
 
@@ -37,7 +37,7 @@ open_file(void)
     char  path[NGX_MAX_PATH];
 
     ngx_snprintf((u_char *) path, sizeof(path), "%V/ticket.keys%Z",
-                 &edge_worker.conf->state_dir);
+                 &edge_conf()->state_dir);
     return edge_file_open(path, O_NONBLOCK);
 }
 
@@ -78,7 +78,7 @@ static unsigned
 read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, tickets_t *out)
 {
     if (tickets_open(sealed, n, key, out) == 0) {
-        return tickets_due(since, time(NULL), edge_worker.conf->ticket_period);
+        return tickets_due(since, time(NULL), edge_conf()->ticket_period);
     }
     if (n > 0) {
         ngx_set_errno(0);
@@ -121,7 +121,7 @@ look_at(ngx_fd_t file, edge_tickets_t *out)
         say(NGX_LOG_ERR, "cannot be read");
         return NGX_AGAIN;
     }
-    edge_state_derive("TLS session tickets", key);
+    edge_key_derive("TLS session tickets", key);
     changes = read_keys(sealed, n, st.st_mtime, key, &out->tickets);
     if (changes) {
         tickets_rotate(&out->tickets, changes);

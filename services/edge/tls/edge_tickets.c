@@ -2,7 +2,7 @@
  * that is in no core dump and that no process has which is forked from this one, so that each key is gone when it is replaced.
  * With none that may be used handshakes go on, each of them in full. */
 #include "services/edge/tls/edge_tickets.h"
-#include "services/edge/worker/edge_worker.h"
+#include "services/edge/worker/edge_conf.h"
 
 #include <openssl/core_names.h>
 #include <openssl/rand.h>
@@ -59,7 +59,7 @@ static ngx_uint_t
 may_use(void)
 {
     return has
-           && tickets_due(held->since, ngx_time(), edge_worker.conf->ticket_period) < STALE;
+           && tickets_due(held->since, ngx_time(), edge_conf()->ticket_period) < STALE;
 }
 
 

@@ -7,7 +7,6 @@
  * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
  * a name that nobody serves, or without one, before a certificate is shown. */
 #include "services/edge/tls/edge_tls.h"
-#include "services/edge/control/edge_bus.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/tls/edge_bio.h"
@@ -72,7 +71,7 @@ parse_pair(const char *chain_pem, const char *key_pem)
 static pair_t *
 pair_for(const char *name, size_t len)
 {
-    table_t   *table = edge_worker.table;
+    table_t   *table = edge_worker_table();
     domain_t  *domain = table_domain(table, name, len);
 
     if (domain && domain->certificate_id) {
@@ -133,7 +132,7 @@ profile_of_name(const char *name, size_t len, u_char profile[32])
 {
     u_char          text[256 + 64];
     size_t          n;
-    const domain_t *domain = table_domain(edge_worker.table, name, len);
+    const domain_t *domain = table_domain(edge_worker_table(), name, len);
 
     n = ngx_slprintf(text, text + sizeof(text), "%s %*s",
                      domain && domain->id ? domain->id : "", len, name) - text;
@@ -151,12 +150,12 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
     edge_client_t  *client;
 
     (void) unused;
-    edge_bus_check_pause();
+    edge_worker_refresh();
     len = hello_name(ssl, name, sizeof(name), alert);
     if (len == 0 || pair_for(name, len) == NULL) {
         return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
     }
-    edge = table_edge(edge_worker.table, name, len);
+    edge = table_edge(edge_worker_table(), name, len);
     edge_tickets_greet(ssl);
     if (edge == NULL) {
         profile_of_name(name, len, profile);
@@ -258,7 +257,7 @@ edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
         return 1;   /* as it nearly always is */
     }
     return client->name_len > 0
-           && table_edge(edge_worker.table, client->name, client->name_len)
+           && table_edge(edge_worker_table(), client->name, client->name_len)
               == edge;
 }
 
@@ -283,7 +282,7 @@ edge_tls_check_name(ngx_http_request_t *r)
     edge_client_t  *client = edge_client(r->connection);
 
     if (client->name_len
-        && table_domain(edge_worker.table, client->name, client->name_len)
+        && table_domain(edge_worker_table(), client->name, client->name_len)
            == NULL)
     {
         edge_streams_last(r);

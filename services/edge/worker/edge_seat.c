@@ -16,7 +16,6 @@
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_file.h"
-#include "services/edge/worker/edge_worker.h"
 
 #include <elf.h>
 #include <link.h>
@@ -97,7 +96,7 @@ open_named(const char *name, ngx_uint_t seat)
     char  path[NGX_MAX_PATH];
 
     ngx_snprintf((u_char *) path, sizeof(path), "%V/%s%s%Z",
-                 &edge_worker.conf->state_dir, name, edge_seat_suffix(seat));
+                 &edge_conf()->state_dir, name, edge_seat_suffix(seat));
     return edge_file_open(path, 0);
 }
 
@@ -142,7 +141,7 @@ open_page(ngx_log_t *log)
     if (page == NULL) {
         ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
                       "postern: cannot make \"%V/edge.seats\" of %uz bytes",
-                      &edge_worker.conf->state_dir, sizeof(page_t));
+                      &edge_conf()->state_dir, sizeof(page_t));
     } else if (ngx_memcmp(page->magic, magic, sizeof(magic)) != 0) {
         ngx_memzero(page, sizeof(*page));
         ngx_memcpy(page->magic, magic, sizeof(magic));
@@ -259,7 +258,7 @@ begin(ngx_log_t *log)
     if (sit_down(last, TAKE_TRIES) != NGX_OK && sit_down(!last, 1) != NGX_OK) {
         ngx_log_error(NGX_LOG_EMERG, log, 0,
                       "postern: two edges run with \"%V\" already",
-                      &edge_worker.conf->state_dir);
+                      &edge_conf()->state_dir);
         return NGX_ERROR;
     }
     return NGX_OK;
@@ -505,7 +504,7 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
     if (page_file == NGX_INVALID_FILE || flock(page_file, LOCK_EX) != 0) {
         ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_errno,
                       "postern: cannot lock \"%V/edge.seats\"",
-                      &edge_worker.conf->state_dir);
+                      &edge_conf()->state_dir);
         return NGX_ERROR;
     }
     if (!may_write(early)) {

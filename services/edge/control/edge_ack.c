@@ -1,0 +1,131 @@
+#include "services/edge/control/edge_ack.h"
+#include "services/edge/control/edge_life.h"
+#include "services/edge/worker/edge_vitals.h"
+#include "services/edge/worker/edge_worker.h"
+#include "common/base/invariant.h"
+
+enum {
+    HOLD_MS = 1500,   /* a change with names to resolve is acknowledged after this anyway */
+    HOLDS_MAX = 64
+};
+
+/* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
+static struct {
+    int64_t       revision;
+    ngx_msec_t    deadline;
+    edge_wait_t  *names;   /* NULL: it waits for the one before it */
+} holds[HOLDS_MAX];
+static ngx_uint_t  hold_count;
+static int64_t     acked;
+static ngx_uint_t  unkept;          /* what comes is not on disk */
+static int64_t     kept_revision;   /* then: the last that is, of the log in force */
+
+
+/* What would not survive a restart is in force, but not acknowledged. */
+static void
+acknowledge(int64_t revision)
+{
+    char  text[24];
+
+    INVARIANT(revision <= edge_worker_at()->revision);
+    if (unkept && revision > kept_revision) {
+        revision = kept_revision;
+    }
+    acked = revision;
+    snprintf(text, sizeof(text), "%lld", (long long) revision);
+    edge_life_say(LINK_CONFIG, (const char *[]) { "ack", text, edge_worker_at()->log_id, NULL });
+}
+
+
+void
+edge_ack_repeat(void)
+{
+    acknowledge(hold_count ? acked : edge_worker_at()->revision);
+}
+
+
+void
+edge_ack_release(void)
+{
+    ngx_uint_t  n = 0;
+    int64_t     revision;
+
+    while (n < hold_count
+           && (edge_resolve_wait_pending(holds[n].names) == 0
+               || (ngx_msec_int_t) (ngx_current_msec - holds[n].deadline) >= 0))
+    {
+        edge_resolve_wait_drop(holds[n].names);
+        n++;
+    }
+    if (n) {
+        revision = holds[n - 1].revision;
+        hold_count -= n;
+        ngx_memmove(holds, holds + n, hold_count * sizeof(holds[0]));
+        acknowledge(revision);
+    }
+}
+
+
+/* In their order: a later revision does not overtake one that waits. */
+static void
+hold(int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
+{
+    if (hold_count == HOLDS_MAX) {
+        edge_resolve_wait_drop(holds[--hold_count].names);   /* the last two go together */
+    }
+    INVARIANT(hold_count == 0 || holds[hold_count - 1].revision <= revision);
+    holds[hold_count].revision = revision;
+    holds[hold_count].names = names;
+    holds[hold_count++].deadline = deadline;
+}
+
+
+void
+edge_ack_take(int64_t revision, edge_wait_t *names)
+{
+    if (edge_resolve_wait_pending(names)) {
+        hold(revision, ngx_current_msec + HOLD_MS, names);
+        return;
+    }
+    edge_resolve_wait_drop(names);
+    if (hold_count) {
+        hold(revision, holds[hold_count - 1].deadline, NULL);
+    } else {
+        acknowledge(revision);
+    }
+}
+
+
+void
+edge_ack_reset(void)
+{
+    while (hold_count) {
+        edge_resolve_wait_drop(holds[--hold_count].names);
+    }
+    acked = kept_revision = 0;
+}
+
+
+ngx_uint_t
+edge_ack_is_waiting(void)
+{
+    return hold_count > 0;
+}
+
+
+void
+edge_ack_set_kept(ngx_uint_t kept)
+{
+    if (!kept && !unkept) {
+        kept_revision = edge_worker_at()->revision;
+    }
+    unkept = !kept;
+    edge_vitals(ngx_worker)->state_behind = unkept;
+}
+
+
+ngx_uint_t
+edge_ack_is_kept(void)
+{
+    return !unkept;
+}

@@ -1,0 +1,16 @@
+/* Clocks of the edge's own processes. */
+#pragma once
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+uint64_t edge_clock_us(void); /* monotonic */
+
+/* By a clock that goes on while the machine sleeps. */
+uint64_t edge_clock_boot_ms(void);
+
+/* Processor time, so that a busy machine does not look like a long turn. */
+uint64_t edge_clock_turn_begin(void);
+
+/* The turn of the event loop that began then was for the configuration: the longest is counted. */
+void edge_clock_turn_end(uint64_t begin);
