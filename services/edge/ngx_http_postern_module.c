@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
@@ -42,7 +43,7 @@ end_connection(ngx_http_request_t *r)
 static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
-    ngx_int_t    rc = edge_response_filter(r);
+    ngx_int_t    rc = edge_modules_response_header(r);
     edge_ctx_t  *ctx;
 
     if (rc != NGX_OK) {
@@ -523,6 +524,9 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
+    if (edge_modules_install(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
         || add_phase(cf, NGX_HTTP_LOG_PHASE, log_handler) != NGX_OK)
     {

@@ -209,6 +209,35 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     route_release(route);
 }
 
+Test(table, a_route_that_is_refused_for_a_module_says_which)
+{
+    static const struct {
+        const char *modules;
+        uint32_t broken;
+    } rows[] = {
+        {"\"backend\":{\"backend_id\":\"b\"}", 0},
+        {"\"request_headers\":{\"add\":\"no map\"}", 1u << MODULE_REQUEST_HEADERS},
+        {"\"request_headers\":{\"add\":{\"X-One\":\"a\\r\\nb\"}}", 1u << MODULE_REQUEST_HEADERS},
+        {"\"saml\":\"no map\",\"request_headers\":{}", 1u << MODULE_SAML},
+    };
+    table_t *table = table_new();
+    char document[256];
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"a.test:443\"]}");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const route_t *route;
+
+        snprintf(document, sizeof(document),
+                 "{\"edge_id\":\"e\",\"match\":\"/\",\"match_type\":\"path_prefix\",%s}",
+                 rows[i].modules);
+        (rows[i].broken ? refuse : apply)(table, "https_edge_route", "r", document);
+        route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
+        cr_assert_eq(route->broken, rows[i].broken, "%s", rows[i].modules);
+        cr_assert_eq(route->refused, rows[i].broken != 0, "%s", rows[i].modules);
+    }
+    drop(table);
+}
+
 Test(table, a_header_with_an_expression_is_beyond_the_edge)
 {
     static const struct {

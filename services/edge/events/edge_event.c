@@ -7,6 +7,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
@@ -427,22 +428,20 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 
 /* The module that denied the request; the others say for themselves that they ran. */
 static void
-put_block(pack_t *pk, int module)
+put_denial(pack_t *pk, edge_ctx_t *ctx)
 {
-    switch (module) {
-    case MODULE_CIRCUIT_BREAKER:
-        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "block");
-        break;
-    case MODULE_IP_RESTRICTION:
-        EVENT_WORD(EVENT_IP_POLICY_DECISION, "block");
-        break;
-    case MODULE_OAUTH:
-    case MODULE_OIDC:
-    case MODULE_SAML:
-        EVENT_WORD(EVENT_OAUTH_DECISION, "block");
-        break;
-    case MODULE_WEBHOOK_VERIFICATION:
-        EVENT_WORD(EVENT_WEBHOOK_VERIFICATION_DECISION, "block");
+    const char  *name = module_names[ctx->blocked_by];
+
+    TEXT(EVENT_DENIED_MODULE, name, ngx_strlen(name));
+    TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
+    switch ((module_id_t) ctx->blocked_by) {
+#define DECIDES(field)  EVENT_WORD(EVENT_##field##_DECISION, "block");
+#define DECIDES_NOTHING
+#define MODULE(id, name, file, decision)  case MODULE_##id: decision break;
+#include "proto/modules.def"
+#undef DECIDES
+#undef DECIDES_NOTHING
+    case MODULE_COUNT:
         break;
     }
 }
@@ -478,7 +477,6 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 {
     ngx_time_t  *now = ngx_timeofday();
     uint64_t     now_ms = (uint64_t) now->sec * 1000 + now->msec;
-    ngx_uint_t   i;
 
     EVENT_FIELD(EVENT_ID);
     pack_fixed_byte(pk, 0xa0 | ID_LEN);
@@ -489,12 +487,10 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     put_conn(pk, r, ctx, now_ms);
     put_http(pk, r, ctx, with_headers);
     put_tls(pk, r);
-    put_block(pk, ctx->blocked_by);
-    for (i = 0; i < MODULE_COUNT; i++) {
-        if (edge_modules[i] && edge_modules[i]->describe) {
-            edge_modules[i]->describe(pk, r, ctx);
-        }
+    if (ctx->blocked_by >= 0) {
+        put_denial(pk, ctx);
     }
+    edge_modules_describe(pk, r, ctx);
 }
 
 

@@ -52,6 +52,8 @@ typedef struct edge_ctx {
     ngx_str_t forwarded_for;   /* all that a trusted proxy said */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
+    ngx_uint_t status;         /* of the page, in place of the error's own; 0: its own */
+    struct edge_state *states; /* of modules that asked for one: edge_modules.c */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */

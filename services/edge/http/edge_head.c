@@ -5,7 +5,7 @@
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/modules/modules.h"
+#include "services/edge/modules/module_response_headers.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
 

@@ -3,6 +3,7 @@
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -131,6 +132,7 @@ ngx_int_t
 edge_error_handler(ngx_http_request_t *r)
 {
     u_char           *text, *last;
+    ngx_uint_t        status;
     edge_ctx_t       *ctx = edge_ctx(r);
     const outcome_t  *row;
 
@@ -144,6 +146,7 @@ edge_error_handler(ngx_http_request_t *r)
         r->expect_tested = 1;   /* no 100 for what is refused */
     }
     row = find(ctx->error);
+    status = ctx->status ? ctx->status : (ngx_uint_t) row->status;
     edge_body_discard(r, ctx);
     id_make("req", ctx->request_id);
     text = ngx_pnalloc(r->pool, 2048);
@@ -153,7 +156,7 @@ edge_error_handler(ngx_http_request_t *r)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (row->status == NGX_HTTP_NOT_ALLOWED
+    if (status == NGX_HTTP_NOT_ALLOWED
         && add_header(r, "Allow",
                       "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
            != NGX_OK)
@@ -165,19 +168,19 @@ edge_error_handler(ngx_http_request_t *r)
         last = ngx_snprintf(text, 2048,
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
             "<meta name=\"viewport\" content=\"width=device-width\">"
-            "<title>%d</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
+            "<title>%ui</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
             "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
             "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
             "<p><code>%s</code></p></html>\n",
-            row->status, row->text, row->code, ctx->request_id);
-        return send_text(r, row->status, "text/html; charset=utf-8", text,
+            status, row->text, row->code, ctx->request_id);
+        return send_text(r, status, "text/html; charset=utf-8", text,
                          last - text);
     }
     last = ngx_snprintf(text, 2048,
-        "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%d,\"msg\":\"%s\","
+        "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%ui,\"msg\":\"%s\","
         "\"details\":{\"request_id\":\"%s\"}}\n",
-        row->code, row->status, row->text, ctx->request_id);
-    return send_text(r, row->status, "application/json", text, last - text);
+        row->code, status, row->text, ctx->request_id);
+    return send_text(r, status, "application/json", text, last - text);
 }
 
 
@@ -309,5 +312,6 @@ edge_status_handler(ngx_http_request_t *r)
             i, one->streams_ended, i, one->upstreams_denied,
             i, one->config_turn_us / 1000000, one->config_turn_us % 1000000);
     }
+    p = edge_modules_metrics(p, end);
     return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
 }

@@ -7,22 +7,15 @@
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_streams.h"
-#include "services/edge/modules/modules.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 #include "common/codec/path.h"
-
-const edge_module_t *const  edge_modules[MODULE_COUNT] = {
-    [MODULE_REQUEST_HEADERS] = &module_request_headers,
-    [MODULE_BACKEND] = &module_backend,
-    [MODULE_RESPONSE_HEADERS] = &module_response_headers,
-};
-
 
 /* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
@@ -86,6 +79,7 @@ cleanup(void *data)
 
     edge_streams_remove(ctx);
     edge_body_end(ctx);
+    edge_modules_clean(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }
@@ -178,23 +172,30 @@ has_connection_fields(ngx_http_request_t *r)
 }
 
 
+/* A document that cannot be read, or asks for what the edge cannot do: nobody knows what it was to keep out. */
+static ngx_int_t
+deny_unenforced(ngx_http_request_t *r, edge_ctx_t *ctx, uint32_t modules,
+    ngx_uint_t code)
+{
+    ngx_uint_t  i = __builtin_ctz(modules);
+
+    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                  "postern: module %s of route %s cannot be enforced: "
+                  "denied", module_names[i], ctx->route->id);
+    return edge_deny(r, ctx, i, code, 0);
+}
+
+
 static ngx_int_t
 run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    ngx_int_t   rc;
-    uint32_t    left;
-    ngx_uint_t  i;
+    ngx_int_t  rc;
 
     if (ctx->route->beyond) {
-        i = __builtin_ctz(ctx->route->beyond);
-        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                      "postern: module %s of route %s cannot be enforced: "
-                      "denied", module_names[i], ctx->route->id);
-        ctx->blocked_by = i;
-        return edge_page(r, ctx, ERR_EDGE_MODULE);
+        return deny_unenforced(r, ctx, ctx->route->beyond, ERR_EDGE_MODULE);
     }
     if ((ctx->route->enabled & (1u << MODULE_BACKEND)) == 0) {
-        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
+        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_NO_BACKEND, 0);
     }
     rc = edge_hop_hide(r, ctx);
     if (rc == NGX_DECLINED) {
@@ -204,15 +205,9 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->upgrade = is_websocket(r, ctx);
-    for (left = ctx->route->enabled; left; left &= left - 1) {
-        i = __builtin_ctz(left);
-        if (edge_modules[i]->run == NULL) {
-            continue;
-        }
-        rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
-        if (rc != NGX_DECLINED) {
-            return rc;
-        }
+    rc = edge_modules_run(r, ctx);
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
     if (ctx->backend->tls) {
         ngx_http_named_location(r, &tls_location);
@@ -248,6 +243,20 @@ refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return edge_page(r, ctx, code);
+}
+
+
+/* The account is the edge's: the route's own may not be readable. */
+static ngx_int_t
+refuse_route(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
+{
+    if (ctx->route->broken == 0) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
+    if (edge_keep_account(r, ctx, edge) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return deny_unenforced(r, ctx, ctx->route->broken, ERR_EDGE_ENTRY_REFUSED);
 }
 
 
@@ -328,32 +337,10 @@ edge_route_handler(ngx_http_request_t *r)
     ctx->account_id.data = (u_char *) ctx->route->account_id;
     ctx->account_id.len = ctx->route->account_id_len;
     if (ctx->route->refused) {
-        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+        return refuse_route(r, ctx, edge);
     }
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
-}
-
-
-ngx_int_t
-edge_response_filter(ngx_http_request_t *r)
-{
-    edge_ctx_t  *ctx = edge_ctx(r);
-    uint32_t     left;
-    ngx_uint_t   i;
-
-    if (ctx == NULL || ctx->route == NULL || r != r->main) {
-        return NGX_OK;
-    }
-    for (left = ctx->route->enabled; left; left &= left - 1) {
-        i = __builtin_ctz(left);
-        if (edge_modules[i] && edge_modules[i]->filter
-            && edge_modules[i]->filter(r, ctx, ctx->route->configs[i]) != NGX_OK)
-        {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-    }
-    return NGX_OK;
 }
 
 

@@ -4,8 +4,10 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/table/table.h"
 
+/* Pre-access phase of the HTTPS server: NGX_DECLINED to the proxy, NGX_OK where the request has a
+ * content handler, or a status. */
 ngx_int_t edge_route_handler(ngx_http_request_t *r);
+/* Content handler of the plain HTTP server. */
 ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
-ngx_int_t edge_response_filter(ngx_http_request_t *r);
 /* The event is of the edge's account. NGX_OK | NGX_ERROR: no memory. */
 ngx_int_t edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);

@@ -7,6 +7,7 @@
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -247,25 +248,22 @@ on_force(ngx_event_t *ev)
 static ngx_uint_t
 judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
 {
-    uint32_t    left;
-    ngx_uint_t  i, code;
+    int         module = -1;
+    ngx_uint_t  code;
 
     if (route->beyond) {
-        return ERR_EDGE_MODULE;
+        module = __builtin_ctz(route->beyond);
+        code = ERR_EDGE_MODULE;
+    } else if ((route->enabled & (1u << MODULE_BACKEND)) == 0) {
+        module = MODULE_BACKEND;
+        code = ERR_EDGE_NO_BACKEND;
+    } else {
+        code = edge_modules_judge(r, ctx, route, &module);
     }
-    if ((route->enabled & (1u << MODULE_BACKEND)) == 0) {
-        return ERR_EDGE_NO_BACKEND;
+    if (code && !r->header_sent) {
+        ctx->blocked_by = module;
     }
-    for (left = route->enabled; left; left &= left - 1) {
-        i = __builtin_ctz(left);
-        if (edge_modules[i]->judge) {
-            code = edge_modules[i]->judge(r, ctx, route->configs[i]);
-            if (code) {
-                return code;
-            }
-        }
-    }
-    return 0;
+    return code;
 }
 
 

@@ -3,9 +3,12 @@
 
 #include "services/edge/http/edge_ctx.h"
 
+/* In a worker, before it has requests. */
 void edge_streams_start(ngx_cycle_t *cycle);
+/* A request that has a route is judged after each change, until it is removed. */
 void edge_streams_add(ngx_http_request_t *r, edge_ctx_t *ctx);
 void edge_streams_remove(edge_ctx_t *ctx);
+/* The table in force is another, or says something else: judge all, soon. */
 void edge_streams_changed(void);
 /* The connection takes no request after this one. */
 void edge_streams_last(ngx_http_request_t *r);

@@ -3,8 +3,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/http/edge_page.h"
-#include "services/edge/modules/modules.h"
+#include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "services/edge/table/document.h"
@@ -86,14 +85,15 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
         }
     }
     if (backend == NULL) {
-        return edge_page(r, ctx, ERR_EDGE_NO_BACKEND);
+        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_NO_BACKEND, 0);
     }
     backend->refs++;
     ctx->backend = backend;
     if (backend->http_response) {
         r->content_handler = send_response;
     } else if (edge_resolve_address(backend, &address) == 0) {
-        return edge_page(r, ctx, ERR_EDGE_REFUSED);   /* its name has no address */
+        /* its name has no address */
+        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_REFUSED, 0);
     }
     return NGX_DECLINED;
 }

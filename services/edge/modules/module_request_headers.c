@@ -1,7 +1,7 @@
 /* request_headers: what is taken from a request, and added to it, before the upstream sees it. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/modules/modules.h"
+#include "services/edge/modules/module.h"
 
 
 static ngx_int_t

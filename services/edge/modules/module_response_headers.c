@@ -1,7 +1,8 @@
 /* response_headers: what is taken from a response, and added to it, on its way to the client. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/modules/modules.h"
+#include "services/edge/modules/module.h"
+#include "services/edge/modules/module_response_headers.h"
 #include "services/edge/table/table.h"
 
 
@@ -59,7 +60,7 @@ edge_response_removes(const route_t *route, const char *name, size_t len)
 
 /* The strings belong to the route, which ctx holds. */
 static ngx_int_t
-filter(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
+response_header(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
     size_t            i;
     const headers_t  *headers = config;
@@ -80,5 +81,5 @@ const edge_module_t  module_response_headers = {
     .parse = headers_module_parse,
     .free = headers_module_free,
     .beyond = headers_module_beyond,
-    .filter = filter,
+    .response_header = response_header,
 };

@@ -11,19 +11,8 @@
 #include <string.h>
 
 const char *const module_names[MODULE_COUNT] = {
-    [MODULE_IP_RESTRICTION] = "ip_restriction",
-    [MODULE_USER_AGENT_FILTER] = "user_agent_filter",
-    [MODULE_CIRCUIT_BREAKER] = "circuit_breaker",
-    [MODULE_WEBHOOK_VERIFICATION] = "webhook_verification",
-    [MODULE_OAUTH] = "oauth",
-    [MODULE_OIDC] = "oidc",
-    [MODULE_SAML] = "saml",
-    [MODULE_TRAFFIC_POLICY] = "traffic_policy",
-    [MODULE_REQUEST_HEADERS] = "request_headers",
-    [MODULE_BACKEND] = "backend",
-    [MODULE_WEBSOCKET_TCP_CONVERTER] = "websocket_tcp_converter",
-    [MODULE_RESPONSE_HEADERS] = "response_headers",
-    [MODULE_COMPRESSION] = "compression",
+#define MODULE(id, name, file, decision) [MODULE_##id] = #name,
+#include "proto/modules.def"
 };
 
 enum {
@@ -540,14 +529,17 @@ static void parse_module(route_t *route, module_id_t id, const msgpack_object *d
 {
     const edge_module_t *module = edge_modules[id];
     uint32_t bit = 1u << id;
+    bool bad = document->type != MSGPACK_OBJECT_MAP;
 
     route->enabled |= bit;
-    if (!module)
+    if (module && module->parse && !bad)
+        route->configs[id] = module->parse(document, &bad);
+    if (bad) {
+        route->broken |= bit;
+        route->refused = true;
+    } else if (!module || (module->beyond && module->beyond(route->configs[id]))) {
         route->beyond |= bit;
-    else if (module->parse)
-        route->configs[id] = module->parse(document, &route->refused);
-    if (module && module->beyond && !route->refused && module->beyond(route->configs[id]))
-        route->beyond |= bit;
+    }
 }
 
 static void parse_modules(route_t *route, const msgpack_object *document)
@@ -556,12 +548,8 @@ static void parse_modules(route_t *route, const msgpack_object *document)
 
     for (int i = 0; i < MODULE_COUNT && !route->refused; i++) {
         module = document_get(document, module_names[i]);
-        if (!module || module->type == MSGPACK_OBJECT_NIL)
-            continue;
-        if (module->type == MSGPACK_OBJECT_MAP)
+        if (module && module->type != MSGPACK_OBJECT_NIL)
             parse_module(route, (module_id_t)i, module);
-        else
-            route->refused = true;
     }
 }
 

@@ -2,6 +2,7 @@
  * No nginx in here; a worker has one table in force and builds a snapshot beside it. */
 #pragma once
 
+#include "services/edge/modules/module.h"
 #include "services/edge/table/claim.h"
 #include "services/edge/table/headers.h"
 #include "services/edge/table/strmap.h"
@@ -11,51 +12,6 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Route modules, in the order in which they run. */
-typedef enum module_id {
-    MODULE_IP_RESTRICTION,
-    MODULE_USER_AGENT_FILTER,
-    MODULE_CIRCUIT_BREAKER,
-    MODULE_WEBHOOK_VERIFICATION,
-    MODULE_OAUTH,
-    MODULE_OIDC,
-    MODULE_SAML,
-    MODULE_TRAFFIC_POLICY,
-    MODULE_REQUEST_HEADERS,
-    MODULE_BACKEND,
-    MODULE_WEBSOCKET_TCP_CONVERTER,
-    MODULE_RESPONSE_HEADERS,
-    MODULE_COMPRESSION,
-    MODULE_COUNT
-} module_id_t;
-
-extern const char *const module_names[MODULE_COUNT];
-
-struct ngx_http_request_s;
-struct edge_ctx;
-struct pack;
-
-/* A route module: one file each, one row in edge_modules. What it has no part in is NULL. */
-typedef struct edge_module {
-    /* What the route keeps of the module's document, freed with the route; NULL: nothing. A document that is not
-     * what the tables promise sets *bad (document.h), and the route answers 503. */
-    void *(*parse)(const msgpack_object *document, bool *bad);
-    void (*free)(void *config);
-    /* Does that ask for more than the edge can do? */
-    bool (*beyond)(const void *config);
-    /* Before the upstream is asked: NGX_DECLINED to go on, NGX_OK when it has set the content handler. */
-    intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
-    /* Of a request that is being served, after a change: 0, or the error for which it may not go on. NULL: it may. */
-    uintptr_t (*judge)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
-    /* When the response header is there. */
-    intptr_t (*filter)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
-    /* Its fields of the event (edge_event.h), of every request: also of one for which it did not run. */
-    void (*describe)(struct pack *pk, struct ngx_http_request_s *r, struct edge_ctx *ctx);
-} edge_module_t;
-
-/* NULL: the edge cannot enforce it, and a route that has it on answers 503. */
-extern const edge_module_t *const edge_modules[MODULE_COUNT];
 
 typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
@@ -68,6 +24,7 @@ typedef struct route {
     bool refused;     /* its entry cannot be applied: 503 */
     uint32_t enabled; /* bit of each module that is on */
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
+    uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
     unsigned refs;               /* the table's and running requests' */
 } route_t;

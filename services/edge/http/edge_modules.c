@@ -1,0 +1,377 @@
+/* Route modules (modules/module.h): the registry, the hooks of a request in their order, and what
+ * modules may call. */
+#include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/events/edge_pack.h"
+
+enum {
+    WORKERS_MAX = 64,
+    ZONE_MIN = 32 * 1024,
+    DENIED = 0,   /* counted for every module; its own counters follow */
+    COUNTERS = 1 + MODULE_COUNTERS_MAX
+};
+
+#define NO_FILE(name)
+#define IN_FILE(name)  extern const edge_module_t  module_##name;
+#define MODULE(id, name, file, decision)  file(name)
+#include "proto/modules.def"
+#undef NO_FILE
+#undef IN_FILE
+
+#define NO_FILE(name)  NULL
+#define IN_FILE(name)  &module_##name
+
+const edge_module_t *const  edge_modules[MODULE_COUNT] = {
+#define MODULE(id, name, file, decision)  [MODULE_##id] = file(name),
+#include "proto/modules.def"
+};
+
+/* One module's memory of a request, behind it its bytes. */
+typedef struct edge_state {
+    struct edge_state  *next;
+    module_id_t         module;
+    max_align_t         bytes[];
+} edge_state_t;
+
+typedef struct {
+    /* a worker writes to a row of its own */
+    uint64_t  values[WORKERS_MAX][MODULE_COUNT][COUNTERS];
+} counters_t;
+
+/* Which modules have the hook. */
+static struct {
+    uint32_t  run, response_header, response_body, describe;
+} having;
+
+static void        *zones[MODULE_COUNT];
+static counters_t  *counters;
+
+static ngx_http_output_body_filter_pt  next_body_filter;
+
+
+/* ---- a request ---- */
+
+ngx_int_t
+edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_int_t   rc;
+    uint32_t    left;
+    ngx_uint_t  i;
+
+    for (left = ctx->route->enabled & having.run; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
+    }
+    return NGX_DECLINED;
+}
+
+
+ngx_uint_t
+edge_modules_judge(ngx_http_request_t *r, edge_ctx_t *ctx,
+    const route_t *route, int *module)
+{
+    uint32_t    left;
+    ngx_uint_t  i, code;
+
+    for (left = route->enabled; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->judge) {
+            code = edge_modules[i]->judge(r, ctx, route->configs[i]);
+            if (code) {
+                *module = i;
+                return code;
+            }
+        }
+    }
+    return 0;
+}
+
+
+ngx_int_t
+edge_modules_response_header(ngx_http_request_t *r)
+{
+    uint32_t     left;
+    ngx_uint_t   i;
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    if (ctx == NULL || ctx->route == NULL || r != r->main) {
+        return NGX_OK;
+    }
+    for (left = ctx->route->enabled & having.response_header; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->response_header(r, ctx, ctx->route->configs[i])
+            != NGX_OK)
+        {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    uint32_t     left;
+    ngx_uint_t   i;
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    left = in && ctx && ctx->route && r == r->main
+           ? ctx->route->enabled & having.response_body : 0;
+    for (/* void */; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        if (edge_modules[i]->response_body(r, ctx, ctx->route->configs[i], &in)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+    return next_body_filter(r, in);
+}
+
+
+void
+edge_modules_describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    uint32_t  left;
+
+    for (left = having.describe; left; left &= left - 1) {
+        edge_modules[__builtin_ctz(left)]->describe(pk, r, ctx);
+    }
+}
+
+
+void
+edge_modules_clean(edge_ctx_t *ctx)
+{
+    edge_state_t  *state;
+
+    for (state = ctx->states; state; state = state->next) {
+        if (edge_modules[state->module]->clean) {
+            edge_modules[state->module]->clean(state->bytes);
+        }
+    }
+    ctx->states = NULL;
+}
+
+
+/* ---- what modules call ---- */
+
+intptr_t
+edge_deny(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
+    uintptr_t code, uintptr_t status)
+{
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                  "postern: module %s of route %s denied the request with %ui",
+                  module_names[module], ctx->route->id, (ngx_uint_t) code);
+    counters->values[ngx_worker % WORKERS_MAX][module][DENIED]++;
+    ctx->blocked_by = module;
+    ctx->status = status;
+    return edge_page(r, ctx, code);
+}
+
+
+void *
+edge_module_state_if_any(const edge_ctx_t *ctx, module_id_t module)
+{
+    edge_state_t  *state;
+
+    for (state = ctx->states; state; state = state->next) {
+        if (state->module == module) {
+            return state->bytes;
+        }
+    }
+    return NULL;
+}
+
+
+void *
+edge_module_state(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module)
+{
+    void          *known = edge_module_state_if_any(ctx, module);
+    edge_state_t  *state;
+
+    if (known) {
+        return known;
+    }
+    state = ngx_pcalloc(r->pool, sizeof(edge_state_t)
+                                 + edge_modules[module]->state_size);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->module = module;
+    state->next = ctx->states;
+    ctx->states = state;
+    return state->bytes;
+}
+
+
+void *
+edge_module_zone(module_id_t module)
+{
+    return zones[module];
+}
+
+
+void
+edge_module_count(module_id_t module, unsigned counter)
+{
+    counters->values[ngx_worker % WORKERS_MAX][module][1 + counter]++;
+}
+
+
+/* ---- start ---- */
+
+static ngx_int_t
+init_counters(ngx_shm_zone_t *zone, void *old)
+{
+    ngx_slab_pool_t  *pool = (ngx_slab_pool_t *) zone->shm.addr;
+
+    (void) old;
+    counters = ngx_slab_calloc(pool, sizeof(counters_t));
+    if (counters == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: no memory for the modules' counters");
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+init_zone(ngx_shm_zone_t *zone, void *old)
+{
+    ngx_uint_t  module = (const edge_module_t *const *) zone->data - edge_modules;
+
+    (void) old;
+    zones[module] = edge_modules[module]->zone(zone->shm.addr);
+    if (zones[module] == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: module %s cannot set up its shared memory of "
+                      "%uz bytes", module_names[module], zone->shm.size);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+add_zone(ngx_conf_t *cf, const char *name, size_t size,
+    ngx_shm_zone_init_pt init, void *data)
+{
+    ngx_str_t        text;
+    ngx_shm_zone_t  *zone;
+
+    text.data = ngx_pnalloc(cf->pool, 64);
+    if (text.data == NULL) {
+        return NGX_ERROR;
+    }
+    text.len = ngx_snprintf(text.data, 64, "postern_%s", name) - text.data;
+    zone = ngx_shared_memory_add(cf, &text, size, (void *) edge_modules);
+    if (zone == NULL) {
+        return NGX_ERROR;   /* said by nginx, with the name */
+    }
+    zone->init = init;
+    zone->data = data;
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+is_valid(const edge_module_t *module)
+{
+    size_t  n = 0;
+
+    while (module->counters && n <= MODULE_COUNTERS_MAX && module->counters[n]) {
+        n++;
+    }
+    return module->state_size <= MODULE_STATE_MAX && n <= MODULE_COUNTERS_MAX
+           && (module->zone == NULL) == (module->zone_size == 0)
+           && (module->zone == NULL || module->zone_size >= ZONE_MIN);
+}
+
+
+static ngx_int_t
+install_module(ngx_conf_t *cf, ngx_uint_t i)
+{
+    uint32_t              bit = 1u << i;
+    const edge_module_t  *module = edge_modules[i];
+
+    if (module == NULL) {
+        return NGX_OK;
+    }
+    if (!is_valid(module)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern: module %s asks for more state or counters "
+                           "than there may be, or for a zone below %d bytes",
+                           module_names[i], ZONE_MIN);
+        return NGX_ERROR;
+    }
+    having.run |= module->run ? bit : 0;
+    having.response_header |= module->response_header ? bit : 0;
+    having.response_body |= module->response_body ? bit : 0;
+    having.describe |= module->describe ? bit : 0;
+    return module->zone == NULL ? NGX_OK
+           : add_zone(cf, module_names[i], module->zone_size, init_zone,
+                      (void *) &edge_modules[i]);
+}
+
+
+/* While the configuration is read. */
+ngx_int_t
+edge_modules_install(ngx_conf_t *cf)
+{
+    ngx_uint_t  i;
+
+    ngx_memzero(&having, sizeof(having));
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (install_module(cf, i) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    if (having.response_body) {
+        next_body_filter = ngx_http_top_body_filter;
+        ngx_http_top_body_filter = body_filter;
+    }
+    return add_zone(cf, "modules", sizeof(counters_t) + ZONE_MIN, init_counters,
+                    NULL);
+}
+
+
+/* ---- /metrics ---- */
+
+static uint64_t
+sum_of(ngx_uint_t module, ngx_uint_t counter)
+{
+    uint64_t    sum = 0;
+    ngx_uint_t  i;
+
+    for (i = 0; i < WORKERS_MAX; i++) {
+        sum += counters->values[i][module][counter];
+    }
+    return sum;
+}
+
+
+u_char *
+edge_modules_metrics(u_char *p, u_char *end)
+{
+    ngx_uint_t          i, k;
+    const char *const  *names;
+
+    for (i = 0; i < MODULE_COUNT; i++) {
+        p = ngx_slprintf(p, end, "postern_edge_module_denied_total"
+                         "{module=\"%s\"} %uL\n", module_names[i],
+                         sum_of(i, DENIED));
+        names = edge_modules[i] ? edge_modules[i]->counters : NULL;
+        for (k = 0; names && names[k]; k++) {
+            p = ngx_slprintf(p, end, "postern_edge_module_%s_total"
+                             "{module=\"%s\"} %uL\n", names[k], module_names[i],
+                             sum_of(i, 1 + k));
+        }
+    }
+    return p;
+}

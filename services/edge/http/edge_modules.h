@@ -1,0 +1,22 @@
+/* A route's modules in their order, for who serves requests. What modules themselves may call
+ * stands in modules/module.h. */
+#pragma once
+
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/modules/module.h"
+
+/* While the configuration is read: checks the modules, and asks nginx for their zones. */
+ngx_int_t edge_modules_install(ngx_conf_t *cf);
+/* As run of one; NGX_DECLINED when all went on. */
+ngx_int_t edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* As judge of one, of the route as it is now; *module is the one whose code it is. */
+ngx_uint_t edge_modules_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+                              int *module);
+/* Of the modules of the request's route. NGX_OK | 500. */
+ngx_int_t edge_modules_response_header(ngx_http_request_t *r);
+/* What they say for the event. */
+void edge_modules_describe(struct pack *pk, ngx_http_request_t *r, edge_ctx_t *ctx);
+/* With the request's memory. */
+void edge_modules_clean(edge_ctx_t *ctx);
+/* Their counters as text; returns its end. */
+u_char *edge_modules_metrics(u_char *p, u_char *end);
