@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+enum { RETRY_MS = 100 };
+
 struct multi {
     zloop_t *loop;
     CURLM *curl;
@@ -29,11 +31,30 @@ static void report_ended(multi_t *self)
     }
 }
 
+static int on_timer(zloop_t *loop, int timer, void *context);
+
+/* CURLMOPT_TIMERFUNCTION; it must not go on with transfers itself, so 0 ms is a timer, too. */
+static int set_timer(CURLM *curl, long timeout_ms, void *context)
+{
+    multi_t *self = context;
+
+    (void)curl;
+    if (self->timer >= 0)
+        zloop_timer_end(self->loop, self->timer);
+    self->timer = -1;
+    if (timeout_ms < 0)
+        return 0;
+    self->timer = zloop_timer(self->loop, (size_t)timeout_ms, 1, on_timer, self);
+    return self->timer < 0 ? -1 : 0;
+}
+
 static void act(multi_t *self, curl_socket_t fd, int events)
 {
     int running;
 
-    curl_multi_socket_action(self->curl, fd, events, &running);
+    if (curl_multi_socket_action(self->curl, fd, events, &running))
+        set_timer(self->curl, RETRY_MS,
+                  self); /* no memory: transfers must not stand still for it */
     report_ended(self);
 }
 
@@ -78,21 +99,6 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, v
     return 0;
 }
 
-/* CURLMOPT_TIMERFUNCTION; it must not go on with transfers itself, so 0 ms is a timer, too. */
-static int set_timer(CURLM *curl, long timeout_ms, void *context)
-{
-    multi_t *self = context;
-
-    (void)curl;
-    if (self->timer >= 0)
-        zloop_timer_end(self->loop, self->timer);
-    self->timer = -1;
-    if (timeout_ms < 0)
-        return 0;
-    self->timer = zloop_timer(self->loop, (size_t)timeout_ms, 1, on_timer, self);
-    return self->timer < 0 ? -1 : 0;
-}
-
 int multi_new(multi_t **ret_multi, zloop_t *loop, multi_done_fn on_done, void *context)
 {
     multi_t *self;
@@ -112,6 +118,7 @@ int multi_new(multi_t **ret_multi, zloop_t *loop, multi_done_fn on_done, void *c
     curl_multi_setopt(self->curl, CURLMOPT_SOCKETDATA, self);
     curl_multi_setopt(self->curl, CURLMOPT_TIMERFUNCTION, set_timer);
     curl_multi_setopt(self->curl, CURLMOPT_TIMERDATA, self);
+    signal(SIGPIPE, SIG_IGN); /* libcurl leaves it to who tells it not to use signals */
     *ret_multi = self;
     return 0;
 }

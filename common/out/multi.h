@@ -11,8 +11,8 @@ typedef struct multi multi_t;
  * may start and stop others. */
 typedef void (*multi_done_fn)(void *context, CURL *easy, CURLcode result);
 
-/* 0 | fault. The caller owns *ret_multi, destroys it before the loop, and adds nothing once it
- * does. */
+/* Ignores SIGPIPE. 0 | fault. The caller owns *ret_multi, destroys it before the loop, and adds
+ * nothing once it does. */
 int multi_new(multi_t **ret_multi, zloop_t *loop, multi_done_fn on_done, void *context);
 /* Every transfer must have ended, or been stopped. */
 void multi_destroy(multi_t **self_p);

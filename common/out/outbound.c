@@ -1,8 +1,11 @@
 #include "common/out/outbound.h"
 #include "common/base/address.h"
+#include "common/base/cleanup.h"
 #include "common/base/err.h"
+#include "common/base/invariant.h"
 #include "common/out/multi.h"
 #include "common/out/request.h"
+#include "common/out/tcp.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +14,10 @@
 
 enum {
     HEAD_BYTES_MAX = 64 * 1024, /* of all heads: of interim answers and of redirects, too */
-    KEPT_CONNECTIONS = 32,
-    FIRST_BYTES = 4096
+    WIRE_BYTES_EXTRA = 1 << 20, /* may come beside twice what a body may have: TLS, chunks */
+    FIRST_BYTES = 4096,
+    SOCKETS = 8,        /* addresses of a name that are tried at once are fewer */
+    RESOLVER_MS = 30000 /* the system's may ask two servers three times, for 5 s each */
 };
 
 struct outbound {
@@ -21,6 +26,7 @@ struct outbound {
     char *ca_file;
     unsigned calls_max, calls_of_one;
     zlistx_t *calls;
+    bool is_telling; /* on_answer is running */
     uint64_t ended[OUTBOUND_ENDS], turned_away;
 };
 
@@ -38,9 +44,34 @@ struct outbound_call {
     char *received;
     size_t received_bytes, received_room, max_bytes, head_bytes;
     bool is_too_large;
+    bool is_permitted; /* one of its addresses, at least */
+    bool is_head;      /* the method is HEAD */
+    bool has_head;     /* all of the last response's */
+    curl_socket_t sockets[SOCKETS],
+        connected; /* the newest ones; the one that the request went over */
+    unsigned opened;
+    uint64_t wire_bytes_0; /* that it had received when the last response began */
+    bool is_resolved;      /* or needs no resolver */
+    int64_t over_ms;    /* it has ended, but its thread may be in the resolver until then; 0: not */
     const char *denied; /* why an address was */
     char said[CURL_ERROR_SIZE];
 };
+
+/* All but the owner. */
+static void call_release(outbound_call_t *self)
+{
+    curl_easy_cleanup(self->easy);
+    self->easy = NULL;
+    curl_url_cleanup(self->url);
+    self->url = NULL;
+    request_headers_free(&self->headers);
+    if (self->body)
+        sodium_memzero(self->body, self->body_bytes);
+    free(take(self->body));
+    if (self->received)
+        sodium_memzero(self->received, self->received_bytes);
+    free(take(self->received));
+}
 
 static void call_destroy(outbound_call_t **self_p)
 {
@@ -49,15 +80,23 @@ static void call_destroy(outbound_call_t **self_p)
     *self_p = NULL;
     if (!self)
         return;
-    curl_easy_cleanup(self->easy);
-    curl_url_cleanup(self->url);
-    request_headers_free(&self->headers);
-    if (self->body)
-        sodium_memzero(self->body, self->body_bytes);
-    free(self->body);
-    free(self->received);
+    call_release(self);
     free(self->owner);
     free(self);
+}
+
+/* Its place is free again: at once, or, where a thread of it may still be in the resolver, once
+ * that must have given up. Otherwise names that nobody answers for would cost any number of
+ * threads. */
+static void call_leave(outbound_call_t *self)
+{
+    if (!self->is_resolved) {
+        call_release(self);
+        self->over_ms = zclock_mono() + RESOLVER_MS;
+        return;
+    }
+    zlistx_detach(self->outbound->calls, self->handle);
+    call_destroy(&self);
 }
 
 /* ---- what libcurl asks while a call is on its way ---- */
@@ -67,26 +106,71 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 {
     outbound_call_t *self = context;
     const char *why = address_fault(self->outbound->rules, &address->addr);
+    curl_socket_t fd;
 
     (void)purpose;
+    self->is_resolved = true;
     if (!why && address_fault(self->outbound->loopback, &address->addr))
         why = "is a loopback address";
     if (why) {
         self->denied = why;
         return CURL_SOCKET_BAD;
     }
-    return socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                  address->protocol);
+    self->is_permitted = true;
+    fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                address->protocol);
+    self->sockets[self->opened++ % SOCKETS] = fd;
+    return fd;
 }
 
-static size_t take_head(char *line, size_t size, size_t n, void *context)
+/* CURLOPT_PREREQFUNCTION: there is a connection. Which one it does not say, but its port here. */
+static int note_connection(void *context, char *to, char *from, int to_port, int from_port)
 {
     outbound_call_t *self = context;
 
-    (void)line;
-    self->head_bytes += size * n;
+    (void)to;
+    (void)from;
+    (void)to_port;
+    for (unsigned i = 0; i < SOCKETS && i < self->opened; i++)
+        if (tcp_local_port(self->sockets[i]) == from_port)
+            self->connected = self->sockets[i];
+    return CURL_PREREQFUNC_OK;
+}
+
+/* CURLOPT_HEADERFUNCTION: a line of a head, interim answers' and redirects' as well, or of a
+ * trailer. */
+static size_t take_head(char *line, size_t size, size_t n, void *context)
+{
+    outbound_call_t *self = context;
+    size_t len = size * n;
+
+    if (len >= 5 && !memcmp(line, "HTTP/", 5)) {
+        self->has_head = false;
+        self->denied = NULL; /* what is asked next is another address's */
+        self->is_permitted = false;
+        self->wire_bytes_0 = tcp_bytes_received(self->connected);
+    } else if (*line == '\n' || *line == '\r') {
+        self->has_head = true;
+    }
+    self->head_bytes += len;
     self->is_too_large |= self->head_bytes > HEAD_BYTES_MAX;
-    return self->is_too_large ? 0 : size * n;
+    return self->is_too_large ? 0 : len;
+}
+
+/* CURLOPT_XFERINFOFUNCTION: bounds what libcurl reads and does not give to us, which are the bodies
+ * of redirects and what chunks have beside their data. */
+static int watch_bytes(void *context, curl_off_t expected, curl_off_t received, curl_off_t to_send,
+                       curl_off_t sent)
+{
+    outbound_call_t *self = context;
+
+    (void)expected;
+    (void)to_send;
+    (void)sent;
+    self->is_too_large |= received > (curl_off_t)self->max_bytes
+                          || tcp_bytes_received(self->connected)
+                                 > self->wire_bytes_0 + 2 * self->max_bytes + WIRE_BYTES_EXTRA;
+    return self->is_too_large;
 }
 
 /* The body of a redirect that is followed is not given to us. */
@@ -125,15 +209,40 @@ static unsigned status_of(const outbound_call_t *self)
     return (unsigned)status;
 }
 
+/* Does it say how long it is (RFC 9112 6.3)? Where the connection's end is the answer's, whoever
+ * ends the one has ended the other. */
+static bool is_framed(const outbound_call_t *self)
+{
+    struct curl_header *header;
+    unsigned status = status_of(self);
+    curl_off_t length = -1;
+
+    if (self->is_head || status == 204 || status == 304)
+        return true;
+    curl_easy_getinfo(self->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return length >= 0
+           || !curl_easy_header(self->easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header);
+}
+
 static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)
 {
+    if (self->is_too_large)
+        return OUTBOUND_TOO_LARGE;
     switch (result) {
     case CURLE_OK:
-        return OUTBOUND_ANSWERED;
+        return self->has_head && is_framed(self) ? OUTBOUND_ANSWERED : OUTBOUND_BROKEN;
+    case CURLE_FILESIZE_EXCEEDED:
+        return OUTBOUND_TOO_LARGE;
+    case CURLE_OUT_OF_MEMORY: /* so libcurl 7.88 calls a line that is longer than it takes */
+        return self->has_head ? OUTBOUND_BROKEN : OUTBOUND_TOO_LARGE;
+#if LIBCURL_VERSION_NUM >= 0x080600
+    case CURLE_TOO_LARGE:
+        return OUTBOUND_TOO_LARGE;
+#endif
     case CURLE_COULDNT_RESOLVE_HOST:
         return OUTBOUND_NAME;
     case CURLE_COULDNT_CONNECT:
-        return self->denied ? OUTBOUND_DENIED : OUTBOUND_CONNECT;
+        return self->denied && !self->is_permitted ? OUTBOUND_DENIED : OUTBOUND_CONNECT;
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -151,7 +260,7 @@ static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)
                                 before it began */
         return status_of(self) / 100 == 3 ? OUTBOUND_REDIRECTS : OUTBOUND_BROKEN;
     default:
-        return self->is_too_large ? OUTBOUND_TOO_LARGE : OUTBOUND_BROKEN;
+        return OUTBOUND_BROKEN;
     }
 }
 
@@ -161,14 +270,19 @@ static const char *reason(const outbound_call_t *self, outbound_end_t end, CURLc
         return self->denied;
     if (end == OUTBOUND_TOO_LARGE)
         return "the answer is larger than the request takes";
+    if (result == CURLE_OK)
+        return "the answer does not say where it ends, or was cut before it did";
     return *self->said ? self->said : curl_easy_strerror(result);
 }
 
-/* Frees the call, which is no longer among libcurl's. */
+/* The call is no longer among libcurl's, and of no use to anybody when this returns. */
 static void end_call(outbound_call_t *self, outbound_end_t end, const char *why)
 {
-    zlistx_detach(self->outbound->calls, self->handle);
-    self->outbound->ended[end]++;
+    outbound_t *outbound = self->outbound;
+
+    self->is_resolved |= end != OUTBOUND_TIMEOUT && end != OUTBOUND_STOPPED;
+    outbound->ended[end]++;
+    outbound->is_telling = true;
     self->on_answer(self->context,
                     &(outbound_answer_t){.end = end,
                                          .why = why,
@@ -176,7 +290,8 @@ static void end_call(outbound_call_t *self, outbound_end_t end, const char *why)
                                          .body = self->received ? self->received : "",
                                          .body_bytes = self->received_bytes,
                                          .headers = self->easy});
-    call_destroy(&self);
+    outbound->is_telling = false;
+    call_leave(self);
 }
 
 static void on_done(void *context, CURL *easy, CURLcode result)
@@ -192,11 +307,23 @@ static void on_done(void *context, CURL *easy, CURLcode result)
 
 /* ---- how one begins ---- */
 
+static void reap_calls(outbound_t *self)
+{
+    int64_t now_ms = zclock_mono();
+
+    for (outbound_call_t *call = zlistx_first(self->calls); call; call = zlistx_next(self->calls))
+        if (call->over_ms && now_ms >= call->over_ms) {
+            zlistx_detach(self->calls, call->handle);
+            call_destroy(&call);
+        }
+}
+
 /* 0 | -EDQUOT | -EAGAIN */
-static int check_share(const outbound_t *self, const char *owner)
+static int check_share(outbound_t *self, const char *owner)
 {
     unsigned own = 0;
 
+    reap_calls(self);
     for (outbound_call_t *call = zlistx_first(self->calls); call; call = zlistx_next(self->calls))
         own += !strcmp(call->owner, owner);
     if (own >= self->calls_of_one)
@@ -209,7 +336,8 @@ static CURLcode set_method(outbound_call_t *self, const outbound_request_t *requ
     const char *method = request->method ? request->method : "GET";
     CURLcode r;
 
-    if (!strcmp(method, "HEAD"))
+    self->is_head = !strcmp(method, "HEAD");
+    if (self->is_head)
         return curl_easy_setopt(self->easy, CURLOPT_NOBODY, 1L);
     if (!self->body)
         return strcmp(method, "GET") ? curl_easy_setopt(self->easy, CURLOPT_CUSTOMREQUEST, method)
@@ -241,21 +369,29 @@ static CURLcode set_bounds(outbound_call_t *self, const outbound_request_t *requ
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(SSL_VERIFYPEER, 1L);
     SET(SSL_VERIFYHOST, 2L);
-    if (ca_file) {
+    if (ca_file)
         SET(CAINFO, ca_file);
-        SET(CAPATH, NULL);
-    }
+    SET(CAPATH, NULL); /* with one libcurl reads all authorities again for each connection */
     SET(TIMEOUT_MS, (long)request->timeout_ms);
     SET(NOSIGNAL, 1L);
     SET(QUICK_EXIT,
         1L); /* or the end of a call waits for its thread in the resolver, and everybody with it */
     SET(OPENSOCKETFUNCTION, open_socket);
     SET(OPENSOCKETDATA, self);
+    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(FRESH_CONNECT,
+        1L); /* a connection is one call's alone: what one owner's peer left in it is no other's */
+    SET(FORBID_REUSE, 1L);
+    SET(MAXFILESIZE_LARGE, (curl_off_t)request->max_bytes);
+    SET(NOPROGRESS, 0L);
+    SET(XFERINFOFUNCTION, watch_bytes);
+    SET(XFERINFODATA, self);
     SET(HEADERFUNCTION, take_head);
     SET(HEADERDATA, self);
     SET(WRITEFUNCTION, take_body);
     SET(WRITEDATA, self);
-    SET(MAXCONNECTS, (long)KEPT_CONNECTIONS);
+    SET(PREREQFUNCTION, note_connection);
+    SET(PREREQDATA, self);
     SET(ERRORBUFFER, self->said);
     SET(USERAGENT, "postern");
     SET(PRIVATE, self);
@@ -284,6 +420,8 @@ static int prepare(outbound_call_t *self, const outbound_request_t *request)
     if (!self->easy || !self->owner || (request->body && !self->body))
         return -ENOMEM;
     self->max_bytes = request->max_bytes;
+    self->connected = CURL_SOCKET_BAD;
+    self->is_resolved = request_is_numeric(self->url);
     r = set_bounds(self, request, is_plain);
     if (!r)
         r = set_method(self, request);
@@ -333,8 +471,7 @@ void outbound_cancel(outbound_call_t **call_p)
     if (!call)
         return;
     multi_stop(call->outbound->multi, call->easy);
-    zlistx_detach(call->outbound->calls, call->handle);
-    call_destroy(&call);
+    call_leave(call);
 }
 
 /* ---- the whole ---- */
@@ -352,8 +489,8 @@ int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settin
     self->calls_max = settings->calls;
     self->calls_of_one = settings->calls_of_one;
     self->calls = zlistx_new();
-    if (settings->ca_file && *settings->ca_file)
-        self->ca_file = strdup(settings->ca_file);
+    if (settings->ca_file && *settings->ca_file && !(self->ca_file = strdup(settings->ca_file)))
+        return fault(-ENOMEM, "the way out"); /* never with other authorities than the operator's */
     r = address_rules_new(&self->rules, settings->own_sockets, settings->denied, settings->allowed,
                           ret_bad);
     if (!r)
@@ -372,13 +509,19 @@ void outbound_destroy(outbound_t **self_p)
 {
     outbound_t *self = *self_p;
 
-    *self_p = NULL;
     if (!self)
         return;
-    self->calls_max = 0; /* nothing begins any more */
+    INVARIANT(!self->is_telling);
+    self->calls_max = self->calls_of_one = 0; /* nothing begins any more */
     for (outbound_call_t *call; (call = zlistx_first(self->calls));) {
-        multi_stop(self->multi, call->easy);
-        end_call(call, OUTBOUND_STOPPED, "the service stops");
+        if (!call->over_ms) {
+            multi_stop(self->multi, call->easy);
+            end_call(call, OUTBOUND_STOPPED, "the service stops");
+        }
+        if (call == zlistx_first(self->calls)) {
+            zlistx_detach(self->calls, call->handle);
+            call_destroy(&call);
+        }
     }
     multi_destroy(&self->multi);
     zlistx_destroy(&self->calls);
@@ -386,6 +529,7 @@ void outbound_destroy(outbound_t **self_p)
     address_rules_destroy(&self->loopback);
     free(self->ca_file);
     free(self);
+    *self_p = NULL; /* not before: who is told that it stops may ask for more */
 }
 
 const char *outbound_header(const outbound_answer_t *answer, const char *name)

@@ -12,8 +12,12 @@
  * but HTTP.
  *
  * Names are resolved by libcurl's threads. One that nobody answers for holds up nothing here: the
- * request ends in its time, its thread when the system's resolver gives up. Everything below
- * belongs to the loop's thread. */
+ * request ends in its time. Its thread ends when the system's resolver gives up, and until then the
+ * request counts as one of its owner's.
+ *
+ * An answer that does not say how long it is, and ends where its connection does, is
+ * OUTBOUND_BROKEN: nobody can tell whether that was all of it. Each request has a connection of its
+ * own, of HTTP/1.1. Everything below belongs to the loop's thread. */
 #pragma once
 
 #include <czmq.h>
@@ -48,8 +52,8 @@ typedef enum outbound_end {
 typedef struct outbound_request {
     const char *owner;          /* whose sake it is for: an account's id */
     const char *method;         /* NULL: GET */
-    const char *url;            /* absolute */
-    const char *const *headers; /* "Name: value", ended by NULL; NULL: none */
+    const char *url;            /* absolute, at most 8 KiB */
+    const char *const *headers; /* "Name: value", ended by NULL, 32 KiB of them; NULL: none */
     const void *body;           /* NULL: none */
     size_t body_bytes;
     bool may_be_plain; /* http:// is good enough */
@@ -61,9 +65,9 @@ typedef struct outbound_request {
 
 typedef struct outbound_answer {
     outbound_end_t end;
-    const char *why; /* one line for an operator; may have the peer's bytes in it: log_quote */
-    unsigned status; /* 0: none came */
-    const char *body;
+    const char *why;  /* one line for an operator; may have the peer's bytes in it: log_quote */
+    unsigned status;  /* 0: none came */
+    const char *body; /* not ended by a NUL */
     size_t body_bytes;
     void *headers; /* for outbound_header */
 } outbound_answer_t;
@@ -75,7 +79,8 @@ typedef void (*outbound_fn)(void *context, const outbound_answer_t *answer);
 /* 0 | fault: *ret_bad is the item of a list that is none, yours to free, or NULL. */
 int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settings_t *settings,
                  char **ret_bad);
-/* Before the loop. What is still on its way ends with OUTBOUND_STOPPED. */
+/* Before the loop, never in on_answer. What is still on its way ends with OUTBOUND_STOPPED; whoever
+ * then sends is refused. */
 void outbound_destroy(outbound_t **self_p);
 
 /* Copies the request. 0 | -EINVAL: it says what no request may (method, URL, a header with a line's

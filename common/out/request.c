@@ -1,4 +1,5 @@
 #include "common/out/request.h"
+#include "common/base/address.h"
 #include "common/base/cleanup.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@ int request_check(const outbound_request_t *request)
         return -EINVAL;
     if (!request->timeout_ms || request->timeout_ms > REQUEST_TIMEOUT_MS_MAX)
         return -EINVAL;
+    if (!request->url || strlen(request->url) > REQUEST_URL_MAX)
+        return -EINVAL;
     if (request->max_bytes > REQUEST_BYTES_MAX || request->body_bytes > REQUEST_BYTES_MAX)
         return -EINVAL;
     if (request->body && (is_get || !strcmp(method, "HEAD")))
@@ -60,6 +63,17 @@ int request_url(CURLU **ret_url, const char *text, bool may_be_plain, bool *ret_
     else
         *ret_url = url;
     return r;
+}
+
+bool request_is_numeric(CURLU *url)
+{
+    struct sockaddr_storage address;
+    char *host = NULL;
+    bool is_numeric =
+        !curl_url_get(url, CURLUPART_HOST, &host, 0) && address_parse(host, 0, &address);
+
+    curl_free(host);
+    return is_numeric;
 }
 
 /* Where the name ends; 0: it is no header field (RFC 9110 5.1, 5.5). */
@@ -112,13 +126,17 @@ int request_headers(struct curl_slist **ret_headers, const outbound_request_t *r
 {
     struct curl_slist *headers = NULL;
     bool has_type = !request->body; /* libcurl would call every body a form */
+    size_t bytes = 0;
     int r = append(&headers, "Expect:");
 
     for (const char *const *header = request->headers; !r && header && *header; header++) {
         size_t len = name_of(*header);
 
+        bytes += strlen(*header);
         has_type |= len == 12 && !strncasecmp(*header, "content-type", len);
-        r = len && is_callers(*header, len) ? append_field(&headers, *header, len) : -EINVAL;
+        r = len && is_callers(*header, len) && bytes <= REQUEST_HEADERS_MAX
+                ? append_field(&headers, *header, len)
+                : -EINVAL;
     }
     if (!r && !has_type)
         r = append(&headers, "Content-Type:");

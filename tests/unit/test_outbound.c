@@ -19,6 +19,7 @@ typedef struct server {
     SSL_CTX *tls; /* NULL: plain */
     const char *answers[4];
     bool stays_silent; /* takes the request and answers nothing */
+    bool floods;       /* never ends what it began to say */
     atomic_int requests;
     char request[4096];
     pthread_t thread;
@@ -44,12 +45,16 @@ static void serve(server_t *self, int client, const char *answer)
     }
     if (n > 0) {
         self->requests++;
+        if (self->floods)
+            memset(self->request, 'x', sizeof(self->request));
         if (self->stays_silent)
             (void)!read(client, &n, 1);
         else if (ssl)
             SSL_write(ssl, answer, (int)strlen(answer));
         else
             (void)!write(client, answer, strlen(answer));
+        while (self->floods && write(client, self->request, sizeof(self->request)) > 0)
+            ;
     }
     if (ssl) {
         SSL_shutdown(ssl);
@@ -380,8 +385,8 @@ Test(outbound, a_proxy_of_the_environment_is_not_asked)
 
 static outbound_end_t ask_tls(const char *name, const char *ca_file, const char *host)
 {
-    char file[] = "/tmp/postern-outbound-XXXXXX";
     server_t server = {0};
+    char file[] = "/tmp/postern-outbound-XXXXXX";
     outbound_settings_t settings = tame;
     client_t client;
 
@@ -413,7 +418,9 @@ Test(outbound, an_answer_has_an_end)
     server_t large = {0}, headers = {0}, broken = {0};
     client_t client = start_client(&tame);
 
-    start_server(&large, "HTTP/1.1 200 OK\r\n\r\n12345678901");
+    start_server(
+        &large,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n12345678901\r\n0\r\n\r\n");
     while (strlen(flood) < 66000)
         strcat(
             flood,
@@ -441,6 +448,56 @@ Test(outbound, an_answer_has_an_end)
     stop_server(&large);
     stop_server(&headers);
     stop_server(&broken);
+}
+
+/* Of both answers libcurl says that all is well. */
+Test(outbound, what_was_cut_is_no_answer)
+{
+    server_t line = {0}, field = {0}, endless = {0};
+    client_t client = start_client(&tame);
+
+    start_server(&line, "HTTP/1.1 200 OK\r\n");
+    start_server(&field, "HTTP/1.1 200 OK\r\nX-Half: ");
+    start_server(&endless, "HTTP/1.1 200 OK\r\n\r\n{\"keys\":[");
+    cr_assert_eq(
+        ask(&client, (outbound_request_t){.url = url_of(&line, "127.0.0.1"), .may_be_plain = true}),
+        OUTBOUND_BROKEN);
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&field, "127.0.0.1"),
+                                                   .may_be_plain = true}),
+                 OUTBOUND_BROKEN);
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&endless, "127.0.0.1"),
+                                                   .may_be_plain = true}),
+                 OUTBOUND_BROKEN, "it does not say where it ends");
+    stop_client(&client);
+    stop_server(&line);
+    stop_server(&field);
+    stop_server(&endless);
+}
+
+/* What libcurl reads and throws away has no more room than a body. */
+Test(outbound, what_nobody_gets_has_an_end_too)
+{
+    server_t redirect = {.floods = true}, chunk = {.floods = true}, line = {.floods = true};
+    client_t client = start_client(&tame);
+
+    start_server(&redirect,
+                 "HTTP/1.1 302 Go\r\nLocation: /\r\nContent-Length: 999999999999\r\n\r\n");
+    start_server(&chunk, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;");
+    start_server(&line, "HTTP/1.1 200 OK\r\nX-Long: ");
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&redirect, "127.0.0.1"),
+                                                   .may_be_plain = true,
+                                                   .redirects = 3}),
+                 OUTBOUND_TOO_LARGE, "%s %s", outbound_end_name(client.end), client.why);
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&chunk, "127.0.0.1"),
+                                                   .may_be_plain = true}),
+                 OUTBOUND_TOO_LARGE, "%s %s", outbound_end_name(client.end), client.why);
+    cr_assert_eq(
+        ask(&client, (outbound_request_t){.url = url_of(&line, "127.0.0.1"), .may_be_plain = true}),
+        OUTBOUND_TOO_LARGE, "%s %s", outbound_end_name(client.end), client.why);
+    stop_client(&client);
+    stop_server(&redirect);
+    stop_server(&chunk);
+    stop_server(&line);
 }
 
 Test(outbound, who_does_not_answer_is_not_waited_for)
@@ -480,6 +537,29 @@ Test(outbound, an_owner_has_a_share)
     stop_client(&client);
     cr_assert_eq(client.answers, 3, "the others hear that it stops");
     cr_assert_eq(client.end, OUTBOUND_STOPPED);
+    stop_server(&server);
+}
+
+static void ask_again(void *context, const outbound_answer_t *answer)
+{
+    client_t *self = context;
+
+    on_answer(self, answer);
+    cr_assert_neq(begin(self, (outbound_request_t){.url = "https://192.0.2.1/"}, NULL), 0);
+}
+
+Test(outbound, who_is_told_that_it_stops_begins_nothing_new)
+{
+    server_t server = {.stays_silent = true};
+    client_t client = start_client(&tame);
+    outbound_request_t request = {.owner = "ac_1", .may_be_plain = true, .timeout_ms = 10000};
+
+    start_server(&server, "");
+    request.url = url_of(&server, "127.0.0.1");
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(outbound_send(client.outbound, &request, ask_again, &client, NULL), 0);
+    stop_client(&client);
+    cr_assert_eq(client.answers, 3);
     stop_server(&server);
 }
 
@@ -531,7 +611,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
             RTLD_NEXT, "getaddrinfo");
     char byte;
 
-    if (name && !strcmp(name, "silent.test")) {
+    if (name && !strcmp(name, "silent.test") && !(hints->ai_flags & AI_NUMERICHOST)) {
         (void)!read(gate[0], &byte, 1);
         return EAI_AGAIN;
     }
@@ -554,7 +634,11 @@ Test(outbound, a_resolver_that_does_not_answer_holds_up_nobody)
                                                    .may_be_plain = true}),
                  OUTBOUND_ANSWERED);
     outbound_cancel(&call);
+    for (int i = 0; i < 2; i++) /* with the two whose threads are in the resolver it has its four */
+        cr_assert_eq(begin(&client, (outbound_request_t){.url = "https://silent.test/"}, NULL), 0);
+    cr_assert_eq(begin(&client, (outbound_request_t){.url = "https://silent.test/"}, NULL),
+                 -EDQUOT);
     stop_client(&client); /* none of this came back if somebody waited for the resolver */
-    (void)!write(gate[1], "xx", 2);
+    (void)!write(gate[1], "xxxx", 4);
     stop_server(&server);
 }
