@@ -20,7 +20,7 @@ MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 
 SHARED   := $(wildcard common/*/*.c)
-SERVICES := gateway routes identity events
+SERVICES := $(shell deploy/services)
 MIGRATED := $(patsubst services/%/migrations,%,$(wildcard services/*/migrations))
 PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -179,6 +179,7 @@ house:
 
 lint:
 	@tests/house/includes
+	@tests/house/services
 	@tests/house/measure --limits
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) 2>/dev/null' sh

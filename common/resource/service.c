@@ -8,6 +8,7 @@
 #include "common/bus/reactor.h"
 #include "common/resource/service_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static int prepare_database(service_t *self)
     crud_t crud = service_crud(&self->worker_args);
     int r;
 
-    r = pg_new(&crud.pg, config_str(self->config, "database-url"), self->spec->name);
+    r = pg_new(&crud.pg, config_str(self->config, "database-url"), self->row->name);
     for (int tries = 0; !r && tries < DATABASE_TRIES && !zsys_interrupted; tries++) {
         r = migrate(crud.pg, self->spec->migrations);
         if (r != PG_DOWN)
@@ -103,18 +104,18 @@ static int start_actors(service_t *self)
         if (!self->workers[i])
             return -ENOMEM;
     }
-    self->outbox_args =
-        (outbox_args_t){config_str(self->config, "database-url"),
-                        self->spec->name,
-                        config_str(self->config, "events"),
-                        config_str(self->config, "curve-dir"),
-                        {self->spec->config_log, config_int(self->config, "idempotency-seconds")},
-                        config_int(self->config, "tidy-seconds")};
+    self->outbox_args = (outbox_args_t){
+        config_str(self->config, "database-url"),
+        self->row->name,
+        config_str(self->config, "events"),
+        config_str(self->config, "curve-dir"),
+        {self->row->has_config_log, config_int(self->config, "idempotency-seconds")},
+        config_int(self->config, "tidy-seconds")};
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
-    if (!self->spec->config_log)
+    if (!self->row->has_config_log)
         return 0;
     self->replog_args = (replog_args_t){config_str(self->config, "database-url"),
-                                        self->spec->name,
+                                        self->row->name,
                                         config_str(self->config, "config-log"),
                                         config_str(self->config, "curve-dir"),
                                         "routes_config",
@@ -148,7 +149,7 @@ static int make_parts(service_t *self)
 static int open_rpc(service_t *self)
 {
     self->rpc = bus_bind(ZMQ_ROUTER, config_str(self->config, "rpc"),
-                         config_str(self->config, "curve-dir"), self->spec->socket);
+                         config_str(self->config, "curve-dir"), self->socket);
     if (!self->rpc)
         return -EADDRINUSE;
     zsock_set_sndtimeo(self->rpc, 0);
@@ -177,7 +178,7 @@ static int start(void *context, zloop_t *loop, const config_t *config)
     if (!r)
         r = secret_key_load(&self->key, config_str(config, "master-key"));
     self->worker_args =
-        (worker_args_t){self->spec, self->config, self->key, self->backlog, self->done};
+        (worker_args_t){self->spec, self->row, self->config, self->key, self->backlog, self->done};
     if (!r)
         r = prepare_database(self);
     if (!r)
@@ -232,10 +233,12 @@ static void stop(void *context)
 
 int service_main(const service_spec_t *spec, int argc, char **argv)
 {
-    service_t self = {.spec = spec};
+    const service_row_t *row = service_row(spec->id);
+    service_t self = {.spec = spec, .row = row};
+    char domain[80];
     const reactor_spec_t process = {
-        .name = spec->name,
-        .about = spec->about,
+        .name = row->name,
+        .about = row->about,
         .settings = (const setting_t *const[]){common_settings, spec->settings, NULL},
         .files = FILES_SERVICE,
         .start = start,
@@ -246,5 +249,8 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         .is_ready = service_is_ready,
     };
 
+    snprintf(domain, sizeof(domain), "%s.rpc", row->name);
+    self.socket = socket_find(domain);
+    assert(row->has_database && self.socket < SOCKETS);
     return reactor_main(&process, &self, argc, argv);
 }

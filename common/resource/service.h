@@ -5,6 +5,7 @@
 
 #include "common/base/config.h"
 #include "common/resource/crud.h"
+#include "common/schema/service_row.h"
 #include "common/store/migrate.h"
 
 #include <czmq.h>
@@ -26,15 +27,12 @@ typedef struct service_part {
 } service_part_t;
 
 typedef struct service_spec {
-    const char *name;              /* schema, log tag, KIND service */
-    socket_id_t socket;            /* of its requests */
-    const char *about;             /* for --help */
+    service_id_t id;               /* its row, with a database and requests */
     const migration_t *migrations; /* made by the build: deploy/embed-migrations */
     const kind_rules_t *rules;     /* ended by a NULL kind */
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
-    bool config_log;
-    const setting_t *settings;  /* beside service_settings, ended by a NULL name; may be NULL */
-    const service_part_t *part; /* may be NULL */
+    const setting_t *settings;     /* beside service_settings, ended by a NULL name; may be NULL */
+    const service_part_t *part;    /* may be NULL */
     /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
     const char *periodic, *period; /* the verb, the setting */
     /* Does the request keep a worker busy for long, making keys? Half of the workers are for such requests; body is as it came

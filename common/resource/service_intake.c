@@ -59,7 +59,7 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 {
     if (zframe_size(zmsg_first(msg)) == 0) /* what the service asks itself */
         return BACKLOG_QUICK;
-    if (!(sender_of(msg).role & lease_roles(self->spec->name)))
+    if (!(sender_of(msg).role & lease_roles(self->row->name)))
         return BACKLOG_GUEST;
     return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
 }
@@ -109,7 +109,7 @@ static int check_role(service_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_first(msg), *word = identity ? zmsg_next(msg) : NULL;
     peer_t peer = peer_of(word);
-    const char *service = self->spec->name;
+    const char *service = self->row->name;
     char verb[64] = "", why[160];
     roles_t who = ROLE_NOBODY;
 
@@ -121,14 +121,14 @@ static int check_role(service_t *self, zmsg_t *msg)
         return ERR_UNKNOWN_VERB;
     if (!(who & peer.role)) {
         snprintf(why, sizeof(why), "may not call %s", verb);
-        peer_refused(self->spec->socket, peer.id, why);
+        peer_refused(self->socket, peer.id, why);
         return ERR_DENIED;
     }
     if (zmsg_size(msg) <= FRAMES_MAX
         && (role_has_documents(service, peer.role) || zmsg_content_size(msg) <= WORDS_MAX))
         return 0;
     snprintf(why, sizeof(why), "sends more than it can have to say for %s", verb);
-    peer_refused(self->spec->socket, peer.id, why);
+    peer_refused(self->socket, peer.id, why);
     return ERR_BODY_TOO_LARGE;
 }
 

@@ -16,6 +16,7 @@ enum { SERVICE_WORKERS_MAX = 32 };
 
 typedef struct worker_args {
     const service_spec_t *spec;
+    const service_row_t *row;
     const config_t *config;
     const secret_key_t *key;
     backlog_t *backlog;
@@ -25,6 +26,8 @@ typedef struct worker_args {
 /* Used by the reactor alone, but for what worker_args names. */
 typedef struct service {
     const service_spec_t *spec;
+    const service_row_t *row;
+    socket_id_t socket; /* of its requests */
     const config_t *config;
     void *part;
     secret_key_t *key;

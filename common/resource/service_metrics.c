@@ -9,7 +9,7 @@
 size_t service_metrics(void *context, char *out, size_t size)
 {
     service_t *self = context;
-    const char *name = self->spec->name;
+    const char *name = self->row->name;
     const service_part_t *part = self->spec->part;
     size_t n = peer_metrics(name, out, size);
 

@@ -21,41 +21,41 @@ crud_t service_crud(const worker_args_t *args)
         .base_url = config_str(args->config, "api-url"),
         .idp_url = config_str(args->config, "idp-url"),
         .rules = args->spec->rules,
-        .service = args->spec->name,
+        .service = args->row->name,
         .object_limit = config_int(args->config, "object-limit"),
-        .config_log = args->spec->config_log,
+        .config_log = args->row->has_config_log,
     };
 }
 
-static int run_verb(crud_t *crud, const service_spec_t *spec, const request_t *request,
+static int run_verb(crud_t *crud, const worker_args_t *args, const request_t *request,
                     reply_t *reply)
 {
     const char *dot = strchr(request->verb, '.');
     char name[64];
     const kind_t *kind;
 
-    for (const verb_t *verb = spec->verbs; verb && verb->name; verb++)
+    for (const verb_t *verb = args->spec->verbs; verb && verb->name; verb++)
         if (!strcmp(verb->name, request->verb)) {
             crud->request = request;
             return verb->run(crud, request, reply);
         }
     snprintf(name, sizeof(name), "%.*s", dot ? (int)(dot - request->verb) : 0, request->verb);
     kind = kind_find(name);
-    if (!dot || !kind || strcmp(kind->service, spec->name) || !*request->account)
+    if (!dot || !kind || strcmp(kind->service, args->row->name) || !*request->account)
         return ERR_UNKNOWN_VERB;
     return crud_call(crud, kind, dot + 1, request, reply);
 }
 
 /* Run until it gives an answer or the deadline passes: a verb is safe to run again, because what it
  * did is recorded under the request id in its own transaction. */
-static int run_with_retry(crud_t *crud, const service_spec_t *spec, const request_t *request,
+static int run_with_retry(crud_t *crud, const worker_args_t *args, const request_t *request,
                           reply_t *reply)
 {
     for (int tries = 0;; tries++) {
         int r = pg_ready(crud->pg);
 
         if (!r)
-            r = run_verb(crud, spec, request, reply);
+            r = run_verb(crud, args, request, reply);
         /* read-only: another session may be what this one was not, and no worker waits for more than that */
         if (r == PG_TIMEOUT || r == PG_FULL || (r == PG_DOWN && tries > 0 && pg_is_read_only())) {
             log_warn("req=%s %s", request->id, fault_text());
@@ -132,7 +132,7 @@ static bool is_expired(const arrival_t *arrival, request_t *request)
 }
 
 /* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
-static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t *arrival,
+static zmsg_t *handle(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
                       zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
@@ -155,7 +155,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t 
             crud->base_url = json_string_value(base);
         /* What the service asks itself is done in pieces, and nobody does anything else instead. */
         pg_until(crud->pg, zframe_size(identity) ? request.deadline_ms : 0);
-        r = run_with_retry(crud, spec, &request, &reply);
+        r = run_with_retry(crud, args, &request, &reply);
         crud->base_url = own;
         json_decref(base);
         log_request(crud, &request, r, zclock_usecs() - start, &reply);
@@ -188,7 +188,7 @@ static zmsg_t *handle(crud_t *crud, const service_spec_t *spec, const arrival_t 
 
 /* What is known of a request goes with it to the worker, before it: its key, "" for none, the number of its lane, and its arrival_t. The
  * first two come back with the answer. An answer that consists of them alone is none. */
-static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
+static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 {
     zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);
     arrival_t arrival;
@@ -196,7 +196,7 @@ static zmsg_t *work_on(crud_t *crud, const service_spec_t *spec, zmsg_t *msg)
 
     memcpy(&arrival, zframe_data(came), sizeof(arrival));
     zframe_destroy(&came);
-    out = handle(crud, spec, &arrival, msg);
+    out = handle(crud, args, &arrival, msg);
 
     if (!out)
         out = zmsg_new();
@@ -211,13 +211,13 @@ void service_worker(zsock_t *pipe, void *context)
     zmsg_t *msg;
     crud_t crud = service_crud(args);
 
-    if (pg_new(&crud.pg, config_str(args->config, "database-url"), args->spec->name)) {
+    if (pg_new(&crud.pg, config_str(args->config, "database-url"), args->row->name)) {
         zsock_signal(pipe, 1);
         return;
     }
     zsock_signal(pipe, 0);
     while ((msg = backlog_take(args->backlog))) {
-        zmsg_t *out = work_on(&crud, args->spec, msg);
+        zmsg_t *out = work_on(&crud, args, msg);
 
         zmsg_destroy(&msg);
         /* A lost one would keep its share of the workers, and nobody could ask for it again. */

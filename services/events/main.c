@@ -29,11 +29,8 @@ static const setting_t settings[] = {
 };
 
 static const verb_t verbs[] = {
-#define VERB_identity(name, handler)
-#define VERB_routes(name, handler)
-#define VERB_events(name, handler)                {name, handler},
-#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
-#include "proto/verbs.def"
+#define OWN_VERBS_events OWN_VERBS
+#include "common/resource/own_verbs.h"
     {NULL, NULL},
 };
 
@@ -48,9 +45,7 @@ extern const migration_t events_migrations[]; /* made by the build */
 int main(int argc, char **argv)
 {
     const service_spec_t spec = {
-        .name = "events",
-        .socket = SOCKET_EVENTS_RPC,
-        .about = "postern-events: event log, subscriptions, destinations and fan-out",
+        .id = SERVICE_events,
         .migrations = events_migrations,
         .rules = rules,
         .verbs = verbs,

@@ -7,6 +7,7 @@
 #include "common/base/config.h"
 #include "common/base/id.h"
 #include "common/codec/pack.h"
+#include "common/schema/service_row.h"
 #include "services/gateway/admission.h"
 #include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
@@ -85,7 +86,7 @@ struct gateway {
     const config_t *config; /* of the reactor, like the loop */
     zloop_t *loop;
     http_t *http;
-    copies_t *identity, *routes, *events;
+    copies_t *services[SERVICES]; /* by service_id_t; NULL: takes no requests */
     admission_t *admission;
     zhashx_t *calls;     /* operation id -> call that waits for a service */
     docs_file_t openapi; /* rendered at start; its text is owned by the gateway */

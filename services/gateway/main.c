@@ -25,9 +25,11 @@ static const setting_t settings[] = {
     {"create-rate-limit", SETTING_INT, "0", 0, 10000000,
      "objects of a kind that an API key may try to create in a minute; 0: no limit"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
-    {"identity-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-identity, comma-separated"},
-    {"routes-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-routes, comma-separated"},
-    {"events-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-events, comma-separated"},
+#define NO_RPC(name)
+#define RPC(name)                                                                                  \
+    {#name "-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-" #name ", comma-separated"},
+#define SERVICE(name, requests, database, config_log, about) requests(name)
+#include "proto/services.def"
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
@@ -104,7 +106,8 @@ static int start(void *context, zloop_t *loop, const config_t *config)
     if (!r)
         r = upstream_start(self);
     if (!r)
-        r = admission_new(&self->admission, self->identity, self->routes);
+        r = admission_new(&self->admission, self->services[SERVICE_identity],
+                          self->services[SERVICE_routes]);
     if (!r)
         r = http_start(self);
     return r;
@@ -135,10 +138,11 @@ static void stop(void *context)
 
 int main(int argc, char **argv)
 {
+    const service_row_t *row = service_row(SERVICE_gateway);
     gateway_t self = {0};
     const reactor_spec_t spec = {
-        .name = "gateway",
-        .about = "postern-gateway: the REST API",
+        .name = row->name,
+        .about = row->about,
         .settings = (const setting_t *const[]){settings, NULL},
         .start = start,
         .describe = describe,

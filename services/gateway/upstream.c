@@ -54,17 +54,14 @@ static json_t *call_body(call_t *call)
 /* The service that the call's current question goes to. */
 static copies_t *service_of(const call_t *call)
 {
-    gateway_t *self = call->gateway;
-    const char *service;
+    copies_t *const *services = call->gateway->services;
 
-    if (call->state == AUTHENTICATING)
-        return self->identity;
     if (call->state == ADMITTING)
-        return self->routes;
-    service = call->self ? "identity" : call->target.kind->service;
-    return !strcmp(service, "routes")   ? self->routes
-           : !strcmp(service, "events") ? self->events
-                                        : self->identity;
+        return services[SERVICE_routes];
+    if (call->state == AUTHENTICATING || call->self)
+        return services[SERVICE_identity];
+    return services[service_find(
+        call->target.kind->service)]; /* tests/house/services: there is one */
 }
 
 /* The message of the call's current question; NULL: it cannot be asked, and the call is
@@ -218,15 +215,13 @@ static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
 static int on_message(zloop_t *loop, zsock_t *reader, void *context)
 {
     gateway_t *self = context;
-    copies_t *const all[] = {self->identity, self->routes, self->events};
     copies_t *copies = NULL;
     copy_t *copy = NULL;
 
     (void)loop;
-    for (size_t i = 0; i < LEN(all) && !copy; i++) {
-        copies = all[i];
-        copy = copies_find(copies, reader);
-    }
+    for (int i = 0; i < SERVICES && !copy; i++)
+        if ((copies = self->services[i]))
+            copy = copies_find(copies, reader);
     for (int i = 0; copy && i < 256 && zsock_events(reader) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(reader);
 
@@ -246,9 +241,9 @@ static int on_ask(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
-    copies_ask_all(self->identity);
-    copies_ask_all(self->routes);
-    copies_ask_all(self->events);
+    for (int i = 0; i < SERVICES; i++)
+        if (self->services[i])
+            copies_ask_all(self->services[i]);
     return 0;
 }
 
@@ -282,9 +277,9 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
-    copies_check(self->identity);
-    copies_check(self->routes);
-    copies_check(self->events);
+    for (int i = 0; i < SERVICES; i++)
+        if (self->services[i])
+            copies_check(self->services[i]);
     for (call_t *call = zhashx_first(self->calls); call; call = zhashx_next(self->calls))
         if (is_over(call, now) || is_late(call, now))
             zlistx_add_end(late, call);
@@ -303,14 +298,19 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-static int connect_service(gateway_t *self, copies_t **ret_copies, const char *service,
-                           const char *setting)
+/* To every copy that the setting <service>-rpc names. */
+static int connect_service(gateway_t *self, service_id_t id)
 {
-    int r = copies_new(ret_copies, service, config_str(self->config, setting),
-                       config_str(self->config, "curve-dir"));
+    const char *service = service_row(id)->name;
+    copies_t **copies = &self->services[id];
+    char setting[64];
+    int r;
 
-    for (int i = 0; !r && i < (*ret_copies)->count; i++) {
-        zsock_t *sock = (*ret_copies)->list[i].sock;
+    snprintf(setting, sizeof(setting), "%s-rpc", service);
+    r = copies_new(copies, service, config_str(self->config, setting),
+                   config_str(self->config, "curve-dir"));
+    for (int i = 0; !r && i < (*copies)->count; i++) {
+        zsock_t *sock = (*copies)->list[i].sock;
 
         zloop_reader(self->loop, sock, on_message, self);
         zloop_reader_set_tolerant(self->loop, sock);
@@ -320,14 +320,12 @@ static int connect_service(gateway_t *self, copies_t **ret_copies, const char *s
 
 int upstream_start(gateway_t *self)
 {
-    int r;
+    int r = 0;
 
     self->calls = zhashx_new();
-    r = connect_service(self, &self->identity, "identity", "identity-rpc");
-    if (!r)
-        r = connect_service(self, &self->routes, "routes", "routes-rpc");
-    if (!r)
-        r = connect_service(self, &self->events, "events", "events-rpc");
+    for (int i = 0; !r && i < SERVICES; i++)
+        if (service_row(i)->has_requests)
+            r = connect_service(self, i);
     if (r)
         return r;
     zloop_timer(self->loop, TICK_MS, 0, on_tick, self);
@@ -337,15 +335,15 @@ int upstream_start(gateway_t *self)
 
 void upstream_stop(gateway_t *self)
 {
-    copies_destroy(&self->identity);
-    copies_destroy(&self->routes);
-    copies_destroy(&self->events);
+    for (int i = 0; i < SERVICES; i++)
+        copies_destroy(&self->services[i]);
     zhashx_destroy(&self->calls);
 }
 
 bool upstream_is_ready(const gateway_t *self, char *why, size_t size)
 {
-    const copies_t *const needed[] = {self->identity, self->routes};
+    const copies_t *const needed[] = {self->services[SERVICE_identity],
+                                      self->services[SERVICE_routes]};
     int64_t now = bus_mono_ms();
 
     for (size_t i = 0; i < LEN(needed); i++)
@@ -361,8 +359,10 @@ bool upstream_is_ready(const gateway_t *self, char *why, size_t size)
 
 size_t upstream_metrics(const gateway_t *self, char *out, size_t size)
 {
-    size_t n = copies_metrics(self->identity, out, size);
+    size_t n = 0;
 
-    n += copies_metrics(self->routes, out + n, size - n);
-    return n + copies_metrics(self->events, out + n, size - n);
+    for (int i = 0; i < SERVICES; i++)
+        if (self->services[i])
+            n += copies_metrics(self->services[i], out + n, size - n);
+    return n;
 }

@@ -62,11 +62,8 @@ static const kind_rules_t rules[] = {
 };
 
 static const verb_t verbs[] = {
-#define VERB_identity(name, handler) {name, handler},
-#define VERB_routes(name, handler)
-#define VERB_events(name, handler)
-#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
-#include "proto/verbs.def"
+#define OWN_VERBS_identity OWN_VERBS
+#include "common/resource/own_verbs.h"
     {NULL, NULL},
 };
 
@@ -75,9 +72,7 @@ extern const migration_t identity_migrations[]; /* made by the build */
 int main(int argc, char **argv)
 {
     const service_spec_t spec = {
-        .name = "identity",
-        .socket = SOCKET_IDENTITY_RPC,
-        .about = "postern-identity: accounts, API keys and their owners",
+        .id = SERVICE_identity,
         .migrations = identity_migrations,
         .rules = rules,
         .verbs = verbs,

@@ -32,11 +32,8 @@ static const kind_rules_t rules[] = {
 };
 
 static const verb_t verbs[] = {
-#define VERB_identity(name, handler)
-#define VERB_routes(name, handler) {name, handler},
-#define VERB_events(name, handler)
-#define VERB(service, name, handler, who, shapes) VERB_##service(name, handler)
-#include "proto/verbs.def"
+#define OWN_VERBS_routes OWN_VERBS
+#include "common/resource/own_verbs.h"
     {NULL, NULL},
 };
 
@@ -73,14 +70,11 @@ extern const migration_t routes_migrations[]; /* made by the build */
 int main(int argc, char **argv)
 {
     const service_spec_t spec = {
-        .name = "routes",
-        .socket = SOCKET_ROUTES_RPC,
-        .about = "postern-routes: edges, routes, backends, domains, certificates; the config log",
+        .id = SERVICE_routes,
         .migrations = routes_migrations,
         .rules = rules,
         .verbs = verbs,
         .is_slow = https_edge_route_is_slow,
-        .config_log = true,
         .setup = routes_setup,
         .settings = settings,
         .periodic = "reserved_domain.renew",
