@@ -1,4 +1,5 @@
 #include "common/resource/outbox.h"
+#include "common/resource/outbox_batch.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -10,10 +11,7 @@
 #include <string.h>
 
 enum {
-    BATCH_MAX = 64,
-    TYPE_MAX = 96,
     GATHER_MS = 10, /* after news: a busy second sends a hundred batches, not one a change */
-    BATCH_BYTES = 512 << 10, /* of events as text, or one that is larger */
     ACK_TIMEOUT_MS = 1000,
     IDLE_MS = 1000,
     RETRY_MS = 300,
@@ -36,9 +34,7 @@ typedef struct outbox {
     char producer[64], channel[160];
     const outbox_args_t *args;
     PGresult *rows; /* of the batch that is not acknowledged yet; NULL: there is none */
-    int count;      /* how many of them are in it */
-    int64_t number; /* and what it is called */
-    int alone;      /* events that go in batches of their own: one of them was refused */
+    outbox_batch_t batch;
     int64_t tidy_ms, complain_ms; /* when it is time to */
     bool listening, stop;
 } outbox_t;
@@ -82,47 +78,20 @@ static int take_turn(outbox_t *self)
     return r;
 }
 
-/* 0 | -EBADMSG: the event is none | -ENOMEM. */
-static int add_event(const char *text, msgpack_sbuffer *body)
-{
-    _cleanup_(json_clear_ref) json_t *event = json_loads(text, 0, NULL);
-    const char *type = json_string_value(json_object_get(event, "event_type"));
-    unsigned char lengths[5];
-    msgpack_sbuffer one;
-    int r;
-
-    if (!type || !*type || strlen(type) > TYPE_MAX)
-        return -EBADMSG;
-    msgpack_sbuffer_init(&one);
-    r = pack_json(&one, event);
-    if (r && r != -ENOMEM)
-        r = -EBADMSG;
-    if (!r) {
-        lengths[0] = (unsigned char)strlen(type);
-        for (int b = 0; b < 4; b++)
-            lengths[1 + b] = (unsigned char)(one.size >> (24 - 8 * b));
-        msgpack_sbuffer_write(body, (char *)lengths, 5);
-        msgpack_sbuffer_write(body, type, strlen(type));
-        msgpack_sbuffer_write(body, one.data, one.size);
-    }
-    msgpack_sbuffer_destroy(&one);
-    return r;
-}
-
 /* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: one of the events is none, or too large | -ENOMEM. */
 static int make_batch(const outbox_t *self, zmsg_t **ret_msg)
 {
     _cleanup_(json_clear_ref) json_t *header =
         json_pack("{s:s, s:I, s:i, s:s}", "producer", self->producer, "seq",
-                  (json_int_t)self->number, "count", self->count, "family", "audit");
+                  (json_int_t)self->batch.number, "count", self->batch.count, "family", "audit");
     msgpack_sbuffer body, head;
     zmsg_t *msg;
     int r = 0;
 
     msgpack_sbuffer_init(&body);
     msgpack_sbuffer_init(&head);
-    for (int i = 0; !r && i < self->count; i++)
-        r = add_event(PQgetvalue(self->rows, i, 1), &body);
+    for (int i = 0; !r && i < self->batch.count; i++)
+        r = outbox_batch_add(PQgetvalue(self->rows, i, 1), &body);
     if (!r && body.size > BUS_BATCH_MAX)
         r = -EBADMSG;
     if (!r)
@@ -153,7 +122,7 @@ static int await_ack(outbox_t *self)
             _cleanup_(free_mem) char *acked = NULL;
 
             zstr_recvx(self->events, &word, &acked, NULL);
-            if (!word || !acked || strtoll(acked, NULL, 10) != self->number)
+            if (!word || !acked || strtoll(acked, NULL, 10) != self->batch.number)
                 continue;
             if (!strcmp(word, "ack"))
                 return 0;
@@ -170,7 +139,7 @@ static int await_ack(outbox_t *self)
 static int end_rows(const outbox_t *self, const char *sql)
 {
     _cleanup_(free_mem) char *list = NULL;
-    size_t len, n = (size_t)self->count, size = 24 * n + 3;
+    size_t len, n = (size_t)self->batch.count, size = 24 * n + 3;
 
     list = malloc(size);
     if (!list)
@@ -187,36 +156,24 @@ static void forget_batch(outbox_t *self)
 {
     PQclear(self->rows);
     self->rows = NULL;
+    outbox_batch_drop(&self->batch);
 }
 
-/* As many of the rows as make a batch. */
-static int count_rows(const outbox_t *self)
-{
-    int n = self->alone ? 1 : PQntuples(self->rows), i = 1;
-
-    for (int bytes = PQgetlength(self->rows, 0, 1); i < n; i++) {
-        bytes += PQgetlength(self->rows, i, 1);
-        if (bytes > BATCH_BYTES)
-            break;
-    }
-    return i;
-}
-
-/* The oldest rows, under a number that nothing else is ever sent under: an acknowledgement may come after its batch was sent
- * again, or rows with lower numbers committed, and must not count for what it does not know. 0 | fault. */
+/* The oldest rows, as a batch. 0 | fault. */
 static int gather_batch(outbox_t *self)
 {
+    int bytes[OUTBOX_BATCH_MAX], n = 0;
     char limit[16];
     int r;
 
-    snprintf(limit, sizeof(limit), "%d", BATCH_MAX);
+    snprintf(limit, sizeof(limit), "%d", OUTBOX_BATCH_MAX);
     r = pg_exec(self->pg, &self->rows, "SELECT seq, event FROM outbox ORDER BY seq LIMIT $1::int",
                 1, limit);
-    self->number++;
-    if (!r && PQntuples(self->rows) == 0)
+    for (; !r && n < PQntuples(self->rows); n++)
+        bytes[n] = PQgetlength(self->rows, n, 1);
+    outbox_batch_begin(&self->batch, bytes, n);
+    if (n == 0)
         forget_batch(self);
-    else if (!r)
-        self->count = count_rows(self);
     return r;
 }
 
@@ -228,10 +185,8 @@ static int set_aside(outbox_t *self)
     char quoted[200];
     int r;
 
-    if (self->count > 1) {
-        self->alone = self->count + 1; /* this try counts, too */
+    if (!outbox_batch_refuse(&self->batch))
         return 0;
-    }
     r = end_rows(self, "WITH gone AS (DELETE FROM outbox WHERE seq = ANY($1::bigint[]) RETURNING "
                        "event) INSERT INTO outbox_refused (event) SELECT event FROM gone");
     if (r)
@@ -268,9 +223,7 @@ static int send_batch(outbox_t *self, bool *ret_more)
         r = set_aside(self);
     if (r)
         return r;
-    if (self->alone)
-        self->alone--;
-    *ret_more = self->alone || self->count < PQntuples(self->rows) || self->count == BATCH_MAX;
+    *ret_more = outbox_batch_end(&self->batch);
     forget_batch(self);
     return 0;
 }
@@ -319,7 +272,7 @@ void outbox_actor(zsock_t *pipe, void *context)
 
     self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
-    self.number = 1000 * bus_now_ms(); /* beyond those of the process before this one */
+    outbox_batch_init(&self.batch, bus_now_ms());
     /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events knows them by their ids. */
     snprintf(self.channel, sizeof(self.channel),
              "SET synchronous_commit = off; SET idle_session_timeout = %d; LISTEN %s_outbox",

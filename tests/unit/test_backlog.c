@@ -35,27 +35,6 @@ static void takes(backlog_t *backlog, const char *want)
     zmsg_destroy(&msg);
 }
 
-Test(backlog, guests_without_end_get_half_of_the_workers_and_the_gateway_the_rest_at_once)
-{
-    backlog_t *backlog = backlog_new(WORKERS);
-
-    for (int i = 0; i < 200; i++)
-        cr_assert_eq(put(backlog, "subscriber", BACKLOG_GUEST), 0);
-    takes(backlog, "subscriber");
-    takes(backlog, "subscriber");
-    for (int i = 0; i < 20; i++) {
-        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
-        takes(backlog, "gateway");
-    }
-    backlog_done(backlog, BACKLOG_GUEST);
-    cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
-    takes(backlog, "subscriber"); /* it came first */
-    takes(backlog, "gateway");
-    cr_assert_eq(backlog_waiting(backlog), 197);
-    cr_assert_not(backlog_is_full(backlog));
-    backlog_destroy(&backlog);
-}
-
 Test(backlog, a_gateway_alone_has_all_workers)
 {
     backlog_t *backlog = backlog_new(WORKERS);
@@ -131,21 +110,71 @@ Test(backlog, counts_bytes_and_what_frames_take)
     backlog_destroy(&backlog);
 }
 
-Test(backlog, slow_ones_get_half_of_the_workers)
+/* Lanes beside the quick one. */
+static const backlog_lane_t beside[] = {BACKLOG_GUEST, BACKLOG_SLOW};
+
+Test(backlog, slow_ones_and_guests_without_end_get_half_of_the_workers_and_the_others_the_rest)
+{
+    for (size_t i = 0; i < LEN(beside); i++) {
+        backlog_t *backlog = backlog_new(WORKERS);
+
+        for (int n = 0; n < 200; n++)
+            cr_assert_eq(put(backlog, "beside", beside[i]), 0);
+        takes(backlog, "beside");
+        takes(backlog, "beside");
+        for (int n = 0; n < 20; n++) { /* whether or not a worker is done with one */
+            cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+            takes(backlog, "gateway");
+            if (n % 2)
+                backlog_done(backlog, BACKLOG_QUICK);
+        }
+        backlog_done(backlog, beside[i]);
+        cr_assert_eq(put(backlog, "gateway", BACKLOG_QUICK), 0);
+        takes(backlog, "beside"); /* it came first */
+        takes(backlog, "gateway");
+        cr_assert_eq(backlog_waiting(backlog), 197);
+        cr_assert_not(backlog_is_full(backlog));
+        backlog_destroy(&backlog);
+    }
+}
+
+Test(backlog, slow_ones_and_guests_have_half_of_the_workers_together_and_take_turns)
 {
     backlog_t *backlog = backlog_new(WORKERS);
 
-    for (int i = 0; i < 10; i++)
+    for (int n = 0; n < 3; n++) {
         cr_assert_eq(put(backlog, "slow", BACKLOG_SLOW), 0);
+        cr_assert_eq(put(backlog, "guest", BACKLOG_GUEST), 0);
+    }
     takes(backlog, "slow");
+    takes(backlog, "guest");
+    for (int n = 0; n < 2; n++) {
+        backlog_done(backlog, BACKLOG_SLOW);
+        takes(backlog, "slow");
+        backlog_done(backlog, BACKLOG_GUEST);
+        takes(backlog, "guest");
+    }
+    cr_assert_eq(backlog_waiting(backlog), 0);
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, one_worker_is_half_of_the_workers_where_there_is_one)
+{
+    backlog_t *backlog = backlog_new(1);
+
+    cr_assert_eq(put(backlog, "slow", BACKLOG_SLOW), 0);
+    cr_assert_eq(put(backlog, "slow", BACKLOG_SLOW), 0);
     takes(backlog, "slow");
-    cr_assert_eq(put(backlog, "quick", BACKLOG_QUICK), 0);
-    takes(backlog, "quick");
-    backlog_done(backlog, BACKLOG_QUICK);
-    cr_assert_eq(put(backlog, "quick", BACKLOG_QUICK), 0);
-    takes(backlog, "quick");
     backlog_done(backlog, BACKLOG_SLOW);
     takes(backlog, "slow");
+    backlog_destroy(&backlog);
+}
+
+Test(backlog, gives_no_worker_anything_once_it_was_stopped)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+
+    cr_assert_eq(put(backlog, "quick", BACKLOG_QUICK), 0);
     backlog_stop(backlog);
     cr_assert_null(backlog_take(backlog));
     backlog_destroy(&backlog);
