@@ -140,7 +140,7 @@ $(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
 $(BUILD)/obj/tests/%.c.o: CFLAGS += -Wno-missing-prototypes -Wno-stringop-truncation
 
 check: $(BUILD)/bin-test/unit
-	@$(BUILD)/bin-test/unit -j2 --short-filename
+	@tests/unit/run $(BUILD)/bin-test/unit -j2 --short-filename
 
 asan:
 	@$(MAKE) --no-print-directory check BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
