@@ -1,14 +1,17 @@
-/* Requests of a service that wait for a worker. There are three lanes, in each of which peers take turns and have a share of the room
- * (common/bus/shares.h): those of peers that hold leases, which ask for everybody (the gateway); of these, the ones that keep a worker
- * busy for long; and those of guests: an operator's command line, who watches events. The latter two run beside the first, on half of
- * the workers at most, so neither keeps a call of the API waiting. One thread puts and is told what is done, any thread takes. */
+/* Requests of a service that wait for a worker. There are three lanes, in each of which peers
+ * take turns and have a share of the room (common/bus/shares.h): those of peers that hold
+ * leases, which ask for everybody (the gateway); of these, the ones that keep a worker busy for
+ * long; and those of guests: an operator's command line, who watches events. The latter two run
+ * beside the first, on half of the workers at most, so neither keeps a call of the API waiting.
+ * One thread puts and is told what is done, any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
 
 #include <czmq.h>
 
-/* What may wait. The gateway's copies may have one key, and each has 1,024 calls under way at most. */
+/* What may wait. The gateway's copies may have one key, and each has 1,024 calls under way at
+ * most. */
 enum {
     BACKLOG_ALL = 4096,
     BACKLOG_OWN = 3072,
@@ -28,7 +31,8 @@ typedef enum backlog_lane { BACKLOG_QUICK, BACKLOG_SLOW, BACKLOG_GUEST } backlog
 backlog_t *backlog_new(int workers);
 void backlog_destroy(backlog_t **self_p);
 
-/* 0, and *msg is taken | -EDQUOT: its owner has its share | -EAGAIN: there is no room for anybody | -ENOMEM. */
+/* 0, and *msg is taken | -EDQUOT: its owner has its share | -EAGAIN: there is no room for
+ * anybody | -ENOMEM. */
 int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg);
 
 /* A worker is done with one of that lane. */

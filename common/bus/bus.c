@@ -31,7 +31,8 @@ static zcert_t *load_cert(const char *dir, const char *name)
     return cert;
 }
 
-/* Also between processes of one machine: whoever may open the socket's file is not for that every role. */
+/* Also between processes of one machine: whoever may open the socket's file is not for that
+ * every role. */
 static int check_keys(const char *endpoint, const char *dir)
 {
     char text[300];
@@ -79,8 +80,9 @@ static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
     return r;
 }
 
-/* The largest frame that a peer of the socket has to say, with its envelope and what a handshake takes: libzmq keeps all frames of a
- * message that has not ended, however many, before anybody can look at it. */
+/* The largest frame that a peer of the socket has to say, with its envelope and what a handshake
+ * takes: libzmq keeps all frames of a message that has not ended, however many, before anybody
+ * can look at it. */
 static int frame_max(socket_id_t id)
 {
     enum { PREFIX = 512, WORDS = 1024, ENVELOPE = 1024 };
@@ -176,7 +178,8 @@ static zsock_t *watch_handshakes(zsock_t *sock)
     return zsock_new_pair(endpoint);
 }
 
-/* Messages of a monitor are two frames: event and value, and where it happened. 0: somebody let us in | -EACCES | -ETIMEDOUT. */
+/* Messages of a monitor are two frames: event and value, and where it happened. 0: somebody let
+ * us in | -EACCES | -ETIMEDOUT. */
 static int await_handshake(zsock_t *watch, int wait_ms)
 {
     int64_t deadline = bus_mono_ms() + wait_ms;
@@ -397,7 +400,8 @@ void request_done(request_t *self)
     memset(self, 0, sizeof(*self));
 }
 
-/* Every frame that a peer takes; a larger one would cost the connection, and with it the answers to others. */
+/* Every frame that a peer takes; a larger one would cost the connection, and with it the answers
+ * to others. */
 static int encode_reply(const char *id, const reply_t *reply, zmsg_t **ret_msg)
 {
     const problem_t *problem = &reply->problem;

@@ -1,6 +1,8 @@
-/* Until when a request is worth working on. It says how long its sender waits still, by no clock that two machines share: that counts
- * from when it came. What lay in a queue meanwhile, because this process stood still, came late and must not be done: its sender
- * gave up, and may have done something else since. How long it lay there is seen where the sender's own clock is known. */
+/* Until when a request is worth working on. It says how long its sender waits still, by no clock
+ * that two machines share: that counts from when it came. What lay in a queue meanwhile, because
+ * this process stood still, came late and must not be done: its sender gave up, and may have
+ * done something else since. How long it lay there is seen where the sender's own clock is
+ * known. */
 #pragma once
 
 #include "common/bus/bus.h"
@@ -10,11 +12,14 @@
 
 enum { DEADLINE_LEFT_MAX_MS = 60000 };
 
-/* Another process's monotonic clock against ours: the least that a message of it seemed to take in the last half minute, or the one
- * before that. Clocks drift apart, so what is older does not count. All zero: nothing is known. */
+/* Another process's monotonic clock against ours: the least that a message of it seemed to take
+ * in the last half minute, or the one before that. Clocks drift apart, so what is older does not
+ * count. All zero: nothing is known. */
 typedef struct clock_gap {
     int64_t least_ms
-        [2]; /* ours when a message came, less theirs when it was sent; of this half minute and the last */
+        /* ours when a message came, less theirs when it was sent; of this half minute and the
+         * last */
+        [2];
     int64_t since_ms; /* when this half minute began; 0: nothing is known */
 } clock_gap_t;
 

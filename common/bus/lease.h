@@ -1,7 +1,8 @@
-/* Leases: while a peer holds one it may remember what this service said about a caller. A change that could make that
- * untrue (kinds with ADMITS) gets a number, its epoch; the peers are told, and the reply to the change is held until every
- * peer forgot what it knew, or its lease ran out. So what was revoked is gone everywhere when the answer is given.
- * Frames in proto/WIRE.md. No sockets, and the clock is told. Used by the reactor alone. */
+/* Leases: while a peer holds one it may remember what this service said about a caller. A change
+ * that could make that untrue (kinds with ADMITS) gets a number, its epoch; the peers are told,
+ * and the reply to the change is held until every peer forgot what it knew, or its lease ran
+ * out. So what was revoked is gone everywhere when the answer is given. Frames in proto/WIRE.md.
+ * No sockets, and the clock is told. Used by the reactor alone. */
 #pragma once
 
 #include "common/bus/deadline.h"
@@ -11,8 +12,8 @@
 
 enum {
     LEASES_MAX = 64,
-    LEASE_MS =
-        1000 /* from when it was asked for; the holder counts from when it asked, which is earlier */
+    /* from when it was asked for; the holder counts from when it asked, which is earlier */
+    LEASE_MS = 1000
 };
 
 typedef struct lease {
@@ -21,7 +22,8 @@ typedef struct lease {
     clock_gap_t clock;
 } lease_t;
 
-/* Sends a message, identity first, without waiting, and takes it. What cannot be sent is lost: that lease runs out. */
+/* Sends a message, identity first, without waiting, and takes it. What cannot be sent is lost:
+ * that lease runs out. */
 typedef void (*leases_say_fn)(void *context, zmsg_t **msg);
 
 typedef struct leases {
@@ -29,8 +31,8 @@ typedef struct leases {
     void *context;
     lease_t held[LEASES_MAX];
     int count;
-    int64_t
-        started_ms; /* peers may hold leases of the process before this one until started_ms + LEASE_MS */
+    /* peers may hold leases of the process before this one until started_ms + LEASE_MS */
+    int64_t started_ms;
     int64_t epoch; /* starts at the wall clock's microseconds, so that no two processes share one */
 } leases_t;
 
@@ -38,8 +40,8 @@ typedef struct leases {
 void leases_init(leases_t *self, leases_say_fn say, void *context, int64_t now_ms);
 void leases_done(leases_t *self);
 
-/* A peer asks for a lease or renews it: identity, "lease", the epoch it knows, its own clock. Answers it.
- * False when the message is not that; it is left as it was. */
+/* A peer asks for a lease or renews it: identity, "lease", the epoch it knows, its own clock.
+ * Answers it. False when the message is not that; it is left as it was. */
 bool leases_take(leases_t *self, zmsg_t *msg, int64_t now_ms);
 
 /* What is known of this peer's clock: it says it whenever it asks. NULL: it holds no lease. */

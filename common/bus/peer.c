@@ -106,7 +106,8 @@ static uint64_t hash_file(const char *name, const struct stat *st, int64_t *newe
     return hash;
 }
 
-/* The directory says which files there are, not what was written into one in place. Files count in whatever order they are listed. */
+/* The directory says which files there are, not what was written into one in place. Files count
+ * in whatever order they are listed. */
 static uint64_t hash_files(DIR *dir, int64_t *newest_ms)
 {
     uint64_t state = 0;
@@ -120,8 +121,8 @@ static uint64_t hash_files(DIR *dir, int64_t *newest_ms)
     return state;
 }
 
-/* A key that was added, replaced or taken away counts from the next connection on. 0 | fault: what was known before is known no
- * more. */
+/* A key that was added, replaced or taken away counts from the next connection on. 0 | fault:
+ * what was known before is known no more. */
 static int keep_current(keyring_t *self)
 {
     DIR *dir = opendir(self->dir);
@@ -221,7 +222,8 @@ size_t peer_metrics(const char *service, char *out, size_t size)
 
 static zactor_t *handler; /* one for each process: its endpoint is fixed */
 
-/* What is wrong with a peer that shows this key at this socket; NULL: nothing, and *ret_peer is set. */
+/* What is wrong with a peer that shows this key at this socket; NULL: nothing, and *ret_peer is
+ * set. */
 static const char *judge(keyring_t *keys, const char *mechanism, const char *key,
                          socket_id_t socket, const known_t **ret_peer)
 {
@@ -240,7 +242,8 @@ static const char *judge(keyring_t *keys, const char *mechanism, const char *key
 
 #define CONNECTION "X-Connection"
 
-/* What libzmq says of each message of a connection that is let in, beside its key: ZMTP's properties (ZeroMQ RFC 23). */
+/* What libzmq says of each message of a connection that is let in, beside its key: ZMTP's
+ * properties (ZeroMQ RFC 23). */
 static zframe_t *make_properties(keyring_t *keys)
 {
     unsigned char out[64] = {sizeof(CONNECTION) - 1};
@@ -370,7 +373,8 @@ int peer_start(const char *dir)
     return 0;
 }
 
-/* Only for a socket that asks the handler: elsewhere the property is what the peer says of itself. */
+/* Only for a socket that asks the handler: elsewhere the property is what the peer says of
+ * itself. */
 peer_t peer_of(zframe_t *frame)
 {
     const char *id = frame ? zframe_meta(frame, "User-Id") : NULL;

@@ -1,7 +1,8 @@
-/* Who is at the other end: every socket of the bus has CURVE, and the key that a peer showed says its role (proto/roles.def) and its
- * name. One ZAP handler for each process looks the key up in DIR/peers, where what is called ROLE.cert or ROLE@NAME.cert is the
- * public key of such a peer, and lets it in where proto/sockets.def has its role. What a message says of its sender counts for
- * nothing. */
+/* Who is at the other end: every socket of the bus has CURVE, and the key that a peer showed
+ * says its role (proto/roles.def) and its name. One ZAP handler for each process looks the key
+ * up in DIR/peers, where what is called ROLE.cert or ROLE@NAME.cert is the public key of such a
+ * peer, and lets it in where proto/sockets.def has its role. What a message says of its sender
+ * counts for nothing. */
 #pragma once
 
 #include "common/schema/role.h"
@@ -20,12 +21,13 @@ int peer_start(const char *dir);
 /* Before CZMQ ends; the exit of the process does it. */
 void peer_stop(void);
 
-/* Who sent this frame, which came from a socket that was bound with keys (common/bus/bus.h). It is one of the message's own: the
- * identity that a ROUTER puts before them has the property only where it was not waited for (libzmq 4.3.4). */
+/* Who sent this frame, which came from a socket that was bound with keys (common/bus/bus.h). It
+ * is one of the message's own: the identity that a ROUTER puts before them has the property only
+ * where it was not waited for (libzmq 4.3.4). */
 peer_t peer_of(zframe_t *frame);
 
-/* The number of the connection that this frame came over, which no other of the process has; NULL: libzmq says it itself, of nobody.
- * Borrowed from the frame. */
+/* The number of the connection that this frame came over, which no other of the process has;
+ * NULL: libzmq says it itself, of nobody. Borrowed from the frame. */
 const char *peer_connection(zframe_t *frame);
 
 /* Count a refusal, and log it once a minute for each peer and reason. From any thread. */

@@ -52,7 +52,8 @@ static int on_files(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* A signal may interrupt another thread than this one, and the loop looks only between two events. */
+/* A signal may interrupt another thread than this one, and the loop looks only between two
+ * events. */
 static int on_stop_check(zloop_t *loop, int timer, void *context)
 {
     (void)loop;

@@ -1,5 +1,6 @@
-/* The life of a service's process, whatever the service does and with or without a database: settings, log, priority, limit of
- * files, one zloop, signals, health, readiness and metrics, orderly stop. What is put into the loop is the service's own.
+/* The life of a service's process, whatever the service does and with or without a database:
+ * settings, log, priority, limit of files, one zloop, signals, health, readiness and metrics,
+ * orderly stop. What is put into the loop is the service's own.
  *
  *     start, loop until SIGTERM or SIGINT, drain, loop is freed, stop */
 #pragma once
@@ -12,13 +13,15 @@
 typedef struct reactor_spec {
     const char *name;  /* log tag, and in metrics: postern_<name>_... */
     const char *about; /* for --help */
-    /* Lists that end with a NULL name, ended by NULL; the reactor adds its own: health-host, health-port. */
+    /* Lists that end with a NULL name, ended by NULL; the reactor adds its own: health-host,
+     * health-port. */
     const setting_t *const *settings;
     unsigned long
         files; /* descriptors that it may need, see files_raise(); 0: as many as the system gives */
 
-    /* Open sockets, put readers and timers into the loop. config lives until stop has returned. 0 | fault, which is
-     * logged; drain and stop are called also then, so they free whatever half there is. */
+    /* Open sockets, put readers and timers into the loop. config lives until stop has returned.
+     * 0 | fault, which is logged; drain and stop are called also then, so they free whatever
+     * half there is. */
     int (*start)(void *self, zloop_t *loop, const config_t *config);
     /* What stands behind "ready" in the log; may be NULL. */
     void (*describe)(void *self, char *out, size_t size);

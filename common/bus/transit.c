@@ -12,7 +12,8 @@ typedef struct account {
     _Atomic int64_t bytes;
 } account_t;
 
-/* Bytes of a connection are numbered through: left is how many of them are not on their way any more. */
+/* Bytes of a connection are numbered through: left is how many of them are not on their way any
+ * more. */
 typedef struct course {
     _Atomic int refs; /* the connection's, and each message's */
     _Atomic int64_t left;
@@ -26,7 +27,8 @@ struct transit {
     bool full;
 };
 
-/* The first frame behind the identity: libzmq says when it is done with it, in a thread of its own. */
+/* The first frame behind the identity: libzmq says when it is done with it, in a thread of its
+ * own. */
 typedef struct notice {
     course_t *course;
     int64_t before; /* bytes that were sent before this message */
@@ -95,7 +97,8 @@ static void on_done(void *data, void *hint)
     free(notice);
 }
 
-/* The notice says nothing of what was sent before until the message goes: it may never go. NULL: no memory. */
+/* The notice says nothing of what was sent before until the message goes: it may never go. NULL:
+ * no memory. */
 static notice_t *make_first(course_t *course, const transit_frame_t *from, zmq_msg_t *ret_frame)
 {
     notice_t *notice = malloc(sizeof(*notice) + from->len);

@@ -13,12 +13,13 @@ work_t *work_new(size_t max, bool polled);
 /* The oldest is taken first. 0, and *msg is taken | -EAGAIN: max of them wait | -ENOMEM. */
 int work_put(work_t *self, zmsg_t **msg);
 
-/* One of somebody's, who takes turns with others and has a share of the room: see shares_put. Whoever puts so bounds all by itself. */
+/* One of somebody's, who takes turns with others and has a share of the room: see shares_put.
+ * Whoever puts so bounds all by itself. */
 int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                 zmsg_t **msg);
 
-/* The same, but what there is no room or no memory for waits until there is. False: work_stop was called meanwhile, and *msg is the
- * caller's. */
+/* The same, but what there is no room or no memory for waits until there is. False: work_stop
+ * was called meanwhile, and *msg is the caller's. */
 bool work_put_wait(work_t *self, zmsg_t **msg);
 
 /* Waits for one; NULL once work_stop was called. */

@@ -1,5 +1,6 @@
-/* Replies that wait: for a config revision until every live edge worker has it, for an epoch of leases until nobody acts on
- * what was known before; each for HELD_MS at most. Waiting occupies no worker. No sockets, and the clock is told. Used by the reactor alone. */
+/* Replies that wait: for a config revision until every live edge worker has it, for an epoch of
+ * leases until nobody acts on what was known before; each for HELD_MS at most. Waiting occupies
+ * no worker. No sockets, and the clock is told. Used by the reactor alone. */
 #pragma once
 
 #include "common/bus/flight.h"
@@ -39,7 +40,8 @@ void held_destroy(held_t **self_p);
 void held_add(held_t *self, zmsg_t *reply, const char *key, int64_t revision, int64_t epoch,
               int64_t now_ms);
 
-/* Something changed, or time passed: send those that need not wait any more, in the order in which they came. */
+/* Something changed, or time passed: send those that need not wait any more, in the order in
+ * which they came. */
 void held_release(held_t *self, int64_t now_ms);
 
 int held_count(const held_t *self);

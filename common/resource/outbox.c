@@ -60,8 +60,9 @@ static bool wait_ms(outbox_t *self, int ms)
     return seen > 0;
 }
 
-/* One copy of the service sends at a time, so that events keep their order and go out once. Which one is up to a lock of its
- * session: when it ends, or says nothing for as long as the channel's settings allow, another takes over within a second. */
+/* One copy of the service sends at a time, so that events keep their order and go out once.
+ * Which one is up to a lock of its session: when it ends, or says nothing for as long as the
+ * channel's settings allow, another takes over within a second. */
 static int take_turn(outbox_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -78,7 +79,8 @@ static int take_turn(outbox_t *self)
     return r;
 }
 
-/* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: one of the events is none, or too large | -ENOMEM. */
+/* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: one of the events is none, or too
+ * large | -ENOMEM. */
 static int make_batch(const outbox_t *self, zmsg_t **ret_msg)
 {
     _cleanup_(json_clear_ref) json_t *header =
@@ -135,7 +137,8 @@ static int await_ack(outbox_t *self)
     return -ETIMEDOUT;
 }
 
-/* These rows and no others: one with a lower number may have been committed meanwhile. sql has them as $1. */
+/* These rows and no others: one with a lower number may have been committed meanwhile. sql has
+ * them as $1. */
 static int end_rows(const outbox_t *self, const char *sql)
 {
     _cleanup_(free_mem) char *list = NULL;
@@ -177,7 +180,8 @@ static int gather_batch(outbox_t *self)
     return r;
 }
 
-/* One event is refused: it is kept beside the others, which go on without it. Of several it is not known which: each goes alone. */
+/* One event is refused: it is kept beside the others, which go on without it. Of several it is
+ * not known which: each goes alone. */
 static int set_aside(outbox_t *self)
 {
     _cleanup_(json_clear_ref) json_t *event = NULL;
@@ -201,7 +205,8 @@ static int set_aside(outbox_t *self)
     return 0;
 }
 
-/* Send one batch: the one that is not acknowledged, with exactly its rows, else the next. *ret_more: there may be more. */
+/* Send one batch: the one that is not acknowledged, with exactly its rows, else the next.
+ * *ret_more: there may be more. */
 static int send_batch(outbox_t *self, bool *ret_more)
 {
     zmsg_t *msg = NULL;
@@ -237,7 +242,8 @@ static void count_refused(const outbox_t *self)
         refused = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
 }
 
-/* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next step may follow. */
+/* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next
+ * step may follow. */
 static int tidy(outbox_t *self, bool *ret_more)
 {
     int r;
@@ -273,7 +279,8 @@ void outbox_actor(zsock_t *pipe, void *context)
     self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
     outbox_batch_init(&self.batch, bus_now_ms());
-    /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events knows them by their ids. */
+    /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events
+     * knows them by their ids. */
     snprintf(self.channel, sizeof(self.channel),
              "SET synchronous_commit = off; SET idle_session_timeout = %d; LISTEN %s_outbox",
              SILENT_MS, args->schema);

@@ -1,7 +1,8 @@
 /* Publisher of a service's outbox table: reads committed audit events, sends them to the event
- * service, deletes what it acknowledged and sets aside what it refuses. At least once; the event service knows an event by its id. Of several copies of
- * the service one does so at a time.
- * It also tidies up the schema while it has its turn. Runs as an actor of its own, because SQL blocks. */
+ * service, deletes what it acknowledged and sets aside what it refuses. At least once; the event
+ * service knows an event by its id. Of several copies of the service one does so at a time. It
+ * also tidies up the schema while it has its turn. Runs as an actor of its own, because SQL
+ * blocks. */
 #pragma once
 
 #include "common/store/tidy.h"
@@ -14,7 +15,8 @@ typedef struct outbox_args {
     long tidy_seconds;
 } outbox_args_t;
 
-/* Events that the event service refused, which are kept in table outbox_refused, as of the last look. */
+/* Events that the event service refused, which are kept in table outbox_refused, as of the last
+ * look. */
 int64_t outbox_refused(void);
 
 /* zactor function; args is an outbox_args_t that outlives the actor's start. */

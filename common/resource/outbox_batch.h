@@ -1,6 +1,7 @@
-/* Which audit events of a service's outbox go as one batch, and under what number: rules only. What is not acknowledged goes again, exactly
- * the same events under the same number, because an acknowledgement may come after its batch was sent again; no number is
- * ever used for anything else. Where one of several events is refused it is not known which: each of them goes alone. */
+/* Which audit events of a service's outbox go as one batch, and under what number: rules only.
+ * What is not acknowledged goes again, exactly the same events under the same number, because an
+ * acknowledgement may come after its batch was sent again; no number is ever used for anything
+ * else. Where one of several events is refused it is not known which: each of them goes alone. */
 #pragma once
 
 #include <msgpack.h>
@@ -23,13 +24,15 @@ typedef struct outbox_batch {
 /* After the last number of the process before this one. */
 void outbox_batch_init(outbox_batch_t *self, int64_t now_ms);
 
-/* These rows, of so many bytes each, are the oldest: as many of them as go at once. n 0: there is nothing to send. */
+/* These rows, of so many bytes each, are the oldest: as many of them as go at once. n 0: there
+ * is nothing to send. */
 void outbox_batch_begin(outbox_batch_t *self, const int *bytes, int n);
 
 /* It was acknowledged, or what was refused was set aside. True: more may wait. */
 bool outbox_batch_end(outbox_batch_t *self);
 
-/* It was refused. True: its only event is to be set aside | false: nobody knows which one it is, and they go alone. */
+/* It was refused. True: its only event is to be set aside | false: nobody knows which one it is,
+ * and they go alone. */
 bool outbox_batch_refuse(outbox_batch_t *self);
 
 /* The rows that it was made of are not ours any more: another copy may send them. */

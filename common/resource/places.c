@@ -22,8 +22,8 @@ place_t *places_find(places_t *self, const void *identity, size_t len)
     return NULL;
 }
 
-/* Who left a place has it for as long as what was sent there is in our memory: otherwise one key could have any number of
- * connections that do not read. */
+/* Who left a place has it for as long as what was sent there is in our memory: otherwise one key
+ * could have any number of connections that do not read. */
 static bool is_taken(const place_t *place)
 {
     return subscriber_is_live(&place->sub) || transit_bytes(place->way) > 0;

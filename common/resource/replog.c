@@ -28,8 +28,8 @@ void replog_let_go(replog_t *self, place_t *place)
     self->say_ms = 0;
 }
 
-/* A worker outlives its connection and serves what it has: answers go on waiting for it until it is back, or silent for
- * too long from now on. */
+/* A worker outlives its connection and serves what it has: answers go on waiting for it until it
+ * is back, or silent for too long from now on. */
 static void lose(replog_t *self, place_t *place, const char *why)
 {
     if (subscriber_lose(&place->sub, bus_mono_ms()))
@@ -39,7 +39,8 @@ static void lose(replog_t *self, place_t *place, const char *why)
         replog_let_go(self, place);
 }
 
-/* r: what sending to it said. Later is soon enough for a worker that does not take what is on its way: it is behind. */
+/* r: what sending to it said. Later is soon enough for a worker that does not take what is on
+ * its way: it is behind. */
 static void lose_unless_sent(replog_t *self, place_t *place, int r)
 {
     if (r && r != -EAGAIN)
@@ -48,7 +49,8 @@ static void lose_unless_sent(replog_t *self, place_t *place, int r)
 
 /* ---- hellos ---- */
 
-/* Everything that goes to it behind this was read after its hello. A hello without a mark is an older edge's. */
+/* Everything that goes to it behind this was read after its hello. A hello without a mark is an
+ * older edge's. */
 static int tell_heard(replog_t *self, place_t *place)
 {
     const char *mark = place->sub.greeting.mark;
@@ -56,7 +58,8 @@ static int tell_heard(replog_t *self, place_t *place)
     return *mark ? replog_send(self, place, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
 }
 
-/* Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. -EAGAIN: not yet. */
+/* Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. -EAGAIN:
+ * not yet. */
 static int answer_hello(replog_t *self, place_t *place)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
@@ -77,7 +80,8 @@ static bool hello_is_due(const place_t *place, int64_t now_ms)
 
 /* ---- news ---- */
 
-/* The database is another one than before, from a backup perhaps: what workers have is not of its log, whatever its number is. */
+/* The database is another one than before, from a backup perhaps: what workers have is not of
+ * its log, whatever its number is. */
 static void begin_again(replog_t *self, int64_t old)
 {
     int64_t now = bus_mono_ms();
@@ -96,7 +100,8 @@ static void begin_again(replog_t *self, int64_t old)
         self->settle_ms = now + SUBSCRIBER_DEAD_MS;
 }
 
-/* New revisions: read once, send to everyone who is up to date with the old head; push_rest has the others. */
+/* New revisions: read once, send to everyone who is up to date with the old head; push_rest has
+ * the others. */
 static int push_news(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
@@ -142,7 +147,8 @@ static bool can_go_on(const place_t *place, int64_t head)
     return subscriber_can_go_on(&place->sub, head, replog_has_room(place), bus_mono_ms());
 }
 
-/* What was taken of that which is on its way to it is shown by one message more: this one means nothing to a worker. */
+/* What was taken of that which is on its way to it is shown by one message more: this one means
+ * nothing to a worker. */
 static void probe_way(replog_t *self, place_t *place)
 {
     int r = 0;
@@ -198,8 +204,8 @@ static int push_rest(replog_t *self)
 
 /* ---- time ---- */
 
-/* After a start, or when this process was stopped for a while, edges get the time to be heard before
- * anyone is counted as gone and before a change counts as live without them. */
+/* After a start, or when this process was stopped for a while, edges get the time to be heard
+ * before anyone is counted as gone and before a change counts as live without them. */
 static void settle(replog_t *self)
 {
     int64_t now = bus_mono_ms();
@@ -264,7 +270,8 @@ static int next_look_ms(const replog_t *self)
 
 /* ---- the actor ---- */
 
-/* What the other copies said while nobody listened is not known: they have the time to say it again. */
+/* What the other copies said while nobody listened is not known: they have the time to say it
+ * again. */
 static int listen_for_news(replog_t *self)
 {
     char sql[160];
@@ -309,7 +316,8 @@ static int take_news(replog_t *self)
     return r;
 }
 
-/* Until the next try, which may fail for the same reason three times a second: it is said every ten. */
+/* Until the next try, which may fail for the same reason three times a second: it is said every
+ * ten. */
 static void stop_listening(replog_t *self)
 {
     int64_t now = bus_mono_ms();

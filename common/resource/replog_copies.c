@@ -1,4 +1,5 @@
-/* What the copies of a service tell each other of their workers, in notifications, and what all that comes to for the service. */
+/* What the copies of a service tell each other of their workers, in notifications, and what all
+ * that comes to for the service. */
 #include "common/base/log.h"
 #include "common/base/cleanup.h"
 #include "common/bus/bus.h"
@@ -32,10 +33,12 @@ static int notify_workers(void *context, const char *text)
     return r;
 }
 
-/* Who found no place, for the other copies: a worker that was lost, and that no change reaches. No edge has such a name. */
+/* Who found no place, for the other copies: a worker that was lost, and that no change reaches.
+ * No edge has such a name. */
 #define TURNED_AWAY "turned away"
 
-/* One row of those that are said; of two connections of one worker, its last and this one, the lower revision counts. */
+/* One row of those that are said; of two connections of one worker, its last and this one, the
+ * lower revision counts. */
 static int add_worker(roster_worker_t *workers, int n, const place_t *place)
 {
     const subscriber_t *sub = &place->sub;
@@ -167,7 +170,8 @@ static bool is_told_elsewhere(const replog_t *self, const place_t *place)
            && roster_hears(self->roster, self->log_id, place->name, &unused);
 }
 
-/* A worker that this copy cannot tell of changes is waited for all the same, unless another copy can. */
+/* A worker that this copy cannot tell of changes is waited for all the same, unless another copy
+ * can. */
 void replog_tell_service(replog_t *self)
 {
     state_message_t message = {self, zmsg_new()};

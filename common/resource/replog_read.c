@@ -11,8 +11,8 @@
 enum {
     CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
     DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
-    CHUNK_BYTES =
-        256 << 10, /* of sealed entries in one message of a snapshot, or the one that is larger */
+    /* of sealed entries in one message of a snapshot, or the one that is larger */
+    CHUNK_BYTES = 256 << 10,
     /* And in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows. */
     DELTA_BYTES = 8 << 20
 };
@@ -84,7 +84,8 @@ bool replog_is_delta(const replog_t *self, const PGresult *rows, int64_t after)
            && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 
-/* Keyed by (kind, id): rows that change meanwhile come again in the delta from the head at the snapshot's start. */
+/* Keyed by (kind, id): rows that change meanwhile come again in the delta from the head at the
+ * snapshot's start. */
 int replog_read_chunk(replog_t *self, const char *kind, const char *id, PGresult **ret_rows)
 {
     char limit[16], bytes[16];

@@ -25,7 +25,8 @@ static void put_str(msgpack_packer *packer, const char *text)
     msgpack_pack_str_body(packer, text, strlen(text));
 }
 
-/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. A row without a kind is none. */
+/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. A row
+ * without a kind is none. */
 static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
 {
     msgpack_packer packer;
@@ -60,7 +61,8 @@ static transit_frame_t text_frame(const char *text)
     return (transit_frame_t){text, strlen(text)};
 }
 
-/* All of the body but its end, for who takes it so; head: log id, previous revision, revision. *ret_at: how much that was. */
+/* All of the body but its end, for who takes it so; head: log id, previous revision, revision.
+ * *ret_at: how much that was. */
 static int send_parts(replog_t *self, place_t *place, const transit_frame_t head[3],
                       const msgpack_sbuffer *body, size_t *ret_at)
 {
@@ -81,7 +83,8 @@ static int send_parts(replog_t *self, place_t *place, const transit_frame_t head
     return r;
 }
 
-/* between: see replog_read_news; only a delta has it. What could not be sent whole begins anew the next time. */
+/* between: see replog_read_news; only a delta has it. What could not be sent whole begins anew
+ * the next time. */
 static int send_frames(replog_t *self, place_t *place, const char *word, int64_t previous,
                        int64_t revision, const msgpack_sbuffer *body, const char *between)
 {
@@ -117,7 +120,8 @@ int replog_send(replog_t *self, place_t *place, const char *word, int64_t previo
     return send_frames(self, place, word, previous, revision, body, NULL);
 }
 
-/* A worker that does not read costs what is on its way to it, and no more; one that reads slowly gets all, in its time. */
+/* A worker that does not read costs what is on its way to it, and no more; one that reads slowly
+ * gets all, in its time. */
 bool replog_has_room(const place_t *place)
 {
     return !transit_is_full(place->way) && transit_bytes(place->way) < WAY_BYTES
@@ -141,7 +145,8 @@ static int send_delta(replog_t *self, place_t *place, const PGresult *rows, int6
     return r;
 }
 
-/* What is new since it was last told: as a delta, or, where that would be too much for one message, everything in chunks. */
+/* What is new since it was last told: as a delta, or, where that would be too much for one
+ * message, everything in chunks. */
 int replog_send_news(replog_t *self, place_t *place, const PGresult *rows, int64_t after)
 {
     if (replog_is_delta(self, rows, after))

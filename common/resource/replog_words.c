@@ -18,7 +18,8 @@ static void let_its_last_go(replog_t *self, const place_t *place)
     }
 }
 
-/* A worker that serves what it has and can be told of nothing: as long as it goes on asking no change passes as live everywhere. */
+/* A worker that serves what it has and can be told of nothing: as long as it goes on asking no
+ * change passes as live everywhere. */
 static void turn_away(replog_t *self, const char *peer)
 {
     self->changed = self->changed || !places_somebody_is_turned_away(&self->places);
@@ -35,8 +36,8 @@ static void pop_text(char *out, size_t size, zmsg_t *msg)
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* hello: log id, revision, name, mark, "parts"; may_speak has looked at the name. Kept until its turn, the last one of several: to
- * answer costs a transaction and perhaps a snapshot. */
+/* hello: log id, revision, name, mark, "parts"; may_speak has looked at the name. Kept until its
+ * turn, the last one of several: to answer costs a transaction and perhaps a snapshot. */
 static void on_hello(replog_t *self, place_t *place, zmsg_t *msg)
 {
     greeting_t greeting = {0};
@@ -86,8 +87,8 @@ static void tell_refused(replog_t *self, zframe_t *identity, const char *name)
     zmsg_destroy(&msg);
 }
 
-/* An edge speaks for its own workers, over connections of its own: answers wait for what they acknowledge. msg is what stands
- * behind the word. */
+/* An edge speaks for its own workers, over connections of its own: answers wait for what they
+ * acknowledge. msg is what stands behind the word. */
 static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const char *word,
                       zmsg_t *msg)
 {

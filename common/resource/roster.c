@@ -147,7 +147,8 @@ static void join(other_t *other, int64_t number, int64_t part, const char *log_i
     other->pending = NULL;
 }
 
-/* A copy counts what it says, and all of it comes in that order: what does not go on from there was said before. */
+/* A copy counts what it says, and all of it comes in that order: what does not go on from there
+ * was said before. */
 static bool is_next(const other_t *other, int64_t number, int64_t part)
 {
     return number > other->number || (number == other->number && part >= other->parts);

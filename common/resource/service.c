@@ -47,7 +47,8 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* The answer goes to nobody. One at a time: what takes longer than its period does not take all workers from those who ask. */
+/* The answer goes to nobody. One at a time: what takes longer than its period does not take all
+ * workers from those who ask. */
 static int on_period(zloop_t *loop, int timer, void *context)
 {
     service_t *self = context;
@@ -199,7 +200,8 @@ static void describe(void *context, char *out, size_t size)
     snprintf(out, size, "rpc=%s workers=%d", config_str(self->config, "rpc"), self->worker_count);
 }
 
-/* What workers have in hand is finished and answered, and what waits for edges goes with what is known. */
+/* What workers have in hand is finished and answered, and what waits for edges goes with what is
+ * known. */
 static void drain(void *context)
 {
     service_t *self = context;

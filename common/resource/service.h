@@ -1,6 +1,7 @@
 /* A service: one reactor that owns the sockets, and workers that own a database connection each.
- * The reactor passes requests to idle workers and holds a reply that carries a config revision until
- * every live edge worker acknowledged it, or service_hold_ms passed. Waiting occupies no worker. */
+ * The reactor passes requests to idle workers and holds a reply that carries a config revision
+ * until every live edge worker acknowledged it, or service_hold_ms passed. Waiting occupies no
+ * worker. */
 #pragma once
 
 #include "common/base/config.h"
@@ -35,8 +36,8 @@ typedef struct service_spec {
     const service_part_t *part;    /* may be NULL */
     /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
     const char *periodic, *period; /* the verb, the setting */
-    /* Does the request keep a worker busy for long, making keys? Half of the workers are for such requests; body is as it came
-     * on the bus. May be NULL. */
+    /* Does the request keep a worker busy for long, making keys? Half of the workers are for
+     * such requests; body is as it came on the bus. May be NULL. */
     bool (*is_slow)(const char *verb, const void *body, size_t len);
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);

@@ -1,4 +1,5 @@
-/* What comes over the socket for requests: who may say it, whose turn it is, and what is refused. */
+/* What comes over the socket for requests: who may say it, whose turn it is, and what is
+ * refused. */
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -16,8 +17,8 @@ enum {
     FRAMES_MAX = 8        /* of any, with its sender's: more than it needs */
 };
 
-/* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked at: that would be work for who gets
- * none. */
+/* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked
+ * at: that would be work for who gets none. */
 static void refuse(service_t *self, zmsg_t *msg, int code)
 {
     const reply_t reply = {.problem = {.code = code}};
@@ -54,7 +55,8 @@ static peer_t sender_of(zmsg_t *msg)
     return peer_of(zmsg_next(msg));
 }
 
-/* Who authenticates, or changes a description, must not wait until keys are made, or for what somebody else asks who asks for itself. */
+/* Who authenticates, or changes a description, must not wait until keys are made, or for what
+ * somebody else asks who asks for itself. */
 static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 {
     if (zframe_size(zmsg_first(msg)) == 0) /* what the service asks itself */

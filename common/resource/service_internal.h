@@ -1,5 +1,6 @@
-/* Between the files of the resource service only: service.c (its life), service_worker.c (what a worker does with a request),
- * service_intake.c (requests from the bus to the workers), service_reply.c (their answers, back to who asked), service_metrics.c. */
+/* Between the files of the resource service only: service.c (its life), service_worker.c (what a
+ * worker does with a request), service_intake.c (requests from the bus to the workers),
+ * service_reply.c (their answers, back to who asked), service_metrics.c. */
 #pragma once
 
 #include "common/bus/backlog.h"
@@ -57,7 +58,8 @@ typedef struct service {
 /* What every handler gets; its connection is the caller's to make. */
 crud_t service_crud(const worker_args_t *args);
 
-/* zactor function; args is a worker_args_t that outlives it. Signals 1 when it has no connection. Ends when the backlog was stopped. */
+/* zactor function; args is a worker_args_t that outlives it. Signals 1 when it has no
+ * connection. Ends when the backlog was stopped. */
 void service_worker(zsock_t *pipe, void *args);
 
 /* ---- service_intake.c ---- */
@@ -65,8 +67,8 @@ void service_worker(zsock_t *pipe, void *args);
 /* zloop reader of the socket for requests. */
 int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
 
-/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0, and *msg is taken | what backlog_put
- * says, and then *msg is the caller's still. */
+/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0,
+ * and *msg is taken | what backlog_put says, and then *msg is the caller's still. */
 int service_enqueue(service_t *self, const char *key, zmsg_t **msg);
 
 /* ---- service_reply.c ---- */
@@ -74,7 +76,8 @@ int service_enqueue(service_t *self, const char *key, zmsg_t **msg);
 /* 0 | -ENOMEM. */
 int service_replies_start(service_t *self);
 
-/* zloop poller of what the workers have answered; also after the loop's end, with NULL for loop and item. */
+/* zloop poller of what the workers have answered; also after the loop's end, with NULL for loop
+ * and item. */
 int service_on_done(zloop_t *loop, zmq_pollitem_t *item, void *context);
 
 /* zloop reader of the config log's pipe. */

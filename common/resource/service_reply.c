@@ -1,4 +1,5 @@
-/* What the workers answered, on its way back to who asked: at once, or when the change is in force. */
+/* What the workers answered, on its way back to who asked: at once, or when the change is in
+ * force. */
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/bus/bus.h"
@@ -7,7 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* held->reply: identity and three frames; adds how many edges have it in force, of how many live. */
+/* held->reply: identity and three frames; adds how many edges have it in force, of how many
+ * live. */
 static void send_reply(void *context, held_reply_t *held)
 {
     service_t *self = context;

@@ -1,4 +1,5 @@
-/* A worker: a thread with a database connection of its own, which takes requests and runs their verbs. */
+/* A worker: a thread with a database connection of its own, which takes requests and runs their
+ * verbs. */
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -56,7 +57,8 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
 
         if (!r)
             r = run_verb(crud, args, request, reply);
-        /* read-only: another session may be what this one was not, and no worker waits for more than that */
+        /* read-only: another session may be what this one was not, and no worker waits for more
+         * than that */
         if (r == PG_TIMEOUT || r == PG_FULL || (r == PG_DOWN && tries > 0 && pg_is_read_only())) {
             log_warn("req=%s %s", request->id, fault_text());
             return ERR_MAINTENANCE;
@@ -72,7 +74,8 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
     }
 }
 
-/* What was changed, refused or slow; of a read that went well the gateway's line says all that there is to say. */
+/* What was changed, refused or slow; of a read that went well the gateway's line says all that
+ * there is to say. */
 static void log_request(const crud_t *crud, const request_t *request, int r, int64_t us,
                         const reply_t *reply)
 {
@@ -89,8 +92,8 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
                  us, reply->revision);
 }
 
-/* What uris of the answer begin with may be the caller's to say: a client reaches the API under several names. It is no part
- * of what is asked for. NULL: the setting. */
+/* What uris of the answer begin with may be the caller's to say: a client reaches the API under
+ * several names. It is no part of what is asked for. NULL: the setting. */
 static json_t *take_base(request_t *request)
 {
     json_t *base = json_incref(json_object_get(request->body, "base"));
@@ -102,7 +105,8 @@ static json_t *take_base(request_t *request)
     return NULL;
 }
 
-/* To whom sent a request that cannot be read: waiting for its deadline would not make it better. NULL: nobody. */
+/* To whom sent a request that cannot be read: waiting for its deadline would not make it better.
+ * NULL: nobody. */
 static zmsg_t *refuse_unreadable(const request_t *request)
 {
     const reply_t reply = {.problem = {.code = ERR_INTERNAL}};
@@ -186,8 +190,9 @@ static zmsg_t *handle(crud_t *crud, const worker_args_t *args, const arrival_t *
     return out;
 }
 
-/* What is known of a request goes with it to the worker, before it: its key, "" for none, the number of its lane, and its arrival_t. The
- * first two come back with the answer. An answer that consists of them alone is none. */
+/* What is known of a request goes with it to the worker, before it: its key, "" for none, the
+ * number of its lane, and its arrival_t. The first two come back with the answer. An answer that
+ * consists of them alone is none. */
 static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 {
     zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);

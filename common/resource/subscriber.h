@@ -1,14 +1,15 @@
-/* One edge worker at the config log: what it said last, what it was told, what comes next (proto/WIRE.md). It is in one state.
+/* One edge worker at the config log: what it said last, what it was told, what comes next
+ * (proto/WIRE.md). It is in one state.
  *
- *     state       hello      its answer             sent all   cannot be sent to   bye, silence, back elsewhere
+ *     state       hello      its answer             all sent   not reached         bye, silence
  *     AWAY        GREETED    -                      -          -                   -
  *     GREETED     GREETED    FOLLOWING | SNAPSHOT   -          LOST                AWAY
  *     FOLLOWING   GREETED    -                      -          LOST                AWAY
  *     SNAPSHOT    GREETED    -                      FOLLOWING  LOST                AWAY
  *     LOST        GREETED    -                      -          -                   AWAY
  *
- * From FOLLOWING to SNAPSHOT it comes when it is too far behind for a delta. No sockets and no database in here, and the clock is told:
- * now_ms is of the monotonic one. */
+ * From FOLLOWING to SNAPSHOT it comes when it is too far behind for a delta. No sockets and no
+ * database in here, and the clock is told: now_ms is of the monotonic one. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,19 +17,21 @@
 
 enum {
     SUBSCRIBER_DEAD_MS = 1000, /* silence after which answers do not wait for it */
-    SUBSCRIBER_GREET_MS =
-        100, /* a worker says hello when it must, and again while it waits; answered not more often */
-    SUBSCRIBER_SNAPSHOTS_AT_ONCE =
-        8, /* begun for one worker before one ends: it may ask again while it waits for the first part */
+    /* a worker says hello when it must, and again while it waits; answered not more often */
+    SUBSCRIBER_GREET_MS = 100,
+    /* begun for one worker before one ends: it may ask again while it waits for the first part */
+    SUBSCRIBER_SNAPSHOTS_AT_ONCE = 8,
     SUBSCRIBER_SNAPSHOT_AGAIN_MS = 500 /* and from then on */
 };
 
 typedef enum subscriber_state {
     SUBSCRIBER_AWAY,    /* no answer waits for it */
     SUBSCRIBER_GREETED, /* it said hello, and was not answered: what it has is not known */
-    SUBSCRIBER_FOLLOWING, /* it gets every change; it is behind where there was no room for the last */
+    /* it gets every change; it is behind where there was no room for the last */
+    SUBSCRIBER_FOLLOWING,
     SUBSCRIBER_SNAPSHOT, /* it gets everything, in chunks */
-    SUBSCRIBER_LOST /* nothing goes to it before it says hello. It may serve what it has, so answers wait */
+    /* nothing goes to it before it says hello. It may serve what it has, so answers wait */
+    SUBSCRIBER_LOST
 } subscriber_state_t;
 
 /* What a hello said. */
@@ -44,7 +47,8 @@ typedef struct subscriber {
     int64_t tried_ms;    /* when the last hello had its turn */
     int64_t sent, acked; /* revisions of our log; 0: none that is known */
     int64_t heard_ms;
-    /* The snapshot that runs: of which revision, and the last entry that was sent; kind "" before the first. */
+    /* The snapshot that runs: of which revision, and the last entry that was sent; kind ""
+     * before the first. */
     int64_t snapshot_head;
     char snapshot_kind[64], snapshot_id[64];
     int snapshots_begun;      /* since one ended */
@@ -74,14 +78,16 @@ bool subscriber_is_silent(const subscriber_t *self, int64_t now_ms);
 void subscriber_hear(subscriber_t *self, int64_t now_ms);
 /* The greeting is copied. Acknowledges nothing; what was under way to it counts no more. */
 void subscriber_hello(subscriber_t *self, const greeting_t *greeting);
-/* This revision of our log is in force there; of another log, 0. True: that is new. What it was never sent it cannot have. */
+/* This revision of our log is in force there; of another log, 0. True: that is new. What it was
+ * never sent it cannot have. */
 bool subscriber_ack(subscriber_t *self, int64_t revision);
 
 /* ---- what becomes of it ---- */
 
 /* It said bye, was silent for too long, or speaks over another connection. */
 void subscriber_leave(subscriber_t *self);
-/* It cannot be sent to. True: it was reached until now; it has the time of a silent one from now on to say hello. */
+/* It cannot be sent to. True: it was reached until now; it has the time of a silent one from now
+ * on to say hello. */
 bool subscriber_lose(subscriber_t *self, int64_t now_ms);
 /* This process stood still: nobody was silent. */
 void subscriber_spare(subscriber_t *self, int64_t now_ms);
@@ -90,16 +96,19 @@ void subscriber_spare(subscriber_t *self, int64_t now_ms);
 
 /* Its hello has its turn: the next one has none for SUBSCRIBER_GREET_MS. */
 void subscriber_try(subscriber_t *self, int64_t now_ms);
-/* Its hello is answered. True: with what is new after self->sent, which may be nothing | false: with a snapshot, which begins. */
+/* Its hello is answered. True: with what is new after self->sent, which may be nothing | false:
+ * with a snapshot, which begins. */
 bool subscriber_answer(subscriber_t *self, const char *log_id, int64_t head, int64_t now_ms);
 /* It was sent everything up to that revision. */
 void subscriber_told(subscriber_t *self, int64_t revision);
-/* Everything of revision head goes to it in chunks: from now on, or, where it never lets one end, from a moment later. */
+/* Everything of revision head goes to it in chunks: from now on, or, where it never lets one
+ * end, from a moment later. */
 void subscriber_begin_snapshot(subscriber_t *self, int64_t head, int64_t now_ms);
 /* A chunk was sent, whose last entry this is. */
 void subscriber_chunk_sent(subscriber_t *self, const char *kind, const char *id);
 /* The end was sent. */
 void subscriber_end_snapshot(subscriber_t *self);
-/* The database is another one than before and does not know the old head: what it has is not of this log. It gets a snapshot, or, because
- * it takes no lower revision before it has named its own, nothing before it says hello. */
+/* The database is another one than before and does not know the old head: what it has is not of
+ * this log. It gets a snapshot, or, because it takes no lower revision before it has named its
+ * own, nothing before it says hello. */
 void subscriber_begin_again(subscriber_t *self, int64_t old_head, int64_t head, int64_t now_ms);

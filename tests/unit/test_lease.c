@@ -79,7 +79,8 @@ Test(leases, are_granted_under_the_epoch_that_counts_and_name_the_askers_clock)
     leases_done(&leases);
 }
 
-/* One holder that has the epoch before, or asks with the new one, at a moment after the revocation. */
+/* One holder that has the epoch before, or asks with the new one, at a moment after the
+ * revocation. */
 typedef struct settled_case {
     char claim[64];
     bool asks_again, with_new;

@@ -1,4 +1,5 @@
-/* Audit events of a service's outbox: which go together, under what number, and what a refusal makes of them. */
+/* Audit events of a service's outbox: which go together, under what number, and what a refusal
+ * makes of them. */
 #include "common/resource/outbox_batch.h"
 #include "common/base/cleanup.h"
 

@@ -1,4 +1,5 @@
-/* Services: what the other tables say of those that proto/services.def has. tests/house/services looks at files. */
+/* Services: what the other tables say of those that proto/services.def has. tests/house/services
+ * looks at files. */
 #include "common/schema/service_row.h"
 #include "common/schema/role.h"
 #include "common/schema/schema.h"

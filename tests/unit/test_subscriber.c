@@ -109,29 +109,30 @@ static void on_standstill(subscriber_t *self)
         subscriber_leave(self);
 }
 
-/* What each event makes of a worker in each state: the state, what it was sent, what it acknowledged. */
+/* What each event makes of a worker in each state: the state, what it was sent, what it
+ * acknowledged. */
 typedef struct outcome {
     subscriber_state_t state;
     int64_t sent, acked;
 } outcome_t;
 
-#define AWAY(s, a)                                                                                 \
+#define A(s, a)                                                                                    \
     {                                                                                              \
         SUBSCRIBER_AWAY, s, a                                                                      \
     }
-#define GREETED                                                                                    \
+#define G                                                                                          \
     {                                                                                              \
         SUBSCRIBER_GREETED, 0, 0                                                                   \
     }
-#define FOLLOWING(s, a)                                                                            \
+#define F(s, a)                                                                                    \
     {                                                                                              \
         SUBSCRIBER_FOLLOWING, s, a                                                                 \
     }
-#define SNAPSHOT(a)                                                                                \
+#define S(a)                                                                                       \
     {                                                                                              \
         SUBSCRIBER_SNAPSHOT, 0, a                                                                  \
     }
-#define LOST(s, a)                                                                                 \
+#define L(s, a)                                                                                    \
     {                                                                                              \
         SUBSCRIBER_LOST, s, a                                                                      \
     }
@@ -144,19 +145,31 @@ typedef struct event_case {
 
 /* clang-format off */
 static const event_case_t cases[] = {
-    /*                                          from AWAY         GREETED   FOLLOWING          SNAPSHOT         LOST */
-    {"hello", on_hello,                         {GREETED,         GREETED,  GREETED,           GREETED,         GREETED}},
-    {"hello with a newer one", on_hello_newer,  {GREETED,         GREETED,  GREETED,           GREETED,         GREETED}},
-    {"bye", on_bye,                             {AWAY(100, 90),   AWAY(0, 0), AWAY(100, 90),   AWAY(0, 90),     AWAY(100, 90)}},
-    {"its connection ends", on_lost,            {AWAY(100, 90),   LOST(0, 0), LOST(100, 90),   LOST(0, 90),     LOST(100, 90)}},
-    {"ack", on_ack,                             {AWAY(100, 90),   GREETED,  FOLLOWING(100, 100), SNAPSHOT(90),  LOST(100, 100)}},
-    {"ack of less than before", on_ack_again,   {AWAY(100, 90),   GREETED,  FOLLOWING(100, 90), SNAPSHOT(90),   LOST(100, 90)}},
-    {"ack of what it was not sent", on_ack_beyond, {AWAY(100, 90), GREETED, FOLLOWING(100, 90), SNAPSHOT(90),   LOST(100, 90)}},
-    {"ack of another log", on_ack_of_another_log, {AWAY(100, 90), GREETED,  FOLLOWING(100, 90), SNAPSHOT(90),   LOST(100, 90)}},
-    {"silence", on_silence,                     {AWAY(100, 90),   AWAY(0, 0), AWAY(100, 90),   AWAY(0, 90),     AWAY(100, 90)}},
-    {"we stood still", on_standstill,           {AWAY(100, 90),   GREETED,  FOLLOWING(100, 90), SNAPSHOT(90),   LOST(100, 90)}},
-    {"the log is put back", on_log_put_back,    {AWAY(0, 0),      GREETED,  LOST(0, 0),        LOST(0, 0),      LOST(0, 0)}},
-    {"and has gone on", on_log_put_back_and_gone_on, {AWAY(0, 0), GREETED,  SNAPSHOT(0),       SNAPSHOT(0),     LOST(0, 0)}},
+    /* happens                         in AWAY     GREETED  FOLLOWING    SNAPSHOT  LOST */
+    {"hello", on_hello,
+                                      {G,          G,       G,           G,        G}},
+    {"hello with a newer one", on_hello_newer,
+                                      {G,          G,       G,           G,        G}},
+    {"bye", on_bye,
+                                      {A(100, 90), A(0, 0), A(100, 90),  A(0, 90), A(100, 90)}},
+    {"its connection ends", on_lost,
+                                      {A(100, 90), L(0, 0), L(100, 90),  L(0, 90), L(100, 90)}},
+    {"ack", on_ack,
+                                      {A(100, 90), G,       F(100, 100), S(90),    L(100, 100)}},
+    {"ack of less than before", on_ack_again,
+                                      {A(100, 90), G,       F(100, 90),  S(90),    L(100, 90)}},
+    {"ack of what it was not sent", on_ack_beyond,
+                                      {A(100, 90), G,       F(100, 90),  S(90),    L(100, 90)}},
+    {"ack of another log", on_ack_of_another_log,
+                                      {A(100, 90), G,       F(100, 90),  S(90),    L(100, 90)}},
+    {"silence", on_silence,
+                                      {A(100, 90), A(0, 0), A(100, 90),  A(0, 90), A(100, 90)}},
+    {"we stood still", on_standstill,
+                                      {A(100, 90), G,       F(100, 90),  S(90),    L(100, 90)}},
+    {"the log is put back", on_log_put_back,
+                                      {A(0, 0),    G,       L(0, 0),     L(0, 0),  L(0, 0)}},
+    {"and has gone on", on_log_put_back_and_gone_on,
+                                      {A(0, 0),    G,       S(0),        S(0),     L(0, 0)}},
 };
 /* clang-format on */
 
