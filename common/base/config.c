@@ -1,3 +1,4 @@
+#include "common/base/memory.h"
 #include "common/base/config.h"
 
 #include <assert.h>
@@ -78,7 +79,7 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
             return -EINVAL;
         }
         free(self->values[row]);
-        self->values[row] = strdup(equals + 1);
+        self->values[row] = memory_copy(equals + 1, "a setting");
     }
     for (int i = 0; rows[i].name; i++) {
         assert(i < CONFIG_MAX);
@@ -89,7 +90,7 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
             value = getenv(env);
             if (!value)
                 value = rows[i].fallback;
-            self->values[i] = value ? strdup(value) : NULL;
+            self->values[i] = value ? memory_copy(value, "a setting") : NULL;
         }
         if (check_value(&rows[i], self->values[i]))
             return -EINVAL;

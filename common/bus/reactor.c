@@ -1,3 +1,4 @@
+#include "common/base/memory.h"
 #include "common/bus/reactor.h"
 #include "common/base/err.h"
 #include "common/base/files.h"
@@ -126,6 +127,7 @@ int reactor_main(const reactor_spec_t *spec, void *service, int argc, char **arg
 
     join_settings(&self);
     log_init(spec->name);
+    memory_guard_json();
     zsys_init(); /* SIGTERM and SIGINT set zsys_interrupted */
     r = config_parse(&self.config, self.settings, spec->about, argc, argv);
     if (r) {

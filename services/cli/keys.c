@@ -1,4 +1,5 @@
 #include "services/cli/keys.h"
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/schema/role.h"
 
@@ -69,9 +70,10 @@ static int make_one(const char *dir, int count, char **names, const roles_t *rol
 
 int keys_make(const char *dir, int count, char **names)
 {
-    _cleanup_(free_mem) roles_t *roles = calloc((size_t)count, sizeof(*roles));
+    _cleanup_(free_mem) roles_t *roles =
+        memory_need(calloc((size_t)count + 1, sizeof(*roles)), "roles");
     char path[PATH_SIZE];
-    int r = roles ? 0 : -ENOMEM;
+    int r = 0;
 
     umask(0077);
     for (int i = 0; !r && i < count; i++) {

@@ -1,5 +1,6 @@
 /* postern: the command line. Reads var/postern.env for settings that the environment does not
  * have. */
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/codec/pack.h"
@@ -245,7 +246,7 @@ static int check_one(const char *address)
 
 static int run_health(void)
 {
-    char *list = strdup(need_env("POSTERN_HEALTH_URLS")), *save = NULL;
+    char *list = memory_copy(need_env("POSTERN_HEALTH_URLS"), "addresses"), *save = NULL;
     int r = EXIT_SUCCESS;
 
     for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save))
@@ -263,6 +264,7 @@ int main(int argc, char **argv)
         fputs(help, argc < 2 ? stderr : stdout);
         return argc < 2 ? EXIT_FAILURE : EXIT_SUCCESS;
     }
+    memory_guard_json();
     load_env();
     if (!strcmp(command, "tail") && argc <= 3)
         return run_tail(sub);

@@ -1,4 +1,5 @@
 #include "services/cli/tail.h"
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "services/cli/gaps.h"
@@ -173,11 +174,9 @@ static void tell_gaps(tail_t *self)
 
 int tail_run(zsock_t *sub, zsock_t *log, const char *prefix)
 {
-    tail_t *self = calloc(1, sizeof(*self));
+    tail_t *self = memory_need(calloc(1, sizeof(*self)), "tail");
     zmq_pollitem_t item = {zsock_resolve(sub), 0, ZMQ_POLLIN, 0};
 
-    if (!self)
-        return EXIT_FAILURE;
     self->sub = sub;
     self->log = log;
     self->prefix = prefix;

@@ -1,4 +1,5 @@
 #include "services/events/feed.h"
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -38,10 +39,8 @@ static ino_t find_socket(int fd);
 
 int feed_new(feed_t **ret_feed, const feed_args_t *args)
 {
-    _cleanup_(feed_destroy) feed_t *self = calloc(1, sizeof(*self));
+    _cleanup_(feed_destroy) feed_t *self = memory_new(sizeof(*self), "the feed");
 
-    if (!self)
-        return -ENOMEM;
     self->return_ms = args->return_ms;
     self->patience_ms = PATIENCE_MS;
     self->start_ms = bus_mono_ms();

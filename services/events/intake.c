@@ -5,6 +5,7 @@
  * restart are waited for, nothing is stored either, because what is stored and not yet published
  * would be lost with this process; what is not acknowledged is sent again. */
 #include "services/events/intake.h"
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -649,11 +650,9 @@ static int intake_start(void **ret_self, zloop_t *loop, const config_t *config)
     const feed_args_t feed_args = {config_str(config, "pub"), curve,
                                    (int)config_int(config, "subscriber-mark"),
                                    1000 * (int)config_int(config, "subscriber-return")};
-    intake_t *self = calloc(1, sizeof(*self));
+    intake_t *self = memory_new(sizeof(*self), "the intake");
     int r;
 
-    if (!self)
-        return -ENOMEM;
     *ret_self = self;
     self->loop = loop;
     msgpack_sbuffer_init(&self->envelope);

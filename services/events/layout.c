@@ -1,4 +1,5 @@
 #include "services/events/layout.h"
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/codec/token.h"
 #include "common/base/utf8.h"
@@ -549,9 +550,7 @@ int layout_new(layout_t **ret_layout, const void *text, size_t len)
 
     if (len == 0 || len > TEXT_MAX)
         return -EBADMSG;
-    self = calloc(1, sizeof(*self));
-    if (!self)
-        return -ENOMEM;
+    self = memory_new(sizeof(*self), "a layout");
     self->second = -1;
     msgpack_sbuffer_init(&self->keys);
     msgpack_sbuffer_init(&self->scratch);

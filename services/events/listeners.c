@@ -1,4 +1,5 @@
 #include "services/events/listeners.h"
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "services/events/topics.h"
@@ -51,17 +52,13 @@ static void free_connection(void **item)
 
 listeners_t *listeners_new(int return_ms, find_socket_t find_socket)
 {
-    _cleanup_(listeners_destroy) listeners_t *self = calloc(1, sizeof(*self));
+    _cleanup_(listeners_destroy) listeners_t *self = memory_new(sizeof(*self), "listeners");
 
-    if (!self)
-        return NULL;
     self->return_ms = return_ms;
     self->find_socket = find_socket;
-    self->prefixes = zhashx_new();
-    self->connections = zhashx_new();
-    self->shares = zhashx_new();
-    if (!self->prefixes || !self->connections || !self->shares)
-        return NULL;
+    self->prefixes = memory_need(zhashx_new(), "listeners");
+    self->connections = memory_need(zhashx_new(), "listeners");
+    self->shares = memory_need(zhashx_new(), "listeners");
     zhashx_set_destructor(self->prefixes, free_item);
     zhashx_set_destructor(self->connections, free_connection);
     zhashx_set_destructor(self->shares, free_item);
@@ -108,8 +105,7 @@ static prefix_t *ensure_prefix(listeners_t *self, const char *key)
     prefix_t *one = zhashx_lookup(self->prefixes, key);
 
     if (!one) {
-        one = calloc(1, sizeof(*one));
-        assert(one);
+        one = memory_new(sizeof(*one), "a prefix");
         zhashx_insert(self->prefixes, key, one);
     }
     return one;
@@ -147,8 +143,7 @@ static int *share_of(listeners_t *self, const char *key)
     int *share = zhashx_lookup(self->shares, key);
 
     if (!share) {
-        share = calloc(1, sizeof(*share));
-        assert(share);
+        share = memory_new(sizeof(*share), "a share of subscriptions");
         zhashx_insert(self->shares, key, share);
     }
     return share;
@@ -160,10 +155,8 @@ static connection_t *ensure_connection(listeners_t *self, const subscriber_t *fr
 
     if (one)
         return one;
-    one = calloc(1, sizeof(*one));
-    assert(one);
-    one->prefixes = zhashx_new();
-    assert(one->prefixes);
+    one = memory_new(sizeof(*one), "a subscriber's connection");
+    one->prefixes = memory_need(zhashx_new(), "a subscriber's prefixes");
     snprintf(one->key, sizeof(one->key), "%s", from->key);
     one->fd = from->fd;
     one->socket = self->find_socket(from->fd);

@@ -1,4 +1,5 @@
 #include "services/events/pending.h"
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "services/events/batch.h"
 
@@ -52,14 +53,10 @@ static void destroy_share(void **item)
 
 pending_t *pending_new(void)
 {
-    _cleanup_(pending_destroy) pending_t *self = calloc(1, sizeof(*self));
+    _cleanup_(pending_destroy) pending_t *self = memory_new(sizeof(*self), "batches that wait");
 
-    if (!self)
-        return NULL;
-    self->shares = zhashx_new();
-    self->turns = zlistx_new();
-    if (!self->shares || !self->turns)
-        return NULL;
+    self->shares = memory_need(zhashx_new(), "batches that wait");
+    self->turns = memory_need(zlistx_new(), "batches that wait");
     zlistx_set_destructor(self->turns, destroy_share);
     return take(self);
 }
@@ -109,12 +106,10 @@ static size_t size_of(zmsg_t *batch)
 
 static share_t *add_share(pending_t *self, const char *id)
 {
-    share_t *share = calloc(1, sizeof(*share));
+    share_t *share = memory_new(sizeof(*share), "a share of batches");
 
-    assert(share);
     snprintf(share->id, sizeof(share->id), "%s", id);
-    share->batches = zlistx_new();
-    assert(share->batches);
+    share->batches = memory_need(zlistx_new(), "a share of batches");
     zlistx_set_destructor(share->batches, destroy_batch);
     share->turn = zlistx_add_end(self->turns, share);
     zhashx_insert(self->shares, share->id, share);
@@ -125,9 +120,8 @@ void pending_add(pending_t *self, const char *id, int64_t events, zmsg_t **batch
 {
     share_t *share = zhashx_lookup(self->shares, id);
     size_t size = size_of(*batch_p);
-    waiting_t *batch = calloc(1, sizeof(*batch));
+    waiting_t *batch = memory_new(sizeof(*batch), "a batch that waits");
 
-    assert(batch);
     *batch = (waiting_t){*batch_p, events};
     *batch_p = NULL;
     if (!share)

@@ -1,4 +1,5 @@
 #include "services/events/put_off.h"
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 
 #include <assert.h>
@@ -40,14 +41,10 @@ static void destroy_late(void **item)
 
 put_off_t *put_off_new(void)
 {
-    _cleanup_(put_off_destroy) put_off_t *self = calloc(1, sizeof(*self));
+    _cleanup_(put_off_destroy) put_off_t *self = memory_new(sizeof(*self), "producers put off");
 
-    if (!self)
-        return NULL;
-    self->all = zhashx_new();
-    self->order = zlistx_new();
-    if (!self->all || !self->order)
-        return NULL;
+    self->all = memory_need(zhashx_new(), "producers put off");
+    self->order = memory_need(zlistx_new(), "producers put off");
     zlistx_set_destructor(self->order, destroy_late);
     return take(self);
 }
@@ -107,11 +104,9 @@ static late_t *add_late(put_off_t *self, const char *name, zframe_t *identity, c
 
     if (!has_place(self, id))
         return NULL;
-    late = calloc(1, sizeof(*late));
-    assert(late);
-    late->name = strdup(name);
-    late->identity = zframe_dup(identity);
-    assert(late->name && late->identity);
+    late = memory_new(sizeof(*late), "a producer put off");
+    late->name = memory_copy(name, "a producer put off");
+    late->identity = memory_need(zframe_dup(identity), "a producer put off");
     snprintf(late->id, sizeof(late->id), "%s", id);
     late->state = COMES;
     late->place = zlistx_add_end(self->order, late);

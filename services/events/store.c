@@ -3,6 +3,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/codec/pack.h"
 #include "common/store/pg.h"
 #include "services/events/producers.h"
@@ -573,10 +574,9 @@ static zmsg_t *pack_answer(job_t *job)
 
 static void do_job(zsock_t *pipe, pg_t *pg, zmsg_t *msg)
 {
-    job_t *job = calloc(1, sizeof(*job));
+    job_t *job = memory_need(calloc(1, sizeof(*job)), "a job");
     zmsg_t *out;
 
-    assert(job);
     unpack_job(job, msg);
     store_job(pg, job);
     out = pack_answer(job);

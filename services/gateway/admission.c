@@ -1,3 +1,4 @@
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/bus/lease.h"
 #include "services/gateway/admission.h"
@@ -73,13 +74,10 @@ static bool has_leases(const admission_t *self, int64_t now)
 
 int admission_new(admission_t **ret_self, const copies_t *identity, const copies_t *routes)
 {
-    admission_t *self = calloc(1, sizeof(*self));
+    admission_t *self = memory_new(sizeof(*self), "admission");
 
     *ret_self = NULL;
-    if (!self || !(self->entries = zhashx_new())) {
-        free(self);
-        return -ENOMEM;
-    }
+    self->entries = memory_need(zhashx_new(), "admission");
     *ret_self = self;
     zhashx_set_destructor(self->entries, destroy_entry);
     self->identity = identity;
@@ -141,9 +139,7 @@ void admission_remember(admission_t *self, uint64_t generation, const char *toke
         return;
     if (zhashx_size(self->entries) >= ADMISSION_ENTRIES_MAX)
         zhashx_purge(self->entries);
-    entry = calloc(1, sizeof(*entry));
-    if (!entry)
-        return;
+    entry = memory_new(sizeof(*entry), "a caller's admission");
     snprintf(entry->account, sizeof(entry->account), "%s", account);
     entry->actor = json_incref(actor);
     entry->until_ms = now_ms + ADMISSION_REMEMBER_MS;

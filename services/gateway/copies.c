@@ -1,4 +1,5 @@
 #include "services/gateway/copies.h"
+#include "common/base/memory.h"
 #include "common/bus/bus.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -19,8 +20,8 @@ static int connect_one(copies_t *self, const char *endpoint, const char *service
     if (self->count == COPIES_MAX)
         return fault(-E2BIG, "a service has more than 16 endpoints");
     copy->service = service;
-    copy->endpoint = strdup(endpoint);
-    copy->sock = copy->endpoint ? bus_connect_peer(endpoint, curve, service) : NULL;
+    copy->endpoint = memory_copy(endpoint, "an endpoint");
+    copy->sock = bus_connect_peer(endpoint, curve, service);
     self->count++;
     if (!copy->sock)
         return -ENOTCONN;
@@ -30,14 +31,12 @@ static int connect_one(copies_t *self, const char *endpoint, const char *service
 
 int copies_new(copies_t **ret_self, const char *service, const char *endpoints, const char *curve)
 {
-    copies_t *self = calloc(1, sizeof(*self));
-    _cleanup_(free_mem) char *list = strdup(endpoints);
+    copies_t *self = memory_new(sizeof(*self), "copies of a service");
+    _cleanup_(free_mem) char *list = memory_copy(endpoints, "endpoints");
     char *save = NULL;
     int r = 0;
 
     *ret_self = self;
-    if (!self || !list)
-        return -ENOMEM;
     self->made_ms = bus_mono_ms();
     for (char *one = strtok_r(list, ", ", &save); !r && one; one = strtok_r(NULL, ", ", &save))
         r = connect_one(self, one, service, curve);

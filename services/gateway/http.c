@@ -4,6 +4,7 @@
  * table of connections is full those without a valid key are closed to make room. In one turn of
  * the loop a connection gets a few requests; then the other connections, the services' replies and
  * the timers have their turn. */
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -163,11 +164,9 @@ static void begin_answer(connection_t *self)
 
 static call_t *new_call(connection_t *self)
 {
-    call_t *call = calloc(1, sizeof(*call));
+    call_t *call = memory_new(sizeof(*call), "a call");
     struct in_addr address = {.s_addr = self->address};
 
-    if (!call)
-        return NULL;
     call->gateway = self->gateway;
     call->connection = self;
     call->started_ms = bus_mono_ms();
@@ -190,12 +189,7 @@ static void refuse_request(connection_t *self, int code, const char *why)
 
     self->closes = true;
     self->in_len = 0;
-    if (!call || !(call->path = strdup("-"))) {
-        if (call)
-            call_destroy(&self->call);
-        connection_shut(self);
-        return;
-    }
+    call->path = memory_copy("-", "a path");
     self->gateway->metrics.malformed++;
     call_refuse(call, code, NULL, why);
     begin_answer(self);
@@ -229,12 +223,7 @@ static void begin_call(connection_t *self)
     self->closes = self->head.closes;
     if (query)
         *query++ = '\0';
-    if (!call || !(call->path = strdup(self->head.target))) {
-        if (call)
-            call_destroy(&self->call);
-        connection_shut(self);
-        return;
-    }
+    call->path = memory_copy(self->head.target, "a path");
     query_unescape(call->path);
     call->query_text = query;
     call->head = !strcmp(self->head.method, "HEAD");
@@ -325,11 +314,7 @@ static bool take_head(connection_t *self)
     if (!r && !len)
         return false;
     if (!r) {
-        self->head_text = malloc(len + 1);
-        if (!self->head_text) {
-            connection_shut(self);
-            return true;
-        }
+        self->head_text = memory_need(malloc(len + 1), "the head of a request");
         memcpy(self->head_text, self->in, len);
         self->head_text[len] = '\0';
         self->head_len = len;
@@ -389,11 +374,7 @@ static bool fill_input(connection_t *self)
     ssize_t n;
 
     if (!self->in)
-        self->in = malloc(HEAD_MAX + READ_BYTES);
-    if (!self->in) {
-        connection_shut(self);
-        return false;
-    }
+        self->in = memory_need(malloc(HEAD_MAX + READ_BYTES), "a connection's input");
     n = recv(self->fd, self->in + self->in_len, room < READ_BYTES ? room : READ_BYTES, 0);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR)
@@ -552,12 +533,12 @@ static void on_connection_event(connection_t *self, uint32_t events)
 
 static void adopt_connection(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy)
 {
-    connection_t *self = calloc(1, sizeof(*self));
+    connection_t *self = memory_new(sizeof(*self), "a connection");
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = self};
     http_t *http = gateway->http;
     int on = 1;
 
-    if (!self || epoll_ctl(http->epoll, EPOLL_CTL_ADD, fd, &event)) {
+    if (epoll_ctl(http->epoll, EPOLL_CTL_ADD, fd, &event)) {
         free(self);
         close(fd);
         return;
@@ -689,11 +670,9 @@ size_t http_metrics(const gateway_t *self, char *out, size_t size)
 int http_start(gateway_t *self)
 {
     const char *socket_path = config_str(self->config, "proxy-socket");
-    http_t *http = calloc(1, sizeof(*http));
+    http_t *http = memory_new(sizeof(*http), "the listeners");
     int r = 0;
 
-    if (!http)
-        return -ENOMEM;
     files_raise(CONNECTIONS_MAX
                 + 512); /* the table of connections is the bound, not the limit on open files */
     self->http = http;

@@ -1,4 +1,5 @@
 #include "services/gateway/gateway.h"
+#include "common/base/memory.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static void plus_to_space(char *text)
 
 void query_each(call_t *call, query_fn take)
 {
-    char *copy = call->query_text ? strdup(call->query_text) : NULL, *name = copy;
+    char *copy = call->query_text ? memory_copy(call->query_text, "a query") : NULL, *name = copy;
     bool more = true;
 
     while (name && *name && more) {

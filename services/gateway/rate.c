@@ -1,4 +1,5 @@
 #include "services/gateway/rate.h"
+#include "common/base/memory.h"
 
 #include <czmq.h>
 #include <math.h>
@@ -22,12 +23,9 @@ static void destroy_bucket(void **item)
 
 rates_t *rates_new(void)
 {
-    rates_t *self = calloc(1, sizeof(*self));
+    rates_t *self = memory_new(sizeof(*self), "rates");
 
-    if (!self || !(self->buckets = zhashx_new())) {
-        free(self);
-        return NULL;
-    }
+    self->buckets = memory_need(zhashx_new(), "rates");
     zhashx_set_destructor(self->buckets, destroy_bucket);
     return self;
 }
@@ -52,9 +50,7 @@ int rates_take(rates_t *self, const char *name, long limit, int64_t now_ms)
         return 0;
     bucket = zhashx_lookup(self->buckets, name);
     if (!bucket) {
-        bucket = calloc(1, sizeof(*bucket));
-        if (!bucket)
-            return 1;
+        bucket = memory_new(sizeof(*bucket), "the rate of a key");
         *bucket = (bucket_t){most, now_ms};
         zhashx_insert(self->buckets, name, bucket);
     }

@@ -1,4 +1,5 @@
 #include "services/identity/ssh.h"
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 
 #include <errno.h>
@@ -258,7 +259,7 @@ static void put_options(BIO *out, const json_t *options)
 {
     _cleanup_(bio_clear) BIO *all = BIO_new(BIO_s_mem());
     size_t n = json_object_size(options), i = 0;
-    const char **names = calloc(n + 1, sizeof(*names)), *name;
+    const char **names = memory_need(calloc(n + 1, sizeof(*names)), "SSH options"), *name;
     json_t *value;
 
     json_object_foreach((json_t *)options, name, value) names[i++] = name;

@@ -1,5 +1,6 @@
 /* Hostports of all kinds of edges: each is reserved in the account and belongs to one edge. Each is
  * also an endpoint, which lives as long as the edge has the hostport. */
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/quote.h"
@@ -94,8 +95,8 @@ static int check_tunnels(crud_t *crud, const char *url, const char *path, proble
 /* Delete the endpoints of hostports that the edge does not have any more. */
 static int drop_endpoints(crud_t *crud, const char *edge_id, const json_t *hostports)
 {
-    _cleanup_(free_mem) char *kept =
-        json_is_array(hostports) ? json_dumps(hostports, JSON_COMPACT) : strdup("[]");
+    _cleanup_(free_mem) char *kept = memory_need(
+        json_is_array(hostports) ? json_dumps(hostports, JSON_COMPACT) : strdup("[]"), "hostports");
 
     return pg_exec(crud->pg, NULL,
                    "DELETE FROM endpoint WHERE edge_id = $1 AND hostport NOT IN "

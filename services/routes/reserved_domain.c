@@ -1,5 +1,6 @@
 /* reserved_domain: its rules and its certificate, and the local authority that signs one for a
  * domain without its own. */
+#include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/log.h"
@@ -24,7 +25,7 @@ static int load_authority(crud_t *crud, char **ret_certificate, char **ret_key, 
     r = secret_open(crud->key, PQgetvalue(res, 0, 1), ret_key, ret_key_len);
     if (r)
         return fault(r, "open the local authority's key: is this the master key that sealed it?");
-    *ret_certificate = strdup(PQgetvalue(res, 0, 0));
+    *ret_certificate = memory_copy(PQgetvalue(res, 0, 0), "the authority's certificate");
     return 0;
 }
 

@@ -1,0 +1,61 @@
+#include "common/base/memory.h"
+#include "common/base/invariant.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One write and no allocation: log_line could need memory, too. */
+static void end_process(const char *what, size_t size)
+{
+    char line[256];
+
+    if (size)
+        snprintf(line, sizeof(line), "out of memory: %zu bytes for %s\n", size, what);
+    else
+        snprintf(line, sizeof(line), "out of memory: %s\n", what);
+    setvbuf(stderr, NULL, _IONBF, 0);
+    fputs(line, stderr);
+    abort();
+}
+
+void *memory_zeroed(size_t size, const char *what)
+{
+    void *memory;
+
+    INVARIANT(size <= MEMORY_SMALL);
+    memory = calloc(1, size);
+    if (!memory)
+        end_process(what, size);
+    return memory;
+}
+
+char *memory_copy(const char *text, const char *what)
+{
+    char *copy = strdup(text);
+
+    if (!copy)
+        end_process(what, strlen(text) + 1);
+    return copy;
+}
+
+void *memory_need(void *pointer, const char *what)
+{
+    if (!pointer)
+        end_process(what, 0);
+    return pointer;
+}
+
+static void *allocate_json(size_t size)
+{
+    void *memory = malloc(size);
+
+    if (!memory && size <= MEMORY_SMALL)
+        end_process("a JSON value", size);
+    return memory;
+}
+
+void memory_guard_json(void)
+{
+    json_set_alloc_funcs(allocate_json, free);
+}
