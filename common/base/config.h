@@ -30,4 +30,5 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
 const char *config_str(const config_t *self, const char *name);
 long config_int(const config_t *self, const char *name);
 
+/* Free the values; also after config_parse failed. */
 void config_done(config_t *self);

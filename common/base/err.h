@@ -43,4 +43,5 @@ typedef struct problem {
 int problem_add(problem_t *self, int code, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Free the details. */
 void problem_done(problem_t *self);

@@ -19,6 +19,7 @@ enum { MEMORY_SMALL = 64 << 10 /* bytes */ };
         _Static_assert((size) <= MEMORY_SMALL, "large memory is asked for with malloc");           \
         memory_zeroed(size, what);                                                                 \
     })
+/* What memory_new calls. */
 void *memory_zeroed(size_t size, const char *what);
 
 /* A copy of a text whose length is bounded; the caller frees it. */
@@ -27,7 +28,7 @@ char *memory_copy(const char *text, const char *what);
 /* What somebody else allocated, or the end of the process when that is NULL. Returns pointer. */
 void *memory_need(void *pointer, const char *what);
 
-/* The same for jansson: objects and strings up to MEMORY_SMALL end the process, larger ones return
- * NULL, which decoders report. A field that is left out because there was no memory could be the one
- * that refuses something. Call it before the first thread starts. */
+/* The same for jansson: objects and strings up to MEMORY_SMALL end the process; larger ones return
+ * NULL, which decoders report. A field that is missing because there was no memory could be the
+ * one that refuses something. Call it before the first thread starts. */
 void memory_guard_json(void);

@@ -99,10 +99,12 @@ typedef struct cel_env {
 int cel_parse(cel_t **ret_cel, const char *source, size_t len, cel_error_t *error);
 void cel_destroy(cel_t **self_p);
 
+/* The root of the tree; borrowed. */
 const cel_node_t *cel_root(const cel_t *self);
 
 /* Resolve variables, check functions and operand types, and set the type of each node. 0 | 1:
  * *error says what is wrong | -ENOMEM. */
 int cel_check(cel_t *self, const cel_env_t *env, cel_error_t *error);
 
+/* Name of a type as CEL writes it: "int", "string", ... */
 const char *cel_type_name(cel_type_t type);

@@ -16,6 +16,7 @@ int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_si
 /* Does the expression match anywhere in text? */
 bool regex_search(const regex_t *self, const char *text, size_t len);
 
+/* NULL is fine. */
 void regex_destroy(regex_t **self_p);
 
 #ifdef __cplusplus

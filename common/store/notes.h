@@ -18,6 +18,7 @@ typedef struct notes_key {
     char inner[2 * 64 + 3], outer[2 * 64 + 3];
 } notes_key_t;
 
+/* Derive the keys from the master key. */
 void notes_key_init(notes_key_t *self, const secret_key_t *master);
 
 /* SQL that notifies on a channel. text is a JSON object that is not empty; all arguments are SQL

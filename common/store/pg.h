@@ -22,8 +22,8 @@ enum {
     PG_PARAMS_MAX = 16
 };
 
-/* Faults that callers tell apart: ENOTCONN, the connection is gone; EAGAIN, serialization failure or
- * deadlock: try the transaction again; ETIMEDOUT, a statement took longer than
+/* Faults that callers tell apart: ENOTCONN, the connection is gone; EAGAIN, serialization failure
+ * or deadlock: try the transaction again; ETIMEDOUT, a statement took longer than
  * PG_STATEMENT_TIMEOUT_MS or than pg_until allows; EDOM, data exception, or beyond what PostgreSQL
  * can do (classes 22, 54); ENOSPC, PostgreSQL has no room: disk, memory, connections (class 53), or
  * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation. */
@@ -35,7 +35,8 @@ enum {
 #define PG_DUPLICATE  (-17)
 #define PG_REFERENCED (-39)
 
-/* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 | -ENOMEM. */
+/* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 |
+ * -ENOMEM. */
 int pg_new(pg_t **ret_pg, const char *url, const char *schema);
 void pg_destroy(pg_t **self_p);
 

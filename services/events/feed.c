@@ -250,8 +250,8 @@ static void pass_over(feed_t *self, const char *topic, size_t topic_len)
 {
     self->counts.passed_over++;
     self->full_since_ms = 0;
-    log_warn("a subscriber takes no events: more of them pass it over until it has read half of "
-             "what waits for it");
+    log_warn("a subscriber's queue has been full for too long: it misses events until it has read "
+             "half of what waits for it");
     zsock_set_xpub_nodrop(self->pub, 0);
     zmq_send(zsock_resolve(self->pub), topic, topic_len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 }

@@ -63,4 +63,5 @@ typedef struct feed_counts {
     int beyond;           /* of them, those beyond the limit: their prefixes are not remembered */
 } feed_counts_t;
 
+/* The counts since the start, and the subscriptions now. */
 feed_counts_t feed_counts(const feed_t *self);

@@ -20,4 +20,5 @@ typedef struct store_args {
 /* For how many ms nothing could be stored; 0: storing works. */
 int64_t store_failing_ms(void);
 
+/* The thread: args is a store_args_t. Ends with the actor. */
 void store_actor(zsock_t *pipe, void *args);

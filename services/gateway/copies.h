@@ -69,4 +69,5 @@ void copies_ask_all(copies_t *self);
 /* Leave out the copies whose connection broke. */
 void copies_check(copies_t *self);
 
+/* Write Prometheus text; returns its bytes. */
 size_t copies_metrics(const copies_t *self, char *out, size_t size);
