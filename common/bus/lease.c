@@ -42,8 +42,8 @@ static lease_t *find_or_add(leases_t *self, zframe_t *holder, int64_t now_ms)
     return &self->held[self->count++];
 }
 
-static void say(const leases_t *self, zframe_t *holder, const char *word, int64_t epoch,
-                const char *clock)
+static void lease_say(const leases_t *self, zframe_t *holder, const char *word, int64_t epoch,
+                      const char *clock)
 {
     zmsg_t *msg = zmsg_new();
     zframe_t *to = zframe_dup(holder);
@@ -74,7 +74,7 @@ bool leases_take(leases_t *self, zmsg_t *msg, int64_t now_ms)
     lease->heard_ms = now_ms;
     lease->epoch = strtoll(epoch, NULL, 10);
     clock_gap_take(&lease->clock, strtoll(clock, NULL, 10), now_ms);
-    say(self, holder, "lease", self->epoch, clock);
+    lease_say(self, holder, "lease", self->epoch, clock);
     return true;
 }
 
@@ -90,7 +90,7 @@ int64_t leases_revoke(leases_t *self)
 {
     self->epoch++;
     for (int i = 0; i < self->count; i++)
-        say(self, self->held[i].holder, "revoke", self->epoch, "0");
+        lease_say(self, self->held[i].holder, "revoke", self->epoch, "0");
     return self->epoch;
 }
 

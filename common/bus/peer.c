@@ -224,8 +224,8 @@ static zactor_t *handler; /* one for each process: its endpoint is fixed */
 
 /* What is wrong with a peer that shows this key at this socket; NULL: nothing, and *ret_peer is
  * set. */
-static const char *judge(keyring_t *keys, const char *mechanism, const char *key,
-                         socket_id_t socket, const known_t **ret_peer)
+static const char *peer_judge(keyring_t *keys, const char *mechanism, const char *key,
+                              socket_id_t socket, const known_t **ret_peer)
 {
     const known_t *peer;
 
@@ -273,7 +273,7 @@ static void send_answer(keyring_t *keys, zsock_t *sock, const char *version, con
 }
 
 /* Frames: version, request id, domain, address, identity, mechanism, credentials. */
-static void answer(keyring_t *keys, zsock_t *sock)
+static void zap_answer(keyring_t *keys, zsock_t *sock)
 {
     zmsg_t *msg = zmsg_recv(sock);
     _cleanup_(free_mem) char *version = msg ? zmsg_popstr(msg) : NULL;
@@ -294,7 +294,7 @@ static void answer(keyring_t *keys, zsock_t *sock)
         log_error("no peer can be let in: %s", fault_text());
         status = "300";
     } else if (socket < SOCKETS && mechanism) {
-        wrong = judge(keys, mechanism, key, socket, &peer);
+        wrong = peer_judge(keys, mechanism, key, socket, &peer);
         if (wrong)
             peer_refused(socket, peer ? peer->id : *key ? key : "?", wrong);
         else
@@ -331,7 +331,7 @@ static void handler_actor(zsock_t *pipe, void *context)
         void *ready = zpoller_wait(poller, -1);
 
         if (ready == sock) {
-            answer(keys, sock);
+            zap_answer(keys, sock);
         } else { /* the end, or a signal that is handled elsewhere */
             _cleanup_(free_mem) char *command = ready ? zstr_recv(pipe) : NULL;
 

@@ -82,7 +82,7 @@ static void join_settings(reactor_t *self)
     self->settings[n] = (setting_t){NULL, SETTING_STR, NULL, 0, 0, NULL};
 }
 
-static int start(reactor_t *self)
+static int reactor_start(reactor_t *self)
 {
     int r;
 
@@ -99,7 +99,7 @@ static int start(reactor_t *self)
                       (int)config_int(&self->config, "health-port"), write_metrics, is_ready, self);
 }
 
-static void run(reactor_t *self)
+static void reactor_run(reactor_t *self)
 {
     char text[256] = "";
 
@@ -110,7 +110,7 @@ static void run(reactor_t *self)
     log_info("stopping");
 }
 
-static void stop(reactor_t *self)
+static void reactor_stop(reactor_t *self)
 {
     health_destroy(&self->health);
     self->spec->drain(self->service);
@@ -137,11 +137,11 @@ int reactor_main(const reactor_spec_t *spec, void *service, int argc, char **arg
     priority_behind_traffic();
     if (spec->files)
         files_raise(spec->files);
-    r = start(&self);
+    r = reactor_start(&self);
     if (r)
         log_error("cannot start: %s", fault_text());
     else
-        run(&self);
-    stop(&self);
+        reactor_run(&self);
+    reactor_stop(&self);
     return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -55,7 +55,7 @@ transit_t *transit_new(const transit_t *like)
     return self;
 }
 
-static void release(course_t *course)
+static void transit_release(course_t *course)
 {
     if (--course->refs > 0)
         return;
@@ -64,7 +64,7 @@ static void release(course_t *course)
     free(course);
 }
 
-static void advance(course_t *course, int64_t left)
+static void transit_advance(course_t *course, int64_t left)
 {
     int64_t was = course->left;
 
@@ -81,8 +81,8 @@ void transit_destroy(transit_t **self_p)
 
     if (!self)
         return;
-    advance(self->course, self->sent);
-    release(self->course);
+    transit_advance(self->course, self->sent);
+    transit_release(self->course);
     free(self);
     *self_p = NULL;
 }
@@ -92,8 +92,8 @@ static void on_done(void *data, void *hint)
     notice_t *notice = hint;
 
     (void)data;
-    advance(notice->course, notice->before);
-    release(notice->course);
+    transit_advance(notice->course, notice->before);
+    transit_release(notice->course);
     free(notice);
 }
 
@@ -132,7 +132,7 @@ int transit_send(transit_t *self, zsock_t *router, const transit_frame_t *identi
     int r = notice ? send_frame(socket, identity, true) : -ENOMEM;
 
     if (r == -EHOSTUNREACH)
-        advance(self->course, self->sent);
+        transit_advance(self->course, self->sent);
     self->full = r == -EAGAIN;
     if (r) { /* with the identity a ROUTER takes the whole message or nothing */
         if (notice)

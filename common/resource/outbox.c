@@ -244,7 +244,7 @@ static void count_refused(const outbox_t *self)
 
 /* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next
  * step may follow. */
-static int tidy(outbox_t *self, bool *ret_more)
+static int outbox_tidy(outbox_t *self, bool *ret_more)
 {
     int r;
 
@@ -298,7 +298,7 @@ void outbox_actor(zsock_t *pipe, void *context)
 
         if (!r && self.listening)
             r = send_batch(&self, &more);
-        if (r != PG_DOWN && self.listening && tidy(&self, &tidying) == PG_DOWN)
+        if (r != PG_DOWN && self.listening && outbox_tidy(&self, &tidying) == PG_DOWN)
             r = PG_DOWN;
         if (r
             == PG_DOWN) { /* the lock went with the session: another copy may send the same rows */

@@ -29,8 +29,8 @@ static bool is_taken(const place_t *place)
     return subscriber_is_live(&place->sub) || transit_bytes(place->way) > 0;
 }
 
-static bool give(place_t *place, const void *identity, size_t len, const char *peer,
-                 const place_t *of_peer)
+static bool place_give(place_t *place, const void *identity, size_t len, const char *peer,
+                       const place_t *of_peer)
 {
     transit_t *way = transit_new(of_peer ? of_peer->way : NULL);
 
@@ -69,7 +69,7 @@ place_t *places_take(places_t *self, place_t *own, const void *identity, size_t 
         return own;
     if (!spare && self->count < PLACES_MAX)
         spare = &self->list[self->count];
-    if (!spare || !give(spare, identity, len, peer, of_peer))
+    if (!spare || !place_give(spare, identity, len, peer, of_peer))
         return NULL;
     if (spare == &self->list[self->count])
         self->count++;

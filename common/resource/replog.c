@@ -30,7 +30,7 @@ void replog_let_go(replog_t *self, place_t *place)
 
 /* A worker outlives its connection and serves what it has: answers go on waiting for it until it
  * is back, or silent for too long from now on. */
-static void lose(replog_t *self, place_t *place, const char *why)
+static void lose_worker(replog_t *self, place_t *place, const char *why)
 {
     if (subscriber_lose(&place->sub, bus_mono_ms()))
         log_warn("edge worker %s cannot be told of changes until it says hello: %s", place->name,
@@ -44,7 +44,7 @@ static void lose(replog_t *self, place_t *place, const char *why)
 static void lose_unless_sent(replog_t *self, place_t *place, int r)
 {
     if (r && r != -EAGAIN)
-        lose(self, place, r == -EHOSTUNREACH ? "its connection has ended" : fault_text());
+        lose_worker(self, place, r == -EHOSTUNREACH ? "its connection has ended" : fault_text());
 }
 
 /* ---- hellos ---- */
@@ -206,7 +206,7 @@ static int push_rest(replog_t *self)
 
 /* After a start, or when this process was stopped for a while, edges get the time to be heard
  * before anyone is counted as gone and before a change counts as live without them. */
-static void settle(replog_t *self)
+static void settle_after_pause(replog_t *self)
 {
     int64_t now = bus_mono_ms();
 
@@ -239,7 +239,7 @@ static void beat_one(replog_t *self, place_t *place, int64_t now)
     }
 }
 
-static void beat(replog_t *self)
+static void beat_workers(replog_t *self)
 {
     int64_t now = bus_mono_ms();
 
@@ -389,8 +389,8 @@ void replog_actor(zsock_t *pipe, void *context)
             listen_for_news(self);
         }
         take_turn(self);
-        settle(self);
-        beat(self);
+        settle_after_pause(self);
+        beat_workers(self);
         replog_forget_silent_copies(self);
         if (self->changed)
             replog_tell_service(self);

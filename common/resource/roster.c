@@ -35,7 +35,7 @@ roster_t *roster_new(const char *own)
     return self;
 }
 
-static void forget(roster_t *self, int i)
+static void roster_forget(roster_t *self, int i)
 {
     other_t *other = &self->others[i];
 
@@ -52,7 +52,7 @@ void roster_destroy(roster_t **self_p)
     if (!self)
         return;
     while (self->count > 0)
-        forget(self, 0);
+        roster_forget(self, 0);
     free(self->own);
     free(self);
     *self_p = NULL;
@@ -102,7 +102,7 @@ int roster_write(const char *own, int64_t number, const char *log_id,
 
 /* ---- in ---- */
 
-static other_t *find(roster_t *self, const char *name)
+static other_t *roster_find(roster_t *self, const char *name)
 {
     for (int i = 0; i < self->count; i++)
         if (!strcmp(self->others[i].name, name))
@@ -110,7 +110,7 @@ static other_t *find(roster_t *self, const char *name)
     return NULL;
 }
 
-static other_t *add(roster_t *self, const char *name)
+static other_t *roster_add(roster_t *self, const char *name)
 {
     other_t *other = &self->others[self->count];
 
@@ -124,8 +124,8 @@ static other_t *add(roster_t *self, const char *name)
 }
 
 /* Parts come in their order, of one transaction; what came of another number before is void. */
-static void join(other_t *other, int64_t number, int64_t part, const char *log_id, json_t *workers,
-                 json_t *lost, bool last)
+static void roster_join(other_t *other, int64_t number, int64_t part, const char *log_id,
+                        json_t *workers, json_t *lost, bool last)
 {
     if (part == 0) {
         json_decref(other->pending);
@@ -172,14 +172,14 @@ int roster_take(roster_t *self, const char *text, int64_t now_ms)
         return -EBADMSG;
     if (!strcmp(copy, self->own))
         return 0;
-    other = find(self, copy);
+    other = roster_find(self, copy);
     known = other != NULL;
     if (known && !is_next(other, number, part))
         return -ESTALE;
-    if (!other && !(other = add(self, copy)))
+    if (!other && !(other = roster_add(self, copy)))
         return -EBADMSG;
     other->heard_ms = now_ms;
-    join(other, number, part, log_id, workers, lost, last);
+    roster_join(other, number, part, log_id, workers, lost, last);
     return !known;
 }
 
@@ -189,7 +189,7 @@ bool roster_expire(roster_t *self, int64_t before_ms)
 
     for (int i = self->count - 1; i >= 0; i--)
         if (self->others[i].heard_ms < before_ms)
-            forget(self, i);
+            roster_forget(self, i);
     return self->count != count;
 }
 

@@ -167,7 +167,7 @@ static void start_timers(service_t *self)
                     on_period, self);
 }
 
-static int start(void *context, zloop_t *loop, const config_t *config)
+static int service_start(void *context, zloop_t *loop, const config_t *config)
 {
     service_t *self = context;
     int r;
@@ -193,7 +193,7 @@ static int start(void *context, zloop_t *loop, const config_t *config)
     return r;
 }
 
-static void describe(void *context, char *out, size_t size)
+static void service_describe(void *context, char *out, size_t size)
 {
     const service_t *self = context;
 
@@ -202,7 +202,7 @@ static void describe(void *context, char *out, size_t size)
 
 /* What workers have in hand is finished and answered, and what waits for edges goes with what is
  * known. */
-static void drain(void *context)
+static void service_drain(void *context)
 {
     service_t *self = context;
 
@@ -219,7 +219,7 @@ static void drain(void *context)
     held_destroy(&self->held);
 }
 
-static void stop(void *context)
+static void service_stop(void *context)
 {
     service_t *self = context;
 
@@ -243,10 +243,10 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         .about = row->about,
         .settings = (const setting_t *const[]){common_settings, spec->settings, NULL},
         .files = FILES_SERVICE,
-        .start = start,
-        .describe = describe,
-        .drain = drain,
-        .stop = stop,
+        .start = service_start,
+        .describe = service_describe,
+        .drain = service_drain,
+        .stop = service_stop,
         .metrics = service_metrics,
         .is_ready = service_is_ready,
     };

@@ -19,7 +19,7 @@ enum {
 
 /* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked
  * at: that would be work for who gets none. */
-static void refuse(service_t *self, zmsg_t *msg, int code)
+static void refuse_request(service_t *self, zmsg_t *msg, int code)
 {
     const reply_t reply = {.problem = {.code = code}};
     char id[FLIGHT_ID_SIZE];
@@ -103,7 +103,7 @@ static void refuse_busy(service_t *self, zmsg_t *msg, int r)
         log_warn("peer=\"%s\" has as many requests waiting as one key may have: more are refused",
                  log_quote(id, strnlen(id, 70), quoted, sizeof(quoted)));
     }
-    refuse(self, msg, ERR_BUSY);
+    refuse_request(self, msg, ERR_BUSY);
 }
 
 /* 0: the peer whose key this message came with may say that | the answer to it. */
@@ -140,7 +140,7 @@ static void take_message(service_t *self, zmsg_t *msg)
     int r = check_role(self, msg);
 
     if (r) {
-        refuse(self, msg, r);
+        refuse_request(self, msg, r);
     } else if (leases_take(&self->leases, msg, bus_mono_ms())) {
         service_release_held(self);
     } else {

@@ -136,8 +136,8 @@ static bool is_expired(const arrival_t *arrival, request_t *request)
 }
 
 /* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
-static zmsg_t *handle(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
-                      zmsg_t *msg)
+static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
+                              zmsg_t *msg)
 {
     zframe_t *identity = zmsg_pop(msg);
     int64_t start = zclock_usecs();
@@ -201,7 +201,7 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 
     memcpy(&arrival, zframe_data(came), sizeof(arrival));
     zframe_destroy(&came);
-    out = handle(crud, args, &arrival, msg);
+    out = handle_request(crud, args, &arrival, msg);
 
     if (!out)
         out = zmsg_new();

@@ -1,5 +1,7 @@
 /* Batches that wait for the database: those of a key in the order in which they came, and keys by
- * turns, so that one key's batches delay those of others by a transaction or two. */
+ * turns, so that one key's batches delay those of others by a transaction or two. Another rule than
+ * common/bus/shares.h: nothing is refused here, a key that was full has no room until little of its
+ * own is left, and a turn is bounded by what one transaction takes of a key. */
 #pragma once
 
 #include <czmq.h>

@@ -93,7 +93,7 @@ static int start_rates(gateway_t *self)
     return 0;
 }
 
-static int start(void *context, zloop_t *loop, const config_t *config)
+static int gateway_start(void *context, zloop_t *loop, const config_t *config)
 {
     gateway_t *self = context;
     int r;
@@ -113,7 +113,7 @@ static int start(void *context, zloop_t *loop, const config_t *config)
     return r;
 }
 
-static void describe(void *context, char *out, size_t size)
+static void gateway_describe(void *context, char *out, size_t size)
 {
     const gateway_t *self = context;
 
@@ -121,12 +121,12 @@ static void describe(void *context, char *out, size_t size)
              config_int(self->config, "http-port"));
 }
 
-static void drain(void *context)
+static void gateway_drain(void *context)
 {
     http_stop(context);
 }
 
-static void stop(void *context)
+static void gateway_stop(void *context)
 {
     gateway_t *self = context;
 
@@ -144,10 +144,10 @@ int main(int argc, char **argv)
         .name = row->name,
         .about = row->about,
         .settings = (const setting_t *const[]){settings, NULL},
-        .start = start,
-        .describe = describe,
-        .drain = drain,
-        .stop = stop,
+        .start = gateway_start,
+        .describe = gateway_describe,
+        .drain = gateway_drain,
+        .stop = gateway_stop,
         .metrics = gateway_metrics,
         .is_ready = is_ready,
     };
