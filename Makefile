@@ -9,7 +9,7 @@ LIBS     := libpq jansson libczmq libzmq libmicrohttpd libsodium openssl re2 yam
 MSGPACK  := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 LDMSG    := $(shell pkg-config --exists msgpack-c && echo -lmsgpack-c || echo -lmsgpackc)
 PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
-CPPFLAGS += -I. -D_GNU_SOURCE $(PKGFLAGS)
+CPPFLAGS += -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PKGFLAGS)
 CFLAGS   ?= -O2 -g
 CFLAGS   += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
 CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
@@ -91,7 +91,13 @@ $(foreach s,$(MIGRATED),$(eval $(call MIGRATIONS,$(s))))
 
 # Embedded files are prerequisites of the objects that embed them.
 $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
-$(BUILD)/obj/common/schema/tables.c.o $(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
+
+# The kinds, from the files that there are.
+$(BUILD)/gen/kinds.inc: deploy/list-kinds proto/kinds $(wildcard proto/kinds/*)
+	@mkdir -p $(@D)
+	$(Q)deploy/list-kinds >$@.new && mv $@.new $@
+$(BUILD)/obj/common/schema/tables.c.o: $(BUILD)/gen/kinds.inc $(wildcard proto/*.def proto/kinds/*.def)
+$(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
@@ -177,7 +183,7 @@ format:
 house:
 	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
 
-lint:
+lint: $(BUILD)/gen/kinds.inc
 	@tests/house/includes
 	@tests/house/services
 	@tests/house/measure --limits

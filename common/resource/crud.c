@@ -15,11 +15,16 @@
 
 enum { SQL_MAX = 8192 };
 
-static const kind_rules_t *rules_of(const crud_t *self, const kind_t *kind)
+/* Of KIND_RULES; the linker gives a section's bounds these names, and where there is no such
+ * section they are NULL. */
+extern const kind_rules_t *const __start_kind_rules[] __attribute__((weak));
+extern const kind_rules_t *const __stop_kind_rules[] __attribute__((weak));
+
+static const kind_rules_t *rules_of(const kind_t *kind)
 {
-    for (const kind_rules_t *rules = self->rules; rules->kind; rules++)
-        if (!strcmp(rules->kind, kind->name))
-            return rules;
+    for (const kind_rules_t *const *row = __start_kind_rules; row < __stop_kind_rules; row++)
+        if (!strcmp((*row)->kind, kind->name))
+            return *row;
     return NULL;
 }
 
@@ -109,7 +114,7 @@ int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
         size_t i;
         int r;
 
-        if (field->type != CHILDREN)
+        if (field->type != FIELD_CHILDREN)
             continue;
         child = kind_find(field->kinds);
         json_array_foreach(list, i, owner)
@@ -189,8 +194,8 @@ int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **re
 
 /* ---- preconditions ---- */
 
-/* A strong validator: objects are rendered from their rows, by the tables, so the same values come of the
- * same row whoever answers. */
+/* A strong validator: objects are rendered from their rows, by the tables, so the same values
+ * come of the same row whoever answers. */
 void crud_set_etag(const json_t *rendered, char out[40])
 {
     unsigned char hash[crypto_hash_sha256_BYTES];
@@ -291,7 +296,7 @@ int crud_get(crud_t *self, const kind_t *kind, reply_t *reply)
 
 static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
 {
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     _cleanup_(json_clear_ref) json_t *document = NULL;
     int r;
 
@@ -327,25 +332,16 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
                     2, text, channel);
 }
 
-/* What a broken unique constraint means: proto/uniques.def. */
+/* What a broken unique constraint means. */
 static int duplicate_answer(const crud_t *self, problem_t *problem)
 {
     const char *name = pg_constraint(self->pg);
-    static const struct {
-        const char *constraint;
-        int code;
-        const char *field, *text;
-    } rows[] = {
-#define UNIQUE(constraint, outcome, field, text) {#constraint, outcome, field, text},
-#include "proto/uniques.def"
-    };
+    const kind_unique_t *row = kind_unique(name);
 
     if (!strcmp(name, CRUD_CLAIMED))
         return PG_DUPLICATE; /* not the object: the request has been done before */
-    for (size_t i = 0; i < LEN(rows); i++)
-        if (!strcmp(rows[i].constraint, name))
-            return problem_add(problem, rows[i].code, rows[i].field, "%s", rows[i].text);
-    return fault(-EIO, name);
+    return row ? problem_add(problem, row->outcome, row->field, "%s", row->text)
+               : fault(-EIO, name);
 }
 
 /* All references must be objects of this account; FOR KEY SHARE keeps them until we commit. */
@@ -389,7 +385,7 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
                        problem_t *problem, json_t **ret_references)
 {
     _cleanup_(json_clear_ref) json_t *references = schema_references(kind, document);
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     int r = 0;
 
     if (rules && rules->check)
@@ -407,7 +403,7 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
 
 static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
 {
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     int r;
 
     r = crud_render_row(self, kind, row, &reply->body);
@@ -525,7 +521,7 @@ int crud_create(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *document = NULL;
     int r;
 
-    r = schema_check(kind, CREATE, NULL, json_object_get(self->request->body, "document"),
+    r = schema_check(kind, OPERATION_CREATE, NULL, json_object_get(self->request->body, "document"),
                      &reply->problem, &document);
     return r ? r : create_in_transaction(self, kind, document, reply);
 }
@@ -599,11 +595,11 @@ int crud_update(crud_t *self, const kind_t *kind, reply_t *reply)
         r = check_row_precondition(self, kind, old, &reply->problem);
     if (r)
         return r;
-    r = schema_check(kind, UPDATE, old, json_object_get(self->request->body, "document"),
+    r = schema_check(kind, OPERATION_UPDATE, old, json_object_get(self->request->body, "document"),
                      &reply->problem, &patch);
     if (r)
         return r;
-    if (kind->operations & NO_EMPTY_UPDATE && json_object_size(patch) == 0)
+    if (kind->operations & KIND_NO_EMPTY_UPDATE && json_object_size(patch) == 0)
         return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
     r = crud_change_row(self, kind, old, patch, reply, &reply->body);
     if (!r)
@@ -614,7 +610,7 @@ int crud_update(crud_t *self, const kind_t *kind, reply_t *reply)
 /* Audit and unpublish one row, its children first. */
 static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
 {
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r;
@@ -640,7 +636,7 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
 
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 {
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
@@ -664,7 +660,7 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 int crud_command(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    const kind_rules_t *rules = rules_of(self, kind);
+    const kind_rules_t *rules = rules_of(kind);
     const char *name = crud_text(self->request->body, "module");
     int r;
 

@@ -12,9 +12,8 @@
 typedef struct crud {
     pg_t *pg;
     const secret_key_t *key;
-    const char *base_url;           /* of the API, for uris */
-    const char *idp_url;            /* of the sign-in endpoints, for SAML */
-    const struct kind_rules *rules; /* ended by a NULL kind */
+    const char *base_url; /* of the API, for uris */
+    const char *idp_url;  /* of the sign-in endpoints, for SAML */
     const char *service;
     long object_limit;        /* of one kind in an account; 0: none */
     bool config_log;          /* the schema has config_head and config_entry */
@@ -39,16 +38,25 @@ typedef struct kind_rules {
     /* What only the creation response carries; row is the stored row. 0 | fault. */
     int (*created)(crud_t *crud, const json_t *row, json_t *rendered);
 
-    /* The document that edges get, a new reference; *ret_document NULL: edges do not get the kind. */
+    /* The document that edges get, a new reference; *ret_document NULL: edges do not get the
+     * kind. */
     int (*publish)(crud_t *crud, const json_t *row, json_t **ret_document);
 
-    /* Before a row is deleted by a call of its own; takes from edges what publish gave them, where that is not the
-     * entry of the kind and the id. 0 | code: it stays | fault. */
+    /* Before a row is deleted by a call of its own; takes from edges what publish gave them,
+     * where that is not the entry of the kind and the id. 0 | code: it stays | fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 
-    /* Carry out a command of proto/commands.def; only commands that may be carried out twice. 0 | code | fault. */
+    /* Carry out a command of proto/commands.def; only commands that may be carried out twice. 0
+     * | code | fault. */
     int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
 } kind_rules_t;
+
+/* The rules of a kind, in the file that has them: KIND_RULES(vault, .check = vault_check). A
+ * program has those of all files that it is made of: the linker puts them side by side. */
+#define KIND_RULES(kind_, ...)                                                                     \
+    static const kind_rules_t rules_of_##kind_ = {.kind = #kind_, __VA_ARGS__};                    \
+    static const kind_rules_t *const rules_row_##kind_                                             \
+        __attribute__((section("kind_rules"), used)) = &rules_of_##kind_
 
 /* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */
 int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,
@@ -63,8 +71,8 @@ int crud_begin(crud_t *self);
 /* For rules and timers, inside a transaction: write or (document NULL) remove a config entry. */
 int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *document);
 
-/* End it: r 0 closes its config entries under one new revision and commits, anything else rolls back and is returned.
- * *ret_revision 0 when nothing was published. */
+/* End it: r 0 closes its config entries under one new revision and commits, anything else rolls
+ * back and is returned. *ret_revision 0 when nothing was published. */
 int crud_end(crud_t *self, int r, int64_t *ret_revision);
 
 /* Load one row of any kind with its secrets opened. 0 | ERR_NOT_FOUND | fault. */

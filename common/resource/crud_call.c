@@ -1,5 +1,5 @@
-/* One call: its operation, in a transaction that notes the request, so that the same one again gets the same answer;
- * and the config entries that the transaction writes. */
+/* One call: its operation, in a transaction that notes the request, so that the same one again
+ * gets the same answer; and the config entries that the transaction writes. */
 #include "common/base/cleanup.h"
 #include "common/resource/crud_internal.h"
 #include "common/store/notes.h"
@@ -56,9 +56,10 @@ static int commit(crud_t *self, int64_t *ret_revision)
     entries = json_dumps(self->entries, JSON_COMPACT);
     if (!entries)
         return -ENOMEM;
-    /* The head row stays locked until the commit: keep this last. A revision is a time, so that a database from a backup does
-     * not give one again that was given to another change. Where the clock stands in the past a random step does that; and no
-     * revision is lower than one that edges may have acknowledged, which would pass for an acknowledgement of this one. */
+    /* The head row stays locked until the commit: keep this last. A revision is a time, so that
+     * a database from a backup does not give one again that was given to another change. Where
+     * the clock stands in the past a random step does that; and no revision is lower than one
+     * that edges may have acknowledged, which would pass for an acknowledgement of this one. */
     snprintf(floor, sizeof(floor), "%" PRId64, replog_highest());
     notes_key_init(&key, self->key);
     r = pg_commit(
@@ -114,25 +115,26 @@ typedef struct operation {
 } operation_t;
 
 static const operation_t operations[] = {
-    {"create", CREATE, crud_create, crud_redo_create},
-    {"get", GET, crud_get, NULL},
-    {"list", LIST, crud_list, NULL},
-    {"update", UPDATE, crud_update, crud_get},
-    {"delete", DELETE, crud_delete, redo_nothing},
-    {"command", GET, crud_command, redo_nothing},
-    {"get_module", GET, crud_get_module, NULL},
-    {"replace_module", UPDATE, crud_replace_module, crud_get_module},
-    {"delete_module", UPDATE, crud_delete_module, redo_nothing},
-    {"list_members", GET, crud_list_members, NULL},
-    {"get_member", GET, crud_get_member, NULL},
-    {"create_member", UPDATE, crud_create_member, crud_redo_create_member},
-    {"update_member", UPDATE, crud_update_member, crud_get_member},
-    {"delete_member", UPDATE, crud_delete_member, redo_nothing},
+    {"create", OPERATION_CREATE, crud_create, crud_redo_create},
+    {"get", OPERATION_GET, crud_get, NULL},
+    {"list", OPERATION_LIST, crud_list, NULL},
+    {"update", OPERATION_UPDATE, crud_update, crud_get},
+    {"delete", OPERATION_DELETE, crud_delete, redo_nothing},
+    {"command", OPERATION_GET, crud_command, redo_nothing},
+    {"get_module", OPERATION_GET, crud_get_module, NULL},
+    {"replace_module", OPERATION_UPDATE, crud_replace_module, crud_get_module},
+    {"delete_module", OPERATION_UPDATE, crud_delete_module, redo_nothing},
+    {"list_members", OPERATION_GET, crud_list_members, NULL},
+    {"get_member", OPERATION_GET, crud_get_member, NULL},
+    {"create_member", OPERATION_UPDATE, crud_create_member, crud_redo_create_member},
+    {"update_member", OPERATION_UPDATE, crud_update_member, crud_get_member},
+    {"delete_member", OPERATION_UPDATE, crud_delete_member, redo_nothing},
     {NULL, 0, NULL, NULL},
 };
 
-/* What the call asks for, in one spelling: the operation and all of the body that says on what and with what. The path
- * says that too, but in several spellings, and a precondition only says when. Keyed, because bodies hold secrets. */
+/* What the call asks for, in one spelling: the operation and all of the body that says on what
+ * and with what. The path says that too, but in several spellings, and a precondition only says
+ * when. Keyed, because bodies hold secrets. */
 static int take_fingerprint(crud_t *self)
 {
     _cleanup_(json_clear_ref) json_t *asked = json_copy(self->request->body);
@@ -152,8 +154,8 @@ static int take_fingerprint(crud_t *self)
     return 0;
 }
 
-/* The request is noted in the transaction that does it, so a second one with the same key meets CRUD_CLAIMED, at
- * the first statement whose result anybody waits for. */
+/* The request is noted in the transaction that does it, so a second one with the same key meets
+ * CRUD_CLAIMED, at the first statement whose result anybody waits for. */
 static int claim_request(crud_t *self, const kind_t *kind, const operation_t *operation)
 {
     const char *id = crud_text(self->request->body, "id");
@@ -167,8 +169,8 @@ static int claim_request(crud_t *self, const kind_t *kind, const operation_t *op
         4, self->request_key, self->request->verb, self->object, self->fingerprint);
 }
 
-/* What the same request did before. Of one without a fingerprint, from before there were any, only the operation and the
- * object are known. */
+/* What the same request did before. Of one without a fingerprint, from before there were any,
+ * only the operation and the object are known. */
 static int redo_request(crud_t *self, const kind_t *kind, const operation_t *operation,
                         reply_t *reply)
 {
@@ -222,6 +224,7 @@ int crud_call(crud_t *self, const kind_t *kind, const char *name, const request_
         return ERR_UNKNOWN_VERB;
     if (!operation->redo)
         return operation->run(self, kind, reply);
-    self->revokes = kind->operations & (operation->bit == CREATE ? CREATE_ADMITS : ADMITS);
+    self->revokes =
+        kind->operations & (operation->bit == OPERATION_CREATE ? KIND_CREATE_ADMITS : KIND_ADMITS);
     return change(self, kind, operation, reply);
 }

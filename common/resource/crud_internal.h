@@ -1,5 +1,5 @@
-/* Between the files of crud only: crud_call.c (calls and their transactions), crud.c (objects), crud_list.c (lists),
- * crud_part.c (modules and members). */
+/* Between the files of crud only: crud_call.c (calls and their transactions), crud.c (objects),
+ * crud_list.c (lists), crud_part.c (modules and members). */
 #pragma once
 
 #include "common/resource/crud.h"
@@ -23,6 +23,7 @@ int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, in
 /* Fill the CHILDREN fields of rendered objects: one query for all of them. */
 int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
 
+/* What the API shows of a row, CHILDREN too; the caller owns it. 0 | fault. */
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered);
 
 /* The row that the path names; the parent in the path must be its parent. */
@@ -38,21 +39,26 @@ int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *pro
 int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
                     reply_t *reply, json_t **ret_rendered);
 
-/* Operations on objects. Those that change something have one that answers again for what was done. */
+/* Operations on objects. Those that change something have one that answers again for what was
+ * done. */
 int crud_create(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_redo_create(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_get(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_update(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply);
 
+/* A command of the kind: its rule carries it out. */
 int crud_command(crud_t *self, const kind_t *kind, reply_t *reply);
 
+/* A page of objects, newest first. */
 int crud_list(crud_t *self, const kind_t *kind, reply_t *reply);
 
+/* Operations on one module of an object; the answer is the module. */
 int crud_get_module(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply);
 
+/* Operations on the items of a LISTED field; the answer is the item, or all of them. */
 int crud_list_members(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply);

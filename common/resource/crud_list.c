@@ -62,7 +62,7 @@ static int add_queries(page_t *self, const kind_t *kind, const json_t *query)
     for (const field_t *field = kind->type.fields; field->name; field++) {
         const json_t *values = json_object_get(query, field->name);
 
-        if (!(field->flags & QUERY) || !values || self->owned_count == QUERIES_MAX)
+        if (!(field->flags & FIELD_QUERY) || !values || self->owned_count == QUERIES_MAX)
             continue;
         self->owned[self->owned_count] = json_dumps(values, JSON_COMPACT);
         if (!self->owned[self->owned_count])
@@ -121,7 +121,7 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
     return r;
 }
 
-/* A list below another object (proto/lists.def): that object must be there, and the field that refers
+/* A list below another object (LIST_OF): that object must be there, and the field that refers
  * to it must be one of the kind. */
 static int check_owner(crud_t *self, const kind_t *kind)
 {
@@ -133,7 +133,7 @@ static int check_owner(crud_t *self, const kind_t *kind)
 
     if (!within)
         return 0;
-    if (!field || field->type != REFERENCE || !id)
+    if (!field || field->type != FIELD_REFERENCE || !id)
         return ERR_NOT_FOUND;
     r = pg_exec(self->pg, &res, "SELECT 1 FROM object WHERE id = $1 AND account_id = $2", 2, id,
                 self->request->account);
@@ -188,7 +188,7 @@ static char *next_page(const crud_t *self, const kind_t *kind, const json_t *que
         json_t *value;
         size_t i;
 
-        if (field->flags & QUERY)
+        if (field->flags & FIELD_QUERY)
             json_array_foreach(json_object_get(query, field->name), i, value) r =
                 r ? r : add_parameter(&uri, field->name, json_string_value(value));
     }
@@ -237,8 +237,8 @@ static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *
     return r;
 }
 
-/* *shown: how many there are to show, and how many the page took. At least one, so that whoever follows the pages comes to
- * an end. */
+/* *shown: how many there are to show, and how many the page took. At least one, so that whoever
+ * follows the pages comes to an end. */
 static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int *shown,
                      msgpack_sbuffer *out)
 {

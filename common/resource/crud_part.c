@@ -1,5 +1,6 @@
-/* Parts of an object that have paths of their own: modules (one object each) and members (items of a
- * list, found by a key). A change of one is a change of the object, with its rules and its event. */
+/* Parts of an object that have paths of their own: modules (one object each) and members (items
+ * of a list, found by a key). A change of one is a change of the object, with its rules and its
+ * event. */
 #include "common/base/cleanup.h"
 #include "common/resource/crud_internal.h"
 #include "common/base/id.h"
@@ -50,8 +51,8 @@ static int put_module(crud_t *self, const kind_t *kind, const field_t *module, j
     return crud_change_row(self, kind, old, patch, reply, ret_rendered);
 }
 
-/* Begin a change of the module that the path names, or with detach of a DETACH field: *ret_old is the object, locked.
- * 0 | code | fault. */
+/* Begin a change of the module that the path names, or with detach of a DETACH field: *ret_old
+ * is the object, locked. 0 | code | fault. */
 static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool detach,
                         const field_t **ret_module, json_t **ret_old)
 {
@@ -110,7 +111,7 @@ static int find_member(const json_t *list, const field_t *field, const char *key
 
     json_array_foreach(list, i, item)
     {
-        const char *value = crud_text(item, field->values);
+        const char *value = crud_text(item, field->key);
 
         if (key && value && !strcmp(value, key))
             return (int)i;
@@ -188,8 +189,8 @@ int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply)
     return answer_member(rendered, field, key, reply);
 }
 
-/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at where it stands. names_one: it is one that
- * the path names, and must be there. */
+/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at where it stands.
+ * names_one: it is one that the path names, and must be there. */
 static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, bool names_one,
                         const field_t **ret_field, json_t **ret_row, json_t **ret_list, int *ret_at)
 {
@@ -236,11 +237,11 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     if (field->max > 0 && json_array_size(list) >= (size_t)field->max)
         return problem_add(&reply->problem, field->outcome, field->name,
                            "has %zu items: the limit is %.0f", json_array_size(list), field->max);
-    r = schema_check_member(field, CREATE, NULL, document, &reply->problem, &item);
+    r = schema_check_member(field, OPERATION_CREATE, NULL, document, &reply->problem, &item);
     if (r)
         return r;
     json_array_append_new(list, item);
-    return end_member(self, kind, field, row, list, crud_text(item, field->values), reply);
+    return end_member(self, kind, field, row, list, crud_text(item, field->key), reply);
 }
 
 int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -250,7 +251,7 @@ int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const field_t *field;
     int r = render_members(self, kind, &field, &rendered);
 
-    return r ? r : answer_member(rendered, field, crud_text(document, field->values), reply);
+    return r ? r : answer_member(rendered, field, crud_text(document, field->key), reply);
 }
 
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -266,7 +267,7 @@ int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
     r = begin_member(self, kind, reply, true, &field, &row, &list, &at);
     if (r)
         return r;
-    r = schema_check_member(field, UPDATE, json_array_get(list, (size_t)at), document,
+    r = schema_check_member(field, OPERATION_UPDATE, json_array_get(list, (size_t)at), document,
                             &reply->problem, &patch);
     if (r)
         return r;

@@ -85,9 +85,9 @@ static const field_t *find_field(const kind_t *kind, const char *name)
     for (const field_t *field = kind->type.fields; field->name; field++) {
         size_t n = strlen(field->name);
 
-        if (!(field->flags & FILTER) || strncmp(field->name, name, n))
+        if (!(field->flags & FIELD_FILTER) || strncmp(field->name, name, n))
             continue;
-        if (!name[n] || (dot == name + n && field->type == REFERENCE && !strcmp(dot, ".id")))
+        if (!name[n] || (dot == name + n && field->type == FIELD_REFERENCE && !strcmp(dot, ".id")))
             return field;
     }
     return NULL;
@@ -102,10 +102,10 @@ static bool find_variable(const void *context, const char *name, cel_type_t *ret
         return true;
     if (!field)
         return false;
-    *ret_type = field->type == BOOL      ? CEL_BOOL
-                : field->type == TIME    ? CEL_TIMESTAMP
-                : field->type == STRINGS ? CEL_LIST
-                                         : CEL_STRING;
+    *ret_type = field->type == FIELD_BOOL      ? CEL_BOOL
+                : field->type == FIELD_TIME    ? CEL_TIMESTAMP
+                : field->type == FIELD_STRINGS ? CEL_LIST
+                                               : CEL_STRING;
     return true;
 }
 
@@ -115,7 +115,7 @@ static int variable(compiler_t *self, const cel_node_t *node)
 
     if (!field)
         emit(self, "now()"); /* time.now */
-    else if (field->flags & COMPUTED)
+    else if (field->flags & FIELD_COMPUTED)
         emit(self, "NULL::text");
     else
         emit(self, "t.\"%s\"%s", field_key(field),
@@ -164,13 +164,15 @@ static int list(compiler_t *self, const cel_node_t *node)
 
 enum { WHOLE_SECONDS = 19 /* YYYY-MM-DDThh:mm:ss */, MICROSECONDS = 6 /* digits; PostgreSQL's */ };
 
-/* PostgreSQL's times begin in 4713 BC: what is computed here stays in the years that RFC 3339 can write, and a field, which may
- * have any of them, is moved by no more than keeps it in PostgreSQL's. */
+/* PostgreSQL's times begin in 4713 BC: what is computed here stays in the years that RFC 3339
+ * can write, and a field, which may have any of them, is moved by no more than keeps it in
+ * PostgreSQL's. */
 static const int64_t YEAR_1 = -62135596800, YEAR_9999_END = 253402300799,
                      FIELD_SHIFT_MAX = 126230400000 /* 4,000 years */,
                      DURATION_MAX = 315576000000 /* 10,000 */;
 
-/* 7d, 1h30m, 90s: whole numbers of the units in this order or any other; into seconds. NULL | what is wrong. */
+/* 7d, 1h30m, 90s: whole numbers of the units in this order or any other; into seconds. NULL |
+ * what is wrong. */
 static const char *read_duration(const char *text, int64_t *ret_seconds)
 {
     static const char shape[] = "a duration is a text in quotes like \"7d\" or \"1h30m\"";
@@ -281,7 +283,8 @@ static int time_of_variable(compiler_t *self, const cel_node_t *node, const cel_
     return r;
 }
 
-/* A time and all that it is moved by, in one step: each on its own may be what PostgreSQL has no time for. */
+/* A time and all that it is moved by, in one step: each on its own may be what PostgreSQL has no
+ * time for. */
 static int moved_time(compiler_t *self, const cel_node_t *node)
 {
     const cel_node_t *base = node;

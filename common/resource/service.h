@@ -30,7 +30,6 @@ typedef struct service_part {
 typedef struct service_spec {
     service_id_t id;               /* its row, with a database and requests */
     const migration_t *migrations; /* made by the build: deploy/embed-migrations */
-    const kind_rules_t *rules;     /* ended by a NULL kind */
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
     const setting_t *settings;     /* beside service_settings, ended by a NULL name; may be NULL */
     const service_part_t *part;    /* may be NULL */

@@ -21,7 +21,6 @@ crud_t service_crud(const worker_args_t *args)
         .key = args->key,
         .base_url = config_str(args->config, "api-url"),
         .idp_url = config_str(args->config, "idp-url"),
-        .rules = args->spec->rules,
         .service = args->row->name,
         .object_limit = config_int(args->config, "object-limit"),
         .config_log = args->row->has_config_log,

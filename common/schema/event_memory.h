@@ -1,4 +1,5 @@
-/* The head of a file in which an edge leaves its events for postern-events on the same machine (proto/WIRE.md). */
+/* The head of a file in which an edge leaves its events for postern-events on the same machine
+ * (proto/WIRE.md). */
 #pragma once
 
 #include <stdint.h>
@@ -8,9 +9,9 @@
 
 enum { EVENT_MEMORY_HEAD = 4096 }; /* bytes before the first ring */
 
-/* What the head of a batch may say, at both ends: an edge that believed more than postern-events reads
- * would send such a batch for ever, and nothing behind it. The number of an event, and each sum of
- * them, is one that JSON and double can say exactly. */
+/* What the head of a batch may say, at both ends: an edge that believed more than postern-events
+ * reads would send such a batch for ever, and nothing behind it. The number of an event, and
+ * each sum of them, is one that JSON and double can say exactly. */
 #define EVENT_NUMBER_MAX (INT64_C(1) << 53)
 enum { EVENT_BATCH_MAX = 4096 /* events of one */ };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/schema/words.h"
 /* One list: a field row belongs to the event row above it. */
 static const struct {
     const char *event; /* NULL: a field */
@@ -15,11 +16,13 @@ static const struct {
     {NULL, true, {.name = name_, .type = type_, .flags = flags_, .meaning = text}},
 #include "proto/events.def"
 };
+#include "common/schema/words_end.h"
 
 static const struct {
     const char *action;
     unsigned operation;
-} actions[] = {{"created", CREATE}, {"updated", UPDATE}, {"deleted", DELETE}};
+} actions[] = {
+    {"created", OPERATION_CREATE}, {"updated", OPERATION_UPDATE}, {"deleted", OPERATION_DELETE}};
 
 /* <audit>_created.v0 of a kind that has the operation. */
 static bool is_audit_of_kind(const char *type)

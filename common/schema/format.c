@@ -159,7 +159,8 @@ static const char *check_hostport(const char *value, char *out, size_t size, int
     return NULL;
 }
 
-/* scheme://host or scheme://host:port, in one spelling: lower case, without the port that http and https mean anyway. */
+/* scheme://host or scheme://host:port, in one spelling: lower case, without the port that http
+ * and https mean anyway. */
 static const char *check_endpoint_url(const char *value, char *out, size_t size, int *outcome)
 {
     static const struct {

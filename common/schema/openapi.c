@@ -29,8 +29,8 @@ static json_t *string_schema(const field_t *field, bool request)
 
     if (field->max > 0)
         json_object_set_new(schema, "maxLength", json_integer((json_int_t)field->max));
-    if (field->values && field->values[0] != '@') {
-        json_t *values = enum_of(field->values);
+    if (field_choices(field)) {
+        json_t *values = enum_of(field_choices(field));
 
         if (unset) /* how a choice that nobody made is shown */
             json_array_append_new(values, json_string(""));
@@ -41,8 +41,8 @@ static json_t *string_schema(const field_t *field, bool request)
 
 static json_t *number_schema(const field_t *field)
 {
-    bool real = field->type == F64;
-    const char *format = real ? "double" : field->type == I32 ? "int32" : "int64";
+    bool real = field->type == FIELD_F64;
+    const char *format = real ? "double" : field->type == FIELD_I32 ? "int32" : "int64";
     json_t *schema = json_pack("{s:s, s:s}", "type", real ? "number" : "integer", "format", format);
 
     if (field->max > field->min) { /* what is only read has no bounds */
@@ -57,8 +57,8 @@ static json_t *item_schema(const field_t *field)
 {
     json_t *schema = json_pack("{s:s}", "type", "string");
 
-    if (field->values && field->values[0] != '@')
-        json_object_set_new(schema, "enum", enum_of(field->values));
+    if (field_choices(field))
+        json_object_set_new(schema, "enum", enum_of(field_choices(field)));
     return schema;
 }
 
@@ -88,38 +88,39 @@ static json_t *value_schema(const field_t *field, bool request)
     char ref[96];
 
     switch (field->type) {
-    case STR:
+    case FIELD_STR:
         return string_schema(field, request);
-    case TIME:
+    case FIELD_TIME:
         return json_pack("{s:s, s:s}", "type", "string", "format", "date-time");
-    case BOOL:
+    case FIELD_BOOL:
         return json_pack("{s:s}", "type", "boolean");
-    case U32:
-    case I32:
-    case I64:
-    case F64:
+    case FIELD_U32:
+    case FIELD_I32:
+    case FIELD_I64:
+    case FIELD_F64:
         return number_schema(field);
-    case STRINGS:
+    case FIELD_STRINGS:
         return list_of(field, item_schema(field));
-    case STRMAP:
+    case FIELD_STRMAP:
         return map_of(field, json_pack("{s:s}", "type", "string"));
-    case WEIGHT_MAP:
+    case FIELD_WEIGHT_MAP:
         return map_of(field, json_pack("{s:s, s:i, s:i}", "type", "integer", "minimum", 0,
-                                       "maximum", (int)field->min));
-    case NESTED:
-        return object_schema(field->object, request, CREATE);
-    case NESTEDS:
-        return list_of(field, object_schema(field->object, request, CREATE));
-    case REFERENCE:
-        return request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
-                                               : ref_schema();
-    case REFERENCES:
-        return list_of(field, request || field->flags & PLAIN ? json_pack("{s:s}", "type", "string")
-                                                              : ref_schema());
-    case CHILDREN:
+                                       "maximum", (int)field->highest));
+    case FIELD_NESTED:
+        return object_schema(field->object, request, OPERATION_CREATE);
+    case FIELD_NESTEDS:
+        return list_of(field, object_schema(field->object, request, OPERATION_CREATE));
+    case FIELD_REFERENCE:
+        return request || field->flags & FIELD_PLAIN ? json_pack("{s:s}", "type", "string")
+                                                     : ref_schema();
+    case FIELD_REFERENCES:
+        return list_of(field, request || field->flags & FIELD_PLAIN
+                                  ? json_pack("{s:s}", "type", "string")
+                                  : ref_schema());
+    case FIELD_CHILDREN:
         snprintf(ref, sizeof(ref), "#/components/schemas/%s", field->kinds);
         return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "$ref", ref);
-    case NONE:
+    case FIELD_NONE:
         break;
     }
     return json_pack("{s:s}", "type", "null");
@@ -131,17 +132,17 @@ static json_t *or_null(json_t *schema)
     return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
 }
 
-/* What the check is called, which error breaks it, and whether its empty value is none: for generated tests and curious
- * readers. */
+/* What the check is called, which error breaks it, and whether its empty value is none: for
+ * generated tests and curious readers. */
 static void add_rule(json_t *value, const field_t *field, unsigned operation)
 {
     if (schema_empty_is_absent(field, operation))
         json_object_set_new(value, "x-empty-is-absent", json_true());
-    if (field->values && field->values[0] == '@')
-        json_object_set_new(value, "x-format", json_string(field->values + 1));
+    if (field_format(field))
+        json_object_set_new(value, "x-format", json_string(field_format(field)));
     if (field->kinds)
         json_object_set_new(value, "x-kinds", json_string(field->kinds));
-    if (field->flags & REQUIRED)
+    if (field->flags & FIELD_REQUIRED)
         json_object_set_new(value, "x-required", json_true());
     json_object_set_new(value, "x-error", json_sprintf("ERR_POSTERN_%d", field->outcome));
 }
@@ -153,22 +154,23 @@ static json_t *object_schema(const object_type_t *type, bool request, unsigned o
     for (const field_t *field = type->fields; field->name; field++) {
         json_t *value;
 
-        if (field->flags & HIDDEN || (!request && field->flags & WRITE_ONLY)
-            || (request && field->flags & (READ_ONLY | PATH))
-            || (request && operation == UPDATE && field->flags & IMMUTABLE))
+        if (field->flags & FIELD_HIDDEN || (!request && field->flags & FIELD_WRITE_ONLY)
+            || (request && field->flags & (FIELD_READ_ONLY | FIELD_PATH))
+            || (request && operation == OPERATION_UPDATE && field->flags & FIELD_IMMUTABLE))
             continue;
         value = value_schema(field, request);
-        if (request || field->flags & NULLABLE
-            || (field->type == NESTED && !(field->flags & (ALWAYS | READ_ONLY | REQUIRED))))
+        if (request || field->flags & FIELD_NULLABLE
+            || (field->type == FIELD_NESTED
+                && !(field->flags & (FIELD_ALWAYS | FIELD_READ_ONLY | FIELD_REQUIRED))))
             value = or_null(value);
         json_object_set_new(value, "description", json_string(field->meaning));
         if (request)
             add_rule(value, field, operation);
-        if (field->fallback && request && operation == CREATE)
+        if (field->fallback && request && operation == OPERATION_CREATE)
             json_object_set_new(value, "default",
                                 json_loads(field->fallback, JSON_DECODE_ANY, NULL));
         json_object_set_new(properties, request ? field_key(field) : field->name, value);
-        if (!request || (operation == CREATE && field->flags & REQUIRED))
+        if (!request || (operation == OPERATION_CREATE && field->flags & FIELD_REQUIRED))
             json_array_append_new(required, json_string(request ? field_key(field) : field->name));
     }
     schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
@@ -226,12 +228,12 @@ static json_t *path_parameters(const char *path, const kind_t *list)
                                                     "in", "query", "schema", "type", "string"));
     }
     for (const field_t *field = list ? list->type.fields : NULL; field && field->name; field++)
-        if (field->flags & QUERY)
+        if (field->flags & FIELD_QUERY)
             json_array_append_new(parameters, json_pack("{s:s, s:s, s:s, s:{s:s, s:{s:s}}}", "name",
                                                         field->name, "in", "query", "description",
                                                         "any of these", "schema", "type", "array",
                                                         "items", "type", "string"));
-    if (list && list->operations & FILTERS)
+    if (list && list->operations & KIND_FILTERS)
         json_array_append_new(
             parameters,
             json_pack("{s:s, s:s, s:s, s:{s:s}}", "name", "filter", "in", "query", "description",
@@ -240,27 +242,20 @@ static json_t *path_parameters(const char *path, const kind_t *list)
     return parameters;
 }
 
-/* Lists below another object (proto/lists.def), and what is not a kind. */
+/* Lists below another object (LIST_OF), and what is not a kind. */
 static void add_other_paths(json_t *paths)
 {
-    static const struct {
-        const char *kind, *head, *tail, *key;
-    } rows[] = {
-#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
-#include "proto/lists.def"
-    };
-
-    for (size_t i = 0; i < LEN(rows); i++) {
+    for (const kind_list_t *row = kind_lists(); row->kind; row++) {
         _cleanup_(free_mem) char *path = NULL;
 
-        if (asprintf(&path, "%s{%s}%s", rows[i].head, rows[i].key, rows[i].tail) < 0)
+        if (asprintf(&path, "%s{%s}%s", row->head, row->key, row->tail) < 0)
             return;
         json_object_set_new(paths, path,
                             json_pack("{s:{s:o, s:[s], s:o, s:o}}", "get", "operationId",
-                                      json_sprintf("%s_list_by_%s", rows[i].kind, rows[i].key),
-                                      "tags", rows[i].kind, "parameters",
-                                      path_parameters(path, kind_find(rows[i].kind)), "responses",
-                                      answers("200", list_schema(kind_find(rows[i].kind)))));
+                                      json_sprintf("%s_list_by_%s", row->kind, row->key), "tags",
+                                      row->kind, "parameters",
+                                      path_parameters(path, kind_find(row->kind)), "responses",
+                                      answers("200", list_schema(kind_find(row->kind)))));
     }
     json_object_set_new(
         paths, "/self",
@@ -285,16 +280,17 @@ static void add_operation(json_t *paths, const kind_t *kind, unsigned operation,
         item = json_object();
         json_object_set_new(paths, path, item);
     }
-    schema = operation == DELETE ? NULL
-             : operation == LIST ? list_schema(kind)
-                                 : ref_to(kind->name);
+    schema = operation == OPERATION_DELETE ? NULL
+             : operation == OPERATION_LIST ? list_schema(kind)
+                                           : ref_to(kind->name);
     entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
                       json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
-                      path_parameters(path, operation == LIST ? kind : NULL), "responses",
+                      path_parameters(path, operation == OPERATION_LIST ? kind : NULL), "responses",
                       answers(status, schema));
-    if (operation & (CREATE | UPDATE))
+    if (operation & (OPERATION_CREATE | OPERATION_UPDATE))
         json_object_set_new(entry, "requestBody",
-                            json_pack("{s:b, s:o}", "required", operation == CREATE, "content",
+                            json_pack("{s:b, s:o}", "required", operation == OPERATION_CREATE,
+                                      "content",
                                       content(object_schema(&kind->type, true, operation))));
     json_object_set_new(item, method, entry);
 }
@@ -310,14 +306,14 @@ static void add_modules(json_t *paths, const kind_t *kind)
         _cleanup_(free_mem) char *path = NULL;
         json_t *item = json_object();
 
-        if (!(field->flags & MODULE)
+        if (!(field->flags & FIELD_MODULE)
             || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
             json_decref(item);
             continue;
         }
         for (size_t i = 0; i < LEN(rows); i++) {
             json_t *schema = strcmp(rows[i].method, "delete")
-                                 ? object_schema(field->object, false, GET)
+                                 ? object_schema(field->object, false, OPERATION_GET)
                                  : NULL,
                    *entry;
 
@@ -326,9 +322,10 @@ static void add_modules(json_t *paths, const kind_t *kind)
                               "tags", kind->name, "parameters", path_parameters(path, NULL),
                               "responses", answers(rows[i].status, schema));
             if (!strcmp(rows[i].method, "put"))
-                json_object_set_new(entry, "requestBody",
-                                    json_pack("{s:o}", "content",
-                                              content(object_schema(field->object, true, CREATE))));
+                json_object_set_new(
+                    entry, "requestBody",
+                    json_pack("{s:o}", "content",
+                              content(object_schema(field->object, true, OPERATION_CREATE))));
             json_object_set_new(item, rows[i].method, entry);
         }
         json_object_set_new(paths, path, item);
@@ -341,7 +338,8 @@ static void add_detachables(json_t *paths, const kind_t *kind)
     for (const field_t *field = kind->type.fields; field->name; field++) {
         _cleanup_(free_mem) char *path = NULL;
 
-        if (!(field->flags & DETACH) || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
+        if (!(field->flags & FIELD_DETACH)
+            || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
             continue;
         json_object_set_new(paths, path,
                             json_pack("{s:{s:o, s:[s], s:o, s:o}}", "delete", "operationId",
@@ -353,22 +351,15 @@ static void add_detachables(json_t *paths, const kind_t *kind)
 
 static void add_commands(json_t *paths)
 {
-    static const struct {
-        const char *kind, *name, *meaning;
-    } rows[] = {
-#define COMMAND(kind, name, meaning) {#kind, #name, meaning},
-#include "proto/commands.def"
-    };
-
-    for (size_t i = 0; i < LEN(rows); i++) {
+    for (const kind_command_t *row = kind_commands(); row->kind; row++) {
         _cleanup_(free_mem) char *path = NULL;
 
-        if (asprintf(&path, "%s/{id}/%s", kind_find(rows[i].kind)->path, rows[i].name) < 0)
+        if (asprintf(&path, "%s/{id}/%s", kind_find(row->kind)->path, row->name) < 0)
             return;
         json_object_set_new(paths, path,
                             json_pack("{s:{s:o, s:s, s:[s], s:o, s:o}}", "post", "operationId",
-                                      json_sprintf("%s_%s", rows[i].kind, rows[i].name), "summary",
-                                      rows[i].meaning, "tags", rows[i].kind, "parameters",
+                                      json_sprintf("%s_%s", row->kind, row->name), "summary",
+                                      row->meaning, "tags", row->kind, "parameters",
                                       path_parameters(path, NULL), "responses",
                                       answers("204", NULL)));
     }
@@ -381,19 +372,19 @@ static void add_members(json_t *paths, const kind_t *kind)
         const char *method, *name, *status;
         bool one;
         unsigned body;
-    } rows[] = {{"post", "create", "201", false, CREATE},
+    } rows[] = {{"post", "create", "201", false, OPERATION_CREATE},
                 {"get", "list", "200", false, 0},
                 {"get", "get", "200", true, 0},
-                {"patch", "update", "200", true, UPDATE},
+                {"patch", "update", "200", true, OPERATION_UPDATE},
                 {"delete", "delete", "204", true, 0}};
 
     for (const field_t *field = kind->type.fields; field->name; field++)
-        for (size_t i = 0; field->flags & LISTED && i < LEN(rows); i++) {
+        for (size_t i = 0; field->flags & FIELD_LISTED && i < LEN(rows); i++) {
             _cleanup_(free_mem) char *path = NULL;
             json_t *item, *schema = NULL, *entry;
 
             if (asprintf(&path, "%s/{id}/%s%s%s%s", kind->path, field->name,
-                         rows[i].one ? "/{" : "", rows[i].one ? field->values : "",
+                         rows[i].one ? "/{" : "", rows[i].one ? field->key : "",
                          rows[i].one ? "}" : "")
                 < 0)
                 return;
@@ -401,12 +392,12 @@ static void add_members(json_t *paths, const kind_t *kind)
             if (!item)
                 json_object_set_new(paths, path, item = json_object());
             if (!strcmp(rows[i].name, "list"))
-                schema =
-                    json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties",
-                              field->name, list_of(field, object_schema(field->object, false, GET)),
-                              "uri", "type", "string");
+                schema = json_pack(
+                    "{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties", field->name,
+                    list_of(field, object_schema(field->object, false, OPERATION_GET)), "uri",
+                    "type", "string");
             else if (strcmp(rows[i].method, "delete"))
-                schema = object_schema(field->object, false, GET);
+                schema = object_schema(field->object, false, OPERATION_GET);
             entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
                               json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
                               "tags", kind->name, "parameters", path_parameters(path, NULL),
@@ -437,12 +428,12 @@ json_t *schema_openapi(const char *base_url)
     json_t *paths = json_object(), *schemas = json_object();
 
     for (const kind_t *kind = kind_all(); kind->name; kind++) {
-        json_object_set_new(schemas, kind->name, object_schema(&kind->type, false, GET));
-        add_operation(paths, kind, CREATE, "post", "create", "201", false);
-        add_operation(paths, kind, LIST, "get", "list", "200", false);
-        add_operation(paths, kind, GET, "get", "get", "200", true);
-        add_operation(paths, kind, UPDATE, "patch", "update", "200", true);
-        add_operation(paths, kind, DELETE, "delete", "delete", "204", true);
+        json_object_set_new(schemas, kind->name, object_schema(&kind->type, false, OPERATION_GET));
+        add_operation(paths, kind, OPERATION_CREATE, "post", "create", "201", false);
+        add_operation(paths, kind, OPERATION_LIST, "get", "list", "200", false);
+        add_operation(paths, kind, OPERATION_GET, "get", "get", "200", true);
+        add_operation(paths, kind, OPERATION_UPDATE, "patch", "update", "200", true);
+        add_operation(paths, kind, OPERATION_DELETE, "delete", "delete", "204", true);
         add_modules(paths, kind);
         add_members(paths, kind);
         add_detachables(paths, kind);

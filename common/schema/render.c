@@ -1,5 +1,6 @@
-/* Objects as the API shows them: JSON text made of the JSON text that PostgreSQL prints, field by field as the tables say.
- * Strings, numbers and nested values are copied as they stand there: most objects are only passed on. */
+/* Objects as the API shows them: JSON text made of the JSON text that PostgreSQL prints, field
+ * by field as the tables say. Strings, numbers and nested values are copied as they stand there:
+ * most objects are only passed on. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/codec/pack.h"
@@ -205,7 +206,7 @@ static int put_list(msgpack_sbuffer *out, const field_t *field, span_t value, co
     int r;
 
     if (is_null(value))
-        return put_text(out, field->flags & NULLABLE ? "null" : "[]");
+        return put_text(out, field->flags & FIELD_NULLABLE ? "null" : "[]");
     if (*at++ != '[')
         return -EINVAL;
     r = put(out, "[", 1);
@@ -220,9 +221,9 @@ static int put_list(msgpack_sbuffer *out, const field_t *field, span_t value, co
             r = put(out, ",", 1);
         if (r)
             return r;
-        if (field->flags & PLAIN)
+        if (field->flags & FIELD_PLAIN)
             r = put(out, item.at, item.len);
-        else if (field->type == REFERENCES)
+        else if (field->type == FIELD_REFERENCES)
             r = put_ref(out, item, base_url);
         else
             r = put_object(out, field->object, item, base_url, depth);
@@ -233,20 +234,20 @@ static int put_list(msgpack_sbuffer *out, const field_t *field, span_t value, co
 static int put_value(msgpack_sbuffer *out, const field_t *field, span_t value, const char *base_url,
                      int depth)
 {
-    if (field->type == REFERENCES || field->type == NESTEDS)
+    if (field->type == FIELD_REFERENCES || field->type == FIELD_NESTEDS)
         return put_list(out, field, value, base_url, depth);
-    if (is_null(value) && field->flags & READ_ONLY && field->fallback)
+    if (is_null(value) && field->flags & FIELD_READ_ONLY && field->fallback)
         return put_text(out,
                         field->fallback); /* rows that were stored before the field was there */
-    if (is_null(value) || field->type == NONE)
+    if (is_null(value) || field->type == FIELD_NONE)
         return put_text(out, "null");
-    if (field->flags & BLANK)
+    if (field->flags & FIELD_BLANK)
         return put_text(out, "\"\"");
-    if (field->type == NESTED)
+    if (field->type == FIELD_NESTED)
         return put_object(out, field->object, value, base_url, depth);
-    if (field->type == REFERENCE && !(field->flags & PLAIN))
+    if (field->type == FIELD_REFERENCE && !(field->flags & FIELD_PLAIN))
         return put_ref(out, value, base_url);
-    if (field->type == TIME)
+    if (field->type == FIELD_TIME)
         return put_time(out, value);
     return put(out, value.at, value.len);
 }
@@ -259,7 +260,7 @@ static int put_fields(msgpack_sbuffer *out, const object_type_t *type, const obj
     int r = 0;
 
     for (const field_t *field = type->fields; !r && field->name; field++) {
-        if (field->flags & (WRITE_ONLY | HIDDEN))
+        if (field->flags & (FIELD_WRITE_ONLY | FIELD_HIDDEN))
             continue;
         if (put_text(out, before) || put_text(out, field->name) || put_text(out, "\":"))
             return -ENOMEM;
@@ -302,7 +303,7 @@ int schema_text(msgpack_sbuffer *out, const kind_t *kind, const char *row, const
 bool schema_text_is_whole(const kind_t *kind)
 {
     for (const field_t *field = kind->type.fields; field->name; field++)
-        if (field->type == CHILDREN || field->flags & LISTED)
+        if (field->type == FIELD_CHILDREN || field->flags & FIELD_LISTED)
             return false;
     return true;
 }
@@ -316,11 +317,11 @@ static void render_members(const kind_t *kind, json_t *rendered)
         json_t *item;
         size_t i;
 
-        if (field->flags & LISTED)
+        if (field->flags & FIELD_LISTED)
             json_array_foreach(json_object_get(rendered, field->name), i, item) json_object_set_new(
                 item, "uri",
                 json_sprintf("%s/%s/%s", uri, field->name,
-                             json_string_value(json_object_get(item, field->values))));
+                             json_string_value(json_object_get(item, field->key))));
     }
 }
 

@@ -1,5 +1,5 @@
-/* Who may do what on the bus: proto/roles.def, proto/sockets.def and the roles of proto/verbs.def. Tables only: who a peer is says
- * common/bus/peer.h. */
+/* Who may do what on the bus: proto/roles.def, proto/sockets.def and the roles of
+ * proto/verbs.def. Tables only: who a peer is says common/bus/peer.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -40,8 +40,8 @@ const char *role_name(roles_t role);
 /* The role whose name is text, of so many bytes; ROLE_NOBODY when there is none. */
 roles_t role_find(const char *text, size_t len);
 
-/* Is text, of so many bytes, what a key may be called: role, or role@name with up to 63 letters, digits, dots, dashes, underscores?
- * *ret_role is set only then. */
+/* Is text, of so many bytes, what a key may be called: role, or role@name with up to 63 letters,
+ * digits, dots, dashes, underscores? *ret_role is set only then. */
 bool peer_name_check(const char *text, size_t len, roles_t *ret_role);
 
 socket_row_t socket_row(socket_id_t id);
@@ -52,13 +52,15 @@ char *socket_domain(socket_id_t id, char *out, size_t size);
 /* The socket of that domain; SOCKETS: there is none. */
 socket_id_t socket_find(const char *domain);
 
-/* May a peer of either role connect to a socket of the other one? Then they need each other's public keys. */
+/* May a peer of either role connect to a socket of the other one? Then they need each other's
+ * public keys. */
 bool roles_meet(roles_t one, roles_t other);
 
 /* Who may call a verb of the service. False: there is no such verb. */
 bool verb_roles(const char *service, const char *verb, roles_t *ret_roles);
 
-/* May a peer of the role call an operation of a kind there? Nobody else has a document to send, only a few words. */
+/* May a peer of the role call an operation of a kind there? Nobody else has a document to send,
+ * only a few words. */
 bool role_has_documents(const char *service, roles_t role);
 
 /* Who may hold a lease of the service. */
@@ -67,7 +69,7 @@ roles_t lease_roles(const char *service);
 /* May a peer of the role, whose key is called name, send events of the family as this producer? */
 bool role_may_produce(roles_t role, const char *name, const char *family, const char *producer);
 
-/* own itself, or own, a slash and more: letters, digits, ".", "_", "-" and "/" only, so that it can stand in logs as it is, and no
- * longer than what holds it everywhere. */
+/* own itself, or own, a slash and more: letters, digits, ".", "_", "-" and "/" only, so that it
+ * can stand in logs as it is, and no longer than what holds it everywhere. */
 enum { ROLE_OWN_NAME_MAX = 127 };
 bool peer_name_covers(const char *own, const char *name);

@@ -20,7 +20,7 @@ static bool is_foreign_module(const object_type_t *type, const char *name)
 {
     const field_t *field = type->fields;
 
-    while (field->name && !(field->flags & MODULE))
+    while (field->name && !(field->flags & FIELD_MODULE))
         field++;
     if (!field->name)
         return false;
@@ -41,22 +41,22 @@ static void path_join(char *out, const char *path, const char *name)
 static const char *type_words(field_type_t type)
 {
     static const char *const words[] = {
-        [STR] = "a string",
-        [BOOL] = "true or false",
-        [U32] = "a whole number of zero or more",
-        [I32] = "a whole number",
-        [I64] = "a whole number",
-        [F64] = "a number",
-        [TIME] = "an RFC 3339 time",
-        [STRINGS] = "a list of strings",
-        [STRMAP] = "an object with string values",
-        [WEIGHT_MAP] = "an object of ids and whole numbers",
-        [NESTED] = "an object",
-        [NESTEDS] = "a list of objects",
-        [REFERENCE] = "an id",
-        [REFERENCES] = "a list of ids",
-        [CHILDREN] = "read-only",
-        [NONE] = "null",
+        [FIELD_STR] = "a string",
+        [FIELD_BOOL] = "true or false",
+        [FIELD_U32] = "a whole number of zero or more",
+        [FIELD_I32] = "a whole number",
+        [FIELD_I64] = "a whole number",
+        [FIELD_F64] = "a number",
+        [FIELD_TIME] = "an RFC 3339 time",
+        [FIELD_STRINGS] = "a list of strings",
+        [FIELD_STRMAP] = "an object with string values",
+        [FIELD_WEIGHT_MAP] = "an object of ids and whole numbers",
+        [FIELD_NESTED] = "an object",
+        [FIELD_NESTEDS] = "a list of objects",
+        [FIELD_REFERENCE] = "an id",
+        [FIELD_REFERENCES] = "a list of ids",
+        [FIELD_CHILDREN] = "read-only",
+        [FIELD_NONE] = "null",
     };
 
     return words[type];
@@ -78,21 +78,21 @@ static int check_string(const field_t *field, const char *value, size_t len, siz
     if (max && len > max)
         return problem_add(problem, field->outcome, path,
                            "is %zu bytes long: the limit is %zu bytes", len, max);
-    if (!field->values) {
+    if (!field->allowed) {
         *ret_value = json_stringn(value, len);
         return *ret_value ? 0 : -ENOMEM;
     }
-    if (field->values[0] != '@') {
-        if (!schema_in_list(field->values, value))
+    if (field_choices(field)) {
+        if (!schema_in_list(field_choices(field), value))
             return problem_add(problem, field->outcome, path, "%s is not one of %s",
-                               quote(value).text, field->values);
+                               quote(value).text, field_choices(field));
         *ret_value = json_stringn(value, len);
         return *ret_value ? 0 : -ENOMEM;
     }
     buffer = malloc(2 * len + 64);
     if (!buffer)
         return -ENOMEM;
-    r = format_check(field->values + 1, field->outcome, value, buffer, 2 * len + 64, &why);
+    r = format_check(field_format(field), field->outcome, value, buffer, 2 * len + 64, &why);
     if (r > 0)
         return problem_add(problem, r, path, "%s", why);
     if (r)
@@ -105,7 +105,7 @@ static int check_number(const field_t *field, const json_t *value, const char *p
                         problem_t *problem, json_t **ret_value)
 {
     double number = json_number_value(value);
-    bool real = field->type == F64;
+    bool real = field->type == FIELD_F64;
 
     if (real ? !json_is_number(value) : !json_is_integer(value))
         return wrong_type(field, path, problem);
@@ -141,7 +141,7 @@ static int check_reference(const field_t *field, const char *id, const char *pat
             return problem_add(problem, ERR_REF_NONEXISTENT, path, "%s does not exist",
                                quote(id).text);
     }
-    if (kind && field->flags & PLAIN)
+    if (kind && field->flags & FIELD_PLAIN)
         return problem_add(problem, field->outcome, path, "%s is a %s: only %s can be in here",
                            quote(id).text, kind->name, field->kinds);
     return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "%s is not the id of a %s",
@@ -168,14 +168,14 @@ static int check_list(const field_t *field, const json_t *value, const char *pat
 
         snprintf(index, sizeof(index), "[%zu]", i);
         path_join(at, path, index);
-        if (field->type == NESTEDS) {
+        if (field->type == FIELD_NESTEDS) {
             checked = json_object();
-            r = json_is_object(item)
-                    ? check_object(field->object, CREATE, NULL, item, at, problem, checked)
-                    : wrong_type(field, at, problem);
+            r = json_is_object(item) ? check_object(field->object, OPERATION_CREATE, NULL, item, at,
+                                                    problem, checked)
+                                     : wrong_type(field, at, problem);
         } else if (!json_is_string(item)) {
             r = problem_add(problem, ERR_INVALID_FIELD, at, "must be a string");
-        } else if (field->type == REFERENCES) {
+        } else if (field->type == FIELD_REFERENCES) {
             r = check_reference(field, json_string_value(item), at, problem);
             checked = r ? NULL : json_copy(item);
         } else {
@@ -184,7 +184,7 @@ static int check_list(const field_t *field, const json_t *value, const char *pat
         }
         if (r < 0)
             return r;
-        for (size_t k = 0; !r && field->type != NESTEDS && k < json_array_size(list); k++)
+        for (size_t k = 0; !r && field->type != FIELD_NESTEDS && k < json_array_size(list); k++)
             if (json_equal(json_array_get(list, k), checked))
                 r = problem_add(problem, field->outcome, at, "is given twice");
         json_array_append_new(list, checked ? checked : json_null());
@@ -207,7 +207,7 @@ static int check_weights(const field_t *field, const json_t *value, const char *
     if (json_object_size(value) > (size_t)field->max)
         return problem_add(problem, field->outcome, path, "has %zu items: the limit is %.0f",
                            json_object_size(value), field->max);
-    one.flags |= PLAIN;
+    one.flags |= FIELD_PLAIN;
     one.outcome = ERR_BACKEND_KIND;
     json_object_foreach((json_t *)value, key, item)
     {
@@ -218,9 +218,9 @@ static int check_weights(const field_t *field, const json_t *value, const char *
         if (r < 0)
             return r;
         if (!json_is_integer(item) || json_integer_value(item) < 0
-            || (double)json_integer_value(item) > field->min)
+            || (double)json_integer_value(item) > field->highest)
             problem_add(problem, field->outcome, at, "must be a whole number from 0 to %.0f",
-                        field->min);
+                        field->highest);
     }
     *ret_value = json_deep_copy(value);
     return *ret_value ? 0 : -ENOMEM;
@@ -241,7 +241,7 @@ static int check_map(const field_t *field, const json_t *value, const char *path
         return r;
     json_object_foreach((json_t *)value, key, item)
     {
-        bool label = field->values && !strcmp(field->values, "@label");
+        bool label = field_format(field) && !strcmp(field_format(field), "label");
         char at[PATH_MAX_LEN], name[257];
         const char *why;
 
@@ -262,7 +262,8 @@ static int check_map(const field_t *field, const json_t *value, const char *path
             continue;
         }
         for (size_t i = 0; i <= strlen(key); i++)
-            name[i] = (char)(field->flags & LOWER_KEYS ? tolower((unsigned char)key[i]) : key[i]);
+            name[i] =
+                (char)(field->flags & FIELD_LOWER_KEYS ? tolower((unsigned char)key[i]) : key[i]);
         if (json_object_get(map, name))
             problem_add(problem, field->outcome, at, "is given twice");
         json_object_set(map, name, item);
@@ -277,43 +278,44 @@ static int check_value(const field_t *field, const json_t *value, const char *pa
     int r;
 
     switch (field->type) {
-    case STR:
-    case TIME:
+    case FIELD_STR:
+    case FIELD_TIME:
         if (!json_is_string(value))
             return wrong_type(field, path, problem);
         return check_string(field, json_string_value(value), json_string_length(value),
                             (size_t)field->max, path, problem, ret_value);
-    case BOOL:
+    case FIELD_BOOL:
         if (!json_is_boolean(value))
             return wrong_type(field, path, problem);
         *ret_value = json_boolean(json_is_true(value));
         return 0;
-    case U32:
-    case I32:
-    case I64:
-    case F64:
+    case FIELD_U32:
+    case FIELD_I32:
+    case FIELD_I64:
+    case FIELD_F64:
         return check_number(field, value, path, problem, ret_value);
-    case STRINGS:
-    case NESTEDS:
-    case REFERENCES:
+    case FIELD_STRINGS:
+    case FIELD_NESTEDS:
+    case FIELD_REFERENCES:
         return check_list(field, value, path, problem, ret_value);
-    case STRMAP:
+    case FIELD_STRMAP:
         return check_map(field, value, path, problem, ret_value);
-    case WEIGHT_MAP:
+    case FIELD_WEIGHT_MAP:
         return check_weights(field, value, path, problem, ret_value);
-    case NESTED:
+    case FIELD_NESTED:
         if (!json_is_object(value))
             return wrong_type(field, path, problem);
         *ret_value = json_object();
-        return check_object(field->object, CREATE, NULL, value, path, problem, *ret_value);
-    case REFERENCE:
+        return check_object(field->object, OPERATION_CREATE, NULL, value, path, problem,
+                            *ret_value);
+    case FIELD_REFERENCE:
         if (!json_is_string(value))
             return wrong_type(field, path, problem);
         r = check_reference(field, json_string_value(value), path, problem);
         *ret_value = r ? NULL : json_string(json_string_value(value));
         return r;
-    case CHILDREN:
-    case NONE:
+    case FIELD_CHILDREN:
+    case FIELD_NONE:
         break;
     }
     return wrong_type(field, path, problem);
@@ -324,16 +326,16 @@ static int set_fallback(const field_t *field, const char *path, problem_t *probl
 {
     json_t *value;
 
-    if (field->flags & REQUIRED)
+    if (field->flags & FIELD_REQUIRED)
         return problem_add(problem,
                            *path && strchr(path, '.') ? field->outcome : ERR_REQUIRED_MISSING, path,
                            "is required");
-    if (field->type == NESTED && field->flags & ALWAYS) {
+    if (field->type == FIELD_NESTED && field->flags & FIELD_ALWAYS) {
         _cleanup_(json_clear_ref) json_t *empty = json_object();
 
         value = json_object();
         json_object_set_new(out, field_key(field), value);
-        return check_object(field->object, CREATE, NULL, empty, path, problem, value);
+        return check_object(field->object, OPERATION_CREATE, NULL, empty, path, problem, value);
     }
     value = field->fallback ? json_loads(field->fallback, JSON_DECODE_ANY, NULL) : json_null();
     return json_object_set_new(out, field_key(field), value) ? -ENOMEM : 0;
@@ -342,27 +344,28 @@ static int set_fallback(const field_t *field, const char *path, problem_t *probl
 /* A text of which "" is not a value: one of a list of words, or the name of something else. */
 static bool is_choice(const field_t *field)
 {
-    return field->type == REFERENCE || field->type == TIME
-           || (field->type == STR && field->values && field->values[0] != '@');
+    return field->type == FIELD_REFERENCE || field->type == FIELD_TIME
+           || (field->type == FIELD_STR && field_choices(field));
 }
 
 bool schema_empty_is_absent(const field_t *field, unsigned operation)
 {
-    if (operation == UPDATE && field->flags & KEEP_EMPTY)
+    if (operation == OPERATION_UPDATE && field->flags & FIELD_KEEP_EMPTY)
         return true;
-    if (field->flags & REQUIRED)
+    if (field->flags & FIELD_REQUIRED)
         return false;
     switch (field->type) {
-    case STR:
-    case TIME:
-    case REFERENCE: /* a free text that may change is cleared by "" */
-        return is_choice(field) || (operation == UPDATE && field->flags & IMMUTABLE);
-    case U32:
-    case I32:
-    case F64:
+    case FIELD_STR:
+    case FIELD_TIME:
+    case FIELD_REFERENCE: /* a free text that may change is cleared by "" */
+        return is_choice(field)
+               || (operation == OPERATION_UPDATE && field->flags & FIELD_IMMUTABLE);
+    case FIELD_U32:
+    case FIELD_I32:
+    case FIELD_F64:
         return field->min > 0;
     default:
-        return (field->flags & KEEP_EMPTY) != 0;
+        return (field->flags & FIELD_KEEP_EMPTY) != 0;
     }
 }
 
@@ -388,22 +391,22 @@ static bool is_empty(const json_t *given)
 static bool is_empty_of(const field_t *field, const json_t *given)
 {
     switch (field->type) {
-    case STR:
-    case TIME:
-    case REFERENCE:
+    case FIELD_STR:
+    case FIELD_TIME:
+    case FIELD_REFERENCE:
         return json_is_string(given) && is_empty(given);
-    case U32:
-    case I32:
+    case FIELD_U32:
+    case FIELD_I32:
         return json_is_integer(given) && is_empty(given);
-    case F64:
+    case FIELD_F64:
         return json_is_number(given) && is_empty(given);
-    case STRINGS:
-    case NESTEDS:
-    case REFERENCES:
+    case FIELD_STRINGS:
+    case FIELD_NESTEDS:
+    case FIELD_REFERENCES:
         return json_is_array(given) && is_empty(given);
-    case STRMAP:
-    case WEIGHT_MAP:
-    case NESTED:
+    case FIELD_STRMAP:
+    case FIELD_WEIGHT_MAP:
+    case FIELD_NESTED:
         return json_is_object(given) && is_empty(given);
     default:
         return false;
@@ -430,7 +433,8 @@ static int normalise(const field_t *field, const json_t *value, json_t **ret_val
     return r < 0 ? r : 0;
 }
 
-/* Clients send a fixed field again with the value it has. The database writes times in its own way. */
+/* Clients send a fixed field again with the value it has. The database writes times in its own
+ * way. */
 static int check_fixed(const field_t *field, const json_t *old, const json_t *given,
                        const char *path, problem_t *problem, json_t *out)
 {
@@ -438,7 +442,7 @@ static int check_fixed(const field_t *field, const json_t *old, const json_t *gi
     _cleanup_(json_clear_ref) json_t *value = NULL;
     int r = normalise(field, given, &value);
 
-    if (!r && field->type == TIME)
+    if (!r && field->type == FIELD_TIME)
         r = normalise(field, json_object_get(old, field_key(field)), &stored);
     else if (!r)
         stored = json_incref(json_object_get(old, field_key(field)));
@@ -455,11 +459,11 @@ static int check_field(const field_t *field, unsigned operation, const json_t *o
     json_t *value = NULL;
     int r;
 
-    if (field->flags & (READ_ONLY | PATH | HIDDEN)) {
-        if (operation == CREATE && field->fallback && !(field->flags & COMPUTED)
+    if (field->flags & (FIELD_READ_ONLY | FIELD_PATH | FIELD_HIDDEN)) {
+        if (operation == OPERATION_CREATE && field->fallback && !(field->flags & FIELD_COMPUTED)
             && (!given || json_is_null(given)))
             return set_fallback(field, path, problem, out);
-        if (!given || field->flags & PATH || !strcmp(field->name, "id"))
+        if (!given || field->flags & FIELD_PATH || !strcmp(field->name, "id"))
             return 0; /* clients repeat path parameters in the body */
         if (json_is_null(given))
             return 0;
@@ -468,13 +472,13 @@ static int check_field(const field_t *field, unsigned operation, const json_t *o
                            path, "is read-only");
     }
     if (is_absent(field, operation, given))
-        return operation == CREATE ? set_fallback(field, path, problem, out) : 0;
-    if (operation == UPDATE && field->flags & IMMUTABLE)
+        return operation == OPERATION_CREATE ? set_fallback(field, path, problem, out) : 0;
+    if (operation == OPERATION_UPDATE && field->flags & FIELD_IMMUTABLE)
         return check_fixed(field, old, given, path, problem, out);
     if (json_is_string(given) && !json_string_length(given)) {
-        if (field->flags & REQUIRED && !(field->values && field->values[0] == '@'))
+        if (field->flags & FIELD_REQUIRED && !field_format(field))
             return set_fallback(field, path, problem, out);
-        if (!(field->flags & REQUIRED) && field->type == STR)
+        if (!(field->flags & FIELD_REQUIRED) && field->type == FIELD_STR)
             return set_fallback(field, path, problem, out);
     }
     r = check_value(field, given, path, problem, &value);
@@ -511,35 +515,28 @@ static int check_object(const object_type_t *type, unsigned operation, const jso
     return problem->code;
 }
 
-/* An older client's word for a field becomes the field's: proto/aliases.def. *body is a copy when it has one. */
+/* An older client's word for a field becomes the field's (ALIAS). *body is a copy when it has
+ * one. */
 static int take_aliases(const kind_t *kind, json_t **body, problem_t *problem)
 {
-    static const struct {
-        const char *kind, *word, *field;
-    } rows[] = {
-#define ALIAS(kind, word, field) {#kind, #word, #field},
-#include "proto/aliases.def"
-    };
+    for (const kind_alias_t *row = kind_aliases(); row->kind; row++) {
+        json_t *said = json_object_get(*body, row->word), *own, *copy;
 
-    for (size_t i = 0; i < LEN(rows); i++) {
-        json_t *said = json_object_get(*body, rows[i].word), *own, *copy;
-
-        if (!said || strcmp(kind->name, rows[i].kind))
+        if (!said || strcmp(kind->name, row->kind))
             continue;
         copy = json_copy(*body);
         if (!copy)
             return -ENOMEM;
         json_decref(*body);
         *body = copy;
-        own = json_object_get(copy, rows[i].field);
+        own = json_object_get(copy, row->field);
         if (!json_is_null(said) && !is_empty(said)) {
             if (own && !json_is_null(own) && !is_empty(own) && !json_equal(said, own))
-                return problem_add(problem, ERR_TWO_WORDS, rows[i].word,
-                                   "is another word for %s, which has another value",
-                                   rows[i].field);
-            json_object_set(copy, rows[i].field, said);
+                return problem_add(problem, ERR_TWO_WORDS, row->word,
+                                   "is another word for %s, which has another value", row->field);
+            json_object_set(copy, row->field, said);
         }
-        json_object_del(copy, rows[i].word);
+        json_object_del(copy, row->word);
     }
     return 0;
 }
@@ -570,7 +567,7 @@ int schema_check_module(const field_t *module, const json_t *body, problem_t *pr
 
     if (!json_is_object(body))
         return problem_add(problem, ERR_BODY_UNPARSABLE, NULL, "the body must be a JSON object");
-    r = check_object(module->object, CREATE, NULL, body, module->name, problem, out);
+    r = check_object(module->object, OPERATION_CREATE, NULL, body, module->name, problem, out);
     if (r)
         return r;
     *ret_module = take(out);
@@ -597,8 +594,8 @@ int schema_check_member(const field_t *members, unsigned operation, const json_t
 typedef int (*visit_fn)(const field_t *field, json_t *owner, const char *key, json_t *value,
                         const char *path, void *context);
 
-/* Call visit for every present, non-null field of a document in stored (or rendered) form. path NULL: visit needs none,
- * and making them costs more than most visits. */
+/* Call visit for every present, non-null field of a document in stored (or rendered) form. path
+ * NULL: visit needs none, and making them costs more than most visits. */
 static int visit_fields(const object_type_t *type, json_t *document, bool rendered,
                         const char *path, visit_fn visit, void *context)
 {
@@ -618,12 +615,12 @@ static int visit_fields(const object_type_t *type, json_t *document, bool render
         r = visit(field, document, key, value, at, context);
         if (r)
             return r;
-        if (field->type == NESTED) {
+        if (field->type == FIELD_NESTED) {
             r = visit_fields(field->object, value, rendered, path ? at : NULL, visit, context);
             if (r)
                 return r;
         }
-        if (field->type == NESTEDS || field->type == CHILDREN)
+        if (field->type == FIELD_NESTEDS || field->type == FIELD_CHILDREN)
             json_array_foreach(value, i, item)
             {
                 r = visit_fields(field->object ? field->object : &kind_find(field->kinds)->type,
@@ -641,7 +638,7 @@ static int seal_one(const field_t *field, json_t *owner, const char *key, json_t
     _cleanup_(free_mem) char *sealed = NULL;
 
     (void)path;
-    if (!(field->flags & SEALED) || !json_is_string(value))
+    if (!(field->flags & FIELD_SEALED) || !json_is_string(value))
         return 0;
     sealed = secret_seal(context, json_string_value(value), json_string_length(value));
     if (!sealed || json_object_set_new(owner, key, json_string(sealed)))
@@ -657,7 +654,7 @@ static int unseal_one(const field_t *field, json_t *owner, const char *key, json
     int r;
 
     (void)path;
-    if (!(field->flags & SEALED) || !json_is_string(value))
+    if (!(field->flags & FIELD_SEALED) || !json_is_string(value))
         return 0;
     r = secret_open(context, json_string_value(value), &plain, &len);
     if (r)
@@ -673,7 +670,7 @@ static int mask_one(const field_t *field, json_t *owner, const char *key, json_t
 {
     (void)path;
     (void)context;
-    if (field->flags & SEALED && json_string_length(value))
+    if (field->flags & FIELD_SEALED && json_string_length(value))
         json_object_set_new(owner, key, json_string("***"));
     return 0;
 }
@@ -682,8 +679,9 @@ static int mask_one(const field_t *field, json_t *owner, const char *key, json_t
 static bool has_secrets(const object_type_t *type)
 {
     for (const field_t *field = type->fields; field->name; field++)
-        if (field->flags & SEALED
-            || ((field->type == NESTED || field->type == NESTEDS) && has_secrets(field->object)))
+        if (field->flags & FIELD_SEALED
+            || ((field->type == FIELD_NESTED || field->type == FIELD_NESTEDS)
+                && has_secrets(field->object)))
             return true;
     return false;
 }
@@ -719,12 +717,12 @@ static int collect_one(const field_t *field, json_t *owner, const char *key, jso
 
     (void)owner;
     (void)key;
-    if (field->type == REFERENCE && !(field->flags & (OWNER | READ_ONLY)))
+    if (field->type == FIELD_REFERENCE && !(field->flags & (FIELD_OWNER | FIELD_READ_ONLY)))
         json_array_append_new(context, json_pack("[s, O]", path, value));
-    if (field->type == WEIGHT_MAP)
+    if (field->type == FIELD_WEIGHT_MAP)
         json_object_foreach(value, id, item)
             json_array_append_new(context, json_pack("[s, s]", path, id));
-    if (field->type == REFERENCES)
+    if (field->type == FIELD_REFERENCES)
         json_array_foreach(value, i, item)
             json_array_append_new(context, json_pack("[s, O]", path, item));
     return 0;

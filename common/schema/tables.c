@@ -1,8 +1,12 @@
-/* The .def files of this folder as tables in memory, and how to find a row. */
+/* proto/kinds and proto/types.def as tables in memory, and how to find a row. */
 #include "common/base/id.h"
 #include "common/schema/schema.h"
 
 #include <string.h>
+
+#include "common/schema/words.h"
+
+enum { ID_LEN_MAX = 64 };
 
 #define FIELD(...)
 #define OBJECT(...)
@@ -16,33 +20,42 @@
 #undef REF
 #undef REFS
 
-#define FIELD(name, type, flags, min, max, values, fallback, outcome, meaning)                     \
-    {#name, NULL, type, flags, min, max, values, fallback, outcome, meaning, NULL, NULL},
-#define OBJECT(name, object, flags, meaning)                                                       \
-    {#name,   NULL,           NESTED, flags, 0, 0, NULL, NULL, ERR_INVALID_FIELD,                  \
-     meaning, &type_##object, NULL},
-#define OBJECTS(name, object, flags, min, max, fallback, meaning)                                  \
-    {#name,   NULL,           NESTEDS, flags, min, max, NULL, fallback, ERR_INVALID_FIELD,         \
-     meaning, &type_##object, NULL},
-#define MEMBERS(name, object, key, max, outcome, meaning)                                          \
-    {#name, NULL,    NESTEDS, LISTED | KEEP_EMPTY, 0,   max, #key,                                 \
-     "[]",  outcome, meaning, &type_##object,      NULL},
-#define REF(name, write_name, flags, kinds, fallback, outcome, meaning)                            \
-    {#name, #write_name, REFERENCE, flags, 0, 64, NULL, fallback, outcome, meaning, NULL, kinds},
-#define REFS(name, write_name, flags, min, max, kinds, outcome, meaning)                           \
-    {#name, #write_name, REFERENCES, flags, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
-#define IDS(name, flags, min, max, kinds, outcome, meaning)                                        \
-    {#name, NULL, REFERENCES, (flags) | PLAIN, min, max, NULL, "[]", outcome, meaning, NULL, kinds},
-#define ID(name, flags, kinds, outcome, meaning)                                                   \
-    {#name, NULL, REFERENCE, (flags) | PLAIN, 0, 64, NULL, NULL, outcome, meaning, NULL, kinds},
-#define WEIGHTS(name, flags, max, highest, kinds, outcome, meaning)                                \
-    {#name, NULL, WEIGHT_MAP, flags, highest, max, NULL, "{}", outcome, meaning, NULL, kinds},
-#define KINDS(name, kind, meaning)                                                                 \
-    {#name,   NULL, CHILDREN, READ_ONLY | COMPUTED, 0, 0, NULL, NULL, ERR_INVALID_FIELD,           \
-     meaning, NULL, #kind},
-/* Versions of clang-format differ about this one. */
 /* clang-format off */
-#define LAST {NULL, NULL, NONE, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL}
+#define FIELD(name_, type_, flags_, min_, max_, allowed_, fallback_, outcome_, meaning_)          \
+    {.name = #name_, .type = type_, .flags = flags_, .min = min_, .max = max_,                     \
+     .allowed = allowed_, .fallback = fallback_, .outcome = outcome_, .meaning = meaning_},
+#define OBJECT(name_, object_, flags_, meaning_)                                                  \
+    {.name = #name_, .type = FIELD_NESTED, .flags = flags_, .object = &type_##object_,             \
+     .outcome = ERR_INVALID_FIELD, .meaning = meaning_},
+#define OBJECTS(name_, object_, flags_, min_, max_, fallback_, meaning_)                          \
+    {.name = #name_, .type = FIELD_NESTEDS, .flags = flags_, .min = min_, .max = max_,             \
+     .object = &type_##object_, .fallback = fallback_, .outcome = ERR_INVALID_FIELD,               \
+     .meaning = meaning_},
+#define MEMBERS(name_, object_, key_, max_, outcome_, meaning_)                                   \
+    {.name = #name_, .type = FIELD_NESTEDS, .flags = FIELD_LISTED | FIELD_KEEP_EMPTY, .max = max_, \
+     .key = #key_, .object = &type_##object_, .fallback = "[]", .outcome = outcome_,               \
+     .meaning = meaning_},
+#define REF(name_, write_name_, flags_, kinds_, fallback_, outcome_, meaning_)                    \
+    {.name = #name_, .write_name = #write_name_, .type = FIELD_REFERENCE, .flags = flags_,         \
+     .max = ID_LEN_MAX, .kinds = kinds_, .fallback = fallback_, .outcome = outcome_,               \
+     .meaning = meaning_},
+#define REFS(name_, write_name_, flags_, min_, max_, kinds_, outcome_, meaning_)                  \
+    {.name = #name_, .write_name = #write_name_, .type = FIELD_REFERENCES, .flags = flags_,        \
+     .min = min_, .max = max_, .kinds = kinds_, .fallback = "[]", .outcome = outcome_,             \
+     .meaning = meaning_},
+#define IDS(name_, flags_, min_, max_, kinds_, outcome_, meaning_)                                \
+    {.name = #name_, .type = FIELD_REFERENCES, .flags = (flags_) | FIELD_PLAIN, .min = min_,       \
+     .max = max_, .kinds = kinds_, .fallback = "[]", .outcome = outcome_, .meaning = meaning_},
+#define ID(name_, flags_, kinds_, outcome_, meaning_)                                             \
+    {.name = #name_, .type = FIELD_REFERENCE, .flags = (flags_) | FIELD_PLAIN, .max = ID_LEN_MAX,  \
+     .kinds = kinds_, .outcome = outcome_, .meaning = meaning_},
+#define WEIGHTS(name_, flags_, max_, highest_, kinds_, outcome_, meaning_)                        \
+    {.name = #name_, .type = FIELD_WEIGHT_MAP, .flags = flags_, .max = max_, .highest = highest_,  \
+     .kinds = kinds_, .fallback = "{}", .outcome = outcome_, .meaning = meaning_},
+#define KINDS(name_, kind_, meaning_)                                                             \
+    {.name = #name_, .type = FIELD_CHILDREN, .flags = FIELD_READ_ONLY | FIELD_COMPUTED,            \
+     .kinds = #kind_, .outcome = ERR_INVALID_FIELD, .meaning = meaning_},
+#define LAST {.name = NULL}
 /* clang-format on */
 
 #define BEGIN(type_name)                                                                           \
@@ -56,110 +69,21 @@
 #include "proto/types.def"
 
 /* clang-format off */
-#define TABLE(name) static const field_t fields_of_##name[] = {
-TABLE(https_edge)
-#include "proto/https_edge.def"
-LAST };
-TABLE(https_edge_route)
-#include "proto/https_edge_route.def"
-LAST };
-TABLE(static_backend)
-#include "proto/static_backend.def"
-LAST };
-TABLE(http_response_backend)
-#include "proto/http_response_backend.def"
-LAST };
-TABLE(ip_policy)
-#include "proto/ip_policy.def"
-LAST };
-TABLE(ip_policy_rule)
-#include "proto/ip_policy_rule.def"
-LAST };
-TABLE(weighted_backend)
-#include "proto/weighted_backend.def"
-LAST };
-TABLE(failover_backend)
-#include "proto/failover_backend.def"
-LAST };
-TABLE(tunnel_group_backend)
-#include "proto/tunnel_group_backend.def"
-LAST };
-TABLE(ip_restriction)
-#include "proto/ip_restriction.def"
-LAST };
-TABLE(reserved_addr)
-#include "proto/reserved_addr.def"
-LAST };
-TABLE(certificate_authority)
-#include "proto/certificate_authority.def"
-LAST };
-TABLE(tcp_edge)
-#include "proto/tcp_edge.def"
-LAST };
-TABLE(tls_edge)
-#include "proto/tls_edge.def"
-LAST };
-TABLE(reserved_domain)
-#include "proto/reserved_domain.def"
-LAST };
-TABLE(tls_certificate)
-#include "proto/tls_certificate.def"
-LAST };
-TABLE(vault)
-#include "proto/vault.def"
-LAST };
-TABLE(secret)
-#include "proto/secret.def"
-LAST };
-TABLE(agent_ingress)
-#include "proto/agent_ingress.def"
-LAST };
-TABLE(endpoint)
-#include "proto/endpoint.def"
-LAST };
-TABLE(tunnel)
-#include "proto/tunnel.def"
-LAST };
-TABLE(tunnel_session)
-#include "proto/tunnel_session.def"
-LAST };
-TABLE(event_destination)
-#include "proto/event_destination.def"
-LAST };
-TABLE(event_subscription)
-#include "proto/event_subscription.def"
-LAST };
-TABLE(application_user)
-#include "proto/application_user.def"
-LAST };
-TABLE(application_session)
-#include "proto/application_session.def"
-LAST };
-TABLE(bot_user)
-#include "proto/bot_user.def"
-LAST };
-TABLE(service_user)
-#include "proto/service_user.def"
-LAST };
-TABLE(credential)
-#include "proto/credential.def"
-LAST };
-TABLE(ssh_credential)
-#include "proto/ssh_credential.def"
-LAST };
-TABLE(ssh_certificate_authority)
-#include "proto/ssh_certificate_authority.def"
-LAST };
-TABLE(ssh_host_certificate)
-#include "proto/ssh_host_certificate.def"
-LAST };
-TABLE(ssh_user_certificate)
-#include "proto/ssh_user_certificate.def"
-LAST };
-TABLE(api_key)
-#include "proto/api_key.def"
-LAST };
+#define KIND(name, ...) static const field_t fields_of_##name[] = {
+#define KIND_END LAST };
+#include "proto/kinds.def"
 /* clang-format on */
+
+#undef FIELD
+#undef OBJECT
+#undef OBJECTS
+#undef MEMBERS
+#undef REF
+#undef REFS
+#undef IDS
+#undef ID
+#undef WEIGHTS
+#undef KINDS
 
 static const kind_t kinds[] = {
 #define KIND(name, prefix, service, audit, list_key, path, parent_key, operations)                 \
@@ -169,6 +93,54 @@ static const kind_t kinds[] = {
 #include "proto/kinds.def"
     {NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, {NULL, NULL}},
 };
+
+static const kind_command_t commands[] = {
+#define COMMAND(kind, name, meaning) {#kind, #name, meaning},
+#include "proto/kinds.def"
+    {NULL, NULL, NULL},
+};
+
+static const kind_list_t lists[] = {
+#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
+#include "proto/kinds.def"
+    {NULL, NULL, NULL, NULL},
+};
+
+static const kind_alias_t aliases[] = {
+#define ALIAS(kind, word, field) {#kind, #word, #field},
+#include "proto/kinds.def"
+    {NULL, NULL, NULL},
+};
+
+static const kind_unique_t uniques[] = {
+#define UNIQUE(constraint, outcome, field, text) {#constraint, outcome, field, text},
+#include "proto/kinds.def"
+    {NULL, 0, NULL, NULL},
+};
+#include "common/schema/words_end.h"
+
+const kind_command_t *kind_commands(void)
+{
+    return commands;
+}
+
+const kind_list_t *kind_lists(void)
+{
+    return lists;
+}
+
+const kind_alias_t *kind_aliases(void)
+{
+    return aliases;
+}
+
+const kind_unique_t *kind_unique(const char *constraint)
+{
+    for (const kind_unique_t *row = uniques; row->constraint; row++)
+        if (!strcmp(row->constraint, constraint))
+            return row;
+    return NULL;
+}
 
 const kind_t *kind_all(void)
 {
@@ -195,7 +167,7 @@ const field_t *kind_owner(const kind_t *kind)
 {
     const field_t *field = kind->type.fields;
 
-    while (field->name && !(field->flags & OWNER))
+    while (field->name && !(field->flags & FIELD_OWNER))
         field++;
     return field->name ? field : NULL;
 }
@@ -204,7 +176,7 @@ const field_t *kind_module(const kind_t *kind, const char *name)
 {
     const field_t *field = field_find(&kind->type, name);
 
-    return field && field->flags & MODULE ? field : NULL;
+    return field && field->flags & FIELD_MODULE ? field : NULL;
 }
 
 const field_t *kind_query(const kind_t *kind, const char *name)
@@ -212,7 +184,7 @@ const field_t *kind_query(const kind_t *kind, const char *name)
     for (const field_t *field = kind->type.fields; field->name; field++) {
         size_t len = strlen(field->name);
 
-        if (field->flags & QUERY && !strncmp(field->name, name, len)
+        if (field->flags & FIELD_QUERY && !strncmp(field->name, name, len)
             && (!name[len] || !strcmp(name + len, "s")))
             return field;
     }
@@ -223,22 +195,15 @@ const field_t *kind_detachable(const kind_t *kind, const char *name)
 {
     const field_t *field = kind->type.fields;
 
-    while (field->name && !(field->flags & DETACH && !strcmp(field->name, name)))
+    while (field->name && !(field->flags & FIELD_DETACH && !strcmp(field->name, name)))
         field++;
     return field->name ? field : NULL;
 }
 
 bool kind_command(const kind_t *kind, const char *name)
 {
-    static const struct {
-        const char *kind, *name;
-    } rows[] = {
-#define COMMAND(kind, name, meaning) {#kind, #name},
-#include "proto/commands.def"
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (!strcmp(rows[i].kind, kind->name) && !strcmp(rows[i].name, name))
+    for (const kind_command_t *row = commands; row->kind; row++)
+        if (!strcmp(row->kind, kind->name) && !strcmp(row->name, name))
             return true;
     return false;
 }
@@ -247,12 +212,22 @@ const field_t *kind_members(const kind_t *kind, const char *name)
 {
     const field_t *field = field_find(&kind->type, name);
 
-    return field && field->flags & LISTED ? field : NULL;
+    return field && field->flags & FIELD_LISTED ? field : NULL;
 }
 
 const char *field_key(const field_t *field)
 {
     return field->write_name ? field->write_name : field->name;
+}
+
+const char *field_choices(const field_t *field)
+{
+    return field->allowed && *field->allowed != '@' ? field->allowed : NULL;
+}
+
+const char *field_format(const field_t *field)
+{
+    return field->allowed && *field->allowed == '@' ? field->allowed + 1 : NULL;
 }
 
 const field_t *field_find(const object_type_t *type, const char *name)

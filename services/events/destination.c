@@ -1,4 +1,5 @@
-#include "services/events/destination.h"
+/* Rules of event destinations beyond their table. */
+#include "common/resource/crud.h"
 
 #include <string.h>
 
@@ -49,8 +50,10 @@ static int check_aws(json_t *target, const json_t *old, const char *kind, proble
                        "aws_secret_access_key", secret, problem);
 }
 
-int event_destination_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                            problem_t *problem)
+/* A destination has exactly one target, with complete authentication, and its kind never changes.
+ * Reads return secrets as empty strings, so an update that leaves one empty keeps it. */
+static int event_destination_check(crud_t *crud, json_t *document, const json_t *old,
+                                   json_t *references, problem_t *problem)
 {
     json_t *targets = json_object_get(document, "target"), *target;
     const json_t *old_targets = json_object_get(old, "target");
@@ -72,3 +75,5 @@ int event_destination_check(crud_t *crud, json_t *document, const json_t *old, j
                            "target.azure_logs_ingestion.client_secret", problem);
     return check_aws(target, json_object_get(old_targets, kind), kind, problem);
 }
+
+KIND_RULES(event_destination, .check = event_destination_check);

@@ -3,10 +3,8 @@
  * audit events of its own kinds go through its outbox to its own intake. Must never block its
  * producers. */
 #include "common/resource/service.h"
-#include "services/events/destination.h"
 #include "services/events/event_log.h"
 #include "services/events/intake.h"
-#include "services/events/subscription.h"
 
 static const setting_t settings[] = {
     {"intake", SETTING_STR, NULL, 0, 0, "endpoint where producers send batches"},
@@ -34,12 +32,6 @@ static const verb_t verbs[] = {
     {NULL, NULL},
 };
 
-static const kind_rules_t rules[] = {
-    {.kind = "event_destination", .check = event_destination_check},
-    {.kind = "event_subscription", .check = event_subscription_check},
-    {.kind = NULL},
-};
-
 extern const migration_t events_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
@@ -47,7 +39,6 @@ int main(int argc, char **argv)
     const service_spec_t spec = {
         .id = SERVICE_events,
         .migrations = events_migrations,
-        .rules = rules,
         .verbs = verbs,
         .periodic = "event_log.trim",
         .period = "event-log-trim-seconds",

@@ -1,4 +1,5 @@
-#include "services/events/subscription.h"
+/* Rules of event subscriptions beyond their table. */
+#include "common/resource/crud.h"
 #include "common/cel/cel.h"
 #include "common/base/quote.h"
 #include "common/schema/event_types.h"
@@ -12,9 +13,9 @@ static bool find_variable(const void *context, const char *name, cel_type_t *ret
 {
     const field_t *field = strncmp(name, "ev.", 3) ? NULL : event_field(context, name + 3);
 
-    if (!field || !(field->flags & FILTER))
+    if (!field || !(field->flags & FIELD_FILTER))
         return false;
-    *ret_type = field->type == I32 || field->type == I64 ? CEL_INT : CEL_STRING;
+    *ret_type = field->type == FIELD_I32 || field->type == FIELD_I64 ? CEL_INT : CEL_STRING;
     return true;
 }
 
@@ -92,8 +93,10 @@ static int check_source(json_t *source, size_t i, problem_t *problem)
     return r || !filter ? r : check_filter(type, filter, at_filter, problem);
 }
 
-int event_subscription_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                             problem_t *problem)
+/* Each source's type occurs once; fields and filter only where its type takes them, with fields
+ * that it has; a traffic event without fields gets all of them. */
+static int event_subscription_check(crud_t *crud, json_t *document, const json_t *old,
+                                    json_t *references, problem_t *problem)
 {
     const json_t *sources = json_object_get(document, "sources");
     size_t i, k;
@@ -117,3 +120,5 @@ int event_subscription_check(crud_t *crud, json_t *document, const json_t *old, 
     }
     return problem->code;
 }
+
+KIND_RULES(event_subscription, .check = event_subscription_check);

@@ -228,23 +228,26 @@ static void parse_json(call_t *call)
         call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
     } else if (!json_is_object(call->document)) {
         refuse_json(call, &error);
-    } else if (call->target.operation == REPLACE_MODULE) {
+    } else if (call->target.operation == OPERATION_REPLACE_MODULE) {
         unwrap_module(call);
     }
 }
 
 static int parse_body(call_t *call)
 {
-    bool takes_body =
-        call->target.operation & (CREATE | UPDATE | REPLACE_MODULE | CREATE_MEMBER | UPDATE_MEMBER);
+    bool takes_body = call->target.operation
+                      & (OPERATION_CREATE | OPERATION_UPDATE | OPERATION_REPLACE_MODULE
+                         | OPERATION_CREATE_MEMBER | OPERATION_UPDATE_MEMBER);
     const char *type = call_header(call, "Content-Type");
 
-    if (call->target.operation == COMMAND)
+    if (call->target.operation == OPERATION_COMMAND)
         return 0; /* some clients repeat the id in the body, in several ways */
     if (!takes_body)
         /* some clients send Content-Type without a body */
         return call->body_len ? ERR_UNEXPECTED_BODY : 0;
-    if (call->target.operation & (UPDATE | REPLACE_MODULE | UPDATE_MEMBER) && !call->body_len) {
+    if (call->target.operation
+            & (OPERATION_UPDATE | OPERATION_REPLACE_MODULE | OPERATION_UPDATE_MEMBER)
+        && !call->body_len) {
         call->document = json_object(); /* clients that set no field send an empty body */
         return 0;
     }
@@ -286,8 +289,8 @@ static void take_values(call_t *call, const char *name, const char *value)
 
 static bool take_parameter(call_t *call, const char *name, const char *value)
 {
-    bool list = call->target.operation == LIST;
-    bool filtered = list && call->target.kind->operations & FILTERS;
+    bool list = call->target.operation == OPERATION_LIST;
+    bool filtered = list && call->target.kind->operations & KIND_FILTERS;
     const field_t *field = list ? kind_query(call->target.kind, name) : NULL;
 
     if (!strcmp(name, "beforeId")) /* as the TypeScript client spells it */
@@ -318,7 +321,7 @@ static void answer_root(call_t *call)
     json_t *uris = json_object();
 
     for (const kind_t *kind = kind_all(); kind->name; kind++)
-        if (!kind->parent_key && kind->operations & LIST)
+        if (!kind->parent_key && kind->operations & OPERATION_LIST)
             json_object_set_new(uris, kind->name, json_sprintf("%s%s", base, kind->path));
     call_answer(call, 200, json_pack("{s:s+, s:o}", "uri", base, "/", "subresource_uris", uris));
 }
@@ -442,7 +445,7 @@ static int check_rate(call_t *call)
     call->retry_after = take_rate(call, "rate-limit", caller);
     if (call->retry_after) {
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
-    } else if (call->target.kind && call->target.operation == CREATE) {
+    } else if (call->target.kind && call->target.operation == OPERATION_CREATE) {
         snprintf(creates, sizeof(creates), "%s %s", caller, call->target.kind->name);
         call->retry_after = take_rate(call, "create-rate-limit", creates);
         if (call->retry_after)
@@ -526,12 +529,16 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation & (DELETE | DELETE_MODULE | DELETE_MEMBER | COMMAND)) {
+    if (call->target.operation
+        & (OPERATION_DELETE | OPERATION_DELETE_MODULE | OPERATION_DELETE_MEMBER
+           | OPERATION_COMMAND)) {
         call_answer(call, 204, NULL);
     } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
         call_refuse_reply(call);
     } else {
-        call_answer(call, call->target.operation & (CREATE | CREATE_MEMBER) ? 201 : 200, NULL);
+        call_answer(
+            call, call->target.operation & (OPERATION_CREATE | OPERATION_CREATE_MEMBER) ? 201 : 200,
+            NULL);
     }
 }
 

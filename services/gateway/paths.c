@@ -97,31 +97,24 @@ const char *path_left_out(const char *path)
     return NULL;
 }
 
-/* A list of a kind below another object: proto/lists.def. */
+/* A list of a kind below another object. */
 static bool match_list(const char *method, const char *path, target_t *target)
 {
-    static const struct {
-        const char *kind, *head, *tail, *key;
-    } rows[] = {
-#define LIST_OF(kind, head, tail, key) {#kind, head, tail, #key},
-#include "proto/lists.def"
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *id = path + strlen(rows[i].head);
+    for (const kind_list_t *row = kind_lists(); row->kind; row++) {
+        const char *id = path + strlen(row->head);
         size_t len;
 
-        if (strncmp(path, rows[i].head, strlen(rows[i].head)))
+        if (strncmp(path, row->head, strlen(row->head)))
             continue;
         len = strcspn(id, "/");
-        if (!len || len >= sizeof(target->parent) || strcmp(id + len, rows[i].tail))
+        if (!len || len >= sizeof(target->parent) || strcmp(id + len, row->tail))
             continue;
         snprintf(target->parent, sizeof(target->parent), "%.*s", (int)len, id);
         snprintf(target->allow, sizeof(target->allow), "GET");
-        target->kind = kind_find(rows[i].kind);
-        target->parent_key = rows[i].key;
+        target->kind = kind_find(row->kind);
+        target->parent_key = row->key;
         target->verb = "list";
-        target->operation = strcmp(method, "GET") ? 0 : LIST;
+        target->operation = strcmp(method, "GET") ? 0 : OPERATION_LIST;
         return true;
     }
     return false;
@@ -134,21 +127,21 @@ void path_match(const char *method, const char *path, target_t *ret_target)
         const char *method, *verb;
         unsigned operation, needs; /* needs: the operation that the kind must have */
     } rows[] = {
-        {COLLECTION, "POST", "create", CREATE, CREATE},
-        {COLLECTION, "GET", "list", LIST, LIST},
-        {ONE, "GET", "get", GET, GET},
-        {ONE, "PATCH", "update", UPDATE, UPDATE},
-        {ONE, "DELETE", "delete", DELETE, DELETE},
-        {PART, "PUT", "replace_module", REPLACE_MODULE, UPDATE},
-        {PART, "GET", "get_module", GET_MODULE, GET},
-        {PART, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
-        {DETACHABLE, "DELETE", "delete_module", DELETE_MODULE, UPDATE},
-        {COMMANDS, "POST", "command", COMMAND, GET},
-        {MEMBERS, "POST", "create_member", CREATE_MEMBER, UPDATE},
-        {MEMBERS, "GET", "list_members", LIST_MEMBERS, GET},
-        {MEMBER, "GET", "get_member", GET_MEMBER, GET},
-        {MEMBER, "PATCH", "update_member", UPDATE_MEMBER, UPDATE},
-        {MEMBER, "DELETE", "delete_member", DELETE_MEMBER, UPDATE},
+        {COLLECTION, "POST", "create", OPERATION_CREATE, OPERATION_CREATE},
+        {COLLECTION, "GET", "list", OPERATION_LIST, OPERATION_LIST},
+        {ONE, "GET", "get", OPERATION_GET, OPERATION_GET},
+        {ONE, "PATCH", "update", OPERATION_UPDATE, OPERATION_UPDATE},
+        {ONE, "DELETE", "delete", OPERATION_DELETE, OPERATION_DELETE},
+        {PART, "PUT", "replace_module", OPERATION_REPLACE_MODULE, OPERATION_UPDATE},
+        {PART, "GET", "get_module", OPERATION_GET_MODULE, OPERATION_GET},
+        {PART, "DELETE", "delete_module", OPERATION_DELETE_MODULE, OPERATION_UPDATE},
+        {DETACHABLE, "DELETE", "delete_module", OPERATION_DELETE_MODULE, OPERATION_UPDATE},
+        {COMMANDS, "POST", "command", OPERATION_COMMAND, OPERATION_GET},
+        {MEMBERS, "POST", "create_member", OPERATION_CREATE_MEMBER, OPERATION_UPDATE},
+        {MEMBERS, "GET", "list_members", OPERATION_LIST_MEMBERS, OPERATION_GET},
+        {MEMBER, "GET", "get_member", OPERATION_GET_MEMBER, OPERATION_GET},
+        {MEMBER, "PATCH", "update_member", OPERATION_UPDATE_MEMBER, OPERATION_UPDATE},
+        {MEMBER, "DELETE", "delete_member", OPERATION_DELETE_MEMBER, OPERATION_UPDATE},
     };
 
     memset(ret_target, 0, sizeof(*ret_target));

@@ -44,7 +44,7 @@ static json_t *call_body(call_t *call)
         json_object_set_new(body, "member", json_string(target->member));
     if (*target->parent)
         json_object_set_new(body, target->parent_key, json_string(target->parent));
-    if (target->operation == LIST && *target->parent)
+    if (target->operation == OPERATION_LIST && *target->parent)
         json_object_set_new(body, "within", json_string(target->parent_key));
     json_object_set_new(body, "path", json_string(call->path));
     json_object_set_new(body, "base", json_string(call->base));
@@ -108,7 +108,8 @@ static bool is_silent(const call_t *call, int64_t now)
 /* Does the call's current question change something? */
 static bool is_change(const call_t *call)
 {
-    return call->state == CALLING && !call->self && !(call->target.operation & (GET | LIST));
+    return call->state == CALLING && !call->self
+           && !(call->target.operation & (OPERATION_GET | OPERATION_LIST));
 }
 
 /* Send the question to that copy. NULL: none is connected, and the next tick tries again. */

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-int api_key_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                  problem_t *problem)
+static int api_key_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                         problem_t *problem)
 {
     if (!old)
         token_note(crud, document);
@@ -64,3 +64,5 @@ int on_api_key_authenticate(crud_t *crud, const request_t *request, reply_t *rep
                   "API", "credential", "id", id, "uri", uri);
     return reply->body ? 0 : -ENOMEM;
 }
+
+KIND_RULES(api_key, .check = api_key_check, .created = token_reveal);

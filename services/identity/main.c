@@ -5,12 +5,10 @@
 #include "common/base/id.h"
 #include "common/resource/service.h"
 #include "services/identity/api_key.h"
-#include "services/identity/credential.h"
 #include "services/identity/owner.h"
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
 #include "services/identity/token.h"
-#include "services/identity/vault.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,20 +45,6 @@ static int on_account_create(crud_t *crud, const request_t *request, reply_t *re
     return reply->body ? 0 : -ENOMEM;
 }
 
-static const kind_rules_t rules[] = {
-    {.kind = "api_key", .check = api_key_check, .created = token_reveal},
-    {.kind = "bot_user", .check = owner_user_check},
-    {.kind = "service_user", .check = owner_user_check},
-    {.kind = "credential", .check = credential_check, .created = token_reveal},
-    {.kind = "ssh_credential", .check = ssh_credential_check},
-    {.kind = "ssh_certificate_authority", .check = ssh_authority_check},
-    {.kind = "ssh_host_certificate", .check = ssh_host_certificate_check},
-    {.kind = "ssh_user_certificate", .check = ssh_user_certificate_check},
-    {.kind = "vault", .check = vault_check},
-    {.kind = "secret", .check = secret_check},
-    {.kind = NULL},
-};
-
 static const verb_t verbs[] = {
 #define OWN_VERBS_identity OWN_VERBS
 #include "common/resource/own_verbs.h"
@@ -74,7 +58,6 @@ int main(int argc, char **argv)
     const service_spec_t spec = {
         .id = SERVICE_identity,
         .migrations = identity_migrations,
-        .rules = rules,
         .verbs = verbs,
         .is_slow = ssh_authority_is_slow,
     };

@@ -28,8 +28,9 @@ int owner_check(crud_t *crud, json_t *document, json_t *references, problem_t *p
     return 0;
 }
 
-int owner_user_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                     problem_t *problem)
+/* Rules of bot_user and service_user: each has a row in table owner. */
+static int owner_user_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                            problem_t *problem)
 {
     const char *id = json_string_value(json_object_get(document, "id"));
     const char *active = json_is_true(json_object_get(document, "active")) ? "t" : "f";
@@ -44,3 +45,6 @@ int owner_user_check(crud_t *crud, json_t *document, const json_t *old, json_t *
                    "VALUES ($1, $2, $1, $3::boolean, $1)",
                    3, id, crud->request->account, active);
 }
+
+KIND_RULES(bot_user, .check = owner_user_check);
+KIND_RULES(service_user, .check = owner_user_check);

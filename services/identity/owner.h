@@ -6,7 +6,3 @@
 /* Fill in owner_id of a document that is being created (default: the caller) and check it. A bot or
  * service user that owns something cannot be deleted. 0 | code | fault. */
 int owner_check(crud_t *crud, json_t *document, json_t *references, problem_t *problem);
-
-/* Rules of bot_user and service_user: each has a row in table owner. */
-int owner_user_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                     problem_t *problem);

@@ -21,8 +21,8 @@ bool ssh_authority_is_slow(const char *verb, const void *body, size_t len)
     return !strcmp(verb, "ssh_certificate_authority.create");
 }
 
-int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem)
+static int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem)
 {
     const char *type = text_of(document, "private_key_type"),
                *curve = text_of(document, "elliptic_curve");
@@ -123,16 +123,20 @@ static int certify_document(crud_t *crud, json_t *document, bool host, problem_t
     return 0;
 }
 
-int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old,
-                               json_t *references, problem_t *problem)
+static int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                                      json_t *references, problem_t *problem)
 {
     (void)references;
     return old ? 0 : certify_document(crud, document, true, problem);
 }
 
-int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
-                               json_t *references, problem_t *problem)
+static int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                                      json_t *references, problem_t *problem)
 {
     (void)references;
     return old ? 0 : certify_document(crud, document, false, problem);
 }
+
+KIND_RULES(ssh_certificate_authority, .check = ssh_authority_check);
+KIND_RULES(ssh_host_certificate, .check = ssh_host_certificate_check);
+KIND_RULES(ssh_user_certificate, .check = ssh_user_certificate_check);

@@ -4,10 +4,5 @@
 
 #include "common/resource/crud.h"
 
+/* Making an RSA authority takes seconds: does this call do that? body: the document as msgpack. */
 bool ssh_authority_is_slow(const char *verb, const void *body, size_t len);
-int ssh_authority_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem);
-int ssh_host_certificate_check(crud_t *crud, json_t *document, const json_t *old,
-                               json_t *references, problem_t *problem);
-int ssh_user_certificate_check(crud_t *crud, json_t *document, const json_t *old,
-                               json_t *references, problem_t *problem);

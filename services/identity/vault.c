@@ -1,4 +1,5 @@
-#include "services/identity/vault.h"
+/* Rules of vaults and secrets beyond their tables. */
+#include "common/resource/crud.h"
 #include "common/base/cleanup.h"
 
 #include <string.h>
@@ -16,8 +17,9 @@ static void note_change(crud_t *crud, json_t *document, const json_t *old)
         json_object_set(document, "created_by", json_object_get(document, "last_updated_by"));
 }
 
-int vault_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                problem_t *problem)
+/* Note who changed the vault and when; a new name is copied to its secrets. */
+static int vault_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                       problem_t *problem)
 {
     const json_t *name = json_object_get(document, "name");
 
@@ -40,8 +42,9 @@ static int find_vault(crud_t *crud, const char *id, const char *name, PGresult *
         3, crud->request->account, id, name);
 }
 
-int secret_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                 problem_t *problem)
+/* Find the vault by vault_id or vault_name, which must not contradict each other. */
+static int secret_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                        problem_t *problem)
 {
     const char *id = json_string_value(json_object_get(document, "vault_id"));
     const char *name = json_string_value(json_object_get(document, "vault_name"));
@@ -66,3 +69,6 @@ int secret_check(crud_t *crud, json_t *document, const json_t *old, json_t *refe
     json_object_set_new(document, "vault_name", json_string(PQgetvalue(rows, 0, 1)));
     return 0;
 }
+
+KIND_RULES(vault, .check = vault_check);
+KIND_RULES(secret, .check = secret_check);

@@ -17,8 +17,8 @@ static int claim_names(crud_t *crud, const json_t *document, problem_t *problem)
     return name_claim(crud, id, below, "domain", problem);
 }
 
-int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem)
+static int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem)
 {
     (void)references;
     if (!json_is_null(json_object_get(document, "certificate_management_policy")))
@@ -30,3 +30,5 @@ int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old, json_
     }
     return old ? 0 : claim_names(crud, document, problem);
 }
+
+KIND_RULES(agent_ingress, .check = agent_ingress_check);

@@ -29,8 +29,8 @@ int backend_setup(const config_t *config)
 
 /* An address in any spelling is judged here. What a name resolves to is judged by the edge, before
  * it connects. */
-int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                         problem_t *problem)
+static int static_backend_check(crud_t *crud, json_t *document, const json_t *old,
+                                json_t *references, problem_t *problem)
 {
     const char *address = json_string_value(json_object_get(document, "address")), *colon, *why;
     struct sockaddr_storage literal;
@@ -50,7 +50,7 @@ int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json
     return problem->code;
 }
 
-int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     const json_t *tls = json_object_get(row, "tls");
 
@@ -61,8 +61,8 @@ int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_documen
     return *ret_document ? 0 : -ENOMEM;
 }
 
-int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
-                                json_t *references, problem_t *problem)
+static int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
+                                       json_t *references, problem_t *problem)
 {
     static const char *const framing[] = {"connection", "content-length", "transfer-encoding",
                                           "date",       "server",         NULL};
@@ -82,7 +82,7 @@ int http_response_backend_check(crud_t *crud, json_t *document, const json_t *ol
     return problem->code;
 }
 
-int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     (void)crud;
     *ret_document = json_pack("{s:O, s:O, s:O}", "body", json_object_get(row, "body"), "headers",
@@ -91,9 +91,14 @@ int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_
     return *ret_document ? 0 : -ENOMEM;
 }
 
-int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     (void)crud;
     *ret_document = json_pack("{s:O}", "backends", json_object_get(row, "backends"));
     return *ret_document ? 0 : -ENOMEM;
 }
+
+KIND_RULES(static_backend, .check = static_backend_check, .publish = static_backend_publish);
+KIND_RULES(http_response_backend, .check = http_response_backend_check,
+           .publish = http_response_backend_publish);
+KIND_RULES(weighted_backend, .publish = weighted_backend_publish);

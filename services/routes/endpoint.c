@@ -65,7 +65,7 @@ static int publish_entries(crud_t *crud, const json_t *row, const json_t *edge, 
     return r ? r : crud_publish(crud, "https_edge_route", id, route);
 }
 
-int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     const json_t *account = json_object_get(row, "account_id");
     _cleanup_(json_clear_ref) json_t *edge = NULL;
@@ -194,8 +194,8 @@ static void complete_row(crud_t *crud, json_t *document, const place_t *place)
         set_text(document, *empty, "");
 }
 
-int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem)
+static int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem)
 {
     const char *binding =
         json_string_value(json_array_get(json_object_get(document, "bindings"), 0));
@@ -228,7 +228,7 @@ int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
     return r;
 }
 
-int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem)
+static int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem)
 {
     if (strcmp(text_of(row, "type"), "cloud"))
         return problem_add(problem, ERR_ENDPOINT_TYPE, NULL,
@@ -236,3 +236,6 @@ int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem)
                            "the hostport from it");
     return release_place(crud, row);
 }
+
+KIND_RULES(endpoint, .check = endpoint_check, .publish = endpoint_publish,
+           .retire = endpoint_retire);

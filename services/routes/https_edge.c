@@ -3,14 +3,14 @@
 
 #include <errno.h>
 
-int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                     problem_t *problem)
+static int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                            problem_t *problem)
 {
     (void)old;
     return hostports_check(crud, document, false, references, problem);
 }
 
-int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     const json_t *tls = json_object_get(row, "tls_termination");
     const json_t *mutual = json_object_get(row, "mutual_tls");
@@ -27,3 +27,5 @@ int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document)
         json_object_set_new(*ret_document, "mutual_tls", json_true());
     return 0;
 }
+
+KIND_RULES(https_edge, .check = https_edge_check, .publish = https_edge_publish);

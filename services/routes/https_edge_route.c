@@ -182,8 +182,8 @@ static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
     return r;
 }
 
-int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                           problem_t *problem)
+static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old,
+                                  json_t *references, problem_t *problem)
 {
     int r = 0;
 
@@ -201,7 +201,7 @@ int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, js
 }
 
 /* Edges get every enabled module; a disabled one is left out, as if it were not there. */
-int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     const kind_t *kind = kind_find("https_edge_route");
     json_t *document;
@@ -214,7 +214,7 @@ int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_docum
     if (!document)
         return -ENOMEM;
     for (const field_t *field = kind->type.fields; field->name; field++)
-        if (field->type == NESTED && is_enabled(row, field->name))
+        if (field->type == FIELD_NESTED && is_enabled(row, field->name))
             json_object_set(document, field->name, json_object_get(row, field->name));
     *ret_document = document;
     return 0;
@@ -230,3 +230,5 @@ bool https_edge_route_is_slow(const char *verb, const void *body, size_t len)
             || !strcmp(verb, "https_edge_route.replace_module"))
            && memmem(body, len, module, strlen(module));
 }
+
+KIND_RULES(https_edge_route, .check = https_edge_route_check, .publish = https_edge_route_publish);

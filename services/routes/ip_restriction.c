@@ -6,8 +6,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                         problem_t *problem)
+static int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old,
+                                json_t *references, problem_t *problem)
 {
     const char *type = json_string_value(json_object_get(document, "type"));
 
@@ -22,7 +22,7 @@ int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json
 
 /* A policy of an enforced dashboard restriction keeps at least one rule: without any, nobody could
  * sign in. The lock on the policy makes concurrent deletions of its rules wait for each other. */
-int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
+static int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
 {
     const char *policy = json_string_value(json_object_get(row, "ip_policy_id"));
     _cleanup_(pgresult_clear) PGresult *locked = NULL;
@@ -88,3 +88,6 @@ int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *rep
              enforced ? "refused it" : "would refuse it: it is not enforced");
     return enforced ? ERR_IP_NOT_ALLOWED : 0;
 }
+
+KIND_RULES(ip_restriction, .check = ip_restriction_check);
+KIND_RULES(ip_policy_rule, .retire = ip_policy_rule_retire);

@@ -4,33 +4,6 @@
 #include "common/resource/service.h"
 #include "services/routes/rules.h"
 
-static const kind_rules_t rules[] = {
-    {.kind = "https_edge", .check = https_edge_check, .publish = https_edge_publish},
-    {.kind = "https_edge_route",
-     .check = https_edge_route_check,
-     .publish = https_edge_route_publish},
-    {.kind = "static_backend", .check = static_backend_check, .publish = static_backend_publish},
-    {.kind = "http_response_backend",
-     .check = http_response_backend_check,
-     .publish = http_response_backend_publish},
-    {.kind = "weighted_backend", .publish = weighted_backend_publish},
-    {.kind = "tcp_edge", .check = tcp_edge_check},
-    {.kind = "tls_edge", .check = tls_edge_check},
-    {.kind = "ip_restriction", .check = ip_restriction_check},
-    {.kind = "ip_policy_rule", .retire = ip_policy_rule_retire},
-    {.kind = "reserved_addr", .check = reserved_addr_check},
-    {.kind = "agent_ingress", .check = agent_ingress_check},
-    {.kind = "certificate_authority", .check = certificate_authority_check},
-    {.kind = "reserved_domain", .check = reserved_domain_check, .publish = reserved_domain_publish},
-    {.kind = "tls_certificate", .check = tls_certificate_check, .publish = tls_certificate_publish},
-    {.kind = "endpoint",
-     .check = endpoint_check,
-     .publish = endpoint_publish,
-     .retire = endpoint_retire},
-    {.kind = "tunnel_session", .command = tunnel_session_command},
-    {.kind = NULL},
-};
-
 static const verb_t verbs[] = {
 #define OWN_VERBS_routes OWN_VERBS
 #include "common/resource/own_verbs.h"
@@ -72,7 +45,6 @@ int main(int argc, char **argv)
     const service_spec_t spec = {
         .id = SERVICE_routes,
         .migrations = routes_migrations,
-        .rules = rules,
         .verbs = verbs,
         .is_slow = https_edge_route_is_slow,
         .setup = routes_setup,

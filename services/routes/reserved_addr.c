@@ -20,8 +20,8 @@ int reserved_addr_setup(const config_t *config)
                : fault(-EINVAL, "tcp-port-first must not be above tcp-port-last");
 }
 
-int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem)
+static int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old,
+                               json_t *references, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char first[24], last[24];
@@ -49,3 +49,5 @@ int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_
     json_object_set_new(document, "addr", json_sprintf("%s:%s", range.host, PQgetvalue(res, 0, 0)));
     return 0;
 }
+
+KIND_RULES(reserved_addr, .check = reserved_addr_check);

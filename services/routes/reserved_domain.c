@@ -70,8 +70,8 @@ static int check_certificate(crud_t *crud, json_t *document, problem_t *problem)
     return reserved_domain_issue(crud, document);
 }
 
-int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                          problem_t *problem)
+static int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old,
+                                 json_t *references, problem_t *problem)
 {
     const char *domain = json_string_value(json_object_get(document, "domain"));
     int r;
@@ -266,3 +266,5 @@ int local_authority_setup(crud_t *crud, const config_t *config)
         r = renew_expiring(crud, &renewed, &revision);
     return r ? r : api_host_setup(crud, config);
 }
+
+KIND_RULES(reserved_domain, .check = reserved_domain_check, .publish = reserved_domain_publish);

@@ -1,4 +1,4 @@
-/* Rules of the kinds that the route service owns, beyond what their tables say. */
+/* What the rules of this service's kinds share. */
 #pragma once
 
 #include "common/base/config.h"
@@ -23,68 +23,26 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
  * a wildcard. */
 bool name_is_own(const crud_t *crud, const char *host);
 
-/* endpoint.c */
-int endpoint_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem);
-int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_document);
-int endpoint_retire(crud_t *crud, const json_t *row, problem_t *problem);
-
-/* An edge cannot have a hostport that pooled endpoints have. Locks the hostport until the
- * transaction ends. 0 | fault. */
+/* endpoint.c: an edge cannot have a hostport that pooled endpoints have. Locks the hostport until
+ * the transaction ends. 0 | fault. */
 int endpoint_check_pool(crud_t *crud, const char *hostport, const char *path, problem_t *problem);
 
-/* https_edge.c */
-int https_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                     problem_t *problem);
-int https_edge_publish(crud_t *crud, const json_t *row, json_t **ret_document);
-
-/* https_edge_route.c */
-int https_edge_route_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                           problem_t *problem);
-/* True: the request makes a key pair for the first saml of a route, which takes long. */
+/* https_edge_route.c. True: the request makes a key pair for the first saml of a route, which takes
+ * long. */
 bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
-int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
-/* tunnel_session.c */
-int tunnel_session_command(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
-
-/* tcp_tls_edge.c */
-int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem);
-int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem);
-
-/* ip_restriction.c */
-int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                         problem_t *problem);
-int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem);
-/* ip_restriction.admit {ip} -> {}: may this address use the API for the request's account?
- * reserved_domain.renew {} -> {renewed}. */
-int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *reply);
+/* ip_restriction.c: ip_restriction.admit {ip} -> {}: may this address use the API for the
+ * request's account? */
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* reserved_addr.c */
 int reserved_addr_setup(const config_t *config);
-int reserved_addr_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem);
-
-/* certificate_authority.c */
-int certificate_authority_check(crud_t *crud, json_t *document, const json_t *old,
-                                json_t *references, problem_t *problem);
 
 /* backend.c */
 int backend_setup(const config_t *config);
-int static_backend_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                         problem_t *problem);
-int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
-int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
-                                json_t *references, problem_t *problem);
-int http_response_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
-int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
-/* reserved_domain.c */
-int reserved_domain_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                          problem_t *problem);
+/* reserved_domain.c; reserved_domain.renew {} -> {renewed}. */
+int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *reply);
 int reserved_domain_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
 /* Issue a certificate of the local authority for the document's domain, into its columns. 0 |
@@ -101,12 +59,3 @@ int api_host_refresh(crud_t *crud, int64_t *ret_revision);
 /* Make the local authority if there is none, write its certificate to the file of setting ca-file,
  * and renew the certificates that are due. 0 | fault. */
 int local_authority_setup(crud_t *crud, const config_t *config);
-
-/* tls_certificate.c */
-int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                          problem_t *problem);
-int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_document);
-
-/* agent_ingress.c */
-int agent_ingress_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                        problem_t *problem);

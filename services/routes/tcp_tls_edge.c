@@ -7,15 +7,15 @@ static bool is_on(const json_t *module)
     return json_is_object(module) && json_is_true(json_object_get(module, "enabled"));
 }
 
-int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem)
+static int tcp_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem)
 {
     (void)old;
     return hostports_check(crud, document, true, references, problem);
 }
 
-int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                   problem_t *problem)
+static int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                          problem_t *problem)
 {
     const json_t *tls = json_object_get(document, "tls_termination");
     const char *where = json_string_value(json_object_get(tls, "terminate_at"));
@@ -30,3 +30,6 @@ int tls_edge_check(crud_t *crud, json_t *document, const json_t *old, json_t *re
                     "needs tls_termination.terminate_at to be edge");
     return hostports_check(crud, document, false, references, problem);
 }
+
+KIND_RULES(tcp_edge, .check = tcp_edge_check);
+KIND_RULES(tls_edge, .check = tls_edge_check);

@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                          problem_t *problem)
+static int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old,
+                                 json_t *references, problem_t *problem)
 {
     (void)crud;
     (void)references;
@@ -16,7 +16,7 @@ int tls_certificate_check(crud_t *crud, json_t *document, const json_t *old, jso
                          problem);
 }
 
-int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+static int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_document)
 {
     (void)crud;
     *ret_document =
@@ -24,3 +24,5 @@ int tls_certificate_publish(crud_t *crud, const json_t *row, json_t **ret_docume
                   "private_key_pem", json_object_get(row, "private_key_pem"));
     return *ret_document ? 0 : -ENOMEM;
 }
+
+KIND_RULES(tls_certificate, .check = tls_certificate_check, .publish = tls_certificate_publish);

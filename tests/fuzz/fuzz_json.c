@@ -28,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_t *body = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
 
     for (const kind_t *kind = kind_all(); body && kind->name; kind++)
-        for (unsigned operation = CREATE; operation <= UPDATE; operation *= UPDATE) {
+        for (unsigned operation = OPERATION_CREATE; operation <= OPERATION_UPDATE;
+             operation *= OPERATION_UPDATE) {
             problem_t problem = {0};
             json_t *out = NULL;
 

@@ -110,7 +110,7 @@ static void check_size(const object_type_t *type)
     size_t n = 0;
 
     for (const field_t *field = type->fields; field->name; field++, n++)
-        if (field->type == NESTED || field->type == NESTEDS)
+        if (field->type == FIELD_NESTED || field->type == FIELD_NESTEDS)
             check_size(field->object);
     cr_assert_leq(n, 48);
 }

@@ -54,12 +54,14 @@ Test(schema, an_update_empties_no_list_whose_absence_would_permit_more)
 {
     for (const kind_t *kind = kind_all(); kind->name; kind++)
         for (const field_t *field = kind->type.fields; field->name; field++) {
-            bool list = field->type == STRINGS || field->type == STRMAP || field->type == WEIGHT_MAP
-                        || field->type == NESTEDS || field->type == REFERENCES;
+            bool list = field->type == FIELD_STRINGS || field->type == FIELD_STRMAP
+                        || field->type == FIELD_WEIGHT_MAP || field->type == FIELD_NESTEDS
+                        || field->type == FIELD_REFERENCES;
 
-            if (kind->operations & UPDATE && list && !field->min
-                && !(field->flags & (READ_ONLY | IMMUTABLE | HIDDEN | COMPUTED)))
-                cr_assert(field->flags & KEEP_EMPTY || may_be_emptied(field->name), "%s.%s",
+            if (kind->operations & OPERATION_UPDATE && list && !field->min
+                && !(field->flags
+                     & (FIELD_READ_ONLY | FIELD_IMMUTABLE | FIELD_HIDDEN | FIELD_COMPUTED)))
+                cr_assert(field->flags & FIELD_KEEP_EMPTY || may_be_emptied(field->name), "%s.%s",
                           kind->name, field->name);
         }
 }
@@ -69,21 +71,24 @@ Test(schema, fills_defaults_at_create_and_only_changes_at_update)
     problem_t problem;
     json_t *out;
 
-    cr_assert_eq(check("static_backend", CREATE, "{\"address\":\"H:80\"}", &problem, &out), 0);
+    cr_assert_eq(
+        check("static_backend", OPERATION_CREATE, "{\"address\":\"H:80\"}", &problem, &out), 0);
     cr_assert_str_eq(json_string_value(json_object_get(out, "address")), "h:80");
     cr_assert(json_is_false(json_object_get(json_object_get(out, "tls"), "enabled")));
     json_decref(out);
-    cr_assert_eq(
-        check("static_backend", UPDATE, "{\"description\":\"\",\"address\":\"\"}", &problem, &out),
-        0);
+    cr_assert_eq(check("static_backend", OPERATION_UPDATE,
+                       "{\"description\":\"\",\"address\":\"\"}", &problem, &out),
+                 0);
     cr_assert_eq(json_object_size(out), 1, "\"\" clears the description and leaves the address");
     json_decref(out);
-    cr_assert_eq(
-        check("static_backend", UPDATE, "{\"address\":\"h:1\",\"tls\":{}}", &problem, &out), 0);
+    cr_assert_eq(check("static_backend", OPERATION_UPDATE, "{\"address\":\"h:1\",\"tls\":{}}",
+                       &problem, &out),
+                 0);
     cr_assert_eq(json_object_size(out), 1, "an empty tls leaves TLS as it is");
     json_decref(out);
-    cr_assert_eq(check("static_backend", UPDATE, "{\"tls\":{\"enabled\":false}}", &problem, &out),
-                 0);
+    cr_assert_eq(
+        check("static_backend", OPERATION_UPDATE, "{\"tls\":{\"enabled\":false}}", &problem, &out),
+        0);
     cr_assert(json_is_false(json_object_get(json_object_get(out, "tls"), "enabled")));
     json_decref(out);
 }
@@ -95,10 +100,11 @@ Test(schema, counts_bytes_at_the_edge_and_one_past_it)
     json_t *out;
 
     snprintf(text, sizeof(text), "{\"description\":\"%0*d\"}", 255, 0);
-    cr_assert_eq(check("api_key", CREATE, text, &problem, &out), 0);
+    cr_assert_eq(check("api_key", OPERATION_CREATE, text, &problem, &out), 0);
     json_decref(out);
     snprintf(text, sizeof(text), "{\"description\":\"%0*d\"}", 256, 0);
-    cr_assert_eq(check("api_key", CREATE, text, &problem, &out), ERR_DESCRIPTION_TOO_LONG);
+    cr_assert_eq(check("api_key", OPERATION_CREATE, text, &problem, &out),
+                 ERR_DESCRIPTION_TOO_LONG);
     cr_assert_not_null(json_object_get(problem.details, "description"));
     problem_done(&problem);
 }
@@ -115,7 +121,7 @@ Test(schema, seals_and_opens_every_secret_however_deep)
     close(mkstemp(path));
     unlink(path);
     cr_assert_eq(secret_key_load(&key, path), 0);
-    cr_assert_eq(check("https_edge_route", CREATE,
+    cr_assert_eq(check("https_edge_route", OPERATION_CREATE,
                        "{\"match\":\"/\",\"match_type\":\"path_prefix\","
                        "\"oauth\":{\"provider\":{\"github\":{\"client_id\":\"c\",\"client_secret\":"
                        "\"canary1\"}}},"
@@ -182,8 +188,9 @@ Test(events, types_are_those_of_the_kinds_and_of_the_table)
     cr_assert(!event_type_known("tunnel_created.v0", &traffic), "agents bring tunnels");
     cr_assert(!event_type_known("api_key_created", &traffic));
     cr_assert(!event_type_known("", &traffic));
-    cr_assert(event_field("http_request_complete.v0", "conn.client_ip")->flags & FILTER);
-    cr_assert_not(event_field("http_request_complete.v0", "http.request.method")->flags & FILTER);
+    cr_assert(event_field("http_request_complete.v0", "conn.client_ip")->flags & FIELD_FILTER);
+    cr_assert_not(event_field("http_request_complete.v0", "http.request.method")->flags
+                  & FIELD_FILTER);
     cr_assert_not_null(event_field("tcp_connection_closed.v0", "conn.bytes_in"));
     cr_assert_null(event_field("tcp_connection_closed.v0", "http.request.method"));
     cr_assert_null(event_field("nonsense", "conn.client_ip"));
