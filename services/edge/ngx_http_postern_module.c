@@ -1,10 +1,11 @@
 /* The edge: directives, phases, the worker's start and end. What a request goes through stands in
  * edge_route.c. */
 #include "services/edge/control/edge_bus.h"
+#include "services/edge/events/edge_handover.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/control/edge_state.h"
-#include "services/edge/events/edge_log.h"
+#include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
@@ -49,7 +50,7 @@ header_filter(ngx_http_request_t *r)
     if (rc != NGX_OK) {
         return rc;
     }
-    if (edge_seat_is_yielding()) {
+    if (edge_handover_is_yielding()) {
         end_connection(r);
     }
     if (r->headers_out.status == NGX_HTTP_NO_CONTENT
@@ -594,7 +595,7 @@ begin_worker(ngx_cycle_t *cycle)
     }
     edge_streams_start(cycle);
     edge_bus_start(cycle, edge_streams_changed);
-    edge_seat_start(cycle);
+    edge_handover_start(cycle);
     return NGX_OK;
 }
 

@@ -5,7 +5,6 @@
  * a batch: header, then a layout and its events (proto/WIRE.md). */
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/events/edge_memory.h"
-#include "services/edge/http/edge_ctx.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_seat.h"
@@ -434,24 +433,23 @@ edge_ring_send(void)
 }
 
 
-void
-edge_ring_begin(edge_ctx_t *ctx)
+ngx_uint_t
+edge_ring_begin(void)
 {
     slot->counters.requests++;
     if (wanted) {
         slot->counters.in_flight++;
-        ctx->counted = 1;
     }
+    return wanted;
 }
 
 
 void
-edge_ring_finish(edge_ctx_t *ctx)
+edge_ring_finish(void)
 {
-    if (ctx->counted && slot->counters.in_flight) {
+    if (slot->counters.in_flight) {
         slot->counters.in_flight--;
     }
-    ctx->counted = 0;
 }
 
 

@@ -1,7 +1,8 @@
 /* Events in shared memory, then in a spool file, until acknowledged. */
 #pragma once
 
-#include "services/edge/http/edge_ctx.h"
+#include <ngx_config.h>
+#include <ngx_core.h>
 
 typedef struct {
     uint64_t at;  /* in the ring, or in the spool file */
@@ -35,9 +36,10 @@ ngx_uint_t edge_ring_is_wanted(void);
 /* There is something to send: tell who sends it, the handler that was set. */
 void edge_ring_send(void);
 void edge_ring_set_sender(void (*handler)(void));
-/* A request begins, and ends with or without an event: those between are lost with the worker, and counted by the next. */
-void edge_ring_begin(edge_ctx_t *ctx);
-void edge_ring_finish(edge_ctx_t *ctx);
+/* A request begins; 1: it is in flight, and is to be finished, with or without an event. Those that are in flight are lost with the
+ * worker, and counted by the next. */
+ngx_uint_t edge_ring_begin(void);
+void edge_ring_finish(void);
 /* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL: ring and spool are full. */
 u_char *edge_ring_reserve(size_t *room, ngx_uint_t *first);
 /* What was reserved holds an event of len bytes. */

@@ -6,7 +6,7 @@
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_route.h"
-#include "services/edge/tls/edge_tls.h"
+#include "services/edge/http/edge_handshake.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"

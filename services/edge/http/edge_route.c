@@ -10,7 +10,7 @@
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_streams.h"
-#include "services/edge/tls/edge_tls.h"
+#include "services/edge/http/edge_handshake.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -288,7 +288,7 @@ edge_route_handler(ngx_http_request_t *r)
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_ring_begin(ctx);
+    ctx->counted = edge_ring_begin();
     if (edge_forwarded_read(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -8,7 +8,7 @@
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
-#include "services/edge/tls/edge_tls.h"
+#include "services/edge/http/edge_handshake.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"

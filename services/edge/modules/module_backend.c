@@ -7,7 +7,7 @@
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "services/edge/table/document.h"
-#include "services/edge/events/edge_event.h"
+#include "services/edge/http/edge_event.h"
 #include "services/edge/table/slab.h"
 #include "common/base/err.h"
 

@@ -7,8 +7,6 @@
  * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
  * a name that nobody serves, or without one, before a certificate is shown. */
 #include "services/edge/tls/edge_tls.h"
-#include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_streams.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -226,65 +224,4 @@ edge_tls_install(ngx_conf_t *cf)
         }
     }
     return NGX_OK;
-}
-
-
-/* The settings may have changed since the handshake; what it brought may be enough all the same. */
-static ngx_uint_t
-meets_demands(ngx_connection_t *c, const edge_client_t *client,
-    const edge_t *edge)
-{
-    if (ngx_memcmp(client->profile, edge->profile, sizeof(client->profile))
-        == 0)
-    {
-        return 1;   /* as they nearly always do */
-    }
-    return !edge->mutual_tls
-           && SSL_version(c->ssl->connection) >= edge->min_version;
-}
-
-
-/* Another name of the same edge has the same TLS settings. */
-ngx_uint_t
-edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
-{
-    ngx_str_t      *host = &ctx->host;
-    edge_client_t  *client = edge_client(r->connection);
-
-    if (client->name_len == host->len
-        && ngx_memcmp(client->name, host->data, host->len) == 0)
-    {
-        return 1;   /* as it nearly always is */
-    }
-    return client->name_len > 0
-           && table_edge(edge_worker_table(), client->name, client->name_len)
-              == edge;
-}
-
-
-ngx_int_t
-edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
-{
-    if (!edge_tls_is_of(r, edge, ctx)) {
-        return NGX_DECLINED;
-    }
-    if (!meets_demands(r->connection, edge_client(r->connection), edge)) {
-        edge_streams_last(r);
-        return NGX_DECLINED;
-    }
-    return NGX_OK;
-}
-
-
-void
-edge_tls_check_name(ngx_http_request_t *r)
-{
-    edge_client_t  *client = edge_client(r->connection);
-
-    if (client->name_len
-        && table_domain(edge_worker_table(), client->name, client->name_len)
-           == NULL)
-    {
-        edge_streams_last(r);
-    }
 }

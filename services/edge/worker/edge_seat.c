@@ -9,11 +9,11 @@
  *     worker_shutdown_timeout at most.
  *   - What events the old one leaves in memory or on disk, the new one sends (edge_adopt.c).
  *
+ * This file has the seats and what is written of them; edge_handover.c is the workers' part.
+ *
  * A seat is taken while its lock is held. The master has it and its workers inherit it, so it is free when the last of them is gone,
  * however they ended. */
 #include "services/edge/worker/edge_seat.h"
-#include "services/edge/events/edge_adopt.h"
-#include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_file.h"
 
@@ -22,7 +22,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 
-enum { YIELD_MS = 5000, TURN_MS = 100, TAKE_TRIES = 40, TAKE_WAIT_MS = 50, BUILD_BYTES = 20 };
+enum { TAKE_TRIES = 40, TAKE_WAIT_MS = 50, BUILD_BYTES = 20 };
 
 /* Another layout is not read. */
 static const char  magic[16] = "postern seats 1";
@@ -47,10 +47,6 @@ static ngx_uint_t       mine;
 static uint64_t         generation;
 static ngx_fd_t         lock = NGX_INVALID_FILE;       /* of my seat, as long as this process lives */
 static ngx_fd_t         visit = NGX_INVALID_FILE, page_file = NGX_INVALID_FILE;
-static ngx_event_t      turn_timer;
-static ngx_connection_t timer_dummy;
-static ngx_uint_t       yielding, told;
-static ngx_msec_t       yield_began;
 
 
 ngx_uint_t
@@ -78,13 +74,6 @@ uint64_t
 edge_seat_generation(ngx_uint_t seat)
 {
     return __atomic_load_n(&page->seats[seat].generation, __ATOMIC_SEQ_CST);
-}
-
-
-ngx_uint_t
-edge_seat_is_yielding(void)
-{
-    return yielding || ngx_exiting;
 }
 
 
@@ -347,8 +336,8 @@ is_ready(const seat_t *seat)
 
 
 /* One who has our sockets, and whose workers all serve. */
-static ngx_uint_t
-is_succeeded(void)
+ngx_uint_t
+edge_seat_is_succeeded(void)
 {
     seat_t  *other = &page->seats[!mine];
 
@@ -357,102 +346,16 @@ is_succeeded(void)
 }
 
 
-/* Connections that come now wait for the successor: the sockets are its own as well. */
-static void
-accept_connections(ngx_uint_t on)
-{
-    ngx_uint_t        i;
-    ngx_event_t      *ev;
-    ngx_listening_t  *ls = ngx_cycle->listening.elts;
-
-    for (i = 0; i < ngx_cycle->listening.nelts; i++) {
-        ev = ls[i].connection ? ls[i].connection->read : NULL;
-        if (ev == NULL || ev->active == on) {
-            continue;
-        }
-        if ((on ? ngx_add_event(ev, NGX_READ_EVENT, 0)
-                : ngx_del_event(ev, NGX_READ_EVENT, 0)) != NGX_OK)
-        {
-            ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_errno,
-                          "postern: cannot %s accepting connections",
-                          on ? "go on" : "stop");
-        }
-    }
-}
-
-
-static void
-yield(ngx_uint_t on)
-{
-    yielding = on;
-    yield_began = ngx_current_msec;
-    accept_connections(!on);
-    if (ngx_worker == 0) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      on ? "postern: another edge serves now: this one ends its "
-                           "connections"
-                         : "postern: the edge that was to replace this one is "
-                           "gone: this one goes on");
-    }
-}
-
-
-/* A worker's parent is its master; one that was orphaned has nobody to tell. */
-static void
-tell_master(void)
-{
-    told = 1;
-    if (getppid() == ngx_parent && kill(ngx_parent, SIGQUIT) != 0) {
-        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_errno,
-                      "postern: cannot tell the master process %P to quit: "
-                      "send it QUIT", ngx_parent);
-    }
-}
-
-
 /* A store into the page may wait for as long as its file system is frozen: none is made that changes
  * nothing. */
-static void
-say_ready(void)
+void
+edge_seat_say_ready(void)
 {
     uint64_t  *ready = &page->seats[mine].ready, bit = 1ULL << ngx_worker;
 
     if ((__atomic_load_n(ready, __ATOMIC_SEQ_CST) & bit) == 0) {
         __atomic_fetch_or(ready, bit, __ATOMIC_SEQ_CST);
     }
-}
-
-
-static void
-on_turn(ngx_event_t *ev)
-{
-    edge_counters_t  *counters = edge_ring_counters(ngx_worker);
-
-    if (counters->ready) {
-        say_ready();
-    }
-    if (!ngx_exiting) {
-        if (is_succeeded() != yielding) {
-            yield(!yielding);
-        }
-        if (yielding && !told && ngx_current_msec - yield_began >= YIELD_MS) {
-            tell_master();   /* each worker does: once is enough, twice the same */
-        }
-    }
-    edge_adopt();
-    ngx_add_timer(ev, TURN_MS);
-}
-
-
-void
-edge_seat_start(ngx_cycle_t *cycle)
-{
-    timer_dummy.fd = (ngx_socket_t) -1;
-    turn_timer.handler = on_turn;
-    turn_timer.log = cycle->log;
-    turn_timer.data = &timer_dummy;
-    turn_timer.cancelable = 1;   /* a graceful exit does not wait for it */
-    ngx_add_timer(&turn_timer, 1);
 }
 
 
@@ -512,7 +415,7 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
         return NGX_DECLINED;
     }
     *taken = page->writer != generation;
-    if (*taken || page->writer_seat != mine) {   /* see say_ready */
+    if (*taken || page->writer_seat != mine) {   /* see edge_seat_say_ready */
         page->writer = generation;
         page->writer_seat = mine;
     }

@@ -10,8 +10,11 @@ enum { EDGE_SEATS = 2 };
 ngx_int_t edge_seat_check(ngx_conf_t *cf);
 /* In the master, before it has anything that carries a seat's number. */
 ngx_int_t edge_seat_take(ngx_cycle_t *cycle);
-/* In a worker, once it serves: it takes its part in the handover. */
-void edge_seat_start(ngx_cycle_t *cycle);
+/* In a worker, once it serves. */
+void edge_seat_say_ready(void);
+
+/* Is there a master that has our sockets, and whose workers all serve? */
+ngx_uint_t edge_seat_is_succeeded(void);
 
 /* Has this process, or the master that it is a worker of, a seat? Then it has read its configuration. */
 ngx_uint_t edge_seat_is_taken(void);
@@ -22,9 +25,6 @@ uint64_t edge_seat_generation(ngx_uint_t seat);
 /* 0 or 1; what a seat's files and names have in front of what they are called otherwise. */
 ngx_uint_t edge_seat(void);
 const char *edge_seat_suffix(ngx_uint_t seat);   /* "" or ".1" */
-
-/* A successor serves: this worker takes no new connections, and each of those it has ends with its next answer. */
-ngx_uint_t edge_seat_is_yielding(void);
 
 /* For the operator: how often this edge was replaced, its master, the build of the module that runs, and whether all its workers
  * are ready. */

@@ -1,8 +1,8 @@
 /* http_request_complete.v0: in the log phase a request leaves what is known of it, as it is. Names of fields, capitals
  * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
  * event's time. Credentials are redacted here: they never leave the edge. */
-#include "services/edge/events/edge_event.h"
-#include "services/edge/events/edge_log.h"
+#include "services/edge/http/edge_event.h"
+#include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
@@ -609,5 +609,8 @@ edge_event_log(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (edge_ring_is_wanted()) {
         keep_event(r, ctx);
     }
-    edge_ring_finish(ctx);
+    if (ctx->counted) {
+        edge_ring_finish();
+        ctx->counted = 0;
+    }
 }
