@@ -1,4 +1,4 @@
-/* The one file that speaks ZeroMQ, and all of it in a process of its own beside each worker: a second
+/* Speaks ZeroMQ (edge_socket.c), and all of it in a process of its own beside each worker: a second
  * thread would make every allocation and every file descriptor of the worker cost more, and an abort
  * of a library would take requests along. It carries messages between the worker and the bus, copies
  * batches out of the event ring, asks the system's resolver for names, brings the keys of session tickets, and
@@ -6,170 +6,38 @@
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
+#include "services/edge/control/edge_helper_names.h"
 #include "services/edge/control/edge_link.h"
+#include "services/edge/control/edge_socket.h"
 #include "services/edge/control/edge_store.h"
 #include "services/edge/tls/edge_tickets.h"
 #include "services/edge/control/merge.h"
 #include "services/edge/control/parts.h"
-#include "common/bus/heartbeat.h"
-#include "common/codec/pack.h"
 
-#include <netdb.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sodium.h>
 #include <sys/prctl.h>
-#include <zmq.h>
 
 enum {
     BURST = 64,
-    HWM = 10000,
     KEEP_MAX = 8,
-    BETWEEN = 5,           /* the frame with the revisions between: of use to the state file only */
-    RECONNECT_MS = 50,
-    RESOLVERS_KEPT = 4,    /* threads */
-    RESOLVER_IDLE_S = 10   /* after which one of the others ends */
+    BETWEEN = 5   /* the frame with the revisions between: of use to the state file only */
 };
 
-typedef struct {
-    void         *socket;
-    link_kind_t   kind;
-} bus_t;
-
-static void   *contexts[2];   /* of config, of events */
-static bus_t   configs[MERGE_COPIES_MAX];   /* of each copy */
-static parts_t   parts_of[MERGE_COPIES_MAX];
-static bus_t   events = { NULL, LINK_EVENTS };
-static merge_t    merge;      /* what the copies say, for one worker */
-static ngx_int_t  passed;     /* NGX_OK, while the worker takes what is passed to it */
-static link_t  worker = LINK_CLOSED;
-static int     names = -1;
+static void          *contexts[2];   /* of config, of events */
+static edge_socket_t  configs[MERGE_COPIES_MAX];   /* of each copy */
+static parts_t        parts_of[MERGE_COPIES_MAX];
+static edge_socket_t  events = { NULL, LINK_EVENTS };
+static merge_t        merge;         /* what the copies say, for one worker */
+static ngx_int_t      passed;        /* NGX_OK, while the worker takes what is passed to it */
+static link_t         worker = LINK_CLOSED;
+static int            names = -1;    /* the helper's end of the names' link */
 
 
 static const merge_ports_t  ports;   /* below */
 
 
 /* ---- sockets ---- */
-
-/* CURVE: key files as zcert writes them, lines of  public-key = "..." */
-static ngx_int_t
-read_key(const char *dir, const char *file, const char *name, char out[41])
-{
-    char    path[NGX_MAX_PATH], line[256], *quote;
-    FILE   *in;
-
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    in = fopen(path, "re");
-    out[0] = '\0';
-    while (in && fgets(line, sizeof(line), in)) {
-        quote = strchr(line, '"');
-        if (strstr(line, name) && quote && strlen(quote) > 41) {
-            ngx_cpystrn((u_char *) out, (u_char *) quote + 1, 41);
-        }
-    }
-    if (in) {
-        fclose(in);
-    }
-    if (out[0] == '\0') {
-        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
-                      "postern: no %s in CURVE key file \"%s\"", name, path);
-        return NGX_ERROR;
-    }
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-set_keys(void *socket, const char *peer)
-{
-    char  dir[NGX_MAX_PATH], file[128], secret[41], public[41], server[41];
-
-    ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
-                 &edge_conf()->curve_dir);
-    if (dir[0] == '\0') {
-        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
-                      "postern: a tcp:// endpoint needs postern_curve_dir");
-        return NGX_ERROR;
-    }
-    snprintf(file, sizeof(file), "peers/%s.cert", peer);
-    if (read_key(dir, "self.cert_secret", "secret-key", secret) != NGX_OK
-        || read_key(dir, "self.cert_secret", "public-key", public) != NGX_OK
-        || read_key(dir, file, "public-key", server) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, 41);
-    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, 41);
-    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, 41);
-    ngx_explicit_memzero(secret, sizeof(secret));
-    return NGX_OK;
-}
-
-
-/* Services end a connection whose other end says nothing; the edge must notice, too, and make another one. */
-static void
-set_heartbeat(void *socket)
-{
-    static const struct {
-        int  option, ms;
-    } limits[] = {
-        { ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS },
-        { ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_SILENCE_MS },
-        { ZMQ_HEARTBEAT_TTL, HEARTBEAT_SILENCE_MS },
-        { ZMQ_HANDSHAKE_IVL, HEARTBEAT_HANDSHAKE_MS },
-        { ZMQ_TCP_MAXRT, HEARTBEAT_UNSENT_MS },
-        { ZMQ_CONNECT_TIMEOUT, HEARTBEAT_CONNECT_MS },
-    };
-    size_t  i;
-
-    for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        zmq_setsockopt(socket, limits[i].option, &limits[i].ms, sizeof(int));
-    }
-}
-
-
-static ngx_int_t
-open_socket(bus_t *bus, void **context, const ngx_str_t *endpoint,
-    const char *peer)
-{
-    int      one = 1, linger = EDGE_LINGER_MS, hwm = HWM, ivl = RECONNECT_MS;
-    int      unbounded = 0; /* heartbeat.h: a socket that asks has no receive mark */
-    char     address[512];
-    int64_t  max = PACK_BYTES_MAX;
-
-    if (*context == NULL) {
-        *context = zmq_ctx_new();
-    }
-    bus->socket = *context ? zmq_socket(*context, ZMQ_DEALER) : NULL;
-    if (bus->socket == NULL) {
-        return NGX_ERROR;
-    }
-    /* only to peers that are there; a restarted peer says "who" to what it does not know */
-    zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
-    zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
-    zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
-    zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
-    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &unbounded, sizeof(unbounded));
-    zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
-    zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
-    set_heartbeat(bus->socket);
-    ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
-    /* over ipc:// a service from before it had keys may be at the other end */
-    if ((edge_conf()->curve_dir.len
-         || ngx_strncmp(address, "tcp://", 6) == 0)
-        && set_keys(bus->socket, peer) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    if (zmq_connect(bus->socket, address)) {
-        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
-                      "postern: cannot connect to %s: %s", address,
-                      zmq_strerror(zmq_errno()));
-        return NGX_ERROR;
-    }
-    return NGX_OK;
-}
-
 
 /* Copies of postern-routes, with commas between; see edge_helper_copies. */
 static ngx_int_t
@@ -186,7 +54,7 @@ open_configs(void)
         endpoint.data = at;
         endpoint.len = comma - at;
         configs[n].kind = LINK_CONFIG;
-        if (open_socket(&configs[n++], &contexts[0], &endpoint, "routes")
+        if (edge_socket_open(&configs[n++], &contexts[0], &endpoint, "routes")
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -228,152 +96,14 @@ open_sockets(void)
         return NGX_ERROR;
     }
     sched_setscheduler(0, SCHED_BATCH, &none);
-    rc = open_socket(&events, &contexts[1], &edge_conf()->events,
+    rc = edge_socket_open(&events, &contexts[1], &edge_conf()->events,
                      "events");
     sched_setscheduler(0, SCHED_OTHER, &none);
     return rc;
 }
 
 
-/* ---- names ---- */
-
-/* Threads that wait for a name, and all of them. */
-static ngx_atomic_t  idle, resolvers;
-
-static ngx_int_t add_resolver(void);
-
-
-/* More than there always are, and nothing to do. */
-static ngx_uint_t
-may_leave(void)
-{
-    ngx_atomic_uint_t  n = resolvers;
-
-    return n > RESOLVERS_KEPT && ngx_atomic_cmp_set(&resolvers, n, n - 1);
-}
-
-
-static void
-resolve(link_t *link, const link_message_t *message)
-{
-    char              host[NI_MAXHOST];
-    ngx_str_t         answer[2];
-    struct addrinfo   hints, *list = NULL;
-
-    memset(&hints, 0, sizeof(hints));
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_ADDRCONFIG;
-    ngx_cpystrn((u_char *) host, message->frames[1].data,
-                ngx_min(message->frames[1].len + 1, sizeof(host)));
-    answer[0] = message->frames[0];
-    ngx_str_null(&answer[1]);
-    if (getaddrinfo(host, NULL, &hints, &list) == 0) {
-        answer[1].data = (u_char *) list->ai_addr;
-        answer[1].len = list->ai_addrlen;
-    }
-    (void) link_send(link, LINK_NAME, answer, 2, 0);
-    if (list) {
-        freeaddrinfo(list);
-    }
-}
-
-
-/* The packets that wait in the socket are the queue of these threads. Whoever takes the last idle one's place starts
- * another, so that a name never waits behind one that nobody answers for. */
-static void *
-resolver(void *arg)
-{
-    link_t          link = LINK_CLOSED;
-    ngx_int_t       rc;
-    link_message_t  message;
-
-    (void) arg;
-    link.fd = names;
-    for ( ;; ) {
-        (void) ngx_atomic_fetch_add(&idle, 1);
-        rc = link_receive(&link, &message, 0);
-        if (ngx_atomic_fetch_add(&idle, -1) == 1 && rc == NGX_OK) {
-            (void) add_resolver();
-        }
-        if (rc == NGX_OK && message.n == 2) {
-            resolve(&link, &message);
-        } else if (rc == NGX_ERROR || (rc == NGX_AGAIN && may_leave())) {
-            free(link.buffer);
-            return NULL;
-        }
-    }
-}
-
-
-static ngx_int_t
-add_resolver(void)
-{
-    int             rc;
-    pthread_t       thread;
-    pthread_attr_t  attr;
-
-    if (ngx_atomic_fetch_add(&resolvers, 1) >= EDGE_RESOLVERS) {
-        (void) ngx_atomic_fetch_add(&resolvers, -1);
-        return NGX_OK;
-    }
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);   /* getaddrinfo may take long: they end with the process */
-    rc = pthread_create(&thread, &attr, resolver, NULL);
-    pthread_attr_destroy(&attr);
-    if (rc != 0) {
-        (void) ngx_atomic_fetch_add(&resolvers, -1);
-        return NGX_ERROR;
-    }
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-start_resolvers(void)
-{
-    int             i;
-    struct timeval  patience = { RESOLVER_IDLE_S, 0 };
-
-    setsockopt(names, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    for (i = 0; i < RESOLVERS_KEPT; i++) {
-        if (add_resolver() != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-    return NGX_OK;
-}
-
-
 /* ---- from the worker ---- */
-
-static ngx_uint_t
-is_ready(bus_t *bus, int direction)
-{
-    int     flags = 0;
-    size_t  size = sizeof(flags);
-
-    return zmq_getsockopt(bus->socket, ZMQ_EVENTS, &flags, &size) == 0
-           && flags & direction;
-}
-
-
-/* What does not go is lost: the worker's beats say it again. */
-static ngx_int_t
-forward(bus_t *bus, const link_message_t *message)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < message->n; i++) {
-        if (zmq_send(bus->socket, message->frames[i].data,
-                     message->frames[i].len,
-                     ZMQ_DONTWAIT | (i + 1 < message->n ? ZMQ_SNDMORE : 0)) < 0)
-        {
-            return NGX_DECLINED;
-        }
-    }
-    return NGX_OK;
-}
-
 
 /* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
  * hears of the change. */
@@ -412,7 +142,7 @@ static bool
 copy_is_there(void *unused, int copy)
 {
     (void) unused;
-    return is_ready(&configs[copy], ZMQ_POLLOUT);
+    return edge_socket_is_ready(&configs[copy], ZMQ_POLLOUT);
 }
 
 
@@ -434,7 +164,7 @@ to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
         ngx_str_set(&message.frames[n], "parts");   /* it may send large bodies so: parts.h */
         message.n++;
     }
-    return forward(&configs[copy], &message) == NGX_OK;
+    return edge_socket_send(&configs[copy], message.frames, message.n) == NGX_OK;
 }
 
 
@@ -518,7 +248,7 @@ send_batch(const link_message_t *message)
         return NGX_ERROR;
     }
     ngx_memcpy(&place, message->frames[1].data, sizeof(place));
-    if (!is_ready(&events, ZMQ_POLLOUT) || zmq_msg_init_size(&body, place.len)) {
+    if (!edge_socket_is_ready(&events, ZMQ_POLLOUT) || zmq_msg_init_size(&body, place.len)) {
         return NGX_DECLINED;
     }
     if ((place.len == 0 || edge_ring_copy(&place, zmq_msg_data(&body)) == NGX_OK)
@@ -567,7 +297,7 @@ from_worker(void)
             config_from_worker(&message);
             break;
         case LINK_EVENTS:
-            (void) forward(&events, &message);
+            (void) edge_socket_send(&events, message.frames, message.n);
             break;
         case LINK_PING:
             link_send(&worker, LINK_PING, NULL, 0, 0);
@@ -588,36 +318,9 @@ from_worker(void)
 
 /* ---- to the worker ---- */
 
-static ngx_uint_t
-receive(bus_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
-{
-    int         more = 1;
-    size_t      size = sizeof(more);
-    zmq_msg_t   beyond, *part;
-    ngx_uint_t  n = 0;
-
-    while (more) {
-        part = n < LINK_FRAMES_MAX ? &parts[n] : &beyond;
-        zmq_msg_init(part);
-        if (zmq_msg_recv(part, bus->socket, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(part);
-            break;
-        }
-        zmq_getsockopt(bus->socket, ZMQ_RCVMORE, &more, &size);
-        if (part == &beyond) {
-            zmq_msg_close(part);
-            continue;
-        }
-        frames[n].data = zmq_msg_data(part);
-        frames[n++].len = zmq_msg_size(part);
-    }
-    return n;
-}
-
-
 /* A few at a time: the other socket has news too. */
 static ngx_int_t
-to_worker(bus_t *bus)
+to_worker(edge_socket_t *bus)
 {
     ngx_int_t   rc = NGX_OK;
     zmq_msg_t   parts[LINK_FRAMES_MAX];
@@ -625,9 +328,9 @@ to_worker(bus_t *bus)
     ngx_uint_t  burst, n;
 
     for (burst = 0; burst < BURST && rc == NGX_OK
-                    && is_ready(bus, ZMQ_POLLIN); burst++)
+                    && edge_socket_is_ready(bus, ZMQ_POLLIN); burst++)
     {
-        n = receive(bus, parts, frames);
+        n = edge_socket_receive(bus, parts, frames);
         rc = bus == &events ? link_send(&worker, bus->kind, frames, n, 0)
                             : config_from_copy(bus - configs, frames, n);
         while (n > 0) {
@@ -742,7 +445,7 @@ helper(int link, int names_fd)
     if (ngx_worker == 0) {
         edge_store_open();
     }
-    if (start_resolvers() != NGX_OK || open_sockets() != NGX_OK
+    if (edge_helper_names_start(names) != NGX_OK || open_sockets() != NGX_OK
         || link_send(&worker, LINK_READY, NULL, 0, 0) != NGX_OK)
     {
         _exit(2);

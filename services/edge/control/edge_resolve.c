@@ -9,6 +9,7 @@
 #include "services/edge/control/edge_link.h"
 #include "services/edge/control/edge_timer.h"
 #include "services/edge/table/slab.h"
+#include "common/base/invariant.h"
 
 #include <poll.h>
 
@@ -195,6 +196,7 @@ begin_waiting(account_t *account)
 static void
 end_waiting(account_t *account)
 {
+    INVARIANT(account->waiting > 0);
     (void) spent_by(account);
     if (account->waiting == 1) {
         account->spent += held_for(account);
@@ -296,6 +298,7 @@ release(waiter_t *waiter)
     if (waiter->wait == NULL) {
         return;
     }
+    INVARIANT(waiter->wait->pending > 0);
     waiter->wait->pending--;
     edge_resolve_wait_drop(waiter->wait);
     waiter->wait = NULL;
@@ -361,6 +364,7 @@ forget(backend_t *backend)
 {
     name_t  *name = backend->name;
 
+    INVARIANT(name->users > 0);
     if (--name->users == 0 && name->state != ASKED) {
         name_free(name);
     }
@@ -614,6 +618,7 @@ finish(slot_t *slot, const ngx_str_t *address)
 {
     name_t  *name = slot->name;
 
+    INVARIANT(asked_count > 0 && name->account->asked[slot->kind] > 0);
     slot->name = NULL;
     name->account->asked[slot->kind]--;
     asked_count--;

@@ -1,5 +1,6 @@
 #include "services/edge/control/parts.h"
 
+#include "common/base/invariant.h"
 #include "common/codec/pack.h"
 
 #include <stdio.h>
@@ -53,6 +54,7 @@ static bool add(parts_t *self, const merge_frame_t *part)
         parts_clear(self);
         return false;
     }
+    INVARIANT(part->len <= self->room - self->len);
     if (part->len)
         memcpy(self->data + self->len, part->data, part->len);
     self->len += part->len;

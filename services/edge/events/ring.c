@@ -1,5 +1,7 @@
 #include "services/edge/events/ring.h"
 
+#include "common/base/invariant.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -233,6 +235,7 @@ static bool open_batch(ring_t *self)
         return false;
     if (left < bytes && left >= sizeof(*record))
         record_at(self, memory->head)->len = RING_WRAP;
+    INVARIANT(left_at(self, offset) >= bytes);
     record = record_at(self, offset);
     *record = (ring_record_t){.seq = memory->seq, .dropped = memory->dropped};
     RING_ORDERED();
@@ -290,6 +293,8 @@ unsigned char *ring_commit(ring_t *self, size_t len)
     ring_record_t *record = record_at(self, memory->open);
     ring_record_t next = {.len = record->len + (uint32_t)len, .count = record->count + 1};
 
+    INVARIANT(memory->open != RING_NONE && record->count < RING_BATCH_EVENTS
+              && len <= batch_bytes(self) - record->len);
     RING_ORDERED();
     memory->seq++;
     RING_ORDERED();

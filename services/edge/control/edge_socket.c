@@ -1,0 +1,184 @@
+#include "services/edge/control/edge_socket.h"
+#include "services/edge/control/edge_helper.h"
+#include "services/edge/worker/edge_conf.h"
+#include "common/bus/heartbeat.h"
+#include "common/codec/pack.h"
+
+enum {
+    HWM = 10000,
+    RECONNECT_MS = 50
+};
+
+
+/* CURVE: key files as zcert writes them, lines of  public-key = "..." */
+static ngx_int_t
+read_key(const char *dir, const char *file, const char *name, char out[41])
+{
+    char    path[NGX_MAX_PATH], line[256], *quote;
+    FILE   *in;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    in = fopen(path, "re");
+    out[0] = '\0';
+    while (in && fgets(line, sizeof(line), in)) {
+        quote = strchr(line, '"');
+        if (strstr(line, name) && quote && strlen(quote) > 41) {
+            ngx_cpystrn((u_char *) out, (u_char *) quote + 1, 41);
+        }
+    }
+    if (in) {
+        fclose(in);
+    }
+    if (out[0] == '\0') {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: no %s in CURVE key file \"%s\"", name, path);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+set_keys(void *socket, const char *peer)
+{
+    char  dir[NGX_MAX_PATH], file[128], secret[41], public[41], server[41];
+
+    ngx_snprintf((u_char *) dir, sizeof(dir), "%V%Z",
+                 &edge_conf()->curve_dir);
+    if (dir[0] == '\0') {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: a tcp:// endpoint needs postern_curve_dir");
+        return NGX_ERROR;
+    }
+    snprintf(file, sizeof(file), "peers/%s.cert", peer);
+    if (read_key(dir, "self.cert_secret", "secret-key", secret) != NGX_OK
+        || read_key(dir, "self.cert_secret", "public-key", public) != NGX_OK
+        || read_key(dir, file, "public-key", server) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, 41);
+    ngx_explicit_memzero(secret, sizeof(secret));
+    return NGX_OK;
+}
+
+
+/* Services end a connection whose other end says nothing; the edge must notice, too, and make another one. */
+static void
+set_heartbeat(void *socket)
+{
+    static const struct {
+        int  option, ms;
+    } limits[] = {
+        { ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS },
+        { ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_SILENCE_MS },
+        { ZMQ_HEARTBEAT_TTL, HEARTBEAT_SILENCE_MS },
+        { ZMQ_HANDSHAKE_IVL, HEARTBEAT_HANDSHAKE_MS },
+        { ZMQ_TCP_MAXRT, HEARTBEAT_UNSENT_MS },
+        { ZMQ_CONNECT_TIMEOUT, HEARTBEAT_CONNECT_MS },
+    };
+    size_t  i;
+
+    for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        zmq_setsockopt(socket, limits[i].option, &limits[i].ms, sizeof(int));
+    }
+}
+
+
+ngx_int_t
+edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
+    const char *peer)
+{
+    int      one = 1, linger = EDGE_LINGER_MS, hwm = HWM, ivl = RECONNECT_MS;
+    int      unbounded = 0; /* heartbeat.h: a socket that asks has no receive mark */
+    char     address[512];
+    int64_t  max = PACK_BYTES_MAX;
+
+    if (*context == NULL) {
+        *context = zmq_ctx_new();
+    }
+    bus->socket = *context ? zmq_socket(*context, ZMQ_DEALER) : NULL;
+    if (bus->socket == NULL) {
+        return NGX_ERROR;
+    }
+    /* only to peers that are there; a restarted peer says "who" to what it does not know */
+    zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
+    zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
+    zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
+    zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &unbounded, sizeof(unbounded));
+    zmq_setsockopt(bus->socket, ZMQ_RECONNECT_IVL, &ivl, sizeof(ivl));
+    zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
+    set_heartbeat(bus->socket);
+    ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
+    /* over ipc:// a service from before it had keys may be at the other end */
+    if ((edge_conf()->curve_dir.len
+         || ngx_strncmp(address, "tcp://", 6) == 0)
+        && set_keys(bus->socket, peer) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    if (zmq_connect(bus->socket, address)) {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
+                      "postern: cannot connect to %s: %s", address,
+                      zmq_strerror(zmq_errno()));
+        return NGX_ERROR;
+    }
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+edge_socket_is_ready(const edge_socket_t *bus, int direction)
+{
+    int     flags = 0;
+    size_t  size = sizeof(flags);
+
+    return zmq_getsockopt(bus->socket, ZMQ_EVENTS, &flags, &size) == 0
+           && flags & direction;
+}
+
+
+ngx_int_t
+edge_socket_send(edge_socket_t *bus, const ngx_str_t *frames, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+        if (zmq_send(bus->socket, frames[i].data, frames[i].len,
+                     ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0)) < 0)
+        {
+            return NGX_DECLINED;
+        }
+    }
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+edge_socket_receive(edge_socket_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
+{
+    int         more = 1;
+    size_t      size = sizeof(more);
+    zmq_msg_t   beyond, *part;
+    ngx_uint_t  n = 0;
+
+    while (more) {
+        part = n < LINK_FRAMES_MAX ? &parts[n] : &beyond;
+        zmq_msg_init(part);
+        if (zmq_msg_recv(part, bus->socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(part);
+            break;
+        }
+        zmq_getsockopt(bus->socket, ZMQ_RCVMORE, &more, &size);
+        if (part == &beyond) {
+            zmq_msg_close(part);
+            continue;
+        }
+        frames[n].data = zmq_msg_data(part);
+        frames[n++].len = zmq_msg_size(part);
+    }
+    return n;
+}
