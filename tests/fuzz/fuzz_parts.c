@@ -1,5 +1,6 @@
-/* Parts of messages of the config log, whatever a writer says: what passes with a body in parts is exactly as long as it said, and is
- * what came since its offset 0, without a gap; what is kept is never more than a message may have. */
+/* Parts of messages of the config log, whatever a writer says: what passes with a body in parts
+ * is exactly as long as it said, and is what came since its offset 0, without a gap; what is
+ * kept is never more than a message may have. */
 #include "services/edge/control/parts.h"
 
 #include "common/codec/pack.h"

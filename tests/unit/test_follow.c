@@ -27,7 +27,8 @@ typedef struct want {
     }
 #define ASKS STAYS(FOLLOW_ASK, false)
 
-/* Each message in each state: nothing in force, idle, a snapshot arrives, the first snapshot arrives. */
+/* Each message in each state: nothing in force, idle, a snapshot arrives, the first snapshot
+ * arrives. */
 static const struct {
     const char *what;
     const char *word; /* NULL: what no word means */
@@ -134,7 +135,8 @@ Test(follow, every_message_in_every_state)
     }
 }
 
-/* As a record of the state file: who wrote it knew what it stands on. A file ends where one does not follow the one before it. */
+/* As a record of the state file: who wrote it knew what it stands on. A file ends where one does
+ * not follow the one before it. */
 static const struct {
     const char *what;
     int kind;

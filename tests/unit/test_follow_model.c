@@ -1,11 +1,14 @@
-/* The whole way of the config log against the truth: a database, copies of the writer, the merge of what they say, the reader of a
- * worker, and the state file that is written before the worker hears of anything and read back by the next one. Histories are
- * random: changes, connections that break and lose what was on the way, helpers and workers that die anywhere, hellos and
- * acknowledgements that are lost, messages that come twice, databases that are put back to an older state or are replaced by another
- * log, bodies that cannot be read. What is in force must always be what the writer had at that revision of one log; and once
- * nothing fails any more, it must become what the writer has.
+/* The whole way of the config log against the truth: a database, copies of the writer, the merge
+ * of what they say, the reader of a worker, and the state file that is written before the worker
+ * hears of anything and read back by the next one. Histories are random: changes, connections
+ * that break and lose what was on the way, helpers and workers that die anywhere, hellos and
+ * acknowledgements that are lost, messages that come twice, databases that are put back to an
+ * older state or are replaced by another log, bodies that cannot be read. What is in force must
+ * always be what the writer had at that revision of one log; and once nothing fails any more, it
+ * must become what the writer has.
  *
- * FOLLOW_HISTORIES=1000000 tries so many, FOLLOW_SEED=n begins with that one: a failure prints its own. */
+ * FOLLOW_HISTORIES=1000000 tries so many, FOLLOW_SEED=n begins with that one: a failure prints
+ * its own. */
 #include "services/edge/control/merge.h"
 #include "services/edge/worker/follow.h"
 
@@ -122,7 +125,9 @@ static int find_commit(const char *log, int64_t revision)
 typedef struct body {
     bool bad; /* cannot be read */
     int count, keys[KEYS], values[KEYS];
-    int read_at; /* the head of the database when it was read: a snapshot's entries may be newer than the snapshot */
+    /* the head of the database when it was read: a snapshot's entries may be newer than the
+     * snapshot */
+    int read_at;
 } body_t;
 
 typedef struct message {
@@ -240,8 +245,9 @@ static void copy_look(copy_t *copy)
         copy_send_change(copy, old);
 }
 
-/* Entries are read when they are sent, so they may be newer than the snapshot. A database that lost such a change behind that would leave
- * it in force: that is the writer's to prevent, so here it loses none that was read so. */
+/* Entries are read when they are sent, so they may be newer than the snapshot. A database that
+ * lost such a change behind that would leave it in force: that is the writer's to prevent, so
+ * here it loses none that was read so. */
 static void copy_send_chunk(copy_t *copy)
 {
     int as_of = chance(3) ? copy->snapshot_head : database;

@@ -9,7 +9,8 @@ enum {
     HOLDS_MAX = 64
 };
 
-/* Revisions in force that are not acknowledged yet, because names that came with them are being resolved. */
+/* Revisions in force that are not acknowledged yet, because names that came with them are being
+ * resolved. */
 static struct {
     int64_t       revision;
     ngx_msec_t    deadline;

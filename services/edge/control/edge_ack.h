@@ -1,5 +1,6 @@
-/* Acknowledgements of what is in force. A change whose names are being resolved is in force at once and acknowledged once they are, or a
- * while later; and what would not survive a restart, because it is not on disk, is not acknowledged. */
+/* Acknowledgements of what is in force. A change whose names are being resolved is in force at
+ * once and acknowledged once they are, or a while later; and what would not survive a restart,
+ * because it is not on disk, is not acknowledged. */
 #pragma once
 
 #include "services/edge/control/edge_resolve.h"
@@ -7,10 +8,12 @@
 /* This revision is in force. names: those that came with it, the caller's no more; NULL: none. */
 void edge_ack_take(int64_t revision, edge_wait_t *names);
 
-/* What is in force replaces everything: what waits was of another history, perhaps of another log. */
+/* What is in force replaces everything: what waits was of another history, perhaps of another
+ * log. */
 void edge_ack_reset(void);
 
-/* Names have addresses, or time passed: acknowledge what has all of its names, or has waited long enough. */
+/* Names have addresses, or time passed: acknowledge what has all of its names, or has waited
+ * long enough. */
 void edge_ack_release(void);
 
 /* Say the last acknowledgement again: what waits for names waits further. */

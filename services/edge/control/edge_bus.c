@@ -97,7 +97,8 @@ on_retire(ngx_event_t *ev)
 
 /* ---- lifecycle ---- */
 
-/* What comes and goes stays ours: no trimming of the heap, and no pages of their own for messages of the config log. */
+/* What comes and goes stays ours: no trimming of the heap, and no pages of their own for
+ * messages of the config log. */
 static void
 tame_allocator(void)
 {
@@ -139,7 +140,8 @@ edge_bus_stop(void)
     running = 0;
     edge_sender_stop();
     edge_sync_stop();
-    edge_life_say(LINK_CONFIG, (const char *[]) { "bye", NULL });   /* nothing is served any more: no change waits for this worker */
+    /* nothing is served any more: no change waits for this worker */
+    edge_life_say(LINK_CONFIG, (const char *[]) { "bye", NULL });
     edge_life_stop();
     edge_ring_close();   /* what was sent is in the helper's hands no more */
 }

@@ -1,14 +1,15 @@
-/* A worker's part of the bus, from beginning to end: its helper process, the config log, the event intake, and the beat that keeps all
- * of them up. */
+/* A worker's part of the bus, from beginning to end: its helper process, the config log, the
+ * event intake, and the beat that keeps all of them up. */
 #pragma once
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-/* Start the helper: before the worker has anything of its own, since the helper keeps the pages that it was made with. */
+/* Start the helper: before the worker has anything of its own, since the helper keeps the pages
+ * that it was made with. */
 ngx_int_t edge_bus_open(ngx_cycle_t *cycle);
 
-/* Once the table from disk is there; on_change is called when another revision is in force. Returns when the config log was heard, or was
- * waited for in vain. */
+/* Once the table from disk is there; on_change is called when another revision is in force.
+ * Returns when the config log was heard, or was waited for in vain. */
 void edge_bus_start(ngx_cycle_t *cycle, void (*on_change)(void));
 void edge_bus_stop(void);

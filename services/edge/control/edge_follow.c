@@ -11,7 +11,8 @@
 
 enum {
     SILENCE_MS = 750,      /* of the writer: then say hello again */
-    SILENCE_MAX_MS = HEARTBEAT_SILENCE_MS, /* twice as long after each that did not help: over a slow link it may still come */
+    /* twice as long after each that did not help: over a slow link it may still come */
+    SILENCE_MAX_MS = HEARTBEAT_SILENCE_MS,
     SNAPSHOT_MS = 60000,   /* between two that the state file asks for */
     SNAPSHOT_FIRST_MS = 1000   /* while it is behind: twice as long after each that did not help */
 };
@@ -20,10 +21,13 @@ static ngx_msec_t    heard, hello_said;
 static ngx_msec_t    part_heard;             /* of a message that comes in parts */
 static ngx_msec_t    silence = SILENCE_MS;   /* after which the next hello is said */
 static int64_t       hello_mark;             /* of the last hello */
-static int64_t       fresh_mark;             /* what the writer says is of its present once it answered this one */
+/* what the writer says is of its present once it answered this one */
+static int64_t       fresh_mark;
 static ngx_uint_t    fresh;                  /* and it has */
-static ngx_uint_t    synced;                 /* what is in force is what the writer has, and that is of its present */
-static ngx_uint_t    absent;                 /* a wait for it was in vain, and it was not heard since */
+/* what is in force is what the writer has, and that is of its present */
+static ngx_uint_t    synced;
+/* a wait for it was in vain, and it was not heard since */
+static ngx_uint_t    absent;
 static ngx_msec_t    snapshot_asked;
 static ngx_msec_t    snapshot_pause = SNAPSHOT_MS;
 static edge_wait_t  *arriving_names;         /* that came with a snapshot */
@@ -57,8 +61,8 @@ drop_arriving_names(void)
 }
 
 
-/* The writer starts over at a hello: with another snapshot, or with what is new since the revision that it was told. A hello says
- * what is in force, and acknowledges nothing of it. */
+/* The writer starts over at a hello: with another snapshot, or with what is new since the
+ * revision that it was told. A hello says what is in force, and acknowledges nothing of it. */
 void
 edge_follow_hello_again(void)
 {

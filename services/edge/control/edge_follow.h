@@ -1,11 +1,12 @@
-/* A worker's conversation with the config log (proto/WIRE.md has the frames): hellos, what the log says, and what follows from it. The
- * helper carries the messages; when it dies another one takes its place, and the conversation begins again. */
+/* A worker's conversation with the config log (proto/WIRE.md has the frames): hellos, what the
+ * log says, and what follows from it. The helper carries the messages; when it dies another one
+ * takes its place, and the conversation begins again. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
 
-/* Once the table from disk is there. on_change is called when another revision is in force. wants_all: the file that was read was cut, so
- * it is to be written again. */
+/* Once the table from disk is there. on_change is called when another revision is in force.
+ * wants_all: the file that was read was cut, so it is to be written again. */
 void edge_follow_start(void (*on_change)(void), ngx_uint_t wants_all);
 
 /* A message of the config log. */
@@ -28,10 +29,13 @@ void edge_follow_beat(void);
 void edge_follow_listen(void);
 
 /* For who waits until the log has said what is in force (edge_sync.c). */
-void edge_follow_doubt(void);   /* what it said before it answers the next hello is not of its present */
+/* what it said before it answers the next hello is not of its present */
+void edge_follow_doubt(void);
 void edge_follow_trust(void);   /* and now whatever it says is */
 void edge_follow_expect(void);  /* a wait begins */
 void edge_follow_expected(void);   /* and ended, in vain or not */
 ngx_uint_t edge_follow_is_synced(void);   /* since it began: what is in force is what the log has */
-ngx_uint_t edge_follow_is_absent(void);   /* the last wait was in vain, and the log was not heard since */
-ngx_uint_t edge_follow_is_receiving(ngx_msec_t since_ms);   /* a part of a message came within that time */
+/* the last wait was in vain, and the log was not heard since */
+ngx_uint_t edge_follow_is_absent(void);
+/* a part of a message came within that time */
+ngx_uint_t edge_follow_is_receiving(ngx_msec_t since_ms);

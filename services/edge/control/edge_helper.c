@@ -1,8 +1,9 @@
-/* Speaks ZeroMQ (edge_socket.c), and all of it in a process of its own beside each worker: a second
- * thread would make every allocation and every file descriptor of the worker cost more, and an abort
- * of a library would take requests along. It carries messages between the worker and the bus, copies
- * batches out of the event ring, asks the system's resolver for names, brings the keys of session tickets, and
- * beside worker 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts another one when it dies. */
+/* Speaks ZeroMQ (edge_socket.c), and all of it in a process of its own beside each worker: a
+ * second thread would make every allocation and every file descriptor of the worker cost more,
+ * and an abort of a library would take requests along. It carries messages between the worker
+ * and the bus, copies batches out of the event ring, asks the system's resolver for names,
+ * brings the keys of session tickets, and beside worker 0 it keeps the configuration on disk. It
+ * ends when its worker does, and the worker starts another one when it dies. */
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
@@ -226,7 +227,8 @@ config_from_copy(int copy, const ngx_str_t *texts, ngx_uint_t n)
         ngx_str_set(&word, "part");   /* the config log is not silent */
         return link_send(&worker, LINK_CONFIG, &word, 1, 0);
     case PARTS_LOST:
-        return NGX_OK;   /* its next beat names another revision than what passed, and it is greeted */
+        /* its next beat names another revision than what passed, and it is greeted */
+        return NGX_OK;
     default:
         break;
     }
@@ -450,7 +452,8 @@ helper(int link, int names_fd)
     {
         _exit(2);
     }
-    bring_tickets();   /* before any news of the config log: a worker has them when it begins to serve */
+    /* before any news of the config log: a worker has them when it begins to serve */
+    bring_tickets();
     run();
     for (i = 0; i < merge.count; i++) {
         zmq_close(configs[i].socket);

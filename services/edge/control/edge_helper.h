@@ -12,5 +12,6 @@ enum {
 /* How many endpoints, with commas between. NGX_ERROR: an empty one, or too many. */
 ngx_int_t edge_helper_copies(const ngx_str_t *endpoints);
 
-/* Start one: its pid, or -1. The worker's ends of its link and of its names (edge_link.h) are the caller's. */
+/* Start one: its pid, or -1. The worker's ends of its link and of its names (edge_link.h) are
+ * the caller's. */
 pid_t edge_helper_start(int *link, int *names);

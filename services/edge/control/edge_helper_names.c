@@ -54,8 +54,9 @@ resolve(link_t *link, const link_message_t *message)
 }
 
 
-/* The packets that wait in the socket are the queue of these threads. Whoever takes the last idle one's place starts
- * another, so that a name never waits behind one that nobody answers for. */
+/* The packets that wait in the socket are the queue of these threads. Whoever takes the last
+ * idle one's place starts another, so that a name never waits behind one that nobody answers
+ * for. */
 static void *
 resolver(void *arg)
 {
@@ -93,7 +94,8 @@ add_resolver(void)
         return NGX_OK;
     }
     pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);   /* getaddrinfo may take long: they end with the process */
+    /* getaddrinfo may take long: they end with the process */
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     rc = pthread_create(&thread, &attr, resolver, NULL);
     pthread_attr_destroy(&attr);
     if (rc != 0) {

@@ -7,10 +7,13 @@
 #include <poll.h>
 
 enum {
-    START_MS = 5000,        /* for a helper to start; without one, the worker tries again after the next */
-    AGAIN_MS = 400,         /* between two starts: answers wait 1 s for a worker that cannot be told of changes */
+    /* for a helper to start; without one, the worker tries again after the next */
+    START_MS = 5000,
+    /* between two starts: answers wait 1 s for a worker that cannot be told of changes */
+    AGAIN_MS = 400,
     ABSENT_BEATS = 1,       /* without a word of the helper's: said so */
-    DEAD_BEATS = 2,         /* and taken for dead: its successor says hello before the writer gives this worker up (1 s) */
+    /* and taken for dead: its successor says hello before the writer gives this worker up (1 s) */
+    DEAD_BEATS = 2,
     TURN_US = 1000,         /* of one event loop turn, for config messages */
     TEXTS_MAX = 5
 };
@@ -195,8 +198,9 @@ start_helper(ngx_log_t *log)
 }
 
 
-/* A helper that cannot make its sockets has said why. What it says behind its first word waits for
- * the worker: a hello before the state is read would name a revision that this worker does not stay at. */
+/* A helper that cannot make its sockets has said why. What it says behind its first word waits
+ * for the worker: a hello before the state is read would name a revision that this worker does
+ * not stay at. */
 static ngx_int_t
 wait_until_ready(void)
 {

@@ -1,5 +1,5 @@
-/* A packet is a byte that says whether more of its message follows, and a part of the message, which
- * frames.h describes. */
+/* A packet is a byte that says whether more of its message follows, and a part of the message,
+ * which frames.h describes. */
 #include "services/edge/control/edge_link.h"
 #include "common/codec/pack.h"
 

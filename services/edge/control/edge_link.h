@@ -1,5 +1,6 @@
-/* Messages between a worker and its helper process, over a pair of SOCK_SEQPACKET sockets: a kind and
- * a few frames. One too large for a packet goes in several, so only one thread may send. */
+/* Messages between a worker and its helper process, over a pair of SOCK_SEQPACKET sockets: a
+ * kind and a few frames. One too large for a packet goes in several, so only one thread may
+ * send. */
 #pragma once
 
 #include <ngx_config.h>
@@ -21,7 +22,8 @@ typedef enum {
     LINK_NOBODY,   /* from the helper: no intake took the batch */
     LINK_PING,     /* from the worker, and back as it is: the helper is alive */
     LINK_NAME,     /* number, name; and back: number, address; its port is nobody's */
-    LINK_TICKETS   /* from the helper: edge_tickets_t, or nothing: there are no keys for session tickets */
+    /* from the helper: edge_tickets_t, or nothing: there are no keys for session tickets */
+    LINK_TICKETS
 } link_kind_t;
 
 typedef struct {
@@ -44,8 +46,8 @@ typedef struct {
 ngx_int_t link_watch(link_t *link, int fd, ngx_event_handler_pt handler,
     ngx_log_t *log);
 
-/* NGX_OK | NGX_AGAIN: no room now, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other end, or
- * more than PACK_BYTES_MAX; with MSG_DONTWAIT, more than one packet. */
+/* NGX_OK | NGX_AGAIN: no room now, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other
+ * end, or more than PACK_BYTES_MAX; with MSG_DONTWAIT, more than one packet. */
 ngx_int_t link_send(link_t *link, link_kind_t kind, const ngx_str_t *frames,
     ngx_uint_t n, int flags);
 /* NGX_OK | NGX_AGAIN: none, and flags are MSG_DONTWAIT | NGX_ERROR: nobody at the other end. */

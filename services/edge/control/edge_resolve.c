@@ -1,8 +1,9 @@
-/* Names of backends: the helper's threads ask the system's resolver (hosts file, DNS, whatever the machine uses), and no request
- * ever waits for it. An address belongs to the name, not to the backend that has it: it outlives changes of backends and whole
- * tables, and stays until there is another answer. Names are each account's own. A name that nobody answers for can
- * take a thread twenty seconds: an account has only a few threads at once, in turn with the others, so that
- * its dead names delay nobody else's. */
+/* Names of backends: the helper's threads ask the system's resolver (hosts file, DNS, whatever
+ * the machine uses), and no request ever waits for it. An address belongs to the name, not to
+ * the backend that has it: it outlives changes of backends and whole tables, and stays until
+ * there is another answer. Names are each account's own. A name that nobody answers for can take
+ * a thread twenty seconds: an account has only a few threads at once, in turn with the others,
+ * so that its dead names delay nobody else's. */
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/table/table.h"
@@ -19,7 +20,8 @@ enum {
     TICK_NAMES = 5000,     /* asked again in one turn, at most */
     ACCOUNT_MAX = 4,       /* names of one account that are asked for at once */
     AGAIN_MAX = 2,         /* and of those, ones that were asked before */
-    CROWD = EDGE_RESOLVERS / 2,   /* from here on each account has one, and what is only refreshed waits */
+    /* from here on each account has one, and what is only refreshed waits */
+    CROWD = EDGE_RESOLVERS / 2,
     STUCK_MS = 1000,       /* an account whose names take longer holds up no acknowledgement */
     CREDIT_MS = 500,       /* for so long may an account's names hold up acknowledgements */
     CREDIT_EVERY = 50,     /* ms, after which the account has one of them back */
@@ -57,7 +59,8 @@ struct name {
     links_t                   links;      /* in its account's queue, or among those that rest */
     account_t                *account;
     char                     *host;
-    ngx_uint_t                users;      /* backends, in whatever table, and requests that hold them */
+    /* backends, in whatever table, and requests that hold them */
+    ngx_uint_t                users;
     state_t                   state;
     ngx_uint_t                tried;      /* it was answered for, whatever the answer */
     ngx_uint_t                dead;       /* and there was none: said once in the log */
@@ -207,8 +210,9 @@ end_waiting(account_t *account)
 
 /* ---- the end of an account ---- */
 
-/* Whoever comes again with another name must not come with new credit. One in the list stays in it until the next tick takes it
- * out, though it has paid back by now: the list would lead to what was freed. */
+/* Whoever comes again with another name must not come with new credit. One in the list stays in
+ * it until the next tick takes it out, though it has paid back by now: the list would lead to
+ * what was freed. */
 static ngx_uint_t
 is_still_a_spender(account_t *account)
 {
@@ -471,7 +475,8 @@ wait_for(name_t *name)
 
 /* ---- asking ---- */
 
-/* What does not go now goes at the next tick; one that is lost with a helper is asked of the next. */
+/* What does not go now goes at the next tick; one that is lost with a helper is asked of the
+ * next. */
 static void
 ask(slot_t *slot)
 {
@@ -516,7 +521,8 @@ take_turn(ngx_uint_t kind)
 }
 
 
-/* Of the accounts in turn, the first that may ask. Those that may not have asked already, so they are as few as there are slots. */
+/* Of the accounts in turn, the first that may ask. Those that may not have asked already, so
+ * they are as few as there are slots. */
 static name_t *
 next_of(ngx_uint_t kind)
 {

@@ -14,7 +14,8 @@ void edge_resolve_add(backend_t *backend);
 /* Where a static backend is right now: its length, 0: its name has no address (yet). */
 socklen_t edge_resolve_address(const backend_t *backend, struct sockaddr_storage *out);
 void edge_resolve_wait(ngx_msec_t timeout);
-/* Names that nobody has asked for before, which come with what is applied from now on until it is NULL. */
+/* Names that nobody has asked for before, which come with what is applied from now on until it
+ * is NULL. */
 typedef struct edge_wait edge_wait_t;
 edge_wait_t *edge_resolve_wait_new(void);
 void edge_resolve_wait_for(edge_wait_t *wait);

@@ -1,5 +1,6 @@
-/* A worker's conversation with the event intake (proto/WIRE.md has the frames): batches of the ring go out, and stay there until they are
- * acknowledged. Whatever is not goes again: when the intake asks, when nothing was acknowledged for long, and with another helper. */
+/* A worker's conversation with the event intake (proto/WIRE.md has the frames): batches of the
+ * ring go out, and stay there until they are acknowledged. Whatever is not goes again: when the
+ * intake asks, when nothing was acknowledged for long, and with another helper. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
@@ -16,7 +17,8 @@ void edge_sender_restart(void);
 /* A message of the intake. */
 void edge_sender_message(link_message_t *message);
 
-/* From the helper: nobody took a batch. All of them go again, from the oldest, once somebody is heard or at a beat. */
+/* From the helper: nobody took a batch. All of them go again, from the oldest, once somebody is
+ * heard or at a beat. */
 void edge_sender_nobody(void);
 
 void edge_sender_beat(void);

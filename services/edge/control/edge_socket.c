@@ -65,7 +65,8 @@ set_keys(void *socket, const char *peer)
 }
 
 
-/* Services end a connection whose other end says nothing; the edge must notice, too, and make another one. */
+/* Services end a connection whose other end says nothing; the edge must notice, too, and make
+ * another one. */
 static void
 set_heartbeat(void *socket)
 {

@@ -10,7 +10,8 @@ typedef struct {
     link_kind_t  kind;   /* of its messages in the link to the worker */
 } edge_socket_t;
 
-/* Connect it, in *context, which is made when it is NULL. peer: whose key the other end has. NGX_OK | NGX_ERROR, logged. */
+/* Connect it, in *context, which is made when it is NULL. peer: whose key the other end has.
+ * NGX_OK | NGX_ERROR, logged. */
 ngx_int_t edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer);
 
@@ -20,5 +21,6 @@ ngx_uint_t edge_socket_is_ready(const edge_socket_t *bus, int direction);
 /* NGX_OK | NGX_DECLINED: it did not go, and is lost: the worker's beats repeat what they send. */
 ngx_int_t edge_socket_send(edge_socket_t *bus, const ngx_str_t *frames, ngx_uint_t n);
 
-/* One message, LINK_FRAMES_MAX frames of it: how many. frames are valid until the parts are closed, which is the caller's. */
+/* One message, LINK_FRAMES_MAX frames of it: how many. frames are valid until the parts are
+ * closed, which is the caller's. */
 ngx_uint_t edge_socket_receive(edge_socket_t *bus, zmq_msg_t *parts, ngx_str_t *frames);

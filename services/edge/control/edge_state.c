@@ -17,14 +17,16 @@ enum {
 };
 
 static off_t       read_offset;
-static u_char      read_head[RECORD_LENGTH + crypto_secretbox_NONCEBYTES];   /* how the file begins that was read */
+/* how the file begins that was read */
+static u_char      read_head[RECORD_LENGTH + crypto_secretbox_NONCEBYTES];
 static ngx_uint_t  cut;   /* more is there, which cannot be read */
 static ngx_uint_t  deadly;   /* whoever reads it dies, and no entry is to blame */
 
 
 /* ---- reading ---- */
 
-/* NGX_OK | NGX_ERROR: a change before this one is missing, or it is no body of entries, so what follows is of no use. */
+/* NGX_OK | NGX_ERROR: a change before this one is missing, or it is no body of entries, so what
+ * follows is of no use. */
 static ngx_int_t
 replay(const record_t *record, ngx_log_t *log)
 {
@@ -165,8 +167,8 @@ try_once(ngx_cycle_t *cycle)
 }
 
 
-/* In the master, which must not die of an entry: a child goes first, as often as it takes until one comes through. What the
- * master does then is what that child did. */
+/* In the master, which must not die of an entry: a child goes first, as often as it takes until
+ * one comes through. What the master does then is what that child did. */
 void
 edge_state_try(ngx_cycle_t *cycle)
 {

@@ -1,5 +1,5 @@
-/* The files of the last configuration: the one in use, and a snapshot in the making that replaces it when it is complete. What they
- * say is edge_store.c's business. */
+/* The files of the last configuration: the one in use, and a snapshot in the making that
+ * replaces it when it is complete. What they say is edge_store.c's business. */
 #include "services/edge/control/edge_state_file.h"
 #include "services/edge/control/edge_record.h"
 #include "services/edge/worker/edge_conf.h"
@@ -106,7 +106,8 @@ ends_as_written(const ngx_fd_t *file)
 }
 
 
-/* Nothing where there is nothing to cut: that would wait for as long as the file system is frozen. */
+/* Nothing where there is nothing to cut: that would wait for as long as the file system is
+ * frozen. */
 static int
 cut(ngx_fd_t file, off_t end)
 {
@@ -124,7 +125,8 @@ is_in_force(const record_t *record)
 }
 
 
-/* What a helper that was killed left of a record would hide all that comes behind it. Nobody else may be writing. */
+/* What a helper that was killed left of a record would hide all that comes behind it. Nobody
+ * else may be writing. */
 void
 edge_state_file_open(follow_t *at)
 {
@@ -309,8 +311,9 @@ edge_state_file_drop_snapshot(void)
 }
 
 
-/* Somebody removed it, put another one in its place, or cut or wrote it where it is: what went on into the old one would be
- * nowhere, what went on behind anything but a whole record would not be read. */
+/* Somebody removed it, put another one in its place, or cut or wrote it where it is: what went
+ * on into the old one would be nowhere, what went on behind anything but a whole record would
+ * not be read. */
 ngx_int_t
 edge_state_file_check(void)
 {

@@ -1,7 +1,8 @@
-/* The last configuration on disk, kept in the helper of worker 0, so that no request waits for a disk. What the config log says is on disk
- * before the worker hears of it, and so before it is acknowledged. A change is appended; a snapshot goes to a new file that
- * replaces the old one when it is complete. The file follows the log as a worker does (follow.h), so it never holds what a
- * reader would take for something else. */
+/* The last configuration on disk, kept in the helper of worker 0, so that no request waits for a
+ * disk. What the config log says is on disk before the worker hears of it, and so before it is
+ * acknowledged. A change is appended; a snapshot goes to a new file that replaces the old one
+ * when it is complete. The file follows the log as a worker does (follow.h), so it never holds
+ * what a reader would take for something else. */
 #include "services/edge/control/edge_store.h"
 #include "services/edge/control/edge_state_file.h"
 #include "services/edge/worker/edge_apply.h"
@@ -106,7 +107,8 @@ refuse(const follow_message_t *message)
 }
 
 
-/* What could not be written is not there: the file holds what it did, without the snapshot in the making. */
+/* What could not be written is not there: the file holds what it did, without the snapshot in
+ * the making. */
 static void
 keep(const follow_message_t *message, record_t *record)
 {
@@ -203,8 +205,9 @@ store(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
 }
 
 
-/* Does the file hold what the beat names, which is what the worker has? It may be ahead of it with changes that the worker never
- * heard of, because the helper before this one died, and that the database lost when it was put back. */
+/* Does the file hold what the beat names, which is what the worker has? It may be ahead of it
+ * with changes that the worker never heard of, because the helper before this one died, and that
+ * the database lost when it was put back. */
 static ngx_uint_t
 is_current(const ngx_str_t *frames, ngx_uint_t n)
 {

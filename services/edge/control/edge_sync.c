@@ -14,7 +14,8 @@ enum {
     PART_MS = 750,         /* without a part of a message: it does not come any more */
     POLL_MS = 20,
     RESOLVE_MS = 1000,     /* for names, at the start */
-    PAUSE_MS = 900,        /* without a sign of life; from 1 s on changes are answered without this worker */
+    /* without a sign of life; from 1 s on changes are answered without this worker */
+    PAUSE_MS = 900,
     PAUSE_RESOLVE_MS = 250 /* after one, for names that came meanwhile */
 };
 
@@ -48,7 +49,8 @@ patience(void)
 }
 
 
-/* The first hello voids what was said before; those behind it do not. *said: when the last one was, 0: none was. */
+/* The first hello voids what was said before; those behind it do not. *said: when the last one
+ * was, 0: none was. */
 static void
 say_hello(ngx_msec_t *said)
 {
@@ -67,8 +69,9 @@ say_hello(ngx_msec_t *said)
 }
 
 
-/* No request is answered meanwhile, so it is over after SYNC_MS without a part of what is in force. The helper and the writer
- * are kept up as by beats. NGX_OK: the config log has said what is in force | NGX_DECLINED: it did not answer. */
+/* No request is answered meanwhile, so it is over after SYNC_MS without a part of what is in
+ * force. The helper and the writer are kept up as by beats. NGX_OK: the config log has said what
+ * is in force | NGX_DECLINED: it did not answer. */
 static ngx_int_t
 wait_for_config(void)
 {
@@ -98,10 +101,12 @@ wait_for_config(void)
 }
 
 
-/* The writer gives up who is silent for 1 s, and answers changes without it. A worker that stood still for so long (a signal, a
- * machine that was paused, swap) cannot tell, so before it answers the next request it asks. What lies in its helper's link was
- * said before: only what comes behind the answer to this hello counts. Without an answer it serves what it has. The next time it
- * asks again, with less patience: the config log may have come back while it stood still, and nothing told it so. */
+/* The writer gives up who is silent for 1 s, and answers changes without it. A worker that stood
+ * still for so long (a signal, a machine that was paused, swap) cannot tell, so before it
+ * answers the next request it asks. What lies in its helper's link was said before: only what
+ * comes behind the answer to this hello counts. Without an answer it serves what it has. The
+ * next time it asks again, with less patience: the config log may have come back while it stood
+ * still, and nothing told it so. */
 void
 edge_sync_check_pause(void)
 {

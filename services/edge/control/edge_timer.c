@@ -1,6 +1,7 @@
 #include "services/edge/control/edge_timer.h"
 
-static ngx_connection_t  nobody = { .fd = (ngx_socket_t) -1 };   /* nginx logs the connection of a timer */
+/* nginx logs the connection of a timer */
+static ngx_connection_t  nobody = { .fd = (ngx_socket_t) -1 };
 
 
 void

@@ -10,8 +10,9 @@
 enum {
     LAGGING_MAX = 4, /* beats: a copy that stays behind is greeted, its log may be another one */
     HELLO_AGAIN_MS = 750, /* to a copy that did not say that it heard the last */
-    ROUND_MS =
-        850 /* the worker says hello again sooner, while it waits; later it begins anew: it may have stood still */
+    /* the worker says hello again sooner, while it waits; later it begins anew: it may have stood
+     * still */
+    ROUND_MS = 850
 };
 
 typedef struct say {
@@ -96,7 +97,8 @@ static void say_acked(merge_t *self, int i)
 
 /* ---- from the worker ---- */
 
-/* Everything is asked of one copy, and each time of the next one: nobody knows which of them will answer. */
+/* Everything is asked of one copy, and each time of the next one: nobody knows which of them
+ * will answer. */
 static void ask_one(merge_t *self, const char *log_id, int64_t now_ms)
 {
     for (int k = 1; k <= self->count; k++) {
@@ -110,9 +112,10 @@ static void ask_one(merge_t *self, const char *log_id, int64_t now_ms)
     }
 }
 
-/* Nothing that the copy said before counts. But a hello with the mark of the last voids nothing: the worker did not stand still, it
- * hears nothing, and what is on its way behind the answer to that one is right. Of several hellos that the worker says while it
- * waits the answer to the first will do. */
+/* Nothing that the copy said before counts. But a hello with the mark of the last voids nothing:
+ * the worker did not stand still, it hears nothing, and what is on its way behind the answer to
+ * that one is right. Of several hellos that the worker says while it waits the answer to the
+ * first will do. */
 static void begin_round(merge_t *self, int i, int64_t mark, int64_t now_ms)
 {
     merge_copy_t *copy = &self->copies[i];
@@ -150,7 +153,8 @@ static void on_hello(merge_t *self, const merge_frame_t *frames, size_t n, int64
         greet(self, i, now_ms);
 }
 
-/* ack: revision, log id. Also the sign of life: it goes to all, and those that are owed a hello get it. */
+/* ack: revision, log id. Also the sign of life: it goes to all, and those that are owed a hello
+ * get it. */
 static void on_ack(merge_t *self, const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
     int64_t revision = number_of(frames, n, 1);
@@ -207,8 +211,8 @@ static void on_heard(merge_t *self, int i, const merge_frame_t *frames, size_t n
     pass(self, frames, n);
 }
 
-/* It does not know us: another process. Where it was to send everything, or there is nothing that it could be told, the worker
- * decides. */
+/* It does not know us: another process. Where it was to send everything, or there is nothing
+ * that it could be told, the worker decides. */
 static void on_who(merge_t *self, int i, const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
     if (!*self->name)
@@ -221,8 +225,8 @@ static void on_who(merge_t *self, int i, const merge_frame_t *frames, size_t n, 
         self->copies[i].owed = true;
 }
 
-/* It was asked for, of this copy or of one before it, or is the only way on: another log, a database from a backup, or far
- * behind. */
+/* It was asked for, of this copy or of one before it, or is the only way on: another log, a
+ * database from a backup, or far behind. */
 static bool takes_snapshot(const merge_t *self, int i, const char *log_id, int64_t revision)
 {
     int64_t named = self->copies[i].named;

@@ -1,6 +1,7 @@
-/* The config log as several copies of postern-routes tell it, made one for a worker: each change passes once, in order, from
- * whichever copy says it first. All copies tell the same log, so a revision means the same in each (proto/WIRE.md, "Several
- * copies"). No sockets, no clock and no nginx in here. */
+/* The config log as several copies of postern-routes tell it, made one for a worker: each change
+ * passes once, in order, from whichever copy says it first. All copies tell the same log, so a
+ * revision means the same in each (proto/WIRE.md, "Several copies"). No sockets, no clock and no
+ * nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,10 +25,13 @@ typedef struct merge_ports {
 
 typedef struct merge_copy {
     int64_t
-        mark; /* of the worker's hello; what the copy said before it heard that one, or a later, does not count */
+        /* of the worker's hello; what the copy said before it heard that one, or a later, does
+         * not count */
+        mark;
     bool heard; /* and it did */
     int64_t
-        named; /* the revision in the last hello to it; 0: it is to send everything, -1: none was said */
+        /* the revision in the last hello to it; 0: it is to send everything, -1: none was said */
+        named;
     int64_t hello_ms;
     bool owed;   /* a hello, as soon as something is acknowledged: it said what did not pass */
     int lagging; /* beats in a row that were older than what passed */

@@ -1,7 +1,9 @@
-/* Events that workers left that are no more: those of a master in the other seat that was replaced, or killed, and in the own seat
- * those of an edge that had more workers. Each worker takes those of the workers whose number is its own or another one that it has
- * when they are dealt round, into its own spool, under the name and the numbers that they have, and sends them from there. Should it
- * die between a copy and its mark, some go twice: postern-events takes none of them twice. */
+/* Events that workers left that are no more: those of a master in the other seat that was
+ * replaced, or killed, and in the own seat those of an edge that had more workers. Each worker
+ * takes those of the workers whose number is its own or another one that it has when they are
+ * dealt round, into its own spool, under the name and the numbers that they have, and sends them
+ * from there. Should it die between a copy and its mark, some go twice: postern-events takes
+ * none of them twice. */
 #include "services/edge/events/edge_adopt.h"
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/events/edge_ring.h"
@@ -16,7 +18,8 @@ enum {
 
 static ngx_msec_t  looked;
 
-/* Of a spool that is not taken whole in one turn. Whoever sits down in its seat meanwhile may write to it. */
+/* Of a spool that is not taken whole in one turn. Whoever sits down in its seat meanwhile may
+ * write to it. */
 static struct {
     off_t       at;           /* 0: none */
     uint64_t    generation;   /* of the seat's master */
@@ -66,7 +69,8 @@ refuse_spool(const char *path)
 }
 
 
-/* NGX_OK: nothing is left there. NGX_AGAIN: there is more, or no room for it now. NGX_DECLINED: it cannot be read. */
+/* NGX_OK: nothing is left there. NGX_AGAIN: there is more, or no room for it now. NGX_DECLINED:
+ * it cannot be read. */
 static ngx_int_t
 adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
 {

@@ -1,4 +1,5 @@
-/* A worker's part when its edge is replaced by another master (worker/edge_seat.c has the whole of it). */
+/* A worker's part when its edge is replaced by another master (worker/edge_seat.c has the whole
+ * of it). */
 #pragma once
 
 #include <ngx_config.h>
@@ -7,5 +8,6 @@
 /* Once it serves. */
 void edge_handover_start(ngx_cycle_t *cycle);
 
-/* A successor serves: this worker takes no new connections, and each of those it has ends with its next answer. */
+/* A successor serves: this worker takes no new connections, and each of those it has ends with
+ * its next answer. */
 ngx_uint_t edge_handover_is_yielding(void);

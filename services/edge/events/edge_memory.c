@@ -1,7 +1,7 @@
-/* The memory of the event rings, a slot for each worker. The master makes it and workers inherit it,
- * so it outlives them. With postern_event_memory it is a file there (a tmpfs): postern-events on the
- * same machine reads batches from it instead of being sent them, and what a killed edge left is found
- * by the next. */
+/* The memory of the event rings, a slot for each worker. The master makes it and workers inherit
+ * it, so it outlives them. With postern_event_memory it is a file there (a tmpfs):
+ * postern-events on the same machine reads batches from it instead of being sent them, and what
+ * a killed edge left is found by the next. */
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
@@ -83,7 +83,8 @@ link_path(char *out, size_t size, ngx_uint_t seat)
 }
 
 
-/* Where an edge with more workers was killed, the slots of those that are no more have their events. */
+/* Where an edge with more workers was killed, the slots of those that are no more have their
+ * events. */
 static ngx_uint_t
 slots_in(int file)
 {
@@ -234,7 +235,8 @@ edge_memory_shrink(void)
 }
 
 
-/* A record lock is its process's alone: neither a helper nor the next worker has it from its parent. */
+/* A record lock is its process's alone: neither a helper nor the next worker has it from its
+ * parent. */
 ngx_int_t
 edge_memory_claim(ngx_uint_t worker)
 {

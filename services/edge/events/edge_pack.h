@@ -1,6 +1,7 @@
 /* The few msgpack forms that an event needs, written inline into a fixed buffer (msgpack
- * specification, "Formats"). msgpack-c calls a function through a pointer for every header byte, which
- * was a fifth of a request's instructions; decoding and what is off the request path stay with it. */
+ * specification, "Formats"). msgpack-c calls a function through a pointer for every header byte,
+ * which was a fifth of a request's instructions; decoding and what is off the request path stay
+ * with it. */
 #pragma once
 
 #include <stdbool.h>
@@ -46,7 +47,8 @@ pack_append(pack_t *out, const void *bytes, size_t len)
     if (len == 0) {
         return;   /* bytes may be NULL */
     }
-    if ((ptrdiff_t) len > out->end - out->at) {   /* which is negative when only the fixed part goes on */
+    /* which is negative when only the fixed part goes on */
+    if ((ptrdiff_t) len > out->end - out->at) {
         out->full = true;
         return;
     }

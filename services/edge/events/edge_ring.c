@@ -1,8 +1,8 @@
-/* Events of a worker until they are acknowledged: a ring in shared memory, which outlives the worker (ring.h),
- * then a spool file, then they are dropped and counted.
+/* Events of a worker until they are acknowledged: a ring in shared memory, which outlives the
+ * worker (ring.h), then a spool file, then they are dropped and counted.
  *
- * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A record is
- * a batch: header, then a layout and its events (proto/WIRE.md). */
+ * A slot of the zone belongs to the worker of that number, whoever that is after a crash. A
+ * record is a batch: header, then a layout and its events (proto/WIRE.md). */
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/worker/edge_conf.h"
@@ -67,8 +67,8 @@ make_slot(slot_t *one, size_t size)
 }
 
 
-/* Requests that were in flight when the worker of this slot ended leave no event. They get numbers like events that could not be
- * kept, and are told in the same way. */
+/* Requests that were in flight when the worker of this slot ended leave no event. They get
+ * numbers like events that could not be kept, and are told in the same way. */
 static uint64_t
 count_lost(slot_t *one, ring_t *of, ngx_log_t *log)
 {
@@ -667,7 +667,8 @@ take_losses(slot_t *other, ring_t *of)
 }
 
 
-/* Whoever has the slot next begins another sequence: what was taken from this one is not yet sent. */
+/* Whoever has the slot next begins another sequence: what was taken from this one is not yet
+ * sent. */
 ngx_int_t
 edge_ring_adopt_slot(void *at, size_t bytes, ngx_uint_t worker)
 {

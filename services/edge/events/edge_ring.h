@@ -36,11 +36,12 @@ ngx_uint_t edge_ring_is_wanted(void);
 /* There is something to send: tell who sends it, the handler that was set. */
 void edge_ring_send(void);
 void edge_ring_set_sender(void (*handler)(void));
-/* A request begins; 1: it is in flight, and is to be finished, with or without an event. Those that are in flight are lost with the
- * worker, and counted by the next. */
+/* A request begins; 1: it is in flight, and is to be finished, with or without an event. Those
+ * that are in flight are lost with the worker, and counted by the next. */
 ngx_uint_t edge_ring_begin(void);
 void edge_ring_finish(void);
-/* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL: ring and spool are full. */
+/* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL:
+ * ring and spool are full. */
 u_char *edge_ring_reserve(size_t *room, ngx_uint_t *first);
 /* What was reserved holds an event of len bytes. */
 void edge_ring_commit(size_t len);
@@ -52,7 +53,8 @@ void edge_ring_seal(void);
 ngx_uint_t edge_ring_next(edge_batch_t *batch);
 /* In the helper: a batch's bytes. NGX_DECLINED: they were freed meanwhile. */
 ngx_int_t edge_ring_copy(const edge_place_t *place, void *out);
-/* The batch of that producer that ends with seq is stored: free it, and in the ring all before it. */
+/* The batch of that producer that ends with seq is stored: free it, and in the ring all before
+ * it. */
 void edge_ring_acknowledge(const char *producer, uint64_t seq);
 void edge_ring_resend(void);
 ngx_uint_t edge_ring_unsent(void);
@@ -66,8 +68,8 @@ typedef struct {
 } edge_counters_t;
 edge_counters_t *edge_ring_counters(ngx_uint_t worker); /* NULL: no such slot */
 ngx_uint_t edge_ring_workers(void); /* of this edge: their slots are the first */
-/* What workers of that number left goes to the spool. NGX_OK: all of it | NGX_AGAIN: more another time,
- * or when there is room. */
+/* What workers of that number left goes to the spool. NGX_OK: all of it | NGX_AGAIN: more
+ * another time, or when there is room. */
 void edge_ring_spool_path(ngx_uint_t seat, ngx_uint_t worker, char *out, size_t size);
 ngx_int_t edge_ring_adopt_slot(void *at, size_t bytes, ngx_uint_t worker);
 ngx_uint_t edge_ring_slot_is_empty(const void *at, size_t bytes);

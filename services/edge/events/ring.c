@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* A writer may be killed between any two of its stores: they are made in the order that ring_mend reads them in. */
+/* A writer may be killed between any two of its stores: they are made in the order that
+ * ring_mend reads them in. */
 #ifndef RING_ORDERED
 #define RING_ORDERED() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #endif
@@ -13,9 +14,11 @@
 enum { ALIGNMENT = 8 };
 
 #define OFFSET_MAX (1ull << 62) /* bytes that nobody writes in a lifetime */
-/* Half of what postern-events reads: those that follow a number that was believed are read as well. */
+/* Half of what postern-events reads: those that follow a number that was believed are read as
+ * well. */
 #define NUMBER_MAX ((uint64_t)EVENT_NUMBER_MAX / 2)
-#define LOST_MAX   (1ull << 32) /* numbers without an event in one ring: more are no count of ours */
+/* numbers without an event in one ring: more are no count of ours */
+#define LOST_MAX (1ull << 32)
 
 const char ring_file_magic[32] = EVENT_MEMORY_MAGIC;
 
@@ -133,8 +136,9 @@ int ring_read(const ring_t *self, uint64_t offset, ring_batch_t *ret_batch)
 
 /* ---- mending ---- */
 
-/* What was open when its writer ended becomes what it would have been when sealed. Its record names the event before its first, or,
- * when the writer was about to seal it, its last: that is then the last of all. False: these are no numbers. */
+/* What was open when its writer ended becomes what it would have been when sealed. Its record
+ * names the event before its first, or, when the writer was about to seal it, its last: that is
+ * then the last of all. False: these are no numbers. */
 static bool settle(const ring_memory_t *memory, ring_batch_t *batch)
 {
     ring_record_t *is = &batch->is;
@@ -155,7 +159,8 @@ static bool settle(const ring_memory_t *memory, ring_batch_t *batch)
     return is->seq <= memory->seq && is->seq - is->dropped >= is->count;
 }
 
-/* Every number behind the last batch belongs to an event that is not there. False: these are no numbers. */
+/* Every number behind the last batch belongs to an event that is not there. False: these are no
+ * numbers. */
 static bool count_dropped(ring_memory_t *memory, uint64_t last)
 {
     bool counts = memory->seq >= last && memory->seq - last <= LOST_MAX;
@@ -176,7 +181,8 @@ static bool check_dropped(ring_memory_t *memory)
     return counts;
 }
 
-/* Nothing in it can be read, or its numbers are none: those to come are named anew, so that none is taken for one that was. */
+/* Nothing in it can be read, or its numbers are none: those to come are named anew, so that none
+ * is taken for one that was. */
 static bool is_lost(const ring_memory_t *memory, size_t size)
 {
     return memory->tail > OFFSET_MAX || memory->head < memory->tail

@@ -1,6 +1,7 @@
-/* A worker's event batches in shared memory, from when an event ended until its batch is acknowledged. The memory outlives the
- * worker, so whoever reads it may find what a worker left that was killed within a store, or that was broken: nothing in it is
- * believed before it was checked. No nginx, no files and no clock in here. */
+/* A worker's event batches in shared memory, from when an event ended until its batch is
+ * acknowledged. The memory outlives the worker, so whoever reads it may find what a worker left
+ * that was killed within a store, or that was broken: nothing in it is believed before it was
+ * checked. No nginx, no files and no clock in here. */
 #pragma once
 
 #include "common/schema/event_memory.h"
@@ -67,14 +68,16 @@ int ring_attach(ring_t *self, void *memory, size_t bytes);
 /* Make it empty, with a name of its own. */
 void ring_clear(ring_t *self, uint64_t boot);
 
-/* Its writer is gone: end the batch that was open, and cut off what cannot be what a writer leaves. Afterwards the writer's
- * functions may be used. boot: the new name, should not even the numbers make sense. True: something was cut off. What was lost is
- * in `dropped`, as far as it can be counted. */
+/* Its writer is gone: end the batch that was open, and cut off what cannot be what a writer
+ * leaves. Afterwards the writer's functions may be used. boot: the new name, should not even the
+ * numbers make sense. True: something was cut off. What was lost is in `dropped`, as far as it
+ * can be counted. */
 bool ring_mend(ring_t *self, uint64_t boot);
 
 /* ---- writing: after ring_clear or ring_mend ---- */
 
-/* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL: free something first. */
+/* Where the next event's bytes go, how many may, and whether it is the first of its batch; NULL:
+ * free something first. */
 unsigned char *ring_reserve(ring_t *self, size_t *ret_room, bool *ret_first);
 
 /* What was reserved holds an event of len bytes. Where the next one's would go. */
@@ -91,8 +94,8 @@ bool ring_is_open(const ring_t *self);
 
 /* ---- reading ---- */
 
-/* The batch at offset, or behind a wrap mark there. 1 | 0: none is sealed there yet | -EBADMSG: what lies there is none. It always
- * lies in the ring, whatever the memory says. */
+/* The batch at offset, or behind a wrap mark there. 1 | 0: none is sealed there yet | -EBADMSG:
+ * what lies there is none. It always lies in the ring, whatever the memory says. */
 int ring_read(const ring_t *self, uint64_t offset, ring_batch_t *ret_batch);
 
 /* Before the room is written to again: who copied a batch looks whether it was still there. */
@@ -115,12 +118,13 @@ enum { RING_COUNT_BITS = 16, RING_WORKERS_MAX = 64 };
 
 uint32_t ring_spooled_count(const ring_spooled_t *head);
 
-/* The number of the worker that made them is a part of their producer's name. A spool says it of those
- * that another worker than its own has made. */
+/* The number of the worker that made them is a part of their producer's name. A spool says it of
+ * those that another worker than its own has made. */
 unsigned ring_spooled_worker(const ring_spooled_t *head, unsigned own);
 void ring_spooled_set_worker(ring_spooled_t *head, unsigned worker);
 
-/* Zeros are what a power cut leaves of a write; one that is taken over from another spool and then not read hides all behind it. */
+/* Zeros are what a power cut leaves of a write; one that is taken over from another spool and
+ * then not read hides all behind it. */
 bool ring_spooled_is_batch(const ring_spooled_t *head);
 
 /* ---- the file with the slots of all workers ---- */

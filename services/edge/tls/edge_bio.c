@@ -1,7 +1,8 @@
 /* A client's socket under OpenSSL, for reading, and what its handshake was for.
  *
- * A read that brings less than was asked for has emptied the socket, and what comes later comes with an event (epoll(7),
- * "Questions and answers" 9). OpenSSL's own BIO asks again all the same: a system call in vain for each request. */
+ * A read that brings less than was asked for has emptied the socket, and what comes later comes
+ * with an event (epoll(7), "Questions and answers" 9). OpenSSL's own BIO asks again all the
+ * same: a system call in vain for each request. */
 #include "services/edge/tls/edge_bio.h"
 
 static int            type;

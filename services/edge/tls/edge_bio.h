@@ -6,7 +6,8 @@
 #include <ngx_event.h>
 #include <ngx_event_openssl.h>
 
-/* A connection, and the name and the TLS settings that its handshake was for; name folded; empty: without TLS. */
+/* A connection, and the name and the TLS settings that its handshake was for; name folded;
+ * empty: without TLS. */
 typedef struct {
     ngx_connection_t *connection;
     unsigned char profile[32]; /* of the edge then (table.h); zeros: the name had none */

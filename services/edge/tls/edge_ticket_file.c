@@ -1,10 +1,13 @@
-/* The file of the keys of session tickets, which all processes of an edge share: the workers of one that is being replaced and of
- * its successor, and those that come after a restart. Every helper looks at it four times a second and tells its worker what is new; whoever
- * finds that a change is due makes it, under the file's lock. When the file was written is when its keys began.
+/* The file of the keys of session tickets, which all processes of an edge share: the workers of
+ * one that is being replaced and of its successor, and those that come after a restart. Every
+ * helper looks at it four times a second and tells its worker what is new; whoever finds that a
+ * change is due makes it, under the file's lock. When the file was written is when its keys
+ * began.
  *
- * It is written where it is, so that what was there before is there no more, as far as the disk does that, and a full disk does
- * not keep old keys in use. It is sealed like the other state: whoever copies the folder without its key has nothing, and a
- * file that is torn or not ours is known for that: then there are new keys. Whoever removes it ends all tickets at once. */
+ * It is written where it is, so that what was there before is there no more, as far as the disk
+ * does that, and a full disk does not keep old keys in use. It is sealed like the other state:
+ * whoever copies the folder without its key has nothing, and a file that is torn or not ours is
+ * known for that: then there are new keys. Whoever removes it ends all tickets at once. */
 #include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_conf.h"
@@ -90,7 +93,8 @@ read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, ticke
 }
 
 
-/* Whole or not at all, as far as other processes see: it is less than a page, and they wait for the lock. */
+/* Whole or not at all, as far as other processes see: it is less than a page, and they wait for
+ * the lock. */
 static ngx_int_t
 write_keys(ngx_fd_t file, const tickets_t *tickets, u_char *sealed, const u_char *key)
 {

@@ -1,6 +1,7 @@
-/* Session tickets in a worker. Its helper brings the keys (edge_ticket_file.c): no handshake waits for a file. They lie in memory
- * that is in no core dump and that no process has which is forked from this one, so that each key is gone when it is replaced.
- * With none that may be used handshakes go on, each of them in full. */
+/* Session tickets in a worker. Its helper brings the keys (edge_ticket_file.c): no handshake
+ * waits for a file. They lie in memory that is in no core dump and that no process has which is
+ * forked from this one, so that each key is gone when it is replaced. With none that may be used
+ * handshakes go on, each of them in full. */
 #include "services/edge/tls/edge_tickets.h"
 #include "services/edge/worker/edge_conf.h"
 
@@ -88,8 +89,8 @@ use(const ticket_key_t *key, const u_char *iv, EVP_CIPHER_CTX *cipher,
 }
 
 
-/* 0: an empty ticket, which a client of TLS 1.2 takes for none | -1: the handshake ends. Where the keys went between the hello
- * and here, a client of TLS 1.3 gets one that nobody can open. */
+/* 0: an empty ticket, which a client of TLS 1.2 takes for none | -1: the handshake ends. Where
+ * the keys went between the hello and here, a client of TLS 1.3 gets one that nobody can open. */
 static int
 seal(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
@@ -112,8 +113,9 @@ seal(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *ma
 }
 
 
-/* 0: not one of ours, or of a key that is gone: a full handshake, and a new ticket | 1: good | 2: good, and the client gets
- * another one: of the key that seals now, and in TLS 1.3 for each connection (RFC 8446 C.4). */
+/* 0: not one of ours, or of a key that is gone: a full handshake, and a new ticket | 1: good |
+ * 2: good, and the client gets another one: of the key that seals now, and in TLS 1.3 for each
+ * connection (RFC 8446 C.4). */
 static int
 unseal(SSL *ssl, const u_char *name, const u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {

@@ -13,8 +13,9 @@ typedef struct {
     tickets_t  tickets;
 } edge_tickets_t;
 
-/* edge_ticket_file.c, in a helper: what the file has now. NGX_OK: other keys than the last time, which the caller wipes |
- * NGX_DECLINED: there are none that may be used | NGX_AGAIN: nothing new. */
+/* edge_ticket_file.c, in a helper: what the file has now. NGX_OK: other keys than the last time,
+ * which the caller wipes | NGX_DECLINED: there are none that may be used | NGX_AGAIN: nothing
+ * new. */
 ngx_int_t edge_ticket_file_look(edge_tickets_t *out);
 
 /* edge_tickets.c, in a worker */

@@ -1,11 +1,11 @@
-/* TLS by server name: certificate, lowest version and session context are chosen per connection in
- * OpenSSL's callbacks, so nothing is ever reloaded.
+/* TLS by server name: certificate, lowest version and session context are chosen per connection
+ * in OpenSSL's callbacks, so nothing is ever reloaded.
  *
- * The client hello callback binds session tickets to the TLS profile of the name they were issued
- * for: without it a ticket from an edge without client certificates resumes at one that demands
- * them (CVE-2025-23419), because the certificate callback does not run on resumption. A name without
- * an edge has tickets of its own, as long as it is reserved. The callback also ends the handshake for
- * a name that nobody serves, or without one, before a certificate is shown. */
+ * The client hello callback binds session tickets to the TLS profile of the name they were
+ * issued for: without it a ticket from an edge without client certificates resumes at one that
+ * demands them (CVE-2025-23419), because the certificate callback does not run on resumption. A
+ * name without an edge has tickets of its own, as long as it is reserved. The callback also ends
+ * the handshake for a name that nobody serves, or without one, before a certificate is shown. */
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/worker/edge_worker.h"
@@ -102,7 +102,8 @@ fold_name(const u_char *name, size_t len, char *out, size_t size)
 }
 
 
-/* RFC 6066 3: list length, type 0, name length, name. 0, and the alert that says why: no name that could be served. */
+/* RFC 6066 3: list length, type 0, name length, name. 0, and the alert that says why: no name
+ * that could be served. */
 static size_t
 hello_name(SSL *ssl, char *out, size_t size, int *alert)
 {
@@ -198,7 +199,8 @@ on_certificate(SSL *ssl, void *unused)
 }
 
 
-/* On every server's context. Collides with variables in ssl_certificate, which use the same hook. */
+/* On every server's context. Collides with variables in ssl_certificate, which use the same
+ * hook. */
 ngx_int_t
 edge_tls_install(ngx_conf_t *cf)
 {

@@ -1,4 +1,5 @@
-/* Which certificate and which demands a handshake gets, and which requests may use its connection. */
+/* Which certificate and which demands a handshake gets, and which requests may use its
+ * connection. */
 #pragma once
 
 #include <ngx_config.h>

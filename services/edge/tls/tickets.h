@@ -1,8 +1,9 @@
 /* The keys of TLS session tickets, and the file that holds them sealed. No nginx in here.
  *
- * One key at a time seals tickets, for a period. It was there a period before, so that a worker which has not heard of the change
- * yet opens what another one sealed; and it stays for two periods more, because tickets outlive the moment of the change. Then it
- * is nowhere any more, and neither is what it sealed (RFC 5077 5.5; a ticket of TLS 1.2 holds the session's secret). */
+ * One key at a time seals tickets, for a period. It was there a period before, so that a worker
+ * which has not heard of the change yet opens what another one sealed; and it stays for two
+ * periods more, because tickets outlive the moment of the change. Then it is nowhere any more,
+ * and neither is what it sealed (RFC 5077 5.5; a ticket of TLS 1.2 holds the session's secret). */
 #pragma once
 
 #include <sodium.h>
@@ -31,8 +32,9 @@ enum {
 /* Nothing but new keys. */
 void tickets_make(tickets_t *self);
 
-/* How many changes are due of keys that began at since: 0 to TICKETS_KEYS, and then none of them is left. A clock that was set
- * back counts as if that time had passed: no key serves for longer because of it than for two periods. */
+/* How many changes are due of keys that began at since: 0 to TICKETS_KEYS, and then none of them
+ * is left. A clock that was set back counts as if that time had passed: no key serves for longer
+ * because of it than for two periods. */
 unsigned tickets_due(int64_t since, int64_t now, int64_t period);
 
 void tickets_rotate(tickets_t *self, unsigned changes);

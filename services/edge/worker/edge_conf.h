@@ -26,6 +26,7 @@ typedef struct {
 
 extern ngx_module_t ngx_http_postern_module;
 
-/* In use; NULL: the module is loaded, and nothing of it is configured. Valid as long as the cycle. */
+/* In use; NULL: the module is loaded, and nothing of it is configured. Valid as long as the
+ * cycle. */
 edge_conf_t *edge_conf(void);
 void edge_conf_use(edge_conf_t *conf);

@@ -2,8 +2,9 @@
 #include "services/edge/worker/edge_file.h"
 
 
-/* Where anybody may make files, of any name, who owns one reads what is written to it, cuts it off under those who have it mapped, and
- * chooses what is read from it. A second name may be one that somebody else has it under. */
+/* Where anybody may make files, of any name, who owns one reads what is written to it, cuts it
+ * off under those who have it mapped, and chooses what is read from it. A second name may be one
+ * that somebody else has it under. */
 ngx_uint_t
 edge_file_is_own(int file)
 {

@@ -1,4 +1,5 @@
-/* The edge's own key (postern_state_key): it seals the state file, and what other purposes need is derived from it. */
+/* The edge's own key (postern_state_key): it seals the state file, and what other purposes need
+ * is derived from it. */
 #pragma once
 
 #include <ngx_config.h>

@@ -45,7 +45,8 @@ typedef struct {
 static page_t          *page;
 static ngx_uint_t       mine;
 static uint64_t         generation;
-static ngx_fd_t         lock = NGX_INVALID_FILE;       /* of my seat, as long as this process lives */
+/* of my seat, as long as this process lives */
+static ngx_fd_t         lock = NGX_INVALID_FILE;
 static ngx_fd_t         visit = NGX_INVALID_FILE, page_file = NGX_INVALID_FILE;
 
 
@@ -90,7 +91,8 @@ open_named(const char *name, ngx_uint_t seat)
 }
 
 
-/* With a block of its own on disk: a page that is mapped and has none ends, where the disk is full, who writes to it (SIGBUS). */
+/* With a block of its own on disk: a page that is mapped and has none ends, where the disk is
+ * full, who writes to it (SIGBUS). */
 static int
 make_room(ngx_fd_t file)
 {
@@ -183,8 +185,8 @@ sit_down(ngx_uint_t seat, ngx_uint_t tries)
 
 /* ---- the master ---- */
 
-/* The one that gave us its sockets: our parent. A seat that nobody has says who had it last, and in a container, where numbers of
- * processes come again, that may be our parent's number, too. */
+/* The one that gave us its sockets: our parent. A seat that nobody has says who had it last, and
+ * in a container, where numbers of processes come again, that may be our parent's number, too. */
 static seat_t *
 find_predecessor(void)
 {
@@ -204,8 +206,8 @@ find_predecessor(void)
 }
 
 
-/* Of a listening socket for each worker one that nobody has any more would go on taking connections, and a new one would be bound
- * to a port of its own kind: so the number stays. */
+/* Of a listening socket for each worker one that nobody has any more would go on taking
+ * connections, and a new one would be bound to a port of its own kind: so the number stays. */
 static ngx_int_t
 check_workers(const seat_t *old, ngx_uint_t workers, ngx_log_t *log)
 {
@@ -254,9 +256,10 @@ begin(ngx_log_t *log)
 }
 
 
-/* nginx ignores USR2 while its parent is the process that started it, which is right for a master that was itself started so: the
- * old one still runs. It is wrong for the first one, which does not become a daemon: its parent (or, as process 1, its lack of
- * one) is whoever supervises it, and stays. No process has this number. */
+/* nginx ignores USR2 while its parent is the process that started it, which is right for a
+ * master that was itself started so: the old one still runs. It is wrong for the first one,
+ * which does not become a daemon: its parent (or, as process 1, its lack of one) is whoever
+ * supervises it, and stays. No process has this number. */
 static void
 allow_replacement(void)
 {
@@ -264,8 +267,9 @@ allow_replacement(void)
 }
 
 
-/* Sockets for more workers are made once the configuration is read, and take connections that end with a master that is refused
- * then. Where the number of workers is not said by now, edge_seat_take refuses. */
+/* Sockets for more workers are made once the configuration is read, and take connections that
+ * end with a master that is refused then. Where the number of workers is not said by now,
+ * edge_seat_take refuses. */
 ngx_int_t
 edge_seat_check(ngx_conf_t *cf)
 {
@@ -346,8 +350,8 @@ edge_seat_is_succeeded(void)
 }
 
 
-/* A store into the page may wait for as long as its file system is frozen: none is made that changes
- * nothing. */
+/* A store into the page may wait for as long as its file system is frozen: none is made that
+ * changes nothing. */
 void
 edge_seat_say_ready(void)
 {

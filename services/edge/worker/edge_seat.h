@@ -16,7 +16,8 @@ void edge_seat_say_ready(void);
 /* Is there a master that has our sockets, and whose workers all serve? */
 ngx_uint_t edge_seat_is_succeeded(void);
 
-/* Has this process, or the master that it is a worker of, a seat? Then it has read its configuration. */
+/* Has this process, or the master that it is a worker of, a seat? Then it has read its
+ * configuration. */
 ngx_uint_t edge_seat_is_taken(void);
 
 /* Another one for each master that sits down. */
@@ -26,8 +27,8 @@ uint64_t edge_seat_generation(ngx_uint_t seat);
 ngx_uint_t edge_seat(void);
 const char *edge_seat_suffix(ngx_uint_t seat);   /* "" or ".1" */
 
-/* For the operator: how often this edge was replaced, its master, the build of the module that runs, and whether all its workers
- * are ready. */
+/* For the operator: how often this edge was replaced, its master, the build of the module that
+ * runs, and whether all its workers are ready. */
 typedef struct {
     uint64_t     generation;
     ngx_pid_t    master;
@@ -37,7 +38,8 @@ typedef struct {
 
 edge_seat_info_t edge_seat_info(void);
 
-/* The other seat while nobody sits there. NGX_OK: it stays so until edge_seat_leave_other | NGX_DECLINED */
+/* The other seat while nobody sits there. NGX_OK: it stays so until edge_seat_leave_other |
+ * NGX_DECLINED */
 ngx_int_t edge_seat_visit_other(void);
 void edge_seat_leave_other(void);
 

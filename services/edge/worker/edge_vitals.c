@@ -1,7 +1,8 @@
-/* What is known of each worker and outlives it, in memory that the master makes and every worker inherits: how many entries
- * it could not apply, how it stands with its helper, and the entry that it is applying right now. The last is
- * still there when the worker dies of it. Who comes next counts that death against the entry, and after two of
- * them reads less of it (trust_t): it is answered 503 instead of killing every worker that there will be. */
+/* What is known of each worker and outlives it, in memory that the master makes and every worker
+ * inherits: how many entries it could not apply, how it stands with its helper, and the entry
+ * that it is applying right now. The last is still there when the worker dies of it. Who comes
+ * next counts that death against the entry, and after two of them reads less of it (trust_t): it
+ * is answered 503 instead of killing every worker that there will be. */
 #include "services/edge/worker/edge_vitals.h"
 #include "services/edge/table/table.h"
 

@@ -17,7 +17,8 @@ typedef struct {
 ngx_int_t edge_vitals_make(ngx_log_t *log); /* in the master, before anything is applied */
 void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);
 edge_vitals_t *edge_vitals(ngx_uint_t worker);
-/* The master's trial ended early: was it in the middle of an entry? Then that is held against it. */
+/* The master's trial ended early: was it in the middle of an entry? Then that is held against
+ * it. */
 ngx_uint_t edge_vitals_trial_died(ngx_log_t *log);
 /* Around each entry that is applied; entry is all of its bytes. */
 trust_t edge_vitals_begin(const ngx_str_t *kind, const ngx_str_t *id, const ngx_str_t *entry,

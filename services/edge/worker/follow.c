@@ -67,7 +67,8 @@ static follow_step_t begin(follow_t *self, const follow_message_t *message)
     return FOLLOW_BEGIN;
 }
 
-/* Chunks and the end of a snapshot name what it named: a writer whose database was replaced meanwhile goes on with another. */
+/* Chunks and the end of a snapshot name what it named: a writer whose database was replaced
+ * meanwhile goes on with another. */
 static bool is_of_snapshot(const follow_t *self, const follow_message_t *message)
 {
     return !strcmp(message->log_id, self->arriving_log_id)

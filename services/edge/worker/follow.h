@@ -1,7 +1,8 @@
-/* The reader of the config log (proto/WIRE.md): a state machine for whoever follows it. A worker's is asked about each message, the
- * state file's about each message before it is written, and the same worker's about each record that is read back. It says what to do
- * with the body and knows which revision of which log is in force: when everything up to it was applied, and only then. No table,
- * no files, no clock and no nginx in here. */
+/* The reader of the config log (proto/WIRE.md): a state machine for whoever follows it. A
+ * worker's is asked about each message, the state file's about each message before it is
+ * written, and the same worker's about each record that is read back. It says what to do with
+ * the body and knows which revision of which log is in force: when everything up to it was
+ * applied, and only then. No table, no files, no clock and no nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +29,8 @@ typedef struct follow_message {
     const char *log_id; /* less than FOLLOW_LOG_BYTES */
     int64_t previous, revision;
     const char *
-        between; /* of a delta: the log's revisions between the two, with commas; NULL: it does not say */
+        /* of a delta: the log's revisions between the two, with commas; NULL: it does not say */
+        between;
     size_t between_len;
     bool kept; /* it is a record: who wrote it knew that it follows the one before it */
 } follow_message_t;
@@ -54,11 +56,13 @@ typedef enum follow_step {
     FOLLOW_FAILED   /* who applies bodies says so of one that cannot be: see follow_failed */
 } follow_step_t;
 
-/* Take a message, and go where it leads: what the step says is to be done now, and where that fails follow_failed() is to be called. */
+/* Take a message, and go where it leads: what the step says is to be done now, and where that
+ * fails follow_failed() is to be called. */
 follow_step_t follow_take(follow_t *self, const follow_message_t *message);
 
-/* The body of the last message, this one, could not be applied, and nothing of it is in force: the next hello asks for everything. Of a
- * record nothing is asked: what is in force is what could be read. */
+/* The body of the last message, this one, could not be applied, and nothing of it is in force:
+ * the next hello asks for everything. Of a record nothing is asked: what is in force is what
+ * could be read. */
 void follow_failed(follow_t *self, const follow_message_t *message);
 
 /* What is arriving is void: a hello goes out, and the writer starts over. */
@@ -67,7 +71,8 @@ void follow_drop(follow_t *self);
 /* What a hello names: 0 asks for everything. */
 int64_t follow_named(const follow_t *self);
 
-/* What a delta means to who has this revision of this log: FOLLOW_CHANGE, FOLLOW_NOTHING or FOLLOW_ASK. It holds the newest version of
- * each entry that changed since previous, so it may begin before what is there, if that is of the same history: a copy may
- * have told of changes that the database lost when a standby took over. */
+/* What a delta means to who has this revision of this log: FOLLOW_CHANGE, FOLLOW_NOTHING or
+ * FOLLOW_ASK. It holds the newest version of each entry that changed since previous, so it may
+ * begin before what is there, if that is of the same history: a copy may have told of changes
+ * that the database lost when a standby took over. */
 follow_step_t follow_delta(const char *log_id, int64_t revision, const follow_message_t *message);
