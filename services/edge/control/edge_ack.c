@@ -69,7 +69,7 @@ edge_ack_release(void)
 
 /* In their order: a later revision does not overtake one that waits. */
 static void
-hold(int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
+hold_revision(int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
 {
     if (hold_count == HOLDS_MAX) {
         edge_resolve_wait_drop(holds[--hold_count].names);   /* the last two go together */
@@ -85,12 +85,12 @@ void
 edge_ack_take(int64_t revision, edge_wait_t *names)
 {
     if (edge_resolve_wait_pending(names)) {
-        hold(revision, ngx_current_msec + HOLD_MS, names);
+        hold_revision(revision, ngx_current_msec + HOLD_MS, names);
         return;
     }
     edge_resolve_wait_drop(names);
     if (hold_count) {
-        hold(revision, holds[hold_count - 1].deadline, NULL);
+        hold_revision(revision, holds[hold_count - 1].deadline, NULL);
     } else {
         acknowledge(revision);
     }

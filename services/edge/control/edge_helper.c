@@ -109,7 +109,7 @@ open_sockets(void)
 /* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
  * hears of the change. */
 static void
-keep(const ngx_str_t *frames, ngx_uint_t n)
+keep_message(const ngx_str_t *frames, ngx_uint_t n)
 {
     store_standing_t         now;
     static store_standing_t  told = STORE_UNKNOWN;
@@ -181,7 +181,7 @@ pass_to_worker(void *unused, const merge_frame_t *frames, size_t n)
         texts[i].len = frames[i].len;
     }
     if (ngx_worker == 0) {
-        keep(texts, n);
+        keep_message(texts, n);
     }
     passed = link_send(&worker, LINK_CONFIG, texts,
                        ngx_min(n, BETWEEN), 0);
@@ -346,7 +346,7 @@ to_worker(edge_socket_t *bus)
 /* ---- the process ---- */
 
 static void
-run(void)
+run_loop(void)
 {
     int             i, n = 2;
     ngx_int_t       rc;
@@ -431,7 +431,7 @@ end_with(pid_t parent)
 
 
 static void __attribute__((noreturn))
-helper(int link, int names_fd)
+run_helper(int link, int names_fd)
 {
     int    i;
     pid_t  parent = ngx_pid;
@@ -454,7 +454,7 @@ helper(int link, int names_fd)
     }
     /* before any news of the config log: a worker has them when it begins to serve */
     bring_tickets();
-    run();
+    run_loop();
     for (i = 0; i < merge.count; i++) {
         zmq_close(configs[i].socket);
     }
@@ -483,7 +483,7 @@ edge_helper_start(int *link, int *names_fd)
     if (pid == 0) {
         close(pair[0]);
         close(names_pair[0]);
-        helper(pair[1], names_pair[1]);
+        run_helper(pair[1], names_pair[1]);
     }
     close(pair[1]);
     close(names_pair[1]);

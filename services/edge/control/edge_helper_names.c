@@ -30,7 +30,7 @@ may_leave(void)
 
 
 static void
-resolve(link_t *link, const link_message_t *message)
+resolve_name(link_t *link, const link_message_t *message)
 {
     char              host[NI_MAXHOST];
     ngx_str_t         answer[2];
@@ -73,7 +73,7 @@ resolver(void *arg)
             (void) add_resolver();
         }
         if (rc == NGX_OK && message.n == 2) {
-            resolve(&link, &message);
+            resolve_name(&link, &message);
         } else if (rc == NGX_ERROR || (rc == NGX_AGAIN && may_leave())) {
             free(link.buffer);
             return NULL;

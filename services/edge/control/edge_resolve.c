@@ -283,7 +283,7 @@ join_turn(account_t *account, ngx_uint_t kind)
 
 
 static void
-enqueue(name_t *name)
+enqueue_name(name_t *name)
 {
     ngx_uint_t  kind = kind_of(name);
 
@@ -297,7 +297,7 @@ enqueue(name_t *name)
 
 /* Nothing waits for this name any more. */
 static void
-release(waiter_t *waiter)
+release_waiter(waiter_t *waiter)
 {
     if (waiter->wait == NULL) {
         return;
@@ -321,7 +321,7 @@ wait_done(name_t *name)
 
     while ((waiter = name->waiters) != NULL) {
         name->waiters = waiter->next;
-        release(waiter);
+        release_waiter(waiter);
         slab_free(waiter);
     }
 }
@@ -335,7 +335,7 @@ edge_resolve_release_spent(void)
     for (waiter = waiters; waiter; waiter = after) {
         after = waiter->after;
         if (spent_by(waiter->account) >= CREDIT_MS) {
-            release(waiter);
+            release_waiter(waiter);
         }
     }
 }
@@ -364,7 +364,7 @@ name_free(name_t *name)
 
 /* With the last backend that has it. What is asked for goes when the answer comes. */
 static void
-forget(backend_t *backend)
+forget_backend(backend_t *backend)
 {
     name_t  *name = backend->name;
 
@@ -390,7 +390,7 @@ name_of(account_t *account, const char *host)
     ngx_memcpy(name->host, host, len);
     strmap_put(account->names, host, len, name);
     untried++;
-    enqueue(name);
+    enqueue_name(name);
     return name;
 }
 
@@ -478,7 +478,7 @@ wait_for(name_t *name)
 /* What does not go now goes at the next tick; one that is lost with a helper is asked of the
  * next. */
 static void
-ask(slot_t *slot)
+ask_name(slot_t *slot)
 {
     char       number[24];
     ngx_str_t  frames[2];
@@ -575,7 +575,7 @@ ask_next(void)
         name->account->asked[kind]++;
         asked_count++;
         asked_again += kind == AGAIN;
-        ask(&slots[i]);
+        ask_name(&slots[i]);
     }
 }
 
@@ -620,7 +620,7 @@ store_address(name_t *name, const ngx_str_t *address)
 
 
 static void
-finish(slot_t *slot, const ngx_str_t *address)
+finish_slot(slot_t *slot, const ngx_str_t *address)
 {
     name_t  *name = slot->name;
 
@@ -645,7 +645,7 @@ finish(slot_t *slot, const ngx_str_t *address)
 
 
 static void
-collect(void)
+collect_answers(void)
 {
     slot_t          *slot;
     ngx_int_t        rc;
@@ -654,7 +654,7 @@ collect(void)
     while ((rc = link_receive(&helper, &message, MSG_DONTWAIT)) == NGX_OK) {
         slot = message.n == 2 ? slot_of(&message.frames[0]) : NULL;
         if (slot) {
-            finish(slot, &message.frames[1]);
+            finish_slot(slot, &message.frames[1]);
         }
     }
     if (rc == NGX_ERROR) {
@@ -668,7 +668,7 @@ static void
 on_readable(ngx_event_t *ev)
 {
     (void) ev;
-    collect();
+    collect_answers();
     if (on_answer) {
         on_answer();
     }
@@ -685,7 +685,7 @@ edge_resolve_add(backend_t *backend)
 
     name->users++;
     backend->name = name;
-    backend->forget_name = forget;
+    backend->forget_name = forget_backend;
     wait_for(name);
     ask_next();
 }
@@ -719,11 +719,11 @@ on_tick(ngx_event_t *ev)
                 && ngx_current_msec - name->answered >= REFRESH_MS; i++)
     {
         list_remove(&resting, name);
-        enqueue(name);
+        enqueue_name(name);
     }
     for (i = 0; i < EDGE_RESOLVERS; i++) {
         if (slots[i].name && !slots[i].sent) {
-            ask(&slots[i]);
+            ask_name(&slots[i]);
         }
     }
     ask_next();
@@ -740,7 +740,7 @@ edge_resolve_wait(ngx_msec_t timeout)
 
     for (ngx_msec_t waited = 0; untried && waited < timeout; waited += 20) {
         if (poll(&pfd, 1, 20) > 0) {
-            collect();
+            collect_answers();
         }
     }
 }
@@ -759,7 +759,7 @@ edge_resolve_connect(int fd, ngx_log_t *log)
     for (i = 0; i < EDGE_RESOLVERS; i++) {
         if (slots[i].name) {
             slots[i].since = ngx_current_msec;
-            ask(&slots[i]);
+            ask_name(&slots[i]);
         }
     }
     ask_next();

@@ -131,7 +131,7 @@ edge_sender_nobody(void)
 
 
 static void
-resend(void)
+resend_all(void)
 {
     resend_due = 0;
     resent = ngx_current_msec;
@@ -176,7 +176,7 @@ edge_sender_message(link_message_t *message)
          * said again, so the beat does what is passed over here. */
         resend_due = 1;
         if (ngx_current_msec - resent > RESEND_MS) {
-            resend();
+            resend_all();
         }
 
     } else if (ngx_strcmp(word, "inline") == 0 && !is_inline) {
@@ -241,7 +241,7 @@ edge_sender_beat(void)
     }
     absent = 0;
     if (resend_due) {
-        resend();
+        resend_all();
     } else {
         send_waiting();
     }

@@ -109,7 +109,7 @@ ends_as_written(const ngx_fd_t *file)
 /* Nothing where there is nothing to cut: that would wait for as long as the file system is
  * frozen. */
 static int
-cut(ngx_fd_t file, off_t end)
+cut_file(ngx_fd_t file, off_t end)
 {
     struct stat  st;
 
@@ -155,7 +155,7 @@ edge_state_file_open(follow_t *at)
     }
     ngx_set_errno(0);
     plain = edge_record_read(current, &last, &record);
-    if (plain == NULL || !is_in_force(&record) || cut(current, end) != 0) {
+    if (plain == NULL || !is_in_force(&record) || cut_file(current, end) != 0) {
         give_up(&current, "go on with the state file");
     } else {
         ngx_memcpy(at->log_id, record.log_id, sizeof(at->log_id));
@@ -208,7 +208,7 @@ remove_fresh(void)
 
 /* What came of a record that did not fit goes; the file ends as it did before. */
 static void
-undo(ngx_fd_t *file, off_t end, size_t len)
+undo_append(ngx_fd_t *file, off_t end, size_t len)
 {
     ngx_err_t  err = ngx_errno;
 
@@ -225,7 +225,7 @@ undo(ngx_fd_t *file, off_t end, size_t len)
 
 
 static ngx_int_t
-append(ngx_fd_t *file, const record_t *record)
+append_record(ngx_fd_t *file, const record_t *record)
 {
     off_t     end;
     size_t    len = 0;
@@ -251,7 +251,7 @@ append(ngx_fd_t *file, const record_t *record)
     if (n >= 0) {
         ngx_set_errno(ENOSPC);   /* what write() says of a part of it is nothing */
     }
-    undo(file, end, len);
+    undo_append(file, end, len);
     give_up(file, "write the state file");
     return NGX_ERROR;
 }
@@ -296,7 +296,7 @@ edge_state_file_snapshot(const record_t *record)
     if (record->type == FOLLOW_SNAPSHOT) {
         open_fresh();
     }
-    if (append(&fresh, record) != NGX_OK) {
+    if (append_record(&fresh, record) != NGX_OK) {
         return NGX_ERROR;
     }
     return record->type == FOLLOW_SNAPSHOT_END ? replace_current() : NGX_OK;
@@ -349,7 +349,7 @@ edge_state_file_has_room(void)
 ngx_int_t
 edge_state_file_change(const record_t *record)
 {
-    return edge_state_file_check() == NGX_OK ? append(&current, record)
+    return edge_state_file_check() == NGX_OK ? append_record(&current, record)
                                              : NGX_ERROR;
 }
 

@@ -99,7 +99,7 @@ keep_change(record_t *record)
 
 /* A gap would be served as if it were whole. */
 static void
-refuse(const follow_message_t *message)
+refuse_change(const follow_message_t *message)
 {
     if (message->kind == FOLLOW_DELTA && !edge_state_file_is_broken()) {
         edge_state_file_break("keep a change without the one before it");
@@ -110,7 +110,7 @@ refuse(const follow_message_t *message)
 /* What could not be written is not there: the file holds what it did, without the snapshot in
  * the making. */
 static void
-keep(const follow_message_t *message, record_t *record)
+keep_message(const follow_message_t *message, record_t *record)
 {
     follow_t       next = kept;
     ngx_int_t      rc = NGX_ERROR;
@@ -130,7 +130,7 @@ keep(const follow_message_t *message, record_t *record)
         rc = keep_change(record);
         break;
     case FOLLOW_ASK:
-        refuse(message);
+        refuse_change(message);
         break;
     default:
         break;
@@ -153,7 +153,7 @@ compare_with(const follow_message_t *message)
 
 
 static const char *
-text(const ngx_str_t *frame, char *out, size_t size)
+frame_text(const ngx_str_t *frame, char *out, size_t size)
 {
     ngx_cpystrn((u_char *) out, frame->data, ngx_min(frame->len + 1, size));
     return out;
@@ -161,11 +161,11 @@ text(const ngx_str_t *frame, char *out, size_t size)
 
 
 static int64_t
-number(const ngx_str_t *frame)
+frame_number(const ngx_str_t *frame)
 {
     char  digits[24];
 
-    return strtoll(text(frame, digits, sizeof(digits)), NULL, 10);
+    return strtoll(frame_text(frame, digits, sizeof(digits)), NULL, 10);
 }
 
 
@@ -177,9 +177,9 @@ read_message(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n,
     ngx_memzero(record, sizeof(*record));
     ngx_memzero(message, sizeof(*message));
     message->kind = record->type = kind;
-    message->log_id = text(&frames[1], record->log_id, sizeof(record->log_id));
-    message->previous = record->previous = number(&frames[2]);
-    message->revision = record->revision = number(&frames[3]);
+    message->log_id = frame_text(&frames[1], record->log_id, sizeof(record->log_id));
+    message->previous = record->previous = frame_number(&frames[2]);
+    message->revision = record->revision = frame_number(&frames[3]);
     if (n > 4) {
         record->body = frames[4].data;
         record->body_len = frames[4].len;
@@ -192,13 +192,13 @@ read_message(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n,
 
 
 static void
-store(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
+store_message(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
 {
     record_t          record;
     follow_message_t  message;
 
     read_message(kind, frames, n, &message, &record);
-    keep(&message, &record);
+    keep_message(&message, &record);
     if (kind == FOLLOW_SNAPSHOT_END || kind == FOLLOW_DELTA) {
         compare_with(&message);
     }
@@ -227,7 +227,7 @@ store_news(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
     quiet = 0;
     switch (begin_writing(0)) {
     case NGX_OK:
-        store(kind, frames, n);
+        store_message(kind, frames, n);
         edge_seat_write_end();
         break;
     case NGX_DECLINED:
@@ -260,7 +260,7 @@ void
 edge_store_message(const ngx_str_t *frames, ngx_uint_t n)
 {
     char           word[16];
-    follow_kind_t  kind = n ? follow_kind(text(&frames[0], word, sizeof(word)))
+    follow_kind_t  kind = n ? follow_kind(frame_text(&frames[0], word, sizeof(word)))
                             : FOLLOW_OTHER;
 
     if (kind == FOLLOW_OTHER || n < 4) {

@@ -24,7 +24,7 @@ follow_kind_t follow_kind(const char *word)
 }
 
 /* Is this one of the numbers in the text, which has commas between them? */
-static bool names(const follow_message_t *message, int64_t number)
+static bool names_revision(const follow_message_t *message, int64_t number)
 {
     const char *at = message->between, *end = at ? at + message->between_len : NULL, *next;
     char text[24];
@@ -47,18 +47,18 @@ follow_step_t follow_delta(const char *log_id, int64_t revision, const follow_me
     if (message->revision < revision
         || (message->revision == revision && message->previous < revision))
         return FOLLOW_NOTHING;
-    if (message->previous < revision && !message->kept && !names(message, revision))
+    if (message->previous < revision && !message->kept && !names_revision(message, revision))
         return FOLLOW_ASK;
     return FOLLOW_CHANGE;
 }
 
-static follow_step_t ask(follow_t *self)
+static follow_step_t drop_and_ask(follow_t *self)
 {
     self->arriving = false;
     return FOLLOW_ASK;
 }
 
-static follow_step_t begin(follow_t *self, const follow_message_t *message)
+static follow_step_t begin_snapshot(follow_t *self, const follow_message_t *message)
 {
     self->arriving = true;
     snprintf(self->arriving_log_id, sizeof(self->arriving_log_id), "%s", message->log_id);
@@ -75,7 +75,7 @@ static bool is_of_snapshot(const follow_t *self, const follow_message_t *message
            && message->revision == self->arriving_revision;
 }
 
-static follow_step_t end(follow_t *self)
+static follow_step_t end_snapshot(follow_t *self)
 {
     memcpy(self->log_id, self->arriving_log_id, sizeof(self->log_id));
     self->revision = self->arriving_revision;
@@ -84,7 +84,7 @@ static follow_step_t end(follow_t *self)
 }
 
 /* None comes while a snapshot does, so one that arrives was given up. */
-static follow_step_t change(follow_t *self, const follow_message_t *message)
+static follow_step_t take_delta(follow_t *self, const follow_message_t *message)
 {
     follow_step_t step = follow_delta(self->log_id, self->revision, message);
 
@@ -106,22 +106,23 @@ follow_step_t follow_take(follow_t *self, const follow_message_t *message)
     self->before = self->revision;
     switch (message->kind) {
     case FOLLOW_SNAPSHOT:
-        return begin(self, message);
+        return begin_snapshot(self, message);
     case FOLLOW_MORE:
     case FOLLOW_SNAPSHOT_END:
         if (!self->arriving)
             return FOLLOW_NOTHING;
         if (!is_of_snapshot(self, message))
-            return ask(self);
-        return message->kind == FOLLOW_MORE ? FOLLOW_ADD : end(self);
+            return drop_and_ask(self);
+        return message->kind == FOLLOW_MORE ? FOLLOW_ADD : end_snapshot(self);
     case FOLLOW_DELTA:
-        return change(self, message);
+        return take_delta(self, message);
     case FOLLOW_BEAT:
         if (!message->kept)
-            return !self->arriving && is_in_force(self, message) ? FOLLOW_CURRENT : ask(self);
+            return !self->arriving && is_in_force(self, message) ? FOLLOW_CURRENT
+                                                                 : drop_and_ask(self);
         /* fall through */
     default:
-        return message->kept ? ask(self) : FOLLOW_NOTHING;
+        return message->kept ? drop_and_ask(self) : FOLLOW_NOTHING;
     }
 }
 
