@@ -26,7 +26,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e suspend roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -48,6 +48,7 @@ help:
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
 	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
+	@echo "suspend     10,000 requests at once that wait in a route module, and every way in which such a request ends"
 	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
@@ -194,6 +195,7 @@ lint: $(BUILD)/gen/kinds.inc
 
 E2E_PORT ?= 9400
 E2E_HOME := $(abspath build/e2e/var)
+E2E_BUILD ?= build/asan
 
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
@@ -206,7 +208,7 @@ e2e: asan-programs node-packages
 	@mkdir -p build/e2e
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
-	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath build/asan) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
+	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \
@@ -215,6 +217,15 @@ e2e: asan-programs node-packages
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
+
+# Route modules that wait, on an edge with modules that only tests have (tests/edge-module).
+TOY_SO := build/toy/edge/ngx_http_postern_module.so
+$(TOY_SO): $(EDGE_SRC) $(wildcard tests/edge-module/*)
+	$(Q)POSTERN_MSGPACK_LIB=$(LDMSG) POSTERN_EDGE_MODULES=$(abspath tests/edge-module) deploy/build-edge $(abspath build/toy/edge) "$(SANITIZE)"
+	@ln -sfn ../asan/bin build/toy/bin
+
+suspend: $(TOY_SO)
+	@$(MAKE) --no-print-directory e2e E2E_BUILD=build/toy STORIES='tests/suspend/*.test.mjs'
 
 # The generated bodies of tests/contract, many of them.
 contract:
@@ -280,7 +291,7 @@ clang:
 test: export HOSTILE_SEED ?= 1
 test:
 	@deploy/install-packages test
-	@for part in all clang lint check asan fuzz roles e2e chaos; do \
+	@for part in all clang lint check asan fuzz roles e2e suspend chaos; do \
 	    echo "== $$(date +%T) $$part"; \
 	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
 	done; echo "== $$(date +%T) passed"

@@ -1,6 +1,7 @@
 /* Bytes of bodies for the event: those that went over the wire, without what frames them there (sizes of chunks, frames of HTTP/2). */
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_suspend.h"
 
 static ngx_http_output_body_filter_pt   next_body_filter;
 static ngx_http_request_body_filter_pt  next_request_body_filter;
@@ -36,6 +37,15 @@ body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 }
 
 
+static void
+throw_away(ngx_chain_t *in)
+{
+    for (/* void */; in; in = in->next) {
+        in->buf->pos = in->buf->last;
+    }
+}
+
+
 /* What comes here is the body, whatever it came in. */
 static ngx_int_t
 request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
@@ -46,6 +56,9 @@ request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         ctx = edge_ctx(r);
         if (ctx) {
             ctx->body.received += chain_bytes(in);
+            if (edge_suspend_body_is_cut(ctx)) {
+                throw_away(in);
+            }
         }
     }
     return next_request_body_filter(r, in);

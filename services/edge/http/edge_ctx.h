@@ -54,6 +54,7 @@ typedef struct edge_ctx {
     int blocked_by;            /* module_id_t, or -1 */
     ngx_uint_t status;         /* of the page, in place of the error's own; 0: its own */
     struct edge_state *states; /* of modules that asked for one: edge_modules.c */
+    struct edge_suspension *suspension; /* NULL: it never waited */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */

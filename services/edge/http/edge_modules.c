@@ -2,13 +2,13 @@
  * modules may call. */
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_suspend.h"
 #include "services/edge/events/edge_pack.h"
 
 enum {
     WORKERS_MAX = 64,
     ZONE_MIN = 32 * 1024,
-    DENIED = 0,   /* counted for every module; its own counters follow */
-    COUNTERS = 1 + MODULE_COUNTERS_MAX
+    COUNTERS = EDGE_MODULE_NOTES + MODULE_COUNTERS_MAX
 };
 
 #define NO_FILE(name)
@@ -30,7 +30,7 @@ const edge_module_t *const  edge_modules[MODULE_COUNT] = {
 typedef struct edge_state {
     struct edge_state  *next;
     module_id_t         module;
-    max_align_t         bytes[];
+    uint64_t            bytes[];   /* as nginx aligns what its pools give */
 } edge_state_t;
 
 typedef struct {
@@ -51,16 +51,37 @@ static ngx_http_output_body_filter_pt  next_body_filter;
 
 /* ---- a request ---- */
 
+/* A module that says one thing and does another: the request is not served. */
+static ngx_uint_t
+keeps_contract(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t module,
+    ngx_int_t rc)
+{
+    if ((rc == NGX_AGAIN) == edge_suspend_is_waiting(ctx)
+        && (rc != NGX_DECLINED || edge_suspend_may_go_on(ctx)))
+    {
+        return 1;
+    }
+    ngx_log_error(NGX_LOG_ALERT, r->connection->log, 0,
+                  "postern: module %s broke its contract: it returned %i",
+                  module_names[module], rc);
+    edge_suspend_abort(ctx);
+    return 0;
+}
+
+
 ngx_int_t
-edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx)
+edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
 {
     ngx_int_t   rc;
-    uint32_t    left;
+    uint32_t    left = ctx->route->enabled & having.run & ~0u << first;
     ngx_uint_t  i;
 
-    for (left = ctx->route->enabled & having.run; left; left &= left - 1) {
+    for (/* void */; left; left &= left - 1) {
         i = __builtin_ctz(left);
         rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
+        if (ctx->suspension && !keeps_contract(r, ctx, i, rc)) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
         if (rc != NGX_DECLINED) {
             return rc;
         }
@@ -167,7 +188,7 @@ edge_deny(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "postern: module %s of route %s denied the request with %ui",
                   module_names[module], ctx->route->id, (ngx_uint_t) code);
-    counters->values[ngx_worker % WORKERS_MAX][module][DENIED]++;
+    edge_modules_note(module, EDGE_MODULE_DENIED);
     ctx->blocked_by = module;
     ctx->status = status;
     return edge_page(r, ctx, code);
@@ -219,7 +240,14 @@ edge_module_zone(module_id_t module)
 void
 edge_module_count(module_id_t module, unsigned counter)
 {
-    counters->values[ngx_worker % WORKERS_MAX][module][1 + counter]++;
+    counters->values[ngx_worker % WORKERS_MAX][module][EDGE_MODULE_NOTES + counter]++;
+}
+
+
+void
+edge_modules_note(module_id_t module, edge_module_note_t note)
+{
+    counters->values[ngx_worker % WORKERS_MAX][module][note]++;
 }
 
 
@@ -361,16 +389,21 @@ edge_modules_metrics(u_char *p, u_char *end)
 {
     ngx_uint_t          i, k;
     const char *const  *names;
+    static const char *const  notes[EDGE_MODULE_NOTES] = {
+        "denied", "suspended", "resumed", "aborted", "expired"
+    };
 
     for (i = 0; i < MODULE_COUNT; i++) {
-        p = ngx_slprintf(p, end, "postern_edge_module_denied_total"
-                         "{module=\"%s\"} %uL\n", module_names[i],
-                         sum_of(i, DENIED));
+        for (k = 0; k < EDGE_MODULE_NOTES; k++) {
+            p = ngx_slprintf(p, end, "postern_edge_module_%s_total"
+                             "{module=\"%s\"} %uL\n", notes[k],
+                             module_names[i], sum_of(i, k));
+        }
         names = edge_modules[i] ? edge_modules[i]->counters : NULL;
         for (k = 0; names && names[k]; k++) {
             p = ngx_slprintf(p, end, "postern_edge_module_%s_total"
                              "{module=\"%s\"} %uL\n", names[k], module_names[i],
-                             sum_of(i, 1 + k));
+                             sum_of(i, EDGE_MODULE_NOTES + k));
         }
     }
     return p;

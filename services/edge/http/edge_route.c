@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_handshake.h"
+#include "services/edge/http/edge_suspend.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -187,6 +188,23 @@ deny_unenforced(ngx_http_request_t *r, edge_ctx_t *ctx, uint32_t modules,
 
 
 static ngx_int_t
+run_modules_from(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
+{
+    ngx_int_t  rc = edge_modules_run(r, ctx, first);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+    if (ctx->backend->tls) {
+        ngx_http_named_location(r, &tls_location);
+        ngx_http_finalize_request(r, NGX_DONE);
+        return NGX_DONE;
+    }
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
 run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_int_t  rc;
@@ -205,16 +223,30 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->upgrade = is_websocket(r, ctx);
-    rc = edge_modules_run(r, ctx);
-    if (rc != NGX_DECLINED) {
-        return rc;
+    return run_modules_from(r, ctx, 0);
+}
+
+
+/* A module waited, and has what it waited for. What has changed meanwhile may take the request away
+ * before the walk over all of them comes by. */
+static ngx_int_t
+resume(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_uint_t   code, expired;
+    module_id_t  module = edge_suspend_take(ctx, &expired);
+
+    if (module == MODULE_COUNT) {   /* nobody woke it: its modules have not all run */
+        return edge_suspend_is_waiting(ctx) ? NGX_AGAIN
+                                            : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (ctx->backend->tls) {
-        ngx_http_named_location(r, &tls_location);
-        ngx_http_finalize_request(r, NGX_DONE);
-        return NGX_DONE;
+    if (expired) {
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: module %s of route %s waited for too long: "
+                      "denied", module_names[module], ctx->route->id);
+        return edge_deny(r, ctx, module, ERR_EDGE_MODULE, 0);
     }
-    return NGX_DECLINED;
+    code = edge_streams_judge(r, ctx);
+    return code ? edge_page(r, ctx, code) : run_modules_from(r, ctx, module);
 }
 
 
@@ -272,18 +304,13 @@ is_http_09(ngx_http_request_t *r)
 }
 
 
-/* Pre-access phase of the HTTPS server. */
-ngx_int_t
-edge_route_handler(ngx_http_request_t *r)
+static ngx_int_t
+route_request(ngx_http_request_t *r)
 {
     edge_t      *edge;
     ngx_int_t    rc;
     edge_ctx_t  *ctx;
 
-    if (r->internal || r != r->main) {
-        return NGX_DECLINED;   /* the error page of a request that was routed */
-    }
-    edge_worker_refresh();
     ctx = edge_ctx_new(r);
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -341,6 +368,21 @@ edge_route_handler(ngx_http_request_t *r)
     }
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
+}
+
+
+/* Pre-access phase of the HTTPS server; again, when a module has waited. */
+ngx_int_t
+edge_route_handler(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx;
+
+    if (r->internal || r != r->main) {
+        return NGX_DECLINED;   /* the error page of a request that was routed */
+    }
+    edge_worker_refresh();
+    ctx = ngx_http_get_module_ctx(r, ngx_http_postern_module);
+    return ctx && ctx->suspension ? resume(r, ctx) : route_request(r);
 }
 
 

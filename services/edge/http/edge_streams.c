@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_handshake.h"
+#include "services/edge/http/edge_suspend.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
@@ -190,6 +191,7 @@ end(edge_ctx_t *ctx, ngx_uint_t code)
                   "postern: the configuration no longer allows a request of "
                   "route %s: ended with %ui", ctx->route->id, code);
     edge_ring_counters(ngx_worker)->streams_ended++;
+    edge_suspend_abort(ctx);
 #if (NGX_HTTP_V2)
     if (r->stream) {
         client = r->stream->connection->connection;
@@ -268,8 +270,8 @@ judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
 
 
 /* 0: it may go on; else the code of the page for a request that has no answer yet. */
-static ngx_uint_t
-judge(ngx_http_request_t *r, edge_ctx_t *ctx)
+ngx_uint_t
+edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     edge_t   *edge;
     route_t  *route;
@@ -326,7 +328,8 @@ on_walk(ngx_event_t *ev)
         ctx->round = round_number;
         ngx_queue_remove(&ctx->queue);
         ngx_queue_insert_tail(&streams, &ctx->queue);
-        code = is_over(ctx->request, ctx) ? 0 : judge(ctx->request, ctx);
+        code = is_over(ctx->request, ctx)
+               ? 0 : edge_streams_judge(ctx->request, ctx);
         if (code) {
             end(ctx, code);
         }

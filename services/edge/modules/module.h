@@ -11,9 +11,9 @@
  *   a change   parse makes a configuration of the module's document, once for each version of a
  *              route. beyond is asked about it. free is called when the route has been replaced and
  *              no request has it any more.
- *   a request  run, module after module, until one denies. judge, after each change while the
- *              request lasts. response_header and response_body. describe, for the event. clean,
- *              when the request's memory goes.
+ *   a request  run, module after module, until one denies; one that waits runs again later, or gets
+ *              abort. judge, after each change while the request lasts. response_header and
+ *              response_body. describe, for the event. clean, when the request's memory goes.
  *
  * All of it runs in the event loop of one worker: no hook may block, or allocate without a bound,
  * and no cost may grow with the number of routes. What a module knows of one request stands in its
@@ -46,7 +46,8 @@ struct pack;
 
 enum {
     MODULE_STATE_MAX = 4096, /* bytes; what is larger belongs into the request's pool */
-    MODULE_COUNTERS_MAX = 8
+    MODULE_COUNTERS_MAX = 8,
+    MODULE_SUSPEND_MAX_MS = 60 * 1000
 };
 
 typedef struct edge_module {
@@ -69,15 +70,20 @@ typedef struct edge_module {
     void *(*zone)(void *slab_pool);
 
     /* What the module knows of one request: bytes, all zero when edge_module_state is asked for it
-     * first. A request for which nobody asks has none. */
+     * first, and aligned for 8 bytes. A request for which nobody asks has none. */
     size_t state_size;
     /* Once, when the request's memory goes; only where there is a state. */
     void (*clean)(void *state);
 
     /* Before the upstream is asked: NGX_DECLINED to go on with the next module; what edge_deny
-     * returned; NGX_OK when it has set the content handler, and no later module is to run; or an
-     * HTTP status, of a failure that is the edge's own. config is what parse returned. */
+     * returned; NGX_AGAIN when it waits, as edge_module_suspend or edge_module_read_body returned;
+     * NGX_OK when it has set the content handler, and no later module is to run; or an HTTP status,
+     * of a failure that is the edge's own. config is what parse returned. */
     intptr_t (*run)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
+    /* The request that waits will not come back to run: the client went away or reset the stream,
+     * it waited for too long, the configuration took it away, or the worker ends. Once; after it
+     * whoever was to resume it must not know it any more. ctx and state are still there. */
+    void (*abort)(struct ngx_http_request_s *r, struct edge_ctx *ctx);
     /* Of a request that is being served, after a change: 0, or the error (proto/errors.def) for
      * which it may not go on. config is that of the route now, ctx has what the request began with.
      * NULL: it may. */
@@ -95,7 +101,8 @@ typedef struct edge_module {
 
     /* Names of its counters, at most MODULE_COUNTERS_MAX, ended by NULL: edge_module_count adds to
      * them, and /metrics of the edge has postern_edge_module_<name>_total{module="..."}, the sum of
-     * all workers. How often it denied is counted for it. */
+     * all workers. How often it denied, and what became of requests that it suspended, is counted
+     * for it. */
     const char *const *counters;
 } edge_module_t;
 
@@ -114,6 +121,23 @@ intptr_t edge_deny(struct ngx_http_request_s *r, struct edge_ctx *ctx, module_id
 void *edge_module_state(struct ngx_http_request_s *r, struct edge_ctx *ctx, module_id_t module);
 /* The same, but NULL where nobody asked for it yet: for hooks that run for every request. */
 void *edge_module_state_if_any(const struct edge_ctx *ctx, module_id_t module);
+
+/* Wait, at most ms milliseconds (0, or more than MODULE_SUSPEND_MAX_MS: those): run returns what
+ * this returns. edge_module_resume, called by whoever has the answer, runs the module again from
+ * its beginning, with the configuration that the request began with; modules before it do not run
+ * again, those behind it run once. The request lasts no longer than its client: one that closes its
+ * side of the connection is gone. Who waits for too long is denied (503). */
+intptr_t edge_module_suspend(struct ngx_http_request_s *r, struct edge_ctx *ctx, module_id_t module,
+                             unsigned ms);
+/* In the next turn of the event loop, also when called from within run. Nothing, where the request
+ * does not wait; ctx must be of a request that was not aborted. */
+void edge_module_resume(struct edge_ctx *ctx);
+
+/* Read the request's body, of at most max bytes: NGX_OK, it is in r->request_body, parts of it
+ * maybe in a file, and goes upstream like any other; NGX_DECLINED, it is longer, and the request
+ * can only be denied; anything else is what run returns: ask again when it runs again. */
+intptr_t edge_module_read_body(struct ngx_http_request_s *r, struct edge_ctx *ctx,
+                               module_id_t module, size_t max, unsigned ms);
 
 /* What the module's zone returned. */
 void *edge_module_zone(module_id_t module);
