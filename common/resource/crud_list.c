@@ -114,8 +114,8 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
         return problem_add(problem, ERR_BAD_FILTER, "filter",
                            "takes longer than %d s on what there is: make it narrower",
                            PG_STATEMENT_TIMEOUT_MS / 1000);
-    if (r
-        == PG_IMPOSSIBLE) /* what filter_compile lets through, it can compute; else it is the filter's fault all the same */
+    if (r == PG_IMPOSSIBLE) /* what filter_compile lets through, it can compute; else it is the
+                               filter's fault all the same */
         return problem_add(problem, ERR_BAD_FILTER, "filter",
                            "at byte 0: asks for a value that cannot be computed");
     return r;

@@ -19,6 +19,6 @@ typedef struct target {
  * no such path. */
 const char *path_left_out(const char *path);
 
-/* Find what a method and a path mean. *ret_target is set in any case; its kind is NULL where nothing
- * is at this path. */
+/* Find what a method and a path mean. *ret_target is set in any case; its kind is NULL where
+ * nothing is at this path. */
 void path_match(const char *method, const char *path, target_t *ret_target);

@@ -1,5 +1,5 @@
-/* The gateway's HTTP framing: whatever comes, in whatever pieces, it stays within the bytes that came, and what is taken
- * has one host, one length and nothing that a line could hide in. */
+/* The gateway's HTTP framing: whatever comes, in whatever pieces, it stays within the bytes that
+ * came, and what is taken has one host, one length and nothing that a line could hide in. */
 #include "services/gateway/framing.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* What an upstream answers: whole or in pieces it is judged alike, and the fields of what was let through are clean. */
+/* What an upstream answers: whole or in pieces it is judged alike, and the fields of what was let
+ * through are clean. */
 #include "services/edge/http/head.h"
 
 #include <stdlib.h>

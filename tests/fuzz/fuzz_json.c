@@ -1,4 +1,5 @@
-/* A request body: JSON, then every kind's table. And the same bytes as if they were a row's text. */
+/* A request body: JSON, then every kind's table. And the same bytes as if they were a row's text.
+ */
 #include "common/schema/schema.h"
 
 #include <stdint.h>

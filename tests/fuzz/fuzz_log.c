@@ -1,6 +1,7 @@
-/* The config log from several copies to a worker, and to the file of what it was told. Copies say what the bytes say: whatever that
- * is, what a worker or the file has in force is one whole snapshot and the changes behind it, without a gap, and of the log and the
- * revision that it claims. And what copies say of their workers to each other. */
+/* The config log from several copies to a worker, and to the file of what it was told. Copies say
+ * what the bytes say: whatever that is, what a worker or the file has in force is one whole
+ * snapshot and the changes behind it, without a gap, and of the log and the revision that it
+ * claims. And what copies say of their workers to each other. */
 #include "common/resource/roster.h"
 #include "services/edge/worker/follow.h"
 #include "services/edge/control/merge.h"
@@ -163,7 +164,8 @@ static void keep(file_t *file, int type, const char *log_id, int64_t previous, i
     set_text(record->log_id, log_id);
 }
 
-/* From any record on is as well as from the first, as a worker reads what came since; and any end may be torn off. */
+/* From any record on is as well as from the first, as a worker reads what came since; and any end
+ * may be torn off. */
 static void read_file(const file_t *file, int from, int to)
 {
     follower_t reader = {0};
@@ -452,7 +454,8 @@ static int take_part(void *context, const char *text)
     return 0;
 }
 
-/* Lines are notifications; then each line is a worker's name that another copy says, and hears back. */
+/* Lines are notifications; then each line is a worker's name that another copy says, and hears
+ * back. */
 static void try_roster(in_t *in)
 {
     size_t size = (size_t)(in->end - in->at);

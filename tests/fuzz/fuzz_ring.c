@@ -1,6 +1,7 @@
-/* The ring of event batches. As a worker leaves it that is killed at any of its stores: each number comes once, as its event or as
- * one that was dropped, in order, and none is missing. And as bytes that nobody wrote: nothing outside of them is touched, reading
- * them ends, and once mended it is a ring like any other. */
+/* The ring of event batches. As a worker leaves it that is killed at any of its stores: each number
+ * comes once, as its event or as one that was dropped, in order, and none is missing. And as bytes
+ * that nobody wrote: nothing outside of them is touched, reading them ends, and once mended it is a
+ * ring like any other. */
 static void step(void);
 #define RING_ORDERED() step()
 
@@ -99,8 +100,8 @@ typedef struct world {
     ring_t ring;
     receiver_t to;
     uint64_t sent;
-    uint64_t
-        uncounted; /* dropped by one that died in the act: counted only where a batch is left to count from */
+    uint64_t uncounted; /* dropped by one that died in the act: counted only where a batch is left
+                           to count from */
     bool exact;
 } world_t;
 

@@ -1,5 +1,6 @@
-/* The state file, and that of the keys of session tickets: whatever their bytes are, nothing but whole records of ours is
- * read; what was sealed is read as it was; and what has one bit that is another one is none. */
+/* The state file, and that of the keys of session tickets: whatever their bytes are, nothing but
+ * whole records of ours is read; what was sealed is read as it was; and what has one bit that is
+ * another one is none. */
 #include "services/edge/control/record.h"
 #include "services/edge/tls/tickets.h"
 

@@ -1,5 +1,5 @@
-/* Entries of the config log, which are bytes from outside: whatever they say, the table answers lookups, the same in whatever order
- * they are applied, and nothing is left when it goes. */
+/* Entries of the config log, which are bytes from outside: whatever they say, the table answers
+ * lookups, the same in whatever order they are applied, and nothing is left when it goes. */
 #include "common/codec/pack.h"
 #include "services/edge/table/table.h"
 
@@ -273,7 +273,8 @@ typedef struct kind {
     field_t fields[8];
 } entry_kind_t;
 
-/* Values that begin with a digit are numbers, '+' and '-' are booleans, '{' is a map of backends or headers, '[' a list of hosts. */
+/* Values that begin with a digit are numbers, '+' and '-' are booleans, '{' is a map of backends or
+ * headers, '[' a list of hosts. */
 static const entry_kind_t kinds[] = {
     {"https_edge",
      {"e1", "e2", "e3"},

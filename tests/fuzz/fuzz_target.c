@@ -1,4 +1,5 @@
-/* The gateway's path matching: what it finds is whole, and goes nowhere but to what the tables have. */
+/* The gateway's path matching: what it finds is whole, and goes nowhere but to what the tables
+ * have. */
 #include "services/gateway/paths.h"
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* Texts that clients, operators and peers write, each with a parser of its own; the first byte chooses: certificates and keys, SSH keys,
- * traffic policies, hosts of requests, addresses, what is quoted, and the numbers of events. */
+/* Texts that clients, operators and peers write, each with a parser of its own; the first byte
+ * chooses: certificates and keys, SSH keys, traffic policies, hosts of requests, addresses, what is
+ * quoted, and the numbers of events. */
 #include "common/base/address.h"
 #include "common/base/quote.h"
 #include "common/schema/policy.h"

@@ -103,7 +103,8 @@ Test(batch, traffic_cannot_pass_for_an_audit_event)
     cr_assert_eq(batch_traffic(out, record(out, traffic, "x", 1)), -EBADMSG, "unreadable");
 }
 
-/* A subscription names the beginning of a type: what only looks like an audit event is taken for one. */
+/* A subscription names the beginning of a type: what only looks like an audit event is taken for
+ * one. */
 Test(batch, traffic_is_what_is_called_so_and_nothing_else)
 {
     static const char http[] = "http_request_complete.v0";

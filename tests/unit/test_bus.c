@@ -1,4 +1,5 @@
-/* The bus against strangers: SECURITY-CASES 52 and ZeroMQ's own traps. A test that hangs is killed. */
+/* The bus against strangers: SECURITY-CASES 52 and ZeroMQ's own traps. A test that hangs is killed.
+ */
 #include "common/bus/bus.h"
 #include "common/bus/heartbeat.h"
 #include "common/base/cleanup.h"
@@ -154,7 +155,8 @@ Test(bus, class_every_socket_needs_keys_case_52)
     cr_assert_null(bus_bind(ZMQ_XPUB, "tcp://127.0.0.1:*", "/nonexistent", SOCKET_PUB));
 }
 
-/* A key is good for the sockets that its role has business at, and what is added or taken away counts for the next connection. */
+/* A key is good for the sockets that its role has business at, and what is added or taken away
+ * counts for the next connection. */
 Test(bus, a_key_opens_what_its_role_may_and_no_longer_than_it_is_listed)
 {
     static const char *const none[] = {NULL}, *const events_only[] = {"events", NULL};
@@ -382,7 +384,8 @@ Test(bus, class_recursive_unsubscribe_case_52)
 }
 
 /* libzmq 4.3.4: a socket over ipc that is at its receive mark when its peers go aborts at the next
- * read, or hangs in ctx_term. The intake has no mark and drains before it closes: the process ends. */
+ * read, or hangs in ctx_term. The intake has no mark and drains before it closes: the process ends.
+ */
 Test(bus, trap_08_a_full_intake_over_ipc_closes)
 {
     char endpoint[128];
@@ -416,8 +419,8 @@ Test(bus, trap_08_a_full_intake_over_ipc_closes)
     zsys_shutdown(); /* ctx_term: hangs when the trap is open */
 }
 
-/* libzmq aborts where it asks for a sign of life on a connection that ended while it was not read (common/bus/heartbeat.h): a peer whose
- * key is known could end a service by that. */
+/* libzmq aborts where it asks for a sign of life on a connection that ended while it was not read
+ * (common/bus/heartbeat.h): a peer whose key is known could end a service by that. */
 Test(bus, a_peer_that_goes_while_it_is_not_read_ends_nobody)
 {
     char endpoint[128];
@@ -458,8 +461,8 @@ Test(bus, a_peer_that_goes_while_it_is_not_read_ends_nobody)
     zsys_shutdown();
 }
 
-/* libzmq takes marks when a socket binds or connects: set later they change nothing, and a subscriber that stands still for a
- * moment misses all but the first thousand. */
+/* libzmq takes marks when a socket binds or connects: set later they change nothing, and a
+ * subscriber that stands still for a moment misses all but the first thousand. */
 Test(bus, marks_hold_from_the_first_connection)
 {
     enum { MESSAGES = 20000 };
@@ -505,7 +508,8 @@ static bool happens(zsock_t *watch, int event)
     return number == event;
 }
 
-/* libzmq keeps all frames of a message before anybody can look at it: a peer gets no more room than it has things to say. */
+/* libzmq keeps all frames of a message before anybody can look at it: a peer gets no more room than
+ * it has things to say. */
 static void say_too_much(socket_id_t id, int types[2], const char *names[2], size_t most)
 {
     const char *server_dir, *client_dir;

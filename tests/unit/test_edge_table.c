@@ -351,7 +351,8 @@ Test(table, one_of_two_claims_goes_and_the_other_serves)
     drop(table);
 }
 
-/* What a worker is told when it missed two changes: the newest of each, in the order of their revisions. */
+/* What a worker is told when it missed two changes: the newest of each, in the order of their
+ * revisions. */
 Test(table, a_route_leaves_its_old_place_to_whoever_has_it_now)
 {
     table_t *table = table_new();
@@ -645,7 +646,8 @@ static void put_shuffled(table_t *table, bool only_changed)
     }
 }
 
-/* One table hears every change, one the newest of each since it last listened, in any order, one is a snapshot. */
+/* One table hears every change, one the newest of each since it last listened, in any order, one is
+ * a snapshot. */
 Test(table, is_a_function_of_its_entries_not_of_their_order)
 {
     table_t *live = table_new(), *late = table_new();

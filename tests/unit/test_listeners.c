@@ -162,7 +162,8 @@ Test(listeners, a_connection_that_ended_counts_no_more_for_its_key)
     listeners_destroy(&self);
 }
 
-/* What is not known of a connection does not end what it wants; the fd of one that ended may be another's. */
+/* What is not known of a connection does not end what it wants; the fd of one that ended may be
+ * another's. */
 Test(listeners, too_much_is_wanted_rather_than_too_little)
 {
     listeners_t *self = listeners();

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What was said, as text: "A<hello L 5 e/0 1;" is a hello to copy A, ">beat L 0 5;" what passed to the worker. */
+/* What was said, as text: "A<hello L 5 e/0 1;" is a hello to copy A, ">beat L 0 5;" what passed to
+ * the worker. */
 static char said[65536];
 static bool there[MERGE_COPIES_MAX];
 
@@ -303,8 +304,8 @@ Test(merge, with_one_copy_says_what_the_worker_and_the_copy_say)
     SAYS(copy_says(&merge, 'A', "refused 256 e/0"), ">refused 256 e/0;");
 }
 
-/* The worker's place in the log, whatever copies, connections and the worker do: it never takes a change without those
- * before it, and what is named to a copy is in force. */
+/* The worker's place in the log, whatever copies, connections and the worker do: it never takes a
+ * change without those before it, and what is named to a copy is in force. */
 Test(merge, never_leaves_anything_out)
 {
     enum { COPIES = 3, STEPS = 200000 };
@@ -390,7 +391,8 @@ Test(merge, never_leaves_anything_out)
     cr_assert_gt(passed, 1000);
 }
 
-/* It did not stand still, so what was said behind the answer to the first hello is right; another mark says that it may have. */
+/* It did not stand still, so what was said behind the answer to the first hello is right; another
+ * mark says that it may have. */
 Test(merge, a_hello_that_is_said_again_voids_nothing_of_what_comes)
 {
     static const struct {

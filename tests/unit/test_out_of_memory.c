@@ -1,4 +1,5 @@
-/* Small allocations of our own: zeroed, or the end of the process with a line that says what for. */
+/* Small allocations of our own: zeroed, or the end of the process with a line that says what for.
+ */
 #include "common/base/memory.h"
 
 #include <criterion/criterion.h>

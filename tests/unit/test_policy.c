@@ -1,4 +1,5 @@
-/* Traffic policies: what is accepted, and that no text of the greatest length keeps the parser busy. */
+/* Traffic policies: what is accepted, and that no text of the greatest length keeps the parser
+ * busy. */
 #include "common/base/cleanup.h"
 #include "common/schema/policy.h"
 
@@ -109,7 +110,8 @@ Test(policy, anchors_have_an_end)
     cr_assert_str_eq(policy_fault(text), "has more than 64 anchors");
 }
 
-/* All of it takes seconds. The limit ends what would take hours: a parser whose time grows with the square of the text. */
+/* All of it takes seconds. The limit ends what would take hours: a parser whose time grows with the
+ * square of the text. */
 Test(policy, no_shape_keeps_the_parser_busy, .timeout = 60)
 {
     static const char *const heads[] = {

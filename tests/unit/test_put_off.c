@@ -1,4 +1,5 @@
-/* Producers whose batches there was no room for: who is told when, and what comes from them meanwhile. */
+/* Producers whose batches there was no room for: who is told when, and what comes from them
+ * meanwhile. */
 #include "services/events/put_off.h"
 
 #include <criterion/criterion.h>

@@ -38,8 +38,8 @@ Test(schema, every_table_is_consistent)
             cr_assert_neq(row->code, other->code, "%s and %s", row->name, other->name);
 }
 
-/* What an update may empty. Of a new list somebody has to say whether none of it would mean less, as here, or anything at all: then
- * it is KEEP_EMPTY. */
+/* What an update may empty. Of a new list somebody has to say whether none of it would mean less,
+ * as here, or anything at all: then it is KEEP_EMPTY. */
 static bool may_be_emptied(const char *name)
 {
     static const char *const names[] = {"hostports", "headers", "destinations"};

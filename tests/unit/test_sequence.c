@@ -55,7 +55,8 @@ Test(sequence, a_producer_heard_first_in_the_middle_has_lost_the_beginning)
     cr_assert_eq(self.lost, 100);
 }
 
-/* What a producer says of itself is its own to make up: no sum goes wrong on it, in here or in a bigint. */
+/* What a producer says of itself is its own to make up: no sum goes wrong on it, in here or in a
+ * bigint. */
 Test(sequence, sums_end_at_the_largest_number)
 {
     sequence_t self = {.known = true, .last = 1};

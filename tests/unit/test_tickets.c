@@ -1,4 +1,5 @@
-/* The keys of session tickets: when they change, what is left of them, and what is no file of them. */
+/* The keys of session tickets: when they change, what is left of them, and what is no file of them.
+ */
 #include "services/edge/tls/tickets.h"
 
 #include <criterion/criterion.h>

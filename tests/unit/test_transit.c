@@ -91,7 +91,8 @@ Test(transit, counts_what_all_connections_of_a_key_have)
     close_pair(&pair);
 }
 
-/* A full queue takes nothing, and that is neither on its way nor does it say that something left. */
+/* A full queue takes nothing, and that is neither on its way nor does it say that something left.
+ */
 Test(transit, refuses_what_there_is_no_room_for)
 {
     pair_t pair = connect_pair();

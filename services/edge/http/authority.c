@@ -14,7 +14,8 @@ static int is_name(char c)
     return names[(unsigned char)c];
 }
 
-/* What stands between the brackets; whether it is an address does not matter: no edge has one for its name. */
+/* What stands between the brackets; whether it is an address does not matter: no edge has one for
+ * its name. */
 static size_t literal_len(const char *text, size_t len)
 {
     size_t at = 1;

@@ -19,7 +19,8 @@ static const row_t rows[] = {
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 * 32 };
 
-/* Rows by the first three letters behind a leading "x-": numbers from 1, in the order of the table. */
+/* Rows by the first three letters behind a leading "x-": numbers from 1, in the order of the table.
+ */
 static unsigned char first[KEYS + 1], next_row[ROWS];
 _Static_assert(ROWS < 256, "a row's number is one byte");
 

@@ -1,4 +1,5 @@
-/* Which request headers claim what only the edge, or a proxy that it trusts, can know: proto/forwarded.def. No nginx in here. */
+/* Which request headers claim what only the edge, or a proxy that it trusts, can know:
+ * proto/forwarded.def. No nginx in here. */
 #pragma once
 
 #include <stddef.h>

@@ -52,7 +52,8 @@ static uint64_t load(const char *text)
     return word;
 }
 
-/* In any case, eight bytes at once. Words are letters and '-': what else this bit makes one of them of, no line has in it. */
+/* In any case, eight bytes at once. Words are letters and '-': what else this bit makes one of them
+ * of, no line has in it. */
 static inline bool is_word(const char *text, size_t len, const char *word)
 {
     const uint64_t lower = 0x2020202020202020;
@@ -78,14 +79,16 @@ bool head_field_is(const head_field_t *field, const char *name)
 
 /* ---- lines ---- */
 
-/* What RFC 9110 5.5 has in no value: a value is of HTAB, SP, VCHAR and obs-text; so is a reason (RFC 9112 4). */
+/* What RFC 9110 5.5 has in no value: a value is of HTAB, SP, VCHAR and obs-text; so is a reason
+ * (RFC 9112 4). */
 static bool is_control(char c)
 {
     return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
 }
 
-/* The first control character; end: there is none. Eight bytes at once: few have one below ' ' or DEL among them, which is what the
- * difference and the sum tell. Of their bits only the lowest is sure, and that is the first such byte. */
+/* The first control character; end: there is none. Eight bytes at once: few have one below ' ' or
+ * DEL among them, which is what the difference and the sum tell. Of their bits only the lowest is
+ * sure, and that is the first such byte. */
 static const char *find_control(const char *at, const char *end)
 {
     const uint64_t each = 0x0101010101010101;
@@ -113,8 +116,9 @@ bool head_has_control(const char *value, size_t len)
     return find_control(value, value + len) != value + len;
 }
 
-/* The line that begins at self->len, without its end; then that is behind it. False: its end is not there yet. A line feed alone
- * ends a line, too (RFC 9112 2.2); any other control character is a stray. */
+/* The line that begins at self->len, without its end; then that is behind it. False: its end is not
+ * there yet. A line feed alone ends a line, too (RFC 9112 2.2); any other control character is a
+ * stray. */
 static bool take_line(head_t *self, const char *data, size_t len, const char **ret_line,
                       size_t *ret_len)
 {
@@ -152,7 +156,8 @@ static bool next_line(const char *data, size_t len, size_t *at, const char **ret
     return true;
 }
 
-/* As far as it has come, is this the beginning of "HTTP/1.x nnn"? An answer without a status line is known by its first byte. */
+/* As far as it has come, is this the beginning of "HTTP/1.x nnn"? An answer without a status line
+ * is known by its first byte. */
 static bool begins_status_line(const char *text, size_t len)
 {
     static const char form[] = "HTTP/1.0 000";
@@ -215,12 +220,14 @@ static const char *read_length(head_t *self, const head_field_t *field)
             || __builtin_add_overflow(length, field->value[i] - '0', &length))
             return "a Content-Length that is no number";
     if (self->length >= 0)
-        return "two Content-Length"; /* also equal ones: later versions of nginx take none, and one behaviour is promised */
+        return "two Content-Length"; /* also equal ones: later versions of nginx take none, and one
+                                        behaviour is promised */
     self->length = length;
     return NULL;
 }
 
-/* chunked, once, and nothing else: no other coding was asked for, and what it would hide is a body's end. */
+/* chunked, once, and nothing else: no other coding was asked for, and what it would hide is a
+ * body's end. */
 static const char *read_coding(head_t *self, const head_field_t *field)
 {
     if (self->chunked)
@@ -256,7 +263,8 @@ typedef enum {
     OTHER,
     LENGTH,
     CODING,
-    CONNECTION, /* these three frame the body, and steer who reads the head: to name them in Connection takes nothing away */
+    CONNECTION, /* these three frame the body, and steer who reads the head: to name them in
+                   Connection takes nothing away */
     HOP,
     UPGRADE,
 } kind_t;
@@ -309,7 +317,8 @@ static const char *read_options(head_t *self, const head_field_t *field)
     return NULL;
 }
 
-/* What a 101 goes over to: one protocol, and there is one that the edge lets a client ask for (RFC 9110 7.8). */
+/* What a 101 goes over to: one protocol, and there is one that the edge lets a client ask for (RFC
+ * 9110 7.8). */
 static void read_upgrade(head_t *self, const head_field_t *field)
 {
     self->websocket = ++self->upgrades == 1 && is_word(field->value, field->value_len, "websocket");
@@ -464,7 +473,8 @@ size_t head_end_hop(head_t *self, char *data)
     if (!self->hop)
         return 0;
     count = list_options(self, data, options);
-    /* Names in Connection are looked at until the last field is known: fields are only marked, by what no name begins with. */
+    /* Names in Connection are looked at until the last field is known: fields are only marked, by
+     * what no name begins with. */
     for (size_t at = 0; head_next(data, self->len, &at, &field);)
         if (ends_here(self, &field, options, count))
             data[field.name - data] = '\0';

@@ -1,5 +1,5 @@
-/* The head of an upstream's answer: status line and fields up to the empty line (RFC 9110, RFC 9112). It is judged before
- * nginx reads it, which takes much that is no HTTP. No nginx in here. */
+/* The head of an upstream's answer: status line and fields up to the empty line (RFC 9110, RFC
+ * 9112). It is judged before nginx reads it, which takes much that is no HTTP. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,8 +27,9 @@ typedef struct head {
 /* For the first byte of an answer. */
 void head_begin(head_t *self);
 
-/* data is the answer from its first byte, len what has come of it; called again when more has. HEAD_BAD: why says it in words.
- * What of it has been seen is not looked at again, however small the pieces are. */
+/* data is the answer from its first byte, len what has come of it; called again when more has.
+ * HEAD_BAD: why says it in words. What of it has been seen is not looked at again, however small
+ * the pieces are. */
 head_verdict_t head_scan(head_t *self, const char *data, size_t len, const char **ret_why);
 
 /* 1xx, but 101: another answer follows. */
@@ -42,15 +43,18 @@ typedef struct head_field {
 /* Of a whole head: its first line, with its end. */
 size_t head_status_len(const char *data, size_t len);
 
-/* The fields of a whole head, one after the other: *at is 0 before the first. False: there are no more. */
+/* The fields of a whole head, one after the other: *at is 0 before the first. False: there are no
+ * more. */
 bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field);
 
-/* The same of one that was let through, at less cost: *at is where the first begins. lower is the name in lower case, its hash that of
- * nginx's tables. The bytes behind name and value are nobody's; then *at is behind them. */
+/* The same of one that was let through, at less cost: *at is where the first begins. lower is the
+ * name in lower case, its hash that of nginx's tables. The bytes behind name and value are
+ * nobody's; then *at is behind them. */
 bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *ret_field,
                       char *lower, uintptr_t *ret_hash);
 
-/* Of a field's value: a control character other than a tab, which no value may have (RFC 9110 5.5). */
+/* Of a field's value: a control character other than a tab, which no value may have (RFC 9110 5.5).
+ */
 bool head_has_control(const char *value, size_t len);
 
 bool head_field_is(const head_field_t *field, const char *name); /* in any case */
@@ -61,18 +65,20 @@ typedef struct {
     size_t len;
 } head_option_t;
 
-/* The next of a list with commas, which may have empty elements (RFC 9110 5.6.1); *at is 0 before the first. False: there are no
- * more. */
+/* The next of a list with commas, which may have empty elements (RFC 9110 5.6.1); *at is 0 before
+ * the first. False: there are no more. */
 bool head_next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option);
 
 /* close and keep-alive, which nearly all say, name no field that has to be looked for. */
 bool head_option_names(const head_option_t *option);
 
-/* May a field of a 1xx go on to the client? Not what is of the connection, frames a body, steers a proxy, or that the edge says itself. */
+/* May a field of a 1xx go on to the client? Not what is of the connection, frames a body, steers a
+ * proxy, or that the edge says itself. */
 bool head_field_passes(const head_field_t *field);
 
-/* Takes the fields out of a whole head, no 1xx but 101, that are of the connection it came by (RFC 9110 7.6.1): those of that nature,
- * and those that its Connection names. Connection itself and what frames the body stay: they are for whoever reads the head next,
- * and do not go further. 101 keeps its Upgrade. The rest moves to the end of the head; the result is by how many bytes it begins
- * later. */
+/* Takes the fields out of a whole head, no 1xx but 101, that are of the connection it came by (RFC
+ * 9110 7.6.1): those of that nature, and those that its Connection names. Connection itself and
+ * what frames the body stay: they are for whoever reads the head next, and do not go further. 101
+ * keeps its Upgrade. The rest moves to the end of the head; the result is by how many bytes it
+ * begins later. */
 size_t head_end_hop(head_t *self, char *data);

@@ -1,6 +1,7 @@
-/* Claims on a place that several entries may name: a path of an edge, a host, a domain's name. All of them are kept, in the order
- * of their ids, and the first one serves: the oldest, since ids begin with their time. So the same entries give the same answer in
- * whatever order they come and go, and one that goes takes nothing but itself. Nearly always there is one claimant. */
+/* Claims on a place that several entries may name: a path of an edge, a host, a domain's name. All
+ * of them are kept, in the order of their ids, and the first one serves: the oldest, since ids
+ * begin with their time. So the same entries give the same answer in whatever order they come and
+ * go, and one that goes takes nothing but itself. Nearly always there is one claimant. */
 #pragma once
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Headers to add and to remove, as a route's modules and http_response backends have them. No nginx in here. */
+/* Headers to add and to remove, as a route's modules and http_response backends have them. No nginx
+ * in here. */
 #pragma once
 
 #include <msgpack.h>
@@ -17,8 +18,9 @@ typedef struct headers {
     size_t add_count, remove_count;
 } headers_t;
 
-/* add: a map of names to values; remove: a list of names; either may be NULL. *bad is set where one is no header of
- * RFC 9110 5.1 and 5.5, which would end a line or begin one; out is to be freed all the same. */
+/* add: a map of names to values; remove: a list of names; either may be NULL. *bad is set where one
+ * is no header of RFC 9110 5.1 and 5.5, which would end a line or begin one; out is to be freed all
+ * the same. */
 void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove,
                    bool *bad);
 void headers_done(headers_t *self);

@@ -48,8 +48,8 @@ static region_t *region_of(const void *block)
     return (region_t *)((uintptr_t)block & ~(uintptr_t)(REGION - 1));
 }
 
-/* The kernel aligns to pages only: what was asked for too much goes back. Small pages: a huge one costs milliseconds when it
- * is first touched. */
+/* The kernel aligns to pages only: what was asked for too much goes back. Small pages: a huge one
+ * costs milliseconds when it is first touched. */
 static region_t *new_region(void)
 {
     unsigned char *at =

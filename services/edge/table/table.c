@@ -218,7 +218,8 @@ static void parse_weighted(backend_t *backend, const msgpack_object *document, b
     }
 }
 
-/* One that cannot be applied is not there: its routes answer 503, and so does its share of a weighted one. */
+/* One that cannot be applied is not there: its routes answer 503, and so does its share of a
+ * weighted one. */
 static int apply_backend(table_t *self, const char *id, size_t len, const msgpack_object *document,
                          trust_t trust, void (*parse)(backend_t *, const msgpack_object *, bool *))
 {
@@ -378,7 +379,8 @@ static int parse_version(const msgpack_object *document, bool *bad)
     return number;
 }
 
-/* What the entry says, in an edge of its own: nothing of the table changes before all of it is read. */
+/* What the entry says, in an edge of its own: nothing of the table changes before all of it is
+ * read. */
 static void parse_edge(edge_t *fresh, const msgpack_object *document, trust_t trust)
 {
     fresh->refused = trust != TRUST_ALL;

@@ -17,8 +17,8 @@ typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
     char *id, *account_id, *edge_id;
     size_t account_id_len;
-    char *
-        match; /* as stored, its host in lower case: host_len bytes, then the path. NULL: it has no place */
+    char *match; /* as stored, its host in lower case: host_len bytes, then the path. NULL: it has
+                    no place */
     size_t host_len;
     bool exact;
     bool refused;     /* its entry cannot be applied: 503 */
@@ -42,12 +42,12 @@ typedef struct edge {
     char *id, *account_id;
     host_t *hosts;
     size_t host_count;
-    bool refused; /* its entry cannot be applied: 503 */
-    unsigned
-        astray; /* routes of it that are refused and have no place: nobody knows what they guarded, so 503 */
-    bool present;                /* an entry came; else only its routes did */
-    bool mutual_tls;             /* asked for: nobody is let in until the edge can verify it */
-    int min_version;             /* TLS1_2_VERSION or TLS1_3_VERSION */
+    bool refused;    /* its entry cannot be applied: 503 */
+    unsigned astray; /* routes of it that are refused and have no place: nobody knows what they
+                        guarded, so 503 */
+    bool present;    /* an entry came; else only its routes did */
+    bool mutual_tls; /* asked for: nobody is let in until the edge can verify it */
+    int min_version; /* TLS1_2_VERSION or TLS1_3_VERSION */
     unsigned char profile[32];   /* of its TLS settings, the same in every worker: binds tickets */
     tree_t *any;                 /* routes without a host */
     strmap_t *hosts_with_routes; /* host -> tree_t */
@@ -112,18 +112,20 @@ table_t *table_new(void);
 /* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
 bool table_free_some(table_t **self_p, size_t budget);
 
-/* How much of an entry is read. Less of one in whose application workers died: each step asks less of what may have killed
- * them. What is left out is answered 503. */
+/* How much of an entry is read. Less of one in whose application workers died: each step asks less
+ * of what may have killed them. What is left out is answered 503. */
 typedef enum trust {
     TRUST_ALL,
     TRUST_PLACE, /* where it stands: its path, its hosts, its name */
     TRUST_OWNER, /* whose it is: a route's edge */
-    TRUST_NONE, /* that it is there: an edge's hosts and a route's edge, as they were, are refused */
-    TRUST_SKIP  /* nothing: what was there before stays and is refused */
+    TRUST_NONE,  /* that it is there: an edge's hosts and a route's edge, as they were, are refused
+                  */
+    TRUST_SKIP   /* nothing: what was there before stays and is refused */
 } trust_t;
 
-/* Apply one entry; document NULL removes it. What the table holds is a function of the set of entries, not of the order in which
- * they came. 0 | -1: the entry is not what the tables promise, or not trusted, and is answered 503 in its own place. */
+/* Apply one entry; document NULL removes it. What the table holds is a function of the set of
+ * entries, not of the order in which they came. 0 | -1: the entry is not what the tables promise,
+ * or not trusted, and is answered 503 in its own place. */
 int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
                 const msgpack_object *document, trust_t trust);
 

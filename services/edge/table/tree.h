@@ -1,5 +1,6 @@
 /* Radix tree of paths: the longest match in one walk down the path, whatever the number of routes.
- * A path can be claimed as exact, as prefix, or both, and by several (claim.h). No nginx in here. */
+ * A path can be claimed as exact, as prefix, or both, and by several (claim.h). No nginx in here.
+ */
 #pragma once
 
 #include "services/edge/table/claim.h"
