@@ -184,6 +184,10 @@ format:
 house:
 	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
 
+# The recipes of CONTRIBUTING.md, in a scratch copy.
+recipes: node-packages
+	@tests/recipes/run
+
 lint: $(BUILD)/gen/kinds.inc
 	@tests/house/includes
 	@tests/house/services

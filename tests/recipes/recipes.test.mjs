@@ -1,0 +1,37 @@
+// What the recipes of CONTRIBUTING.md add, in a stack that was built from a copy with all of them: tests/recipes/run.
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { must, api, through, endpoint, listening, until, env } from '../support/postern.mjs';
+
+test('a route module denies', async () => {
+  const { host } = await endpoint({ body: 'hello' }, { user_agent_filter: { deny: ['robot'] } });
+  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'a robot' } })).status, 403);
+  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'somebody' } })).status, 200);
+});
+
+test('a resource is made, read, changed, listed, filtered and deleted', async () => {
+  const { id } = await must('POST', '/notes', { description: 'first' });
+  assert.match(id, /^note_/);
+  assert.equal((await must('PATCH', `/notes/${id}`, { description: 'second' })).description, 'second');
+  const list = await must('GET', `/notes?filter=${encodeURIComponent('obj.description == "second"')}`);
+  assert.ok(list.notes.some((note) => note.id === id));
+  await must('DELETE', `/notes/${id}`);
+  assert.equal((await api('GET', `/notes/${id}`)).status, 404);
+});
+
+test('an event has its field', async () => {
+  const { host } = await endpoint({ body: 'hello' });
+  const subscription = await listening('http_request_complete');
+  try {
+    await through(host);
+    const seen = await until(() => subscription.events.find((event) => event.object.http.request.url.host === host), 'the event');
+    assert.equal(seen.object.http.request.tls_reused, 'no');
+  } finally {
+    await subscription.stop();
+  }
+});
+
+test('a service is ready', async () => {
+  const answers = await Promise.all(env.POSTERN_HEALTH_URLS.split(',').map(async (where) => (await fetch(`http://${where}/metrics`)).text()));
+  assert.ok(answers.some((text) => text.includes('postern_toy_')), 'the toy has its metrics');
+});
