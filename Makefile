@@ -26,7 +26,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e suspend roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e suspend recipes roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -44,6 +44,7 @@ help:
 	@echo "house       figures of the code, a room a row; HOUSE_BEFORE=checkout puts those of another beside them"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
+	@echo "recipes     what CONTRIBUTING.md tells to do, done in a scratch copy, built and tried"
 	@echo "clients     every method of the official clients: TypeScript, Python, Go and Java, and Terraform's provider"
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
@@ -295,7 +296,7 @@ clang:
 test: export HOSTILE_SEED ?= 1
 test:
 	@deploy/install-packages test
-	@for part in all clang lint check asan fuzz roles e2e suspend chaos; do \
+	@for part in all clang lint check asan fuzz roles recipes e2e suspend chaos; do \
 	    echo "== $$(date +%T) $$part"; \
 	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
 	done; echo "== $$(date +%T) passed"
