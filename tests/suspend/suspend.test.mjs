@@ -168,8 +168,11 @@ for (const [what, target, leave] of [
 
 test('a client that was gone when the wait began is noticed, too', async () => {
   const to = await waiting(), before = await counts(ME);
-  const socket = await connect(to.host);
-  socket.end(get(to.host, '/never'));
+  const raw = net.connect({ host: edge.host, port: edge.port, allowHalfOpen: true }); // its side ends, and no reset overtakes the request
+  const socket = tls.connect({ socket: raw, servername: to.host, ca }).on('error', () => {});
+  await new Promise((resolve) => socket.on('secureConnect', resolve));
+  socket.resume();
+  socket.write(get(to.host, '/never'), () => raw.end());
   await settles(before, { suspended: 1, aborted: 1, aborts: 1, cleaned: 1 });
   await oneEvent(to.host);
 });
