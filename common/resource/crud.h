@@ -46,7 +46,7 @@ typedef struct kind_rules {
      * where that is not the entry of the kind and the id. 0 | code: it stays | fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 
-    /* Carry out a command of proto/commands.def; only commands that may be carried out twice. 0
+    /* Carry out a command of proto/kinds.def; only commands that may be carried out twice. 0
      * | code | fault. */
     int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
 } kind_rules_t;

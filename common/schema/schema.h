@@ -75,7 +75,7 @@ enum {
      * answered */
     KIND_ADMITS = 32768,
     KIND_CREATE_ADMITS = 65536, /* so may a new one */
-    OPERATION_COMMAND = 1 << 20 /* of proto/commands.def */
+    OPERATION_COMMAND = 1 << 20 /* of proto/kinds.def */
 };
 
 typedef struct object_type object_type_t;

@@ -173,7 +173,7 @@ static void list_questions(const char *service)
         "create_member",  "get_member",    "update_member",
         "delete_member",  "command",       "no_such_operation",
 #define COMMAND(kind, name, meaning) #name,
-#include "proto/commands.def"
+#include "proto/kinds.def"
     };
     static const char *const none[] = {"",
                                        "x",

@@ -233,6 +233,7 @@ Test(table, a_route_that_is_refused_for_a_module_says_which)
         (rows[i].broken ? refuse : apply)(table, "https_edge_route", "r", document);
         route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
         cr_assert_eq(route->broken, rows[i].broken, "%s", rows[i].modules);
+        cr_assert_eq(route->enabled & route->broken, 0, "its hooks would run: %s", rows[i].modules);
         cr_assert_eq(route->refused, rows[i].broken != 0, "%s", rows[i].modules);
     }
     drop(table);

@@ -533,15 +533,16 @@ static void parse_module(route_t *route, module_id_t id, const msgpack_object *d
     uint32_t bit = 1u << id;
     bool bad = document->type != MSGPACK_OBJECT_MAP;
 
-    route->enabled |= bit;
     if (module && module->parse && !bad)
         route->configs[id] = module->parse(document, &bad);
     if (bad) {
-        route->broken |= bit;
+        route->broken |= bit; /* and not enabled: no hook of it sees what parse did not finish */
         route->refused = true;
-    } else if (!module || (module->beyond && module->beyond(route->configs[id]))) {
-        route->beyond |= bit;
+        return;
     }
+    route->enabled |= bit;
+    if (!module || (module->beyond && module->beyond(route->configs[id])))
+        route->beyond |= bit;
 }
 
 static void parse_modules(route_t *route, const msgpack_object *document)
