@@ -98,7 +98,7 @@ $(BUILD)/obj/services/gateway/docs.c.o: $(wildcard services/gateway/docs/*)
 $(BUILD)/gen/kinds.inc: deploy/list-kinds proto/kinds $(wildcard proto/kinds/*)
 	@mkdir -p $(@D)
 	$(Q)deploy/list-kinds >$@.new && mv $@.new $@
-$(BUILD)/obj/common/schema/tables.c.o: $(BUILD)/gen/kinds.inc $(wildcard proto/*.def proto/kinds/*.def)
+$(BUILD)/obj/common/schema/tables.c.o $(BUILD)/obj/tests/roles/roles.c.o: $(BUILD)/gen/kinds.inc $(wildcard proto/*.def proto/kinds/*.def)
 $(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
