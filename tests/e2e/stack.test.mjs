@@ -79,6 +79,7 @@ test('a stack is one however its folder is spelled, and ends whole when what kee
   const down = run('down', { settings: { POSTERN_HOME: 'link/var/' }, cwd: folder });
   assert.equal(down.status, 0, down.stderr);
   assert.deepEqual(left().map((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')), []);
+  assert.match(fs.readFileSync(`${state}/log/postgresql.log`, 'utf8'), /database system is shut down/, 'it was asked to end, not killed');
   const twice = run('down');
   assert.deepEqual([twice.status, twice.stderr], [1, `error: nothing runs here (${state})\n`]);
 }));
