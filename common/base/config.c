@@ -1,7 +1,7 @@
 #include "common/base/memory.h"
+#include "common/base/invariant.h"
 #include "common/base/config.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -64,6 +64,8 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
 
     memset(self, 0, sizeof(*self));
     self->rows = rows;
+    for (int i = 0; rows[i].name; i++)
+        INVARIANT(i < CONFIG_MAX); /* before an argument is stored */
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], *equals = strchr(arg, '=');
         int row;
@@ -82,7 +84,6 @@ int config_parse(config_t *self, const setting_t *rows, const char *about, int a
         self->values[row] = memory_copy(equals + 1, "a setting");
     }
     for (int i = 0; rows[i].name; i++) {
-        assert(i < CONFIG_MAX);
         if (!self->values[i]) {
             const char *value;
 
@@ -102,7 +103,7 @@ const char *config_str(const config_t *self, const char *name)
 {
     int row = find_row(self->rows, name, strlen(name));
 
-    assert(row >= 0);
+    INVARIANT(row >= 0);
     return self->values[row];
 }
 

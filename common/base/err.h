@@ -31,7 +31,7 @@ int fault(int r, const char *what);
 /* Text of the last fault() on this thread; "" when there was none. */
 const char *fault_text(void);
 
-/* An answer that is being made: the first problem sets the code, the first hundred stand in
+/* Collects the problems of a request: the first sets the code, the first hundred go into
  * details. */
 typedef struct problem {
     int code;

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The limit for a service whose sockets strangers may connect to: libzmq 4.3.4 aborts when a file
- * runs out while it accepts on a local socket. */
+/* The limit for a service with listening sockets: libzmq 4.3.4 aborts when it reaches the limit
+ * while it accepts a connection on a local socket. */
 enum { FILES_SERVICE = 65536 };
 
 /* Open files and their limit, as files_look saw them last; all zero: not yet. are_short is set at

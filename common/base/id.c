@@ -1,4 +1,5 @@
 #include "common/base/id.h"
+#include "common/base/invariant.h"
 
 #include <sodium.h>
 #include <stdint.h>
@@ -10,7 +11,7 @@ static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 enum { KSUID_EPOCH = 1400000000, KSUID_BYTES = 20 };
 
-static void put32(unsigned char *out, uint32_t value)
+static void put_big_endian(unsigned char *out, uint32_t value)
 {
     out[0] = (unsigned char)(value >> 24);
     out[1] = (unsigned char)(value >> 16);
@@ -46,10 +47,11 @@ void id_make(const char *prefix, char *out)
     int n;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    put32(bytes, (uint32_t)(now.tv_sec - KSUID_EPOCH));
-    put32(bytes + 4, (uint32_t)now.tv_nsec << 2);
+    put_big_endian(bytes, (uint32_t)(now.tv_sec - KSUID_EPOCH));
+    put_big_endian(bytes + 4, (uint32_t)now.tv_nsec << 2);
     randombytes_buf(bytes + 8, KSUID_BYTES - 8);
     n = snprintf(out, ID_MAX - KSUID_LEN, "%s_", prefix);
+    INVARIANT(n > 0 && n < ID_MAX - KSUID_LEN); /* the prefix is one of the tables */
     base62_encode(bytes, out + n);
     out[n + KSUID_LEN] = '\0';
 }

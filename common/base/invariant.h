@@ -1,13 +1,13 @@
-/* What our own code promises itself, checked in release builds, too: where a broken promise would
- * read or write memory that is another's, or tell a peer what is not so, the process ends instead.
- * Never for input: that is refused with an error. An edge worker that ends so is replaced, and the
- * events that it left are sent by the next. */
+/* Assertions that are checked in release builds, too. Where a bug would read or write out of
+ * bounds, or tell a peer something false, the process ends instead. Never for input: that is
+ * refused with an error. An edge worker that ends like this is replaced, and its successor sends
+ * the events that it left. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One write, so that lines of processes that share a log do not mix; no memory is asked for. */
+/* One write, so that lines of processes that share a log do not mix; no allocation. */
 __attribute__((noreturn, cold, noinline, unused)) static void
 invariant_broken(const char *expression, const char *file, int line)
 {

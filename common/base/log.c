@@ -1,4 +1,5 @@
 #include "common/base/log.h"
+#include "common/base/invariant.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ void log_line(const char *level, const char *format, ...)
         n += (size_t)more;
     if (n > sizeof(line) - 2)
         n = sizeof(line) - 2;
+    INVARIANT(n < sizeof(line));
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0)
         return; /* standard error cannot be written to, so nothing can be said */
@@ -44,6 +46,7 @@ char *log_quote(const char *text, size_t len, char *out, size_t size)
 {
     size_t at = 0;
 
+    INVARIANT(size > 0);
     for (size_t i = 0; i < len && at + 5 < size; i++) {
         unsigned char c = (unsigned char)text[i];
 
@@ -52,6 +55,7 @@ char *log_quote(const char *text, size_t len, char *out, size_t size)
         else
             at += (size_t)snprintf(out + at, size - at, "\\x%02x", c);
     }
+    INVARIANT(at < size);
     out[at] = '\0';
     return out;
 }

@@ -1,11 +1,13 @@
 #include "common/base/memory.h"
 #include "common/base/invariant.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One write and no allocation: log_line could need memory, too. */
+/* One write and no allocation: log_line could need memory. */
 static void end_process(const char *what, size_t size)
 {
     char line[256];
@@ -46,13 +48,44 @@ void *memory_need(void *pointer, const char *what)
     return pointer;
 }
 
+static __thread struct {
+    bool is_outside; /* between memory_json_begin_outside and its end */
+    int failed;      /* 0 | why an allocation returned NULL since the beginning */
+    size_t left;     /* bytes that may still be asked for */
+} json_decoding;
+
 static void *allocate_json(size_t size)
 {
-    void *memory = malloc(size);
+    void *memory = NULL;
 
-    if (!memory && size <= MEMORY_SMALL)
+    if (json_decoding.is_outside && size > json_decoding.left) {
+        json_decoding.failed = -EMSGSIZE;
+        return NULL;
+    }
+    memory = malloc(size);
+    if (json_decoding.is_outside) {
+        json_decoding.left -= size;
+        if (!memory)
+            json_decoding.failed = -ENOMEM;
+    } else if (!memory && size <= MEMORY_SMALL) {
         end_process("a JSON value", size);
+    }
     return memory;
+}
+
+void memory_json_begin_outside(size_t bytes)
+{
+    INVARIANT(!json_decoding.is_outside);
+    json_decoding.is_outside = true;
+    json_decoding.failed = 0;
+    json_decoding.left = bytes;
+}
+
+int memory_json_end_outside(void)
+{
+    INVARIANT(json_decoding.is_outside);
+    json_decoding.is_outside = false;
+    return json_decoding.failed;
 }
 
 void memory_guard_json(void)

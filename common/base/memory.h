@@ -1,11 +1,11 @@
-/* Memory that runs out: one policy for all programs but the edge, whose pools return NULL and whose
+/* Out of memory: one policy for all programs but the edge, whose pools return NULL and whose
  * requests then end with 500.
  *
- * What is small and bounded is asked for here, and never tested: without it nothing of the program
- * can go on, and half done work would be worse, so the process ends with a line that says what it
- * wanted. Its supervisor starts it again; what was not confirmed is sent again. CZMQ does the same.
- * What is large, or as large as somebody outside says, is bounded first, asked for with malloc, and
- * refused where there is none: -ENOMEM, or the error of a body that is too large. */
+ * Small, bounded allocations are made with these functions and need no check: without such memory
+ * the program cannot go on, and half done work would be worse, so the process ends with a line that
+ * says what it was for. The supervisor restarts it, and unconfirmed work is sent again. CZMQ does
+ * the same. Allocations that are large, or whose size a peer determines, are bounded first, made
+ * with malloc, and refused on failure: -ENOMEM, or the error of a body that is too large. */
 #pragma once
 
 #include <stddef.h>
@@ -25,10 +25,18 @@ void *memory_zeroed(size_t size, const char *what);
 /* A copy of a text whose length is bounded; the caller frees it. */
 char *memory_copy(const char *text, const char *what);
 
-/* What somebody else allocated, or the end of the process when that is NULL. Returns pointer. */
+/* Check what another function allocated: returns pointer, or ends the process if it is NULL. */
 void *memory_need(void *pointer, const char *what);
 
-/* The same for jansson: objects and strings up to MEMORY_SMALL end the process; larger ones return
- * NULL, which decoders report. A field that is missing because there was no memory could be the
- * one that refuses something. Call it before the first thread starts. */
+/* The same policy for jansson: a failed allocation of up to MEMORY_SMALL ends the process, a larger
+ * one returns NULL, which decoders report. Ignored, it could drop a field, perhaps the one that
+ * denies something. Call it before the first thread starts. */
 void memory_guard_json(void);
+
+/* Begin and end the decoding of untrusted input on this thread. Each value is small, but the sender
+ * determines how many there are: an empty object of two bytes takes 220 here. So between begin and
+ * end every failed allocation gives NULL, and so does one beyond bytes in total (freed memory
+ * counts). The decoder must call the end, and refuse the input on an error: the value may be
+ * incomplete. End returns 0 | -ENOMEM | -EMSGSIZE. Decodings do not nest. */
+void memory_json_begin_outside(size_t bytes);
+int memory_json_end_outside(void);

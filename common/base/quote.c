@@ -1,4 +1,5 @@
 #include "common/base/quote.h"
+#include "common/base/invariant.h"
 #include "common/base/utf8.h"
 
 #include <stdbool.h>
@@ -65,6 +66,7 @@ quote_t quote(const char *text)
     out.text[len++] = '\'';
     while ((put = next_shown(&at, end, true, QUOTE_BYTES + 1 - len, out.text + len)))
         len += put;
+    INVARIANT(len + sizeof("...'") <= sizeof(out.text));
     memcpy(out.text + len, at == end ? "'" : "...'", at == end ? 2 : 5);
     return out;
 }
@@ -74,13 +76,15 @@ void quote_plain(char *out, size_t size, const char *text)
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
     size_t len = 0, put;
 
+    INVARIANT(size > 0);
     /* Leave out a last character that a buffer has cut. */
     for (size_t back = 1; back < 4 && back <= (size_t)(end - at); back++)
-        if (utf8_tail(end[-back]) >= (int)back) {
+        if (utf8_tail(*(end - back)) >= (int)back) {
             end -= back;
             break;
         }
     while ((put = next_shown(&at, end, false, size - 1 - len, out + len)))
         len += put;
+    INVARIANT(len < size);
     out[len] = '\0';
 }

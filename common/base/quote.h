@@ -1,6 +1,5 @@
-/* The one way to quote bytes that somebody sent inside a text of ours: always valid UTF-8, always
- * short, and nothing that could end the quotation, move a cursor or turn the direction of the text
- * around it. */
+/* Quotes a peer's bytes inside our messages: the result is valid UTF-8 and short, and has nothing
+ * that could end the quotation, move a cursor or change the direction of text. */
 #pragma once
 
 #include <stddef.h>

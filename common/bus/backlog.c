@@ -1,9 +1,10 @@
 #include "common/bus/backlog.h"
+#include "common/base/invariant.h"
 #include "common/bus/work.h"
 
 enum {
-    LANES = 2,            /* beside the quick one */
-    FRAME_OVERHEAD = 256, /* of a frame that waits, whatever it holds */
+    LANES = 2,            /* the lanes beside the quick one: slow and guests */
+    FRAME_OVERHEAD = 256, /* bytes that a waiting frame costs beside its content */
 };
 
 static const shares_bounds_t bounds[] = {
@@ -13,13 +14,15 @@ static const shares_bounds_t bounds[] = {
                        BACKLOG_GUESTS_ALL_BYTES},
 };
 
-/* What was let in once is not refused on its way to a worker. */
+/* For the queue behind the lanes: a request that a lane accepted is not refused on its way to a
+ * worker. */
 static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
 
 struct backlog {
-    work_t *work;            /* the quick ones, and of the others those whose turn it is */
-    shares_t *beside[LANES]; /* slow ones and guests' */
-    int next;                /* which of them has the next turn */
+    work_t *work; /* what workers take: all quick requests, and those of the other lanes that may
+                     begin now */
+    shares_t *beside[LANES]; /* the slow lane and the guests' lane */
+    int next;                /* index of the lane that has the next turn */
     int running, running_max;
 };
 
@@ -75,7 +78,8 @@ static zmsg_t *take_beside(backlog_t *self)
     return NULL;
 }
 
-/* Among the quick ones they count as somebody of their own: one after another. */
+/* Let requests of the slow lanes begin, as far as workers are left for them. In the workers' queue
+ * they share one owner, so that they take turns with the quick ones as a single peer would. */
 static void start_beside(backlog_t *self)
 {
     zmsg_t *msg;
@@ -83,8 +87,9 @@ static void start_beside(backlog_t *self)
     while (self->running < self->running_max && (msg = take_beside(self))) {
         int r = work_put_of(self->work, "", &boundless, size_of(msg), &msg);
 
-        assert(!r); /* no memory: the same as anywhere else in CZMQ */
+        INVARIANT(!r); /* no bounds apply, so only memory can be missing: as in CZMQ */
         self->running++;
+        INVARIANT(self->running <= self->running_max);
     }
 }
 
@@ -92,6 +97,7 @@ int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t 
 {
     int r;
 
+    INVARIANT(lane <= BACKLOG_GUEST);
     if (lane == BACKLOG_QUICK)
         return work_put_of(self->work, owner, &bounds[lane], size_of(*msg), msg);
     r = shares_put(self->beside[lane - BACKLOG_SLOW], owner, &bounds[lane], size_of(*msg), *msg);
@@ -106,6 +112,7 @@ void backlog_done(backlog_t *self, backlog_lane_t lane)
 {
     if (lane == BACKLOG_QUICK)
         return;
+    INVARIANT(self->running > 0); /* more would begin than there are workers for */
     self->running--;
     start_beside(self);
 }

@@ -1,17 +1,17 @@
-/* Requests of a service that wait for a worker. There are three lanes, in each of which peers
- * take turns and have a share of the room (common/bus/shares.h): those of peers that hold
- * leases, which ask for everybody (the gateway); of these, the ones that keep a worker busy for
- * long; and those of guests: an operator's command line, who watches events. The latter two run
- * beside the first, on half of the workers at most, so neither keeps a call of the API waiting.
- * One thread puts and is told what is done, any thread takes. */
+/* Requests of a service that wait for a worker, in three lanes. Quick: requests of peers that hold
+ * leases, that is of the gateway, on behalf of API clients. Slow: requests of the same peers that
+ * keep a worker busy for long. Guests: requests of everybody else, an operator's command line or a
+ * subscriber. Slow ones and guests together get half of the workers at most, so they never keep a
+ * quick API call waiting. In each lane peers take turns and have bounded room
+ * (common/bus/shares.h). One thread calls backlog_put and backlog_done; any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
 
 #include <czmq.h>
 
-/* What may wait. The gateway's copies may have one key, and each has 1,024 calls under way at
- * most. */
+/* How much may wait. All copies of the gateway may share one key, and each copy has at most 1,024
+ * calls under way. */
 enum {
     BACKLOG_ALL = 4096,
     BACKLOG_OWN = 3072,
@@ -27,22 +27,23 @@ typedef struct backlog backlog_t;
 
 typedef enum backlog_lane { BACKLOG_QUICK, BACKLOG_SLOW, BACKLOG_GUEST } backlog_lane_t;
 
-/* For so many workers. NULL: no memory. */
+/* A backlog for so many workers. NULL: no memory. */
 backlog_t *backlog_new(int workers);
 void backlog_destroy(backlog_t **self_p);
 
-/* 0, and *msg is taken | -EDQUOT: its owner has its share | -EAGAIN: there is no room for
- * anybody | -ENOMEM. */
+/* Append a request to a lane. 0, and *msg is taken over | -EDQUOT: its owner is at its bound |
+ * -EAGAIN: the lane is at its bound | -ENOMEM. */
 int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg);
 
-/* A worker is done with one of that lane. */
+/* A worker has finished a request of that lane: another one may begin. */
 void backlog_done(backlog_t *self, backlog_lane_t lane);
 
-/* For workers: waits for a request; NULL once backlog_stop was called. */
+/* For workers: take the next request, waiting for one. NULL: backlog_stop was called. */
 zmsg_t *backlog_take(backlog_t *self);
 void backlog_stop(backlog_t *self);
 
+/* Requests that no worker has taken yet. */
 size_t backlog_waiting(const backlog_t *self);
 
-/* Is so much waiting that calls of the API are refused? */
+/* Are so many requests waiting that further API calls are refused? */
 bool backlog_is_full(const backlog_t *self);

@@ -11,7 +11,7 @@
 enum {
     DRAIN_MAX = 100000,
     MARK = 1000,
-    HANDSHAKE_MS = 3000, /* whoever connects and shows no key holds an open file for so long */
+    HANDSHAKE_MS = 3000, /* a connection that has not shown a key by then is closed */
     BACKLOG = 1024
 };
 
@@ -31,8 +31,8 @@ static zcert_t *load_cert(const char *dir, const char *name)
     return cert;
 }
 
-/* Also between processes of one machine: whoever may open the socket's file is not for that
- * every role. */
+/* Keys are required for ipc:// too: permission to open the socket's file does not say which role
+ * the peer has. */
 static int check_keys(const char *endpoint, const char *dir)
 {
     char text[300];
@@ -44,7 +44,8 @@ static int check_keys(const char *endpoint, const char *dir)
     return fault(-EPERM, text);
 }
 
-/* Without the handler, or where it does not know the domain, nobody gets in. */
+/* Sets the server side of CURVE. Fails closed: without the ZAP handler, or for a domain that it
+ * does not know, libzmq refuses every peer. */
 static int apply_server_keys(zsock_t *sock, const char *dir, socket_id_t id)
 {
     zcert_t *cert = load_cert(dir, "self.cert_secret");
@@ -80,24 +81,21 @@ static int apply_client_keys(zsock_t *sock, const char *dir, const char *peer)
     return r;
 }
 
-/* The largest frame that a peer of the socket has to say, with its envelope and what a handshake
- * takes: libzmq keeps all frames of a message that has not ended, however many, before anybody
- * can look at it. */
+/* Limit of a received frame, envelope and handshake included. libzmq buffers all frames of a
+ * message before it hands over the first one, so a larger limit would cost memory. */
 static int frame_max(socket_id_t id)
 {
     enum { PREFIX = 512, WORDS = 1024, ENVELOPE = 1024 };
 
+    if (!strcmp(socket_row(id).name, "rpc"))
+        return BUS_REQUEST_MAX + ENVELOPE;
     switch (id) {
-    case SOCKET_CONFIG_LOG: /* names and numbers */
+    case SOCKET_CONFIG_LOG: /* peers send only names and numbers */
         return WORDS;
-    case SOCKET_PUB: /* the beginning of an event's type; a handshake takes 276 bytes and more */
+    case SOCKET_PUB: /* a subscription: prefix of an event type; handshakes take over 276 bytes */
         return PREFIX;
     case SOCKET_INTAKE:
         return BUS_BATCH_MAX + ENVELOPE;
-    case SOCKET_IDENTITY_RPC:
-    case SOCKET_ROUTES_RPC:
-    case SOCKET_EVENTS_RPC:
-        return BUS_REQUEST_MAX + ENVELOPE;
     default:
         return BUS_FRAME_MAX;
     }
@@ -115,7 +113,7 @@ static void set_limits(zsock_t *sock, int bytes)
     zsock_set_tcp_keepalive_cnt(sock, HEARTBEAT_KEEPALIVE_TRIES);
 }
 
-/* A socket has a receive mark or asks for signs of life, never both (heartbeat.h). */
+/* A socket has a receive high-water mark or sends heartbeats, never both (heartbeat.h). */
 static void set_marks(zsock_t *sock, bus_marks_t marks)
 {
     zsock_set_sndhwm(sock, marks.send);
@@ -164,10 +162,10 @@ zsock_t *bus_bind_intake(const char *endpoint, const char *curve_dir)
                            SOCKET_INTAKE);
 }
 
-/* Handshakes of the socket, as they end. NULL: they cannot be watched. */
+/* A socket that receives the results of sock's handshakes; the caller destroys it. NULL: failed. */
 static zsock_t *watch_handshakes(zsock_t *sock)
 {
-    static _Atomic unsigned count; /* the name of the last one may not be free yet */
+    static _Atomic unsigned count; /* a new name each time: libzmq frees the last one late */
     char endpoint[64];
 
     snprintf(endpoint, sizeof(endpoint), "inproc://handshakes-%u", count++);
@@ -178,8 +176,8 @@ static zsock_t *watch_handshakes(zsock_t *sock)
     return zsock_new_pair(endpoint);
 }
 
-/* Messages of a monitor are two frames: event and value, and where it happened. 0: somebody let
- * us in | -EACCES | -ETIMEDOUT. */
+/* A monitor's message has two frames: event and value, and the endpoint. 0: a peer accepted our key
+ * | -EACCES: refused | -ETIMEDOUT. */
 static int await_handshake(zsock_t *watch, int wait_ms)
 {
     int64_t deadline = bus_mono_ms() + wait_ms;
@@ -193,7 +191,7 @@ static int await_handshake(zsock_t *watch, int wait_ms)
         zsock_set_rcvtimeo(watch, (int)(deadline - bus_mono_ms()) + 1);
         msg = zmsg_recv(watch);
         if (!msg)
-            break; /* or it was interrupted */
+            break; /* timed out or interrupted */
         event = zmsg_first(msg);
         if (event && zframe_size(event) >= sizeof(number))
             memcpy(&number, zframe_data(event), sizeof(number));
@@ -323,9 +321,12 @@ static int append_json(zmsg_t *msg, const json_t *value)
 
 int frame_json(zframe_t *frame, json_t **ret_value)
 {
+    int r;
+
     if (!frame)
         return -EBADMSG;
-    return unpack_json(zframe_data(frame), zframe_size(frame), ret_value) ? -EBADMSG : 0;
+    r = unpack_json(zframe_data(frame), zframe_size(frame), ret_value);
+    return r && r != -ENOMEM ? -EBADMSG : r;
 }
 
 zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
@@ -354,7 +355,8 @@ static int copy_str(const json_t *object, const char *key, char *out, size_t siz
     return 0;
 }
 
-/* One from before it said how long is left says until when, by its own wall clock. */
+/* Header "left" is the time that the sender still waits. Senders of older versions say "deadline",
+ * by their wall clock, instead. */
 static void take_deadline(const json_t *header, request_t *request)
 {
     const json_t *left = json_object_get(header, "left");
@@ -400,8 +402,8 @@ void request_done(request_t *self)
     memset(self, 0, sizeof(*self));
 }
 
-/* Every frame that a peer takes; a larger one would cost the connection, and with it the answers
- * to others. */
+/* Encodes a reply whose frames stay within the peer's limit (BUS_FRAME_MAX): a larger one would
+ * break the connection, and with it the replies to other requests. */
 static int encode_reply(const char *id, const reply_t *reply, zmsg_t **ret_msg)
 {
     const problem_t *problem = &reply->problem;
@@ -518,9 +520,11 @@ int bus_call(zsock_t *dealer, const char *verb, const char *account, int timeout
         r = reply_decode(msg, got, ret_outcome, ret_body);
         zmsg_destroy(&msg);
         if (!r && strcmp(got, id)) {
+            /* Callers free what is set, also when this call fails. */
             json_decref(*ret_outcome);
             json_decref(*ret_body);
-            r = -ETIMEDOUT; /* the answer to an older call */
+            *ret_outcome = *ret_body = NULL;
+            r = -ETIMEDOUT; /* the reply to an earlier call: go on waiting */
         }
     }
     zpoller_destroy(&poller);

@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    HEADER_MAX = 4096, /* a larger one is no request of ours */
+    HEADER_MAX = 4096, /* bytes; larger than any header that our clients send */
     VERB_MAX = 63
 };
 
 struct flights {
-    zhashx_t *senders; /* key -> who asked last; an empty frame: it came once */
+    zhashx_t *senders; /* key -> identity of the last repetition's sender; empty: not repeated */
     size_t max;
 };
 

@@ -16,7 +16,8 @@ struct health {
     void *context;
 };
 
-static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *text)
+static enum MHD_Result health_respond(struct MHD_Connection *connection, unsigned status,
+                                      const char *text)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
@@ -44,22 +45,22 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return MHD_YES;
     }
     if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-        return respond(connection, 405, "only GET\n");
+        return health_respond(connection, 405, "only GET\n");
     if (!strcmp(url, "/healthz"))
-        return respond(connection, 200, "ok\n");
+        return health_respond(connection, 200, "ok\n");
     if (!strcmp(url, "/readyz")) {
         bool ready = self->ready(self->context, text, sizeof(text) - 2);
 
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n");
-        return respond(connection, ready ? 200 : 503, ready ? "ready\n" : text);
+        return health_respond(connection, ready ? 200 : 503, ready ? "ready\n" : text);
     }
     if (!strcmp(url, "/metrics")) {
         size_t n = self->metrics(self->context, text, sizeof(text));
 
         text[n < sizeof(text) ? n : sizeof(text) - 1] = '\0';
-        return respond(connection, 200, text);
+        return health_respond(connection, 200, text);
     }
-    return respond(connection, 404, "not found\n");
+    return health_respond(connection, 404, "not found\n");
 }
 
 static int on_event(zloop_t *loop, zmq_pollitem_t *item, void *context)

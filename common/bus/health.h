@@ -16,4 +16,5 @@ typedef bool (*health_ready_fn)(void *context, char *why, size_t size);
 int health_new(health_t **ret_health, zloop_t *loop, const char *host, int port,
                health_metrics_fn metrics, health_ready_fn ready, void *context);
 
+/* Stop serving. *self_p may be NULL. */
 void health_destroy(health_t **self_p);

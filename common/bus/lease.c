@@ -1,4 +1,5 @@
 #include "common/bus/lease.h"
+#include "common/base/invariant.h"
 #include "common/base/cleanup.h"
 
 #include <inttypes.h>
@@ -28,9 +29,11 @@ static void drop_expired(leases_t *self, int64_t now_ms)
     self->count = kept;
 }
 
-/* NULL: there are too many; this one gets no lease. */
+/* The lease of this holder, found or new. NULL: LEASES_MAX peers hold one already; this peer gets
+ * none. */
 static lease_t *find_or_add(leases_t *self, zframe_t *holder, int64_t now_ms)
 {
+    INVARIANT(self->count >= 0 && self->count <= LEASES_MAX);
     for (int i = 0; i < self->count; i++)
         if (zframe_eq(self->held[i].holder, holder))
             return &self->held[i];
@@ -88,6 +91,7 @@ const clock_gap_t *leases_clock(const leases_t *self, zframe_t *holder)
 
 int64_t leases_revoke(leases_t *self)
 {
+    INVARIANT(self->epoch < INT64_MAX); /* epochs only rise */
     self->epoch++;
     for (int i = 0; i < self->count; i++)
         lease_say(self, self->held[i].holder, "revoke", self->epoch, "0");
@@ -96,6 +100,7 @@ int64_t leases_revoke(leases_t *self)
 
 bool leases_settled(const leases_t *self, int64_t epoch, int64_t now_ms)
 {
+    INVARIANT(epoch <= self->epoch); /* no holder could ever acknowledge a later one */
     if (now_ms - self->started_ms < LEASE_MS)
         return false;
     for (int i = 0; i < self->count; i++)

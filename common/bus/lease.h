@@ -1,8 +1,9 @@
-/* Leases: while a peer holds one it may remember what this service said about a caller. A change
- * that could make that untrue (kinds with ADMITS) gets a number, its epoch; the peers are told,
- * and the reply to the change is held until every peer forgot what it knew, or its lease ran
- * out. So what was revoked is gone everywhere when the answer is given. Frames in proto/WIRE.md.
- * No sockets, and the clock is told. Used by the reactor alone. */
+/* Leases: while a peer (a gateway) holds one it may cache this service's answers about callers. A
+ * change that could make a cached answer wrong (kinds with ADMITS) begins a new epoch; the holders
+ * are told to drop their caches, and the reply to the change is held until every holder has
+ * acknowledged or its lease has expired. So a revoked key is refused everywhere when the revocation
+ * is answered. Frames in proto/WIRE.md. No sockets and no clock in here. Used by the reactor's
+ * thread alone. */
 #pragma once
 
 #include "common/bus/deadline.h"
@@ -12,7 +13,7 @@
 
 enum {
     LEASES_MAX = 64,
-    /* from when it was asked for; the holder counts from when it asked, which is earlier */
+    /* counted from the request's arrival; the holder counts from its sending, which is earlier */
     LEASE_MS = 1000
 };
 
@@ -22,8 +23,8 @@ typedef struct lease {
     clock_gap_t clock;
 } lease_t;
 
-/* Sends a message, identity first, without waiting, and takes it. What cannot be sent is lost:
- * that lease runs out. */
+/* Sends a message whose first frame is the identity, without waiting, and takes it over. If it
+ * cannot be sent it is dropped: the lease of that peer then runs out. */
 typedef void (*leases_say_fn)(void *context, zmsg_t **msg);
 
 typedef struct leases {
@@ -36,19 +37,21 @@ typedef struct leases {
     int64_t epoch; /* starts at the wall clock's microseconds, so that no two processes share one */
 } leases_t;
 
-/* now_ms, here and below: of the monotonic clock. */
+/* now_ms, here and below: monotonic clock, ms. */
 void leases_init(leases_t *self, leases_say_fn say, void *context, int64_t now_ms);
 void leases_done(leases_t *self);
 
-/* A peer asks for a lease or renews it: identity, "lease", the epoch it knows, its own clock.
- * Answers it. False when the message is not that; it is left as it was. */
+/* Answer a request for a lease or its renewal (frames: identity, "lease", the epoch that the peer
+ * knows, its clock). False: msg is something else, and unchanged. */
 bool leases_take(leases_t *self, zmsg_t *msg, int64_t now_ms);
 
-/* What is known of this peer's clock: it says it whenever it asks. NULL: it holds no lease. */
+/* The difference to this peer's clock, which it sends with every request for a lease. Borrowed.
+ * NULL: it holds no lease. */
 const clock_gap_t *leases_clock(const leases_t *self, zframe_t *holder);
 
-/* What peers remember is void: tell them. The new epoch. */
+/* Begin a new epoch and tell all holders to drop what they cached before. Returns the new epoch. */
 int64_t leases_revoke(leases_t *self);
 
-/* Nobody can act on what was known before this epoch any more. */
+/* Has every holder acknowledged this epoch, or its lease expired? Then no peer uses older cached
+ * answers. */
 bool leases_settled(const leases_t *self, int64_t epoch, int64_t now_ms);

@@ -13,12 +13,13 @@
 
 enum {
     PEERS_MAX = 4096,
-    KEY_SIZE = 41,    /* Z85 and its end */
-    ID_SIZE = 96,     /* role@name */
-    COARSE_MS = 2000, /* two changes within a tick of the file system's clock look like one */
-    SAID_MAX = 64,    /* refusals whose last line is remembered */
+    KEY_SIZE = 41, /* a public key in Z85, and NUL */
+    ID_SIZE = 96,  /* role@name */
+    COARSE_MS =
+        2000, /* a file that changed less than this ago may change again without a new timestamp */
+    SAID_MAX = 64, /* reasons for a refusal whose last log line is remembered */
     SAID_MS = 60000,
-    LINES_MAX = 32, /* about refusals in a minute, whoever brings them about */
+    LINES_MAX = 32, /* log lines about refusals in a minute, of all peers together */
     BIND_TRIES = 500,
     BIND_MS = 10
 };
@@ -36,9 +37,10 @@ typedef struct keyring {
     char dir[4096];
     known_t *peers;
     int count;
-    uint64_t state;       /* of the directory and its files, before they were read */
-    uint64_t connections; /* so many were let in */
-    bool settled;         /* and none of them had changed for long enough */
+    uint64_t state; /* hash of the directory's listing and timestamps, taken before the files were
+                       read */
+    uint64_t connections; /* number of connections that were let in: each gets the next number */
+    bool settled;         /* no file had changed within COARSE_MS: the hash can be trusted */
 } keyring_t;
 
 static known_t *find_key(const keyring_t *self, const char *key)
@@ -49,7 +51,8 @@ static known_t *find_key(const keyring_t *self, const char *key)
     return NULL;
 }
 
-/* One file of the directory; what is not called as a peer is, is none. */
+/* Read one file of the directory. Files whose names are not ROLE.cert or ROLE@NAME.cert are
+ * ignored. */
 static void take_file(keyring_t *self, const char *file)
 {
     const char *dot = strrchr(file, '.');
@@ -91,7 +94,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
     return hash;
 }
 
-/* Which file it is and when it was written or replaced last. */
+/* Hash of a file's name, inode, size and timestamps: changes when the file is written or replaced.
+ */
 static uint64_t hash_file(const char *name, const struct stat *st, int64_t *newest_ms)
 {
     uint64_t hash = hash_bytes(0xcbf29ce484222325, name, strlen(name));
@@ -106,8 +110,8 @@ static uint64_t hash_file(const char *name, const struct stat *st, int64_t *newe
     return hash;
 }
 
-/* The directory says which files there are, not what was written into one in place. Files count
- * in whatever order they are listed. */
+/* Hash over all files of the directory. The directory's own timestamp is not enough: it does not
+ * change when a file is written in place. The sum does not depend on the order of the listing. */
 static uint64_t hash_files(DIR *dir, int64_t *newest_ms)
 {
     uint64_t state = 0;
@@ -121,8 +125,8 @@ static uint64_t hash_files(DIR *dir, int64_t *newest_ms)
     return state;
 }
 
-/* A key that was added, replaced or taken away counts from the next connection on. 0 | fault:
- * what was known before is known no more. */
+/* Read the keys again if a file changed, so that a key that was added, replaced or removed counts
+ * from the next connection on. 0 | fault: then no key is known. */
 static int keep_current(keyring_t *self)
 {
     DIR *dir = opendir(self->dir);
@@ -151,7 +155,7 @@ static int keep_current(keyring_t *self)
 
 static struct {
     _Atomic uint64_t counts[SOCKETS];
-    pthread_mutex_t lock; /* of the rest */
+    pthread_mutex_t lock; /* guards the fields below */
     struct {
         uint64_t hash;
         int64_t ms;
@@ -167,7 +171,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return (hash ^ 0xff) * 0x100000001b3;
 }
 
-/* Was nothing said of this lately, and not too much of others? */
+/* May a line about this reason be logged: none within a minute, and fewer than LINES_MAX about
+ * others? */
 static bool may_say(uint64_t hash, int64_t now)
 {
     if (now - refusals.minute_ms >= SAID_MS) {
@@ -220,9 +225,9 @@ size_t peer_metrics(const char *service, char *out, size_t size)
 
 /* ---- ZAP ---- */
 
-static zactor_t *handler; /* one for each process: its endpoint is fixed */
+static zactor_t *handler; /* one in each process, because RFC 27 fixes the endpoint */
 
-/* What is wrong with a peer that shows this key at this socket; NULL: nothing, and *ret_peer is
+/* Why a peer that shows this key may not connect to this socket. NULL: it may, and *ret_peer is
  * set. */
 static const char *peer_judge(keyring_t *keys, const char *mechanism, const char *key,
                               socket_id_t socket, const known_t **ret_peer)
@@ -242,8 +247,8 @@ static const char *peer_judge(keyring_t *keys, const char *mechanism, const char
 
 #define CONNECTION "X-Connection"
 
-/* What libzmq says of each message of a connection that is let in, beside its key: ZMTP's
- * properties (ZeroMQ RFC 23). */
+/* The metadata that libzmq attaches to every message of an accepted connection: ZMTP properties
+ * (ZeroMQ RFC 23). Ours is the connection's number. */
 static zframe_t *make_properties(keyring_t *keys)
 {
     unsigned char out[64] = {sizeof(CONNECTION) - 1};
@@ -251,11 +256,12 @@ static zframe_t *make_properties(keyring_t *keys)
     int len = snprintf((char *)out + head, sizeof(out) - head, "%" PRIu64, ++keys->connections);
 
     memcpy(out + 1, CONNECTION, sizeof(CONNECTION) - 1);
-    out[head - 1] = (unsigned char)len; /* of four bytes; the others are 0 */
+    out[head - 1] =
+        (unsigned char)len; /* the low byte of a length of four bytes; the others are 0 */
     return zframe_new(out, head + (size_t)len);
 }
 
-/* wrong: NULL, and then the peer is let in. */
+/* Send the ZAP reply. wrong: why the peer is refused; NULL: it is accepted. */
 static void send_answer(keyring_t *keys, zsock_t *sock, const char *version, const char *request,
                         const char *status, const char *wrong, const known_t *peer)
 {
@@ -290,7 +296,8 @@ static void zap_answer(keyring_t *keys, zsock_t *sock)
 
     if (credentials && zframe_size(credentials) == 32)
         zmq_z85_encode(key, zframe_data(credentials), 32);
-    if (keep_current(keys)) { /* our own trouble: it may try again */
+    if (keep_current(keys)) { /* the keys cannot be read, which is no fault of the peer's: 300 makes
+                                 it try again */
         log_error("no peer can be let in: %s", fault_text());
         status = "300";
     } else if (socket < SOCKETS && mechanism) {
@@ -307,7 +314,8 @@ static void zap_answer(keyring_t *keys, zsock_t *sock)
     zmsg_destroy(&msg);
 }
 
-/* libzmq frees the name some time after the last handler was destroyed. */
+/* Bind the handler's endpoint, trying for a while: libzmq frees the name of an inproc endpoint some
+ * time after its last socket was destroyed. */
 static bool bind_handler(zsock_t *sock)
 {
     for (int i = 0; i < BIND_TRIES; i++) {
@@ -332,7 +340,7 @@ static void handler_actor(zsock_t *pipe, void *context)
 
         if (ready == sock) {
             zap_answer(keys, sock);
-        } else { /* the end, or a signal that is handled elsewhere */
+        } else { /* the actor is to end, or a signal that the main thread handles */
             _cleanup_(free_mem) char *command = ready ? zstr_recv(pipe) : NULL;
 
             stop = ready ? !command || !strcmp(command, "$TERM") : zpoller_terminated(poller);
@@ -373,8 +381,8 @@ int peer_start(const char *dir)
     return 0;
 }
 
-/* Only for a socket that asks the handler: elsewhere the property is what the peer says of
- * itself. */
+/* Valid only for sockets that use the ZAP handler: without it the property is whatever the peer
+ * claims. */
 peer_t peer_of(zframe_t *frame)
 {
     const char *id = frame ? zframe_meta(frame, "User-Id") : NULL;

@@ -1,8 +1,8 @@
-/* Who is at the other end: every socket of the bus has CURVE, and the key that a peer showed
- * says its role (proto/roles.def) and its name. One ZAP handler for each process looks the key
- * up in DIR/peers, where what is called ROLE.cert or ROLE@NAME.cert is the public key of such a
- * peer, and lets it in where proto/sockets.def has its role. What a message says of its sender
- * counts for nothing. */
+/* Authentication of peers: every socket of the bus uses CURVE, and a peer's public key determines
+ * its role (proto/roles.def) and name. One ZAP handler per process looks the key up in DIR/peers,
+ * whose files ROLE.cert and ROLE@NAME.cert hold the known public keys, and accepts the peer if
+ * proto/sockets.def allows its role on the socket. A sender named inside a message is never
+ * trusted. */
 #pragma once
 
 #include "common/schema/role.h"
@@ -10,24 +10,24 @@
 #include <czmq.h>
 
 typedef struct peer {
-    roles_t role;     /* ROLE_NOBODY: not known, and nothing is to be done for it */
-    const char *id;   /* role or role@name: borrowed from the frame */
-    const char *name; /* of the key: what is behind the @, else that of the role */
+    roles_t role;     /* ROLE_NOBODY: unknown; refuse every request */
+    const char *id;   /* role or role@name; borrowed from the frame */
+    const char *name; /* the part after the @, else the role's name */
 } peer_t;
 
 /* Start the handler, once; dir is that of this process's keys. 0 | fault. */
 int peer_start(const char *dir);
 
-/* Before CZMQ ends; the exit of the process does it. */
+/* Stop the handler. Only tests need it: otherwise the exit of the process does. */
 void peer_stop(void);
 
-/* Who sent this frame, which came from a socket that was bound with keys (common/bus/bus.h). It
- * is one of the message's own: the identity that a ROUTER puts before them has the property only
- * where it was not waited for (libzmq 4.3.4). */
+/* The sender of this frame, received from a socket that was bound with keys (common/bus/bus.h).
+ * Pass a frame of the message itself, not the identity that a ROUTER puts before it: that one does
+ * not always have the property (libzmq 4.3.4). */
 peer_t peer_of(zframe_t *frame);
 
-/* The number of the connection that this frame came over, which no other of the process has;
- * NULL: libzmq says it itself, of nobody. Borrowed from the frame. */
+/* The number of the connection that this frame came over, unique in this process. Borrowed from the
+ * frame. NULL: libzmq made the message itself, for example when a connection ended. */
 const char *peer_connection(zframe_t *frame);
 
 /* Count a refusal, and log it once a minute for each peer and reason. From any thread. */

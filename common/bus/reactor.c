@@ -53,8 +53,8 @@ static int on_files(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* A signal may interrupt another thread than this one, and the loop looks only between two
- * events. */
+/* Timer that ends the loop after a signal: the signal may have interrupted another thread, and the
+ * loop checks zsys_interrupted only between two events. */
 static int on_stop_check(zloop_t *loop, int timer, void *context)
 {
     (void)loop;

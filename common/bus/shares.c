@@ -1,4 +1,5 @@
 #include "common/bus/shares.h"
+#include "common/base/invariant.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -9,7 +10,7 @@ typedef struct item {
     void *what;
 } item_t;
 
-/* Is there while something of its waits. */
+/* Exists only while an item of this owner waits. */
 typedef struct owner {
     char *name;
     item_t *first, *last;
@@ -18,7 +19,7 @@ typedef struct owner {
 
 struct shares {
     zhashx_t *owners;
-    zlistx_t *turns; /* the same, whose turn comes first */
+    zlistx_t *turns; /* the same owners in the order of their turns */
     size_t count, bytes;
     void (*destroy)(void **item);
 };
@@ -36,7 +37,7 @@ shares_t *shares_new(void (*destroy)(void **item))
         shares_destroy(&self);
         return NULL;
     }
-    zhashx_set_key_duplicator(self->owners, NULL); /* an owner has its name itself */
+    zhashx_set_key_duplicator(self->owners, NULL); /* the key is owner->name, which lives as long */
     zhashx_set_key_destructor(self->owners, NULL);
     return self;
 }
@@ -51,6 +52,7 @@ void shares_destroy(shares_t **self_p)
     while (self->turns && (what = shares_take(self)))
         if (self->destroy)
             self->destroy(&what);
+    INVARIANT(!self->count && !self->bytes); /* nothing is left that nobody frees */
     zhashx_destroy(&self->owners);
     zlistx_destroy(&self->turns);
     free(self);
@@ -71,7 +73,7 @@ static void free_owner(owner_t **self_p)
     *self_p = NULL;
 }
 
-/* At the end of the turns. NULL: no memory. */
+/* Append an owner to the turns. NULL: no memory. */
 static owner_t *add_owner(shares_t *self, const char *name)
 {
     owner_t *owner = calloc(1, sizeof(*owner));
@@ -97,6 +99,7 @@ int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, 
     int r = check_room(self, owner, bounds);
     item_t *item;
 
+    INVARIANT(!owner || (owner->first && owner->count)); /* it exists only while an item waits */
     if (r)
         return r;
     item = malloc(sizeof(*item));
@@ -125,6 +128,8 @@ void *shares_take(shares_t *self)
 
     if (!item)
         return NULL;
+    INVARIANT(owner->count && self->count);
+    INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;
     owner->first = item->next;
     owner->count--;
@@ -136,6 +141,7 @@ void *shares_take(shares_t *self)
         zlistx_move_end(self->turns, zlistx_cursor(self->turns));
         return what;
     }
+    INVARIANT(!owner->count && !owner->bytes);
     zlistx_detach(self->turns, zlistx_cursor(self->turns));
     zhashx_delete(self->owners, owner->name);
     free_owner(&owner);

@@ -1,4 +1,5 @@
 #include "common/bus/transit.h"
+#include "common/base/invariant.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -6,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all connections of one key have on their way. */
+/* The bytes of all connections of one key; shared by their courses. */
 typedef struct account {
-    _Atomic int refs; /* courses */
+    _Atomic int refs; /* held by courses */
     _Atomic int64_t bytes;
 } account_t;
 
-/* Bytes of a connection are numbered through: left is how many of them are not on their way any
- * more. */
+/* One connection. Its bytes are numbered from the first one sent: left is how many of them the
+ * kernel has taken. */
 typedef struct course {
-    _Atomic int refs; /* the connection's, and each message's */
+    _Atomic int refs; /* held by the connection and by each message in libzmq's queue */
     _Atomic int64_t left;
     account_t *account;
 } course_t;
@@ -23,15 +24,15 @@ typedef struct course {
 struct transit {
     course_t *course;
     int64_t sent;
-    bool open; /* the last message that was sent has weight */
+    bool open; /* the last message had weight, and the kernel may not have taken it yet */
     bool full;
 };
 
-/* The first frame behind the identity: libzmq says when it is done with it, in a thread of its
- * own. */
+/* Hint of the first frame behind the identity: libzmq calls its free function when it is done with
+ * the frame, in an I/O thread. */
 typedef struct notice {
     course_t *course;
-    int64_t before; /* bytes that were sent before this message */
+    int64_t before; /* number of bytes that were sent before this message */
     unsigned char data[];
 } notice_t;
 
@@ -57,9 +58,14 @@ transit_t *transit_new(const transit_t *like)
 
 static void transit_release(course_t *course)
 {
-    if (--course->refs > 0)
+    int refs = --course->refs, users;
+
+    INVARIANT(refs >= 0);
+    if (refs > 0)
         return;
-    if (--course->account->refs == 0)
+    users = --course->account->refs;
+    INVARIANT(users >= 0);
+    if (users == 0)
         free(course->account);
     free(course);
 }
@@ -97,8 +103,8 @@ static void on_done(void *data, void *hint)
     free(notice);
 }
 
-/* The notice says nothing of what was sent before until the message goes: it may never go. NULL:
- * no memory. */
+/* The notice counts the bytes before it only after the message was sent, because sending may fail.
+ * NULL: no memory. */
 static notice_t *make_first(course_t *course, const transit_frame_t *from, zmq_msg_t *ret_frame)
 {
     notice_t *notice = malloc(sizeof(*notice) + from->len);
@@ -128,9 +134,12 @@ int transit_send(transit_t *self, zsock_t *router, const transit_frame_t *identi
 {
     void *socket = zsock_resolve(router);
     zmq_msg_t first;
-    notice_t *notice = make_first(self->course, &frames[0], &first);
-    int r = notice ? send_frame(socket, identity, true) : -ENOMEM;
+    notice_t *notice;
+    int r;
 
+    INVARIANT(n > 0); /* the first frame has the notice */
+    notice = make_first(self->course, &frames[0], &first);
+    r = notice ? send_frame(socket, identity, true) : -ENOMEM;
     if (r == -EHOSTUNREACH)
         transit_advance(self->course, self->sent);
     self->full = r == -EAGAIN;
@@ -139,6 +148,7 @@ int transit_send(transit_t *self, zsock_t *router, const transit_frame_t *identi
             zmq_msg_close(&first);
         return r;
     }
+    INVARIANT(self->sent >= self->course->left); /* the kernel takes nothing that was not sent */
     notice->before = self->sent;
     self->sent += (int64_t)weight;
     self->course->account->bytes += (int64_t)weight;

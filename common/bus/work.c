@@ -1,4 +1,5 @@
 #include "common/bus/work.h"
+#include "common/base/invariant.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,7 +13,7 @@ struct work {
     pthread_cond_t more;
     shares_t *queue;
     size_t max;
-    int fd; /* -1: nobody polls */
+    int fd; /* eventfd, readable while messages wait; -1: not polled */
     bool stopped;
 };
 
@@ -48,6 +49,7 @@ int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, 
     bool first;
     int r;
 
+    INVARIANT(*msg);
     pthread_mutex_lock(&self->mutex);
     first = !shares_waiting(self->queue);
     r = shares_put(self->queue, owner, bounds, bytes, *msg);
@@ -93,6 +95,7 @@ zmsg_t *work_take(work_t *self)
 {
     zmsg_t *msg = NULL;
 
+    INVARIANT(self->fd < 0); /* a polled queue signals nobody who waits here */
     pthread_mutex_lock(&self->mutex);
     while (!self->stopped && !shares_waiting(self->queue))
         pthread_cond_wait(&self->more, &self->mutex);
@@ -112,10 +115,12 @@ zmsg_t *work_poll(work_t *self)
     zmsg_t *msg;
     eventfd_t count;
 
+    INVARIANT(self->fd >= 0);
     pthread_mutex_lock(&self->mutex);
     msg = shares_take(self->queue);
     if (!shares_waiting(self->queue))
-        (void)eventfd_read(self->fd, &count); /* before the next is put */
+        (void)eventfd_read(self->fd,
+                           &count); /* reset before a message that is put now sets it again */
     pthread_mutex_unlock(&self->mutex);
     return msg;
 }

@@ -1,11 +1,19 @@
 #include "common/codec/pack.h"
+#include "common/base/invariant.h"
 #include "common/base/cleanup.h"
+#include "common/base/memory.h"
 #include "common/codec/token.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+/* 0; anything else: no memory. */
+static int put_string(msgpack_packer *packer, const char *bytes, size_t len)
+{
+    return msgpack_pack_str(packer, len) || msgpack_pack_str_body(packer, bytes, len);
+}
 
 static int pack_at(msgpack_packer *packer, const json_t *value, int depth)
 {
@@ -18,18 +26,19 @@ static int pack_at(msgpack_packer *packer, const json_t *value, int depth)
         return -EMSGSIZE;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        msgpack_pack_map(packer, json_object_size(value));
+        r = msgpack_pack_map(packer, json_object_size(value));
         json_object_foreach((json_t *)value, key, item)
         {
-            msgpack_pack_str(packer, strlen(key));
-            msgpack_pack_str_body(packer, key, strlen(key));
+            if (r || put_string(packer, key, strlen(key)))
+                return -ENOMEM;
             r = pack_at(packer, item, depth + 1);
             if (r)
                 return r;
         }
         break;
     case JSON_ARRAY:
-        msgpack_pack_array(packer, json_array_size(value));
+        if (msgpack_pack_array(packer, json_array_size(value)))
+            return -ENOMEM;
         json_array_foreach(value, i, item)
         {
             r = pack_at(packer, item, depth + 1);
@@ -38,8 +47,7 @@ static int pack_at(msgpack_packer *packer, const json_t *value, int depth)
         }
         break;
     case JSON_STRING:
-        msgpack_pack_str(packer, json_string_length(value));
-        r = msgpack_pack_str_body(packer, json_string_value(value), json_string_length(value));
+        r = put_string(packer, json_string_value(value), json_string_length(value));
         break;
     case JSON_INTEGER:
         r = msgpack_pack_int64(packer, json_integer_value(value));
@@ -86,8 +94,34 @@ void pack_text_end(msgpack_sbuffer *out)
 {
     size_t len = out->size - TEXT_HEADER;
 
+    INVARIANT(out->size >= TEXT_HEADER && (unsigned char)out->data[0] == 0xc6);
     for (int i = TEXT_HEADER - 1; i > 0; i--, len >>= 8)
         out->data[i] = (char)len;
+}
+
+static int get_value(token_reader_t *in, int depth, json_t **ret_value);
+
+/* Decode a key and its value into the object. */
+static int get_pair(token_reader_t *in, int depth, json_t *object)
+{
+    _cleanup_(free_mem) char *key = NULL;
+    token_t name;
+    json_t *item;
+    int r = token_next(in, &name);
+
+    if (r)
+        return r;
+    if (name.kind != TOKEN_STRING || memchr(name.bytes, '\0', name.len))
+        return -EBADMSG;
+    key = strndup(name.bytes, name.len);
+    if (!key)
+        return -ENOMEM;
+    if (json_object_get(object, key))
+        return -EBADMSG;
+    r = get_value(in, depth, &item);
+    if (r)
+        return r;
+    return json_object_set_new(object, key, item) ? -EBADMSG : 0; /* the key is not UTF-8 */
 }
 
 static int get_value(token_reader_t *in, int depth, json_t **ret_value)
@@ -134,23 +168,9 @@ static int get_value(token_reader_t *in, int depth, json_t **ret_value)
     case TOKEN_MAP:
         value = json_object();
         for (size_t i = 0; i < token.len; i++) {
-            _cleanup_(free_mem) char *key = NULL;
-            token_t name;
-            json_t *item;
-
-            r = token_next(in, &name);
+            r = value ? get_pair(in, depth + 1, value) : -ENOMEM;
             if (r)
                 return r;
-            if (name.kind != TOKEN_STRING || memchr(name.bytes, '\0', name.len))
-                return -EBADMSG;
-            key = strndup(name.bytes, name.len);
-            if (json_object_get(value, key))
-                return -EBADMSG;
-            r = get_value(in, depth + 1, &item);
-            if (r)
-                return r;
-            if (json_object_set_new(value, key, item)) /* the key is not UTF-8 */
-                return -EBADMSG;
         }
         break;
     }
@@ -164,13 +184,15 @@ int unpack_json(const void *data, size_t len, json_t **ret_value)
 {
     _cleanup_(json_clear_ref) json_t *value = NULL;
     token_reader_t in = {data, (const unsigned char *)data + len, 0, false};
-    int r;
+    int r, lacked;
 
     if (len > PACK_BYTES_MAX)
         return -EMSGSIZE;
+    memory_json_begin_outside(PACK_DECODED_MAX);
     r = get_value(&in, 0, &value);
-    if (r)
-        return r;
+    lacked = memory_json_end_outside();
+    if (lacked || r)
+        return lacked ? lacked : r;
     if (in.at != in.end)
         return -EBADMSG;
     *ret_value = take(value);
@@ -195,6 +217,7 @@ static int text_reserve(text_t *self, size_t n)
     size_t size = self->size;
     char *grown;
 
+    INVARIANT(self->len < self->size);
     if (n < size - self->len)
         return 0;
     while (size - self->len <= n)
@@ -258,6 +281,7 @@ static int put_quoted(text_t *self, const char *bytes, size_t len)
     }
     *out++ = '"';
     self->len = (size_t)(out - self->bytes);
+    INVARIANT(self->len < self->size);
     return 0;
 }
 
@@ -341,46 +365,19 @@ static int put_all(text_t *self, const void *data, size_t len)
 int unpack_text(const void *data, size_t len, char **ret_text)
 {
     _cleanup_(text_done) text_t out = {malloc(2 * len + 64), 0, 2 * len + 64};
-    int r;
+    int r, lacked;
 
     if (len > PACK_BYTES_MAX)
         return -EMSGSIZE;
     if (!out.bytes)
         return -ENOMEM;
+    memory_json_begin_outside(SIZE_MAX); /* jansson copies each text only to check its UTF-8 */
     r = put_all(&out, data, len);
-    if (r)
-        return r;
+    lacked = memory_json_end_outside();
+    if (lacked || r)
+        return lacked ? lacked : r;
+    INVARIANT(out.len < out.size); /* text_reserve leaves room for the NUL */
     out.bytes[out.len] = '\0';
     *ret_text = take(out.bytes);
     return 0;
-}
-
-static int check_value(token_reader_t *in, int depth)
-{
-    token_t token;
-    size_t children;
-    int r;
-
-    if (depth > PACK_DEPTH_MAX)
-        return -EMSGSIZE;
-    r = token_next(in, &token);
-    if (r)
-        return r;
-    children = token.kind == TOKEN_MAP ? 2 * token.len : token.kind == TOKEN_ARRAY ? token.len : 0;
-    while (!r && children-- > 0)
-        r = check_value(in, depth + 1);
-    return r;
-}
-
-int pack_check(const void *data, size_t len)
-{
-    token_reader_t in = {data, (const unsigned char *)data + len, 0, true};
-    int r;
-
-    if (len > PACK_BYTES_MAX)
-        return -EMSGSIZE;
-    r = check_value(&in, 0);
-    if (r)
-        return r;
-    return in.at == in.end ? 0 : -EBADMSG;
 }

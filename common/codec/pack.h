@@ -5,7 +5,12 @@
 #include <msgpack.h>
 #include <stddef.h>
 
-enum { PACK_DEPTH_MAX = 32, PACK_BYTES_MAX = 16 << 20, PACK_ITEMS_MAX = 1 << 20 };
+enum {
+    PACK_DEPTH_MAX = 32,
+    PACK_BYTES_MAX = 16 << 20,
+    PACK_ITEMS_MAX = 1 << 20,
+    PACK_DECODED_MAX = 64 << 20 /* bytes of memory for the values of one message */
+};
 
 /* Append value as msgpack. 0 | -EMSGSIZE (deeper than PACK_DEPTH_MAX) | -ENOMEM. */
 int pack_json(msgpack_sbuffer *out, const json_t *value);
@@ -24,7 +29,7 @@ void pack_text_end(msgpack_sbuffer *out);
 
 /* Turn a service's body into JSON text without building the value. Same caps and refusals as
  * unpack_json, except that repeated keys are passed on, and that a binary is taken as JSON text.
- * The caller frees *ret_text, which ends with NUL. */
+ * The caller frees *ret_text, which ends with NUL. 0 | -EBADMSG | -EMSGSIZE | -ENOMEM. */
 int unpack_text(const void *data, size_t len, char **ret_text);
 
 /* Check a message without building the value: same caps as unpack_json, binary allowed. 0 |

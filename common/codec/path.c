@@ -1,4 +1,5 @@
 #include "common/codec/path.h"
+#include "common/base/invariant.h"
 #include "common/base/utf8.h"
 
 #include <string.h>
@@ -149,21 +150,23 @@ int path_normalize(const char *path, size_t len, char *out, size_t size, size_t 
             if (end == total)
                 out[n++] = '/';
         } else if (seg == 2 && out[at + 1] == '.' && out[at + 2] == '.') {
-            while (n > 0) {
+            if (n == 0)
+                return -1;
+            do
                 n--;
-                if (out[n] == '/')
-                    break;
-            }
+            while (out[n] != '/'); /* what is written begins with one */
             if (end == total)
                 out[n++] = '/';
         } else if (hidden_dots(out + at + 1, out + end)) {
             return -1;
         } else {
+            INVARIANT(n <= at && end <= total); /* what is written is behind what is read */
             memmove(out + n, out + at, end - at);
             n += end - at;
         }
         at = end;
     }
+    INVARIANT(n <= total && total <= size);
     if (n == 0)
         out[n++] = '/';
     *ret_len = n;

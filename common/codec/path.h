@@ -3,9 +3,10 @@
  *
  * RFC 3986 6.2.2: escapes upper-cased, unreserved characters unescaped, dot segments removed; then,
  * because upstreams do it too: repeated slashes merged and characters that a URI cannot hold
- * escaped. Refused: no leading slash, malformed escapes, %00 and other control characters (raw or
- * escaped), '#', raw backslash, invalid (so also over-long) UTF-8, and a dot segment hidden behind
- * an escaped slash or backslash or a ';' parameter, which some upstreams would resolve. */
+ * escaped. Refused: no leading slash, ".." above the root (also behind repeated slashes), malformed
+ * escapes, %00 and other control characters (raw or escaped), '#', raw backslash, invalid (so also
+ * over-long) UTF-8, and a dot segment hidden behind an escaped slash or backslash or a ';'
+ * parameter, which some upstreams would resolve. */
 #pragma once
 
 #include <stddef.h>

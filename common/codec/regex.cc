@@ -2,14 +2,24 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <re2/re2.h>
+#include <re2/set.h>
+#include <string>
 
 struct re2_regex {
     explicit re2_regex(const char *pattern, const RE2::Options &options) : re(pattern, options)
     {
     }
     RE2 re;
+};
+
+struct re2_set {
+    explicit re2_set(const RE2::Options &options) : set(options, RE2::UNANCHORED)
+    {
+    }
+    RE2::Set set;
 };
 
 int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_size)
@@ -33,6 +43,55 @@ bool regex_search(const regex_t *self, const char *text, size_t len)
 }
 
 void regex_destroy(regex_t **self_p)
+{
+    delete *self_p;
+    *self_p = nullptr;
+}
+
+int regex_set_new(regex_set_t **ret_set, const char *const *patterns, size_t count, char *why,
+                  size_t why_size)
+{
+    RE2::Options options;
+    size_t text = 0;
+
+    options.set_log_errors(false);
+    options.set_max_mem(REGEX_SET_BYTES);
+    for (size_t i = 0; i < count; i++)
+        text += strlen(patterns[i]) + 1;
+    if (text > REGEX_SET_TEXT) {
+        snprintf(why, why_size, "the expressions are longer than %d bytes", REGEX_SET_TEXT);
+        return -EINVAL;
+    }
+    auto set = std::make_unique<re2_set>(options);
+    for (size_t i = 0; i < count; i++) {
+        std::string error;
+
+        if (set->set.Add(patterns[i], &error) < 0) {
+            snprintf(why, why_size, "%s", error.c_str());
+            return -EINVAL;
+        }
+    }
+    if (!set->set.Compile()) {
+        snprintf(why, why_size, "the expressions take more than %d bytes when compiled",
+                 REGEX_SET_BYTES);
+        return -EINVAL;
+    }
+    *ret_set = set.release();
+    return 0;
+}
+
+/* A set has its automaton only, nothing to fall back on: without memory for it the answer of RE2 is
+ * the same as where nothing matches. */
+regex_found_t regex_set_search(const regex_set_t *self, const char *text, size_t len)
+{
+    RE2::Set::ErrorInfo info;
+
+    if (self->set.Match(re2::StringPiece(text, len), nullptr, &info))
+        return REGEX_FOUND_ONE;
+    return info.kind == RE2::Set::kNoError ? REGEX_FOUND_NONE : REGEX_FOUND_UNKNOWN;
+}
+
+void regex_set_destroy(regex_set_t **self_p)
 {
     delete *self_p;
     *self_p = nullptr;

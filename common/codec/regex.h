@@ -19,6 +19,30 @@ bool regex_search(const regex_t *self, const char *text, size_t len);
 /* NULL is fine. */
 void regex_destroy(regex_t **self_p);
 
+enum {
+    REGEX_SET_TEXT = 64 << 10,  /* bytes of the expressions of a set, their ends included */
+    REGEX_SET_BYTES = 128 << 10 /* what the set may take when it is compiled and used */
+};
+
+typedef struct re2_set regex_set_t;
+
+typedef enum regex_found {
+    REGEX_FOUND_NONE,
+    REGEX_FOUND_ONE,
+    REGEX_FOUND_UNKNOWN /* the set's memory does not suffice for this text */
+} regex_found_t;
+
+/* Compile count expressions into one automaton, whose memory is bounded. 0 | -EINVAL, with the
+ * reason in why: one of them is none, or all together are larger than the bounds above. */
+int regex_set_new(regex_set_t **ret_set, const char *const *patterns, size_t count, char *why,
+                  size_t why_size);
+
+/* Does one of them match anywhere in text, which is UTF-8? */
+regex_found_t regex_set_search(const regex_set_t *self, const char *text, size_t len);
+
+/* NULL is fine. */
+void regex_set_destroy(regex_set_t **self_p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,5 @@
 #include "common/codec/token.h"
+#include "common/base/invariant.h"
 #include "common/codec/pack.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@ static int get_uint(token_reader_t *in, int bytes, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
+    INVARIANT(in->at <= in->end && bytes <= 8);
     if (in->end - in->at < bytes)
         return -EBADMSG;
     for (int i = 0; i < bytes; i++)
@@ -31,6 +33,7 @@ static int read_sized(token_reader_t *in, token_t *token, token_kind_t kind, int
     if (kind == TOKEN_STRING || kind == TOKEN_BINARY) {
         token->bytes = (const char *)in->at;
         in->at += len;
+        INVARIANT(in->at <= in->end);
     }
     return 0;
 }

@@ -13,8 +13,8 @@ struct multi {
     void *context;
 };
 
-/* More messages may stand behind the one that a callback dealt with, or no longer: libcurl is asked
- * again each time. */
+/* A callback may start and stop transfers, which changes libcurl's list of messages: so libcurl is
+ * asked for the next message after each callback. */
 static void report_ended(multi_t *self)
 {
     CURLMsg *message;
@@ -33,7 +33,7 @@ static void report_ended(multi_t *self)
 
 static int on_timer(zloop_t *loop, int timer, void *context);
 
-/* CURLMOPT_TIMERFUNCTION; it must not go on with transfers itself, so 0 ms is a timer, too. */
+/* CURLMOPT_TIMERFUNCTION. libcurl must not be called from here, so 0 ms is a timer, too. */
 static int set_timer(CURLM *curl, long timeout_ms, void *context)
 {
     multi_t *self = context;
@@ -48,13 +48,13 @@ static int set_timer(CURLM *curl, long timeout_ms, void *context)
     return self->timer < 0 ? -1 : 0;
 }
 
-static void act(multi_t *self, curl_socket_t fd, int events)
+static void multi_act(multi_t *self, curl_socket_t fd, int events)
 {
     int running;
 
     if (curl_multi_socket_action(self->curl, fd, events, &running))
         set_timer(self->curl, RETRY_MS,
-                  self); /* no memory: transfers must not stand still for it */
+                  self); /* out of memory: try again later, or the transfers would stall */
     report_ended(self);
 }
 
@@ -65,7 +65,7 @@ static int on_ready(zloop_t *loop, zmq_pollitem_t *item, void *context)
                  | (item->revents & ZMQ_POLLERR ? CURL_CSELECT_ERR : 0);
 
     (void)loop;
-    act(context, item->fd, events);
+    multi_act(context, item->fd, events);
     return 0;
 }
 
@@ -76,7 +76,7 @@ static int on_timer(zloop_t *loop, int timer, void *context)
     (void)loop;
     if (timer == self->timer)
         self->timer = -1;
-    act(self, CURL_SOCKET_TIMEOUT, 0);
+    multi_act(self, CURL_SOCKET_TIMEOUT, 0);
     return 0;
 }
 
@@ -95,7 +95,8 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, v
         return 0;
     if (zloop_poller(self->loop, &item, on_ready, self))
         return -1;
-    zloop_poller_set_tolerant(self->loop, &item); /* libcurl decides when a socket is of no use */
+    /* after an error zloop would drop the poller; but libcurl decides when a socket is removed */
+    zloop_poller_set_tolerant(self->loop, &item);
     return 0;
 }
 
@@ -118,7 +119,7 @@ int multi_new(multi_t **ret_multi, zloop_t *loop, multi_done_fn on_done, void *c
     curl_multi_setopt(self->curl, CURLMOPT_SOCKETDATA, self);
     curl_multi_setopt(self->curl, CURLMOPT_TIMERFUNCTION, set_timer);
     curl_multi_setopt(self->curl, CURLMOPT_TIMERDATA, self);
-    signal(SIGPIPE, SIG_IGN); /* libcurl leaves it to who tells it not to use signals */
+    signal(SIGPIPE, SIG_IGN); /* with CURLOPT_NOSIGNAL libcurl does not do this itself */
     *ret_multi = self;
     return 0;
 }
@@ -131,7 +132,7 @@ void multi_destroy(multi_t **self_p)
     if (!self)
         return;
     if (self->curl)
-        curl_multi_cleanup(self->curl); /* closes kept connections, which end their pollers */
+        curl_multi_cleanup(self->curl); /* closes idle connections, whose pollers then end */
     if (self->timer >= 0)
         zloop_timer_end(self->loop, self->timer);
     free(self);

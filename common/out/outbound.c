@@ -13,11 +13,12 @@
 #include <string.h>
 
 enum {
-    HEAD_BYTES_MAX = 64 * 1024, /* of all heads: of interim answers and of redirects, too */
-    WIRE_BYTES_EXTRA = 1 << 20, /* may come beside twice what a body may have: TLS, chunks */
+    HEAD_BYTES_MAX = 64 * 1024, /* all heads of a request together: also 1xx and redirects */
+    /* a connection may receive twice max_bytes and this: overhead of TLS and of chunks */
+    WIRE_BYTES_EXTRA = 1 << 20,
     FIRST_BYTES = 4096,
-    SOCKETS = 8,        /* addresses of a name that are tried at once are fewer */
-    RESOLVER_MS = 30000 /* the system's may ask two servers three times, for 5 s each */
+    SOCKETS = 8,        /* more than libcurl connects at once for one name */
+    RESOLVER_MS = 30000 /* the system's resolver may ask two servers three times, for 5 s each */
 };
 
 struct outbound {
@@ -44,20 +45,22 @@ struct outbound_call {
     char *received;
     size_t received_bytes, received_room, max_bytes, head_bytes;
     bool is_too_large;
-    bool is_permitted; /* one of its addresses, at least */
+    bool is_permitted; /* at least one address of the host is */
     bool is_head;      /* the method is HEAD */
-    bool has_head;     /* all of the last response's */
+    bool has_head;     /* the head of the last response is complete */
     curl_socket_t sockets[SOCKETS],
-        connected; /* the newest ones; the one that the request went over */
+        connected; /* the newest sockets; the one that the request was sent over */
     unsigned opened;
-    uint64_t wire_bytes_0; /* that it had received when the last response began */
-    bool is_resolved;      /* or needs no resolver */
-    int64_t over_ms;    /* it has ended, but its thread may be in the resolver until then; 0: not */
-    const char *denied; /* why an address was */
+    uint64_t wire_bytes_0; /* received on the connection before the last response began */
+    bool is_resolved;      /* the host name is resolved, or the host is an address */
+    /* 0: in flight; else the request has ended, and its resolver thread will have by then
+     * (monotonic ms) */
+    int64_t over_ms;
+    const char *denied; /* the reason why an address was denied */
     char said[CURL_ERROR_SIZE];
 };
 
-/* All but the owner. */
+/* Free everything but the owner's name, which is still needed to count the call. */
 static void call_release(outbound_call_t *self)
 {
     curl_easy_cleanup(self->easy);
@@ -85,9 +88,9 @@ static void call_destroy(outbound_call_t **self_p)
     free(self);
 }
 
-/* Its place is free again: at once, or, where a thread of it may still be in the resolver, once
- * that must have given up. Otherwise names that nobody answers for would cost any number of
- * threads. */
+/* End a call. It stops counting against the limits at once, or, if its thread may still be in the
+ * resolver, after RESOLVER_MS. Otherwise names whose DNS servers do not answer could take any
+ * number of threads. */
 static void call_leave(outbound_call_t *self)
 {
     if (!self->is_resolved) {
@@ -99,9 +102,9 @@ static void call_leave(outbound_call_t *self)
     call_destroy(&self);
 }
 
-/* ---- what libcurl asks while a call is on its way ---- */
+/* ---- callbacks of libcurl while a call is in flight ---- */
 
-/* CURLOPT_OPENSOCKETFUNCTION: the address is what it will be connected to. */
+/* CURLOPT_OPENSOCKETFUNCTION: checks the address that libcurl will connect the socket to. */
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
     outbound_call_t *self = context;
@@ -123,7 +126,8 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
     return fd;
 }
 
-/* CURLOPT_PREREQFUNCTION: there is a connection. Which one it does not say, but its port here. */
+/* CURLOPT_PREREQFUNCTION: connected. libcurl tells the local port, not the socket, so the socket is
+ * found by its port. */
 static int note_connection(void *context, char *to, char *from, int to_port, int from_port)
 {
     outbound_call_t *self = context;
@@ -137,7 +141,7 @@ static int note_connection(void *context, char *to, char *from, int to_port, int
     return CURL_PREREQFUNC_OK;
 }
 
-/* CURLOPT_HEADERFUNCTION: a line of a head, interim answers' and redirects' as well, or of a
+/* CURLOPT_HEADERFUNCTION: one line of a head, also of 1xx responses and redirects, or of a
  * trailer. */
 static size_t take_head(char *line, size_t size, size_t n, void *context)
 {
@@ -146,7 +150,7 @@ static size_t take_head(char *line, size_t size, size_t n, void *context)
 
     if (len >= 5 && !memcmp(line, "HTTP/", 5)) {
         self->has_head = false;
-        self->denied = NULL; /* what is asked next is another address's */
+        self->denied = NULL; /* a redirect may connect to another address, which is judged anew */
         self->is_permitted = false;
         self->wire_bytes_0 = tcp_bytes_received(self->connected);
     } else if (*line == '\n' || *line == '\r') {
@@ -157,8 +161,8 @@ static size_t take_head(char *line, size_t size, size_t n, void *context)
     return self->is_too_large ? 0 : len;
 }
 
-/* CURLOPT_XFERINFOFUNCTION: bounds what libcurl reads and does not give to us, which are the bodies
- * of redirects and what chunks have beside their data. */
+/* CURLOPT_XFERINFOFUNCTION: bounds the bytes that libcurl reads without passing them to take_body:
+ * bodies of redirects, and chunk extensions. */
 static int watch_bytes(void *context, curl_off_t expected, curl_off_t received, curl_off_t to_send,
                        curl_off_t sent)
 {
@@ -173,7 +177,7 @@ static int watch_bytes(void *context, curl_off_t expected, curl_off_t received, 
     return self->is_too_large;
 }
 
-/* The body of a redirect that is followed is not given to us. */
+/* CURLOPT_WRITEFUNCTION. Not called for the body of a redirect that is followed. */
 static size_t take_body(char *data, size_t size, size_t n, void *context)
 {
     outbound_call_t *self = context;
@@ -198,9 +202,9 @@ static size_t take_body(char *data, size_t size, size_t n, void *context)
     return bytes;
 }
 
-/* ---- how a call ends ---- */
+/* ---- the end of a call ---- */
 
-/* Of the last response; 0: none came. */
+/* Status of the last response; 0: none came. */
 static unsigned status_of(const outbound_call_t *self)
 {
     long status = 0;
@@ -209,8 +213,8 @@ static unsigned status_of(const outbound_call_t *self)
     return (unsigned)status;
 }
 
-/* Does it say how long it is (RFC 9112 6.3)? Where the connection's end is the answer's, whoever
- * ends the one has ended the other. */
+/* Does the response say where its body ends (RFC 9112 6.3)? A body that ends with the connection
+ * can be truncated by anybody who can close the connection. */
 static bool is_framed(const outbound_call_t *self)
 {
     struct curl_header *header;
@@ -233,7 +237,7 @@ static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)
         return self->has_head && is_framed(self) ? OUTBOUND_ANSWERED : OUTBOUND_BROKEN;
     case CURLE_FILESIZE_EXCEEDED:
         return OUTBOUND_TOO_LARGE;
-    case CURLE_OUT_OF_MEMORY: /* so libcurl 7.88 calls a line that is longer than it takes */
+    case CURLE_OUT_OF_MEMORY: /* libcurl 7.88 also reports a header line that is too long so */
         return self->has_head ? OUTBOUND_BROKEN : OUTBOUND_TOO_LARGE;
 #if LIBCURL_VERSION_NUM >= 0x080600
     case CURLE_TOO_LARGE:
@@ -254,17 +258,17 @@ static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)
         return OUTBOUND_TIMEOUT;
     case CURLE_TOO_MANY_REDIRECTS:
         return OUTBOUND_REDIRECTS;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* also of what speaks HTTP/0.9 */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* also when the server answers with HTTP/0.9 */
     case CURLE_URL_MALFORMAT:
-    case CURLE_LOGIN_DENIED: /* a name or password in the URL; the request's own was looked at
-                                before it began */
+    case CURLE_LOGIN_DENIED: /* a name or password in a redirect's URL; request_url refuses one in
+                                the request's own URL */
         return status_of(self) / 100 == 3 ? OUTBOUND_REDIRECTS : OUTBOUND_BROKEN;
     default:
         return OUTBOUND_BROKEN;
     }
 }
 
-static const char *reason(const outbound_call_t *self, outbound_end_t end, CURLcode result)
+static const char *end_reason(const outbound_call_t *self, outbound_end_t end, CURLcode result)
 {
     if (end == OUTBOUND_DENIED)
         return self->denied;
@@ -275,7 +279,8 @@ static const char *reason(const outbound_call_t *self, outbound_end_t end, CURLc
     return *self->said ? self->said : curl_easy_strerror(result);
 }
 
-/* The call is no longer among libcurl's, and of no use to anybody when this returns. */
+/* Report how the call ended, then free it or keep it for its resolver thread (call_leave). libcurl
+ * must have removed its transfer before; the caller must not use self afterwards. */
 static void end_call(outbound_call_t *self, outbound_end_t end, const char *why)
 {
     outbound_t *outbound = self->outbound;
@@ -302,11 +307,12 @@ static void on_done(void *context, CURL *easy, CURLcode result)
     (void)context;
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
     end = end_of(call, result);
-    end_call(call, end, end == OUTBOUND_ANSWERED ? "" : reason(call, end, result));
+    end_call(call, end, end == OUTBOUND_ANSWERED ? "" : end_reason(call, end, result));
 }
 
-/* ---- how one begins ---- */
+/* ---- the start of a call ---- */
 
+/* Free the ended calls whose resolver thread has ended by now. */
 static void reap_calls(outbound_t *self)
 {
     int64_t now_ms = zclock_mono();
@@ -318,7 +324,7 @@ static void reap_calls(outbound_t *self)
         }
 }
 
-/* 0 | -EDQUOT | -EAGAIN */
+/* May this owner start another request? 0 | -EDQUOT | -EAGAIN. */
 static int check_share(outbound_t *self, const char *owner)
 {
     unsigned own = 0;
@@ -348,8 +354,8 @@ static CURLcode set_method(outbound_call_t *self, const outbound_request_t *requ
     return r ? r : curl_easy_setopt(self->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-/* What is the same for every call, and what keeps a hostile URL from anything but an HTTP request
- * to a permitted address. */
+/* Set the options of every call, among them those that limit a hostile URL to an HTTP request to a
+ * permitted address. */
 static CURLcode set_bounds(outbound_call_t *self, const outbound_request_t *request, bool is_plain)
 {
     const char *protocols = is_plain ? "http,https" : "https";
@@ -364,23 +370,23 @@ static CURLcode set_bounds(outbound_call_t *self, const outbound_request_t *requ
     SET(FOLLOWLOCATION, (long)(request->redirects > 0));
     SET(MAXREDIRS, (long)request->redirects);
     SET(DISALLOW_USERNAME_IN_URL, 1L);
-    SET(PROXY, ""); /* whatever the environment says */
+    SET(PROXY, ""); /* ignore the proxy of the environment */
     SET(NETRC, (long)CURL_NETRC_IGNORED);
     SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(SSL_VERIFYPEER, 1L);
     SET(SSL_VERIFYHOST, 2L);
     if (ca_file)
         SET(CAINFO, ca_file);
-    SET(CAPATH, NULL); /* with one libcurl reads all authorities again for each connection */
+    SET(CAPATH, NULL); /* with a CAPATH libcurl loads all authorities for each connection */
     SET(TIMEOUT_MS, (long)request->timeout_ms);
     SET(NOSIGNAL, 1L);
     SET(QUICK_EXIT,
-        1L); /* or the end of a call waits for its thread in the resolver, and everybody with it */
+        1L); /* do not block the loop in curl_easy_cleanup until the resolver thread has ended */
     SET(OPENSOCKETFUNCTION, open_socket);
     SET(OPENSOCKETDATA, self);
     SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(FRESH_CONNECT,
-        1L); /* a connection is one call's alone: what one owner's peer left in it is no other's */
+        1L); /* never share a connection: a peer could leave bytes in it for the next owner */
     SET(FORBID_REUSE, 1L);
     SET(MAXFILESIZE_LARGE, (curl_off_t)request->max_bytes);
     SET(NOPROGRESS, 0L);
@@ -399,7 +405,7 @@ static CURLcode set_bounds(outbound_call_t *self, const outbound_request_t *requ
     return r;
 }
 
-static int prepare(outbound_call_t *self, const outbound_request_t *request)
+static int prepare_call(outbound_call_t *self, const outbound_request_t *request)
 {
     bool is_plain;
     CURLcode r;
@@ -450,7 +456,7 @@ int outbound_send(outbound_t *self, const outbound_request_t *request, outbound_
     call->outbound = self;
     call->on_answer = on_answer;
     call->context = context;
-    r = prepare(call, request);
+    r = prepare_call(call, request);
     if (!r)
         r = multi_start(self->multi, call->easy);
     if (r) {
@@ -474,7 +480,7 @@ void outbound_cancel(outbound_call_t **call_p)
     call_leave(call);
 }
 
-/* ---- the whole ---- */
+/* ---- the client ---- */
 
 int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settings_t *settings,
                  char **ret_bad)
@@ -490,7 +496,7 @@ int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settin
     self->calls_of_one = settings->calls_of_one;
     self->calls = zlistx_new();
     if (settings->ca_file && *settings->ca_file && !(self->ca_file = strdup(settings->ca_file)))
-        return fault(-ENOMEM, "the way out"); /* never with other authorities than the operator's */
+        return fault(-ENOMEM, "the way out"); /* never run with other CAs than the operator's */
     r = address_rules_new(&self->rules, settings->own_sockets, settings->denied, settings->allowed,
                           ret_bad);
     if (!r)
@@ -512,7 +518,7 @@ void outbound_destroy(outbound_t **self_p)
     if (!self)
         return;
     INVARIANT(!self->is_telling);
-    self->calls_max = self->calls_of_one = 0; /* nothing begins any more */
+    self->calls_max = self->calls_of_one = 0; /* refuses new calls from the callbacks below */
     for (outbound_call_t *call; (call = zlistx_first(self->calls));) {
         if (!call->over_ms) {
             multi_stop(self->multi, call->easy);
@@ -529,7 +535,7 @@ void outbound_destroy(outbound_t **self_p)
     address_rules_destroy(&self->loopback);
     free(self->ca_file);
     free(self);
-    *self_p = NULL; /* not before: who is told that it stops may ask for more */
+    *self_p = NULL; /* not before: callbacks of stopped calls may still call outbound_send */
 }
 
 const char *outbound_header(const outbound_answer_t *answer, const char *name)

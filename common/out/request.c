@@ -39,7 +39,7 @@ int request_check(const outbound_request_t *request)
         return -EINVAL;
     if (request->body && (is_get || !strcmp(method, "HEAD")))
         return -EINVAL;
-    /* a redirect would show somebody else what the headers and the body hold */
+    /* the target of a redirect must not see the headers and the body */
     return request->redirects && (!is_get || request->headers) ? -EINVAL : 0;
 }
 
@@ -76,7 +76,7 @@ bool request_is_numeric(CURLU *url)
     return is_numeric;
 }
 
-/* Where the name ends; 0: it is no header field (RFC 9110 5.1, 5.5). */
+/* Length of the name of a header field; 0: it is not a valid field (RFC 9110 5.1, 5.5). */
 static size_t name_of(const char *header)
 {
     size_t len = strspn(header, token_chars);
@@ -97,7 +97,7 @@ static bool is_callers(const char *name, size_t len)
     return true;
 }
 
-static int append(struct curl_slist **headers, const char *header)
+static int append_header(struct curl_slist **headers, const char *header)
 {
     struct curl_slist *longer = curl_slist_append(*headers, header);
 
@@ -106,18 +106,18 @@ static int append(struct curl_slist **headers, const char *header)
     return longer ? 0 : -ENOMEM;
 }
 
-/* libcurl takes "Name:" as the wish to leave the field out, and "Name;" as a field without a value.
- */
+/* Append a field. For libcurl "Name:" removes a field, so one with an empty value is written as
+ * "Name;". */
 static int append_field(struct curl_slist **headers, const char *header, size_t name_len)
 {
     char *text;
     int r;
 
     if (header[name_len + 1 + strspn(header + name_len + 1, " \t")])
-        return append(headers, header);
+        return append_header(headers, header);
     if (asprintf(&text, "%.*s;", (int)name_len, header) < 0)
         return -ENOMEM;
-    r = append(headers, text);
+    r = append_header(headers, text);
     free(text);
     return r;
 }
@@ -125,9 +125,10 @@ static int append_field(struct curl_slist **headers, const char *header, size_t 
 int request_headers(struct curl_slist **ret_headers, const outbound_request_t *request)
 {
     struct curl_slist *headers = NULL;
-    bool has_type = !request->body; /* libcurl would call every body a form */
+    /* with a body, libcurl adds the Content-Type of a form unless the header is set or removed */
+    bool has_type = !request->body;
     size_t bytes = 0;
-    int r = append(&headers, "Expect:");
+    int r = append_header(&headers, "Expect:");
 
     for (const char *const *header = request->headers; !r && header && *header; header++) {
         size_t len = name_of(*header);
@@ -139,7 +140,7 @@ int request_headers(struct curl_slist **ret_headers, const outbound_request_t *r
                 : -EINVAL;
     }
     if (!r && !has_type)
-        r = append(&headers, "Content-Type:");
+        r = append_header(&headers, "Content-Type:");
     if (r)
         request_headers_free(&headers);
     *ret_headers = headers;

@@ -1,5 +1,5 @@
-/* What a request may say before anything is sent of it (outbound.h): a tenant may have written its
- * method, its URL and its headers. */
+/* Checks of a request before anything of it is sent (outbound.h): its method, URL and headers may
+ * come from a tenant. */
 #pragma once
 
 #include "common/out/outbound.h"
@@ -14,20 +14,20 @@ enum {
     REQUEST_BYTES_MAX = 16 * 1024 * 1024
 };
 
-/* Owner, method and bounds. 0 | -EINVAL. */
+/* Check owner, method and bounds. 0 | -EINVAL. */
 int request_check(const outbound_request_t *request);
 
-/* An absolute http or https URL without a name or a password. 0 | -EINVAL | -ENOMEM; the caller
- * owns *ret_url. */
+/* Parse an absolute http or https URL without user name and password. *ret_is_plain: it is http.
+ * 0 | -EINVAL | -ENOMEM; the caller owns *ret_url. */
 int request_url(CURLU **ret_url, const char *text, bool may_be_plain, bool *ret_is_plain);
 
-/* Is its host an address, so that no resolver is asked? */
+/* Is the URL's host an IP address, so that nothing is resolved? */
 bool request_is_numeric(CURLU *url);
 
-/* As libcurl takes them. Fields that say where a message ends or what becomes of the connection are
- * libcurl's own (RFC 9110 7.6.1, RFC 9112 6). 0 | -EINVAL: one is no header, or not the caller's to
- * set | -ENOMEM; the caller owns *ret_headers. */
+/* The request's headers as a list for libcurl. Framing and connection headers are set by libcurl
+ * only (RFC 9110 7.6.1, RFC 9112 6). 0 | -EINVAL: not a header field, one that the caller must not
+ * set, or too many bytes | -ENOMEM; the caller owns *ret_headers. */
 int request_headers(struct curl_slist **ret_headers, const outbound_request_t *request);
 
-/* Wiped first: they may hold secrets. */
+/* Wipe and free the headers: they may hold secrets. */
 void request_headers_free(struct curl_slist **headers_p);

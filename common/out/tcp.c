@@ -1,5 +1,5 @@
-/* A file of its own: the C library's struct tcp_info ends before what is asked for here, and its
- * header and the kernel's exclude each other. */
+/* In a file of its own, because the C library's struct tcp_info lacks tcpi_bytes_received, and its
+ * header cannot be included together with the kernel's. */
 #include "common/out/tcp.h"
 
 #include <linux/tcp.h>
@@ -16,7 +16,7 @@ uint64_t tcp_bytes_received(int fd)
 
 int tcp_local_port(int fd)
 {
-    struct sockaddr_in6 address = {0}; /* its port is where sockaddr_in has it */
+    struct sockaddr_in6 address = {0}; /* the port has the same offset in sockaddr_in */
     socklen_t len = sizeof(address);
 
     if (getsockname(fd, (struct sockaddr *)&address, &len))

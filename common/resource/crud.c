@@ -1,37 +1,22 @@
+/* Changes of objects: create, update, delete and commands, each with the rules of the kind, its
+ * references, its audit event and its config log entries. Parts that need no database are in
+ * change.c. */
 #include "common/resource/crud.h"
 #include "common/base/cleanup.h"
-#include "common/resource/crud_internal.h"
 #include "common/base/id.h"
-#include "common/codec/pack.h"
 #include "common/base/quote.h"
+#include "common/resource/change.h"
+#include "common/resource/crud_internal.h"
+#include "common/resource/kind_rules.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 enum { SQL_MAX = 8192 };
-
-/* Of KIND_RULES; the linker gives a section's bounds these names, and where there is no such
- * section they are NULL. */
-extern const kind_rules_t *const __start_kind_rules[] __attribute__((weak));
-extern const kind_rules_t *const __stop_kind_rules[] __attribute__((weak));
-
-static const kind_rules_t *rules_of(const kind_t *kind)
-{
-    for (const kind_rules_t *const *row = __start_kind_rules; row < __stop_kind_rules; row++)
-        if (!strcmp((*row)->kind, kind->name))
-            return *row;
-    return NULL;
-}
-
-static char *dump(const json_t *value)
-{
-    return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-}
 
 void crud_now(char out[32])
 {
@@ -42,198 +27,7 @@ void crud_now(char out[32])
     strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* ---- reading ---- */
-
-int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
-                json_t **ret_row)
-{
-    _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
-    int r;
-
-    if (!row)
-        return fault(-EIO, "stored row is not JSON");
-    r = schema_unseal(kind, row, self->key);
-    if (r)
-        return r;
-    *ret_row = take(row);
-    return 0;
-}
-
-int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
-                 msgpack_sbuffer *out)
-{
-    _cleanup_(json_clear_ref) json_t *row = NULL;
-    char *text = NULL;
-    int r;
-
-    if (schema_has_secrets(kind)) {
-        r = crud_row_at(self, kind, res, i, &row);
-        if (r)
-            return r;
-        text = dump(row);
-        if (!text)
-            return -ENOMEM;
-    }
-    r = schema_text(out, kind, text ? text : PQgetvalue(res, i, 0), self->base_url);
-    if (text)
-        secret_free(&text, strlen(text));
-    return r == -EINVAL ? fault(-EIO, "stored row is not JSON") : r;
-}
-
-static int select_row(crud_t *self, const kind_t *kind, const char *account, const char *id,
-                      bool lock, PGresult **ret_row)
-{
-    char sql[256];
-    int r;
-
-    snprintf(sql, sizeof(sql), "SELECT to_jsonb(t) FROM %s t WHERE id = $1 AND account_id = $2%s",
-             kind->name, lock ? " FOR UPDATE" : "");
-    r = pg_exec(self->pg, ret_row, sql, 2, id, account);
-    return r || PQntuples(*ret_row) ? r : ERR_NOT_FOUND;
-}
-
-int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
-              json_t **ret_row)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = select_row(self, kind, account, id, lock, &res);
-
-    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
-}
-
-/* Fill the CHILDREN fields of rendered objects: one query for all of them. */
-int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
-{
-    for (const field_t *field = kind->type.fields; field->name; field++) {
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-        _cleanup_(json_clear_ref) json_t *ids = json_array();
-        _cleanup_(free_mem) char *ids_text = NULL;
-        const kind_t *child;
-        json_t *owner;
-        char sql[512];
-        size_t i;
-        int r;
-
-        if (field->type != FIELD_CHILDREN)
-            continue;
-        child = kind_find(field->kinds);
-        json_array_foreach(list, i, owner)
-        {
-            json_array_append(ids, json_object_get(owner, "id"));
-            json_object_set_new(owner, field->name, json_array());
-        }
-        ids_text = dump(ids);
-        snprintf(sql, sizeof(sql),
-                 "SELECT to_jsonb(t) FROM %s t WHERE %s IN (SELECT jsonb_array_elements_text($1)) "
-                 "ORDER BY id",
-                 child->name, child->parent_key);
-        r = pg_exec(self->pg, &res, sql, 1, ids_text);
-        for (int n = 0; !r && n < PQntuples(res); n++) {
-            _cleanup_(json_clear_ref) json_t *row = NULL;
-
-            r = crud_row_at(self, child, res, n, &row);
-            json_array_foreach(list, i,
-                               owner) if (!r
-                                          && json_equal(json_object_get(owner, "id"),
-                                                        json_object_get(row, child->parent_key)))
-                json_array_append_new(json_object_get(owner, field->name),
-                                      schema_render(child, row, self->base_url));
-        }
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
-int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
-{
-    _cleanup_(json_clear_ref) json_t *list = json_array();
-    json_t *rendered = schema_render(kind, row, self->base_url);
-    int r;
-
-    json_array_append(list, rendered);
-    r = crud_add_children(self, kind, list);
-    if (r)
-        json_decref(rendered);
-    else
-        *ret_rendered = rendered;
-    return r;
-}
-
-static int check_addressed_id(const crud_t *self, const kind_t *kind)
-{
-    const char *id = crud_text(self->request->body, "id");
-
-    return id && id_check(kind->prefix, id) ? 0 : ERR_ID_MALFORMED;
-}
-
-/* The parent in the path must be the object's. */
-static int check_addressed_parent(const crud_t *self, const kind_t *kind, const char *actual)
-{
-    const char *parent = kind->parent_key ? crud_text(self->request->body, kind->parent_key) : NULL;
-
-    return parent && strcmp(parent, actual) ? ERR_ROUTE_EDGE_MISMATCH : 0;
-}
-
-/* The row that the path names. */
-int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
-{
-    _cleanup_(json_clear_ref) json_t *row = NULL;
-    int r = check_addressed_id(self, kind);
-
-    if (!r)
-        r = crud_load(self, kind, self->request->account, crud_text(self->request->body, "id"),
-                      lock, &row);
-    if (!r && kind->parent_key)
-        r = check_addressed_parent(self, kind, crud_text(row, kind->parent_key));
-    if (r)
-        return r;
-    *ret_row = take(row);
-    return 0;
-}
-
-/* ---- preconditions ---- */
-
-/* A strong validator: objects are rendered from their rows, by the tables, so the same values
- * come of the same row whoever answers. */
-void crud_set_etag(const json_t *rendered, char out[40])
-{
-    unsigned char hash[crypto_hash_sha256_BYTES];
-    msgpack_sbuffer packed;
-    char hex[33];
-
-    msgpack_sbuffer_init(&packed);
-    if (!pack_json(&packed, rendered)) {
-        crypto_hash_sha256(hash, (const unsigned char *)packed.data, packed.size);
-        sodium_bin2hex(hex, sizeof(hex), hash, 16);
-        snprintf(out, 40, "\"%s\"", hex);
-    }
-    msgpack_sbuffer_destroy(&packed);
-}
-
-/* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
-int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *problem)
-{
-    const char *wanted = crud_text(self->request->body, "if_match"), *at = wanted;
-    char etag[40] = "";
-
-    if (!wanted)
-        return 0;
-    if (rendered)
-        crud_set_etag(rendered, etag);
-    while (rendered && *at) {
-        size_t len;
-
-        at += strspn(at, ", \t");
-        len = strcspn(at, ", \t");
-        if ((len == 1 && *at == '*') || (len == strlen(etag) && !strncmp(at, etag, len)))
-            return 0;
-        at += len;
-    }
-    return problem_add(problem, ERR_PRECONDITION_FAILED, NULL, "the object has changed since");
-}
-
-/* The same for a whole object, which is rendered only when somebody asks. */
+/* The same for a whole object, rendered only if the request has a precondition. */
 static int check_row_precondition(crud_t *self, const kind_t *kind, const json_t *row,
                                   problem_t *problem)
 {
@@ -243,60 +37,14 @@ static int check_row_precondition(crud_t *self, const kind_t *kind, const json_t
     if (!crud_text(self->request->body, "if_match"))
         return 0;
     r = crud_render_row(self, kind, row, &rendered);
-    return r ? r : crud_check_precondition(self, rendered, problem);
+    return r ? r
+             : change_check_precondition(crud_text(self->request->body, "if_match"), rendered,
+                                         problem);
 }
-
-/* As text, which nobody takes apart on its way to the client. */
-static int get_text(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    _cleanup_(json_clear_ref) json_t *rendered = NULL;
-    msgpack_sbuffer *out = &reply->packed;
-    char parent[ID_MAX] = "";
-    size_t start;
-    int r = check_addressed_id(self, kind);
-
-    if (!r)
-        r = select_row(self, kind, self->request->account, crud_text(self->request->body, "id"),
-                       false, &res);
-    if (!r && kind->parent_key) {
-        r = schema_text_member(PQgetvalue(res, 0, 0), kind->parent_key, parent, sizeof(parent));
-        if (!r)
-            r = check_addressed_parent(self, kind, parent);
-    }
-    if (r || (r = pack_text_begin(out)))
-        return r;
-    start = out->size;
-    r = crud_text_at(self, kind, res, 0, out);
-    if (r)
-        return r;
-    pack_text_end(out);
-    rendered = json_loadb(out->data + start, out->size - start, JSON_ALLOW_NUL, NULL);
-    if (rendered)
-        crud_set_etag(rendered, reply->etag);
-    return rendered ? 0 : -ENOMEM;
-}
-
-int crud_get(crud_t *self, const kind_t *kind, reply_t *reply)
-{
-    _cleanup_(json_clear_ref) json_t *row = NULL;
-    int r;
-
-    if (schema_text_is_whole(kind))
-        return get_text(self, kind, reply);
-    r = crud_load_addressed(self, kind, false, &row);
-    if (!r)
-        r = crud_render_row(self, kind, row, &reply->body);
-    if (!r)
-        crud_set_etag(reply->body, reply->etag);
-    return r;
-}
-
-/* ---- writing ---- */
 
 static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
 {
-    const kind_rules_t *rules = rules_of(kind);
+    const kind_rules_t *rules = kind_rules_find(kind);
     _cleanup_(json_clear_ref) json_t *document = NULL;
     int r;
 
@@ -310,19 +58,14 @@ static int publish_row(crud_t *self, const kind_t *kind, const json_t *row)
 
 static int add_audit(crud_t *self, const kind_t *kind, const char *action, const json_t *rendered)
 {
-    _cleanup_(json_clear_ref) json_t *object = json_deep_copy(rendered);
     _cleanup_(json_clear_ref) json_t *event = NULL;
     _cleanup_(free_mem) char *text = NULL;
-    char id[ID_MAX], type[96], at[32], channel[96];
+    char id[ID_MAX], at[32], channel[96];
 
-    schema_mask(kind, object);
     id_make("ev", id);
-    snprintf(type, sizeof(type), "%s_%s.v0", kind->audit, action);
     crud_now(at);
-    event = json_pack("{s:s, s:s, s:s, s:s, s:O?, s:O}", "event_id", id, "event_type", type,
-                      "event_timestamp", at, "account_id", self->request->account, "principal",
-                      self->request->actor, "object", object);
-    text = event ? dump(event) : NULL;
+    event = change_event(kind, action, id, at, self->request, rendered);
+    text = event ? json_dumps(event, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     if (!text)
         return -ENOMEM;
     snprintf(channel, sizeof(channel), "%s_outbox", self->service);
@@ -332,16 +75,14 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
                     2, text, channel);
 }
 
-/* What a broken unique constraint means. */
+/* The answer for a violated unique constraint. */
 static int duplicate_answer(const crud_t *self, problem_t *problem)
 {
     const char *name = pg_constraint(self->pg);
-    const kind_unique_t *row = kind_unique(name);
 
     if (!strcmp(name, CRUD_CLAIMED))
-        return PG_DUPLICATE; /* not the object: the request has been done before */
-    return row ? problem_add(problem, row->outcome, row->field, "%s", row->text)
-               : fault(-EIO, name);
+        return PG_DUPLICATE; /* the constraint of the idempotency record: done before */
+    return change_conflict(name, problem);
 }
 
 /* All references must be objects of this account; FOR KEY SHARE keeps them until we commit. */
@@ -370,7 +111,7 @@ static int check_references(crud_t *self, const json_t *references, problem_t *p
 
 static int write_references(crud_t *self, const char *id, const json_t *references)
 {
-    _cleanup_(free_mem) char *text = dump(references);
+    _cleanup_(free_mem) char *text = json_dumps(references, JSON_COMPACT | JSON_ENCODE_ANY);
 
     return !json_array_size(references)
                ? 0
@@ -385,7 +126,7 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
                        problem_t *problem, json_t **ret_references)
 {
     _cleanup_(json_clear_ref) json_t *references = schema_references(kind, document);
-    const kind_rules_t *rules = rules_of(kind);
+    const kind_rules_t *rules = kind_rules_find(kind);
     int r = 0;
 
     if (rules && rules->check)
@@ -403,12 +144,12 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
 
 static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
 {
-    const kind_rules_t *rules = rules_of(kind);
+    const kind_rules_t *rules = kind_rules_find(kind);
     int r;
 
     r = crud_render_row(self, kind, row, &reply->body);
     if (!r)
-        crud_set_etag(reply->body, reply->etag);
+        change_etag(reply->body, reply->etag);
     if (!r && rules && rules->created)
         r = rules->created(self, row, reply->body);
     return r;
@@ -430,7 +171,7 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, proble
     r = schema_seal(kind, document, self->key);
     if (r)
         return r;
-    text = dump(document);
+    text = json_dumps(document, JSON_COMPACT | JSON_ENCODE_ANY);
     snprintf(limit, sizeof(limit), "%ld", self->object_limit ? self->object_limit : LONG_MAX);
     snprintf(sql, sizeof(sql),
              "WITH counted AS (INSERT INTO object (id, account_id, kind, parent_id) "
@@ -450,7 +191,7 @@ static int insert_row(crud_t *self, const kind_t *kind, json_t *document, proble
     return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
-/* What the object belongs to must be there, and stays until we commit. */
+/* The object's owner must exist; it is locked until we commit. */
 static int check_owner(crud_t *self, const kind_t *kind, const json_t *document, problem_t *problem)
 {
     const field_t *owner = kind_owner(kind);
@@ -461,7 +202,7 @@ static int check_owner(crud_t *self, const kind_t *kind, const json_t *document,
     return owner ? check_references(self, references, problem) : 0;
 }
 
-/* The first answer once more. */
+/* Answer a repeated creation with the object that the first one made. */
 int crud_redo_create(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
@@ -526,7 +267,8 @@ int crud_create(crud_t *self, const kind_t *kind, reply_t *reply)
     return r ? r : create_in_transaction(self, kind, document, reply);
 }
 
-/* UPDATE t SET (a, b) = (SELECT a, b FROM jsonb_populate_record(t, patch)): absent keys keep. */
+/* UPDATE t SET (a, b) = (SELECT a, b FROM jsonb_populate_record(t, patch)): columns that are absent
+ * in the patch keep their values. */
 static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t **ret_row)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -547,7 +289,7 @@ static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t
         snprintf(columns + n, sizeof(columns) - n, "%s\"%s\"", n ? ", " : "", key);
     }
     id = crud_text(document, "id");
-    text = dump(document);
+    text = json_dumps(document, JSON_COMPACT | JSON_ENCODE_ANY);
     snprintf(sql, sizeof(sql),
              "UPDATE %s AS t SET (%s) = (SELECT %s FROM jsonb_populate_record(t, $1::jsonb)) "
              "WHERE id = $2 RETURNING to_jsonb(t)",
@@ -557,15 +299,16 @@ static int update_row(crud_t *self, const kind_t *kind, json_t *document, json_t
 }
 
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
-int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
+int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const json_t *patch,
                     reply_t *reply, json_t **ret_rendered)
 {
-    _cleanup_(json_clear_ref) json_t *document = json_deep_copy(old);
+    _cleanup_(json_clear_ref) json_t *document = change_apply(old, patch);
     _cleanup_(json_clear_ref) json_t *references = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    json_object_update(document, patch);
+    if (!document)
+        return -ENOMEM;
     r = apply_rules(self, kind, document, old, &reply->problem, &references);
     if (!r)
         r = update_row(self, kind, document, &row);
@@ -599,18 +342,18 @@ int crud_update(crud_t *self, const kind_t *kind, reply_t *reply)
                      &reply->problem, &patch);
     if (r)
         return r;
-    if (kind->operations & KIND_NO_EMPTY_UPDATE && json_object_size(patch) == 0)
-        return problem_add(&reply->problem, ERR_EMPTY_UPDATE, NULL, "the update sets no field");
-    r = crud_change_row(self, kind, old, patch, reply, &reply->body);
+    r = change_check_patch(kind, patch, &reply->problem);
     if (!r)
-        crud_set_etag(reply->body, reply->etag);
+        r = crud_change_row(self, kind, old, patch, reply, &reply->body);
+    if (!r)
+        change_etag(reply->body, reply->etag);
     return r;
 }
 
 /* Audit and unpublish one row, its children first. */
 static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
 {
-    const kind_rules_t *rules = rules_of(kind);
+    const kind_rules_t *rules = kind_rules_find(kind);
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r;
@@ -636,13 +379,15 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
 
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 {
-    const kind_rules_t *rules = rules_of(kind);
+    const kind_rules_t *rules = kind_rules_find(kind);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
     r = crud_load_addressed(self, kind, true, &row);
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
+    if (!r && rules && rules->keep)
+        r = rules->keep(self, row, &reply->problem);
     if (!r && rules && rules->retire)
         r = rules->retire(self, row, &reply->problem);
     if (!r)
@@ -660,8 +405,8 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
 int crud_command(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    const kind_rules_t *rules = rules_of(kind);
-    const char *name = crud_text(self->request->body, "module");
+    const kind_rules_t *rules = kind_rules_find(kind);
+    const char *name = crud_text(self->request->body, OPERATION_PART);
     int r;
 
     if (!name || !kind_command(kind, name) || !rules || !rules->command)

@@ -1,6 +1,6 @@
 /* Create, get, list, update and delete of any kind in proto/kinds.def, each in one transaction with
- * its references, audit event, config log entries and idempotency record. What a kind adds to that
- * stands in its rules. Tables used: common/resource/schema.sql and the kind's own. */
+ * its references, audit event, config log entries and idempotency record. What a kind adds to
+ * that: kind_rules.h. Tables used: common/resource/schema.sql and the kind's own. */
 #pragma once
 
 #include "common/bus/bus.h"
@@ -12,8 +12,7 @@
 typedef struct crud {
     pg_t *pg;
     const secret_key_t *key;
-    const char *base_url; /* of the API, for uris */
-    const char *idp_url;  /* of the sign-in endpoints, for SAML */
+    const char *base_url; /* of the API, for uris in answers */
     const char *service;
     long object_limit;        /* of one kind in an account; 0: none */
     bool config_log;          /* the schema has config_head and config_entry */
@@ -23,40 +22,9 @@ typedef struct crud {
     char object[ID_MAX];      /* the object that it makes or changes */
     json_t
         *entries; /* "kind id" to sealed document or null: what crud_end writes to the config log */
-    bool revokes; /* the call writes a kind with ADMITS */
-    bool changes; /* it began a transaction */
+    bool revokes; /* the call writes a kind with ADMITS: gateways must drop their caches */
+    bool changes; /* the call began a transaction */
 } crud_t;
-
-typedef struct kind_rules {
-    const char *kind;
-
-    /* Rules beyond the table, on the complete document with secrets in clear; may normalise it, add
-     * columns and add references ([path, id] pairs). old is NULL at create. 0 | code | fault. */
-    int (*check)(crud_t *crud, json_t *document, const json_t *old, json_t *references,
-                 problem_t *problem);
-
-    /* What only the creation response carries; row is the stored row. 0 | fault. */
-    int (*created)(crud_t *crud, const json_t *row, json_t *rendered);
-
-    /* The document that edges get, a new reference; *ret_document NULL: edges do not get the
-     * kind. */
-    int (*publish)(crud_t *crud, const json_t *row, json_t **ret_document);
-
-    /* Before a row is deleted by a call of its own; takes from edges what publish gave them,
-     * where that is not the entry of the kind and the id. 0 | code: it stays | fault. */
-    int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
-
-    /* Carry out a command of proto/kinds.def; only commands that may be carried out twice. 0
-     * | code | fault. */
-    int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);
-} kind_rules_t;
-
-/* The rules of a kind, in the file that has them: KIND_RULES(vault, .check = vault_check). A
- * program has those of all files that it is made of: the linker puts them side by side. */
-#define KIND_RULES(kind_, ...)                                                                     \
-    static const kind_rules_t rules_of_##kind_ = {.kind = #kind_, __VA_ARGS__};                    \
-    static const kind_rules_t *const rules_row_##kind_                                             \
-        __attribute__((section("kind_rules"), used)) = &rules_of_##kind_
 
 /* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */
 int crud_call(crud_t *self, const kind_t *kind, const char *operation, const request_t *request,

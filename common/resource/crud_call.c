@@ -1,6 +1,7 @@
-/* One call: its operation, in a transaction that notes the request, so that the same one again
- * gets the same answer; and the config entries that the transaction writes. */
+/* One call: its operation in a transaction that also records the request, so that a repetition gets
+ * the same answer; and the config log entries that the transaction writes. */
 #include "common/base/cleanup.h"
+#include "common/resource/change.h"
 #include "common/resource/crud_internal.h"
 #include "common/store/notes.h"
 #include "common/codec/pack.h"
@@ -47,7 +48,7 @@ static int commit(crud_t *self, int64_t *ret_revision)
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(free_mem) char *entries = NULL;
     notes_key_t key;
-    char floor[24];
+    char floor[24], channel[64];
     int r;
 
     *ret_revision = 0;
@@ -56,11 +57,12 @@ static int commit(crud_t *self, int64_t *ret_revision)
     entries = json_dumps(self->entries, JSON_COMPACT);
     if (!entries)
         return -ENOMEM;
-    /* The head row stays locked until the commit: keep this last. A revision is a time, so that
-     * a database from a backup does not give one again that was given to another change. Where
-     * the clock stands in the past a random step does that; and no revision is lower than one
-     * that edges may have acknowledged, which would pass for an acknowledgement of this one. */
+    /* The head row stays locked until the commit: keep this last. A revision is a time, so that a
+     * database restored from a backup does not assign a revision again that another change had. If
+     * the clock is behind, a random step does the same. And a revision is higher than every one
+     * that edges may have acknowledged: else an old acknowledgement would count for it. */
     snprintf(floor, sizeof(floor), "%" PRId64, replog_highest());
+    snprintf(channel, sizeof(channel), REPLOG_CHANNEL, self->service);
     notes_key_init(&key, self->key);
     r = pg_commit(
         self->pg, &res,
@@ -78,10 +80,10 @@ static int commit(crud_t *self, int64_t *ret_revision)
         "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
         "          WHERE key = $1) "
         "SELECT revision, " NOTES_NOTIFY(
-            "'routes_config'", "note", "$4",
+            "$6::text", "note", "$4",
             "$5") " FROM ("
                   "SELECT revision, '{\"revision\":' || revision || '}' AS note FROM head) said",
-        5, self->request_key, entries, floor, key.inner, key.outer);
+        6, self->request_key, entries, floor, key.inner, key.outer, channel);
     sodium_memzero(&key, sizeof(key));
     if (!r)
         *ret_revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
@@ -107,60 +109,38 @@ static int redo_nothing(crud_t *self, const kind_t *kind, reply_t *reply)
     return 0;
 }
 
-typedef struct operation {
-    const char *name;
-    unsigned bit; /* that a kind needs to have it */
+typedef struct handler {
     int (*run)(crud_t *, const kind_t *, reply_t *);
     int (*redo)(crud_t *, const kind_t *, reply_t *); /* answer again; NULL: it only reads */
-} operation_t;
+} handler_t;
 
-static const operation_t operations[] = {
-    {"create", OPERATION_CREATE, crud_create, crud_redo_create},
-    {"get", OPERATION_GET, crud_get, NULL},
-    {"list", OPERATION_LIST, crud_list, NULL},
-    {"update", OPERATION_UPDATE, crud_update, crud_get},
-    {"delete", OPERATION_DELETE, crud_delete, redo_nothing},
-    {"command", OPERATION_GET, crud_command, redo_nothing},
-    {"get_module", OPERATION_GET, crud_get_module, NULL},
-    {"replace_module", OPERATION_UPDATE, crud_replace_module, crud_get_module},
-    {"delete_module", OPERATION_UPDATE, crud_delete_module, redo_nothing},
-    {"list_members", OPERATION_GET, crud_list_members, NULL},
-    {"get_member", OPERATION_GET, crud_get_member, NULL},
-    {"create_member", OPERATION_UPDATE, crud_create_member, crud_redo_create_member},
-    {"update_member", OPERATION_UPDATE, crud_update_member, crud_get_member},
-    {"delete_member", OPERATION_UPDATE, crud_delete_member, redo_nothing},
-    {NULL, 0, NULL, NULL},
+/* How a repetition of each request is answered. */
+#define crud_redo_update         crud_get
+#define crud_redo_delete         redo_nothing
+#define crud_redo_replace_module crud_get_module
+#define crud_redo_delete_module  redo_nothing
+#define crud_redo_update_member  crud_get_member
+#define crud_redo_delete_member  redo_nothing
+#define crud_redo_command        redo_nothing
+
+/* In the order of proto/operations.def: crud_<name>, and for operations that change something
+ * crud_redo_<name>. */
+#define REDO_READS(name)   NULL
+#define REDO_CHANGES(name) crud_redo_##name
+static const handler_t handlers[] = {
+#define OPERATION(word, name, method, places, needs, effect, ...)                                  \
+    {crud_##name, REDO_##effect(name)},
+#include "proto/operations.def"
 };
+static_assert(LEN(handlers) == OPERATIONS, "a handler for each operation");
 
-/* What the call asks for, in one spelling: the operation and all of the body that says on what
- * and with what. The path says that too, but in several spellings, and a precondition only says
- * when. Keyed, because bodies hold secrets. */
-static int take_fingerprint(crud_t *self)
-{
-    _cleanup_(json_clear_ref) json_t *asked = json_copy(self->request->body);
-    _cleanup_(json_clear_ref) json_t *whole = NULL;
-    unsigned char hash[32];
-    char *text;
-
-    json_object_del(asked, "path");
-    json_object_del(asked, "if_match");
-    whole = json_pack("[s, O]", self->request->verb, asked);
-    text = whole ? json_dumps(whole, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    if (!text)
-        return -ENOMEM;
-    secret_derive(self->key, "idempotency", text, hash);
-    sodium_bin2hex(self->fingerprint, sizeof(self->fingerprint), hash, sizeof(hash));
-    secret_free(&text, strlen(text));
-    return 0;
-}
-
-/* The request is noted in the transaction that does it, so a second one with the same key meets
- * CRUD_CLAIMED, at the first statement whose result anybody waits for. */
-static int claim_request(crud_t *self, const kind_t *kind, const operation_t *operation)
+/* Record the request's idempotency key in the transaction that executes it: a repetition violates
+ * the constraint CRUD_CLAIMED, which is reported with the first statement whose result is read. */
+static int claim_request(crud_t *self, const kind_t *kind, const handler_t *handler)
 {
     const char *id = crud_text(self->request->body, "id");
 
-    if (operation->run == crud_create)
+    if (handler->run == crud_create)
         id_make(kind->prefix, self->object);
     else
         snprintf(self->object, sizeof(self->object), "%s", id ? id : "");
@@ -169,10 +149,9 @@ static int claim_request(crud_t *self, const kind_t *kind, const operation_t *op
         4, self->request_key, self->request->verb, self->object, self->fingerprint);
 }
 
-/* What the same request did before. Of one without a fingerprint, from before there were any,
- * only the operation and the object are known. */
-static int redo_request(crud_t *self, const kind_t *kind, const operation_t *operation,
-                        reply_t *reply)
+/* Answer a repetition from the record of the first execution. Records of older versions have no
+ * fingerprint: then only operation and object are compared. */
+static int redo_request(crud_t *self, const kind_t *kind, const handler_t *handler, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     const char *id = crud_text(self->request->body, "id");
@@ -189,42 +168,43 @@ static int redo_request(crud_t *self, const kind_t *kind, const operation_t *ope
         return ERR_IDEMPOTENCY_KEY_USED;
     snprintf(self->object, sizeof(self->object), "%s", PQgetvalue(res, 0, 0));
     reply->revision = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
-    return operation->redo(self, kind, reply);
+    return handler->redo(self, kind, reply);
 }
 
-static int change(crud_t *self, const kind_t *kind, const operation_t *operation, reply_t *reply)
+static int change(crud_t *self, const kind_t *kind, const handler_t *handler, reply_t *reply)
 {
-    int r = take_fingerprint(self);
+    int r = change_fingerprint(self->key, self->request, self->fingerprint);
 
     if (!r)
         r = crud_begin(self);
     if (!r)
-        r = claim_request(self, kind, operation);
+        r = claim_request(self, kind, handler);
     if (!r)
-        r = operation->run(self, kind, reply);
+        r = handler->run(self, kind, reply);
     r = crud_end(self, r, &reply->revision);
     if (r != PG_DUPLICATE || strcmp(pg_constraint(self->pg), CRUD_CLAIMED))
         return r;
     reply_done(reply);
     *reply = (reply_t){0};
-    return redo_request(self, kind, operation, reply);
+    return redo_request(self, kind, handler, reply);
 }
 
 int crud_call(crud_t *self, const kind_t *kind, const char *name, const request_t *request,
               reply_t *reply)
 {
-    const operation_t *operation = operations;
+    const operation_t *operation = operation_all();
+    const handler_t *handler = handlers;
 
     self->request = request;
     snprintf(self->request_key, sizeof(self->request_key), "%s/%s", request->account, request->key);
     while (operation->name
-           && (strcmp(operation->name, name) || !(kind->operations & operation->bit)))
-        operation++;
+           && (strcmp(operation->name, name) || !(kind->operations & operation->needs)))
+        operation++, handler++;
     if (!operation->name)
         return ERR_UNKNOWN_VERB;
-    if (!operation->redo)
-        return operation->run(self, kind, reply);
+    if (!operation->changes)
+        return handler->run(self, kind, reply);
     self->revokes =
         kind->operations & (operation->bit == OPERATION_CREATE ? KIND_CREATE_ADMITS : KIND_ADMITS);
-    return change(self, kind, operation, reply);
+    return change(self, kind, handler, reply);
 }

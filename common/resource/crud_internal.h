@@ -1,46 +1,41 @@
 /* Between the files of crud only: crud_call.c (calls and their transactions), crud.c (objects),
- * crud_list.c (lists), crud_part.c (modules and members). */
+ * crud_read.c (rows, and what is shown of them), crud_list.c (lists), crud_part.c (modules and
+ * members). */
 #pragma once
 
 #include "common/resource/crud.h"
 #include "common/base/id.h"
 
 #define CRUD_CLAIMED                                                                               \
-    "request_pkey" /* broken: the request has been done before; of common/resource/schema.sql */
+    "request_pkey" /* violated: the request was executed before; see common/resource/schema.sql */
 
+/* A string field of a JSON object, borrowed; NULL: there is none. */
 static inline const char *crud_text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
-/* Row i of "SELECT to_jsonb(t)", secrets opened. */
+/* Row i of "SELECT to_jsonb(t)", with secrets decrypted. */
 int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                 json_t **ret_row);
-/* Appended: what the API shows of row i, of a kind of which schema_text makes all. */
+/* Append the API's text of row i to out; for kinds with schema_text_is_whole. */
 int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                  msgpack_sbuffer *out);
 
 /* Fill the CHILDREN fields of rendered objects: one query for all of them. */
 int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
 
-/* What the API shows of a row, CHILDREN too; the caller owns it. 0 | fault. */
+/* Render a row as the API shows it, with CHILDREN; the caller owns it. 0 | fault. */
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered);
 
 /* The row that the path names; the parent in the path must be its parent. */
 int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row);
 
-/* A strong validator: the same bytes in every answer, whoever gives it. */
-void crud_set_etag(const json_t *rendered, char out[40]);
-
-/* If-Match (RFC 9110 13.1.1) against what is there now; NULL: nothing is. */
-int crud_check_precondition(crud_t *self, const json_t *rendered, problem_t *problem);
-
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
-int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, json_t *patch,
+int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const json_t *patch,
                     reply_t *reply, json_t **ret_rendered);
 
-/* Operations on objects. Those that change something have one that answers again for what was
- * done. */
+/* Operations on objects; crud_redo_<name> answers a repetition of one that was executed before. */
 int crud_create(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_redo_create(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_get(crud_t *self, const kind_t *kind, reply_t *reply);

@@ -16,7 +16,7 @@ enum {
     QUERIES_MAX = 4,
     CONDITIONS_SIZE = 512,
     PAGE_BYTES =
-        8 << 20 /* a page that is larger ends before its limit: a frame of the bus must take it */
+        8 << 20 /* a page ends early when it gets larger: it must fit into a frame of the bus */
 };
 
 static const char AFTER_ALL[] = "~"; /* behind every id, in collation C */
@@ -39,7 +39,7 @@ static int list_limit(const json_t *query, problem_t *problem, long *ret_limit)
     return 0;
 }
 
-/* The conditions of a page's rows beside the account and where it begins, and all parameters. */
+/* SQL conditions of a page beside account and start, and the parameters of the whole statement. */
 typedef struct page {
     const char *params[4 + QUERIES_MAX + FILTER_PARAMS_MAX];
     int n;
@@ -54,7 +54,7 @@ static void page_done(page_t *self)
         free(self->owned[--self->owned_count]);
 }
 
-/* What the query says of QUERY fields. */
+/* Add the conditions of query parameters that are QUERY fields. */
 static int add_queries(page_t *self, const kind_t *kind, const json_t *query)
 {
     size_t len = strlen(self->sql);
@@ -114,8 +114,7 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
         return problem_add(problem, ERR_BAD_FILTER, "filter",
                            "takes longer than %d s on what there is: make it narrower",
                            PG_STATEMENT_TIMEOUT_MS / 1000);
-    if (r == PG_IMPOSSIBLE) /* what filter_compile lets through, it can compute; else it is the
-                               filter's fault all the same */
+    if (r == PG_IMPOSSIBLE) /* filter_compile should have refused it: blame the filter */
         return problem_add(problem, ERR_BAD_FILTER, "filter",
                            "at byte 0: asks for a value that cannot be computed");
     return r;
@@ -140,7 +139,7 @@ static int check_owner(crud_t *self, const kind_t *kind)
     return r || PQntuples(res) ? r : ERR_NOT_FOUND;
 }
 
-/* Where the list is. */
+/* The URL path of the list. */
 static const char *list_path(const crud_t *self, const kind_t *kind)
 {
     const char *path = crud_text(self->request->body, "path");
@@ -169,7 +168,7 @@ static int add_parameter(char **uri, const char *name, const char *value)
     return 0;
 }
 
-/* Absolute, with what the query said. Caller frees. */
+/* The absolute URL of the next page, with this page's query parameters. The caller frees it. */
 static char *next_page(const crud_t *self, const kind_t *kind, const json_t *query, long limit,
                        const char *last)
 {
@@ -216,7 +215,8 @@ static int put_string(msgpack_sbuffer *out, const char *text)
     return put_json(out, value);
 }
 
-/* Objects whose rows do not say all of them, whole. */
+/* Render objects whose rows alone are not enough (see schema_text_is_whole), with their
+ * children. */
 static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int count,
                               json_t **ret_items)
 {
@@ -237,8 +237,8 @@ static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *
     return r;
 }
 
-/* *shown: how many there are to show, and how many the page took. At least one, so that whoever
- * follows the pages comes to an end. */
+/* Append the items. *shown: in, how many may be shown; out, how many fitted into the page, at least
+ * one: otherwise a client that follows the pages would never end. */
 static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int *shown,
                      msgpack_sbuffer *out)
 {
@@ -264,7 +264,7 @@ static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int 
     return r ? r : put(out, i ? "]" : "[]");
 }
 
-/* The address of the page behind the row that this one ends with; JSON null on the last page. */
+/* Append the URL of the next page; JSON null on the last page. */
 static int put_next(crud_t *self, const kind_t *kind, const PGresult *res, int shown, long limit,
                     msgpack_sbuffer *out)
 {

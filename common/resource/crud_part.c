@@ -2,7 +2,9 @@
  * of a list, found by a key). A change of one is a change of the object, with its rules and its
  * event. */
 #include "common/base/cleanup.h"
+#include "common/resource/change.h"
 #include "common/resource/crud_internal.h"
+#include "common/resource/members.h"
 #include "common/base/id.h"
 #include "common/base/quote.h"
 
@@ -17,12 +19,13 @@ static int check_module_precondition(crud_t *self, const kind_t *kind, const jso
     _cleanup_(json_clear_ref) json_t *rendered = schema_render(kind, row, self->base_url);
     const json_t *value = json_object_get(rendered, module);
 
-    return crud_check_precondition(self, json_is_object(value) ? value : NULL, problem);
+    return change_check_precondition(crud_text(self->request->body, "if_match"),
+                                     json_is_object(value) ? value : NULL, problem);
 }
 
 int crud_get_module(crud_t *self, const kind_t *kind, reply_t *reply)
 {
-    const char *module = crud_text(self->request->body, "module");
+    const char *module = crud_text(self->request->body, OPERATION_PART);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     int r;
@@ -37,7 +40,7 @@ int crud_get_module(crud_t *self, const kind_t *kind, reply_t *reply)
         return problem_add(&reply->problem, ERR_NOT_FOUND, NULL, "%s has no module %s",
                            crud_text(row, "id"), module);
     reply->body = json_incref(json_object_get(rendered, module));
-    crud_set_etag(reply->body, reply->etag);
+    change_etag(reply->body, reply->etag);
     return 0;
 }
 
@@ -56,7 +59,7 @@ static int put_module(crud_t *self, const kind_t *kind, const field_t *module, j
 static int begin_module(crud_t *self, const kind_t *kind, reply_t *reply, bool detach,
                         const field_t **ret_module, json_t **ret_old)
 {
-    const char *name = crud_text(self->request->body, "module");
+    const char *name = crud_text(self->request->body, OPERATION_PART);
     int r;
 
     *ret_module = name ? kind_module(kind, name) : NULL;
@@ -84,11 +87,11 @@ int crud_replace_module(crud_t *self, const kind_t *kind, reply_t *reply)
     if (r)
         return r;
     reply->body = json_incref(json_object_get(rendered, module->name));
-    crud_set_etag(reply->body, reply->etag);
+    change_etag(reply->body, reply->etag);
     return 0;
 }
 
-/* A module that is not set is deleted already: clients delete all of them to be sure. */
+/* Deleting a module that is not set succeeds: clients delete modules without looking first. */
 int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *old = NULL;
@@ -103,27 +106,11 @@ int crud_delete_module(crud_t *self, const kind_t *kind, reply_t *reply)
 
 /* ---- members: the items of a list that have paths of their own ---- */
 
-/* Where the item of that key is in the list; -1. */
-static int find_member(const json_t *list, const field_t *field, const char *key)
-{
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(list, i, item)
-    {
-        const char *value = crud_text(item, field->key);
-
-        if (key && value && !strcmp(value, key))
-            return (int)i;
-    }
-    return -1;
-}
-
-/* The list field and the row that the path names. */
+/* Load the row and the list field that the path names. */
 static int load_members(crud_t *self, const kind_t *kind, bool lock, const field_t **ret_field,
                         json_t **ret_row)
 {
-    const char *name = crud_text(self->request->body, "module");
+    const char *name = crud_text(self->request->body, OPERATION_PART);
 
     *ret_field = name ? kind_members(kind, name) : NULL;
     return *ret_field ? crud_load_addressed(self, kind, lock, ret_row) : ERR_NOT_FOUND;
@@ -140,16 +127,16 @@ static int answer_member(const json_t *rendered, const field_t *field, const cha
                          reply_t *reply)
 {
     const json_t *list = json_object_get(rendered, field->name);
-    int at = find_member(list, field, key);
+    int at = members_find(list, field, key);
 
     if (at < 0)
         return fault(-EIO, "a member that was stored is not there");
     reply->body = json_incref(json_array_get(list, (size_t)at));
-    crud_set_etag(reply->body, reply->etag);
+    change_etag(reply->body, reply->etag);
     return 0;
 }
 
-/* The same, as the API shows the object. */
+/* As load_members, with the object rendered as the API shows it. */
 static int render_members(crud_t *self, const kind_t *kind, const field_t **ret_field,
                           json_t **ret_rendered)
 {
@@ -184,13 +171,13 @@ int crud_get_member(crud_t *self, const kind_t *kind, reply_t *reply)
 
     if (r)
         return r;
-    if (find_member(json_object_get(rendered, field->name), field, key) < 0)
+    if (members_find(json_object_get(rendered, field->name), field, key) < 0)
         return no_member(self, key, reply);
     return answer_member(rendered, field, key, reply);
 }
 
-/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at where it stands.
- * names_one: it is one that the path names, and must be there. */
+/* Begin a change of one member: *ret_list is a copy of the stored list, *ret_at the member's index.
+ * names_one: the path names the member, which must exist. */
 static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, bool names_one,
                         const field_t **ret_field, json_t **ret_row, json_t **ret_list, int *ret_at)
 {
@@ -201,14 +188,15 @@ static int begin_member(crud_t *self, const kind_t *kind, reply_t *reply, bool n
     if (r)
         return r;
     *ret_list = json_deep_copy(json_object_get(*ret_row, (*ret_field)->name));
-    *ret_at = find_member(*ret_list, *ret_field, key);
+    *ret_at = members_find(*ret_list, *ret_field, key);
     if (!names_one)
         return 0;
     if (*ret_at < 0)
         return no_member(self, key, reply);
     rendered = schema_render(kind, *ret_row, self->base_url);
-    return crud_check_precondition(
-        self, json_array_get(json_object_get(rendered, (*ret_field)->name), (size_t)*ret_at),
+    return change_check_precondition(
+        crud_text(self->request->body, "if_match"),
+        json_array_get(json_object_get(rendered, (*ret_field)->name), (size_t)*ret_at),
         &reply->problem);
 }
 
@@ -227,21 +215,15 @@ int crud_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const json_t *document = json_object_get(self->request->body, "document");
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *list = NULL;
-    json_t *item = NULL;
+    const json_t *item;
     const field_t *field;
     int r, at;
 
     r = begin_member(self, kind, reply, false, &field, &row, &list, &at);
     if (r)
         return r;
-    if (field->max > 0 && json_array_size(list) >= (size_t)field->max)
-        return problem_add(&reply->problem, field->outcome, field->name,
-                           "has %zu items: the limit is %.0f", json_array_size(list), field->max);
-    r = schema_check_member(field, OPERATION_CREATE, NULL, document, &reply->problem, &item);
-    if (r)
-        return r;
-    json_array_append_new(list, item);
-    return end_member(self, kind, field, row, list, crud_text(item, field->key), reply);
+    r = members_add(field, list, document, &reply->problem, &item);
+    return r ? r : end_member(self, kind, field, row, list, crud_text(item, field->key), reply);
 }
 
 int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -260,19 +242,14 @@ int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const json_t *document = json_object_get(self->request->body, "document");
     _cleanup_(json_clear_ref) json_t *row = NULL;
     _cleanup_(json_clear_ref) json_t *list = NULL;
-    _cleanup_(json_clear_ref) json_t *patch = NULL;
     const field_t *field;
     int r, at;
 
     r = begin_member(self, kind, reply, true, &field, &row, &list, &at);
     if (r)
         return r;
-    r = schema_check_member(field, OPERATION_UPDATE, json_array_get(list, (size_t)at), document,
-                            &reply->problem, &patch);
-    if (r)
-        return r;
-    json_object_update(json_array_get(list, (size_t)at), patch);
-    return end_member(self, kind, field, row, list, key, reply);
+    r = members_update(field, list, (size_t)at, document, &reply->problem);
+    return r ? r : end_member(self, kind, field, row, list, key, reply);
 }
 
 int crud_delete_member(crud_t *self, const kind_t *kind, reply_t *reply)

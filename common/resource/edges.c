@@ -11,15 +11,24 @@ static int64_t pop_number(zmsg_t *msg)
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
+static void take_ended(edges_t *self, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *text = zmsg_popstr(msg);
+
+    ended_read(&self->ended, text);
+}
+
 void edges_take(edges_t *self, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *word = zmsg_popstr(msg);
 
     if (!word)
         return;
-    self->settling = strcmp(word, "state") != 0 || zmsg_size(msg) > 2 + EDGES_MAX;
+    self->settling = strcmp(word, "state") != 0 || zmsg_size(msg) > 4 + EDGES_MAX;
     self->covered = pop_number(msg);
     self->copies = pop_number(msg);
+    self->streams_ended = pop_number(msg);
+    take_ended(self, msg);
     self->live = 0;
     while (zmsg_size(msg) && self->live < EDGES_MAX)
         self->acked[self->live++] = pop_number(msg);
@@ -32,6 +41,11 @@ int edges_acked(const edges_t *self, int64_t revision)
     for (int i = 0; i < self->live; i++)
         n += self->acked[i] >= revision;
     return n;
+}
+
+int64_t edges_ended(const edges_t *self, int64_t revision)
+{
+    return ended_at(&self->ended, revision);
 }
 
 bool edges_have(const edges_t *self, int64_t revision)

@@ -39,7 +39,7 @@ static int refuse(compiler_t *self, const cel_node_t *node, const char *format, 
 
 static void emit(compiler_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What does not fit is noticed at the end: used is then beyond the buffer. */
+/* Append SQL text. An overflow is noticed at the end: used is then beyond the buffer. */
 static void emit(compiler_t *self, const char *format, ...)
 {
     size_t size = sizeof(self->out->sql);
@@ -54,7 +54,7 @@ static void emit(compiler_t *self, const char *format, ...)
     self->used += (size_t)n;
 }
 
-/* Takes text. */
+/* Append a placeholder for text, which is taken over. */
 static int emit_param(compiler_t *self, const cel_node_t *node, char *text, const char *cast)
 {
     filter_t *out = self->out;
@@ -164,15 +164,15 @@ static int list(compiler_t *self, const cel_node_t *node)
 
 enum { WHOLE_SECONDS = 19 /* YYYY-MM-DDThh:mm:ss */, MICROSECONDS = 6 /* digits; PostgreSQL's */ };
 
-/* PostgreSQL's times begin in 4713 BC: what is computed here stays in the years that RFC 3339
- * can write, and a field, which may have any of them, is moved by no more than keeps it in
- * PostgreSQL's. */
+/* Limits of time arithmetic. Results computed here stay in the years that RFC 3339 can write (1 to
+ * 9999). A field may have any of these, so PostgreSQL shifts it by at most 4,000 years: its range
+ * begins in 4713 BC. */
 static const int64_t YEAR_1 = -62135596800, YEAR_9999_END = 253402300799,
                      FIELD_SHIFT_MAX = 126230400000 /* 4,000 years */,
                      DURATION_MAX = 315576000000 /* 10,000 */;
 
-/* 7d, 1h30m, 90s: whole numbers of the units in this order or any other; into seconds. NULL |
- * what is wrong. */
+/* Parse a duration such as 7d, 1h30m or 90s (whole numbers with units, in any order) into seconds.
+ * NULL | what is wrong. */
 static const char *read_duration(const char *text, int64_t *ret_seconds)
 {
     static const char shape[] = "a duration is a text in quotes like \"7d\" or \"1h30m\"";
@@ -219,13 +219,13 @@ static int read_shift(compiler_t *self, const cel_node_t *node, int64_t *ret_sec
     return 0;
 }
 
-/* base: what was moved, as a time from year 1 on. */
+/* Is base + shift a time that RFC 3339 can write? Both in seconds. */
 static bool is_in_range(int64_t base, int64_t shift)
 {
     return base + shift >= YEAR_1 && base + shift <= YEAR_9999_END;
 }
 
-/* timestamp("..."), moved: nothing is left for PostgreSQL to compute. */
+/* timestamp("...") with its shift: a constant, computed here. */
 static int time_of_text(compiler_t *self, const cel_node_t *node, const cel_node_t *whole,
                         int64_t shift)
 {
@@ -257,7 +257,7 @@ static int time_of_text(compiler_t *self, const cel_node_t *node, const cel_node
     return emit_param(self, text, out, "timestamptz");
 }
 
-/* time.now or a field, moved. */
+/* time.now or a field with its shift, which PostgreSQL computes. */
 static int time_of_variable(compiler_t *self, const cel_node_t *node, const cel_node_t *whole,
                             int64_t shift)
 {
@@ -283,8 +283,8 @@ static int time_of_variable(compiler_t *self, const cel_node_t *node, const cel_
     return r;
 }
 
-/* A time and all that it is moved by, in one step: each on its own may be what PostgreSQL has no
- * time for. */
+/* A time with a chain of add and subtract, summed into one shift: an intermediate result could be
+ * out of PostgreSQL's range. */
 static int moved_time(compiler_t *self, const cel_node_t *node)
 {
     const cel_node_t *base = node;
@@ -295,7 +295,7 @@ static int moved_time(compiler_t *self, const cel_node_t *node)
         if (base->op == CEL_VARIABLE)
             return time_of_variable(self, base, node, shift);
         if (base->op != CEL_CALL && base->op != CEL_METHOD)
-            return value(self, base); /* which says that it is not available */
+            return value(self, base); /* which refuses it */
         if (!strcmp(base->text, "timestamp")) {
             if (base->first->type != CEL_TIMESTAMP)
                 return time_of_text(self, base, node, shift);

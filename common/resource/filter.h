@@ -1,6 +1,6 @@
 /* The filter of a list: a CEL expression over obj, an object of the kind, turned into a SQL
- * condition with parameters. What SQL does not do with an index or one pass over the rows is
- * refused: indices, arithmetic, ?:, regular expressions, type tests, macros. */
+ * condition with parameters. Expressions that SQL cannot evaluate with an index or in one pass over
+ * the rows are refused: indices, arithmetic, ?:, regular expressions, type tests, macros. */
 #pragma once
 
 #include "common/schema/schema.h"

@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    GATHER_MS = 10, /* after news: a busy second sends a hundred batches, not one a change */
+    GATHER_MS = 10, /* wait after a notification, so that changes are batched */
     ACK_TIMEOUT_MS = 1000,
     IDLE_MS = 1000,
     RETRY_MS = 300,
-    TIDY_PAUSE_MS = 10, /* between two steps: events go first */
+    TIDY_PAUSE_MS = 10, /* between two steps of tidying: events go first */
     COMPLAIN_MS = 600000,
-    SILENT_MS = 5000 /* a copy that stands still for as long has lost its turn */
+    SILENT_MS = 5000 /* a copy that is stopped for so long loses its session, and the lock */
 };
 
 static _Atomic int64_t refused;
@@ -35,11 +35,11 @@ typedef struct outbox {
     const outbox_args_t *args;
     PGresult *rows; /* of the batch that is not acknowledged yet; NULL: there is none */
     outbox_batch_t batch;
-    int64_t tidy_ms, complain_ms; /* when it is time to */
+    int64_t tidy_ms, complain_ms; /* when to tidy, and when to log a problem, next */
     bool listening, stop;
 } outbox_t;
 
-/* Until something happens. Is there news? */
+/* Wait for a notification, a command or the timeout. True: there are new events. */
 static bool wait_ms(outbox_t *self, int ms)
 {
     zmq_pollitem_t items[] = {{zsock_resolve(self->pipe), 0, ZMQ_POLLIN, 0},
@@ -60,9 +60,9 @@ static bool wait_ms(outbox_t *self, int ms)
     return seen > 0;
 }
 
-/* One copy of the service sends at a time, so that events keep their order and go out once.
- * Which one is up to a lock of its session: when it ends, or says nothing for as long as the
- * channel's settings allow, another takes over within a second. */
+/* One copy of the service sends at a time, so that events keep their order and are sent once: the
+ * one whose session has the advisory lock. When that session ends, or is idle for SILENT_MS,
+ * another copy takes over within a second. */
 static int take_turn(outbox_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -79,8 +79,8 @@ static int take_turn(outbox_t *self)
     return r;
 }
 
-/* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: one of the events is none, or too
- * large | -ENOMEM. */
+/* Frames: "batch", header, body (proto/WIRE.md). 0 | -EBADMSG: an event is malformed or too large |
+ * -ENOMEM. */
 static int make_batch(const outbox_t *self, zmsg_t **ret_msg)
 {
     _cleanup_(json_clear_ref) json_t *header =
@@ -137,8 +137,8 @@ static int await_ack(outbox_t *self)
     return -ETIMEDOUT;
 }
 
-/* These rows and no others: one with a lower number may have been committed meanwhile. sql has
- * them as $1. */
+/* Run sql, which deletes or moves the batch's rows; their ids are its $1. Exactly these rows, not
+ * all up to the last one: a row with a lower number may have been committed meanwhile. */
 static int end_rows(const outbox_t *self, const char *sql)
 {
     _cleanup_(free_mem) char *list = NULL;
@@ -162,7 +162,7 @@ static void forget_batch(outbox_t *self)
     outbox_batch_drop(&self->batch);
 }
 
-/* The oldest rows, as a batch. 0 | fault. */
+/* Make a batch of the oldest rows. 0 | fault. */
 static int gather_batch(outbox_t *self)
 {
     int bytes[OUTBOX_BATCH_MAX], n = 0;
@@ -180,8 +180,8 @@ static int gather_batch(outbox_t *self)
     return r;
 }
 
-/* One event is refused: it is kept beside the others, which go on without it. Of several it is
- * not known which: each goes alone. */
+/* The event service refused the batch. A single event is moved to outbox_refused, so that the
+ * others can be sent; of several it is not known which one was refused, so each is sent alone. */
 static int set_aside(outbox_t *self)
 {
     _cleanup_(json_clear_ref) json_t *event = NULL;
@@ -233,7 +233,7 @@ static int send_batch(outbox_t *self, bool *ret_more)
     return 0;
 }
 
-/* They stay until an operator puts them back or deletes them. */
+/* Refused events stay in their table until an operator puts them back or deletes them. */
 static void count_refused(const outbox_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -242,8 +242,7 @@ static void count_refused(const outbox_t *self)
         refused = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
 }
 
-/* Whether or not events can be sent: what is too old goes on getting older. *ret_more: the next
- * step may follow. */
+/* Tidy up, also while events cannot be sent. *ret_more: there is more to tidy. */
 static int outbox_tidy(outbox_t *self, bool *ret_more)
 {
     int r;
@@ -262,7 +261,7 @@ static int outbox_tidy(outbox_t *self, bool *ret_more)
     return r;
 }
 
-/* Until there is something to do. r: of the last try. */
+/* Wait until there is something to do. r: result of the last attempt. */
 static void wait_for_work(outbox_t *self, int r, bool tidying)
 {
     int ms = r ? RETRY_MS : tidying ? TIDY_PAUSE_MS : IDLE_MS;
@@ -279,12 +278,13 @@ void outbox_actor(zsock_t *pipe, void *context)
     self.schema = args->schema;
     snprintf(self.producer, sizeof(self.producer), "outbox/%s", args->schema);
     outbox_batch_init(&self.batch, bus_now_ms());
-    /* A deletion that PostgreSQL forgets in a crash sends its events again, and postern-events
-     * knows them by their ids. */
+    /* No need to wait for the disk: if PostgreSQL loses a deletion in a crash, its events are sent
+     * again, and postern-events recognises them by their ids. */
     snprintf(self.channel, sizeof(self.channel),
              "SET synchronous_commit = off; SET idle_session_timeout = %d; LISTEN %s_outbox",
              SILENT_MS, args->schema);
-    self.events = bus_connect(ZMQ_DEALER, args->events_endpoint, args->curve_dir, "events");
+    self.events = bus_connect(ZMQ_DEALER, args->events_endpoint, args->curve_dir,
+                              role_name(socket_row(SOCKET_INTAKE).owner));
     if (pg_new(&self.pg, args->database_url, args->schema) || !self.events) {
         log_error("cannot start the audit publisher: %s", fault_text());
         self.stop = true;

@@ -1,8 +1,7 @@
 /* Publisher of a service's outbox table: reads committed audit events, sends them to the event
- * service, deletes what it acknowledged and sets aside what it refuses. At least once; the event
- * service knows an event by its id. Of several copies of the service one does so at a time. It
- * also tidies up the schema while it has its turn. Runs as an actor of its own, because SQL
- * blocks. */
+ * service, deletes acknowledged ones and moves refused ones to another table. Delivery is at least
+ * once; the event service removes duplicates by id. One of several copies of the service does this
+ * at a time, and also tidies up the schema. Runs as an actor, because SQL blocks. */
 #pragma once
 
 #include "common/store/tidy.h"

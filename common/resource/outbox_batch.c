@@ -39,7 +39,7 @@ bool outbox_batch_refuse(outbox_batch_t *self)
 {
     if (self->count == 1)
         return true;
-    self->alone = self->count + 1; /* this try counts, too */
+    self->alone = self->count + 1; /* + 1: outbox_batch_end counts this attempt, too */
     return false;
 }
 

@@ -1,7 +1,7 @@
-/* Which audit events of a service's outbox go as one batch, and under what number: rules only.
- * What is not acknowledged goes again, exactly the same events under the same number, because an
- * acknowledgement may come after its batch was sent again; no number is ever used for anything
- * else. Where one of several events is refused it is not known which: each of them goes alone. */
+/* Which audit events of a service's outbox form a batch, and the batch's number: rules only. A
+ * batch without acknowledgement is sent again with exactly the same events and number, because a
+ * late acknowledgement names only the number; a number is never reused. When a batch of several
+ * events is refused it is not known which event is at fault: each is sent alone. */
 #pragma once
 
 #include <msgpack.h>
@@ -15,28 +15,28 @@ enum {
 };
 
 typedef struct outbox_batch {
-    int64_t number; /* what it is called */
-    int count;      /* events that are in it; 0: there is none to be sent */
-    int rows;       /* that were read, from the oldest on: there may be more than are in it */
-    int alone;      /* events that go in batches of their own from here: one of them was refused */
+    int64_t number; /* number of the batch */
+    int count;      /* events in it; 0: there is nothing to send */
+    int rows;       /* rows read, oldest first; may be more than count */
+    int alone;      /* so many events are sent one by one, because one of them was refused */
 } outbox_batch_t;
 
-/* After the last number of the process before this one. */
+/* Numbers begin after all those of earlier processes: with the wall clock, now_ms since 1970. */
 void outbox_batch_init(outbox_batch_t *self, int64_t now_ms);
 
-/* These rows, of so many bytes each, are the oldest: as many of them as go at once. n 0: there
- * is nothing to send. */
+/* Begin a batch with as many of the n oldest rows as fit; bytes: their sizes. n 0: nothing to
+ * send. */
 void outbox_batch_begin(outbox_batch_t *self, const int *bytes, int n);
 
-/* It was acknowledged, or what was refused was set aside. True: more may wait. */
+/* The batch was acknowledged, or its refused event was moved away. True: there may be more rows. */
 bool outbox_batch_end(outbox_batch_t *self);
 
-/* It was refused. True: its only event is to be set aside | false: nobody knows which one it is,
- * and they go alone. */
+/* The batch was refused. True: its only event is to be moved away | false: it is not known which of
+ * its events is at fault, and they are sent one by one. */
 bool outbox_batch_refuse(outbox_batch_t *self);
 
-/* The rows that it was made of are not ours any more: another copy may send them. */
+/* Drop the batch: another copy may send its rows. */
 void outbox_batch_drop(outbox_batch_t *self);
 
-/* Add an event, JSON text, as a record (proto/WIRE.md). 0 | -EBADMSG: it is none | -ENOMEM. */
+/* Append an event, JSON text, as a record (proto/WIRE.md). 0 | -EBADMSG: malformed | -ENOMEM. */
 int outbox_batch_add(const char *text, msgpack_sbuffer *body);

@@ -22,8 +22,9 @@ place_t *places_find(places_t *self, const void *identity, size_t len)
     return NULL;
 }
 
-/* Who left a place has it for as long as what was sent there is in our memory: otherwise one key
- * could have any number of connections that do not read. */
+/* A place stays taken after its worker has left, while messages to it are still queued in our
+ * memory: otherwise one key could fill the memory with any number of connections that do not
+ * read. */
 static bool is_taken(const place_t *place)
 {
     return subscriber_is_live(&place->sub) || transit_bytes(place->way) > 0;

@@ -14,8 +14,8 @@ enum {
     RETRY_MS = 300, /* the database */
     COMPLAIN_MS = 10000,
     MESSAGES_PER_TURN = 256,
-    ROOM_MS = 5, /* how often to look whether a worker that is behind took what is on its way */
-    /* Messages that wait for one connection: those without a body, and the parts of a delta. */
+    ROOM_MS = 5, /* how often to check whether a worker that is behind can be sent more */
+    /* Send high-water mark of one connection: messages without a body, and the parts of a delta. */
     MARK = 256
 };
 
@@ -28,19 +28,19 @@ void replog_let_go(replog_t *self, place_t *place)
     self->say_ms = 0;
 }
 
-/* A worker outlives its connection and serves what it has: answers go on waiting for it until it
- * is back, or silent for too long from now on. */
+/* A worker that lost its connection goes on serving its last revision: replies to changes wait for
+ * it until it is back, or has been silent for SUBSCRIBER_DEAD_MS. */
 static void lose_worker(replog_t *self, place_t *place, const char *why)
 {
     if (subscriber_lose(&place->sub, bus_mono_ms()))
         log_warn("edge worker %s cannot be told of changes until it says hello: %s", place->name,
                  why);
-    if (places_reach(&self->places, place->name)) /* it came back before this was noticed */
+    if (places_reach(&self->places, place->name)) /* it has already reconnected */
         replog_let_go(self, place);
 }
 
-/* r: what sending to it said. Later is soon enough for a worker that does not take what is on
- * its way: it is behind. */
+/* r: the result of sending to the worker. -EAGAIN is not an error: a worker whose queue is full is
+ * sent the rest later. */
 static void lose_unless_sent(replog_t *self, place_t *place, int r)
 {
     if (r && r != -EAGAIN)
@@ -49,8 +49,8 @@ static void lose_unless_sent(replog_t *self, place_t *place, int r)
 
 /* ---- hellos ---- */
 
-/* Everything that goes to it behind this was read after its hello. A hello without a mark is an
- * older edge's. */
+/* Repeat the hello's mark, so that the worker knows: messages after this one answer that hello. A
+ * hello of an older edge has no mark. */
 static int tell_heard(replog_t *self, place_t *place)
 {
     const char *mark = place->sub.greeting.mark;
@@ -58,8 +58,8 @@ static int tell_heard(replog_t *self, place_t *place)
     return *mark ? replog_send(self, place, "heard", 0, strtoll(mark, NULL, 10), NULL) : 0;
 }
 
-/* Deltas when it has a revision of this log, else a snapshot. It acknowledges nothing. -EAGAIN:
- * not yet. */
+/* Answer with deltas if the worker has a revision of this log, else with a snapshot. A hello does
+ * not count as an acknowledgement. -EAGAIN: not now. */
 static int answer_hello(replog_t *self, place_t *place)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
@@ -68,7 +68,7 @@ static int answer_hello(replog_t *self, place_t *place)
     if (r || !subscriber_answer(&place->sub, self->log_id, self->head, bus_mono_ms()))
         return r;
     if (!replog_has_room(place))
-        return 0; /* it is behind, or the next beat says that it is not */
+        return 0; /* the snapshot follows, or the next heartbeat says that nothing is missing */
     r = replog_read_news(self, place->sub.sent, &rows);
     return r ? r : replog_send_news(self, place, rows, place->sub.sent);
 }
@@ -80,8 +80,8 @@ static bool hello_is_due(const place_t *place, int64_t now_ms)
 
 /* ---- news ---- */
 
-/* The database is another one than before, from a backup perhaps: what workers have is not of
- * its log, whatever its number is. */
+/* The database was replaced, for example by a backup: revisions that workers have do not belong to
+ * its log, whatever their numbers. */
 static void begin_again(replog_t *self, int64_t old)
 {
     int64_t now = bus_mono_ms();
@@ -96,12 +96,12 @@ static void begin_again(replog_t *self, int64_t old)
     if (self->head > old)
         return;
     replog_ask_everyone(self);
-    if (roster_copies(self->roster)) /* they may not have noticed yet */
+    if (roster_copies(self->roster)) /* other copies may not have noticed yet */
         self->settle_ms = now + SUBSCRIBER_DEAD_MS;
 }
 
-/* New revisions: read once, send to everyone who is up to date with the old head; push_rest has
- * the others. */
+/* Read new revisions once and send them to all workers that are up to date with the old head;
+ * push_rest serves the others. */
 static int push_news(replog_t *self)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
@@ -130,7 +130,7 @@ static void answer_hellos(replog_t *self)
     int n = places_choose(&self->places, hello_is_due, bus_mono_ms(), due);
     int r = n ? pg_ready(self->pg) : 0;
 
-    if (n && !r) /* before what these workers will have is read: who commits more waits for them */
+    if (n && !r) /* first tell other copies, so that replies to later changes wait for these */
         r = replog_say_workers(self);
     if (n && !r)
         r = push_news(self);
@@ -147,8 +147,8 @@ static bool can_go_on(const place_t *place, int64_t head)
     return subscriber_can_go_on(&place->sub, head, replog_has_room(place), bus_mono_ms());
 }
 
-/* What was taken of that which is on its way to it is shown by one message more: this one means
- * nothing to a worker. */
+/* Send a message without meaning to the worker, if that shows how much of the queue the kernel has
+ * taken (transit.h). */
 static void probe_way(replog_t *self, place_t *place)
 {
     int r = 0;
@@ -170,7 +170,8 @@ static int push_one(replog_t *self, place_t *place)
     return r ? r : replog_send_news(self, place, rows, place->sub.sent);
 }
 
-/* Does a worker wait until others of its key, or itself, took what is on its way? */
+/* Is a worker behind that can be sent nothing now, because too many bytes are queued for it or its
+ * key? */
 static bool lacks_room(const replog_t *self)
 {
     for (int i = 0; i < self->places.count; i++) {
@@ -182,7 +183,8 @@ static bool lacks_room(const replog_t *self)
     return false;
 }
 
-/* Workers whose snapshot runs, or ended before the head moved on: a piece for one of each peer. */
+/* Send one piece each to workers that are in a snapshot or behind, at most one worker of each
+ * peer. */
 static int push_rest(replog_t *self)
 {
     place_t *due[PLACES_PER_TURN];
@@ -204,8 +206,8 @@ static int push_rest(replog_t *self)
 
 /* ---- time ---- */
 
-/* After a start, or when this process was stopped for a while, edges get the time to be heard
- * before anyone is counted as gone and before a change counts as live without them. */
+/* After a start, or when this process was stopped for a while, give workers time to be heard again,
+ * before any of them counts as gone and a change counts as live without it. */
 static void settle_after_pause(replog_t *self)
 {
     int64_t now = bus_mono_ms();
@@ -252,7 +254,7 @@ static void beat_workers(replog_t *self)
         beat_one(self, &self->places.list[i], now);
 }
 
-/* Until when nobody has to look, unless a message or a notification comes. */
+/* Milliseconds until the next turn, unless a message or a notification comes before. */
 static int next_look_ms(const replog_t *self)
 {
     int wait = self->listening && self->more_notes ? 0 : BEAT_MS / 2;
@@ -270,8 +272,8 @@ static int next_look_ms(const replog_t *self)
 
 /* ---- the actor ---- */
 
-/* What the other copies said while nobody listened is not known: they have the time to say it
- * again. */
+/* Start listening for notifications. Those of other copies in the meantime are lost: wait until the
+ * copies have repeated them. */
 static int listen_for_news(replog_t *self)
 {
     char sql[160];
@@ -279,8 +281,8 @@ static int listen_for_news(replog_t *self)
 
     if (r || self->listening)
         return r;
-    snprintf(sql, sizeof(sql), "SET synchronous_commit = off; LISTEN %s; LISTEN %s",
-             self->args->channel, self->args->workers_channel);
+    snprintf(sql, sizeof(sql), "SET synchronous_commit = off; LISTEN %s; LISTEN %s", self->channel,
+             self->workers_channel);
     r = pg_script(self->pg, sql);
     if (!r)
         r = push_news(self);
@@ -295,7 +297,7 @@ static int listen_for_news(replog_t *self)
     return 0;
 }
 
-/* What was notified, also while a statement of ours ran. */
+/* Handle all notifications, also those that arrived during a statement. */
 static int take_news(replog_t *self)
 {
     int64_t covered;
@@ -305,7 +307,7 @@ static int take_news(replog_t *self)
         r = push_news(self);
         if (r)
             return r;
-        if (covered > self->head) /* the database was put back since */
+        if (covered > self->head) /* the database was restored since */
             covered = self->head;
         if (covered > self->covered)
             self->covered = covered;
@@ -316,8 +318,8 @@ static int take_news(replog_t *self)
     return r;
 }
 
-/* Until the next try, which may fail for the same reason three times a second: it is said every
- * ten. */
+/* After a failure of the database, until the next attempt. Attempts may fail three times a second,
+ * so the failure is logged every ten seconds only. */
 static void stop_listening(replog_t *self)
 {
     int64_t now = bus_mono_ms();
@@ -369,6 +371,9 @@ void replog_actor(zsock_t *pipe, void *context)
 
     self->pipe = pipe;
     self->args = context;
+    snprintf(self->channel, sizeof(self->channel), REPLOG_CHANNEL, self->args->schema);
+    snprintf(self->workers_channel, sizeof(self->workers_channel), REPLOG_WORKERS_CHANNEL,
+             self->args->schema);
     self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = MARK, .receive = 1000},
                                    self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
     id_make("copy", self->name);

@@ -1,5 +1,5 @@
-/* What the copies of a service tell each other of their workers, in notifications, and what all
- * that comes to for the service. */
+/* The copies of a service exchange lists of their workers in notifications; the sum of these lists
+ * is reported to the service. */
 #include "common/base/log.h"
 #include "common/base/cleanup.h"
 #include "common/bus/bus.h"
@@ -12,7 +12,7 @@
 
 enum {
     SAY_MS = 250,
-    ALONE_MS = 1000, /* a copy that hears no other says so often that it is there */
+    ALONE_MS = 1000, /* interval of notifications of a copy that hears no other copy */
     NOTES_PER_TURN = 256
 };
 
@@ -26,19 +26,19 @@ static int notify_workers(void *context, const char *text)
     int r = pg_exec(
         self->pg, &res,
         "SELECT " NOTES_NOTIFY("$1::text", "$2::text", "$3", "$4") ", revision FROM config_head", 4,
-        self->args->workers_channel, text, self->notes.inner, self->notes.outer);
+        self->workers_channel, text, self->notes.inner, self->notes.outer);
 
     if (!r && PQntuples(res) == 1 && strtoll(PQgetvalue(res, 0, 1), NULL, 10) != self->head)
         self->moved = true;
     return r;
 }
 
-/* Who found no place, for the other copies: a worker that was lost, and that no change reaches.
- * No edge has such a name. */
+/* Name under which other copies are told of workers that were turned away, as of one that is lost
+ * and cannot be reached. No edge can have this name. */
 #define TURNED_AWAY "turned away"
 
-/* One row of those that are said; of two connections of one worker, its last and this one, the
- * lower revision counts. */
+/* Add a worker to the list. If it has two connections, an old and a new one, the lower revision
+ * counts. */
 static int add_worker(roster_worker_t *workers, int n, const place_t *place)
 {
     const subscriber_t *sub = &place->sub;
@@ -53,7 +53,7 @@ static int add_worker(roster_worker_t *workers, int n, const place_t *place)
     return n;
 }
 
-/* Lost here, and not back over another connection. */
+/* Has the worker lost its connection, and not made another one to this copy? */
 static bool is_lost(const replog_t *self, const place_t *place)
 {
     return place->sub.state == SUBSCRIBER_LOST && !places_reach(&self->places, place->name);
@@ -93,7 +93,7 @@ static int hear_workers(replog_t *self, const PGnotify *note)
     }
     if (r == 1) {
         log_info("another copy is heard: %d besides this one", roster_copies(self->roster));
-        self->say_ms = 0; /* it is to know at once whom this one hears */
+        self->say_ms = 0; /* a new copy is told at once which workers this one hears */
     }
     self->others_seen = self->others_seen || roster_copies(self->roster) > 0;
     self->changed = true;
@@ -106,7 +106,7 @@ static int take_note(replog_t *self, PGnotify *note, int64_t *ret_covered)
 
     if (!notes_open(&self->notes, note))
         return 0;
-    if (!strcmp(note->relname, self->args->workers_channel))
+    if (!strcmp(note->relname, self->workers_channel))
         return hear_workers(self, note);
     if (sscanf(note->extra, "{\"revision\":%" SCNd64 "}", &revision) != 1 || revision <= 0)
         notes_refuse(note, "it cannot be read");
@@ -115,7 +115,7 @@ static int take_note(replog_t *self, PGnotify *note, int64_t *ret_covered)
     return 0;
 }
 
-/* Some of them: any user of the database may notify, as fast as it likes. */
+/* At most NOTES_PER_TURN: any user of the database may notify, as fast as it likes. */
 int replog_take_notes(replog_t *self, int64_t *ret_covered)
 {
     PGnotify *note;
@@ -161,7 +161,8 @@ static void add_others_worker(void *context, const roster_worker_t *worker)
         zmsg_addstrf(self->msg, "%" PRId64, worker->acked);
 }
 
-/* Lost here, and another copy tells it of changes and says what it has. */
+/* Has the worker lost its connection here, and does another copy reach it and report its
+ * revision? */
 static bool is_told_elsewhere(const replog_t *self, const place_t *place)
 {
     int64_t unused;
@@ -170,8 +171,22 @@ static bool is_told_elsewhere(const replog_t *self, const place_t *place)
            && roster_hears(self->roster, self->log_id, place->name, &unused);
 }
 
-/* A worker that this copy cannot tell of changes is waited for all the same, unless another copy
- * can. */
+/* Append the streams ended by workers that this copy itself hears. */
+static void add_ended(const replog_t *self, zmsg_t *msg)
+{
+    char text[ENDED_BYTES];
+    ended_t sum = {0};
+
+    for (int i = 0; i < self->places.count; i++)
+        if (subscriber_is_live(&self->places.list[i].sub))
+            ended_add(&sum, &self->places.list[i].ended);
+    ended_write(&sum, text);
+    zmsg_addstrf(msg, "%" PRId64, self->streams_ended);
+    zmsg_addstr(msg, text);
+}
+
+/* A worker that cannot be reached here is reported all the same, and replies wait for it, unless
+ * another copy reaches it. */
 void replog_tell_service(replog_t *self)
 {
     state_message_t message = {self, zmsg_new()};
@@ -179,6 +194,7 @@ void replog_tell_service(replog_t *self)
     zmsg_addstr(message.msg, bus_mono_ms() < self->settle_ms ? "settling" : "state");
     zmsg_addstrf(message.msg, "%" PRId64, self->covered);
     zmsg_addstrf(message.msg, "%d", roster_copies(self->roster));
+    add_ended(self, message.msg);
     for (int i = 0; i < self->places.count; i++) {
         const place_t *place = &self->places.list[i];
 

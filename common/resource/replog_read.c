@@ -10,21 +10,21 @@
 
 enum {
     CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
-    DELTA_ROWS = 1024, /* that an edge may be behind; beyond that it gets everything */
-    /* of sealed entries in one message of a snapshot, or the one that is larger */
+    DELTA_ROWS = 1024, /* entries in a delta; a worker that is further behind gets a snapshot */
+    /* sealed entries in one message of a snapshot; one larger entry goes alone */
     CHUNK_BYTES = 256 << 10,
-    /* And in a delta: half of what a message may have (PACK_BYTES_MAX), whatever the API allows. */
+    /* entries in a delta: half the size that a message may have (PACK_BYTES_MAX) */
     DELTA_BYTES = 8 << 20
 };
 
-static _Atomic int64_t highest; /* head, ever, of this process */
+static _Atomic int64_t highest; /* highest head that this process has seen */
 
 int64_t replog_highest(void)
 {
     return highest;
 }
 
-/* Log id, revision and what is forgotten stand in this column and the next two of the first row. */
+/* Take log id, revision and forgotten from three columns of the first row, beginning at column. */
 static int take_head(replog_t *self, const PGresult *res, int column)
 {
     if (PQntuples(res) == 0)
@@ -84,8 +84,8 @@ bool replog_is_delta(const replog_t *self, const PGresult *rows, int64_t after)
            && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 
-/* Keyed by (kind, id): rows that change meanwhile come again in the delta from the head at the
- * snapshot's start. */
+/* Pages by (kind, id). Rows that change during a snapshot are sent again in the delta that follows
+ * it, which begins at the head of the snapshot's start. */
 int replog_read_chunk(replog_t *self, const char *kind, const char *id, PGresult **ret_rows)
 {
     char limit[16], bytes[16];

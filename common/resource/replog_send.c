@@ -10,11 +10,12 @@
 #include <string.h>
 
 enum {
-    WAY_BYTES = 1 << 20,      /* on their way to one connection, and one message more */
-    WAY_KEY_BYTES = 16 << 20, /* and to all of one key */
-    /* Of a body in one message: over a slow link none takes long, see HEARTBEAT_SILENCE_MS. */
+    WAY_BYTES = 1 << 20,      /* queued for one connection, exceeded by one message at most */
+    WAY_KEY_BYTES = 16 << 20, /* queued for all connections of one key */
+    /* Size of a body's parts: small, because a message that takes long on a slow link delays
+     * heartbeats, see HEARTBEAT_SILENCE_MS. */
     PART_BYTES = 64 << 10,
-    PARTS_MAX = 64 /* then they are larger: all of them find a place in the connection's queue */
+    PARTS_MAX = 64 /* of one body, so that all fit into the connection's queue; else larger parts */
 };
 
 /* ---- entries to wire ---- */
@@ -25,8 +26,8 @@ static void put_str(msgpack_packer *packer, const char *text)
     msgpack_pack_str_body(packer, text, strlen(text));
 }
 
-/* Body: array of [kind, id, document or nil]; the document's bytes go through as they are. A row
- * without a kind is none. */
+/* Body: array of [kind, id, document or nil]; documents are copied as stored. A row without a kind
+ * is not an entry. */
 static int pack_rows(replog_t *self, const PGresult *rows, msgpack_sbuffer *out)
 {
     msgpack_packer packer;
@@ -61,8 +62,8 @@ static transit_frame_t text_frame(const char *text)
     return (transit_frame_t){text, strlen(text)};
 }
 
-/* All of the body but its end, for who takes it so; head: log id, previous revision, revision.
- * *ret_at: how much that was. */
+/* Send all parts of the body but the last, to a worker that accepts parts; head: log id, previous
+ * revision, revision. *ret_at: bytes sent. */
 static int send_parts(replog_t *self, place_t *place, const transit_frame_t head[3],
                       const msgpack_sbuffer *body, size_t *ret_at)
 {
@@ -83,8 +84,8 @@ static int send_parts(replog_t *self, place_t *place, const transit_frame_t head
     return r;
 }
 
-/* between: see replog_read_news; only a delta has it. What could not be sent whole begins anew
- * the next time. */
+/* between: see replog_read_news; for deltas only. A body that could not be sent completely is sent
+ * again from its beginning. */
 static int send_frames(replog_t *self, place_t *place, const char *word, int64_t previous,
                        int64_t revision, const msgpack_sbuffer *body, const char *between)
 {
@@ -120,15 +121,15 @@ int replog_send(replog_t *self, place_t *place, const char *word, int64_t previo
     return send_frames(self, place, word, previous, revision, body, NULL);
 }
 
-/* A worker that does not read costs what is on its way to it, and no more; one that reads slowly
- * gets all, in its time. */
+/* Back-pressure: a worker that does not read costs a bounded amount of memory, and a slow one is
+ * sent everything at its own pace. */
 bool replog_has_room(const place_t *place)
 {
     return !transit_is_full(place->way) && transit_bytes(place->way) < WAY_BYTES
            && transit_key_bytes(place->way) < WAY_KEY_BYTES;
 }
 
-/* Everything after `after` up to the head, as one delta. */
+/* Send all changes from `after` to the head as one delta. */
 static int send_delta(replog_t *self, place_t *place, const PGresult *rows, int64_t after)
 {
     msgpack_sbuffer body;
@@ -145,8 +146,7 @@ static int send_delta(replog_t *self, place_t *place, const PGresult *rows, int6
     return r;
 }
 
-/* What is new since it was last told: as a delta, or, where that would be too much for one
- * message, everything in chunks. */
+/* Send a delta, or begin a snapshot if the changes do not fit into one. */
 int replog_send_news(replog_t *self, place_t *place, const PGresult *rows, int64_t after)
 {
     if (replog_is_delta(self, rows, after))
@@ -159,7 +159,7 @@ static int end_snapshot(replog_t *self, place_t *place, const msgpack_sbuffer *n
 {
     int r = 0;
 
-    if (!*place->sub.snapshot_kind) /* of nothing */
+    if (!*place->sub.snapshot_kind) /* a snapshot without entries */
         r = replog_send(self, place, "snapshot", 0, place->sub.snapshot_head, none);
     if (!r)
         r = replog_send(self, place, "end", 0, place->sub.snapshot_head, NULL);

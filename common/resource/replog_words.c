@@ -1,13 +1,15 @@
-/* What edge workers say to the config log: who may say it, and what it means. */
+/* Messages from edge workers to the config log: who may send them, and what they do. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/bus/bus.h"
 #include "common/resource/replog_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* With a new helper it comes by another connection, perhaps before the last one is found broken. */
+/* Remove the worker's former connection: with a new helper it connects anew, perhaps before the old
+ * connection is found broken. */
 static void let_its_last_go(replog_t *self, const place_t *place)
 {
     for (int i = 0; i < self->places.count; i++) {
@@ -18,8 +20,8 @@ static void let_its_last_go(replog_t *self, const place_t *place)
     }
 }
 
-/* A worker that serves what it has and can be told of nothing: as long as it goes on asking no
- * change passes as live everywhere. */
+/* A worker gets no place: it goes on serving its last revision and cannot be sent changes. While it
+ * goes on asking, no change counts as live everywhere. */
 static void turn_away(replog_t *self, const char *peer)
 {
     self->changed = self->changed || !places_somebody_is_turned_away(&self->places);
@@ -36,8 +38,8 @@ static void pop_text(char *out, size_t size, zmsg_t *msg)
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* hello: log id, revision, name, mark, "parts"; may_speak has looked at the name. Kept until its
- * turn, the last one of several: to answer costs a transaction and perhaps a snapshot. */
+/* hello: log id, revision, name, mark, "parts"; may_speak has checked the name. The newest hello is
+ * kept until the worker's turn, because the answer costs a transaction and perhaps a snapshot. */
 static void on_hello(replog_t *self, place_t *place, zmsg_t *msg)
 {
     greeting_t greeting = {0};
@@ -49,9 +51,9 @@ static void on_hello(replog_t *self, place_t *place, zmsg_t *msg)
     pop_text(greeting.mark, sizeof(greeting.mark), msg);
     pop_text(extra, sizeof(extra), msg);
     greeting.has = strtoll(has, NULL, 10);
-    greeting.parts = !strcmp(extra, "parts"); /* none: an older edge's */
+    greeting.parts = !strcmp(extra, "parts"); /* absent: an older edge */
     subscriber_hello(&place->sub, &greeting);
-    self->changed = true; /* whatever follows: it may serve already */
+    self->changed = true; /* the worker may already serve: replies wait for it from now on */
     let_its_last_go(self, place);
 }
 
@@ -87,8 +89,9 @@ static void tell_refused(replog_t *self, zframe_t *identity, const char *name)
     zmsg_destroy(&msg);
 }
 
-/* An edge speaks for its own workers, over connections of its own: answers wait for what they
- * acknowledge. msg is what stands behind the word. */
+/* May this peer speak for the worker that it names? Only an edge's own key may, over its own
+ * connection, because replies to changes wait for acknowledgements. msg: the frames after the
+ * word. */
 static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const char *word,
                       zmsg_t *msg)
 {
@@ -116,12 +119,34 @@ static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const cha
     return false;
 }
 
+/* Take the numbers of ended streams in an acknowledgement, which repeats those of recent changes.
+ * NULL: none, or an older edge. Ignored for a worker that is not live. */
+static void note_ended(replog_t *self, place_t *place, const char *text)
+{
+    ended_t ended;
+    int64_t more;
+
+    if (!subscriber_is_live(&place->sub) || !ended_read(&ended, text))
+        return;
+    more = ended_more(&ended, &place->ended);
+    place->ended = ended;
+    if (more == 0)
+        return;
+    self->streams_ended += more;
+    self->changed = true;
+    log_info("edge worker %s ended %" PRId64 " open streams that a change took away", place->name,
+             more);
+}
+
 static void on_ack(replog_t *self, place_t *place, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge's */
+    _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge */
+    _cleanup_(free_mem) char *ended = zmsg_popstr(msg);
     bool ours = revision && (!log_id || !strcmp(log_id, self->log_id));
 
+    if (ours)
+        note_ended(self, place, ended);
     if (!subscriber_ack(&place->sub, ours ? strtoll(revision, NULL, 10) : 0))
         return;
     self->changed = true;
@@ -129,7 +154,7 @@ static void on_ack(replog_t *self, place_t *place, zmsg_t *msg)
         self->say_ms = 0;
 }
 
-/* The place of whoever says that word. NULL: it has none. */
+/* The place of a message's sender, taken if it says hello and has none. NULL: it has none. */
 static place_t *place_of(replog_t *self, zframe_t *identity, const char *peer, bool is_hello)
 {
     const void *data = zframe_data(identity);
@@ -141,7 +166,7 @@ static place_t *place_of(replog_t *self, zframe_t *identity, const char *peer, b
     return place;
 }
 
-/* msg is what stands behind the word. */
+/* Handle a message; msg: the frames after the word. */
 static void on_word(replog_t *self, zframe_t *identity, const char *peer, const char *word,
                     zmsg_t *msg)
 {
@@ -150,9 +175,9 @@ static void on_word(replog_t *self, zframe_t *identity, const char *peer, const 
 
     if (!place && is_hello) {
         turn_away(self, peer);
-        return; /* it asks again by itself */
+        return; /* the worker repeats its hello */
     }
-    if (!place) { /* it subscribed to our predecessor, or to another copy alone */
+    if (!place) { /* known only to another copy, or to the process before this one */
         ask_who(self, zframe_data(identity), zframe_size(identity));
         return;
     }

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPIES_MAX = 64, HEAD_BYTES = 400 /* of a notification: all but the workers */ };
+enum { COPIES_MAX = 64, HEAD_BYTES = 400 /* of a notification, without its workers */ };
 
 typedef struct other {
     char *name;
     int64_t heard_ms;
-    json_t *said; /* {log, workers: {name: acked}, lost: {name: acked}}: the last that came whole */
+    json_t *said;    /* last complete list: {log, workers: {name: acked}, lost: {name: acked}} */
     json_t *pending; /* the same, of which parts are missing */
-    int64_t number;  /* of the last that came */
-    int64_t parts;   /* that came of it */
+    int64_t number;  /* of the newest list */
+    int64_t parts;   /* received of it */
 } other_t;
 
 struct roster {
@@ -72,7 +72,8 @@ static int say_part(const char *own, int64_t number, const char *log_id, int64_t
     return text ? say(context, text) : -ENOMEM;
 }
 
-/* With quotes, colon, number and comma; a character that is escaped takes six bytes for one. */
+/* Upper bound of a worker's bytes in JSON: an escaped character takes six bytes; plus quotes,
+ * colon, number and comma. */
 static size_t bytes_of(const char *name)
 {
     return 6 * strlen(name) + 24;
@@ -123,7 +124,8 @@ static other_t *roster_add(roster_t *self, const char *name)
     return other;
 }
 
-/* Parts come in their order, of one transaction; what came of another number before is void. */
+/* Append a part to the pending list. Parts of one list arrive in order, from one transaction; an
+ * incomplete list with another number is dropped. */
 static void roster_join(other_t *other, int64_t number, int64_t part, const char *log_id,
                         json_t *workers, json_t *lost, bool last)
 {
@@ -147,8 +149,7 @@ static void roster_join(other_t *other, int64_t number, int64_t part, const char
     other->pending = NULL;
 }
 
-/* A copy counts what it says, and all of it comes in that order: what does not go on from there
- * was said before. */
+/* Copies number their lists and parts, and these arrive in order: an older number is a replay. */
 static bool is_next(const other_t *other, int64_t number, int64_t part)
 {
     return number > other->number || (number == other->number && part >= other->parts);

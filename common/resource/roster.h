@@ -1,5 +1,5 @@
-/* Which edge workers the other copies of a service hear, and what those acknowledged: what they
- * say of that in notifications (proto/WIRE.md, "Several copies"). No sockets and no clock in
+/* The edge workers of the other copies of a service, with their acknowledged revisions, as these
+ * copies report them in notifications (proto/WIRE.md, "Several copies"). No sockets and no clock in
  * here. Used by one thread. */
 #pragma once
 
@@ -15,38 +15,42 @@ void roster_destroy(roster_t **self_p);
 typedef struct roster_worker {
     const char *name;
     int64_t acked;
-    /* its connection broke, and it was not given up yet: it is waited for unless another copy
+    /* its connection broke, but it has not been given up: replies wait for it, unless another copy
      * hears it */
     bool lost;
 } roster_worker_t;
 
-/* What one copy hears, as notifications of at most so many bytes; PostgreSQL takes 8,000. Calls
- * say for each; the first that it returns nonzero for ends that. A name that is no text is left
- * out: replog.c admits none. 0 | -ENOMEM | what say says. */
+/* Limit of one notification; PostgreSQL's is 8,000 bytes. */
 enum { ROSTER_BYTES = 7900 };
+/* Sends one notification; nonzero ends roster_write. */
 typedef int (*roster_say_fn)(void *context, const char *text);
+/* Write this copy's list of workers as one or more notifications, and call say for each. Names that
+ * are not UTF-8 are left out; replog_words.c admits none. 0 | -ENOMEM | the first nonzero result of
+ * say. */
 int roster_write(const char *own, int64_t number, const char *log_id,
                  const roster_worker_t *workers, int count, roster_say_fn say, void *context);
 
-/* A notification came. 1: of a copy that was not known | 0 | -EBADMSG: it is none that can be
- * read | -ESTALE: that copy said it before. */
+/* Take a notification. 1: of a new copy | 0 | -EBADMSG: malformed | -ESTALE: a replay. */
 int roster_take(roster_t *self, const char *text, int64_t now_ms);
 
-/* Forget copies that were not heard since. True: there were some. */
+/* Forget copies that were last heard before before_ms. True: there were some. */
 bool roster_expire(roster_t *self, int64_t before_ms);
 
-/* As if all of them had been heard just now: this process stood still. */
+/* Treat all copies as heard at now_ms: this process was stopped for a while. */
 void roster_spare(roster_t *self, int64_t now_ms);
 
+/* How many other copies are known. */
 int roster_copies(const roster_t *self);
 
 /* Is there a copy that does not hear this worker? */
 bool roster_lacks(const roster_t *self, const char *name);
 
-/* Does any hear it? *ret_acked: the revision of this log that it acknowledged to all of those,
- * else 0: one of them may not have noticed yet that another process has its name. */
+/* Does another copy hear this worker? *ret_acked: the lowest revision of this log that those copies
+ * report, since one of them may still report a former process of the same name; 0: one reports
+ * none. */
 bool roster_hears(const roster_t *self, const char *log_id, const char *name, int64_t *ret_acked);
 
-/* Every worker that some copy hears, once, and those that some lost and none hears. */
 typedef void (*roster_fn)(void *context, const roster_worker_t *worker);
+/* Call tell once for each worker that another copy hears, and for those that one has lost and none
+ * hears. */
 void roster_each(const roster_t *self, const char *log_id, roster_fn tell, void *context);

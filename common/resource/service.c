@@ -6,6 +6,8 @@
 #include "common/bus/bus.h"
 #include "common/bus/deadline.h"
 #include "common/bus/reactor.h"
+#include "common/resource/columns.h"
+#include "common/resource/kind_rules.h"
 #include "common/resource/service_internal.h"
 
 #include <assert.h>
@@ -13,8 +15,8 @@
 #include <string.h>
 
 enum {
-    PERIODIC_MS = 60000, /* deadline of what the service asks itself */
-    RELEASE_MS = 50,     /* how often to look whether a held reply waited for long enough */
+    PERIODIC_MS = 60000, /* deadline of the service's own periodic request */
+    RELEASE_MS = 50,     /* how often to check held replies for their deadline */
     DATABASE_TRIES = 300,
     DATABASE_RETRY_US = 200000,
     FLIGHTS_MAX = 2 * BACKLOG_ALL + BACKLOG_GUESTS_ALL + HELD_MAX
@@ -25,7 +27,6 @@ static const setting_t common_settings[] = {
     {"database-url", SETTING_STR, NULL, 0, 0, "PostgreSQL connection string"},
     {"master-key", SETTING_STR, NULL, 0, 0, "file of the key that seals secrets at rest"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
-    {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
     {"rpc", SETTING_STR, NULL, 0, 0, "endpoint of this service's requests"},
     {"config-log", SETTING_STR, "", 0, 0, "endpoint of the config log"},
     {"events", SETTING_STR, NULL, 0, 0, "endpoint of the event service's intake"},
@@ -47,8 +48,8 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* The answer goes to nobody. One at a time: what takes longer than its period does not take all
- * workers from those who ask. */
+/* Enqueue the periodic request, whose reply is dropped. Only one at a time: if it takes longer than
+ * its period it must not occupy all workers. */
 static int on_period(zloop_t *loop, int timer, void *context)
 {
     service_t *self = context;
@@ -62,8 +63,8 @@ static int on_period(zloop_t *loop, int timer, void *context)
     id_make("op", id);
     msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
-        zmsg_pushmem(msg, "", 0); /* a ROUTER calls no peer so, whatever that says of itself */
-        if (!service_enqueue(self, "", &msg)) /* else at the next period */
+        zmsg_pushmem(msg, "", 0); /* an empty identity: no peer of a ROUTER can have it */
+        if (!service_enqueue(self, "", &msg)) /* else tried again at the next period */
             self->periodic_until_ms = bus_mono_ms() + PERIODIC_MS;
         zmsg_destroy(&msg);
     }
@@ -78,15 +79,20 @@ static int prepare_database(service_t *self)
     r = pg_new(&crud.pg, config_str(self->config, "database-url"), self->row->name);
     for (int tries = 0; !r && tries < DATABASE_TRIES && !zsys_interrupted; tries++) {
         r = migrate(crud.pg, self->spec->migrations);
-        if (r != PG_DOWN)
+        if (r != PG_DOWN && r != PG_BUSY)
             break;
         if (tries == 0)
-            log_warn("PostgreSQL does not answer, trying for a minute: %s", fault_text());
+            log_warn("PostgreSQL %s: %s",
+                     r == PG_BUSY ? "is busy with a backup or a migration, trying again"
+                                  : "does not answer, trying for a minute",
+                     fault_text());
         r = 0;
         usleep(DATABASE_RETRY_US);
     }
     if (!r && !zsys_interrupted)
         r = pg_ready(crud.pg);
+    if (!r && !zsys_interrupted)
+        r = columns_check(crud.pg, self->row->name);
     if (!r && self->spec->setup)
         r = self->spec->setup(&crud, self->config);
     pg_destroy(&crud.pg);
@@ -115,13 +121,9 @@ static int start_actors(service_t *self)
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
     if (!self->row->has_config_log)
         return 0;
-    self->replog_args = (replog_args_t){config_str(self->config, "database-url"),
-                                        self->row->name,
+    self->replog_args = (replog_args_t){config_str(self->config, "database-url"), self->row->name,
                                         config_str(self->config, "config-log"),
-                                        config_str(self->config, "curve-dir"),
-                                        "routes_config",
-                                        "routes_workers",
-                                        self->key};
+                                        config_str(self->config, "curve-dir"), self->key};
     self->edges.settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);
     zloop_reader(self->loop, zactor_sock(self->replog), service_on_replog, self);
@@ -133,7 +135,7 @@ static void say_lease(void *context, zmsg_t **msg)
 {
     service_t *self = context;
 
-    if (zmsg_send(msg, self->rpc)) /* it is gone or stuck: its lease runs out */
+    if (zmsg_send(msg, self->rpc)) /* the peer is gone or does not read: its lease expires */
         zmsg_destroy(msg);
 }
 
@@ -175,7 +177,9 @@ static int service_start(void *context, zloop_t *loop, const config_t *config)
     self->loop = loop;
     self->config = config;
     leases_init(&self->leases, say_lease, self, bus_mono_ms());
-    r = make_parts(self);
+    r = kind_rules_check_own(self->row->name);
+    if (!r)
+        r = make_parts(self);
     if (!r)
         r = secret_key_load(&self->key, config_str(config, "master-key"));
     self->worker_args =
@@ -200,8 +204,8 @@ static void service_describe(void *context, char *out, size_t size)
     snprintf(out, size, "rpc=%s workers=%d", config_str(self->config, "rpc"), self->worker_count);
 }
 
-/* What workers have in hand is finished and answered, and what waits for edges goes with what is
- * known. */
+/* Requests in progress are finished and answered; held replies are sent without waiting any
+ * longer. */
 static void service_drain(void *context)
 {
     service_t *self = context;

@@ -19,10 +19,11 @@ typedef struct verb {
 
 /* What a service does beside its verbs, in the same reactor. */
 typedef struct service_part {
-    /* After the migrations. 0 | fault; what was made so far is in *ret_self, also then. */
+    /* Called after the migrations. 0 | fault; *ret_self is set also then, for stop. */
     int (*start)(void **ret_self, zloop_t *loop, const config_t *config);
-    /* When the reactor has ended. */
+    /* Called when the reactor has ended. */
     void (*stop)(void **self_p);
+    /* As in reactor_spec_t (common/bus/reactor.h). */
     size_t (*metrics)(void *self, char *out, size_t size);
     bool (*is_ready)(void *self, char *why, size_t size);
 } service_part_t;
@@ -33,10 +34,11 @@ typedef struct service_spec {
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
     const setting_t *settings;     /* beside service_settings, ended by a NULL name; may be NULL */
     const service_part_t *part;    /* may be NULL */
-    /* A verb that the service asks itself each time so many seconds have passed; may be NULL. */
-    const char *periodic, *period; /* the verb, the setting */
-    /* Does the request keep a worker busy for long, making keys? Half of the workers are for
-     * such requests; body is as it came on the bus. May be NULL. */
+    /* A verb that the service sends to itself, and the setting with its period in seconds; may be
+     * NULL. */
+    const char *periodic, *period;
+    /* Does the request keep a worker busy for long, making keys? At most half of the workers run
+     * such requests (backlog.h); body is encoded as it came on the bus. May be NULL. */
     bool (*is_slow)(const char *verb, const void *body, size_t len);
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);

@@ -1,5 +1,4 @@
-/* What comes over the socket for requests: who may say it, whose turn it is, and what is
- * refused. */
+/* Messages on the socket for requests: checks the sender's role, enqueues or refuses requests. */
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
@@ -11,14 +10,14 @@
 #include <string.h>
 
 enum {
-    BURST_MAX = 64, /* requests taken before anything else gets its turn */
+    BURST_MAX = 64, /* requests taken before the loop does anything else */
     COMPLAIN_MS = 60000,
-    WORDS_MAX = 8 * 1024, /* a request of who has no document to send */
-    FRAMES_MAX = 8        /* of any, with its sender's: more than it needs */
+    WORDS_MAX = 8 * 1024, /* bytes of a request from a peer that sends no documents */
+    FRAMES_MAX = 8        /* of a request with its identity: more than any needs */
 };
 
-/* A request as it came: whoever sent it need not wait for its deadline. Its body is not looked
- * at: that would be work for who gets none. */
+/* Refuse a request at once, so that its sender need not wait for the deadline. The body is not
+ * decoded: a refused request must cost little. */
 static void refuse_request(service_t *self, zmsg_t *msg, int code)
 {
     const reply_t reply = {.problem = {.code = code}};
@@ -55,11 +54,11 @@ static peer_t sender_of(zmsg_t *msg)
     return peer_of(zmsg_next(msg));
 }
 
-/* Who authenticates, or changes a description, must not wait until keys are made, or for what
- * somebody else asks who asks for itself. */
+/* Quick requests of API clients must not wait for slow ones, which make keys, nor for requests of
+ * other peers (backlog.h). */
 static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 {
-    if (zframe_size(zmsg_first(msg)) == 0) /* what the service asks itself */
+    if (zframe_size(zmsg_first(msg)) == 0) /* the service's own periodic request */
         return BACKLOG_QUICK;
     if (!(sender_of(msg).role & lease_roles(self->row->name)))
         return BACKLOG_GUEST;
@@ -88,7 +87,7 @@ int service_enqueue(service_t *self, const char *key, zmsg_t **msg)
     return r;
 }
 
-/* There is no room for it: its sender's share is taken, or everything is. */
+/* Refuse a request because its sender's share of the backlog, or the whole backlog, is full. */
 static void refuse_busy(service_t *self, zmsg_t *msg, int r)
 {
     int64_t now = bus_mono_ms();
@@ -106,7 +105,7 @@ static void refuse_busy(service_t *self, zmsg_t *msg, int r)
     refuse_request(self, msg, ERR_BUSY);
 }
 
-/* 0: the peer whose key this message came with may say that | the answer to it. */
+/* May the peer, by the role of its key, send this message? 0 | the code to answer. */
 static int check_role(service_t *self, zmsg_t *msg)
 {
     zframe_t *identity = zmsg_first(msg), *word = identity ? zmsg_next(msg) : NULL;

@@ -1,6 +1,6 @@
-/* Between the files of the resource service only: service.c (its life), service_worker.c (what a
- * worker does with a request), service_intake.c (requests from the bus to the workers),
- * service_reply.c (their answers, back to who asked), service_metrics.c. */
+/* Between the files of the resource service only: service.c (start and stop), service_worker.c (a
+ * worker runs a request), service_intake.c (requests from the bus to the workers), service_reply.c
+ * (replies from the workers to the bus), service_metrics.c. */
 #pragma once
 
 #include "common/bus/backlog.h"
@@ -24,7 +24,7 @@ typedef struct worker_args {
     work_t *done;
 } worker_args_t;
 
-/* Used by the reactor alone, but for what worker_args names. */
+/* Used by the reactor's thread alone, except the fields that worker_args points to. */
 typedef struct service {
     const service_spec_t *spec;
     const service_row_t *row;
@@ -40,22 +40,22 @@ typedef struct service {
     zactor_t *workers[SERVICE_WORKERS_MAX];
     int worker_count;
     backlog_t *backlog; /* requests, for the workers */
-    work_t *done;       /* and their answers */
+    work_t *done;       /* replies, from the workers */
     flights_t *flights;
     held_t *held;
     zactor_t *replog, *outbox;
     edges_t edges;
     leases_t leases;
-    int64_t periodic_until_ms; /* what it asks itself runs, and is not asked again before */
+    int64_t periodic_until_ms; /* the periodic request runs, at most until then */
     struct {
         uint64_t requests, refused, over_share, resent, dropped;
     } metrics;
-    int64_t complain_ms; /* when it may be said again that somebody asks for too much at once */
+    int64_t complain_ms; /* when the next refusal for lack of room may be logged */
 } service_t;
 
 /* ---- service_worker.c ---- */
 
-/* What every handler gets; its connection is the caller's to make. */
+/* The context of handlers, without a database connection, which the caller adds. */
 crud_t service_crud(const worker_args_t *args);
 
 /* zactor function; args is a worker_args_t that outlives it. Signals 1 when it has no
@@ -67,26 +67,27 @@ void service_worker(zsock_t *pipe, void *args);
 /* zloop reader of the socket for requests. */
 int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
 
-/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0,
- * and *msg is taken | what backlog_put says, and then *msg is the caller's still. */
+/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0:
+ * *msg is taken over | as backlog_put: *msg is still the caller's. */
 int service_enqueue(service_t *self, const char *key, zmsg_t **msg);
 
 /* ---- service_reply.c ---- */
 
-/* 0 | -ENOMEM. */
+/* Make what service_reply.c needs. 0 | -ENOMEM. */
 int service_replies_start(service_t *self);
 
-/* zloop poller of what the workers have answered; also after the loop's end, with NULL for loop
- * and item. */
+/* zloop poller of the workers' replies; also called after the loop's end, with NULL for loop and
+ * item. */
 int service_on_done(zloop_t *loop, zmq_pollitem_t *item, void *context);
 
 /* zloop reader of the config log's pipe. */
 int service_on_replog(zloop_t *loop, zsock_t *reader, void *context);
 
-/* Send what need not wait any more. */
+/* Send held replies whose change is in force. */
 void service_release_held(service_t *self);
 
 /* ---- service_metrics.c ---- */
 
+/* For reactor_spec_t: text of /metrics; readiness for /readyz. context is a service_t. */
 size_t service_metrics(void *context, char *out, size_t size);
 bool service_is_ready(void *context, char *why, size_t size);

@@ -1,4 +1,4 @@
-/* What a resource service says of itself: /metrics and /readyz. */
+/* /metrics and /readyz of a resource service. */
 #include "common/resource/service_internal.h"
 #include "common/bus/peer.h"
 #include "common/store/notes.h"
@@ -28,6 +28,7 @@ size_t service_metrics(void *context, char *out, size_t size)
                               "postern_%s_replies_unacknowledged_total %" PRIu64 "\n"
                               "postern_%s_edge_workers_live %d\n"
                               "postern_%s_edge_revision_lowest %" PRId64 "\n"
+                              "postern_%s_streams_ended_total %" PRId64 "\n"
                               "postern_%s_other_copies %" PRId64 "\n"
                               "postern_%s_audit_events_refused %" PRId64 "\n"
                               "postern_%s_notifications_refused_total %" PRId64 "\n",
@@ -36,7 +37,8 @@ size_t service_metrics(void *context, char *out, size_t size)
                               self->metrics.dropped, name, backlog_waiting(self->backlog), name,
                               held_count(self->held), name, held_late(self->held), name,
                               self->edges.live, name, edges_lowest(&self->edges), name,
-                              self->edges.copies, name, outbox_refused(), name, notes_refused());
+                              self->edges.streams_ended, name, self->edges.copies, name,
+                              outbox_refused(), name, notes_refused());
 }
 
 bool service_is_ready(void *context, char *why, size_t size)

@@ -1,5 +1,4 @@
-/* What the workers answered, on its way back to who asked: at once, or when the change is in
- * force. */
+/* Replies from the workers to their clients: sent at once, or held until the change is in force. */
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/bus/bus.h"
@@ -8,8 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* held->reply: identity and three frames; adds how many edges have it in force, of how many
- * live. */
+/* held->reply: identity and three frames. Appends how many edge workers have the change in force,
+ * how many are live, and how many open streams the change has ended. */
 static void send_reply(void *context, held_reply_t *held)
 {
     service_t *self = context;
@@ -23,18 +22,20 @@ static void send_reply(void *context, held_reply_t *held)
         zframe_destroy(&first);
         zmsg_prepend(reply, &newest);
     }
-    if (zframe_size(zmsg_first(reply)) == 0) { /* what the service asked itself */
+    if (zframe_size(zmsg_first(reply)) == 0) { /* the service's own periodic request */
         self->periodic_until_ms = 0;
         zmsg_destroy(&reply);
         return;
     }
     zmsg_addstrf(reply, "%d", revision ? edges_acked(&self->edges, revision) : 0);
     zmsg_addstrf(reply, "%d", revision ? self->edges.live : 0);
+    zmsg_addstrf(reply, "%" PRId64, revision ? edges_ended(&self->edges, revision) : 0);
     zmsg_send(&reply, self->rpc);
     zmsg_destroy(&reply);
 }
 
-/* At every edge worker, and forgotten by everybody who held a lease. */
+/* Is the revision in force at every edge worker, and has every lease holder dropped older
+ * answers? */
 static bool is_in_force(void *context, int64_t revision, int64_t epoch, int64_t now_ms)
 {
     const service_t *self = context;
@@ -73,7 +74,7 @@ static void on_answer(service_t *self, zmsg_t *msg)
     int64_t revision, epoch = 0;
 
     backlog_done(self->backlog, (backlog_lane_t)strtol(lane, NULL, 10));
-    if (!zmsg_size(msg)) { /* nobody waits any more */
+    if (!zmsg_size(msg)) { /* expired: nobody waits for a reply */
         zframe_t *newest = flights_end(self->flights, key);
 
         self->metrics.dropped++;

@@ -20,7 +20,6 @@ crud_t service_crud(const worker_args_t *args)
     return (crud_t){
         .key = args->key,
         .base_url = config_str(args->config, "api-url"),
-        .idp_url = config_str(args->config, "idp-url"),
         .service = args->row->name,
         .object_limit = config_int(args->config, "object-limit"),
         .config_log = args->row->has_config_log,
@@ -56,8 +55,8 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
 
         if (!r)
             r = run_verb(crud, args, request, reply);
-        /* read-only: another session may be what this one was not, and no worker waits for more
-         * than that */
+        /* read-only: one retry with a new session, which may reach another server; no more, so that
+         * no worker is blocked */
         if (r == PG_TIMEOUT || r == PG_FULL || (r == PG_DOWN && tries > 0 && pg_is_read_only())) {
             log_warn("req=%s %s", request->id, fault_text());
             return ERR_MAINTENANCE;
@@ -73,8 +72,7 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
     }
 }
 
-/* What was changed, refused or slow; of a read that went well the gateway's line says all that
- * there is to say. */
+/* Log changes, refusals and slow requests. Successful reads have a line in the gateway's log. */
 static void log_request(const crud_t *crud, const request_t *request, int r, int64_t us,
                         const reply_t *reply)
 {
@@ -91,8 +89,9 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
                  us, reply->revision);
 }
 
-/* What uris of the answer begin with may be the caller's to say: a client reaches the API under
- * several names. It is no part of what is asked for. NULL: the setting. */
+/* Take the base URL of uris out of the body: the gateway may send one, because clients reach the
+ * API under several names. Removed, since it is not part of the request's fingerprint. NULL: use
+ * the setting. */
 static json_t *take_base(request_t *request)
 {
     json_t *base = json_incref(json_object_get(request->body, "base"));
@@ -104,8 +103,8 @@ static json_t *take_base(request_t *request)
     return NULL;
 }
 
-/* To whom sent a request that cannot be read: waiting for its deadline would not make it better.
- * NULL: nobody. */
+/* Reply to a request that cannot be decoded, so that its sender need not wait for the deadline.
+ * NULL: without an id there is nobody to reply to. */
 static zmsg_t *refuse_unreadable(const request_t *request)
 {
     const reply_t reply = {.problem = {.code = ERR_INTERNAL}};
@@ -118,7 +117,7 @@ static zmsg_t *refuse_unreadable(const request_t *request)
     return reply_encode(request->id, &reply);
 }
 
-/* Does nobody wait for the answer any more? Also sets the deadline. */
+/* Has the request's deadline passed, so that nobody waits for a reply? Also sets the deadline. */
 static bool is_expired(const arrival_t *arrival, request_t *request)
 {
     int64_t now = bus_mono_ms();
@@ -134,7 +133,7 @@ static bool is_expired(const arrival_t *arrival, request_t *request)
     return true;
 }
 
-/* identity + request frames in, identity + reply frames + revision + "revokes" or "" out. */
+/* In: identity and request frames. Out: identity, reply frames, revision, "revokes" or "". */
 static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
                               zmsg_t *msg)
 {
@@ -156,7 +155,7 @@ static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arr
 
         if (base)
             crud->base_url = json_string_value(base);
-        /* What the service asks itself is done in pieces, and nobody does anything else instead. */
+        /* The service's own periodic request has no deadline: it works in small steps. */
         pg_until(crud->pg, zframe_size(identity) ? request.deadline_ms : 0);
         r = run_with_retry(crud, args, &request, &reply);
         crud->base_url = own;
@@ -189,9 +188,9 @@ static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arr
     return out;
 }
 
-/* What is known of a request goes with it to the worker, before it: its key, "" for none, the
- * number of its lane, and its arrival_t. The first two come back with the answer. An answer that
- * consists of them alone is none. */
+/* A request comes with three frames in front: its key, "" for none, the number of its lane, and its
+ * arrival_t. Key and lane are sent back before the reply; alone they mean that there is no
+ * reply. */
 static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 {
     zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);
@@ -224,11 +223,12 @@ void service_worker(zsock_t *pipe, void *context)
         zmsg_t *out = work_on(&crud, args, msg);
 
         zmsg_destroy(&msg);
-        /* A lost one would keep its share of the workers, and nobody could ask for it again. */
+        /* A lost reply would keep its lane's slot and its flights entry for ever: wait for
+         * memory. */
         work_put_wait(args->done, &out);
         zmsg_destroy(&out);
     }
     pg_destroy(&crud.pg);
-    /* Now, not in a destructor of this detached thread, which the process may not wait for. */
+    /* Explicitly, not in a thread destructor: the process may not wait for this detached thread. */
     OPENSSL_thread_stop();
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what it is ---- */
+/* ---- questions ---- */
 
 bool subscriber_is_live(const subscriber_t *self)
 {
@@ -43,7 +43,7 @@ bool subscriber_is_silent(const subscriber_t *self, int64_t now_ms)
     return subscriber_is_live(self) && now_ms - self->heard_ms > SUBSCRIBER_DEAD_MS;
 }
 
-/* ---- what it says ---- */
+/* ---- messages from the worker ---- */
 
 void subscriber_hear(subscriber_t *self, int64_t now_ms)
 {
@@ -65,7 +65,7 @@ bool subscriber_ack(subscriber_t *self, int64_t revision)
     return true;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- its connection ---- */
 
 void subscriber_leave(subscriber_t *self)
 {
@@ -86,7 +86,7 @@ void subscriber_spare(subscriber_t *self, int64_t now_ms)
     self->heard_ms = now_ms;
 }
 
-/* ---- what it is told ---- */
+/* ---- messages to the worker ---- */
 
 void subscriber_try(subscriber_t *self, int64_t now_ms)
 {
@@ -103,8 +103,7 @@ bool subscriber_answer(subscriber_t *self, const char *log_id, int64_t head, int
         return false;
     }
     self->state = SUBSCRIBER_FOLLOWING;
-    self->sent =
-        greeting->has; /* in force there, perhaps not on its disk: it acknowledges itself */
+    self->sent = greeting->has; /* not acknowledged: perhaps in force there, but not on its disk */
     return true;
 }
 
@@ -129,7 +128,7 @@ void subscriber_begin_snapshot(subscriber_t *self, int64_t head, int64_t now_ms)
     self->snapshot_from_ms = snapshot_from(self, now_ms);
     self->snapshots_begun++;
     self->state = SUBSCRIBER_SNAPSHOT;
-    self->sent = 0; /* no revision that it names before the end counts */
+    self->sent = 0; /* no acknowledgement counts before the end of the snapshot */
     self->snapshot_head = head;
     self->snapshot_kind[0] = self->snapshot_id[0] = '\0';
 }
@@ -151,7 +150,7 @@ void subscriber_end_snapshot(subscriber_t *self)
 
 void subscriber_begin_again(subscriber_t *self, int64_t old_head, int64_t head, int64_t now_ms)
 {
-    self->acked = self->sent = 0; /* what it goes on acknowledging is not of this log */
+    self->acked = self->sent = 0; /* acknowledgements still to come are of the old log */
     if (!subscriber_takes_news(self))
         return;
     if (head > old_head)

@@ -208,7 +208,7 @@ static const char *check_endpoint_url(const char *value, char *out, size_t size,
     return NULL;
 }
 
-/* host:port of a reserved TCP address; that it is one is the owner's check. */
+/* host:port of a reserved TCP address; postern-routes checks that it is reserved. */
 static const char *check_tcp_hostport(const char *value, char *out, size_t size, int *outcome)
 {
     const char *why;
@@ -303,7 +303,8 @@ static const char *check_match(const char *value, char *out, size_t size, int *o
     if (strpbrk(value + host, "?#"))
         return "the path of a match has no query and no fragment";
     if (path_normalize(value + host, strlen(value + host), out + host, size - host - 1, &path_len))
-        return "the path has a malformed escape, a control character or invalid UTF-8";
+        return "the path has a malformed escape, a control character, invalid UTF-8, a hidden dot "
+               "segment or .. above the root";
     out[host + path_len] = '\0';
     return NULL;
 }
@@ -318,7 +319,7 @@ static const char *check_header(const char *value, char *out, size_t size, int *
 static const char *check_webhook_provider(const char *value, char *out, size_t size, int *outcome)
 {
     static const char *const providers[] = {
-#define PROVIDER(name) name,
+#define PROVIDER(name, ...) name,
 #include "proto/webhook_providers.def"
         NULL,
     };
@@ -390,7 +391,8 @@ static const char *check_team(const char *value, char *out, size_t size, int *ou
     return "must be org/team or a numeric id";
 }
 
-/* An authority of its own: a user part or a space would make it another place. */
+/* The authority must be a host and port alone: with a user part the URL would lead to another host
+ * than it seems to. */
 static const char *check_https_url(const char *value, char *out, size_t size, int *outcome)
 {
     const char *host = value + strlen("https://");
@@ -422,7 +424,7 @@ static const char *check_regex(const char *value, char *out, size_t size, int *o
     return NULL;
 }
 
-/* Only the outer shape: the sandboxed SAML service is where XML is parsed. */
+/* Only the outer form is checked: XML is parsed in the sandboxed SAML service. */
 static const char *check_saml_metadata(const char *value, char *out, size_t size, int *outcome)
 {
     static const char end[] = "EntityDescriptor>"; /* whatever its namespace prefix */
@@ -517,7 +519,7 @@ static bool take_one_of(const char **at, const char *characters)
     return true;
 }
 
-/* RFC 3339 5.6, to the end of the text; of the fraction only its form counts. */
+/* Parse RFC 3339 5.6 up to the end of the text; a fraction must be well-formed and is ignored. */
 static bool read_rfc3339(const char *at, struct tm *tm, int *ret_offset)
 {
     int year, month, hours = 0, minutes = 0;

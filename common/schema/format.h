@@ -14,4 +14,5 @@ int format_check(const char *format, int outcome, const char *value, char *out, 
 const char *format_header_name(const char *name);
 /* Key (not empty) or value of a label. */
 const char *format_label(const char *text, int is_key);
+/* Value of a header, see format_header_name. */
 const char *format_header_value(const char *value);

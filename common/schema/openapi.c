@@ -2,6 +2,8 @@
 #include "common/base/cleanup.h"
 #include "common/schema/schema.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +75,7 @@ static json_t *list_of(const field_t *field, json_t *items)
     return schema;
 }
 
-/* item: what every value is. */
+/* The schema of a map; item: the schema of every value. */
 static json_t *map_of(const field_t *field, json_t *item)
 {
     json_t *schema = json_pack("{s:s, s:o}", "type", "object", "additionalProperties", item);
@@ -132,8 +134,8 @@ static json_t *or_null(json_t *schema)
     return json_pack("{s:[o, {s:s}]}", "anyOf", schema, "type", "null");
 }
 
-/* What the check is called, which error breaks it, and whether its empty value is none: for
- * generated tests and curious readers. */
+/* Add extensions (x-...) for generated tests: the name of a field's check, its error code, and
+ * whether an empty value counts as absent. */
 static void add_rule(json_t *value, const field_t *field, unsigned operation)
 {
     if (schema_empty_is_absent(field, operation))
@@ -209,7 +211,7 @@ static json_t *list_schema(const kind_t *kind)
                      "uri", "type", "string", "next_page_uri", "type", "string", "null");
 }
 
-/* list: the kind that the path lists; NULL: it is none. */
+/* The parameters of a path; list: the kind that the path lists, NULL: it lists none. */
 static json_t *path_parameters(const char *path, const kind_t *list)
 {
     json_t *parameters = json_pack("[{s:s}]", "$ref", "#/components/parameters/version");
@@ -242,20 +244,142 @@ static json_t *path_parameters(const char *path, const kind_t *list)
     return parameters;
 }
 
-/* Lists below another object (LIST_OF), and what is not a kind. */
+/* The responses of an operation; with an answer that is a module or a member: of this field. */
+static json_t *responses_of(const operation_t *operation, const kind_t *kind, const field_t *field)
+{
+    json_t *schema = NULL;
+    char status[16];
+
+    switch (operation->answer) {
+    case ANSWER_NOTHING:
+        break;
+    case ANSWER_OBJECT:
+        schema = ref_to(kind->name);
+        break;
+    case ANSWER_OBJECTS:
+        schema = list_schema(kind);
+        break;
+    case ANSWER_MEMBERS:
+        assert(field);
+        schema = json_pack("{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties", field->name,
+                           list_of(field, object_schema(field->object, false, OPERATION_GET)),
+                           "uri", "type", "string");
+        break;
+    case ANSWER_MODULE:
+    case ANSWER_MEMBER:
+        assert(field);
+        schema = object_schema(field->object, false, OPERATION_GET);
+        break;
+    }
+    snprintf(status, sizeof(status), "%d", operation->status);
+    return answers(status, schema);
+}
+
+/* The request body of an operation on an object, or on this field of one; NULL: it takes none. */
+static json_t *request_body_of(const operation_t *operation, const kind_t *kind,
+                               const field_t *field)
+{
+    bool whole = operation->body & BODY_WHOLE;
+    json_t *schema, *body;
+
+    if (!(operation->body & (BODY_WHOLE | BODY_PATCH)))
+        return NULL;
+    schema = object_schema(field ? field->object : &kind->type, true,
+                           whole ? OPERATION_CREATE : OPERATION_UPDATE);
+    body = field ? json_object() : json_pack("{s:b}", "required", whole);
+    json_object_set_new(body, "content", content(schema));
+    return body;
+}
+
+/* Adds an operation to the path, which it takes. id: its operationId, taken, too; summary: NULL,
+ * none; field: as in responses_of. */
+static void put_operation(json_t *paths, char *path, const operation_t *operation, json_t *id,
+                          const char *summary, const kind_t *kind, const field_t *field)
+{
+    json_t *item = json_object_get(paths, path), *entry, *body;
+    char method[16] = "";
+
+    if (!item)
+        json_object_set_new(paths, path, item = json_object());
+    for (size_t i = 0; operation->method[i] && i + 1 < sizeof(method); i++)
+        method[i] = (char)tolower((unsigned char)operation->method[i]);
+    entry = json_pack("{s:o}", "operationId", id);
+    if (summary)
+        json_object_set_new(entry, "summary", json_string(summary));
+    json_object_set_new(entry, "tags", json_pack("[s]", kind->name));
+    json_object_set_new(entry, "parameters",
+                        path_parameters(path, operation->answer == ANSWER_OBJECTS ? kind : NULL));
+    json_object_set_new(entry, "responses", responses_of(operation, kind, field));
+    body = request_body_of(operation, kind, field);
+    if (body)
+        json_object_set_new(entry, "requestBody", body);
+    json_object_set_new(item, method, entry);
+    free(path);
+}
+
+/* The path of a place; field: the object's part that is there, or NULL. NULL: out of memory. */
+static char *path_of(const kind_t *kind, operation_place_t place, const field_t *field)
+{
+    char *path = NULL;
+    int r;
+
+    if (place == PLACE_COLLECTION)
+        r = asprintf(&path, "%s", kind->path);
+    else if (place == PLACE_OBJECT)
+        r = asprintf(&path, "%s/{id}", kind->path);
+    else if (place == PLACE_MEMBER)
+        r = asprintf(&path, "%s/{id}/%s/{%s}", kind->path, field->name, field->key);
+    else
+        r = asprintf(&path, "%s/{id}/%s", kind->path, field->name);
+    return r < 0 ? NULL : path;
+}
+
+/* All operations of a kind at one place. */
+static void add_place(json_t *paths, const kind_t *kind, operation_place_t place,
+                      const field_t *field)
+{
+    for (const operation_t *row = operation_all(); row->name; row++) {
+        int word = (int)strcspn(row->name, "_");
+        char *path;
+
+        if (!(row->places & place) || !(kind->operations & row->needs))
+            continue;
+        path = path_of(kind, place, field);
+        if (path)
+            put_operation(paths, path, row,
+                          field
+                              ? json_sprintf("%s_%s_%.*s", kind->name, field->name, word, row->name)
+                              : json_sprintf("%s_%.*s", kind->name, word, row->name),
+                          NULL, kind, field);
+    }
+}
+
+/* The operations on each field with this flag. */
+static void add_parts(json_t *paths, const kind_t *kind, unsigned flag, operation_place_t place)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        if (field->flags & flag)
+            add_place(paths, kind, place, field);
+}
+
+/* Commands of all kinds, lists below another object (LIST_OF), and paths of no kind. */
 static void add_other_paths(json_t *paths)
 {
-    for (const kind_list_t *row = kind_lists(); row->kind; row++) {
-        _cleanup_(free_mem) char *path = NULL;
+    for (const kind_command_t *row = kind_commands(); row->kind; row++) {
+        const kind_t *kind = kind_find(row->kind);
+        char *path;
 
-        if (asprintf(&path, "%s{%s}%s", row->head, row->key, row->tail) < 0)
-            return;
-        json_object_set_new(paths, path,
-                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "get", "operationId",
-                                      json_sprintf("%s_list_by_%s", row->kind, row->key), "tags",
-                                      row->kind, "parameters",
-                                      path_parameters(path, kind_find(row->kind)), "responses",
-                                      answers("200", list_schema(kind_find(row->kind)))));
+        if (asprintf(&path, "%s/{id}/%s", kind->path, row->name) >= 0)
+            put_operation(paths, path, operation_row(OPERATION_COMMAND),
+                          json_sprintf("%s_%s", row->kind, row->name), row->meaning, kind, NULL);
+    }
+    for (const kind_list_t *row = kind_lists(); row->kind; row++) {
+        char *path;
+
+        if (asprintf(&path, "%s{%s}%s", row->head, row->key, row->tail) >= 0)
+            put_operation(paths, path, operation_row(OPERATION_LIST),
+                          json_sprintf("%s_list_by_%s", row->kind, row->key), NULL,
+                          kind_find(row->kind), NULL);
     }
     json_object_set_new(
         paths, "/self",
@@ -266,152 +390,7 @@ static void add_other_paths(json_t *paths)
                   answers("200", json_pack("{s:s}", "type", "object"))));
 }
 
-static void add_operation(json_t *paths, const kind_t *kind, unsigned operation, const char *method,
-                          const char *name, const char *status, bool one)
-{
-    _cleanup_(free_mem) char *path = NULL;
-    json_t *item, *schema, *entry;
-
-    if (!(kind->operations & operation)
-        || asprintf(&path, "%s%s", kind->path, one ? "/{id}" : "") < 0)
-        return;
-    item = json_object_get(paths, path);
-    if (!item) {
-        item = json_object();
-        json_object_set_new(paths, path, item);
-    }
-    schema = operation == OPERATION_DELETE ? NULL
-             : operation == OPERATION_LIST ? list_schema(kind)
-                                           : ref_to(kind->name);
-    entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
-                      json_sprintf("%s_%s", kind->name, name), "tags", kind->name, "parameters",
-                      path_parameters(path, operation == OPERATION_LIST ? kind : NULL), "responses",
-                      answers(status, schema));
-    if (operation & (OPERATION_CREATE | OPERATION_UPDATE))
-        json_object_set_new(entry, "requestBody",
-                            json_pack("{s:b, s:o}", "required", operation == OPERATION_CREATE,
-                                      "content",
-                                      content(object_schema(&kind->type, true, operation))));
-    json_object_set_new(item, method, entry);
-}
-
-/* PUT, GET and DELETE of each module, below its owner's path. */
-static void add_modules(json_t *paths, const kind_t *kind)
-{
-    static const struct {
-        const char *method, *name, *status;
-    } rows[] = {{"put", "replace", "200"}, {"get", "get", "200"}, {"delete", "delete", "204"}};
-
-    for (const field_t *field = kind->type.fields; field->name; field++) {
-        _cleanup_(free_mem) char *path = NULL;
-        json_t *item = json_object();
-
-        if (!(field->flags & FIELD_MODULE)
-            || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0) {
-            json_decref(item);
-            continue;
-        }
-        for (size_t i = 0; i < LEN(rows); i++) {
-            json_t *schema = strcmp(rows[i].method, "delete")
-                                 ? object_schema(field->object, false, OPERATION_GET)
-                                 : NULL,
-                   *entry;
-
-            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
-                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
-                              "tags", kind->name, "parameters", path_parameters(path, NULL),
-                              "responses", answers(rows[i].status, schema));
-            if (!strcmp(rows[i].method, "put"))
-                json_object_set_new(
-                    entry, "requestBody",
-                    json_pack("{s:o}", "content",
-                              content(object_schema(field->object, true, OPERATION_CREATE))));
-            json_object_set_new(item, rows[i].method, entry);
-        }
-        json_object_set_new(paths, path, item);
-    }
-}
-
-/* DELETE of DETACH fields. */
-static void add_detachables(json_t *paths, const kind_t *kind)
-{
-    for (const field_t *field = kind->type.fields; field->name; field++) {
-        _cleanup_(free_mem) char *path = NULL;
-
-        if (!(field->flags & FIELD_DETACH)
-            || asprintf(&path, "%s/{id}/%s", kind->path, field->name) < 0)
-            continue;
-        json_object_set_new(paths, path,
-                            json_pack("{s:{s:o, s:[s], s:o, s:o}}", "delete", "operationId",
-                                      json_sprintf("%s_%s_delete", kind->name, field->name), "tags",
-                                      kind->name, "parameters", path_parameters(path, NULL),
-                                      "responses", answers("204", NULL)));
-    }
-}
-
-static void add_commands(json_t *paths)
-{
-    for (const kind_command_t *row = kind_commands(); row->kind; row++) {
-        _cleanup_(free_mem) char *path = NULL;
-
-        if (asprintf(&path, "%s/{id}/%s", kind_find(row->kind)->path, row->name) < 0)
-            return;
-        json_object_set_new(paths, path,
-                            json_pack("{s:{s:o, s:s, s:[s], s:o, s:o}}", "post", "operationId",
-                                      json_sprintf("%s_%s", row->kind, row->name), "summary",
-                                      row->meaning, "tags", row->kind, "parameters",
-                                      path_parameters(path, NULL), "responses",
-                                      answers("204", NULL)));
-    }
-}
-
-/* The items of LISTED fields. */
-static void add_members(json_t *paths, const kind_t *kind)
-{
-    static const struct {
-        const char *method, *name, *status;
-        bool one;
-        unsigned body;
-    } rows[] = {{"post", "create", "201", false, OPERATION_CREATE},
-                {"get", "list", "200", false, 0},
-                {"get", "get", "200", true, 0},
-                {"patch", "update", "200", true, OPERATION_UPDATE},
-                {"delete", "delete", "204", true, 0}};
-
-    for (const field_t *field = kind->type.fields; field->name; field++)
-        for (size_t i = 0; field->flags & FIELD_LISTED && i < LEN(rows); i++) {
-            _cleanup_(free_mem) char *path = NULL;
-            json_t *item, *schema = NULL, *entry;
-
-            if (asprintf(&path, "%s/{id}/%s%s%s%s", kind->path, field->name,
-                         rows[i].one ? "/{" : "", rows[i].one ? field->key : "",
-                         rows[i].one ? "}" : "")
-                < 0)
-                return;
-            item = json_object_get(paths, path);
-            if (!item)
-                json_object_set_new(paths, path, item = json_object());
-            if (!strcmp(rows[i].name, "list"))
-                schema = json_pack(
-                    "{s:s, s:{s:o, s:{s:s}}}", "type", "object", "properties", field->name,
-                    list_of(field, object_schema(field->object, false, OPERATION_GET)), "uri",
-                    "type", "string");
-            else if (strcmp(rows[i].method, "delete"))
-                schema = object_schema(field->object, false, OPERATION_GET);
-            entry = json_pack("{s:o, s:[s], s:o, s:o}", "operationId",
-                              json_sprintf("%s_%s_%s", kind->name, field->name, rows[i].name),
-                              "tags", kind->name, "parameters", path_parameters(path, NULL),
-                              "responses", answers(rows[i].status, schema));
-            if (rows[i].body)
-                json_object_set_new(
-                    entry, "requestBody",
-                    json_pack("{s:o}", "content",
-                              content(object_schema(field->object, true, rows[i].body))));
-            json_object_set_new(item, rows[i].method, entry);
-        }
-}
-
-/* What operations refer to. */
+/* Components that operations refer to ($ref). */
 static json_t *components(json_t *schemas)
 {
     return json_pack("{s:o, s:{s:{s:s, s:s, s:b, s:s, s:{s:s, s:[s], s:s}}}, s:{s:{s:s, s:o}}, "
@@ -429,16 +408,13 @@ json_t *schema_openapi(const char *base_url)
 
     for (const kind_t *kind = kind_all(); kind->name; kind++) {
         json_object_set_new(schemas, kind->name, object_schema(&kind->type, false, OPERATION_GET));
-        add_operation(paths, kind, OPERATION_CREATE, "post", "create", "201", false);
-        add_operation(paths, kind, OPERATION_LIST, "get", "list", "200", false);
-        add_operation(paths, kind, OPERATION_GET, "get", "get", "200", true);
-        add_operation(paths, kind, OPERATION_UPDATE, "patch", "update", "200", true);
-        add_operation(paths, kind, OPERATION_DELETE, "delete", "delete", "204", true);
-        add_modules(paths, kind);
-        add_members(paths, kind);
-        add_detachables(paths, kind);
+        add_place(paths, kind, PLACE_COLLECTION, NULL);
+        add_place(paths, kind, PLACE_OBJECT, NULL);
+        add_parts(paths, kind, FIELD_MODULE, PLACE_MODULE);
+        add_parts(paths, kind, FIELD_LISTED, PLACE_MEMBERS);
+        add_parts(paths, kind, FIELD_LISTED, PLACE_MEMBER);
+        add_parts(paths, kind, FIELD_DETACH, PLACE_DETACHABLE);
     }
-    add_commands(paths);
     add_other_paths(paths);
     json_object_set_new(
         schemas, "error",

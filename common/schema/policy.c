@@ -1,6 +1,6 @@
-/* The parser's work for each token grows with how deep the token lies, and its loader's for each
- * anchor with how many there are. So the text is read event by event, which the parser looks no
- * more than about a kilobyte ahead for, and left at the first event beyond a bound. */
+/* libyaml's work for each token grows with the nesting depth, and its loader's for each anchor with
+ * the number of anchors. So the text is parsed event by event (the parser reads about a kilobyte
+ * ahead), and parsing stops at the first event beyond a bound. */
 #include "common/schema/policy.h"
 
 #include <stdbool.h>
@@ -52,8 +52,8 @@ static const char *take_anchor(policy_t *self, const yaml_char_t *anchor)
     return NULL;
 }
 
-/* A mapping at the top with known phases only: name is the scalar's text, NULL of any other
- * node. */
+/* The top level must be a mapping whose keys are known phases. name: text of a scalar, NULL for
+ * other nodes. */
 static const char *take_place(policy_t *self, bool mapping, const char *name)
 {
     if (self->depth == 0)

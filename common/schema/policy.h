@@ -1,5 +1,5 @@
 /* Traffic policies: JSON or YAML documents that are stored, checked for their outer shape. */
 #pragma once
 
-/* NULL when fine, else the fault. Takes time in proportion to the text, whatever is in it. */
+/* NULL when the policy is valid, else what is wrong. Takes time linear in the text's length. */
 const char *policy_fault(const char *text);

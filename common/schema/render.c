@@ -1,6 +1,6 @@
-/* Objects as the API shows them: JSON text made of the JSON text that PostgreSQL prints, field
- * by field as the tables say. Strings, numbers and nested values are copied as they stand there:
- * most objects are only passed on. */
+/* Renders objects for the API: JSON text made from the JSON text of PostgreSQL, field by field as
+ * the tables say. Strings, numbers and nested values are copied without decoding, because most
+ * objects are only passed on. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/codec/pack.h"
@@ -35,7 +35,7 @@ static const char *skip_spaces(const char *at)
     return at;
 }
 
-/* at: the opening quote. Behind the closing one; NULL: it has none. */
+/* at: the opening quote. Returns the position after the closing one; NULL: there is none. */
 static const char *skip_string(const char *at)
 {
     for (at++; *at && *at != '"'; at++)
@@ -44,7 +44,7 @@ static const char *skip_string(const char *at)
     return *at ? at + 1 : NULL;
 }
 
-/* Behind the value that begins at `at`; NULL: it does not end. */
+/* The position after the value that begins at `at`; NULL: the value is not complete. */
 static const char *skip_value(const char *at)
 {
     size_t depth = 0;
@@ -72,7 +72,8 @@ static const char *skip_value(const char *at)
     return at;
 }
 
-/* Where the value at `at` ends and what comes next is `more` or `end`; NULL: neither does. */
+/* Take the value at `at`, which ',' or end must follow. Returns the position of that; NULL:
+ * malformed. */
 static const char *take_value(const char *at, char end, span_t *ret_value)
 {
     const char *behind = skip_value(at), *next = behind ? skip_spaces(behind) : NULL;
@@ -105,7 +106,7 @@ static int read_object(const char *at, object_t *ret_object)
     return 0;
 }
 
-static const span_t nothing = {"null", 4}; /* what is not there */
+static const span_t nothing = {"null", 4}; /* the value of an absent member */
 
 static span_t find(const object_t *object, const char *name)
 {

@@ -9,7 +9,8 @@ enum {
 #define ROLE(id, name, about) id = ROLE_##id,
 #include "proto/roles.def"
     NOBODY = ROLE_NOBODY,
-    VERBS = 1 << 30
+    VERBS = 1 << 30,
+    PRODUCERS = 1 << 29
 };
 
 enum { NAME_MAX_BYTES = 63 };
@@ -133,7 +134,7 @@ roles_t lease_roles(const char *service)
     return NOBODY;
 }
 
-/* Who may say anything at all where requests come in. */
+/* All roles that may send any request to the service. */
 static roles_t roles_of_requests(const char *service)
 {
     roles_t all = lease_roles(service);
@@ -144,12 +145,23 @@ static roles_t roles_of_requests(const char *service)
     return all;
 }
 
+static roles_t roles_of_producers(void)
+{
+    roles_t all = ROLE_NOBODY;
+
+    for (size_t i = 0; i < sizeof(producers) / sizeof(producers[0]); i++)
+        all |= producers[i].role;
+    return all;
+}
+
 socket_row_t socket_row(socket_id_t id)
 {
     socket_row_t row = sockets[id];
 
     if (row.who == VERBS)
         row.who = roles_of_requests(role_name(row.owner));
+    if (row.who == PRODUCERS)
+        row.who = roles_of_producers();
     return row;
 }
 

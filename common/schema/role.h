@@ -1,5 +1,5 @@
-/* Who may do what on the bus: proto/roles.def, proto/sockets.def and the roles of
- * proto/verbs.def. Tables only: who a peer is says common/bus/peer.h. */
+/* Permissions on the bus: proto/roles.def, proto/sockets.def and the roles of proto/verbs.def.
+ * Tables only; common/bus/peer.h identifies peers. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@ enum {
     ROLES
 };
 
-/* A set of them, a bit each. */
+/* A set of roles, one bit each. */
 typedef unsigned roles_t;
 
 enum {
@@ -30,7 +30,7 @@ typedef enum socket_id {
 
 typedef struct socket_row {
     roles_t owner;    /* the service that binds it */
-    const char *name; /* with the service's it is what ZAP calls a domain: socket_domain() */
+    const char *name; /* with the service's name it forms the ZAP domain: socket_domain() */
     roles_t who;      /* may connect */
 } socket_row_t;
 
@@ -44,6 +44,7 @@ roles_t role_find(const char *text, size_t len);
  * digits, dots, dashes, underscores? *ret_role is set only then. */
 bool peer_name_check(const char *text, size_t len, roles_t *ret_role);
 
+/* The row of a socket. */
 socket_row_t socket_row(socket_id_t id);
 
 /* "service.name" of the socket. Returns out. */
@@ -59,8 +60,8 @@ bool roles_meet(roles_t one, roles_t other);
 /* Who may call a verb of the service. False: there is no such verb. */
 bool verb_roles(const char *service, const char *verb, roles_t *ret_roles);
 
-/* May a peer of the role call an operation of a kind there? Nobody else has a document to send,
- * only a few words. */
+/* May a peer of the role call operations of a kind at the service? Only then may its requests be
+ * large. */
 bool role_has_documents(const char *service, roles_t role);
 
 /* Who may hold a lease of the service. */
@@ -69,7 +70,9 @@ roles_t lease_roles(const char *service);
 /* May a peer of the role, whose key is called name, send events of the family as this producer? */
 bool role_may_produce(roles_t role, const char *name, const char *family, const char *producer);
 
-/* own itself, or own, a slash and more: letters, digits, ".", "_", "-" and "/" only, so that it
- * can stand in logs as it is, and no longer than what holds it everywhere. */
+/* Longest name of a worker or producer, for buffers of all sides. */
 enum { ROLE_OWN_NAME_MAX = 127 };
+/* May a key called own speak for name? name is own itself, or own followed by a slash and more, of
+ * at most ROLE_OWN_NAME_MAX letters, digits, ".", "_", "-" and "/", so that it can be logged as it
+ * is. */
 bool peer_name_covers(const char *own, const char *name);

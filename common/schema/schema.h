@@ -1,10 +1,12 @@
-/* The tables in memory, and what is generic over them: check, default, render, seal.
+/* The tables in memory, and functions that work on any of them: check, default, render, seal.
  * A stored document has a field's write name (backend_id); a rendered one its name (backend). */
 #pragma once
 
 #include "common/base/err.h"
 #include "common/base/secret.h"
+#include "common/schema/operation.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <msgpack.h>
 #include <stdbool.h>
@@ -50,33 +52,20 @@ enum {
     FIELD_DETACH = 1 << 18, /* DELETE on <object>/<name> sets it to null */
     FIELD_QUERY =
         1 << 19, /* a list takes it as query parameter, several times or with commas: any of them */
-    FIELD_BLANK = 1 << 17 /* rendered as "": a secret that clients want to see a field for */
+    FIELD_BLANK = 1 << 17, /* rendered as "": a secret that clients want to see a field for */
+    FIELD_INPUT = 1 << 20  /* only the kind's rules read it, at create: it has no column */
 };
 
+/* Further flags of a kind, in one word with its operations. */
 enum {
-    OPERATION_CREATE = 1,
-    OPERATION_GET = 2,
-    OPERATION_LIST = 4,
-    OPERATION_UPDATE = 8,
-    OPERATION_DELETE = 16,
-    KIND_NO_EMPTY_UPDATE = 32, /* an update that sets nothing is an error */
-    /* on one module of an object, wherever it has UPDATE */
-    OPERATION_REPLACE_MODULE = 64,
-    OPERATION_GET_MODULE = 128,
-    OPERATION_DELETE_MODULE = 256,
-    KIND_FILTERS = 512, /* its list takes a filter */
-    /* on one item of a LISTED field */
-    OPERATION_CREATE_MEMBER = 1024,
-    OPERATION_LIST_MEMBERS = 2048,
-    OPERATION_GET_MEMBER = 4096,
-    OPERATION_UPDATE_MEMBER = 8192,
-    OPERATION_DELETE_MEMBER = 16384,
-    /* a change of it may change who may call: gateways forget what they know before it is
-     * answered */
-    KIND_ADMITS = 32768,
-    KIND_CREATE_ADMITS = 65536, /* so may a new one */
-    OPERATION_COMMAND = 1 << 20 /* of proto/kinds.def */
+    KIND_NO_EMPTY_UPDATE = 1 << 20, /* an update that sets nothing is an error */
+    KIND_FILTERS = 1 << 21,         /* its list takes a filter */
+    /* a change may affect who may call the API: gateways drop their caches before it is answered */
+    KIND_ADMITS = 1 << 22,
+    KIND_CREATE_ADMITS = 1 << 23, /* so may the creation of an object */
+    KIND_HAS_RULES = 1 << 24      /* its service's program has rules for it */
 };
+static_assert(OPERATIONS <= 20, "a kind has its operations and its own bits in one word");
 
 typedef struct object_type object_type_t;
 
@@ -103,7 +92,7 @@ struct object_type {
 
 typedef struct kind {
     const char *name, *prefix, *service, *audit, *list_key, *path, *parent_key;
-    unsigned operations;
+    unsigned operations; /* bits of OPERATION_... and KIND_... */
     object_type_t type;
 } kind_t;
 
@@ -132,7 +121,10 @@ const kind_command_t *kind_commands(void);
 const kind_list_t *kind_lists(void);
 const kind_alias_t *kind_aliases(void);
 
-/* What a broken unique constraint means; NULL: it is none of a kind. */
+/* The answer when a path names a parent that is not the object's. */
+int kind_wrong_parent(const kind_t *kind);
+
+/* The error for a violated unique constraint; NULL: not a constraint of a kind. */
 const kind_unique_t *kind_unique(const char *constraint);
 
 /* All kinds, ended by a NULL name. */
@@ -200,7 +192,7 @@ bool schema_empty_is_absent(const field_t *field, unsigned operation);
  * (not such text) | -ENOMEM. */
 int schema_text(msgpack_sbuffer *out, const kind_t *kind, const char *row, const char *base_url);
 
-/* Is what schema_text makes of this kind whole? */
+/* Is schema_text's representation of this kind complete: no CHILDREN, no uris of LISTED items? */
 bool schema_text_is_whole(const kind_t *kind);
 
 /* A string of a row's text that has no escapes, such as an id. 0 | -EINVAL: there is none, or it

@@ -14,7 +14,7 @@ enum {
 };
 
 static const service_row_t rows[] = {
-#define SERVICE(name, requests, database, config_log, about)                                       \
+#define SERVICE(role, name, requests, database, config_log, about)                                 \
     {#name, "postern-" #name ": " about, requests, database, config_log},
 #include "proto/services.def"
 };

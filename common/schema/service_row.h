@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 typedef enum service_id {
-#define SERVICE(name, requests, database, config_log, about) SERVICE_##name,
+#define SERVICE(role, name, requests, database, config_log, about) SERVICE_##name,
 #include "proto/services.def"
     SERVICES
 } service_id_t;
@@ -17,7 +17,8 @@ typedef struct service_row {
     bool has_config_log; /* its changes go to the edges */
 } service_row_t;
 
+/* The row of a service. */
 const service_row_t *service_row(service_id_t id);
 
-/* SERVICES: there is none of that name. */
+/* The service of that name; SERVICES: there is none. */
 service_id_t service_find(const char *name);

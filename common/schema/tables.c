@@ -112,6 +112,15 @@ static const kind_alias_t aliases[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct {
+    const char *kind;
+    int outcome;
+} wrong_parents[] = {
+#define WRONG_PARENT(kind, outcome) {#kind, outcome},
+#include "proto/kinds.def"
+    {NULL, ERR_NOT_FOUND},
+};
+
 static const kind_unique_t uniques[] = {
 #define UNIQUE(constraint, outcome, field, text) {#constraint, outcome, field, text},
 #include "proto/kinds.def"
@@ -132,6 +141,15 @@ const kind_list_t *kind_lists(void)
 const kind_alias_t *kind_aliases(void)
 {
     return aliases;
+}
+
+int kind_wrong_parent(const kind_t *kind)
+{
+    size_t i = 0;
+
+    while (wrong_parents[i].kind && strcmp(wrong_parents[i].kind, kind->name))
+        i++;
+    return wrong_parents[i].outcome;
 }
 
 const kind_unique_t *kind_unique(const char *constraint)

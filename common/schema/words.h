@@ -1,5 +1,5 @@
-/* The short words of proto/: kinds, types.def and events.def, for what stands between this
- * include and that of words_end.h: no other file sees them. */
+/* Short names used in proto/kinds, types.def and events.def. Include those tables between this file
+ * and words_end.h, which removes the names again. */
 #define STR             FIELD_STR
 #define BOOL            FIELD_BOOL
 #define U32             FIELD_U32
@@ -28,10 +28,12 @@
 #define DETACH          FIELD_DETACH
 #define QUERY           FIELD_QUERY
 #define BLANK           FIELD_BLANK
+#define INPUT           FIELD_INPUT
 #define NO_EMPTY_UPDATE KIND_NO_EMPTY_UPDATE
 #define FILTERS         KIND_FILTERS
 #define ADMITS          KIND_ADMITS
 #define CREATE_ADMITS   KIND_CREATE_ADMITS
+#define HAS_RULES       KIND_HAS_RULES
 #define CREATE          OPERATION_CREATE
 #define GET             OPERATION_GET
 #define LIST            OPERATION_LIST

@@ -1,4 +1,4 @@
-/* Takes back what words.h gave. */
+/* Undefines the names of words.h. */
 #undef STR
 #undef BOOL
 #undef U32
@@ -27,10 +27,12 @@
 #undef DETACH
 #undef QUERY
 #undef BLANK
+#undef INPUT
 #undef NO_EMPTY_UPDATE
 #undef FILTERS
 #undef ADMITS
 #undef CREATE_ADMITS
+#undef HAS_RULES
 #undef CREATE
 #undef GET
 #undef LIST

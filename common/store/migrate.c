@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/base/quote.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -9,18 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- whose schema it is ---- */
+/* ---- the database user ---- */
 
-/* Who this connection is, the first thing that is wrong with that, and what is not its own doing,
- * nor of who made it: another service's role may let anybody into its own schema, and up to
- * PostgreSQL 15 make anybody a member of itself. That harms it alone, and must not keep the others
- * from starting. The names of the schemas are those of deploy/database.sql. */
+/* The names of the schemas: those of services with a database (deploy/database.sql). */
+#define SCHEMA_OF_DATABASE(name) ", '" name "'"
+#define SCHEMA_OF_NO_DATABASE(name)
+#define SERVICE(role, name, requests, database, config_log, about) SCHEMA_OF_##database(#name)
+
+/* Columns: the connection's role; the first thing that is wrong with its privileges, or NULL; the
+ * owners of other services' schemas that let this role in. The last is only a warning: a role may
+ * open its own schema to anybody, and up to PostgreSQL 15 make anybody a member of itself. That
+ * harms its own service alone, and must not keep the others from starting. */
 static const char role_sql[] =
     "WITH RECURSIVE given AS (SELECT oid AS role FROM pg_roles WHERE rolname = current_user UNION "
     "SELECT m.roleid FROM pg_auth_members m JOIN given ON m.member = given.role "
     "WHERE m.grantor <> m.roleid), "
     "others AS (SELECT oid, nspowner FROM pg_namespace "
-    "WHERE nspname IN ('routes', 'identity', 'events') AND nspname <> $1) "
+    "WHERE nspname IN (''"
+#include "proto/services.def"
+    ") AND nspname <> $1) "
     "SELECT r.rolname, CASE "
     "WHEN r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication OR r.rolbypassrls "
     "THEN 'may do more than own a schema (superuser, roles, databases, replication)' "
@@ -36,8 +44,8 @@ static const char role_sql[] =
     "OR pg_has_role(nspowner, 'MEMBER')) "
     "FROM pg_roles r LEFT JOIN pg_namespace n ON n.nspname = $1 WHERE r.rolname = current_user";
 
-/* A service that could do more than it needs does not start: what is wrong with it then is no
- * danger to the others. */
+/* Least privilege: a service whose database user can do more than it needs does not start, so that
+ * a compromised service cannot harm the others. */
 static int check_role(pg_t *pg)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -50,9 +58,9 @@ static int check_role(pg_t *pg)
         return r;
     if (PQgetisnull(res, 0, 1)) {
         if (!PQgetisnull(res, 0, 2))
-            log_warn("%.100s let the database user %.63s into what is theirs: run "
+            log_warn("%s let the database user %s into what is theirs: run "
                      "deploy/database.sql, which takes that back",
-                     PQgetvalue(res, 0, 2), PQgetvalue(res, 0, 0));
+                     quote(PQgetvalue(res, 0, 2)).text, quote(PQgetvalue(res, 0, 0)).text);
         return 0;
     }
     snprintf(text, sizeof(text),
@@ -108,8 +116,8 @@ static int refuse_unnamed(pg_t *pg)
     return fault(-EINVAL, text);
 }
 
-/* Up to then a migration was its place in a list. The numbers stay: a copy of a version that knows
- * only those finds them, applies nothing again and goes on. */
+/* Upgrades the table migration from numbers (places in a list) to names. The numbers stay, so that
+ * a copy of an older version, which knows only them, applies nothing again. */
 static int give_names(pg_t *pg, const migration_t *list)
 {
     int r = pg_script(pg, "ALTER TABLE migration ADD COLUMN name text, ADD COLUMN checksum text, "
@@ -128,7 +136,8 @@ static int give_names(pg_t *pg, const migration_t *list)
     return r;
 }
 
-/* A new schema begins as one of before does: so both have the same table in the end. */
+/* A new schema starts with the oldest form of the table and is upgraded like an old one, so that
+ * both end up with the same table. */
 static int prepare_table(pg_t *pg, const migration_t *list)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -146,9 +155,9 @@ static int prepare_table(pg_t *pg, const migration_t *list)
 
 /* ---- applying ---- */
 
-/* What a newer version applied stays, and this one goes on: versions follow each other copy by
- * copy, and an operator may have to go back to the one before. So migrations add, and take away
- * only what the version before did not use. */
+/* Migrations applied by a newer version are accepted: during a rolling upgrade both versions run,
+ * and an operator may have to go back. Therefore migrations only add, and remove only what the
+ * previous version did not use. */
 static int judge_row(const pg_t *pg, const migration_t *list, const char *name, const char *sum)
 {
     char text[240];
@@ -157,20 +166,20 @@ static int judge_row(const pg_t *pg, const migration_t *list, const char *name, 
     case MIGRATION_APPLIED:
         return 0;
     case MIGRATION_UNKNOWN:
-        log_warn("the schema %s has had the migration %.100s, which this version does not know: "
+        log_warn("the schema %s has had the migration %s, which this version does not know: "
                  "a newer one was here",
-                 pg_schema(pg), name);
+                 pg_schema(pg), quote(name).text);
         return 0;
     case MIGRATION_CHANGED:
         break;
     }
     snprintf(text, sizeof(text),
-             "migration %.100s is not what the schema %.63s was made with: its file was changed",
-             name, pg_schema(pg));
+             "migration %s is not what the schema %.63s was made with: its file was changed",
+             quote(name).text, pg_schema(pg));
     return fault(-EINVAL, text);
 }
 
-static int apply(pg_t *pg, const migration_t *migration)
+static int apply_migration(pg_t *pg, const migration_t *migration)
 {
     char number[16], sum[MIGRATION_SUM_HEX + 1];
     int r = pg_script(pg, migration->sql);
@@ -192,19 +201,11 @@ static bool has_row(const PGresult *rows, const char *name)
     return false;
 }
 
-/* An index of a large table takes longer than a statement may; who waits for a lock of another copy
- * does not. */
 static int migrate_locked(pg_t *pg, const migration_t *list)
 {
     _cleanup_(pgresult_clear) PGresult *rows = NULL;
-    char sql[128];
-    int r;
+    int r = prepare_table(pg, list);
 
-    snprintf(sql, sizeof(sql), "SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0",
-             PG_STATEMENT_TIMEOUT_MS);
-    r = pg_script(pg, sql);
-    if (!r)
-        r = prepare_table(pg, list);
     if (!r)
         r = pg_exec(pg, &rows, "SELECT name, coalesce(checksum, '') FROM migration ORDER BY name",
                     0);
@@ -212,8 +213,22 @@ static int migrate_locked(pg_t *pg, const migration_t *list)
         r = judge_row(pg, list, PQgetvalue(rows, i, 0), PQgetvalue(rows, i, 1));
     for (; !r && list->name; list++)
         if (!has_row(rows, list->name))
-            r = apply(pg, list);
+            r = apply_migration(pg, list);
     return r;
+}
+
+/* One service migrates at a time. No statement_timeout, since building an index of a large table
+ * takes long; but lock_timeout bounds waits for another migration or for a backup, which holds a
+ * lock on every table. */
+static int lock_migrations(pg_t *pg)
+{
+    char sql[160];
+
+    snprintf(sql, sizeof(sql),
+             "BEGIN; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "
+             "SELECT pg_advisory_xact_lock(7463001)",
+             PG_STATEMENT_TIMEOUT_MS);
+    return pg_script(pg, sql);
 }
 
 int migrate(pg_t *pg, const migration_t *list)
@@ -221,7 +236,7 @@ int migrate(pg_t *pg, const migration_t *list)
     int r = check_role(pg);
 
     if (!r)
-        r = pg_script(pg, "BEGIN; SELECT pg_advisory_xact_lock(7463001)");
+        r = lock_migrations(pg);
     if (!r)
         r = migrate_locked(pg, list);
     if (!r)

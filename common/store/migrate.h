@@ -1,13 +1,12 @@
-/* Migrations of a service's schema, each known by its name for ever. */
+/* Migrations of a service's schema, identified by name. A name never changes. */
 #pragma once
 
 #include "common/store/pg.h"
 
-/* One file of SQL. The build makes the list from the files that there are:
- * deploy/embed-migrations. */
+/* One file of SQL. deploy/embed-migrations makes the list from the files at build time. */
 typedef struct migration {
     const char *name; /* folder and file, "routes/0004_tunnels"; NULL ends a list */
-    int number;       /* that stood for it before migrations had names; 0: it always had its name */
+    int number;       /* its id before migrations had names; 0: it always had a name */
     const char *sql;
 } migration_t;
 
@@ -16,19 +15,20 @@ enum { MIGRATION_SUM_HEX = 64 };
 /* SHA-256 of the SQL, in hex. */
 void migration_sum(const migration_t *self, char out[MIGRATION_SUM_HEX + 1]);
 
-/* What a row of the table migration says. */
+/* State of a row of the table migration, compared with the program's list. */
 typedef enum migration_state {
     MIGRATION_APPLIED,
     MIGRATION_UNKNOWN, /* a newer version applied it */
     MIGRATION_CHANGED  /* it was applied with other SQL than this */
 } migration_state_t;
 
-/* Of a row with this name and sum, to a version that has this list. sum "": whoever wrote the row
- * did not know it. */
+/* Compare a row's name and checksum with the list. sum "": the row was written by a version without
+ * checksums. */
 migration_state_t migration_judge(const migration_t *list, const char *name, const char *sum);
 
-/* Apply, in the order of the list, what is not applied yet: all of it or nothing, under a lock that
- * all copies of all services share; not as a user who could do more than the schema's owner must. A
- * database whose migrations have numbers gives them their names first. 0 | -EPERM: the user is not
- * as it must be | -EINVAL: what the database says of its migrations is not | fault. */
+/* Apply the migrations that are missing, in the order of the list, in one transaction and under a
+ * lock that all copies of all services share. A database that has only numbers is upgraded to names
+ * first. 0 | -EPERM: the database user has wrong privileges | -EINVAL: an applied migration differs
+ * from the list's | PG_DOWN | PG_BUSY: a backup or another migration holds a lock, nothing was
+ * done, try again | fault. */
 int migrate(pg_t *pg, const migration_t *list);

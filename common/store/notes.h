@@ -42,9 +42,9 @@ typedef struct notes_sessions {
     unsigned next;
 } notes_sessions_t;
 
-/* Is the session that notified one of our own role, or over? The system gives process numbers
- * again: another user could wait for the number of one of our sessions and repeat what that one
- * said. 1: yes | 0: no | PG_*. */
+/* Does the session that notified belong to our own role, or has it ended? Process numbers are
+ * reused: another user could wait until it gets the number of one of our sessions and replay a
+ * notification. 1: yes | 0: no | PG_*. */
 int notes_is_own(notes_sessions_t *self, pg_t *pg, const PGnotify *note, int64_t now_ms);
 
 /* Count and log a sealed notification that cannot be read, or is a repetition. */

@@ -1,4 +1,5 @@
 #include "common/store/pg.h"
+#include "common/base/invariant.h"
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
@@ -142,7 +143,8 @@ static void note_session(pg_t *self)
     read_only_at = is_read_only(self) ? time(NULL) : 0;
 }
 
-/* Give up a read-only session outside transactions, for those that only listen. */
+/* Outside transactions, drop a read-only session from time to time: a connection that only listens
+ * would otherwise stay on a former primary. */
 static void leave_read_only(pg_t *self)
 {
     if (!self->conn || !is_read_only(self))
@@ -186,14 +188,14 @@ int pg_ready(pg_t *self)
     return r;
 }
 
-/* Does this SQLSTATE end the session, because another session may get further? */
+/* Does this SQLSTATE mean that the session is to be dropped, because a new one may succeed? */
 static bool ends_session(const char *state)
 {
     static const char *const states[] = {
         "57P",            /* the server shuts down, or an operator ended the session */
         "08",             /* the connection is broken */
         "0A000", "26000", /* a migration of another copy invalidated a prepared statement */
-        "25P03", "25P04", /* this process stood still in a transaction */
+        "25P03", "25P04", /* idle in transaction for too long: this process was stopped */
     };
 
     for (size_t i = 0; i < LEN(states); i++)
@@ -232,6 +234,8 @@ static int check_result(pg_t *self, const PGresult *res)
         return PG_REFERENCED;
     if (!strcmp(state, "57014"))
         return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
+    if (!strcmp(state, "55P03"))
+        return fault(PG_BUSY, "somebody holds a lock that is needed, SQLSTATE 55P03");
     if (!strcmp(state, "40001") || !strcmp(state, "40P01"))
         return PG_AGAIN;
     /* Log the SQLSTATE and the position in our own SQL only: messages quote rows. */
@@ -251,6 +255,7 @@ static int prepare_statement(pg_t *self, const char *sql, int n, char ret_name[1
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int i = 0, r;
 
+    INVARIANT(self->prepared_count <= PREPARED_MAX);
     while (i < self->prepared_count && strcmp(self->prepared[i], sql))
         i++;
     snprintf(ret_name, 16, "s%d", i);
@@ -293,8 +298,10 @@ static void read_one(pg_t *self, int *r, PGresult **ret_result)
 static int run_queue(pg_t *self, int number, PGresult **ret_result)
 {
     int count = self->queued, r = 0;
-    bool sent = PQenterPipelineMode(self->conn) == 1;
+    bool sent;
 
+    INVARIANT(count <= QUEUE_MAX && number < count);
+    sent = PQenterPipelineMode(self->conn) == 1;
     for (int i = 0; sent && i < count; i++) {
         const queued_t *one = &self->queue[i];
 
@@ -336,6 +343,7 @@ static int enqueue_one(pg_t *self, const char *sql, int n, const char *const *pa
         if (r)
             return r;
     }
+    INVARIANT(self->queued < QUEUE_MAX && n <= PG_PARAMS_MAX);
     one = &self->queue[self->queued];
     r = prepare_statement(self, sql, n, one->name);
     if (r != 1)
@@ -452,9 +460,10 @@ int pg_exec_once(pg_t *self, PGresult **ret_result, const char *sql, int n,
     return r ? r : run_once(self, ret_result, sql, n, params);
 }
 
-static void collect_results(const char *params[PG_PARAMS_MAX], int n, va_list args)
+static void collect_params(const char *params[PG_PARAMS_MAX], int n, va_list args)
 {
-    for (int i = 0; i < n && i < PG_PARAMS_MAX; i++)
+    INVARIANT(n >= 0 && n <= PG_PARAMS_MAX); /* the statement would read behind the array */
+    for (int i = 0; i < n; i++)
         params[i] = va_arg(args, const char *);
 }
 
@@ -465,7 +474,7 @@ int pg_defer(pg_t *self, const char *sql, int n, ...)
     int r;
 
     va_start(args, n);
-    collect_results(params, n, args);
+    collect_params(params, n, args);
     va_end(args);
     r = enqueue_in_time(self, sql, n, params);
     return r == 1 ? run_once(self, NULL, sql, n, params) : r;
@@ -478,7 +487,7 @@ int pg_commit(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    collect_results(params, n, args);
+    collect_params(params, n, args);
     va_end(args);
     /* leave room for these four: the result of the statement must not be lost */
     if (self->queued > QUEUE_MAX - 4)
@@ -513,7 +522,7 @@ int pg_exec(pg_t *self, PGresult **ret_result, const char *sql, int n, ...)
     va_list args;
 
     va_start(args, n);
-    collect_results(params, n, args);
+    collect_params(params, n, args);
     va_end(args);
     return pg_exec_params(self, ret_result, sql, n, params);
 }

@@ -18,13 +18,14 @@ static inline void pgresult_clear(PGresult **p)
 enum {
     PG_STATEMENT_TIMEOUT_MS = 5000,
     PG_IDLE_TIMEOUT_MS =
-        2000, /* how long a process that stands still in a transaction holds its locks */
+        2000, /* a process that is stopped in a transaction holds its locks for so long at most */
     PG_PARAMS_MAX = 16
 };
 
 /* Faults that callers tell apart: ENOTCONN, the connection is gone; EAGAIN, serialization failure
  * or deadlock: try the transaction again; ETIMEDOUT, a statement took longer than
- * PG_STATEMENT_TIMEOUT_MS or than pg_until allows; EDOM, data exception, or beyond what PostgreSQL
+ * PG_STATEMENT_TIMEOUT_MS or than pg_until allows; EBUSY, somebody held a lock longer than
+ * lock_timeout, which only migrations set; EDOM, data exception, or beyond what PostgreSQL
  * can do (classes 22, 54); ENOSPC, PostgreSQL has no room: disk, memory, connections (class 53), or
  * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation. */
 #define PG_DOWN       (-107)
@@ -32,6 +33,7 @@ enum {
 #define PG_TIMEOUT    (-110)
 #define PG_IMPOSSIBLE (-33)
 #define PG_FULL       (-28)
+#define PG_BUSY       (-16)
 #define PG_DUPLICATE  (-17)
 #define PG_REFERENCED (-39)
 

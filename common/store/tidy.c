@@ -6,7 +6,7 @@
 
 enum { STEP_ROWS = 1000 };
 
-/* Delete a portion; bound NULL: the SQL takes no bound. */
+/* Delete at most STEP_ROWS rows; bound: the statement's second parameter, NULL if it has none. */
 static int delete_some(pg_t *pg, const char *sql, const char *bound, bool *ret_more)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

@@ -1,5 +1,5 @@
-/* Deletes what a service need not know any more, a little at a time. One copy does it for all, in
- * the turn of the outbox. */
+/* Deletes rows that a service does not need any more, a few at a time. The copy that sends the
+ * outbox does it for all copies. */
 #pragma once
 
 #include "common/store/pg.h"
@@ -20,5 +20,5 @@ typedef struct tidy_args {
     long idempotency_seconds; /* how long a request is remembered by its idempotency key */
 } tidy_args_t;
 
-/* Do one step, of some ten milliseconds. *ret_more: another one has something to do. 0 | fault. */
+/* Do one step, which takes some ten milliseconds. *ret_more: there is more to delete. 0 | fault. */
 int tidy_step(pg_t *pg, const tidy_args_t *args, bool *ret_more);

@@ -1,0 +1,203 @@
+/* Reading objects: their rows, with secrets decrypted, and their API representation. */
+#include "common/base/cleanup.h"
+#include "common/codec/pack.h"
+#include "common/resource/change.h"
+#include "common/resource/crud_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                json_t **ret_row)
+{
+    _cleanup_(json_clear_ref) json_t *row = json_loads(PQgetvalue(res, i, 0), 0, NULL);
+    int r;
+
+    if (!row)
+        return fault(-EIO, "stored row is not JSON");
+    r = schema_unseal(kind, row, self->key);
+    if (r)
+        return r;
+    *ret_row = take(row);
+    return 0;
+}
+
+int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                 msgpack_sbuffer *out)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    char *text = NULL;
+    int r;
+
+    if (schema_has_secrets(kind)) {
+        r = crud_row_at(self, kind, res, i, &row);
+        if (r)
+            return r;
+        text = json_dumps(row, JSON_COMPACT | JSON_ENCODE_ANY);
+        if (!text)
+            return -ENOMEM;
+    }
+    r = schema_text(out, kind, text ? text : PQgetvalue(res, i, 0), self->base_url);
+    if (text)
+        secret_free(&text, strlen(text));
+    return r == -EINVAL ? fault(-EIO, "stored row is not JSON") : r;
+}
+
+static int select_row(crud_t *self, const kind_t *kind, const char *account, const char *id,
+                      bool lock, PGresult **ret_row)
+{
+    char sql[256];
+    int r;
+
+    snprintf(sql, sizeof(sql), "SELECT to_jsonb(t) FROM %s t WHERE id = $1 AND account_id = $2%s",
+             kind->name, lock ? " FOR UPDATE" : "");
+    r = pg_exec(self->pg, ret_row, sql, 2, id, account);
+    return r || PQntuples(*ret_row) ? r : ERR_NOT_FOUND;
+}
+
+int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
+              json_t **ret_row)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = select_row(self, kind, account, id, lock, &res);
+
+    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
+}
+
+/* Fill the CHILDREN fields of rendered objects: one query for all of them. */
+int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
+{
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+        _cleanup_(json_clear_ref) json_t *ids = json_array();
+        _cleanup_(free_mem) char *ids_text = NULL;
+        const kind_t *child;
+        json_t *owner;
+        char sql[512];
+        size_t i;
+        int r;
+
+        if (field->type != FIELD_CHILDREN)
+            continue;
+        child = kind_find(field->kinds);
+        json_array_foreach(list, i, owner)
+        {
+            json_array_append(ids, json_object_get(owner, "id"));
+            json_object_set_new(owner, field->name, json_array());
+        }
+        ids_text = json_dumps(ids, JSON_COMPACT | JSON_ENCODE_ANY);
+        snprintf(sql, sizeof(sql),
+                 "SELECT to_jsonb(t) FROM %s t WHERE %s IN (SELECT jsonb_array_elements_text($1)) "
+                 "ORDER BY id",
+                 child->name, child->parent_key);
+        r = pg_exec(self->pg, &res, sql, 1, ids_text);
+        for (int n = 0; !r && n < PQntuples(res); n++) {
+            _cleanup_(json_clear_ref) json_t *row = NULL;
+
+            r = crud_row_at(self, child, res, n, &row);
+            json_array_foreach(list, i,
+                               owner) if (!r
+                                          && json_equal(json_object_get(owner, "id"),
+                                                        json_object_get(row, child->parent_key)))
+                json_array_append_new(json_object_get(owner, field->name),
+                                      schema_render(child, row, self->base_url));
+        }
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
+{
+    _cleanup_(json_clear_ref) json_t *list = json_array();
+    json_t *rendered = schema_render(kind, row, self->base_url);
+    int r;
+
+    json_array_append(list, rendered);
+    r = crud_add_children(self, kind, list);
+    if (r)
+        json_decref(rendered);
+    else
+        *ret_rendered = rendered;
+    return r;
+}
+
+static int check_addressed_id(const crud_t *self, const kind_t *kind)
+{
+    const char *id = crud_text(self->request->body, "id");
+
+    return id && id_check(kind->prefix, id) ? 0 : ERR_ID_MALFORMED;
+}
+
+/* The parent in the path must be the object's. */
+static int check_addressed_parent(const crud_t *self, const kind_t *kind, const char *actual)
+{
+    const char *parent = kind->parent_key ? crud_text(self->request->body, kind->parent_key) : NULL;
+
+    return parent && strcmp(parent, actual) ? kind_wrong_parent(kind) : 0;
+}
+
+/* The row that the path names. */
+int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r = check_addressed_id(self, kind);
+
+    if (!r)
+        r = crud_load(self, kind, self->request->account, crud_text(self->request->body, "id"),
+                      lock, &row);
+    if (!r && kind->parent_key)
+        r = check_addressed_parent(self, kind, crud_text(row, kind->parent_key));
+    if (r)
+        return r;
+    *ret_row = take(row);
+    return 0;
+}
+
+/* Answer with JSON text made straight from the row: no process parses it again on the way. */
+static int get_text(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(json_clear_ref) json_t *rendered = NULL;
+    msgpack_sbuffer *out = &reply->packed;
+    char parent[ID_MAX] = "";
+    size_t start;
+    int r = check_addressed_id(self, kind);
+
+    if (!r)
+        r = select_row(self, kind, self->request->account, crud_text(self->request->body, "id"),
+                       false, &res);
+    if (!r && kind->parent_key) {
+        r = schema_text_member(PQgetvalue(res, 0, 0), kind->parent_key, parent, sizeof(parent));
+        if (!r)
+            r = check_addressed_parent(self, kind, parent);
+    }
+    if (r || (r = pack_text_begin(out)))
+        return r;
+    start = out->size;
+    r = crud_text_at(self, kind, res, 0, out);
+    if (r)
+        return r;
+    pack_text_end(out);
+    rendered = json_loadb(out->data + start, out->size - start, JSON_ALLOW_NUL, NULL);
+    if (rendered)
+        change_etag(rendered, reply->etag);
+    return rendered ? 0 : -ENOMEM;
+}
+
+int crud_get(crud_t *self, const kind_t *kind, reply_t *reply)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r;
+
+    if (schema_text_is_whole(kind))
+        return get_text(self, kind, reply);
+    r = crud_load_addressed(self, kind, false, &row);
+    if (!r)
+        r = crud_render_row(self, kind, row, &reply->body);
+    if (!r)
+        change_etag(reply->body, reply->etag);
+    return r;
+}
