@@ -12,10 +12,13 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_upstream.h"
+#include "services/edge/http/edge_trace.h"
+#include "services/edge/http/edge_writer.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_seat.h"
@@ -45,13 +48,19 @@ static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
     ngx_int_t    rc = edge_modules_response_header(r);
-    edge_ctx_t  *ctx;
+    edge_ctx_t  *ctx = edge_ctx(r);
 
     if (rc != NGX_OK) {
         return rc;
     }
+    if (ctx && r == r->main && edge_trace_answer(r, ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
     if (edge_handover_is_yielding()) {
         end_connection(r);
+    }
+    if (edge_writer_is_refused(r)) {
+        r->keepalive = 0;   /* a client that is told so stops sending */
     }
     if (r->headers_out.status == NGX_HTTP_NO_CONTENT
         || r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
@@ -59,7 +68,6 @@ header_filter(ngx_http_request_t *r)
         ngx_http_clear_content_length(r);   /* RFC 9110 8.6, whatever an upstream says */
     }
     rc = next_header_filter(r);
-    ctx = edge_ctx(r);
     if (ctx && r == r->main) {
         /* what is sent beyond it is body */
         r->header_size += ctx->head.passed + edge_body_continued(r, ctx);
@@ -260,6 +268,8 @@ create_main_conf(ngx_conf_t *cf)
         conf->spool_size = NGX_CONF_UNSET;
         conf->response_header_size = NGX_CONF_UNSET_SIZE;
         conf->ticket_period = NGX_CONF_UNSET;
+        conf->trace_sampled = NGX_CONF_UNSET_UINT;
+        conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
 }
@@ -283,10 +293,17 @@ init_main_conf(ngx_conf_t *cf, void *data)
                            "postern_response_header_size must be from 4k to 1m");
         return NGX_CONF_ERROR;
     }
+    ngx_conf_init_value(conf->compress_credentials, 1);
     ngx_conf_init_value(conf->ticket_period, 12 * 3600);
     if (conf->ticket_period < 3600 || conf->ticket_period > 7 * 24 * 3600) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "postern_ticket_period must be from 1h to 7d");
+        return NGX_CONF_ERROR;
+    }
+    ngx_conf_init_uint_value(conf->trace_sampled, 100);
+    if (conf->trace_sampled > 100) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_trace_sampled must be from 0 to 100");
         return NGX_CONF_ERROR;
     }
     if (conf->ring_size < 1 << 20) {
@@ -424,6 +441,20 @@ static ngx_command_t  commands[] = {
       offsetof(edge_conf_t, ticket_period),
       NULL },
 
+    { ngx_string("postern_trace_sampled"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, trace_sampled),
+      NULL },
+
+    { ngx_string("postern_compress_credentials"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, compress_credentials),
+      NULL },
+
     { ngx_string("postern_trusted_proxies"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
       set_trusted,
@@ -544,7 +575,8 @@ postconfiguration(ngx_conf_t *cf)
 
 static const edge_worker_hooks_t  worker_hooks = {
     edge_resolve_add,
-    edge_tls_free_parsed
+    edge_tls_free_parsed,
+    edge_streams_touch
 };
 
 
@@ -594,7 +626,8 @@ begin_worker(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
     edge_streams_start(cycle);
-    edge_bus_start(cycle, edge_streams_changed);
+    edge_reader_start(cycle);
+    edge_bus_start(cycle);
     edge_handover_start(cycle);
     return NGX_OK;
 }

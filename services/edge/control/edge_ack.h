@@ -1,6 +1,7 @@
 /* Acknowledgements of what is in force. A change whose names are being resolved is in force at
- * once and acknowledged once they are, or a while later; and what would not survive a restart,
- * because it is not on disk, is not acknowledged. */
+ * once and acknowledged once they are and the open streams that it takes away have ended, or a
+ * while later; and what would not survive a restart, because it is not on disk, is not
+ * acknowledged. How many streams ended goes along. */
 #pragma once
 
 #include "services/edge/control/edge_resolve.h"
@@ -12,14 +13,21 @@ void edge_ack_take(int64_t revision, edge_wait_t *names);
  * log. */
 void edge_ack_reset(void);
 
-/* Names have addresses, or time passed: acknowledge what has all of its names, or has waited
- * long enough. */
+/* Names have addresses, streams were judged, or time passed: acknowledge what waits for nothing
+ * any more, or has waited long enough. */
 void edge_ack_release(void);
 
 /* Say the last acknowledgement again: what waits for names waits further. */
 void edge_ack_repeat(void);
 
-/* Does anything wait for names? */
+/* What comes in force now is acknowledged once streams have been judged up to that number of a
+ * change; numbers only rise. And: they have been. */
+void edge_ack_expect_judged(uint64_t number);
+void edge_ack_set_judged(uint64_t number);
+/* A stream was ended for that revision. */
+void edge_ack_count_ended(int64_t revision);
+
+/* Is anything not acknowledged yet? */
 ngx_uint_t edge_ack_is_waiting(void);
 
 /* From the helper: what follows is on disk, or is not. */

@@ -97,8 +97,8 @@ on_retire(ngx_event_t *ev)
 
 /* ---- lifecycle ---- */
 
-/* What comes and goes stays ours: no trimming of the heap, and no pages of their own for
- * messages of the config log. */
+/* Freed memory stays with the process: the heap is not trimmed, and messages of the config log are
+ * not mapped one by one. Page faults would cost requests more than the memory is worth. */
 static void
 tame_allocator(void)
 {
@@ -116,10 +116,10 @@ edge_bus_open(ngx_cycle_t *cycle)
 
 
 void
-edge_bus_start(ngx_cycle_t *cycle, void (*on_change)(void))
+edge_bus_start(ngx_cycle_t *cycle)
 {
     running = 1;
-    edge_follow_start(on_change, ngx_worker == 0 && edge_state_is_cut());
+    edge_follow_start(ngx_worker == 0 && edge_state_is_cut());
     edge_resolve_start(cycle, edge_ack_release);
     edge_sender_start(cycle->log);
     edge_worker_set_refresh(edge_sync_check_pause);
@@ -143,5 +143,5 @@ edge_bus_stop(void)
     /* nothing is served any more: no change waits for this worker */
     edge_life_say(LINK_CONFIG, (const char *[]) { "bye", NULL });
     edge_life_stop();
-    edge_ring_close();   /* what was sent is in the helper's hands no more */
+    edge_ring_close();   /* the helper has sent the batches that it was given */
 }

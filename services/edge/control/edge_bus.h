@@ -9,7 +9,9 @@
  * that it was made with. */
 ngx_int_t edge_bus_open(ngx_cycle_t *cycle);
 
-/* Once the table from disk is there; on_change is called when another revision is in force.
- * Returns when the config log was heard, or was waited for in vain. */
-void edge_bus_start(ngx_cycle_t *cycle, void (*on_change)(void));
+/* Once the table from disk is there. Returns when the config log was heard, or was waited for in
+ * vain. */
+void edge_bus_start(ngx_cycle_t *cycle);
+
+/* The worker ends: say goodbye, give all events away or keep them, and end the helper. */
 void edge_bus_stop(void);

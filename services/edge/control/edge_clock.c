@@ -5,7 +5,7 @@
 
 
 static uint64_t
-microseconds(clockid_t clock)
+clock_microseconds(clockid_t clock)
 {
     struct timespec  now;
 
@@ -17,21 +17,21 @@ microseconds(clockid_t clock)
 uint64_t
 edge_clock_us(void)
 {
-    return microseconds(CLOCK_MONOTONIC);
+    return clock_microseconds(CLOCK_MONOTONIC);
 }
 
 
 uint64_t
 edge_clock_boot_ms(void)
 {
-    return microseconds(CLOCK_BOOTTIME) / 1000;
+    return clock_microseconds(CLOCK_BOOTTIME) / 1000;
 }
 
 
 uint64_t
 edge_clock_turn_begin(void)
 {
-    return microseconds(CLOCK_THREAD_CPUTIME_ID);
+    return clock_microseconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 

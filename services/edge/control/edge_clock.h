@@ -4,12 +4,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-uint64_t edge_clock_us(void); /* monotonic */
+/* Microseconds of a clock that never goes back. */
+uint64_t edge_clock_us(void);
 
-/* By a clock that goes on while the machine sleeps. */
+/* Milliseconds of a clock that never goes back, and goes on while the machine sleeps. */
 uint64_t edge_clock_boot_ms(void);
 
-/* Processor time, so that a busy machine does not look like a long turn. */
+/* Microseconds of processor time of this thread, so that a busy machine does not look like a long
+ * turn: begin of edge_clock_turn_end. */
 uint64_t edge_clock_turn_begin(void);
 
 /* The turn of the event loop that began then was for the configuration: the longest is counted. */

@@ -31,13 +31,11 @@ static ngx_uint_t    absent;
 static ngx_msec_t    snapshot_asked;
 static ngx_msec_t    snapshot_pause = SNAPSHOT_MS;
 static edge_wait_t  *arriving_names;         /* that came with a snapshot */
-static void        (*on_change)(void);
 
 
 void
-edge_follow_start(void (*handler)(void), ngx_uint_t wants_all)
+edge_follow_start(ngx_uint_t wants_all)
 {
-    on_change = handler;
     if (wants_all) {
         edge_worker_want_all();
     }
@@ -138,7 +136,8 @@ edge_follow_set_kept(ngx_uint_t kept)
 
 /* ---- what the log says ---- */
 
-/* What is in force here is what the writer has; or had, when it said so: see fresh. */
+/* This worker has the revision that the writer named. That is the writer's present one only
+ * where the message was sent after the last hello was heard: see fresh. */
 static void
 note_current(void)
 {
@@ -159,7 +158,6 @@ note_in_force(edge_wait_t *names)
     counters->revision = revision;
     counters->ready = 1;
     edge_vitals(ngx_worker)->entries_refused = table_refused(edge_worker_table());
-    on_change();
     edge_ack_take(revision, names);
 }
 

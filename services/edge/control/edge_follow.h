@@ -5,9 +5,9 @@
 
 #include "services/edge/control/edge_link.h"
 
-/* Once the table from disk is there. on_change is called when another revision is in force.
- * wants_all: the file that was read was cut, so it is to be written again. */
-void edge_follow_start(void (*on_change)(void), ngx_uint_t wants_all);
+/* Once the table from disk is there. wants_all: the file that was read was cut, so it is to be
+ * written again. */
+void edge_follow_start(ngx_uint_t wants_all);
 
 /* A message of the config log. */
 void edge_follow_message(link_message_t *message);
@@ -28,14 +28,22 @@ void edge_follow_beat(void);
 /* Count the silence of the log from now on. */
 void edge_follow_listen(void);
 
-/* For who waits until the log has said what is in force (edge_sync.c). */
-/* what it said before it answers the next hello is not of its present */
+/* ---- for edge_sync.c, which waits until the log has said what is in force ---- */
+
+/* Messages that the log sent before it answers the next hello may be outdated; and: they are not,
+ * from now on. */
 void edge_follow_doubt(void);
-void edge_follow_trust(void);   /* and now whatever it says is */
-void edge_follow_expect(void);  /* a wait begins */
-void edge_follow_expected(void);   /* and ended, in vain or not */
-ngx_uint_t edge_follow_is_synced(void);   /* since it began: what is in force is what the log has */
-/* the last wait was in vain, and the log was not heard since */
+void edge_follow_trust(void);
+
+/* A wait begins; and: it ended, in vain or not. */
+void edge_follow_expect(void);
+void edge_follow_expected(void);
+
+/* Since the wait began the log has named the revision that is in force here, as its present one. */
+ngx_uint_t edge_follow_is_synced(void);
+
+/* The last wait was in vain, and the log was not heard since. */
 ngx_uint_t edge_follow_is_absent(void);
-/* a part of a message came within that time */
+
+/* A part of a message came within that time. */
 ngx_uint_t edge_follow_is_receiving(ngx_msec_t since_ms);

@@ -5,6 +5,7 @@
  * brings the keys of session tickets, and beside worker 0 it keeps the configuration on disk. It
  * ends when its worker does, and the worker starts another one when it dies. */
 #include "services/edge/control/edge_helper.h"
+#include "common/base/invariant.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/control/edge_helper_names.h"
@@ -37,6 +38,9 @@ static int            names = -1;    /* the helper's end of the names' link */
 
 static const merge_ports_t  ports;   /* below */
 
+/* frames of the one are copied into frames of the other */
+_Static_assert((int) MERGE_FRAMES_MAX == (int) LINK_FRAMES_MAX, "frames of a message");
+
 
 /* ---- sockets ---- */
 
@@ -54,6 +58,7 @@ open_configs(void)
         comma = comma ? comma : end;
         endpoint.data = at;
         endpoint.len = comma - at;
+        INVARIANT(n < MERGE_COPIES_MAX);   /* see edge_helper_copies */
         configs[n].kind = LINK_CONFIG;
         if (edge_socket_open(&configs[n++], &contexts[0], &endpoint, "routes")
             != NGX_OK)
@@ -106,8 +111,8 @@ open_sockets(void)
 
 /* ---- from the worker ---- */
 
-/* On disk first: what the worker acknowledges is there. Where it is not, the worker knows before it
- * hears of the change. */
+/* A change is written to disk before the worker hears of it, so what the worker acknowledges is
+ * there. Where it could not be written, the worker is told so before it hears of the change. */
 static void
 keep_message(const ngx_str_t *frames, ngx_uint_t n)
 {
@@ -154,6 +159,7 @@ to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
     link_message_t  message;
 
     (void) unused;
+    INVARIANT(copy >= 0 && copy < merge.count && n <= LINK_FRAMES_MAX);
     message.n = n;
     for (i = 0; i < n; i++) {
         message.frames[i].data = (u_char *) frames[i].data;
@@ -320,7 +326,7 @@ from_worker(void)
 
 /* ---- to the worker ---- */
 
-/* A few at a time: the other socket has news too. */
+/* Messages of one socket to the worker, BURST at most: the other sockets have some, too. */
 static ngx_int_t
 to_worker(edge_socket_t *bus)
 {
@@ -333,6 +339,7 @@ to_worker(edge_socket_t *bus)
                     && edge_socket_is_ready(bus, ZMQ_POLLIN); burst++)
     {
         n = edge_socket_receive(bus, parts, frames);
+        INVARIANT(n <= LINK_FRAMES_MAX);
         rc = bus == &events ? link_send(&worker, bus->kind, frames, n, 0)
                             : config_from_copy(bus - configs, frames, n);
         while (n > 0) {
@@ -369,7 +376,8 @@ run_loop(void)
 }
 
 
-/* Whatever the worker had open is not this process's to hold: listening sockets, clients. */
+/* Close what the worker had open: a listening socket or a client's connection that this process
+ * held would stay open when the worker closes it. */
 static void
 close_others(ngx_log_t *log)
 {
@@ -399,7 +407,7 @@ close_others(ngx_log_t *log)
 }
 
 
-/* Signals are the worker's; its end is told by the link. */
+/* Signals to the process group are for the worker; the helper ends when its link does. */
 static void
 ignore_signals(void)
 {
@@ -419,7 +427,8 @@ ignore_signals(void)
 }
 
 
-/* At once when the worker is killed: the next one's helper has the state file for itself. */
+/* The kernel kills this process at once when the worker is killed: the next worker's helper must be
+ * the only one that writes the state file. */
 static void
 end_with(pid_t parent)
 {

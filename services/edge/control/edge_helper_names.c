@@ -1,5 +1,7 @@
+/* The helper's threads that ask the system's resolver (getaddrinfo): hosts file, DNS, whatever the
+ * machine uses. */
 #include "services/edge/control/edge_helper_names.h"
-#include "services/edge/control/edge_helper.h"
+#include "services/edge/control/resolve_turns.h"
 #include "services/edge/control/edge_link.h"
 
 #include <netdb.h>
@@ -19,7 +21,7 @@ static ngx_atomic_t  idle, resolvers;
 static ngx_int_t add_resolver(void);
 
 
-/* More than there always are, and nothing to do. */
+/* May this thread end? It was idle, and there are more than RESOLVERS_KEPT. */
 static ngx_uint_t
 may_leave(void)
 {
@@ -54,11 +56,11 @@ resolve_name(link_t *link, const link_message_t *message)
 }
 
 
-/* The packets that wait in the socket are the queue of these threads. Whoever takes the last
- * idle one's place starts another, so that a name never waits behind one that nobody answers
- * for. */
+/* A thread that resolves names. Queries that wait in the socket are the queue of these threads. The
+ * last idle thread starts another one when it takes a query, so that a name never waits behind one
+ * that nobody answers for. */
 static void *
-resolver(void *arg)
+run_resolver(void *arg)
 {
     link_t          link = LINK_CLOSED;
     ngx_int_t       rc;
@@ -89,14 +91,14 @@ add_resolver(void)
     pthread_t       thread;
     pthread_attr_t  attr;
 
-    if (ngx_atomic_fetch_add(&resolvers, 1) >= EDGE_RESOLVERS) {
+    if (ngx_atomic_fetch_add(&resolvers, 1) >= RESOLVE_QUERIES_MAX) {
         (void) ngx_atomic_fetch_add(&resolvers, -1);
         return NGX_OK;
     }
     pthread_attr_init(&attr);
     /* getaddrinfo may take long: they end with the process */
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, resolver, NULL);
+    rc = pthread_create(&thread, &attr, run_resolver, NULL);
     pthread_attr_destroy(&attr);
     if (rc != 0) {
         (void) ngx_atomic_fetch_add(&resolvers, -1);

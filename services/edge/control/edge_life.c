@@ -1,4 +1,5 @@
 #include "services/edge/control/edge_life.h"
+#include "common/base/invariant.h"
 #include "services/edge/control/edge_clock.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/control/edge_resolve.h"
@@ -55,6 +56,7 @@ edge_life_text(const link_message_t *message, ngx_uint_t i, char *out, size_t si
 {
     size_t  len = i < message->n ? message->frames[i].len : 0;
 
+    INVARIANT(size > 0 && message->n <= LINK_FRAMES_MAX);
     if (len >= size) {
         len = size - 1;
     }
@@ -96,7 +98,8 @@ edge_life_log_refused(const char *who, const link_message_t *message)
 
 /* ---- life ---- */
 
-/* One that is gone, or is there and does not answer. Another one is started at the next beat. */
+/* The helper is gone, or does not answer and was killed. Another one is started at the next
+ * beat. */
 static void
 lose_helper(const char *why)
 {
@@ -198,9 +201,9 @@ start_helper(ngx_log_t *log)
 }
 
 
-/* A helper that cannot make its sockets has said why. What it says behind its first word waits
- * for the worker: a hello before the state is read would name a revision that this worker does
- * not stay at. */
+/* Wait for the helper's first message, LINK_READY. A helper that cannot make its sockets has
+ * logged why, and ends. Messages behind the first one stay in the link until the worker has read
+ * its state: an answer before that would name a revision that this worker does not stay at. */
 static ngx_int_t
 wait_until_ready(void)
 {

@@ -18,7 +18,8 @@ void edge_life_ping(void);
  * since the old one may have died with messages in its queues. */
 ngx_uint_t edge_life_revive(void);
 
-/* It sends what it was given, or gives up after the linger; then the link is closed. */
+/* At the worker's end: the helper sends the messages that it has, EDGE_LINGER_MS at most; then the
+ * link is closed. */
 void edge_life_stop(void);
 
 /* Send without waiting: see link_send. */
@@ -33,6 +34,8 @@ ngx_uint_t edge_life_poll(ngx_msec_t timeout);
 
 /* Frame i as a C string, cut to size; "" when it is missing. */
 const char *edge_life_text(const link_message_t *message, ngx_uint_t i, char *out, size_t size);
+
+/* Frame i as a decimal number; 0 when it is missing or none. */
 int64_t edge_life_number(const link_message_t *message, ngx_uint_t i);
 
 /* Frames: "refused", code, name. It goes on for as long as the name and the key do not belong

@@ -1,6 +1,7 @@
 /* A packet is a byte that says whether more of its message follows, and a part of the message,
  * which frames.h describes. */
 #include "services/edge/control/edge_link.h"
+#include "common/base/invariant.h"
 #include "common/codec/pack.h"
 
 enum { PART_MAX = 60000, MESSAGE_MAX = PACK_BYTES_MAX + 4096 };
@@ -42,6 +43,7 @@ send_parts(link_t *link, const struct iovec *iov, ngx_uint_t n, size_t total)
     for (i = 0; i < n; i++) {
         last = ngx_cpymem(last, iov[i].iov_base, iov[i].iov_len);
     }
+    INVARIANT((size_t) (last - whole) == total);
     for (at = 0; at < total && rc == NGX_OK; at += len) {
         len = ngx_min(total - at, (size_t) PART_MAX);
         more = at + len < total;
@@ -114,6 +116,7 @@ make_room(link_t *link)
     }
     link->buffer = grown;
     link->size = size;
+    INVARIANT(link->size - link->used >= PART_MAX);
     return NGX_OK;
 }
 

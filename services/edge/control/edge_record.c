@@ -1,7 +1,8 @@
 #include "services/edge/control/edge_record.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_key.h"
 
-/* What follows the length; 0: no record begins so. */
+/* How many bytes follow the length of the record at this place; 0: no record begins so. */
 static size_t
 length_at(ngx_fd_t file, off_t at)
 {
@@ -37,6 +38,7 @@ edge_record_read(ngx_fd_t file, off_t *at, record_t *record)
     if (len == 0) {
         return NULL;
     }
+    INVARIANT(len >= RECORD_MIN);
     sealed = malloc(len);
     plain = sodium_malloc(len - RECORD_OVERHEAD);
     if (sealed == NULL || plain == NULL

@@ -1,4 +1,5 @@
 #include "services/edge/control/edge_sender.h"
+#include "common/base/invariant.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_timer.h"
 #include "services/edge/events/edge_memory.h"
@@ -89,6 +90,7 @@ send_waiting(void)
     if (!running) {
         return;
     }
+    INVARIANT(on_way >= 0 && on_way <= WINDOW);
     while (!absent && on_way < WINDOW && edge_ring_next(&batch)) {
         if (send_batch(&batch) != NGX_OK) {
             edge_sender_nobody();
@@ -113,7 +115,7 @@ on_batch_timer(ngx_event_t *ev)
 }
 
 
-/* From the oldest one that is not acknowledged. */
+/* All batches go again, from the oldest one that is not acknowledged. */
 static void
 send_again(void)
 {
@@ -172,8 +174,9 @@ edge_sender_message(link_message_t *message)
         edge_life_log_refused("events service", message);
 
     } else if (ngx_strcmp(word, "resend") == 0) {
-        /* One came too early, or found no room. Once for all that are on the way; but it may not be
-         * said again, so the beat does what is passed over here. */
+        /* The intake says so for each batch that came too early or found no room: one resend
+         * answers for all that are on the way. It may not say it again, so a request that comes
+         * too soon after the last resend is served at the next beat. */
         resend_due = 1;
         if (ngx_current_msec - resent > RESEND_MS) {
             resend_all();

@@ -1,6 +1,7 @@
 /* A worker's conversation with the event intake (proto/WIRE.md has the frames): batches of the
- * ring go out, and stay there until they are acknowledged. Whatever is not goes again: when the
- * intake asks, when nothing was acknowledged for long, and with another helper. */
+ * ring are sent, and stay there until they are acknowledged. Those that are not acknowledged are
+ * sent again: when the intake asks, when nothing was acknowledged for long, and with another
+ * helper. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
@@ -21,6 +22,7 @@ void edge_sender_message(link_message_t *message);
  * heard or at a beat. */
 void edge_sender_nobody(void);
 
+/* At each beat: say hello where it is due, and send what is due again. */
 void edge_sender_beat(void);
 
 /* Seal what is open, and give all of it to the helper. */

@@ -15,12 +15,13 @@ typedef struct {
 ngx_int_t edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer);
 
-/* Can it go in this direction (ZMQ_POLLIN, ZMQ_POLLOUT) without waiting? */
+/* Can a message be received (ZMQ_POLLIN) or sent (ZMQ_POLLOUT) without waiting? */
 ngx_uint_t edge_socket_is_ready(const edge_socket_t *bus, int direction);
 
-/* NGX_OK | NGX_DECLINED: it did not go, and is lost: the worker's beats repeat what they send. */
+/* Send one message without waiting. NGX_OK | NGX_DECLINED: it was not sent and is lost; the
+ * worker's beats repeat hellos and acknowledgements. */
 ngx_int_t edge_socket_send(edge_socket_t *bus, const ngx_str_t *frames, ngx_uint_t n);
 
-/* One message, LINK_FRAMES_MAX frames of it: how many. frames are valid until the parts are
- * closed, which is the caller's. */
+/* Receive one message: how many frames it has, LINK_FRAMES_MAX at most; further ones are left
+ * out. 0: there is none. frames point into parts, which the caller closes. */
 ngx_uint_t edge_socket_receive(edge_socket_t *bus, zmq_msg_t *parts, ngx_str_t *frames);

@@ -28,7 +28,7 @@ static ngx_uint_t  deadly;   /* whoever reads it dies, and no entry is to blame 
 /* NGX_OK | NGX_ERROR: a change before this one is missing, or it is no body of entries, so what
  * follows is of no use. */
 static ngx_int_t
-replay(const record_t *record, ngx_log_t *log)
+replay_record(const record_t *record, ngx_log_t *log)
 {
     follow_message_t  message = {
         .kind = record->type,
@@ -65,7 +65,7 @@ read_records(ngx_fd_t file, ngx_log_t *log)
     while (rc == NGX_OK
            && (plain = edge_record_read(file, &read_offset, &record)) != NULL)
     {
-        rc = replay(&record, log);
+        rc = replay_record(&record, log);
         edge_record_free(plain);
     }
     cut = rc != NGX_OK || fstat(file, &st) != 0 || st.st_size > read_offset;

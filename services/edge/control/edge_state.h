@@ -8,8 +8,8 @@
  * survives. Whoever dies of it is not the master. */
 void edge_state_try(ngx_cycle_t *cycle);
 
-/* In the master, and the rest in a worker: what came since. NGX_OK, also without a file |
- * NGX_ERROR: there is no key, logged. */
+/* In the master: read the file; in a worker: read what was appended since. NGX_OK, also without
+ * a file | NGX_ERROR: there is no key, logged. */
 ngx_int_t edge_state_load(ngx_cycle_t *cycle);
 
 /* Not all of it could be read. */

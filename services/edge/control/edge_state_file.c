@@ -1,7 +1,9 @@
-/* The files of the last configuration: the one in use, and a snapshot in the making that
- * replaces it when it is complete. What they say is edge_store.c's business. */
+/* The files of the last configuration: the one in use, config.state, and a snapshot that is being
+ * written, config.state.new, which replaces it when it is complete. edge_store.c decides what is
+ * written to them. */
 #include "services/edge/control/edge_state_file.h"
 #include "services/edge/control/edge_record.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_key.h"
 
@@ -42,8 +44,8 @@ close_file(ngx_fd_t *file)
 }
 
 
-/* The file that failed is done with. Without current nothing is kept before a snapshot is; without
- * fresh current goes on. */
+/* Close a file that failed. Without current no change is written before a snapshot is; without
+ * fresh current stays in use. */
 static void
 give_up(ngx_fd_t *file, const char *what)
 {
@@ -51,7 +53,7 @@ give_up(ngx_fd_t *file, const char *what)
 
     close_file(file);
     if (file == &fresh && err == snapshot_failed) {
-        return;   /* said */
+        return;   /* logged before */
     }
     if (file == &fresh) {
         snapshot_failed = err;
@@ -78,7 +80,7 @@ end_of(const ngx_fd_t *file)
 }
 
 
-/* Of a file that is as long as that; one that is shorter has another tail. */
+/* The end of a file of size bytes. A file that is shorter by now has zeros for its tail. */
 static void
 read_end(ngx_fd_t fd, off_t size, file_end_t *out)
 {
@@ -90,7 +92,7 @@ read_end(ngx_fd_t fd, off_t size, file_end_t *out)
 }
 
 
-/* What was written last is still there, and nothing behind it. */
+/* Does the file end with the record that was written last, and nothing behind it? */
 static ngx_uint_t
 ends_as_written(const ngx_fd_t *file)
 {
@@ -106,8 +108,8 @@ ends_as_written(const ngx_fd_t *file)
 }
 
 
-/* Nothing where there is nothing to cut: that would wait for as long as the file system is
- * frozen. */
+/* Cut the file to end bytes. A file of that length is left alone: ftruncate would wait for as
+ * long as the file system is frozen. */
 static int
 cut_file(ngx_fd_t file, off_t end)
 {
@@ -117,7 +119,8 @@ cut_file(ngx_fd_t file, off_t end)
 }
 
 
-/* What ends with another record lost the end of its snapshot, and nothing of it is in force. */
+/* Does a file whose last record this is hold a configuration? One that ends with another record
+ * lost the end of its snapshot, and nothing of it is in force. */
 static ngx_uint_t
 is_in_force(const record_t *record)
 {
@@ -125,8 +128,8 @@ is_in_force(const record_t *record)
 }
 
 
-/* What a helper that was killed left of a record would hide all that comes behind it. Nobody
- * else may be writing. */
+/* The file is cut behind its last whole record: the rest of a record, which a helper that was
+ * killed left, would hide all records that are written behind it. */
 void
 edge_state_file_open(follow_t *at)
 {
@@ -150,7 +153,7 @@ edge_state_file_open(follow_t *at)
         last = end;
         end = next;
         if (end - last == RECORD_LENGTH + RECORD_MIN && snapshot_bytes == 0) {
-            snapshot_bytes = end;   /* only the end of a snapshot says nothing */
+            snapshot_bytes = end;   /* a record without a body is the end of a snapshot */
         }
     }
     ngx_set_errno(0);
@@ -166,7 +169,7 @@ edge_state_file_open(follow_t *at)
 }
 
 
-/* A file of its own, even where another helper is about to be gone. */
+/* A new file, also where a helper that is about to end still has the old one of that name. */
 static void
 open_fresh(void)
 {
@@ -206,7 +209,7 @@ remove_fresh(void)
 }
 
 
-/* What came of a record that did not fit goes; the file ends as it did before. */
+/* Cut off what was written of a record that did not fit: the file ends as it did before. */
 static void
 undo_append(ngx_fd_t *file, off_t end, size_t len)
 {
@@ -249,7 +252,7 @@ append_record(ngx_fd_t *file, const record_t *record)
         return NGX_OK;
     }
     if (n >= 0) {
-        ngx_set_errno(ENOSPC);   /* what write() says of a part of it is nothing */
+        ngx_set_errno(ENOSPC);   /* write() of a part of it sets no error */
     }
     undo_append(file, end, len);
     give_up(file, "write the state file");
@@ -278,6 +281,7 @@ replace_current(void)
         give_up(&fresh, "replace the state file");
         return NGX_ERROR;
     }
+    INVARIANT(fresh != NGX_INVALID_FILE && fresh_end.size > 0);
     close_file(&current);
     current = fresh;
     current_end = fresh_end;
@@ -311,9 +315,9 @@ edge_state_file_drop_snapshot(void)
 }
 
 
-/* Somebody removed it, put another one in its place, or cut or wrote it where it is: what went
- * on into the old one would be nowhere, what went on behind anything but a whole record would
- * not be read. */
+/* Somebody may have removed the file, put another one in its place, or cut or written it where
+ * it is. Records that are appended to a file without a name are lost, and those behind anything
+ * but a whole record are never read. */
 ngx_int_t
 edge_state_file_check(void)
 {
@@ -332,7 +336,6 @@ edge_state_file_check(void)
 }
 
 
-/* For as much as was too much the last time. */
 ngx_uint_t
 edge_state_file_has_room(void)
 {

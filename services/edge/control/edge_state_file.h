@@ -1,5 +1,5 @@
-/* The files of the last configuration, for who writes them (edge_store.c): the one in use, and a
- * snapshot that replaces it when it is complete. What fails is logged here, once. */
+/* The files of the last configuration, for edge_store.c, which writes them: the one in use, and a
+ * snapshot that replaces it when it is complete. Each kind of failure is logged here, once. */
 #pragma once
 
 #include <ngx_config.h>
@@ -15,9 +15,11 @@ void edge_state_file_open(follow_t *at);
 /* A part of a snapshot: the first one begins a new file, the end puts it in place. NGX_OK |
  * NGX_ERROR: there is none any more. */
 ngx_int_t edge_state_file_snapshot(const record_t *record);
+
+/* Remove the snapshot that is being written, if there is one. */
 void edge_state_file_drop_snapshot(void);
 
-/* A change behind what is there. NGX_OK | NGX_ERROR: the file is broken. */
+/* Append a change to the file in use. NGX_OK | NGX_ERROR: the file is broken. */
 ngx_int_t edge_state_file_change(const record_t *record);
 
 /* Is what was written last still there, and nothing behind it? NGX_OK | NGX_ERROR: the file is
@@ -28,12 +30,13 @@ ngx_int_t edge_state_file_check(void);
 void edge_state_file_break(const char *what);
 ngx_uint_t edge_state_file_is_broken(void);
 
+/* Is there a file in use? And is a snapshot being written that is to replace it? */
 ngx_uint_t edge_state_file_is_there(void);
-ngx_uint_t edge_state_file_is_replacing(void); /* by a snapshot in the making */
+ngx_uint_t edge_state_file_is_replacing(void);
 
-/* Of the file in use: its snapshot, and the changes behind that. */
+/* Bytes of the file in use: of its snapshot, and of the changes behind that. */
 off_t edge_state_file_snapshot_bytes(void);
 off_t edge_state_file_change_bytes(void);
 
-/* Is there as much as was too little the last time? */
+/* Has the disk room for what did not fit the last time? */
 ngx_uint_t edge_state_file_has_room(void);

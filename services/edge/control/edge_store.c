@@ -5,6 +5,7 @@
  * what a reader would take for something else. */
 #include "services/edge/control/edge_store.h"
 #include "services/edge/control/edge_state_file.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_apply.h"
 #include "services/edge/worker/edge_seat.h"
 
@@ -30,7 +31,16 @@ begin_writing(ngx_uint_t early)
 
     rc = edge_seat_write_begin(early, &taken);
     writing = rc == NGX_OK;
-    if (writing && (taken || !opened)) {
+    if (!writing) {
+        /* parts of a snapshot that go by meanwhile are missing from its file */
+        follow_drop(&kept);
+        return rc;
+    }
+    if (taken || !kept.arriving) {
+        follow_drop(&kept);
+        edge_state_file_drop_snapshot();
+    }
+    if (taken || !opened) {
         opened = 1;
         edge_state_file_open(&kept);
     }
@@ -38,7 +48,8 @@ begin_writing(ngx_uint_t early)
 }
 
 
-/* While an older master lives it goes on writing until there is something for us to write. */
+/* At the helper's start. Where an older master lives its helper goes on writing the file, until
+ * there is something for this one to write. */
 void
 edge_store_open(void)
 {
@@ -48,7 +59,8 @@ edge_store_open(void)
 }
 
 
-/* Who reads the file stops at a record that cannot be read, and never sees what is behind it. */
+/* Whoever reads the file stops at a record that cannot be applied, and never sees those behind
+ * it. */
 static ngx_uint_t
 can_read(const record_t *record)
 {
@@ -92,12 +104,13 @@ keep_change(record_t *record)
         edge_state_file_break("keep a change that cannot be read");
         return NGX_ERROR;
     }
+    INVARIANT(record->revision > kept.revision);
     record->previous = kept.revision;
     return edge_state_file_change(record);
 }
 
 
-/* A gap would be served as if it were whole. */
+/* A file with a gap would be served as if it were whole, so nothing is appended behind one. */
 static void
 refuse_change(const follow_message_t *message)
 {
@@ -107,8 +120,8 @@ refuse_change(const follow_message_t *message)
 }
 
 
-/* What could not be written is not there: the file holds what it did, without the snapshot in
- * the making. */
+/* Write what the message says, where it follows on what the file holds. Where that fails the file
+ * holds what it did before, and a snapshot that was being written is dropped. */
 static void
 keep_message(const follow_message_t *message, record_t *record)
 {
@@ -138,10 +151,11 @@ keep_message(const follow_message_t *message, record_t *record)
     if (rc == NGX_OK) {
         kept = next;
     }
+    INVARIANT(kept.arriving == (edge_state_file_is_replacing() != 0));
 }
 
 
-/* After what brings the worker to the message's revision. */
+/* After a message that brings the worker to a new revision: does the file hold that, too? */
 static void
 compare_with(const follow_message_t *message)
 {
@@ -231,7 +245,8 @@ store_news(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
         edge_seat_write_end();
         break;
     case NGX_DECLINED:
-        standing = STORE_KEPT;   /* by the other's helper, before its own worker says so */
+        /* the other master's helper writes it before its worker acknowledges it */
+        standing = STORE_KEPT;
         break;
     default:
         standing = STORE_BEHIND;
@@ -239,7 +254,7 @@ store_news(follow_kind_t kind, const ngx_str_t *frames, ngx_uint_t n)
 }
 
 
-/* Nothing is new: the moment to look whether what was kept is still there. */
+/* Nothing is new: the moment to check that the file still holds what was written. */
 static void
 store_beat(const ngx_str_t *frames, ngx_uint_t n)
 {

@@ -24,7 +24,7 @@ static ngx_uint_t   running;
 static void       (*greet)(void);
 
 
-/* The time before it is sent: the writer counts from when it comes. */
+/* signed_ms is taken before the sign is sent: the writer counts from when it arrives. */
 void
 edge_sync_sign(void)
 {
@@ -43,14 +43,14 @@ edge_sync_sign(void)
 
 /* Where the last wait was in vain, the next is shorter, until there is any word. */
 static ngx_msec_t
-patience(void)
+sync_patience(void)
 {
     return edge_follow_is_absent() ? ABSENT_MS : SYNC_MS;
 }
 
 
-/* The first hello voids what was said before; those behind it do not. *said: when the last one
- * was, 0: none was. */
+/* The first hello of a wait voids the messages that the log sent before it; repeated ones do not.
+ * *said: when the last one was said; 0: none was. */
 static void
 say_hello(ngx_msec_t *said)
 {
@@ -80,7 +80,7 @@ wait_for_config(void)
     ngx_time_update();
     start = beat = ngx_current_msec;
     edge_follow_expect();
-    while (!edge_follow_is_synced() && ngx_current_msec - start < patience()) {
+    while (!edge_follow_is_synced() && ngx_current_msec - start < sync_patience()) {
         if (edge_life_revive()) {
             greet();
         }

@@ -1,5 +1,7 @@
 #include "services/edge/control/frames.h"
 
+#include "common/base/invariant.h"
+
 #include <string.h>
 
 bool frames_read(unsigned char *data, size_t len, frames_head_t *ret_head,
@@ -17,6 +19,7 @@ bool frames_read(unsigned char *data, size_t len, frames_head_t *ret_head,
             return false;
         ret_frames[i] = (frame_t){data + at, ret_head->lens[i]};
         at += ret_head->lens[i];
+        INVARIANT(at <= len);
     }
     return true;
 }

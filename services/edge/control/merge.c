@@ -1,5 +1,6 @@
 #include "services/edge/control/merge.h"
 
+#include "common/base/invariant.h"
 #include "services/edge/worker/follow.h"
 
 #include <inttypes.h>
@@ -20,8 +21,9 @@ typedef struct say {
     size_t n;
 } say_t;
 
-static void add(say_t *say, const char *text)
+static void say_add(say_t *say, const char *text)
 {
+    INVARIANT(say->n < MERGE_FRAMES_MAX);
     say->frames[say->n++] = (merge_frame_t){text, strlen(text)};
 }
 
@@ -62,20 +64,22 @@ static void say_hello(merge_t *self, int i, const char *log_id, int64_t revision
     char number[24];
     say_t say = {.n = 0};
 
+    INVARIANT(i >= 0 && i < self->count);
     snprintf(number, sizeof(number), "%" PRId64, revision);
-    add(&say, "hello");
-    add(&say, log_id);
-    add(&say, number);
-    add(&say, self->name);
-    add(&say, self->mark);
+    say_add(&say, "hello");
+    say_add(&say, log_id);
+    say_add(&say, number);
+    say_add(&say, self->name);
+    say_add(&say, self->mark);
     copy->named = revision;
     copy->hello_ms = now_ms;
     copy->lagging = 0;
     copy->owed = !self->ports->to_copy(self->context, i, say.frames, say.n);
 }
 
-/* Names what the worker has for sure: what passed since may not have reached it. */
-static void greet(merge_t *self, int i, int64_t now_ms)
+/* The hello names the revision that the worker said it has: messages that passed since may not have
+ * reached it. */
+static void greet_copy(merge_t *self, int i, int64_t now_ms)
 {
     if (self->sure)
         say_hello(self, i, self->sure_log, self->sure, now_ms);
@@ -89,9 +93,9 @@ static void say_acked(merge_t *self, int i)
     say_t say = {.n = 0};
 
     snprintf(number, sizeof(number), "%" PRId64, self->acked);
-    add(&say, "ack");
-    add(&say, number);
-    add(&say, self->sure_log);
+    say_add(&say, "ack");
+    say_add(&say, number);
+    say_add(&say, self->sure_log);
     self->ports->to_copy(self->context, i, say.frames, say.n);
 }
 
@@ -112,10 +116,10 @@ static void ask_one(merge_t *self, const char *log_id, int64_t now_ms)
     }
 }
 
-/* Nothing that the copy said before counts. But a hello with the mark of the last voids nothing:
- * the worker did not stand still, it hears nothing, and what is on its way behind the answer to
- * that one is right. Of several hellos that the worker says while it waits the answer to the
- * first will do. */
+/* The worker said hello: messages that the copy sent before it heard this hello do not count any
+ * more. A repeated hello has the mark of the last one and voids nothing: the worker did not stand
+ * still, it only hears nothing, and messages behind the answer to the first hello are right. Nor
+ * does a new hello while the answer to one before it is still awaited: that answer will do. */
 static void begin_round(merge_t *self, int i, int64_t mark, int64_t now_ms)
 {
     merge_copy_t *copy = &self->copies[i];
@@ -150,7 +154,7 @@ static void on_hello(merge_t *self, const merge_frame_t *frames, size_t n, int64
     snprintf(self->sure_log, sizeof(self->sure_log), "%s", log_id);
     self->revision = self->sure = revision;
     for (int i = 0; i < self->count; i++)
-        greet(self, i, now_ms);
+        greet_copy(self, i, now_ms);
 }
 
 /* ack: revision, log id. Also the sign of life: it goes to all, and those that are owed a hello
@@ -166,13 +170,14 @@ static void on_ack(merge_t *self, const merge_frame_t *frames, size_t n, int64_t
         snprintf(self->sure_log, sizeof(self->sure_log), "%s", log_id);
         self->acked = revision;
         self->sure = revision > self->sure ? revision : self->sure;
+        INVARIANT(self->acked <= self->sure && self->sure <= self->revision);
     }
     for (int i = 0; i < self->count; i++) {
         merge_copy_t *copy = &self->copies[i];
         bool unheard = !copy->heard && now_ms - copy->hello_ms >= HELLO_AGAIN_MS;
 
         if (self->asked < 0 && self->sure && (copy->owed || unheard))
-            greet(self, i, now_ms);
+            greet_copy(self, i, now_ms);
         else
             self->ports->to_copy(self->context, i, frames, n);
     }
@@ -195,12 +200,12 @@ void merge_from_worker(merge_t *self, const merge_frame_t *frames, size_t n, int
 
 /* ---- from a copy ---- */
 
-static void pass(merge_t *self, const merge_frame_t *frames, size_t n)
+static void pass_on(merge_t *self, const merge_frame_t *frames, size_t n)
 {
     self->ports->to_worker(self->context, frames, n);
 }
 
-/* What the copy says from now on it read after that hello of the worker's. */
+/* Messages of the copy count from now on: it sends them after it read that hello of the worker. */
 static void on_heard(merge_t *self, int i, const merge_frame_t *frames, size_t n)
 {
     merge_copy_t *copy = &self->copies[i];
@@ -208,25 +213,27 @@ static void on_heard(merge_t *self, int i, const merge_frame_t *frames, size_t n
     if (!copy->mark || number_of(frames, n, 3) < copy->mark)
         return;
     copy->heard = true;
-    pass(self, frames, n);
+    pass_on(self, frames, n);
 }
 
-/* It does not know us: another process. Where it was to send everything, or there is nothing
- * that it could be told, the worker decides. */
+/* The copy does not know this edge: it is another process than the one that was greeted. Where
+ * it was to send everything, or no revision is known that a hello could name, the worker
+ * decides. */
 static void on_who(merge_t *self, int i, const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
     if (!*self->name)
         return; /* it will say its first hello soon */
     if (self->source == i || self->asked == i || (self->asked < 0 && !self->sure))
-        pass(self, frames, n);
+        pass_on(self, frames, n);
     else if (self->asked < 0)
-        greet(self, i, now_ms);
+        greet_copy(self, i, now_ms);
     else
         self->copies[i].owed = true;
 }
 
-/* It was asked for, of this copy or of one before it, or is the only way on: another log, a
- * database from a backup, or far behind. */
+/* Does the snapshot pass? It was asked for, of this copy or of one before it; or a change cannot
+ * lead from what the worker has to what this copy has: another log, a database from a backup, or
+ * too far behind. */
 static bool takes_snapshot(const merge_t *self, int i, const char *log_id, int64_t revision)
 {
     int64_t named = self->copies[i].named;
@@ -244,7 +251,7 @@ static void on_snapshot(merge_t *self, int i, const char *log_id, int64_t revisi
         return;
     }
     self->asked = self->source = i;
-    pass(self, frames, n);
+    pass_on(self, frames, n);
 }
 
 static void on_end(merge_t *self, const char *log_id, int64_t revision, const merge_frame_t *frames,
@@ -254,10 +261,11 @@ static void on_end(merge_t *self, const char *log_id, int64_t revision, const me
     self->revision = revision;
     self->sure = self->acked = 0; /* of this log, or before a backup: the worker says it */
     self->asked = self->source = -1;
-    pass(self, frames, n);
+    pass_on(self, frames, n);
 }
 
-/* It begins where the worker is, and passes as if it had begun there. */
+/* A change passes when it leads on from what the worker has; its previous revision is then replaced
+ * by the worker's. */
 static void on_delta(merge_t *self, int i, const char *log_id, int64_t revision,
                      const merge_frame_t *frames, size_t n, int64_t now_ms)
 {
@@ -277,17 +285,19 @@ static void on_delta(merge_t *self, int i, const char *log_id, int64_t revision,
     switch (follow_delta(self->log_id, self->revision, &delta)) {
     case FOLLOW_CHANGE:
         snprintf(number, sizeof(number), "%" PRId64, self->revision);
+        INVARIANT(n <= MERGE_FRAMES_MAX);
         memcpy(changed, frames, n * sizeof(*frames));
         changed[2] = (merge_frame_t){number, strlen(number)};
+        INVARIANT(revision >= self->revision);
         self->revision = revision;
-        pass(self, changed, n < 6 ? n : 6);
+        pass_on(self, changed, n < 6 ? n : 6);
         break;
     case FOLLOW_NOTHING:
-        if (revision <= self->acked) /* it was acknowledged before this copy said it */
+        if (revision <= self->acked) /* the worker acknowledged it before this copy sent it */
             say_acked(self, i);
         break;
     default:
-        greet(self, i, now_ms);
+        greet_copy(self, i, now_ms);
     }
 }
 
@@ -300,10 +310,10 @@ static void on_beat(merge_t *self, int i, const char *log_id, int64_t revision,
         copy->owed = true;
     } else if (!strcmp(log_id, self->log_id) && revision == self->revision) {
         copy->lagging = 0;
-        pass(self, frames, n);
+        pass_on(self, frames, n);
     } else if (strcmp(log_id, self->log_id) || revision > self->revision
                || ++copy->lagging >= (self->count > 1 ? LAGGING_MAX : 1)) {
-        greet(self, i, now_ms);
+        greet_copy(self, i, now_ms);
     }
 }
 
@@ -312,6 +322,7 @@ void merge_from_copy(merge_t *self, int i, const merge_frame_t *frames, size_t n
     char word[MERGE_TEXT], log_id[MERGE_TEXT];
     int64_t revision = number_of(frames, n, 3);
 
+    INVARIANT(i >= 0 && i < self->count);
     if (n > MERGE_FRAMES_MAX)
         return;
     text_of(frames, n, 0, word);
@@ -322,7 +333,7 @@ void merge_from_copy(merge_t *self, int i, const merge_frame_t *frames, size_t n
         on_heard(self, i, frames, n);
     else if (strcmp(word, "snapshot") && strcmp(word, "more") && strcmp(word, "end")
              && strcmp(word, "delta") && strcmp(word, "beat"))
-        pass(self, frames, n); /* about this edge, not of the log */
+        pass_on(self, frames, n); /* about this edge, not of the log */
     else if (!self->copies[i].heard || n < 4)
         return;
     else if (!strcmp(word, "snapshot"))
@@ -334,7 +345,7 @@ void merge_from_copy(merge_t *self, int i, const merge_frame_t *frames, size_t n
     else if (self->source != i)
         return;
     else if (!strcmp(word, "more"))
-        pass(self, frames, n);
+        pass_on(self, frames, n);
     else
         on_end(self, log_id, revision, frames, n);
 }

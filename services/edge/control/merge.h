@@ -15,7 +15,7 @@ typedef struct merge_frame {
     size_t len;
 } merge_frame_t;
 
-/* What the merge needs done. Frames are valid during the call only. */
+/* What the merge needs done. copy: 0 to count - 1; frames are valid during the call only. */
 typedef struct merge_ports {
     bool (*is_there)(void *context, int copy); /* is it connected? */
     bool (*to_copy)(void *context, int copy, const merge_frame_t *frames,
@@ -54,11 +54,13 @@ typedef struct merge {
     int last_asked;
 } merge_t;
 
+/* No copy was heard yet, and the worker said nothing. ports and context are borrowed. */
 void merge_init(merge_t *self, int count, const merge_ports_t *ports, void *context);
 
-/* A message of the config log from the worker, to all copies or to one. */
+/* A message of the worker to the config log, for all copies or for one. now_ms: of any clock that
+ * never goes back. */
 void merge_from_worker(merge_t *self, const merge_frame_t *frames, size_t n, int64_t now_ms);
 
-/* And one from a copy, to the worker or to nobody. */
+/* A message of a copy, which passes to the worker or to nobody. */
 void merge_from_copy(merge_t *self, int copy, const merge_frame_t *frames, size_t n,
                      int64_t now_ms);

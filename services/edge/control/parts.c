@@ -34,6 +34,7 @@ static bool make_room(parts_t *self, size_t more)
     size_t room = self->room ? self->room : 256 << 10;
     char *data;
 
+    INVARIANT(self->len <= self->room && self->len <= PACK_BYTES_MAX);
     if (more > PACK_BYTES_MAX - self->len)
         return false;
     while (room < self->len + more)
@@ -48,7 +49,7 @@ static bool make_room(parts_t *self, size_t more)
     return true;
 }
 
-static bool add(parts_t *self, const merge_frame_t *part)
+static bool parts_add(parts_t *self, const merge_frame_t *part)
 {
     if (!make_room(self, part->len)) {
         parts_clear(self);
@@ -61,18 +62,19 @@ static bool add(parts_t *self, const merge_frame_t *part)
     return true;
 }
 
-/* The first one begins anew: who sent others could not send their rest. */
+/* A part at offset 0 begins a new body: the sender of an unfinished one could not send its rest. */
 static parts_step_t take_part(parts_t *self, const merge_frame_t *frames)
 {
     if (is_number(&frames[OFFSET], 0))
         parts_clear(self);
-    return is_number(&frames[OFFSET], self->len) && add(self, &frames[BODY]) ? PARTS_WAIT
-                                                                             : PARTS_LOST;
+    return is_number(&frames[OFFSET], self->len) && parts_add(self, &frames[BODY]) ? PARTS_WAIT
+                                                                                   : PARTS_LOST;
 }
 
 static parts_step_t take_last(parts_t *self, merge_frame_t *frames, size_t *n)
 {
-    if (!is_number(&frames[SIZE], self->len + frames[BODY].len) || !add(self, &frames[BODY])) {
+    if (!is_number(&frames[SIZE], self->len + frames[BODY].len)
+        || !parts_add(self, &frames[BODY])) {
         parts_clear(self);
         return PARTS_LOST;
     }

@@ -1,5 +1,7 @@
 #include "services/edge/control/record.h"
 
+#include "common/base/invariant.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +45,11 @@ static void put_plain(unsigned char *plain, const record_t *record)
 unsigned char *record_seal(const record_t *record, const unsigned char *key, size_t *ret_len)
 {
     size_t plain_len = RECORD_HEAD + record->body_len, len = RECORD_OVERHEAD + plain_len;
-    unsigned char *plain = malloc(plain_len), *out = malloc(RECORD_LENGTH + len), *nonce;
+    unsigned char *plain, *out, *nonce;
 
+    INVARIANT(len <= RECORD_MAX); /* a longer one would hide all records behind it */
+    plain = malloc(plain_len);
+    out = malloc(RECORD_LENGTH + len);
     if (!plain || !out) {
         free(plain);
         free(out);

@@ -1,12 +1,14 @@
-/* Events that workers left that are no more: those of a master in the other seat that was
- * replaced, or killed, and in the own seat those of an edge that had more workers. Each worker
- * takes those of the workers whose number is its own or another one that it has when they are
- * dealt round, into its own spool, under the name and the numbers that they have, and sends them
- * from there. Should it die between a copy and its mark, some go twice: postern-events takes
- * none of them twice. */
+/* Events that workers left which do not run any more: of a master in the other seat that was
+ * replaced or killed, and in this seat of an edge that had more workers. Numbers of workers are
+ * dealt out: a worker takes over those of n, n + workers, n + 2 * workers and so on, n being its
+ * own number. It copies them into its own spool, under the producer's name and numbers that they
+ * have, and sends them from there. Should it die before the copy is marked as done, some are
+ * sent twice; postern-events knows them by their numbers and stores them once. */
 #include "services/edge/events/edge_adopt.h"
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/events/edge_ring.h"
+#include "services/edge/events/edge_slot.h"
+#include "services/edge/events/edge_spool.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/events/ring.h"
@@ -18,8 +20,8 @@ enum {
 
 static ngx_msec_t  looked;
 
-/* Of a spool that is not taken whole in one turn. Whoever sits down in its seat meanwhile may
- * write to it. */
+/* How far a spool was copied that is too large for one turn. Where another master took the seat
+ * meanwhile, its worker may have written to the file, so the copy begins anew. */
 static struct {
     off_t       at;           /* 0: none */
     uint64_t    generation;   /* of the seat's master */
@@ -53,7 +55,8 @@ begin_copy(ngx_uint_t seat, ngx_uint_t worker)
 }
 
 
-/* One that cannot be read keeps what is behind it in memory, which is newer, and nothing else. */
+/* A spool that cannot be read keeps the events that are in that worker's memory, which are
+ * newer, from being taken over; those of other workers are taken over all the same. */
 static ngx_int_t
 refuse_spool(const char *path)
 {
@@ -79,7 +82,7 @@ adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
     ngx_fd_t   file;
     ngx_int_t  rc;
 
-    edge_ring_spool_path(seat, worker, path, sizeof(path));
+    edge_spool_path(seat, worker, path, sizeof(path));
     if (!is_there(path)) {
         return NGX_OK;
     }
@@ -93,7 +96,7 @@ adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
         return rc;
     }
     copied.at = begin_copy(seat, worker);
-    rc = edge_ring_adopt_spool(file, worker, &copied.at);
+    rc = edge_spool_adopt(file, worker, &copied.at);
     size = lseek(file, 0, SEEK_END);
     close(file);
     if (rc == NGX_OK) {
@@ -108,7 +111,8 @@ adopt_spool(ngx_uint_t seat, ngx_uint_t worker)
 }
 
 
-/* What is in its spool is older than what is in its memory, where there is any. */
+/* A worker's spool, and then its slot of the memory, which has newer events; slot NULL: it has
+ * none. */
 static ngx_int_t
 adopt_worker(ngx_uint_t seat, ngx_uint_t worker, void *slot, size_t slot_bytes)
 {
@@ -147,8 +151,8 @@ left_is_empty(const edge_memory_left_t *left)
     ngx_uint_t  i, is_empty = 1;
 
     for (i = 0; i < left->slots; i++) {
-        is_empty &= edge_ring_slot_is_empty(edge_memory_left_slot(left, i),
-                                            left->slot_bytes);
+        is_empty &= edge_slot_is_empty(edge_memory_left_slot(left, i),
+                                       left->slot_bytes);
     }
     return is_empty;
 }

@@ -45,7 +45,7 @@ accept_connections(ngx_uint_t on)
 
 
 static void
-yield(ngx_uint_t on)
+set_yielding(ngx_uint_t on)
 {
     yielding = on;
     yield_began = ngx_current_msec;
@@ -83,7 +83,7 @@ on_turn(ngx_event_t *ev)
     }
     if (!ngx_exiting) {
         if (edge_seat_is_succeeded() != yielding) {
-            yield(!yielding);
+            set_yielding(!yielding);
         }
         if (yielding && !told && ngx_current_msec - yield_began >= YIELD_MS) {
             tell_master();   /* each worker does: once is enough, twice the same */

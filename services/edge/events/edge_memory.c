@@ -3,6 +3,7 @@
  * postern-events on the same machine reads batches from it instead of being sent them, and what
  * a killed edge left is found by the next. */
 #include "services/edge/events/edge_memory.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_seat.h"
@@ -50,11 +51,12 @@ edge_memory_name(void)
 off_t
 edge_memory_position(const void *at)
 {
+    INVARIANT((const u_char *) at >= base && (size_t) ((const u_char *) at - base) < slots * bytes);
     return HEAD_BYTES + ((const u_char *) at - base);
 }
 
 
-/* Hexadecimal behind the prefix: postern-events opens nothing else. */
+/* The file's name. Behind the prefix it is hexadecimal: postern-events opens no other names. */
 static void
 make_name(char *out, size_t size, ngx_uint_t seat)
 {
@@ -74,7 +76,7 @@ file_path(char *out, size_t size, const char *file)
 }
 
 
-/* For who looks for the file, or wants to be rid of it. */
+/* A symbolic link to the file in the state folder, for operators who look for it or remove it. */
 static void
 link_path(char *out, size_t size, ngx_uint_t seat)
 {
@@ -83,8 +85,8 @@ link_path(char *out, size_t size, ngx_uint_t seat)
 }
 
 
-/* Where an edge with more workers was killed, the slots of those that are no more have their
- * events. */
+/* How many slots a file has that an edge left, 0: none of this size. An edge with more workers may
+ * have been killed: their slots still hold events. */
 static ngx_uint_t
 slots_in(int file)
 {
@@ -106,7 +108,8 @@ set_slots(ngx_uint_t n)
 }
 
 
-/* Pages that are there, so that no write finds the file system full. */
+/* Allocate all pages now: a store into a page that has none kills the worker where the file
+ * system is full. */
 static int
 make_room(int file)
 {
@@ -225,6 +228,7 @@ edge_memory_shrink(void)
     event_memory_head_t  *head = (event_memory_head_t *) (base - HEAD_BYTES);
 
     set_slots(count);
+    INVARIANT(total <= all && memory >= 0);
     head->slots = count;
     munmap((u_char *) head + total, all - total);
     if (ftruncate(memory, total) != 0) {
@@ -246,6 +250,7 @@ edge_memory_claim(ngx_uint_t worker)
         ngx_set_errno(ERANGE);
         return NGX_ERROR;
     }
+    INVARIANT(count <= slots);
     slot.l_type = F_WRLCK;
     slot.l_whence = SEEK_SET;
     slot.l_start = HEAD_BYTES + worker * bytes;
@@ -280,12 +285,15 @@ edge_memory_remove(void)
 void *
 edge_memory_left_slot(const edge_memory_left_t *left, ngx_uint_t worker)
 {
-    return worker < left->slots
-           ? left->at + HEAD_BYTES + worker * left->slot_bytes : NULL;
+    if (worker >= left->slots) {
+        return NULL;
+    }
+    INVARIANT((worker + 1) * left->slot_bytes <= left->total - HEAD_BYTES);
+    return left->at + HEAD_BYTES + worker * left->slot_bytes;
 }
 
 
-/* Looked for every second: a stranger's is told once. */
+/* This is looked for every second, so a file that is not this user's alone is logged once. */
 static int
 open_left(const char *path)
 {
@@ -316,7 +324,7 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
     int                   file;
     char                  other[sizeof(name)], path[NGX_MAX_PATH];
     struct stat           st;
-    event_memory_head_t  *head;
+    event_memory_head_t   head;   /* a copy: what was checked is what is used */
 
     if (edge_conf()->event_memory.len == 0) {
         return NGX_DECLINED;
@@ -334,11 +342,13 @@ edge_memory_left_open(ngx_uint_t seat, edge_memory_left_t *left)
         left->at = mmap(NULL, left->total, PROT_READ|PROT_WRITE, MAP_SHARED, file, 0);
     }
     close(file);
-    head = (event_memory_head_t *) left->at;
-    if (left->at != MAP_FAILED && ring_file_is_whole(head, left->total)) {
-        left->slot_bytes = head->slot_bytes;
-        left->slots = head->slots;
-        return NGX_OK;
+    if (left->at != MAP_FAILED) {
+        ngx_memcpy(&head, left->at, sizeof(head));
+        if (ring_file_is_whole(&head, left->total)) {
+            left->slot_bytes = head.slot_bytes;
+            left->slots = head.slots;
+            return NGX_OK;
+        }
     }
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "postern: the event memory \"%s\" that another edge left "

@@ -22,7 +22,7 @@ enum { ALIGNMENT = 8 };
 
 const char ring_file_magic[32] = EVENT_MEMORY_MAGIC;
 
-static size_t aligned(size_t bytes)
+static size_t align_up(size_t bytes)
 {
     return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
@@ -40,7 +40,7 @@ static size_t left_at(const ring_t *self, uint64_t offset)
 
 static size_t record_bytes(const ring_record_t *record)
 {
-    return aligned(sizeof(*record) + record->len);
+    return align_up(sizeof(*record) + record->len);
 }
 
 static size_t batch_bytes(const ring_t *self)
@@ -76,6 +76,7 @@ bool ring_is_empty(const ring_t *self)
 
 void ring_free_to(ring_t *self, uint64_t offset)
 {
+    INVARIANT(offset >= self->memory->tail && offset <= self->memory->head);
     __atomic_store_n(&self->memory->tail, offset, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
@@ -139,7 +140,7 @@ int ring_read(const ring_t *self, uint64_t offset, ring_batch_t *ret_batch)
 /* What was open when its writer ended becomes what it would have been when sealed. Its record
  * names the event before its first, or, when the writer was about to seal it, its last: that is
  * then the last of all. False: these are no numbers. */
-static bool settle(const ring_memory_t *memory, ring_batch_t *batch)
+static bool settle_batch(const ring_memory_t *memory, ring_batch_t *batch)
 {
     ring_record_t *is = &batch->is;
 
@@ -204,7 +205,7 @@ bool ring_mend(ring_t *self, uint64_t boot)
     }
     while (!ended && (r = read_any(self, offset, &batch)) > 0) {
         ended = !batch.is.sealed || batch.at == memory->open;
-        if (!settle(memory, &batch)
+        if (!settle_batch(memory, &batch)
             || (any && batch.is.seq - batch.is.dropped - batch.is.count != last)) {
             r = -EBADMSG;
             break;
@@ -224,7 +225,7 @@ bool ring_mend(ring_t *self, uint64_t boot)
 
 static size_t room_of_batch(const ring_t *self)
 {
-    return aligned(sizeof(ring_record_t) + batch_bytes(self));
+    return align_up(sizeof(ring_record_t) + batch_bytes(self));
 }
 
 /* Room for a whole batch in one piece. False: not before something is freed. */
@@ -268,6 +269,8 @@ void ring_seal(ring_t *self)
     if (!ring_is_open(self))
         return;
     record = record_at(self, memory->open);
+    INVARIANT(!record->sealed && record->count <= RING_BATCH_EVENTS
+              && record_bytes(record) <= left_at(self, memory->open));
     record->seq += record->count;
     RING_ORDERED();
     record->sealed = 1;
@@ -288,6 +291,8 @@ unsigned char *ring_reserve(ring_t *self, size_t *ret_room, bool *ret_first)
     if (memory->open == RING_NONE && !open_batch(self))
         return NULL;
     record = record_at(self, memory->open);
+    INVARIANT(record->len <= batch_bytes(self)
+              && room_of_batch(self) <= left_at(self, memory->open));
     *ret_room = batch_bytes(self) - record->len;
     *ret_first = record->len == 0;
     return (unsigned char *)(record + 1) + record->len;
@@ -296,11 +301,13 @@ unsigned char *ring_reserve(ring_t *self, size_t *ret_room, bool *ret_first)
 unsigned char *ring_commit(ring_t *self, size_t len)
 {
     ring_memory_t *memory = self->memory;
-    ring_record_t *record = record_at(self, memory->open);
-    ring_record_t next = {.len = record->len + (uint32_t)len, .count = record->count + 1};
+    ring_record_t *record, next;
 
-    INVARIANT(memory->open != RING_NONE && record->count < RING_BATCH_EVENTS
+    INVARIANT(memory->open != RING_NONE);
+    record = record_at(self, memory->open);
+    INVARIANT(record->count < RING_BATCH_EVENTS && record->len <= batch_bytes(self)
               && len <= batch_bytes(self) - record->len);
+    next = (ring_record_t){.len = record->len + (uint32_t)len, .count = record->count + 1};
     RING_ORDERED();
     memory->seq++;
     RING_ORDERED();
@@ -313,6 +320,7 @@ void ring_drop(ring_t *self, uint64_t count)
     ring_memory_t *memory = self->memory;
 
     ring_seal(self);
+    INVARIANT(memory->seq + count >= memory->seq);
     if (memory->open == RING_NONE) {
         memory->seq += count;
         RING_ORDERED();
@@ -345,6 +353,7 @@ unsigned ring_spooled_worker(const ring_spooled_t *head, unsigned own)
 
 void ring_spooled_set_worker(ring_spooled_t *head, unsigned worker)
 {
+    INVARIANT(worker < RING_WORKERS_MAX);
     head->count = ring_spooled_count(head) | (worker + 1) << RING_COUNT_BITS;
 }
 

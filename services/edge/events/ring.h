@@ -116,6 +116,7 @@ typedef struct ring_spooled {
 
 enum { RING_COUNT_BITS = 16, RING_WORKERS_MAX = 64 };
 
+/* Of events, without what else the field holds. */
 uint32_t ring_spooled_count(const ring_spooled_t *head);
 
 /* The number of the worker that made them is a part of their producer's name. A spool says it of

@@ -1,5 +1,7 @@
 #include "services/edge/events/spool.h"
 
+#include "common/base/invariant.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -51,6 +53,7 @@ int spool_attach(spool_t *self, int file, unsigned owner, off_t *ret_cut)
 
 int spool_trim(spool_t *self)
 {
+    INVARIANT(self->acked <= self->sent);
     if (self->acked >= self->end)
         self->end = self->sent = self->acked = 0;
     return ftruncate(self->file, self->end) ? -errno : 0;
@@ -74,6 +77,7 @@ int spool_append(spool_t *self, const ring_spooled_t *head, unsigned worker, con
     own.count = ring_spooled_count(head);
     if (worker != self->owner)
         ring_spooled_set_worker(&own, worker);
+    INVARIANT(ring_spooled_is_batch(&own)); /* another would hide all that is behind it */
     n = pwritev(self->file, parts, 2, self->end);
     if (n == end - self->end) {
         self->end = end;
@@ -93,6 +97,7 @@ int spool_copy(spool_t *self, int from, unsigned owner, off_t *at, off_t max)
 
     if (r <= 0)
         return r;
+    INVARIANT(head.len <= RING_SPOOL_BYTES);
     data = malloc(head.len);
     if (!data)
         return -ENOMEM;

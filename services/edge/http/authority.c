@@ -2,9 +2,9 @@
 
 #include <ctype.h>
 
-enum { HOST_MAX = 254 /* 253 and the root's dot */, PORT_MAX = 65535 };
+enum { HOST_MAX = 254 /* 253 bytes (RFC 1035) and a final dot */, PORT_MAX = 65535 };
 
-/* A table: every byte of every request's host comes by here. */
+/* A table and no comparisons: this runs for every byte of every request's host. */
 static int is_name(char c)
 {
     static const unsigned char names[256] = {
@@ -14,8 +14,8 @@ static int is_name(char c)
     return names[(unsigned char)c];
 }
 
-/* What stands between the brackets; whether it is an address does not matter: no edge has one for
- * its name. */
+/* Length of an IPv6 literal with its brackets, 0: it is none. Whether it is a valid address does
+ * not matter: no edge is named by an address. */
 static size_t literal_len(const char *text, size_t len)
 {
     size_t at = 1;

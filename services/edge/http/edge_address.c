@@ -1,12 +1,13 @@
-/* Where the edge may connect to: the rules of common/base/address.h, held against the address itself just before a request goes
- * there, so that neither a name nor a change of what it means goes around them. */
+/* Where the edge may connect to: the rules of common/base/address.h, checked against the resolved
+ * address just before each connection, so that no host name and no change of DNS gets around
+ * them. */
 #include "services/edge/http/edge_address.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
 
 
-/* Items of several arguments, and of several directives, as one text. */
+/* Setter of a list directive: joins the items of all its arguments, and of all its occurrences. */
 char *
 edge_address_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
@@ -85,7 +86,7 @@ edge_address_permits(ngx_http_request_t *r, const backend_t *backend,
     }
     edge_ring_counters(ngx_worker)->upstreams_denied++;
     if (said != ngx_time()) {
-        said = ngx_time();   /* one line a second: who is denied asks again and again */
+        said = ngx_time();   /* at most one line a second: clients retry what is denied */
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                       "postern: backend %s is denied: what %s:%d leads to %s",
                       backend->id, backend->host, (int) backend->port, why);

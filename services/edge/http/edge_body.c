@@ -1,4 +1,5 @@
-/* Bytes of bodies for the event: those that went over the wire, without what frames them there (sizes of chunks, frames of HTTP/2). */
+/* Sizes of bodies for the event: their bytes on the wire without framing (chunk sizes, HTTP/2 frame
+ * headers). */
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_suspend.h"
@@ -10,30 +11,85 @@ extern ngx_module_t  ngx_http_chunked_filter_module;
 
 
 static off_t
-chain_bytes(const ngx_chain_t *in)
+chain_bytes(const ngx_chain_t *in, ngx_uint_t *pieces)
 {
     off_t  bytes = 0;
 
-    for (/* void */; in; in = in->next) {
+    for (*pieces = 0; in; in = in->next) {
         bytes += ngx_buf_size(in->buf);
+        *pieces += 1;
     }
     return bytes;
 }
 
 
-/* Only of an answer in chunks is more sent than its body. */
-static ngx_int_t
-body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+#if (NGX_HTTP_V2)
+
+/* Sends the head of a response whose body is still to come: nginx leaves a HEADERS frame in the
+ * buffer of TLS until DATA follows. */
+static void
+push_head(ngx_connection_t *c)
 {
+    if ((c->buffered & NGX_SSL_BUFFERED) && c->write->ready && !c->error
+        && c->send_chain(c, NULL, 0) == NGX_CHAIN_ERROR)
+    {
+        c->error = 1;
+        ngx_post_event(c->write, &ngx_posted_events);
+    }
+}
+
+
+/* Sends the RST_STREAM that tells the client to stop its upload: nginx leaves it in the
+ * connection's queue until something else is sent. */
+static void
+push_reset(const edge_ctx_t *ctx)
+{
+    ngx_connection_t      *c;
+    ngx_http_v2_stream_t  *stream = ctx->request ? ctx->request->stream : NULL;
+
+    if (stream == NULL || stream->in_closed) {
+        return;
+    }
+    c = stream->connection->connection;
+    if (!c->error) {
+        ngx_post_event(c->write, &ngx_posted_events);
+    }
+}
+
+#endif
+
+
+/* Counts the body of chunked responses before the chunk filter adds its framing; for others the
+ * connection's own count is exact. */
+static ngx_int_t
+count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_uint_t   pieces;
     edge_ctx_t  *ctx;
 
     if (in && r->chunked && r == r->main) {
         ctx = edge_ctx(r);
         if (ctx) {
-            ctx->body.given += chain_bytes(in);
+            ctx->body.given += chain_bytes(in, &pieces);
         }
     }
     return next_body_filter(r, in);
+}
+
+
+static ngx_int_t
+body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_int_t  rc = count_and_pass(r, in);
+
+#if (NGX_HTTP_V2)
+    if (rc != NGX_ERROR && r->stream && in && in->buf->flush
+        && ngx_buf_size(in->buf) == 0)
+    {
+        push_head(r->stream->connection->connection);
+    }
+#endif
+    return rc;
 }
 
 
@@ -46,17 +102,20 @@ throw_away(ngx_chain_t *in)
 }
 
 
-/* What comes here is the body, whatever it came in. */
+/* Chunk framing has been removed before this filter: all bytes here are body. */
 static ngx_int_t
 request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
+    off_t        bytes;
+    ngx_uint_t   pieces;
     edge_ctx_t  *ctx;
 
     if (in && r == r->main) {
         ctx = edge_ctx(r);
         if (ctx) {
-            ctx->body.received += chain_bytes(in);
-            if (edge_suspend_body_is_cut(ctx)) {
+            bytes = chain_bytes(in, &pieces);
+            ctx->body.received += bytes;
+            if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
                 throw_away(in);
             }
         }
@@ -75,9 +134,10 @@ edge_body_install(void)
 }
 
 
-/* A request runs when its fields are read, and the padding behind them may come later. As long as the frame is the stream's, nginx
- * takes what is left of it for a part of the body, finds less room than the client was promised, and answers 500 ("negative
- * window update"). Nobody else asks whose the frame is: it is skipped. */
+/* A request runs when its header fields are read, and padding of the HEADERS frame may arrive
+ * later. While the frame belongs to the stream, nginx counts the rest of it as body, computes a
+ * negative window update and answers 500. Without a stream the padding is skipped, and nothing else
+ * uses state->stream for it. */
 #if (NGX_HTTP_V2)
 static void
 let_go_of_padding(ngx_http_v2_stream_t *stream)
@@ -91,7 +151,7 @@ let_go_of_padding(ngx_http_v2_stream_t *stream)
 #endif
 
 
-/* While the request's HEADERS are read. */
+/* Runs while the HEADERS frame is read: no byte of the body has been counted yet. */
 void
 edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -105,10 +165,9 @@ edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* ---- one that is thrown away ---- */
+/* ---- a discarded body ---- */
 
-/* nginx reads chunks that nobody wants, and keeps no count of them: they are read a second time
- * here, beside it. */
+/* nginx discards a chunked body without counting it: this parses the same bytes a second time. */
 static void
 count_chunks(ngx_http_request_t *r, edge_body_t *body, u_char *data, size_t len)
 {
@@ -122,7 +181,7 @@ count_chunks(ngx_http_request_t *r, edge_body_t *body, u_char *data, size_t len)
     while (!body->chunks_end) {
         rc = ngx_http_parse_chunked(r, &b, &body->chunked);
         if (rc != NGX_OK) {
-            body->chunks_end = rc != NGX_AGAIN;   /* the last chunk, or what is none */
+            body->chunks_end = rc != NGX_AGAIN;   /* the last chunk, or an error */
             return;
         }
         part = (size_t) ngx_min((off_t) (b.last - b.pos), body->chunked.size);
@@ -161,8 +220,9 @@ on_turn_end(ngx_event_t *ev)
 }
 
 
-/* nginx would close the stream with its answer, and never know of the frames that came with the
- * request and are not read yet: it is kept until they are. */
+/* nginx would close the stream as soon as the response is sent, before the DATA frames that arrived
+ * together with the request are read. A reference keeps the stream for one turn of the event loop,
+ * so that they are counted. */
 static void
 keep_for_turn(ngx_http_request_t *r, edge_body_t *body)
 {
@@ -182,7 +242,8 @@ keep_for_turn(ngx_http_request_t *r, edge_body_t *body)
 #endif
 
 
-/* Where the body is no body nobody knows what follows it: the connection ends with the answer, whatever that is. */
+/* After a malformed body the start of the next request is unknown: the connection ends with this
+ * response, whichever that is. */
 static ngx_int_t
 discard(ngx_http_request_t *r)
 {
@@ -201,7 +262,7 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
     edge_body_t  *body;
 
     if (ctx == NULL) {
-        return discard(r);   /* not traffic: nothing of it is counted */
+        return discard(r);   /* status port: no event, nothing to count */
     }
     body = &ctx->body;
 #if (NGX_HTTP_V2)
@@ -227,7 +288,8 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* nginx writes its 100 past the filters, as soon as somebody asks for the body (ngx_http_test_expect). */
+/* nginx sends 100 Continue around the output filters, when the body is first read or discarded
+ * (ngx_http_test_expect); the condition here repeats the one there. */
 size_t
 edge_body_continued(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -250,6 +312,9 @@ edge_body_continued(ngx_http_request_t *r, edge_ctx_t *ctx)
 void
 edge_body_end(edge_ctx_t *ctx)
 {
+#if (NGX_HTTP_V2)
+    push_reset(ctx);
+#endif
     if (ctx->body.recv) {
         ctx->body.connection->recv = ctx->body.recv;
         ctx->body.recv = NULL;
@@ -260,8 +325,8 @@ edge_body_end(edge_ctx_t *ctx)
 }
 
 
-/* nginx knows only what it still waits for: of a length that was said, or of the stream's window,
- * which a frame takes from when it begins, with its padding. */
+/* Size of a discarded body. nginx keeps only what remains: of Content-Length, or of the stream's
+ * receive window, which shrinks by a whole frame, padding included, when the frame begins. */
 static off_t
 thrown_away(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -275,8 +340,8 @@ thrown_away(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* What an HTTP/2 stream has in its buffer goes through the filter only when somebody takes it, which
- * nobody does once it was reset. */
+/* Bytes of an HTTP/2 body that were received and not passed to the body filter, which does not
+ * happen any more after a reset of the stream. */
 static off_t
 waiting(ngx_http_request_t *r)
 {
@@ -300,7 +365,8 @@ edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* What the write filter still holds is not sent; of HTTP/2, header_size has the heads of all frames. */
+/* Bytes that the write filter still buffers do not count as sent. For HTTP/2, nginx adds the
+ * headers of all frames to header_size, so the difference is the body alone. */
 off_t
 edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx)
 {

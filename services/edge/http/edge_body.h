@@ -1,15 +1,21 @@
-/* Bodies of requests and responses: what is read, thrown away and counted of them. */
+/* Bodies of requests and responses: how many bytes are received, discarded and sent. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
 
+/* Insert the body filters; once, while the configuration is read. */
 void edge_body_install(void);
-void edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx); /* when nothing has been read */
-/* Read and thrown away, in place of ngx_http_discard_request_body: its bytes are counted, unless ctx is NULL. What is no body
- * ends the connection: NGX_OK or a status. */
+/* Start counting, before any byte of the body has been read. */
+void edge_body_begin(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Read the request's body and throw it away, in place of ngx_http_discard_request_body; its bytes
+ * are counted, unless ctx is NULL. After a malformed body the connection is closed. NGX_OK | an
+ * HTTP status. */
 ngx_int_t edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx);
-size_t edge_body_continued(ngx_http_request_t *r,
-                           edge_ctx_t *ctx); /* bytes of a 100 that went before the answer */
-void edge_body_end(edge_ctx_t *ctx);         /* with the request: the connection may have another */
+/* Bytes of a 100 Continue that nginx sent before the response; 0: none was sent. */
+size_t edge_body_continued(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Call when the request ends: the connection may carry another. */
+void edge_body_end(edge_ctx_t *ctx);
+/* Bytes of the request's body that arrived, without framing. */
 off_t edge_body_received(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Bytes of the response's body that were sent, without framing. */
 off_t edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx);

@@ -1,4 +1,4 @@
-/* What the edge knows of a request. */
+/* The context of a request: what the edge keeps while it serves it. */
 #pragma once
 
 #include <ngx_config.h>
@@ -7,38 +7,65 @@
 #include <ngx_http.h>
 
 #include "services/edge/http/head.h"
+#include "services/edge/http/trace.h"
+#include "services/edge/streams/registry.h"
 #include "services/edge/table/table.h"
 
-/* What edge_head.c knows of the answer that comes. */
+/* State of edge_head.c while it reads the head of the upstream's response. */
 typedef struct {
     head_t scan;
-    ngx_int_t (*parse)(ngx_http_request_t *r); /* nginx's own, and the next */
+    ngx_int_t (*parse)(ngx_http_request_t *r); /* nginx's handlers, which edge_head.c wraps */
     ngx_int_t (*reinit)(ngx_http_request_t *r);
-    ngx_uint_t interims; /* 1xx */
+    ngx_uint_t interims; /* responses of 1xx so far */
     size_t interim_bytes;
-    size_t passed; /* of them to a client of HTTP/1.1 */
+    size_t passed; /* bytes of 1xx written to a client of HTTP/1.1 */
 } edge_head_t;
 
-/* Bytes of bodies, as edge_body.c counts them. */
+/* Bytes of the request's and the response's body, counted by edge_body.c. */
 typedef struct {
-    off_t given;    /* to the filter that makes chunks */
-    off_t received; /* that somebody reads, and in chunks */
-    off_t left;     /* to come when the request began */
+    off_t given;    /* response: passed to the chunk filter */
+    off_t received; /* request: read by a handler, or discarded in chunks */
+    off_t left;     /* Content-Length or the stream's receive window when the request began */
 
-    ngx_http_chunked_t chunked; /* of one in chunks that nobody reads, from here on */
+    /* Only while a chunked body is discarded: */
+    ngx_http_chunked_t chunked;
     unsigned chunks_end : 1;
     ngx_connection_t *connection;
-    ngx_recv_pt recv;  /* the connection's own; NULL: it is in place */
-    ngx_event_t *turn; /* an HTTP/2 stream stays until it happens */
+    ngx_recv_pt recv; /* the connection's own recv, replaced meanwhile; NULL: not replaced */
+
+    ngx_event_t *turn; /* keeps an HTTP/2 stream until this event runs */
 } edge_body_t;
 
-/* What the answer said of itself when it was sent; nginx changes its mind later. */
+/* State of edge_reader.c while the response's body is read. */
+typedef struct {
+    ngx_int_t (*init)(void *data); /* nginx's functions, which edge_reader.c wraps */
+    ngx_int_t (*filter)(void *data, ssize_t bytes);
+    u_char *large; /* the buffer lent by the worker; NULL: none */
+    u_char *small; /* the request's own buffer, while it has a large one */
+    u_char *small_end;
+    ngx_queue_t link;    /* in the list of lent buffers */
+    unsigned needed : 1; /* the small one would not have done since the last sweep */
+} edge_reader_t;
+
+/* nginx's writer to the upstream, which edge_writer.c wraps. */
+typedef struct {
+    ngx_output_chain_filter_pt filter;
+    void *data;
+} edge_writer_t;
+
+/* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
     time_t time;
     unsigned keepalive : 1;
 } edge_sent_t;
 
-/* A request. Found again after an internal redirect, which clears r->ctx. */
+/* "req_" and 32 hexadecimal digits, which are those of the trace where one begins here. */
+enum {
+    REQUEST_ID_PREFIX = sizeof("req_") - 1,
+    REQUEST_ID_LEN = REQUEST_ID_PREFIX + TRACE_ID_LEN
+};
+
+/* A request, freed with its pool. An internal redirect clears r->ctx: edge_ctx finds it again. */
 typedef struct edge_ctx {
     route_t *route;
     backend_t *backend;
@@ -47,38 +74,48 @@ typedef struct edge_ctx {
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
-    struct sockaddr *client;   /* the peer, or who a trusted proxy says it speaks for */
-    ngx_str_t client_ip;       /* its text */
-    ngx_str_t forwarded_for;   /* all that a trusted proxy said */
+    struct sockaddr *client;   /* the peer, or the client that a trusted proxy names */
+    ngx_str_t client_ip;       /* text of client */
+    ngx_str_t forwarded_for;   /* X-Forwarded-For of a trusted proxy, all lines joined */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
-    ngx_uint_t status;         /* of the page, in place of the error's own; 0: its own */
-    struct edge_state *states; /* of modules that asked for one: edge_modules.c */
-    struct edge_suspension *suspension; /* NULL: it never waited */
+    ngx_uint_t status;         /* of the page; 0: the status of the error's row */
+    struct edge_state *states; /* list of module states: edge_modules.c */
+    struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     edge_head_t head;
     edge_body_t body;
+    edge_reader_t reader;
+    edge_writer_t writer;
     edge_sent_t sent;
-    unsigned counted : 1;     /* among those in flight */
-    unsigned may_upgrade : 1; /* Connection says so */
-    unsigned upgrade : 1;     /* to what may be upgraded to */
-    unsigned bad_tls : 1;
-    unsigned from_proxy : 1; /* the peer is a trusted proxy */
-    unsigned refused : 1;    /* by nginx, before it was routed */
-    unsigned redirect : 1;   /* plain http: not an event of a route */
+    unsigned counted : 1;     /* in the gauge of requests in flight */
+    unsigned may_upgrade : 1; /* Connection lists "upgrade" */
+    unsigned upgrade : 1;     /* a valid request for a WebSocket */
+    unsigned bad_tls : 1;     /* the upstream's certificate was not accepted */
+    unsigned from_proxy : 1;  /* the peer is a trusted proxy */
+    unsigned refused : 1;     /* by nginx, before it was routed */
+    unsigned redirect : 1;    /* plain http: not an event of a route */
 
-    ngx_http_request_t *request; /* edge_streams.c's from here on; NULL: not one of them */
-    ngx_queue_t queue;
-    ngx_uint_t round;
+    char request_id[REQUEST_ID_LEN + 1];
+    char traceparent[TRACE_PARENT_LEN]; /* of a trace that begins here */
+    const char *trace_id;               /* TRACE_ID_LEN digits; NULL: not routed */
+
+    /* edge_end.c: the list of requests that are being cut, and when the end is forced */
+    ngx_queue_t ending;
     ngx_msec_t force_at;
 
-    char request_id[64];
+    /* edge_streams.c */
+    ngx_http_request_t *request;
+    route_t *standing; /* the version of the route that judged it last; NULL: the one in route */
+    stream_t stream;   /* last: its links are not zeroed */
 } edge_ctx_t;
 
+/* The request's context; NULL: it has none. */
 edge_ctx_t *edge_ctx(ngx_http_request_t *r);
-edge_ctx_t *edge_ctx_new(ngx_http_request_t *r); /* NULL: no memory */
+/* Make the request's context; it is freed with the request's pool. NULL: no memory. */
+edge_ctx_t *edge_ctx_new(ngx_http_request_t *r);
 
 /* Are requests of this server routed, and do they leave events? In ngx_http_postern_module.c. */
 ngx_uint_t edge_is_on(ngx_http_request_t *r);

@@ -1,6 +1,7 @@
-/* http_request_complete.v0: in the log phase a request leaves what is known of it, as it is. Names of fields, capitals
- * of headers, texts of times and valid UTF-8 are made by postern-events: done here, they took two thirds of an
- * event's time. Credentials are redacted here: they never leave the edge. */
+/* http_request_complete.v0: the log phase writes a request's raw values into the event ring. Names
+ * of fields, capitals of headers, texts of times and valid UTF-8 are made by postern-events: done
+ * here, they took two thirds of an event's time. Credentials are redacted here: they never leave
+ * the edge. */
 #include "services/edge/http/edge_event.h"
 #include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
@@ -13,7 +14,7 @@
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 256 /* what every event has: numbers of fields, ids, times */ };
+       FIXED_MAX = 288 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -37,7 +38,7 @@ put_text(pack_t *pk, const void *data, size_t len)
 }
 
 
-/* The number of the field is in the room that pack_event sets aside. */
+/* Room for the field's number is part of FIXED_MAX, which pack_event sets aside. */
 #define TEXT(field, value, n)  do { EVENT_FIELD(field); put_text(pk, value, n); } while (0)
 #define NUMBER(field, value)  do { EVENT_FIELD(field); pack_int64(pk, value); } while (0)
 
@@ -54,7 +55,7 @@ put_time(pack_t *pk, uint64_t ms)
 
 /* ---- headers: a list of name, value, name, value ---- */
 
-/* Most names have another length than all of these. */
+/* Must the value be redacted? By length first: few names have the length of one of these. */
 static ngx_uint_t
 secret(const ngx_str_t *name)
 {
@@ -67,6 +68,10 @@ secret(const ngx_str_t *name)
         return ngx_strncasecmp(name->data, (u_char *) "set-cookie", name->len) == 0;
     case sizeof("authorization") - 1:
         return ngx_strncasecmp(name->data, (u_char *) "authorization", name->len) == 0;
+    case sizeof("x-gitlab-token") - 1:   /* the secret of a webhook, as it is */
+        return ngx_strncasecmp(name->data, (u_char *) "x-gitlab-token", name->len) == 0;
+    case sizeof("x-buildkite-token") - 1:
+        return ngx_strncasecmp(name->data, (u_char *) "x-buildkite-token", name->len) == 0;
     case sizeof("proxy-authorization") - 1:
         return ngx_strncasecmp(name->data, (u_char *) "proxy-authorization", name->len) == 0;
     default:
@@ -75,7 +80,8 @@ secret(const ngx_str_t *name)
 }
 
 
-/* How many items follow is known when they are there. */
+/* A list of headers being packed: its count is written when the list ends. Beyond max items or
+ * HEADERS_BYTES, headers are only counted (left_out). */
 typedef struct {
     u_char      *count;
     size_t       bytes;
@@ -103,7 +109,7 @@ end_list(const header_list_t *list)
 }
 
 
-/* What is too much for an event is counted instead. */
+/* Adds a header, or counts it in left_out where the list is full. */
 static void
 put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
     const ngx_str_t *value)
@@ -154,7 +160,7 @@ put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
             }
         }
         if (part == ctx->own_part) {
-            break;   /* from here on they are ours */
+            break;   /* from here on headers were added by the edge */
         }
     }
     header = ctx->hidden ? ctx->hidden->elts : NULL;
@@ -164,7 +170,8 @@ put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 }
 
 
-/* A pair that is always the same, packed: nearly every answer has some. They are the first of their list, which has room. */
+/* Adds a constant pair, packed at compile time: nearly every response has some. These come first in
+ * their list, so HEADERS_BYTES is not checked. */
 static void
 put_packed(pack_t *pk, header_list_t *list, const char *pair, size_t len)
 {
@@ -181,7 +188,7 @@ put_packed(pack_t *pk, header_list_t *list, const char *pair, size_t len)
 #define PAIR(pair)  put_packed(pk, list, pair, sizeof(pair) - 1)
 
 
-/* The text of a time; the last one is kept. */
+/* An HTTP date (RFC 9110 5.6.7); the last one is cached. */
 static const u_char *
 http_time(time_t when)
 {
@@ -196,7 +203,8 @@ http_time(time_t when)
 }
 
 
-/* Those that nginx's last filters write by themselves, by the same rules. */
+/* Headers that are in no list because nginx's header filter writes them itself: this repeats its
+ * rules (ngx_http_header_filter). */
 static void
 put_own_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     header_list_t *list)
@@ -260,7 +268,7 @@ put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 
 /* ---- the object ---- */
 
-/* The text of the address that the client connected to; the last one is kept. */
+/* Text of the local address that the client connected to; the last one is cached. */
 static ngx_str_t
 server_ip(ngx_connection_t *c)
 {
@@ -310,8 +318,8 @@ put_method(pack_t *pk, const ngx_str_t *name)
 }
 
 
-/* A target that is no path, of a request that was refused, is told as it came. */
-/* A target in absolute form, as it came but for the name and password that it may have: they never leave the edge. */
+/* A target in absolute form (RFC 9112 3.2.2) without the user information that it may have: a
+ * password never leaves the edge. */
 static void
 split_userinfo(ngx_str_t *uri, ngx_str_t *scheme)
 {
@@ -384,8 +392,12 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     if (body > 0) {
         NUMBER(EVENT_HTTP_REQUEST_BODY_LENGTH, body);
     }
+    TEXT(EVENT_HTTP_REQUEST_ID, ctx->request_id, REQUEST_ID_LEN);
     EVENT_FIELD(EVENT_HTTP_REQUEST_METHOD);
     put_method(pk, &r->method_name);
+    if (ctx->trace_id) {
+        TEXT(EVENT_HTTP_REQUEST_TRACE_ID, ctx->trace_id, TRACE_ID_LEN);
+    }
     put_url(pk, r, ctx);
     if (agent) {
         TEXT(EVENT_HTTP_REQUEST_USER_AGENT, agent->value.data, agent->value.len);
@@ -426,7 +438,7 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 }
 
 
-/* The module that denied the request; the others say for themselves that they ran. */
+/* The module that denied the request. Modules that only ran write fields in their describe hook. */
 static void
 put_denial(pack_t *pk, edge_ctx_t *ctx)
 {
@@ -494,7 +506,8 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
 }
 
 
-/* Where tests run, every event is packed once more without room for anything that varies: what is there then is the fixed part. */
+/* In builds with AddressSanitizer each event is packed once more without room for variable parts:
+ * the size of what remains must not exceed FIXED_MAX. */
 static void
 check_fixed(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -527,7 +540,7 @@ put_head(u_char *at, unsigned kind, size_t len)
 }
 
 
-/* [VALUES][length, 4 bytes][values]. Bytes used; 0: it does not fit. */
+/* Packs [VALUES][length, 4 bytes][values]. Returns the bytes used; 0: the event does not fit. */
 static size_t
 pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t with_headers)
@@ -546,7 +559,7 @@ pack_event(u_char *buffer, size_t room, ngx_http_request_t *r, edge_ctx_t *ctx,
 }
 
 
-/* What the values of a batch are called. Bytes used. */
+/* Packs the layout, which names the values of a batch and precedes them. Returns the bytes used. */
 static size_t
 pack_layout(u_char *buffer)
 {
@@ -556,7 +569,8 @@ pack_layout(u_char *buffer)
 }
 
 
-/* Straight into the ring. Bytes used; 0: it does not fit, or there is no room at all. */
+/* Packs straight into the ring. Returns the bytes used; 0: the event does not fit, or the ring is
+ * full. */
 static size_t
 write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 {

@@ -1,5 +1,5 @@
-/* A traffic event as the edge leaves it: the values of its fields, each behind the field's number,
- * and nothing else. postern-events gives them their names (proto/WIRE.md, "Events"). */
+/* Format of a traffic event between edge and postern-events: the values of its fields, each behind
+ * the field's number. postern-events adds the names (proto/WIRE.md, "Events"). */
 #pragma once
 
 #include "services/edge/events/edge_pack.h"
@@ -22,7 +22,8 @@ enum {
 
 _Static_assert(EVENT_FIELDS <= 128, "a number is one byte");
 
-/* The caller has set room aside for the number, and in EVENT_BOOL and EVENT_WORD for the value. */
+/* Write a field's number, and with EVENT_BOOL and EVENT_WORD its value, without a check for room:
+ * FIXED_MAX in edge_event.c includes them. */
 #define EVENT_FIELD(number)        pack_fixed_byte(pk, number)
 #define EVENT_BOOL(number, value)  do { EVENT_FIELD(number); pack_fixed_byte(pk, (value) ? 0xc3 : 0xc2); } while (0)
 #define EVENT_WORD(number, word)   do { EVENT_FIELD(number); PACK_KEY(word); } while (0)

@@ -1,7 +1,7 @@
-/* Where a request comes from, and what the upstream is told of it.
+/* The client's address, and the X-Forwarded-* headers for the upstream.
  *
- * Headers that claim such things (proto/forwarded.def) are believed from a trusted proxy only; from anybody
- * else they are kept from the upstream (GHSA-7x63-xv5r-3p2x). */
+ * Headers that claim who the client is or what it asked for (proto/forwarded.def) are believed from
+ * a trusted proxy only; those of other clients do not reach the upstream (GHSA-7x63-xv5r-3p2x). */
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
@@ -22,7 +22,7 @@ static header_t  forwarded[] = {
 };
 
 
-/* Takes the last item off a list (RFC 9110 5.6.1). 0: there is none. */
+/* Removes the last item from a list (RFC 9110 5.6.1). 0: there is none. */
 static ngx_uint_t
 take_last(ngx_str_t *list, ngx_str_t *item)
 {
@@ -46,8 +46,9 @@ take_last(ngx_str_t *list, ngx_str_t *item)
 }
 
 
-/* An address, perhaps with a port: 192.0.2.1:80, [2001:db8::1]:80. inet_pton takes no leading zeros, which
- * some read as octal (CVE-2021-29923); ::ffff:192.0.2.1 is 192.0.2.1 (CVE-2024-24790). */
+/* Parses an address with an optional port: 192.0.2.1:80, [2001:db8::1]:80. inet_pton refuses
+ * leading zeros, which some parsers read as octal (CVE-2021-29923); ::ffff:192.0.2.1 is taken as
+ * 192.0.2.1 (CVE-2024-24790). */
 static ngx_int_t
 parse_address(const ngx_str_t *item, ngx_sockaddr_t *out, socklen_t *len)
 {
@@ -94,8 +95,9 @@ parse_address(const ngx_str_t *item, ngx_sockaddr_t *out, socklen_t *len)
 }
 
 
-/* From right to left: each proxy vouches for the address that it saw. The first that is not trusted is the
- * client; what stands behind something that is no address cannot be known. */
+/* Walks the list from right to left: each trusted proxy vouches for the item it appended. The first
+ * address that is not trusted is the client. The walk ends at an item that is no address: the last
+ * address before it counts. */
 static ngx_int_t
 find_client(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -135,7 +137,7 @@ find_client(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* All lines of X-Forwarded-For are one list, in their order (RFC 9110 5.3): a proxy may add a line of its
+/* Joins all lines of X-Forwarded-For in their order (RFC 9110 5.3): a proxy may add a line of its
  * own behind the client's. */
 static ngx_int_t
 join_lines(ngx_http_request_t *r, edge_ctx_t *ctx)
@@ -182,7 +184,7 @@ join_lines(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* The address that counts: the peer's, or what a trusted proxy says it is. */
+/* Sets the client's address: the peer's, or the one that a trusted proxy names. */
 ngx_int_t
 edge_forwarded_read(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -203,8 +205,9 @@ edge_forwarded_read(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* Keeps from the upstream what is not the client's to say. Of a trusted proxy's X-Forwarded-Proto and -Host
- * the last item is the proxy's own word, whatever the client sent before it: that one is left in values. */
+/* Hides from the upstream the headers that a client may not set. Of a trusted proxy's
+ * X-Forwarded-Proto and -Host the last item is the proxy's own (a client may have sent the others):
+ * it is returned in *proto and *host. */
 static ngx_int_t
 hide_claims(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *proto,
     ngx_str_t *host)
@@ -239,7 +242,7 @@ hide_claims(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *proto,
 }
 
 
-/* value, own; or own when there is no value. */
+/* Makes *value "value, own", or own where value is empty. */
 static ngx_int_t
 append(ngx_http_request_t *r, ngx_str_t *value, const ngx_str_t *own)
 {
@@ -259,7 +262,8 @@ append(ngx_http_request_t *r, ngx_str_t *value, const ngx_str_t *own)
 }
 
 
-/* Take from the client what is not its to say, then add the truth. */
+/* Hides what the client may not claim, then adds the edge's own X-Forwarded-For, -Proto and
+ * -Host. */
 ngx_int_t
 edge_forwarded_set(ngx_http_request_t *r, edge_ctx_t *ctx)
 {

@@ -1,10 +1,10 @@
 #include "services/edge/http/edge_handshake.h"
-#include "services/edge/http/edge_streams.h"
+#include "services/edge/http/edge_end.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/worker/edge_worker.h"
 
 
-/* The settings may have changed since the handshake; what it brought may be enough all the same. */
+/* Does the handshake satisfy the edge's TLS settings, which may have changed since? */
 static ngx_uint_t
 meets_demands(ngx_connection_t *c, const edge_client_t *client,
     const edge_t *edge)
@@ -12,14 +12,15 @@ meets_demands(ngx_connection_t *c, const edge_client_t *client,
     if (ngx_memcmp(client->profile, edge->profile, sizeof(client->profile))
         == 0)
     {
-        return 1;   /* as they nearly always do */
+        return 1;   /* the usual case: unchanged */
     }
     return !edge->mutual_tls
            && SSL_version(c->ssl->connection) >= edge->min_version;
 }
 
 
-/* Another name of the same edge has the same TLS settings. */
+/* A connection made for one name of an edge serves its other names, too: the TLS settings are the
+ * same. */
 ngx_uint_t
 edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
@@ -29,7 +30,7 @@ edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
     if (client->name_len == host->len
         && ngx_memcmp(client->name, host->data, host->len) == 0)
     {
-        return 1;   /* as it nearly always is */
+        return 1;   /* the usual case: host and server name are equal */
     }
     return client->name_len > 0
            && table_edge(edge_worker_table(), client->name, client->name_len)
@@ -44,7 +45,7 @@ edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
         return NGX_DECLINED;
     }
     if (!meets_demands(r->connection, edge_client(r->connection), edge)) {
-        edge_streams_last(r);
+        edge_end_connection(r);
         return NGX_DECLINED;
     }
     return NGX_OK;
@@ -60,6 +61,6 @@ edge_tls_check_name(ngx_http_request_t *r)
         && table_domain(edge_worker_table(), client->name, client->name_len)
            == NULL)
     {
-        edge_streams_last(r);
+        edge_end_connection(r);
     }
 }

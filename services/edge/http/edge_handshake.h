@@ -1,13 +1,14 @@
-/* Which requests may use a connection, by what its handshake was for. */
+/* Which requests may use a connection, by the server name and TLS settings of its handshake. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/table/table.h"
 
-/* Was this connection made to one of the edge's names? */
+/* Was the server name of this connection's handshake one of the edge's names? */
 ngx_uint_t edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
-/* May this request use this connection? NGX_OK, or NGX_DECLINED: 421; where the edge's demands are no longer those of the
- * handshake, it is the connection's last. */
+/* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. Where the handshake does not
+ * meet the edge's TLS settings any more, this is the connection's last request. */
 ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
-/* The name of the handshake may be nobody's by now: then the connection has its last request, too. */
+/* If the server name of the handshake is not served any more, make this the connection's last
+ * request. */
 void edge_tls_check_name(ngx_http_request_t *r);

@@ -1,15 +1,18 @@
-/* What an upstream answers, from its first byte to the empty line: the edge waits until the head is whole, judges it (head.c)
- * and only then gives it to nginx's proxy. Heads of 1xx before it go to the client, or nowhere; they are never the answer.
- * Fields are given as the judge read them: nginx would go through them once more, byte by byte.
+/* The head of an upstream's response: buffered until it is complete, checked (head.c), then handed
+ * to nginx's proxy. Interim responses (1xx) before it go to the client or are dropped; they are
+ * never the final response. Fields are handed over as head.c parsed them: nginx would parse them
+ * once more, byte by byte.
  *
- * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not fit gets a larger one. */
+ * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not
+ * fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/modules/module_response_headers.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
 
-/* A proxy may be told to wait for long, but not be kept busy: an upstream that sends these without end keeps a worker in one loop. */
+/* Limits of 1xx responses to one request, and of one that is passed on (bytes): an upstream that
+ * sends them without end would keep the worker in one loop. */
 enum { INTERIMS_MAX = 100, INTERIM_PASSED_MAX = 8192 };
 
 
@@ -32,9 +35,9 @@ passes(edge_ctx_t *ctx, const head_field_t *field)
 }
 
 
-/* What such a head takes as text or as HPACK, at most. 0: not to be passed on. 100 is between us and the upstream: nginx has
- * answered a client's expectation itself. Fields that only this connection has are not looked for in lists of names: a head with
- * such a list goes nowhere. */
+/* Upper bound of the head's size as text or as HPACK; 0: do not pass it on. 100 is not passed on:
+ * nginx has answered the client's expectation itself. Nor is a head with a Connection field, so
+ * that nothing needs to look for the fields which that field names. */
 static size_t
 interim_bytes(const char *head, const head_t *scan)
 {
@@ -54,7 +57,8 @@ interim_bytes(const char *head, const head_t *scan)
 }
 
 
-/* As bytes behind whatever was sent: what the socket does not take at once goes before the answer. */
+/* Written straight to the write filter: bytes that the socket does not take stay queued before the
+ * final response. */
 static void
 pass_interim(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 {
@@ -85,13 +89,13 @@ pass_interim(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
     out.buf = b;
     out.next = NULL;
     ctx->head.passed += b->last - b->pos;
-    (void) ngx_http_write_filter(r, &out);   /* an error is the connection's: the answer meets it */
+    (void) ngx_http_write_filter(r, &out);   /* the final response meets its error */
 }
 
 
 #if (NGX_HTTP_V2)
 
-/* RFC 7541 5.1 with a prefix of 7 bits, and 5.2 without Huffman. */
+/* A string literal without Huffman coding (RFC 7541 5.2), its length with a 7-bit prefix (5.1). */
 static u_char *
 put_hpack_text(u_char *at, const char *text, size_t len, ngx_uint_t lower)
 {
@@ -114,13 +118,14 @@ put_hpack_text(u_char *at, const char *text, size_t len, ngx_uint_t lower)
 }
 
 
-/* The one hint that a connection may have on its way. It is the connection's, as a PING is, and not the stream's: what nginx counts
- * of a stream's frames, and from when, differs between its versions, and a stream that is thought drained is freed under them. */
+/* The one interim response that a connection may have in its output queue. The frame belongs to the
+ * connection, like a PING, not to the stream: versions of nginx count a stream's queued frames
+ * differently, and free a stream with frames still queued that were not counted. */
 typedef struct {
-    u_char                  *bytes;   /* NULL: none is on its way */
+    u_char                  *bytes;   /* NULL: none is queued */
     ngx_buf_t                buf;
     ngx_chain_t              link;
-    ngx_http_v2_out_frame_t  frame;   /* nginx looks at it once more after its handler */
+    ngx_http_v2_out_frame_t  frame;   /* here, since nginx reads it once more after its handler */
 } interim_frame_t;
 
 
@@ -154,7 +159,7 @@ interim_frame(ngx_connection_t *c)
 }
 
 
-/* The frame has been written, or a part of it. Its stream may be gone. */
+/* The frame has been written in full or in part. Its stream may have been freed. */
 static ngx_int_t
 on_interim_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
 {
@@ -168,8 +173,8 @@ on_interim_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
 }
 
 
-/* With the frame's head before its bytes. Nothing else is queued, so nothing goes before it; and nothing passes a frame that is of no
- * stream, so the answer comes behind it. */
+/* Prefixes the frame's header and queues the frame. The queue is empty, so it is sent first; nginx
+ * lets no frame overtake one without a stream, so the final response follows it. */
 static void
 queue_interim(ngx_http_v2_stream_t *stream, interim_frame_t *hint, size_t len)
 {
@@ -205,7 +210,8 @@ queue_interim(ngx_http_v2_stream_t *stream, interim_frame_t *hint, size_t len)
 }
 
 
-/* A HEADERS frame without END_STREAM (RFC 9113 8.1). Literals without indexing leave the encoder's table as it is. */
+/* A HEADERS frame without END_STREAM (RFC 9113 8.1). Literals without indexing do not change the
+ * HPACK table. */
 static void
 pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 {
@@ -234,11 +240,11 @@ pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
     start = hint->bytes + NGX_HTTP_V2_FRAME_HEADER_SIZE;
     end = start;
     if (h2c->table_update) {
-        /* owed before the first block since the client's settings (RFC 7541 4.2): 0, as nginx says */
+        /* the size update that is due after the client's SETTINGS (RFC 7541 4.2): 0, like nginx */
         *end++ = 1 << 5;
         h2c->table_update = 0;
     }
-    *end++ = 8;   /* the name in the static table: :status */
+    *end++ = 8;   /* index of :status in the static table (RFC 7541 A) */
     ngx_sprintf(status, "%03ui", (ngx_uint_t) ctx->head.scan.status);
     end = put_hpack_text(end, (char *) status, 3, 0);
     while (head_next(head, ctx->head.scan.len, &at, &field)) {
@@ -257,7 +263,8 @@ pass_interim_v2(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 #endif
 
 
-/* Only where the client's protocol has them and nothing waits to be written: they are hints, and late they are worth nothing. */
+/* Passes an interim response on if the client's protocol has them and no output is waiting: they
+ * are hints, worth nothing when late. */
 static void
 take_interim(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 {
@@ -280,7 +287,8 @@ take_interim(ngx_http_request_t *r, edge_ctx_t *ctx, const char *head)
 
 /* ---- the head ---- */
 
-/* For more of the head, when the buffer is full. The one before goes at once. */
+/* Makes room for more of the head when the buffer is full; a buffer that becomes too small is freed
+ * at once. */
 static ngx_int_t
 make_room(ngx_http_request_t *r, ngx_buf_t *b)
 {
@@ -290,7 +298,7 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
     if (b->last < b->end) {
         return NGX_AGAIN;
     }
-    if (b->pos > b->start) {   /* 1xx stood there */
+    if (b->pos > b->start) {   /* over 1xx responses that are done with */
         ngx_memmove(b->start, b->pos, used);
         b->pos = b->start;
         b->last = b->start + used;
@@ -314,9 +322,10 @@ make_room(ngx_http_request_t *r, ngx_buf_t *b)
 }
 
 
-/* Behind an answer that has no body there is one, or will be: of HEAD and 304 what is said of a body
- * is about another answer's. nginx would drop the bytes that are here, and take those that come for the
- * next answer. */
+/* Does a body follow, or may one, though the response has none by definition? nginx would drop the
+ * bytes in the buffer and take later ones for the next response, so the connection must not be used
+ * again. Only the header of a 204 announces a body: with HEAD and 304 Content-Length describes the
+ * response to a GET. */
 static ngx_uint_t
 has_bytes_behind(ngx_http_request_t *r, const head_t *head)
 {
@@ -334,7 +343,8 @@ has_bytes_behind(ngx_http_request_t *r, const head_t *head)
 }
 
 
-/* One of them, as nginx keeps what it reads itself: both texts end with NUL, and whoever handles the name is called. */
+/* Adds one field as nginx's own parser does: both texts end with NUL, and the handler of a known
+ * name is called. */
 static ngx_int_t
 give_field(ngx_http_request_t *r, const head_field_t *field, u_char *lower,
     ngx_uint_t hash)
@@ -365,7 +375,8 @@ give_field(ngx_http_request_t *r, const head_field_t *field, u_char *lower,
 }
 
 
-/* From a copy: the buffer is for the body, too. What is left for nginx to read is the status line, before the empty one. */
+/* Adds all fields from a copy of the head, since the body reuses the buffer. In the buffer only the
+ * status line and the empty line remain, for nginx to parse. */
 static ngx_int_t
 give_fields(ngx_http_request_t *r, const head_t *scan)
 {
@@ -399,7 +410,7 @@ give_fields(ngx_http_request_t *r, const head_t *scan)
 }
 
 
-/* It is whole, and judged. */
+/* The final head is complete and was accepted by head.c. */
 static ngx_int_t
 give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -468,7 +479,7 @@ process_head(ngx_http_request_t *r)
 }
 
 
-/* On another connection, because a kept one was closed meanwhile. */
+/* nginx repeats the request on another connection, since the upstream closed a kept one. */
 static ngx_int_t
 reinit_request(ngx_http_request_t *r)
 {

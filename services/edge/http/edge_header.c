@@ -1,4 +1,4 @@
-/* The means to edit headers.
+/* Hides and adds headers of requests, and adds headers of responses.
  *
  * The proxy module copies the request's header list, except names that proxy_set_header manages.
  * nginx keeps pointers into that list, so a header is hidden in place: it gets one of those names. */
@@ -50,7 +50,7 @@ edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
     ngx_table_elt_t  *header;
 
     if (ctx->own_part == NULL) {
-        /* the client's headers end here */
+        /* headers from here on are the edge's, not the client's */
         ctx->own_part = r->headers_in.headers.last;
         ctx->own_index = ctx->own_part->nelts;
     }

@@ -1,9 +1,8 @@
-/* What is of the connection that a request came by ends at the edge (RFC 9110 7.6.1): fields of that
- * nature, and those that its Connection names. What the edge itself goes by, or says, is not the
- * client's to take away like that.
+/* Hop-by-hop fields of a request do not go upstream (RFC 9110 7.6.1): those that are hop-by-hop by
+ * definition, and those that Connection names. A client cannot remove fields like that which the
+ * edge itself uses or sets.
  *
- * TE, Keep-Alive, Upgrade, Transfer-Encoding, Expect and Connection itself are nginx's proxy's own: it
- * does not pass them on. */
+ * nginx's proxy itself drops TE, Keep-Alive, Upgrade, Transfer-Encoding, Expect and Connection. */
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
@@ -20,7 +19,7 @@ typedef struct {
      && ngx_memcmp((header)->lowcase_key, name, sizeof(name) - 1) == 0)
 
 
-/* A client's trailers are not passed on, so that they come is not either. */
+/* Hop-by-hop by definition. Trailer is among them because a client's trailers are not passed on. */
 static ngx_uint_t
 is_of_hop(const ngx_table_elt_t *header)
 {
@@ -30,8 +29,8 @@ is_of_hop(const ngx_table_elt_t *header)
 }
 
 
-/* Who names these in Connection takes nothing away: a proxy that is trusted may have let a client's
- * Connection pass (CVE-2022-31813). */
+/* Fields that go upstream even if Connection names them: a trusted proxy may have passed a client's
+ * Connection on, which must not remove the proxy's own fields (CVE-2022-31813). */
 static ngx_uint_t
 stays(const ngx_table_elt_t *header)
 {
@@ -59,7 +58,8 @@ is_option(const ngx_table_elt_t *header, const options_t *options)
 }
 
 
-/* NGX_DECLINED: more of them than anybody has a use for, and each is looked for among all fields. */
+/* Collects the names in one Connection field. NGX_DECLINED: more than HEAD_OPTIONS_MAX, a limit
+ * because each name is compared with all fields. */
 static ngx_int_t
 add_options(edge_ctx_t *ctx, const ngx_str_t *list, options_t *options)
 {

@@ -1,7 +1,8 @@
-/* The host of a request: found once, checked once, and what everything else uses: the edge and its route, the
- * agreement with TLS, the upstream's Host and X-Forwarded-Host, events and redirects.
+/* The host of a request, parsed and checked once. It chooses the edge and route, is compared with
+ * the TLS server name, and is used for the upstream's Host and X-Forwarded-Host, events and
+ * redirects.
  *
- * A target in absolute form names it whatever the Host header says (RFC 9112 3.2.2). */
+ * A target in absolute form overrides the Host header (RFC 9112 3.2.2). */
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/authority.h"
@@ -32,7 +33,7 @@ scheme_is(ngx_http_request_t *r, const char *name, size_t len)
 }
 
 
-/* NGX_DECLINED: the request names no host that it could mean. */
+/* NGX_DECLINED: a malformed host or port, or a scheme that is neither http nor https. */
 ngx_int_t
 edge_host(ngx_http_request_t *r, edge_ctx_t *ctx)
 {

@@ -26,22 +26,24 @@ const edge_module_t *const  edge_modules[MODULE_COUNT] = {
 #include "proto/modules.def"
 };
 
-/* One module's memory of a request, behind it its bytes. */
+/* One module's state of a request, in a list of ctx->states. */
 typedef struct edge_state {
     struct edge_state  *next;
     module_id_t         module;
-    uint64_t            bytes[];   /* as nginx aligns what its pools give */
+    uint64_t            bytes[];   /* the state; uint64_t for its alignment */
 } edge_state_t;
 
 typedef struct {
-    /* a worker writes to a row of its own */
+    /* one row per worker, which alone writes to it */
     uint64_t  values[WORKERS_MAX][MODULE_COUNT][COUNTERS];
 } counters_t;
 
-/* Which modules have the hook. */
+/* For each hook, the set of modules that have it: bit i is module i. */
 static struct {
-    uint32_t  run, response_header, response_body, describe;
+    uint32_t  run, entries, response_header, response_body, describe;
 } having;
+
+static ngx_uint_t    entries_max;   /* of all modules together */
 
 static void        *zones[MODULE_COUNT];
 static counters_t  *counters;
@@ -51,7 +53,8 @@ static ngx_http_output_body_filter_pt  next_body_filter;
 
 /* ---- a request ---- */
 
-/* A module that says one thing and does another: the request is not served. */
+/* Does run's result agree with what the module did? NGX_AGAIN without a suspension, or another
+ * result with one, is a bug in the module: the request is not served. */
 static ngx_uint_t
 keeps_contract(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t module,
     ngx_int_t rc)
@@ -79,10 +82,15 @@ edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
     for (/* void */; left; left &= left - 1) {
         i = __builtin_ctz(left);
         rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
-        if (ctx->suspension && !keeps_contract(r, ctx, i, rc)) {
+        if ((ctx->suspension || rc == NGX_AGAIN)
+            && !keeps_contract(r, ctx, i, rc))
+        {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
         if (rc != NGX_DECLINED) {
+            if (rc != NGX_AGAIN) {
+                edge_suspend_abort(ctx);   /* its body may be half read */
+            }
             return rc;
         }
     }
@@ -111,6 +119,20 @@ edge_modules_judge(ngx_http_request_t *r, edge_ctx_t *ctx,
 }
 
 
+ngx_uint_t
+edge_modules_entries(const route_t *route, const char **ids)
+{
+    uint32_t     left;
+    ngx_uint_t   i, n = 0;
+
+    for (left = route->enabled & having.entries; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        n += edge_modules[i]->entries(route->configs[i], ids + n);
+    }
+    return n;
+}
+
+
 ngx_int_t
 edge_modules_response_header(ngx_http_request_t *r)
 {
@@ -136,19 +158,24 @@ edge_modules_response_header(ngx_http_request_t *r)
 static ngx_int_t
 body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
-    uint32_t     left;
+    uint32_t     all, left;
     ngx_uint_t   i;
     edge_ctx_t  *ctx = edge_ctx(r);
 
-    left = in && ctx && ctx->route && r == r->main
-           ? ctx->route->enabled & having.response_body : 0;
-    for (/* void */; left; left &= left - 1) {
+    all = ctx && ctx->route && r == r->main
+          ? ctx->route->enabled & having.response_body : 0;
+    for (left = all; left; left &= left - 1) {
         i = __builtin_ctz(left);
         if (edge_modules[i]->response_body(r, ctx, ctx->route->configs[i], &in)
             != NGX_OK)
         {
             return NGX_ERROR;
         }
+    }
+    if (all && in == NULL
+        && (r->connection->buffered & ~NGX_HTTP_GZIP_BUFFERED) == 0)
+    {
+        return NGX_OK;   /* kept back, and nothing else waits: nginx's writer takes that for a mistake */
     }
     return next_body_filter(r, in);
 }
@@ -300,7 +327,7 @@ add_zone(ngx_conf_t *cf, const char *name, size_t size,
     text.len = ngx_snprintf(text.data, 64, "postern_%s", name) - text.data;
     zone = ngx_shared_memory_add(cf, &text, size, (void *) edge_modules);
     if (zone == NULL) {
-        return NGX_ERROR;   /* said by nginx, with the name */
+        return NGX_ERROR;   /* nginx has logged it, with the zone's name */
     }
     zone->init = init;
     zone->data = data;
@@ -317,6 +344,7 @@ is_valid(const edge_module_t *module)
         n++;
     }
     return module->state_size <= MODULE_STATE_MAX && n <= MODULE_COUNTERS_MAX
+           && (module->entries == NULL) == (module->entries_max == 0)
            && (module->zone == NULL) == (module->zone_size == 0)
            && (module->zone == NULL || module->zone_size >= ZONE_MIN);
 }
@@ -339,6 +367,8 @@ install_module(ngx_conf_t *cf, ngx_uint_t i)
         return NGX_ERROR;
     }
     having.run |= module->run ? bit : 0;
+    having.entries |= module->entries ? bit : 0;
+    entries_max += module->entries_max;
     having.response_header |= module->response_header ? bit : 0;
     having.response_body |= module->response_body ? bit : 0;
     having.describe |= module->describe ? bit : 0;
@@ -348,17 +378,24 @@ install_module(ngx_conf_t *cf, ngx_uint_t i)
 }
 
 
-/* While the configuration is read. */
+/* Runs while the configuration is read. */
 ngx_int_t
 edge_modules_install(ngx_conf_t *cf)
 {
     ngx_uint_t  i;
 
     ngx_memzero(&having, sizeof(having));
+    entries_max = 0;
     for (i = 0; i < MODULE_COUNT; i++) {
         if (install_module(cf, i) != NGX_OK) {
             return NGX_ERROR;
         }
+    }
+    if (entries_max > EDGE_MODULE_ENTRIES_MAX) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern: modules depend on more than %d entries",
+                           EDGE_MODULE_ENTRIES_MAX);
+        return NGX_ERROR;
     }
     if (having.response_body) {
         next_body_filter = ngx_http_top_body_filter;

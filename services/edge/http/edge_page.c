@@ -1,19 +1,20 @@
-/* Answers of the edge itself: errors as HTML or JSON by Accept, and the status pages of operators. */
+/* Responses of the edge itself: errors as HTML or JSON by Accept, and the operator's status
+ * pages. */
 #include "services/edge/http/edge_page.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
+#include "services/edge/http/edge_suspend.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
-#include "common/base/id.h"
 
 enum {
     STATUS_BYTES = 128 * 1024,  /* 64 workers, 2 KB each */
     RECENT_S = 60,
-    BEHIND_S = 5   /* without a word from the config log, which speaks each quarter of a second */
+    BEHIND_S = 5   /* of silence; the config log's heartbeat comes each quarter of a second */
 };
 
 static const outcome_t  rows[] = {
@@ -108,7 +109,7 @@ add_header(ngx_http_request_t *r, char *name, char *value)
 }
 
 
-/* What the proxy could not do, or nginx would not. */
+/* The error for a failure of the proxy, or for a request that nginx refused. */
 static ngx_uint_t
 error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -126,8 +127,8 @@ error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* Content handler, and error_page target for what the proxy could not do. Nothing of the request is
- * repeated in the page. */
+/* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
+ * request. */
 ngx_int_t
 edge_error_handler(ngx_http_request_t *r)
 {
@@ -139,19 +140,18 @@ edge_error_handler(ngx_http_request_t *r)
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+    edge_suspend_abort(ctx);   /* nginx may have refused its body while it waited */
     if (ctx->error == 0) {
         ctx->error = error_code(r, ctx);
     }
     if (ctx->refused) {
-        r->expect_tested = 1;   /* no 100 for what is refused */
+        r->expect_tested = 1;   /* a refused request gets no 100 Continue */
     }
     row = find(ctx->error);
     status = ctx->status ? ctx->status : (ngx_uint_t) row->status;
     edge_body_discard(r, ctx);
-    id_make("req", ctx->request_id);
     text = ngx_pnalloc(r->pool, 2048);
     if (text == NULL
-        || add_header(r, "Postern-Request-Id", ctx->request_id) != NGX_OK
         || add_header(r, "Cache-Control", "no-store") != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -184,7 +184,7 @@ edge_error_handler(ngx_http_request_t *r)
 }
 
 
-/* Deny: the error page takes the place of the proxy. */
+/* Denies by replacing the content handler: the proxy does not run. */
 ngx_int_t
 edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
 {
@@ -194,7 +194,8 @@ edge_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
 }
 
 
-/* Ready is who serves. What is wrong beside that follows: a worker without a helper goes on with what it has. */
+/* Ready means that all workers serve. Other problems are listed below and do not change the status:
+ * a worker without a helper, for example, goes on serving its last configuration. */
 static ngx_int_t
 send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
 {
@@ -243,19 +244,52 @@ send_ready(ngx_http_request_t *r, ngx_uint_t workers, u_char *text, u_char *end)
 }
 
 
+/* What /metrics has of one worker. */
+static u_char *
+write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
+{
+    const edge_vitals_t  *vitals = edge_vitals(i);
+
+    p = ngx_slprintf(p, end,
+        "postern_edge_entries_refused{worker=\"%ui\"} %uL\n"
+        "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_helper_absent{worker=\"%ui\"} %uL\n"
+        "postern_edge_config_current_timestamp_seconds{worker=\"%ui\"} "
+        "%T\n"
+        "postern_edge_state_behind{worker=\"%ui\"} %uL\n",
+        i, vitals->entries_refused, i, vitals->helper_restarts,
+        i, vitals->helper_absent, i, vitals->config_current,
+        i, vitals->state_behind);
+    return ngx_slprintf(p, end,
+        "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_dropped_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_lost_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_spooled_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
+        "postern_edge_revision{worker=\"%ui\"} %uL\n"
+        "postern_edge_streams_ended_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_upstreams_denied_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_config_turn_seconds_max{worker=\"%ui\"} %uL.%06uL\n",
+        i, one->requests, i, one->events, i, one->dropped, i, one->lost, i, one->spooled,
+        i, one->unacknowledged, i, one->revision,
+        i, one->streams_ended, i, one->upstreams_denied,
+        i, one->config_turn_us / 1000000, one->config_turn_us % 1000000);
+}
+
+
 /* /healthz, /readyz and /metrics, on the operator's port. */
 ngx_int_t
 edge_status_handler(ngx_http_request_t *r)
 {
     u_char           *text, *p, *end;
     ngx_uint_t        i;
-    edge_vitals_t    *vitals;
     edge_counters_t  *one;
     ngx_core_conf_t  *core;
     edge_seat_info_t  seat;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        return NGX_HTTP_NOT_ALLOWED;   /* as at the other parts: nothing is changed here */
+        return NGX_HTTP_NOT_ALLOWED;   /* read-only, like the status ports of the services */
     }
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
@@ -285,32 +319,7 @@ edge_status_handler(ngx_http_request_t *r)
         if (one == NULL) {
             break;
         }
-        vitals = edge_vitals(i);
-        p = ngx_slprintf(p, end,
-            "postern_edge_entries_refused{worker=\"%ui\"} %uL\n"
-            "postern_edge_helper_restarts_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_helper_absent{worker=\"%ui\"} %uL\n"
-            "postern_edge_config_current_timestamp_seconds{worker=\"%ui\"} "
-            "%T\n"
-            "postern_edge_state_behind{worker=\"%ui\"} %uL\n",
-            i, vitals->entries_refused, i, vitals->helper_restarts,
-            i, vitals->helper_absent, i, vitals->config_current,
-            i, vitals->state_behind);
-        p = ngx_slprintf(p, end,
-            "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_events_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_events_dropped_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_events_lost_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_events_spooled_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
-            "postern_edge_revision{worker=\"%ui\"} %uL\n"
-            "postern_edge_streams_ended_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_upstreams_denied_total{worker=\"%ui\"} %uL\n"
-            "postern_edge_config_turn_seconds_max{worker=\"%ui\"} %uL.%06uL\n",
-            i, one->requests, i, one->events, i, one->dropped, i, one->lost, i, one->spooled,
-            i, one->unacknowledged, i, one->revision,
-            i, one->streams_ended, i, one->upstreams_denied,
-            i, one->config_turn_us / 1000000, one->config_turn_us % 1000000);
+        p = write_worker(p, end, i, one);
     }
     p = edge_modules_metrics(p, end);
     return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);

@@ -1,5 +1,5 @@
-/* Requests that never come to be routed: nginx refuses them while it reads them. They get the edge's page and leave an
- * event like all others, with what is known of them. */
+/* Requests that nginx refuses while it reads them, before they are routed. They get the edge's
+ * error page and an event like all others, with the fields that are known. */
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
@@ -7,6 +7,7 @@
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_route.h"
 #include "services/edge/http/edge_handshake.h"
+#include "services/edge/http/edge_suspend.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
@@ -14,7 +15,7 @@
 #include <ctype.h>
 
 typedef struct {
-    ngx_uint_t  status;   /* as nginx has it; 494 and 497 are its own */
+    ngx_uint_t  status;   /* r->err_status; 494 and 497 are nginx's internal codes */
     ngx_uint_t  code;
 } refusal_t;
 
@@ -51,7 +52,7 @@ count_hosts(ngx_http_request_t *r)
 }
 
 
-/* None in a header that is there in full, two of them, or one that nginx did not take. */
+/* No Host field though the head is complete, several, or one that nginx did not accept. */
 static ngx_uint_t
 is_bad_host(ngx_http_request_t *r)
 {
@@ -65,14 +66,14 @@ is_bad_host(ngx_http_request_t *r)
 }
 
 
-/* The event belongs to the account of an edge only when host and TLS server name both say so. */
+/* The event belongs to an edge's account only if both host and TLS server name are that edge's. */
 static ngx_int_t
 find_account(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     edge_t  *edge;
 
     if (is_bad_host(r) || edge_host(r, ctx) != NGX_OK) {
-        /* what it said, for the event alone */
+        /* as received, for the event alone */
         ctx->host = r->headers_in.host ? r->headers_in.host->value
                                        : r->headers_in.server;
         ctx->authority = ctx->host;
@@ -88,7 +89,8 @@ find_account(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 /* ---- the request line ---- */
 
-/* As it came, when it could not be read (ngx_http_variable_request_line does the same). */
+/* The request line as received, also where nginx could not parse it (like
+ * ngx_http_variable_request_line). */
 static ngx_str_t
 raw_line(ngx_http_request_t *r)
 {
@@ -106,7 +108,8 @@ raw_line(ngx_http_request_t *r)
 }
 
 
-/* Method and target of a line in which only the method, perhaps, is as it should be. */
+/* Sets method and target from a malformed line: what looks like a method at its beginning, and the
+ * rest without a version at its end. */
 static void
 split_line(ngx_http_request_t *r, ngx_str_t line)
 {
@@ -135,8 +138,9 @@ split_line(ngx_http_request_t *r, ngx_str_t line)
 }
 
 
-/* Where there is no target yet. The parser's own pointers into the line count only once it has read all of it: before, they
- * may point anywhere (ngx_http_alloc_large_header_buffer moves them whether or not they were set). */
+/* Sets the target if nginx has not. The parser's pointers into the line are valid only once it has
+ * read all of the line: before, they may point anywhere (ngx_http_alloc_large_header_buffer moves
+ * them whether or not they were set). */
 static void
 find_target(ngx_http_request_t *r)
 {
@@ -178,6 +182,7 @@ edge_refused(ngx_http_request_t *r)
     edge_ctx_t  *ctx = edge_ctx(r);
 
     if (ctx) {
+        edge_suspend_abort(ctx);
         return ctx;
     }
     ctx = edge_ctx_new(r);
@@ -189,7 +194,8 @@ edge_refused(ngx_http_request_t *r)
         r->http_version = NGX_HTTP_VERSION_10;   /* or the page would come without a status line */
     }
     r->keepalive = 0;   /* where the next request would begin is not known */
-    r->lingering_close = 1;   /* what still comes of it must not cost the client the answer (RFC 9112 9.6) */
+    /* a reset for unread bytes could destroy the response (RFC 9112 9.6) */
+    r->lingering_close = 1;
     find_target(r);
     if (!edge_is_on(r)) {
         ctx->redirect = 1;
@@ -220,7 +226,7 @@ edge_refused_code(ngx_http_request_t *r)
 
     if (r->err_status == NGX_HTTP_BAD_REQUEST) {
         if (is_method(r, "CONNECT", 7)) {
-            return ERR_EDGE_METHOD;   /* its target has a form of its own, which nginx does not read */
+            return ERR_EDGE_METHOD;   /* nginx cannot parse its target (RFC 9112 3.2.3) */
         }
         if (is_bad_host(r)) {
             return ERR_EDGE_BAD_HOST;

@@ -1,5 +1,5 @@
-/* One request: host and path, normalised once; the route; its modules in their order. Denied requests
- * never reach the upstream, because the content handler is replaced before the proxy sees them. */
+/* Routes a request: normalises host and path, finds the route, runs its modules in order. A denied
+ * request never reaches the upstream: its content handler is replaced before the proxy runs. */
 #include "services/edge/http/edge_route.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
@@ -9,16 +9,19 @@
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_trace.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 #include "common/codec/path.h"
 
-/* Where requests for upstreams with TLS go on: the scheme of proxy_pass in a variable would be parsed for each request. */
+/* The location for upstreams with TLS. A location, because a proxy_pass with a variable scheme
+ * would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
 
 static ngx_uint_t
@@ -29,7 +32,7 @@ named(const ngx_table_elt_t *header, const header_t *name)
 }
 
 
-/* Only the path: a '?' ends it, and a '#' is refused by path_normalize. */
+/* Normalises the path alone, up to '?'; path_normalize refuses a '#'. */
 static ngx_int_t
 normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -80,6 +83,7 @@ cleanup(void *data)
 
     edge_streams_remove(ctx);
     edge_body_end(ctx);
+    edge_reader_end(ctx);
     edge_modules_clean(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
@@ -118,8 +122,9 @@ edge_ctx_new(ngx_http_request_t *r)
         return NULL;
     }
     ctx = cln->data;
-    ngx_memzero(ctx, sizeof(*ctx));
+    ngx_memzero(ctx, offsetof(edge_ctx_t, stream.links));
     ctx->blocked_by = -1;
+    edge_trace_id(ctx);
     edge_body_begin(r, ctx);
     cln->handler = cleanup;
     ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
@@ -127,8 +132,8 @@ edge_ctx_new(ngx_http_request_t *r)
 }
 
 
-/* RFC 6455 4.1; nothing else is upgraded, h2c least of all. Who does not name Upgrade in Connection did
- * not ask (RFC 9110 7.8). */
+/* Is this a request for a WebSocket (RFC 6455 4.1)? No other upgrade is supported. Upgrade counts
+ * only if Connection names it (RFC 9110 7.8). */
 static ngx_uint_t
 is_websocket(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
@@ -142,8 +147,8 @@ is_websocket(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
-/* RFC 9113 8.2.2: fields of the connection make an HTTP/2 request malformed. They would say to an
- * HTTP/1.1 upstream where the body ends. */
+/* Connection-specific fields make an HTTP/2 request malformed (RFC 9113 8.2.2): passed on, they
+ * could tell an HTTP/1.1 upstream a wrong end of the body. */
 static ngx_uint_t
 has_connection_fields(ngx_http_request_t *r)
 {
@@ -173,7 +178,9 @@ has_connection_fields(ngx_http_request_t *r)
 }
 
 
-/* A document that cannot be read, or asks for what the edge cannot do: nobody knows what it was to keep out. */
+/* Denies where a module's document cannot be read, or asks for something that the edge cannot do:
+ * traffic that it was meant to keep out would pass. modules has a bit for each; the first is
+ * logged. */
 static ngx_int_t
 deny_unenforced(ngx_http_request_t *r, edge_ctx_t *ctx, uint32_t modules,
     ngx_uint_t code)
@@ -219,7 +226,9 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_DECLINED) {
         return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
-    if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK) {
+    if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK
+        || edge_trace_set(r, ctx) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     ctx->upgrade = is_websocket(r, ctx);
@@ -227,15 +236,15 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* A module waited, and has what it waited for. What has changed meanwhile may take the request away
- * before the walk over all of them comes by. */
+/* Continues a request whose module was suspended. The request is judged first: the configuration
+ * may have changed meanwhile, and the sweep over open streams may not have reached it yet. */
 static ngx_int_t
 resume(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_uint_t   code, expired;
     module_id_t  module = edge_suspend_take(ctx, &expired);
 
-    if (module == MODULE_COUNT) {   /* nobody woke it: its modules have not all run */
+    if (module == MODULE_COUNT) {   /* nginx ran the phases again without a resume */
         return edge_suspend_is_waiting(ctx) ? NGX_AGAIN
                                             : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -246,11 +255,16 @@ resume(ngx_http_request_t *r, edge_ctx_t *ctx)
         return edge_deny(r, ctx, module, ERR_EDGE_MODULE, 0);
     }
     code = edge_streams_judge(r, ctx);
-    return code ? edge_page(r, ctx, code) : run_modules_from(r, ctx, module);
+    if (code) {
+        return edge_page(r, ctx, code);
+    }
+    edge_streams_again(ctx);
+    return run_modules_from(r, ctx, module);
 }
 
 
-/* Before there is a route, which would keep the account's id for the event: the edge may go away. */
+/* Copies the account's id for the event of a request that has no route: the edge may be freed
+ * before the event is written, and without a route the request holds no reference to the id. */
 ngx_int_t
 edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
 {
@@ -278,7 +292,8 @@ refuse(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge, int code)
 }
 
 
-/* The account is the edge's: the route's own may not be readable. */
+/* Denies a route that could not be read. The event gets the edge's account: the route's own may be
+ * unreadable. */
 static ngx_int_t
 refuse_route(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
 {
@@ -292,7 +307,8 @@ refuse_route(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
 }
 
 
-/* It has no headers, not even a list of them. Its answer has a status line all the same. */
+/* HTTP/0.9 has no headers, and nginx has not initialised the list of them. The response is sent
+ * with a status line all the same. */
 static ngx_uint_t
 is_http_09(ngx_http_request_t *r)
 {
@@ -337,7 +353,7 @@ route_request(ngx_http_request_t *r)
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);
     }
     if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
-        /* what came by a connection to somebody else is not this account's to see */
+        /* the event is not given to this account if the connection was made to another edge */
         return edge_tls_is_of(r, edge, ctx)
                ? refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED)
                : edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
@@ -371,7 +387,7 @@ route_request(ngx_http_request_t *r)
 }
 
 
-/* Pre-access phase of the HTTPS server; again, when a module has waited. */
+/* Pre-access phase of the HTTPS server; runs again when a suspended request is resumed. */
 ngx_int_t
 edge_route_handler(ngx_http_request_t *r)
 {
@@ -386,16 +402,49 @@ edge_route_handler(ngx_http_request_t *r)
 }
 
 
-/* Content handler of the plain HTTP server: to HTTPS, for hosts that have an edge. */
+/* The same URL, by HTTPS. */
+static ngx_int_t
+set_location(ngx_http_request_t *r, const ngx_str_t *host)
+{
+    char              port[16] = "";
+    ngx_table_elt_t  *location;
+
+    if (edge_conf()->https_port != 443) {
+        snprintf(port, sizeof(port), ":%u",
+                 (unsigned) edge_conf()->https_port);
+    }
+    ngx_http_clear_location(r);
+    location = ngx_list_push(&r->headers_out.headers);
+    if (location == NULL) {
+        return NGX_ERROR;
+    }
+    location->hash = 0;   /* not sent as long as it has no value */
+    ngx_str_set(&location->key, "Location");
+#if (nginx_version >= 1023000)
+    location->next = NULL;
+#endif
+    location->value.data = ngx_pnalloc(r->pool, host->len + r->unparsed_uri.len
+                                                + 32);
+    if (location->value.data == NULL) {
+        return NGX_ERROR;
+    }
+    location->value.len = ngx_sprintf(location->value.data, "https://%V%s%V",
+                                      host, port, &r->unparsed_uri)
+                          - location->value.data;
+    location->hash = 1;
+    r->headers_out.location = location;
+    return NGX_OK;
+}
+
+
+/* Content handler of the plain HTTP server: redirects hosts that have an edge to HTTPS. */
 ngx_int_t
 edge_redirect_handler(ngx_http_request_t *r)
 {
-    edge_t           *edge;
-    edge_ctx_t       *ctx;
-    ngx_int_t         rc;
-    ngx_str_t        *host;
-    ngx_table_elt_t  *location;
-    char              port[16] = "";
+    edge_t      *edge;
+    ngx_int_t    rc;
+    ngx_str_t   *host;
+    edge_ctx_t  *ctx;
 
     edge_worker_refresh();
     ctx = edge_ctx_new(r);
@@ -428,29 +477,9 @@ edge_redirect_handler(ngx_http_request_t *r)
         ctx->error = ERR_EDGE_BAD_REQUEST;
         return edge_error_handler(r);
     }
-    if (edge_conf()->https_port != 443) {
-        snprintf(port, sizeof(port), ":%u",
-                 (unsigned) edge_conf()->https_port);
-    }
-    ngx_http_clear_location(r);
-    location = ngx_list_push(&r->headers_out.headers);
-    if (location == NULL) {
+    if (set_location(r, host) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    location->hash = 1;
-    ngx_str_set(&location->key, "Location");
-#if (nginx_version >= 1023000)
-    location->next = NULL;
-#endif
-    location->value.data = ngx_pnalloc(r->pool, host->len + r->unparsed_uri.len
-                                                + 32);
-    if (location->value.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    location->value.len = ngx_sprintf(location->value.data, "https://%V%s%V",
-                                      host, port, &r->unparsed_uri)
-                          - location->value.data;
-    r->headers_out.location = location;
     r->headers_out.status = r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)
                             ? NGX_HTTP_MOVED_PERMANENTLY
                             : NGX_HTTP_PERMANENT_REDIRECT;

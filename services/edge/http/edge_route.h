@@ -1,4 +1,4 @@
-/* Host and path to route, then its modules. */
+/* Finds the route of a request by host and path, and runs its modules. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
@@ -9,5 +9,5 @@
 ngx_int_t edge_route_handler(ngx_http_request_t *r);
 /* Content handler of the plain HTTP server. */
 ngx_int_t edge_redirect_handler(ngx_http_request_t *r);
-/* The event is of the edge's account. NGX_OK | NGX_ERROR: no memory. */
+/* Copy the edge's account id into ctx, for the event. NGX_OK | NGX_ERROR: no memory. */
 ngx_int_t edge_keep_account(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);

@@ -1,247 +1,108 @@
-/* The requests that a worker is serving, and the end of those that the configuration no longer allows.
+/* Finds the requests being served that a change of the configuration no longer allows, and ends
+ * them.
  *
- * A request is judged when it comes. What goes on after that (a WebSocket, a stream of events, a long download, a
- * wait for the upstream's answer) is judged again after each change, by the same table and in the same order:
- * host, TLS demands, route, modules. All of them would be too many for one turn of the event loop, so they
- * stand in a queue, those judged longest ago first, and go through it a few at a time. */
+ * A request is judged when it arrives. While it lasts (a WebSocket, server-sent events, a long
+ * download, a wait for the upstream) it is judged again whenever a change concerns something that
+ * it depends on, by the same table and in the same order: host, TLS settings, route, modules. The
+ * registry (streams/registry.h) finds the requests that depend on an entry. A few are judged in
+ * each turn of the event loop, so that other requests do not wait for long; the change is
+ * acknowledged when all have been judged. */
 #include "services/edge/http/edge_streams.h"
+#include "services/edge/control/edge_ack.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_end.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_handshake.h"
-#include "services/edge/http/edge_suspend.h"
+#include "services/edge/streams/registry.h"
+#include "services/edge/streams/sweeps.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
+/* limits of one turn of the event loop */
 enum {
-    DELAY_MS = 200,   /* changes that come together are judged together */
-    BURST = 256,      /* of one turn */
-    UNSENT_MS = 400   /* an end that the client does not take is forced after this */
+    LOOKED_AT = 256,
+    ENDED = 32   /* ending one costs as much as serving a request */
 };
 
-static ngx_queue_t       streams, ending;
-static ngx_uint_t        round_number, walking, changed;
-static ngx_event_t       walk_timer, force_timer;
-static ngx_connection_t  timer_dummy;
+static registry_t   registry;
+static sweeps_t     sweeps;
+static ngx_event_t  turn;
+static ngx_uint_t   started;   /* this process is a worker and serves requests */
+
+
+static edge_ctx_t *
+ctx_of(const stream_t *stream)
+{
+    return (edge_ctx_t *) ((char *) stream - offsetof(edge_ctx_t, stream));
+}
+
+
+/* The version of its route by which the request was judged last. */
+static const route_t *
+route_of(const edge_ctx_t *ctx)
+{
+    return ctx->standing ? ctx->standing : ctx->route;
+}
+
+
+static stream_key_t
+key_of(stream_kind_t kind, const char *id)
+{
+    return (stream_key_t) { kind, id, ngx_strlen(id) };
+}
+
+
+static unsigned
+keys_of(const stream_t *stream, stream_key_t *keys)
+{
+    unsigned           n = 0;
+    ngx_uint_t         i, count;
+    const char        *entries[EDGE_MODULE_ENTRIES_MAX];
+    const edge_ctx_t  *ctx = ctx_of(stream);
+
+    keys[n++] = key_of(STREAM_ROUTE, ctx->route->id);
+    keys[n++] = key_of(STREAM_EDGE, ctx->route->edge_id);
+    if (ctx->route->account_id) {
+        keys[n++] = key_of(STREAM_ACCOUNT, ctx->route->account_id);
+    }
+    if (ctx->backend) {
+        keys[n++] = key_of(STREAM_ENTRY, ctx->backend->id);
+    }
+    count = edge_modules_entries(route_of(ctx), entries);
+    for (i = 0; i < count; i++) {
+        if (ctx->backend == NULL || ngx_strcmp(entries[i], ctx->backend->id) != 0) {
+            keys[n++] = key_of(STREAM_ENTRY, entries[i]);
+        }
+    }
+    return n;
+}
 
 
 void
 edge_streams_add(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ctx->request = r;
-    ctx->round = round_number;
-    ngx_queue_insert_tail(&streams, &ctx->queue);
+    registry_add(&registry, &ctx->stream, sweeps.number);
 }
 
 
-/* When the request's memory is freed. */
 void
-edge_streams_remove(edge_ctx_t *ctx)
+edge_streams_again(edge_ctx_t *ctx)
 {
-    if (ctx->request) {
-        ngx_queue_remove(&ctx->queue);
-        ctx->request = NULL;
-    }
+    registry_remove(&registry, &ctx->stream);
+    registry_add(&registry, &ctx->stream, sweeps.number);
 }
 
 
 void
-edge_streams_changed(void)
+edge_streams_remove(edge_ctx_t *ctx)
 {
-    changed = 1;
-    if (!walking && !walk_timer.timer_set && !ngx_queue_empty(&streams)) {
-        ngx_add_timer(&walk_timer, DELAY_MS);
-    }
-}
-
-
-/* ---- the connection's end ---- */
-
-#if (NGX_HTTP_V2)
-
-static ngx_int_t
-on_goaway_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
-{
-    (void) h2c;
-    return frame->first->buf->pos == frame->first->buf->last ? NGX_OK
-                                                             : NGX_AGAIN;
-}
-
-
-static u_char *
-put_number(u_char *p, uint32_t number)
-{
-    number = htonl(number);
-    return ngx_cpymem(p, &number, sizeof(number));   /* where nginx's macros store, nothing is aligned */
-}
-
-
-/* RFC 9113 6.8. nginx sends it by itself only when it closes a connection. */
-static void
-send_goaway(ngx_http_v2_connection_t *h2c)
-{
-    u_char                   *p;
-    ngx_pool_t               *pool;
-    ngx_http_v2_out_frame_t  *frame;
-
-    pool = h2c->pool ? h2c->pool : h2c->connection->pool;
-    frame = ngx_pcalloc(pool, sizeof(ngx_http_v2_out_frame_t));
-    if (frame == NULL
-        || (frame->first = ngx_alloc_chain_link(pool)) == NULL
-        || (frame->first->buf = ngx_create_temp_buf(pool,
-                NGX_HTTP_V2_FRAME_HEADER_SIZE + 8)) == NULL)
-    {
-        h2c->connection->error = 1;
-        return;
-    }
-    frame->first->next = NULL;
-    frame->last = frame->first;
-    frame->handler = on_goaway_sent;
-    frame->length = 8;
-    p = frame->first->buf->pos;
-    p = put_number(p, frame->length << 8 | NGX_HTTP_V2_GOAWAY_FRAME);
-    *p++ = NGX_HTTP_V2_NO_FLAG;
-    p = put_number(p, 0);
-    p = put_number(p, h2c->last_sid);
-    p = put_number(p, 0);   /* NO_ERROR */
-    frame->first->buf->last = p;
-    frame->first->buf->last_buf = 1;
-    ngx_http_v2_queue_blocked_frame(h2c, frame);
-    h2c->goaway = 1;
-}
-
-#endif
-
-
-void
-edge_streams_last(ngx_http_request_t *r)
-{
-    r->keepalive = 0;
-#if (NGX_HTTP_V2)
-    if (r->stream && !r->stream->connection->goaway) {
-        send_goaway(r->stream->connection);
-    }
-#endif
-}
-
-
-/* ---- a request's end ---- */
-
-/* As the upstream module ends it when it has failed, which is without an answer to the client. */
-static void
-close_upstream(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u = r->upstream;
-
-    if (u && u->cleanup) {
-        r->main->count++;   /* it gives one back, and the request must outlive that */
-        (*u->cleanup)(r);
-    }
-}
-
-
-/* Before an answer: the page that the request would get now. */
-static void
-answer(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
-{
-    ngx_connection_t  *c = r->connection;
-
-    ctx->error = code;
-    close_upstream(r);
-    ngx_http_finalize_request(r, NGX_HTTP_BAD_GATEWAY);   /* error_page leads to edge_error_handler */
-    ngx_http_run_posted_requests(c);
-}
-
-
-/* In the middle of an answer: HTTP/1.1 has no other means than to reset the connection, without what waits in the
- * socket; HTTP/2 resets the stream. */
-static void
-cut(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    ngx_connection_t  *c = r->connection;
-
-    ngx_queue_remove(&ctx->queue);
-    ngx_queue_insert_tail(&ending, &ctx->queue);
-    ctx->force_at = ngx_current_msec + UNSENT_MS;
-    if (!force_timer.timer_set) {
-        ngx_add_timer(&force_timer, UNSENT_MS);
-    }
-    close_upstream(r);
-    c->error = 1;
-#if (NGX_HTTP_V2)
-    if (r->stream == NULL)
-#endif
-    {
-        c->timedout = 1;
-    }
-    ngx_http_finalize_request(r, NGX_ERROR);
-    ngx_http_run_posted_requests(c);   /* ctx may be gone from here on */
-}
-
-
-static void
-end(edge_ctx_t *ctx, ngx_uint_t code)
-{
-    ngx_connection_t    *client = NULL;
-    ngx_http_request_t  *r = ctx->request;
-
-    ngx_http_set_log_request(r->connection->log, r);
-    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "postern: the configuration no longer allows a request of "
-                  "route %s: ended with %ui", ctx->route->id, code);
-    edge_ring_counters(ngx_worker)->streams_ended++;
-    edge_suspend_abort(ctx);
-#if (NGX_HTTP_V2)
-    if (r->stream) {
-        client = r->stream->connection->connection;
-    }
-#endif
-    if (r->header_sent) {
-        cut(r, ctx);
-    } else {
-        answer(r, ctx, code);
-    }
-    if (client) {
-        ngx_post_event(client->write, &ngx_posted_events);   /* frames wait in the queue */
-    }
-}
-
-
-/* The client has not taken what was queued for the stream before, so its reset is stuck behind that: the connection goes. */
-static void
-force(edge_ctx_t *ctx)
-{
-#if (NGX_HTTP_V2)
-    ngx_connection_t    *client;
-    ngx_http_request_t  *r = ctx->request;
-
-    if (r->stream) {
-        client = r->stream->connection->connection;
-        client->error = 1;
-        ngx_post_event(client->write, &ngx_posted_events);
-    }
-#endif
-    ngx_queue_remove(&ctx->queue);
-    ngx_queue_init(&ctx->queue);
-}
-
-
-static void
-on_force(ngx_event_t *ev)
-{
-    edge_ctx_t      *ctx;
-    ngx_msec_int_t   left;
-
-    while (!ngx_queue_empty(&ending)) {
-        ctx = ngx_queue_data(ngx_queue_head(&ending), edge_ctx_t, queue);
-        left = (ngx_msec_int_t) (ctx->force_at - ngx_current_msec);
-        if (left > 0) {
-            ngx_add_timer(ev, (ngx_msec_t) left);
-            return;
-        }
-        force(ctx);
-    }
+    registry_remove(&registry, &ctx->stream);
+    edge_end_forget(ctx);
+    route_release(ctx->standing);
+    ctx->standing = NULL;
 }
 
 
@@ -269,12 +130,28 @@ judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
 }
 
 
-/* 0: it may go on; else the code of the page for a request that has no answer yet. */
+/* The request may go on under a new version of its route, which may depend on other entries:
+ * register it under the new keys. */
+static void
+stand_on(edge_ctx_t *ctx, route_t *route)
+{
+    if (route == route_of(ctx)) {
+        return;
+    }
+    registry_remove(&registry, &ctx->stream);   /* it is registered under the last version's keys */
+    route->refs++;
+    route_release(ctx->standing);
+    ctx->standing = route;
+    registry_add(&registry, &ctx->stream, sweeps.number);
+}
+
+
 ngx_uint_t
 edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    edge_t   *edge;
-    route_t  *route;
+    edge_t      *edge;
+    route_t     *route;
+    ngx_uint_t   code;
 
     edge = table_edge(edge_worker_table(), (char *) ctx->host.data, ctx->host.len);
     if (edge == NULL || !edge->present) {
@@ -297,11 +174,16 @@ edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (route->refused) {
         return ERR_EDGE_ENTRY_REFUSED;
     }
-    return judge_modules(r, ctx, route);
+    code = judge_modules(r, ctx, route);
+    if (code == 0) {
+        stand_on(ctx, route);
+    }
+    return code;
 }
 
 
-/* Its answer is complete, or is a page of the edge. */
+/* Nothing is left to end: the response is complete or an error page, or the connection is
+ * broken. */
 static ngx_uint_t
 is_over(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -309,58 +191,82 @@ is_over(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* ctx may have been freed when this returns. */
 static void
-on_walk(ngx_event_t *ev)
+end_stream(edge_ctx_t *ctx, ngx_uint_t code, int64_t revision)
 {
-    edge_ctx_t  *ctx;
-    ngx_uint_t   n, code;
+    ngx_http_request_t  *r = ctx->request;
 
-    if (!walking) {
-        walking = 1;
-        changed = 0;
-        round_number++;
+    ngx_http_set_log_request(r->connection->log, r);
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                  "postern: the configuration no longer allows a request of "
+                  "route %s: ended with %ui", ctx->route->id, code);
+    edge_ring_counters(ngx_worker)->streams_ended++;
+    edge_ack_count_ended(revision);
+    registry_remove(&registry, &ctx->stream);
+    edge_end_request(ctx, code);
+}
+
+
+/* Judges a request and ends it where it may not go on. Was it ended? */
+static ngx_uint_t
+judge_stream(edge_ctx_t *ctx, int64_t revision)
+{
+    ngx_uint_t  code;
+
+    code = is_over(ctx->request, ctx)
+           ? 0 : edge_streams_judge(ctx->request, ctx);
+    if (code) {
+        end_stream(ctx, code, revision);
     }
-    for (n = 0; n < BURST && !ngx_queue_empty(&streams); n++) {
-        ctx = ngx_queue_data(ngx_queue_head(&streams), edge_ctx_t, queue);
-        if (ctx->round == round_number) {
-            break;
-        }
-        ctx->round = round_number;
-        ngx_queue_remove(&ctx->queue);
-        ngx_queue_insert_tail(&streams, &ctx->queue);
-        code = is_over(ctx->request, ctx)
-               ? 0 : edge_streams_judge(ctx->request, ctx);
-        if (code) {
-            end(ctx, code);
-        }
-    }
-    if (n == BURST) {
-        ngx_add_timer(ev, 1);
-        return;
-    }
-    walking = 0;
-    if (changed) {
-        edge_streams_changed();
-    }
+    return code != 0;
 }
 
 
 static void
-init_timer(ngx_event_t *ev, ngx_event_handler_pt handler, ngx_log_t *log)
+on_turn(ngx_event_t *ev)
 {
-    ev->handler = handler;
-    ev->log = log;
-    ev->data = &timer_dummy;
-    ev->cancelable = 1;
+    int64_t      revision;
+    stream_t    *stream;
+    unsigned     budget = LOOKED_AT;
+    ngx_uint_t   ended = 0;
+
+    while (ended < ENDED
+           && (stream = sweeps_next(&sweeps, &budget, &revision)))
+    {
+        ended += judge_stream(ctx_of(stream), revision);
+    }
+    edge_ack_set_judged(sweeps_done(&sweeps));
+    if (!sweeps_are_done(&sweeps)) {
+        ngx_post_event(ev, &ngx_posted_next_events);   /* after other requests' events */
+    }
+}
+
+
+/* Judging is posted, not done here: a change may be applied while another request is being
+ * handled. */
+void
+edge_streams_touch(const stream_key_t *key)
+{
+    if (!started) {
+        return;
+    }
+    edge_ack_expect_judged(sweeps_ask(&sweeps, key, edge_worker_at()->revision));
+    if (sweeps_are_done(&sweeps)) {
+        edge_ack_set_judged(sweeps_done(&sweeps));   /* nothing is open */
+    } else if (!turn.posted) {
+        ngx_post_event(&turn, &ngx_posted_events);
+    }
 }
 
 
 void
 edge_streams_start(ngx_cycle_t *cycle)
 {
-    ngx_queue_init(&streams);
-    ngx_queue_init(&ending);
-    timer_dummy.fd = -1;
-    init_timer(&walk_timer, on_walk, cycle->log);
-    init_timer(&force_timer, on_force, cycle->log);
+    registry_init(&registry, keys_of);
+    sweeps_init(&sweeps, &registry);
+    turn.handler = on_turn;
+    turn.log = cycle->log;
+    started = 1;
+    edge_end_start(cycle);
 }

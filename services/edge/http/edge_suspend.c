@@ -1,24 +1,38 @@
-/* Suspend and resume (modules/module.h). A request that waits holds no reference of its own: nginx
- * ends it as it ends any other, and tells through the request's cleanup list, which runs before its
- * event is written and its memory goes. All that is kept is made when a request waits first. */
+/* Suspend and resume (modules/module.h). A suspension holds no reference to its request: nginx ends
+ * the request like any other, and the request's cleanup list tells us before its event is written
+ * and its memory is freed. A suspension is allocated when a request first waits. */
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/room.h"
 #include "common/base/invariant.h"
+
+enum {
+    FRAMING_BYTES = 64 * 1024,
+    /* What room is taken for (http/room.h): what has come, not what was announced, or whoever announces much and sends nothing would
+     * keep others out. A byte counts twice, for the module may need the body in one piece; a piece, however small, has buffers. */
+    BYTES_A_BYTE = 2,
+    BYTES_A_PIECE = 512,
+    BYTES_A_BODY = 8 << 10   /* even if nothing of it comes */
+};
 
 typedef struct edge_suspension {
     ngx_http_request_t  *request;
     edge_ctx_t          *ctx;
-    ngx_event_t          wake;    /* posted by whoever resumes */
-    ngx_event_t          limit;
+    ngx_event_t          wake;    /* posted by edge_module_resume */
+    ngx_event_t          limit;   /* timer of the wait */
     module_id_t          module;
     size_t               body_max;
+    room_part_t          room;        /* for the body, until the request ends */
     unsigned             waiting:1;
-    unsigned             back:1;      /* on its way through the phases again */
+    unsigned             back:1;      /* the phases run again; edge_suspend_take clears it */
     unsigned             expired:1;
     unsigned             body_asked:1;
     unsigned             body_done:1;
-    unsigned             body_cut:1;
+    unsigned             body_cut:1;    /* longer than body_max: not read, or not to its end */
+    unsigned             no_room:1;     /* cut for lack of room */
 } edge_suspension_t;
+
+static room_t  bodies;   /* of this worker */
 
 
 static ngx_uint_t
@@ -28,7 +42,8 @@ is_reading(const edge_suspension_t *s)
 }
 
 
-/* What comes of a body that nobody takes to its end would be read as the next request. */
+/* The rest of a body that is not read to its end would be parsed as the next request: close the
+ * connection after this one. */
 static void
 leave_body(edge_suspension_t *s)
 {
@@ -39,12 +54,31 @@ leave_body(edge_suspension_t *s)
 }
 
 
-/* From here on resume does nothing. */
+/* nginx goes on reading a body that it has begun to read, and would send an error page for a
+ * malformed one after the edge's own page. */
+static void
+stop_reading(edge_suspension_t *s)
+{
+    ngx_http_request_t  *r = s->request;
+
+    if (!is_reading(s)) {
+        return;
+    }
+    leave_body(s);
+    r->read_event_handler = ngx_http_block_reading;
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        r->stream->skip_data = 1;
+    }
+#endif
+}
+
+
+/* From here on edge_module_resume has no effect. */
 static void
 stop_waiting(edge_suspension_t *s)
 {
     s->waiting = 0;
-    leave_body(s);
     if (s->wake.posted) {
         ngx_delete_posted_event(&s->wake);
     }
@@ -60,7 +94,11 @@ edge_suspend_abort(edge_ctx_t *ctx)
     edge_suspension_t    *s = ctx->suspension;
     const edge_module_t  *module;
 
-    if (s == NULL || !s->waiting) {
+    if (s == NULL) {
+        return;
+    }
+    stop_reading(s);
+    if (!s->waiting) {
         return;
     }
     stop_waiting(s);
@@ -72,17 +110,20 @@ edge_suspend_abort(edge_ctx_t *ctx)
 }
 
 
-/* The client went away, time is over, the connection or the worker ends, or the answer is sent. */
+/* Cleanup of the request: the client went away, the connection or the worker ends, or the response
+ * has been sent. */
 static void
 on_request_end(void *data)
 {
     edge_suspension_t  *s = data;
 
     edge_suspend_abort(s->ctx);
+    room_give(&bodies, &s->room);
 }
 
 
-/* Through the phases again, to edge_route_handler: it asks edge_suspend_take. */
+/* Runs the phases again, which leads to edge_route_handler and edge_suspend_take. Reading of a body
+ * continues meanwhile: the module calls edge_module_read_body again. */
 static void
 go_back(edge_suspension_t *s)
 {
@@ -92,9 +133,11 @@ go_back(edge_suspension_t *s)
     s->back = 1;
     ngx_http_set_log_request(c->log, r);
     r->write_event_handler = ngx_http_core_run_phases;
-    r->read_event_handler = ngx_http_block_reading;
+    if (!is_reading(s) || s->body_cut || s->expired) {
+        r->read_event_handler = ngx_http_block_reading;
+    }
     ngx_http_core_run_phases(r);
-    ngx_http_run_posted_requests(c);   /* r and s may be gone */
+    ngx_http_run_posted_requests(c);   /* r and s may have been freed */
 }
 
 
@@ -140,7 +183,7 @@ suspension_of(ngx_http_request_t *r, edge_ctx_t *ctx)
     s->wake.handler = on_wake;
     s->wake.data = s;
     s->wake.log = r->connection->log;
-    s->limit.handler = on_limit;   /* not cancelable: a worker that ends waits for it */
+    s->limit.handler = on_limit;   /* not cancelable: a worker that shuts down waits for it */
     s->limit.data = s;
     s->limit.log = r->connection->log;
     cln->handler = on_request_end;
@@ -150,8 +193,8 @@ suspension_of(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-/* While nobody reads from the client: is it still there? That it ended its side may have been seen
- * with the request itself, and is not told again. */
+/* While nothing reads from the client, notice when it closes the connection. An end of file that
+ * arrived together with the request raises no further event, so one is posted here. */
 static void
 watch_client(ngx_http_request_t *r)
 {
@@ -206,7 +249,7 @@ on_body(ngx_http_request_t *r)
     edge_ctx_t         *ctx = edge_ctx(r);
     edge_suspension_t  *s = ctx->suspension;
 
-    r->preserve_body = 1;   /* the upstream gets it, too */
+    r->preserve_body = 1;   /* it is sent to the upstream later */
     s->body_done = 1;
     if (s->waiting) {
         watch_client(r);
@@ -215,13 +258,36 @@ on_body(ngx_http_request_t *r)
 }
 
 
+/* Pieces of a body that is as long as it may be, of which each is small, would take hundreds of times what they hold. */
+static ngx_uint_t
+has_room(edge_suspension_t *s, size_t bytes, ngx_uint_t pieces)
+{
+    size_t  more = bytes * BYTES_A_BYTE + pieces * BYTES_A_PIECE;
+
+    if (s->room.bytes + more > 8 * s->body_max + FRAMING_BYTES) {
+        return 0;
+    }
+    if (!room_take(&bodies, &s->room, more)) {
+        s->no_room = 1;
+        return 0;
+    }
+    return 1;
+}
+
+
 ngx_uint_t
-edge_suspend_body_is_cut(edge_ctx_t *ctx)
+edge_suspend_body_is_cut(edge_ctx_t *ctx, size_t bytes, ngx_uint_t pieces)
 {
     edge_suspension_t  *s = ctx->suspension;
 
-    if (s == NULL || !s->body_asked || s->body_done
-        || ctx->body.received <= (off_t) s->body_max)
+    if (s == NULL || !s->body_asked || s->body_done) {
+        return 0;
+    }
+    if (s->body_cut) {
+        return 1;
+    }
+    if (ctx->body.received <= (off_t) s->body_max
+        && has_room(s, bytes, pieces))
     {
         return 0;
     }
@@ -231,22 +297,48 @@ edge_suspend_body_is_cut(edge_ctx_t *ctx)
 }
 
 
+/* nginx allocates the buffer for the body in this call, by client_body_buffer_size, and writes to a
+ * file what does not fit: the worker would wait for the disk, and secrets of a body would be on it.
+ * So the buffer has room for the largest body that the module accepts, and for the framing of its
+ * chunks. Of a body whose length is known it has exactly that length; of others the kernel provides
+ * the pages when they are written to. */
+static ngx_int_t
+read_into_memory(ngx_http_request_t *r, size_t max)
+{
+    size_t                     usual;
+    ngx_int_t                  rc;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    usual = clcf->client_body_buffer_size;
+    clcf->client_body_buffer_size = ngx_max(usual, 2 * max + FRAMING_BYTES);
+    rc = ngx_http_read_client_request_body(r, on_body);
+    clcf->client_body_buffer_size = usual;
+    return rc;
+}
+
+
 static ngx_int_t
 start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
 {
-    ngx_int_t  rc;
+    ngx_int_t   rc;
+    ngx_str_t  *account = &s->ctx->account_id;
 
     s->body_max = max;
     if (r->headers_in.content_length_n > (off_t) max) {
-        s->body_cut = 1;   /* not read at all */
+        s->body_cut = 1;   /* too long: not read at all */
         return NGX_OK;
     }
+    s->room.account = ngx_murmur_hash2(account->data, account->len);
+    if (!room_take(&bodies, &s->room, BYTES_A_BODY)) {
+        return NGX_BUSY;
+    }
     s->body_asked = 1;
-    rc = ngx_http_read_client_request_body(r, on_body);
+    rc = read_into_memory(r, max);
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         return rc;
     }
-    r->main->count--;   /* nginx's reader took one, and the request is held without it */
+    r->main->count--;   /* drop the reference that nginx's body reader took */
     return NGX_OK;
 }
 
@@ -270,7 +362,7 @@ edge_module_read_body(ngx_http_request_t *r, edge_ctx_t *ctx,
     if (s->body_cut || ctx->body.received > (off_t) max) {
         s->body_cut = 1;
         leave_body(s);
-        return NGX_DECLINED;
+        return s->no_room ? NGX_BUSY : NGX_DECLINED;
     }
     return s->body_done ? NGX_OK : edge_module_suspend(r, ctx, module, ms);
 }
@@ -285,10 +377,13 @@ edge_suspend_is_waiting(const edge_ctx_t *ctx)
 }
 
 
+/* The proxy would send an incomplete body with the Content-Length of the whole one. */
 ngx_uint_t
 edge_suspend_may_go_on(const edge_ctx_t *ctx)
 {
-    return ctx->suspension == NULL || !ctx->suspension->body_cut;
+    const edge_suspension_t  *s = ctx->suspension;
+
+    return s == NULL || (!s->body_cut && !is_reading(s));
 }
 
 

@@ -1,19 +1,21 @@
-/* Requests that wait for something in the middle of their modules. What modules call stands in
+/* Requests that one of their modules has suspended. Functions for modules are in
  * modules/module.h. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/modules/module.h"
 
-/* Does the request wait? */
+/* Is the request suspended? */
 ngx_uint_t edge_suspend_is_waiting(const edge_ctx_t *ctx);
-/* It came back to the route phase: the module at which it goes on, once for each time that it was
- * away; MODULE_COUNT: it was not. *expired: it waited as long as it might. */
+/* For the route phase: the module with which a resumed request continues, returned once for each
+ * suspension; MODULE_COUNT: the request was not resumed. *expired: its wait timed out. */
 module_id_t edge_suspend_take(edge_ctx_t *ctx, ngx_uint_t *expired);
-/* It will not go on: its module's abort runs, once. Nothing, where it does not wait. */
+/* The request will not go on: calls abort of the module that waits, once, and stops reading a body.
+ * No effect on a request that does neither. */
 void edge_suspend_abort(edge_ctx_t *ctx);
-/* May modules that follow run? Not when its body was thrown away. */
+/* May later modules run? Not if the body was discarded or is still being read. */
 ngx_uint_t edge_suspend_may_go_on(const edge_ctx_t *ctx);
-/* More of a body came than the module takes: from here on it is thrown away, and the request can
- * only be denied. */
-ngx_uint_t edge_suspend_body_is_cut(edge_ctx_t *ctx);
+/* For the body filter, which got bytes in so many buffers: has more arrived than the module accepts, or
+ * than there is room for? Then the rest is discarded, the module is resumed, and the request can only be
+ * denied. */
+ngx_uint_t edge_suspend_body_is_cut(edge_ctx_t *ctx, size_t bytes, ngx_uint_t pieces);

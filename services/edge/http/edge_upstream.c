@@ -1,13 +1,15 @@
-/* The upstream peer: whatever backend the route chose, under nginx's own proxy and keep-alive.
+/* The upstream peer of nginx's proxy: the backend that the route's backend module chose.
  *
- * The keep-alive pool is keyed by the socket address alone, so a connection verified for one TLS name
- * would be reused for another. Every TLS name has a pool number, which goes where the kernel does not
- * look: sin_zero, or behind a sockaddr_in6. */
+ * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
+ * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. */
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_writer.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
@@ -26,11 +28,36 @@ typedef struct {
 } peer_t;
 
 
+static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
+
+
+/* A connection with bytes behind the end of its response must not serve another request, whose response they would be taken for.
+ * nginx looks for them in the socket alone; those that came in the same TLS record as the end stand in OpenSSL's buffer. */
+static void
+leave_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
+{
+    ngx_connection_t     *c = pc->connection;
+    ngx_http_upstream_t  *u;
+
+    if (c && c->ssl && SSL_has_pending(c->ssl->connection)) {
+        u = (ngx_http_upstream_t *)
+                ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
+        u->keepalive = 0;
+    }
+    keepalive_free(pc, data, state);
+}
+
+
+/* The keepalive module has put its own functions before these by now. */
 static ngx_int_t
 get_peer(ngx_peer_connection_t *pc, void *data)
 {
     peer_t  *peer = data;
 
+    if (pc->free != leave_peer) {
+        keepalive_free = pc->free;
+        pc->free = leave_peer;
+    }
     pc->sockaddr = (struct sockaddr *) &peer->address;
     pc->socklen = peer->len;
     pc->name = &peer->name;
@@ -58,7 +85,8 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 }
 
 
-/* Called unchecked by nginx. No sessions are kept: they would outlive a change of the backend. */
+/* nginx calls this without a check for NULL. TLS sessions are not kept: they would outlive a change
+ * of the backend. */
 static ngx_int_t
 set_session(ngx_peer_connection_t *pc, void *data)
 {
@@ -98,7 +126,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
         || !edge_address_permits(r, backend,
                                  (struct sockaddr *) &peer->address))
     {
-        ctx->error = ERR_EDGE_REFUSED;   /* as if its name had no address */
+        ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
         return NGX_ERROR;
     }
     if (peer->address.storage.ss_family == AF_INET) {
@@ -116,6 +144,8 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
     edge_head_watch(r, ctx);
+    edge_reader_watch(r, ctx);
+    edge_writer_watch(r, ctx);
     return NGX_OK;
 }
 

@@ -19,8 +19,8 @@ static const row_t rows[] = {
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 * 32 };
 
-/* Rows by the first three letters behind a leading "x-": numbers from 1, in the order of the table.
- */
+/* A hash table of rows by the first three letters after an optional "x-": first and next_row hold
+ * row numbers from 1, 0 ends a chain; within a chain rows keep the table's order. */
 static unsigned char first[KEYS + 1], next_row[ROWS];
 _Static_assert(ROWS < 256, "a row's number is one byte");
 
@@ -29,7 +29,7 @@ static unsigned char fold(unsigned char c)
     return c == '_' ? '-' : c;
 }
 
-/* KEYS: shorter than that. */
+/* The slot of a name in first; KEYS for names that are too short. */
 static unsigned key_of(const unsigned char *name, size_t len)
 {
     if (len > 2 && name[0] == 'x' && fold(name[1]) == '-') {

@@ -13,5 +13,5 @@ typedef enum {
     FORWARDED_HOST
 } forwarded_t;
 
-/* What the header is; its name in lower case. Most names cost one look into a table. */
+/* Classify a header by its name, given in lower case. Most names cost one table lookup. */
 forwarded_t forwarded_of(const unsigned char *name, size_t len);

@@ -19,7 +19,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* RFC 9110 5.6.2: what names are made of, in lower case; 0: what they are not made of. */
+/* Characters of a token (RFC 9110 5.6.2), mapped to lower case; 0: not a token character. */
 static const unsigned char tokens[256] = {
 #define SAME(c)  [c] = c
 #define LOWER(c) [c] = c, [c - 32] = c
@@ -52,8 +52,8 @@ static uint64_t load(const char *text)
     return word;
 }
 
-/* In any case, eight bytes at once. Words are letters and '-': what else this bit makes one of them
- * of, no line has in it. */
+/* Compare without regard to case, eight bytes at once. Words are letters and '-'. Ignoring bit 0x20
+ * also equates them with control characters and the like, which a checked line does not contain. */
 static inline bool is_word(const char *text, size_t len, const char *word)
 {
     const uint64_t lower = 0x2020202020202020;
@@ -79,16 +79,16 @@ bool head_field_is(const head_field_t *field, const char *name)
 
 /* ---- lines ---- */
 
-/* What RFC 9110 5.5 has in no value: a value is of HTAB, SP, VCHAR and obs-text; so is a reason
- * (RFC 9112 4). */
+/* Not allowed in a field's value (RFC 9110 5.5: HTAB, SP, VCHAR, obs-text) nor in a reason (RFC
+ * 9112 4). */
 static bool is_control(char c)
 {
     return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
 }
 
-/* The first control character; end: there is none. Eight bytes at once: few have one below ' ' or
- * DEL among them, which is what the difference and the sum tell. Of their bits only the lowest is
- * sure, and that is the first such byte. */
+/* The first control character other than a tab; end: there is none. Works on eight bytes at once:
+ * the subtraction marks bytes below ' ', the addition marks DEL, in the top bit of each byte. A
+ * carry may mark later bytes wrongly, so only the lowest marked byte is used. */
 static const char *find_control(const char *at, const char *end)
 {
     const uint64_t each = 0x0101010101010101;
@@ -116,9 +116,9 @@ bool head_has_control(const char *value, size_t len)
     return find_control(value, value + len) != value + len;
 }
 
-/* The line that begins at self->len, without its end; then that is behind it. False: its end is not
- * there yet. A line feed alone ends a line, too (RFC 9112 2.2); any other control character is a
- * stray. */
+/* Return the line that begins at self->len, without its end, and move self->len behind it. False:
+ * the line's end has not arrived. A line feed alone ends a line, too (RFC 9112 2.2); any other
+ * control character sets self->stray. */
 static bool take_line(head_t *self, const char *data, size_t len, const char **ret_line,
                       size_t *ret_len)
 {
@@ -127,7 +127,7 @@ static bool take_line(head_t *self, const char *data, size_t len, const char **r
     for (at = data + self->seen;; at++) {
         at = find_control(at, end);
         if (at == end || (at + 1 == end && *at == '\r')) {
-            self->seen = (size_t)(at - data); /* what follows a CR says whether it is a stray */
+            self->seen = (size_t)(at - data); /* a CR at the end: the next byte decides */
             return false;
         }
         if (*at == '\n' || (*at == '\r' && at[1] == '\n'))
@@ -140,7 +140,7 @@ static bool take_line(head_t *self, const char *data, size_t len, const char **r
     return true;
 }
 
-/* The same of a head that is whole: *at is where the line begins, and then behind it. */
+/* The next line of a complete head: *at is where it begins, and is moved behind it. */
 static bool next_line(const char *data, size_t len, size_t *at, const char **ret_line,
                       size_t *ret_len)
 {
@@ -156,8 +156,8 @@ static bool next_line(const char *data, size_t len, size_t *at, const char **ret
     return true;
 }
 
-/* As far as it has come, is this the beginning of "HTTP/1.x nnn"? An answer without a status line
- * is known by its first byte. */
+/* Could these bytes begin "HTTP/1.x nnn"? Checked before the line is complete, so that a response
+ * without a status line is refused at its first byte. */
 static bool begins_status_line(const char *text, size_t len)
 {
     static const char form[] = "HTTP/1.0 000";
@@ -171,7 +171,8 @@ static bool begins_status_line(const char *text, size_t len)
     return true;
 }
 
-/* RFC 9112 4; a reason may be absent with its space. */
+/* Parse the status line (RFC 9112 4); the reason may be absent, and then also the space before
+ * it. */
 static const char *read_status(head_t *self, const char *line, size_t len)
 {
     if (len < sizeof("HTTP/1.0 000") - 1 || !begins_status_line(line, len))
@@ -184,7 +185,7 @@ static const char *read_status(head_t *self, const char *line, size_t len)
     return self->status < 100 || self->status > 599 ? "a status that is not from 100 to 599" : NULL;
 }
 
-/* A name, a colon, a value and spaces around. */
+/* Parse "name: value", with optional white space around the value. NULL, or why it is malformed. */
 static const char *read_field(const char *line, size_t len, head_field_t *ret_field)
 {
     const char *at = line, *end = line + len;
@@ -192,7 +193,7 @@ static const char *read_field(const char *line, size_t len, head_field_t *ret_fi
     if (is_space(*line))
         return "a folded field";
     while (is_token(*at))
-        at++; /* the line's end is none */
+        at++; /* ends at the latest at the line's end, which is no token character */
     if (at == line || *at != ':')
         return "a field whose name is no token";
     ret_field->name = line;
@@ -226,8 +227,8 @@ static const char *read_length(head_t *self, const head_field_t *field)
     return NULL;
 }
 
-/* chunked, once, and nothing else: no other coding was asked for, and what it would hide is a
- * body's end. */
+/* Only "chunked", and only once: the edge asks for no other coding, and with one it could not tell
+ * where the body ends. */
 static const char *read_coding(head_t *self, const head_field_t *field)
 {
     if (self->chunked)
@@ -238,7 +239,7 @@ static const char *read_coding(head_t *self, const head_field_t *field)
     return NULL;
 }
 
-/* ---- what is of the connection ---- */
+/* ---- hop-by-hop fields ---- */
 
 bool head_next_option(const char *list, size_t len, size_t *at, head_option_t *ret_option)
 {
@@ -263,15 +264,15 @@ typedef enum {
     OTHER,
     LENGTH,
     CODING,
-    CONNECTION, /* these three frame the body, and steer who reads the head: to name them in
-                   Connection takes nothing away */
+    CONNECTION, /* these three are needed by whoever reads the head: naming them in Connection does
+                   not remove them */
     HOP,
     UPGRADE,
 } kind_t;
 
 static kind_t kind_of(const head_field_t *field)
 {
-    switch (field->name_len) { /* of most fields that is enough */
+    switch (field->name_len) { /* for most fields the length decides */
     case sizeof("TE") - 1:
         return head_field_is(field, "TE") ? HOP : OTHER;
     case sizeof("Trailer") - 1: /* and Upgrade */
@@ -317,8 +318,8 @@ static const char *read_options(head_t *self, const head_field_t *field)
     return NULL;
 }
 
-/* What a 101 goes over to: one protocol, and there is one that the edge lets a client ask for (RFC
- * 9110 7.8). */
+/* The protocol that a 101 switches to (RFC 9110 7.8): exactly one, and only websocket, since the
+ * edge passes no other request for an upgrade on. */
 static void read_upgrade(head_t *self, const head_field_t *field)
 {
     self->websocket = ++self->upgrades == 1 && is_word(field->value, field->value_len, "websocket");
@@ -473,8 +474,8 @@ size_t head_end_hop(head_t *self, char *data)
     if (!self->hop)
         return 0;
     count = list_options(self, data, options);
-    /* Names in Connection are looked at until the last field is known: fields are only marked, by
-     * what no name begins with. */
+    /* options points into the head, so nothing may move before all fields are compared: the first
+     * loop only marks fields to remove, with a NUL, which begins no name. */
     for (size_t at = 0; head_next(data, self->len, &at, &field);)
         if (ends_here(self, &field, options, count))
             data[field.name - data] = '\0';

@@ -12,7 +12,8 @@
 #include "common/base/err.h"
 
 
-/* Content handler of an http_response backend. Its strings live as long as ctx->backend. */
+/* Content handler of an http_response backend. The strings that it sends live as long as
+ * ctx->backend. */
 static ngx_int_t
 send_response(ngx_http_request_t *r)
 {
@@ -63,11 +64,20 @@ send_response(ngx_http_request_t *r)
 }
 
 
-/* The backend's id; it may come, change and go without the route. */
+/* Only the backend's id is kept: a backend is created, changed and deleted independently of the
+ * routes that refer to it. */
 static void *
 parse(const msgpack_object *document, bool *bad)
 {
     return document_str(document, "backend_id", bad);
+}
+
+
+static unsigned
+entries(const void *config, const char **ids)
+{
+    ids[0] = config;
+    return config != NULL;
 }
 
 
@@ -92,7 +102,7 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if (backend->http_response) {
         r->content_handler = send_response;
     } else if (edge_resolve_address(backend, &address) == 0) {
-        /* its name has no address */
+        /* the backend's host name does not resolve */
         return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_REFUSED, 0);
     }
     return NGX_DECLINED;
@@ -125,8 +135,9 @@ is_same_upstream(const backend_t *one, const backend_t *other)
 }
 
 
-/* A backend that is gone takes its requests along. One that leads elsewhere by now, or that the route no longer
- * leads to, may finish its answers: only upgraded connections would stay with it for as long as they like. */
+/* A deleted backend ends its requests. Where the backend has another address by now, or the route
+ * another backend, requests may finish: only upgraded connections, which could stay for ever,
+ * end. */
 static ngx_uint_t
 judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
@@ -166,5 +177,7 @@ const edge_module_t  module_backend = {
     .free = slab_free,
     .run = run,
     .judge = judge,
+    .entries = entries,
+    .entries_max = 1,
     .describe = describe,
 };

@@ -1,4 +1,4 @@
-/* request_headers: what is taken from a request, and added to it, before the upstream sees it. */
+/* request_headers: removes headers from a request, and adds some, before the upstream sees it. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/modules/module.h"
@@ -27,7 +27,7 @@ hide_all(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *name)
 }
 
 
-/* The strings belong to the route, which ctx holds. */
+/* Header strings are not copied: they belong to the route, to which ctx holds a reference. */
 static ngx_int_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {

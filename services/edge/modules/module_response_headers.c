@@ -1,4 +1,4 @@
-/* response_headers: what is taken from a response, and added to it, on its way to the client. */
+/* response_headers: removes headers from a response, and adds some, on its way to the client. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/modules/module.h"
@@ -58,7 +58,7 @@ edge_response_removes(const route_t *route, const char *name, size_t len)
 }
 
 
-/* The strings belong to the route, which ctx holds. */
+/* Header strings are not copied: they belong to the route, to which ctx holds a reference. */
 static ngx_int_t
 response_header(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {

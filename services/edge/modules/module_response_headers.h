@@ -1,4 +1,4 @@
-/* What response_headers does with answers, for who passes on heads that are no answers yet. */
+/* The removals of response_headers, for interim (1xx) responses, which do not pass the module. */
 #pragma once
 
 #include <ngx_config.h>
@@ -6,5 +6,5 @@
 
 #include "services/edge/table/table.h"
 
-/* Does response_headers of the route take this one from answers? */
+/* Does response_headers of the route remove this header, in any case of letters? */
 ngx_uint_t edge_response_removes(const route_t *route, const char *name, size_t len);

@@ -4,6 +4,8 @@
  * go, and one that goes takes nothing but itself. Nearly always there is one claimant. */
 #pragma once
 
+#include "common/base/invariant.h"
+
 #include <string.h>
 
 typedef struct claim {
@@ -11,6 +13,7 @@ typedef struct claim {
     const char *id;     /* of the entry, which owns it */
 } claim_t;
 
+/* Among the claims on its place, *chain the first: the claim is in none. */
 static inline void claim_put(claim_t **chain, claim_t *claim)
 {
     while (*chain && strcmp((*chain)->id, claim->id) <= 0)
@@ -19,10 +22,11 @@ static inline void claim_put(claim_t **chain, claim_t *claim)
     *chain = claim;
 }
 
+/* Out of them again: it is among them. */
 static inline void claim_del(claim_t **chain, const claim_t *claim)
 {
     while (*chain && *chain != claim)
         chain = &(*chain)->next;
-    if (*chain)
-        *chain = claim->next;
+    INVARIANT(*chain == claim); /* otherwise the chain would lead to what its owner frees now */
+    *chain = claim->next;
 }

@@ -1,12 +1,13 @@
 #include "services/edge/table/headers.h"
 
 #include "services/edge/table/document.h"
+#include "common/base/invariant.h"
 #include "services/edge/table/slab.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static char *lower(const char *text)
+static char *copy_lower(const char *text)
 {
     char *out = document_copy(text, strlen(text));
 
@@ -43,7 +44,7 @@ uintptr_t header_hash(const char *name)
 static void set_header(header_t *out, char *name, char *value)
 {
     out->name = name;
-    out->lower = lower(name);
+    out->lower = copy_lower(name);
     out->hash = header_hash(out->lower);
     out->name_len = strlen(name);
     out->value = value;
@@ -96,6 +97,7 @@ static void add_headers(headers_t *out, const msgpack_object_map *map, bool *bad
 void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove,
                    bool *bad)
 {
+    INVARIANT(!out->add && !out->remove);
     if (!is_absent(add, MSGPACK_OBJECT_MAP, bad))
         add_headers(out, &add->via.map, bad);
     if (is_absent(remove, MSGPACK_OBJECT_ARRAY, bad))

@@ -18,17 +18,18 @@ typedef struct headers {
     size_t add_count, remove_count;
 } headers_t;
 
-/* add: a map of names to values; remove: a list of names; either may be NULL. *bad is set where one
- * is no header of RFC 9110 5.1 and 5.5, which would end a line or begin one; out is to be freed all
- * the same. */
+/* Read add, a map of names to values, and remove, a list of names, into out, which is all zero;
+ * either may be NULL. *bad is set where one is no header of RFC 9110 5.1 and 5.5: it could end a
+ * header's line or begin another. headers_done frees what out holds, also then. */
 void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_object *remove,
                    bool *bad);
 void headers_done(headers_t *self);
 
-/* parse and free of the modules whose document is {add, remove}: a headers_t. */
+/* What module.h calls parse and free, for modules whose document is {add, remove}: a headers_t. */
 void *headers_module_parse(const msgpack_object *document, bool *bad);
 void headers_module_free(void *config);
-/* ${...} in a value asks for an expression's value, which the edge cannot tell yet. */
+/* What module.h calls beyond: true where a value holds ${...}, an expression, which the edge cannot
+ * evaluate yet. */
 bool headers_module_beyond(const void *config);
 
 /* nginx's hash of a header name in lower case (ngx_hash_key). */

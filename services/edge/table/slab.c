@@ -1,5 +1,7 @@
 #include "services/edge/table/slab.h"
 
+#include "common/base/invariant.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ void slab_free(void *at)
 
 enum {
     UNIT = 16,
-    CLASSES = 256,     /* blocks of 2 to 255 units; larger ones are malloc's */
+    SMALLEST = 2,      /* units of a block: while it is free it has two links */
+    CLASSES = 256,     /* blocks of up to 255 units; larger ones are malloc's */
     REGION = 128 << 10 /* from the kernel at once, and back; its address is a multiple of that */
 };
 
@@ -68,7 +71,7 @@ static region_t *new_region(void)
     return region;
 }
 
-static void push(block_t *block)
+static void push_freed(block_t *block)
 {
     block_t **list = &freed[block->class];
 
@@ -81,6 +84,7 @@ static void push(block_t *block)
 
 static void unlink_block(block_t *block)
 {
+    INVARIANT(block->last ? block->last->next == block : freed[block->class] == block);
     if (block->last)
         block->last->next = block->next;
     else
@@ -98,6 +102,7 @@ static void give_back(region_t *region)
     while (at < end) {
         block_t *block = (block_t *)at;
 
+        INVARIANT(block->class >= SMALLEST && block->class < CLASSES);
         at += block->class * UNIT;
         unlink_block(block);
     }
@@ -117,10 +122,11 @@ static block_t *take_fresh(size_t class)
     }
     block = (block_t *)((unsigned char *)current + current->end);
     current->end += class * UNIT;
+    INVARIANT(current->end <= REGION);
     return block;
 }
 
-static block_t *take(size_t class)
+static block_t *take_block(size_t class)
 {
     block_t *block = freed[class];
 
@@ -142,9 +148,9 @@ void *slab_alloc(size_t size)
         large = size < SIZE_MAX - UNIT ? calloc(1, size + UNIT) : NULL;
         return large ? large + UNIT : (abort(), NULL);
     }
-    if (class < 2)
-        class = 2; /* a free one has two links */
-    block = take(class);
+    if (class < SMALLEST)
+        class = SMALLEST;
+    block = take_block(class);
     block->class = class;
     return memset(&block->next, 0, class * UNIT - HEAD);
 }
@@ -161,8 +167,9 @@ void slab_free(void *at)
         free((unsigned char *)at - UNIT);
         return;
     }
-    push(block);
     region = region_of(block);
+    INVARIANT(block->class >= SMALLEST && block->class < CLASSES && region->used > 0);
+    push_freed(block);
     if (--region->used == 0 && region != current)
         give_back(region);
 }

@@ -1,12 +1,15 @@
-/* Memory for what a table holds: many small things that live long. They stand apart from nginx's
- * heap, so that what requests allocate and free stays together however the table grew; interleaved,
- * a request costs a tenth more at 100,000 routes that came one by one. Freed blocks serve the next
- * of their size; where all around them are free, too, the kernel gets them back. One thread's. */
+/* Memory for what a table holds: many small things that live long. It is apart from nginx's heap,
+ * so that what requests allocate and free stays together however the table grew; interleaved, a
+ * request costs a tenth more at 100,000 routes that came one by one. A freed block serves the next
+ * request of its size; a region of 128 KiB in which all blocks are free goes back to the kernel.
+ * For one thread only. */
 #pragma once
 
 #include <stddef.h>
 
-/* Zeroed, aligned to 16 bytes. Never NULL: without memory it aborts, and the worker that takes over
- * reads its state from disk. */
+/* size bytes, zeroed and aligned to 16 bytes; the caller frees them with slab_free. Never NULL:
+ * without memory the process aborts, and the worker that takes over reads its state from disk. */
 void *slab_alloc(size_t size);
-void slab_free(void *at); /* NULL: nothing */
+
+/* at: of slab_alloc; NULL: nothing. */
+void slab_free(void *at);

@@ -1,5 +1,6 @@
 #include "services/edge/table/strmap.h"
 
+#include "common/base/invariant.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ struct strmap {
 };
 
 /* Eight bytes at a time, multiplied and folded; the low bits pick the bucket. */
-static uint64_t mix(uint64_t h, uint64_t word)
+static uint64_t mix_word(uint64_t h, uint64_t word)
 {
     h = (h ^ word) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 32);
@@ -35,15 +36,15 @@ static uint32_t hash_of(const strmap_t *self, const char *key, size_t len)
 
     for (; len >= sizeof(word); key += sizeof(word), len -= sizeof(word)) {
         memcpy(&word, key, sizeof(word));
-        h = mix(h, word);
+        h = mix_word(h, word);
     }
     word = 0;
     memcpy(&word, key, len);
-    h = mix(h, word);
+    h = mix_word(h, word);
     return (uint32_t)(h ^ (h >> 16));
 }
 
-static node_t **bucket(const strmap_t *self, size_t i)
+static node_t **bucket_at(const strmap_t *self, size_t i)
 {
     return &self->segments[i / SEGMENT][i % SEGMENT];
 }
@@ -54,7 +55,7 @@ static node_t **bucket_of(const strmap_t *self, uint32_t hash)
 
     if (i < self->split)
         i = hash & (2 * self->round - 1);
-    return bucket(self, i);
+    return bucket_at(self, i);
 }
 
 strmap_t *strmap_new(void)
@@ -76,7 +77,7 @@ void strmap_destroy(strmap_t **self_p)
     if (!self)
         return;
     for (size_t i = 0; i < self->buckets; i++)
-        for (node_t *node = *bucket(self, i), *next; node; node = next) {
+        for (node_t *node = *bucket_at(self, i), *next; node; node = next) {
             next = node->next;
             slab_free(node);
         }
@@ -87,7 +88,7 @@ void strmap_destroy(strmap_t **self_p)
     *self_p = NULL;
 }
 
-static node_t **find(const strmap_t *self, uint32_t hash, const char *key, size_t len)
+static node_t **find_node(const strmap_t *self, uint32_t hash, const char *key, size_t len)
 {
     node_t **at = bucket_of(self, hash);
 
@@ -98,7 +99,7 @@ static node_t **find(const strmap_t *self, uint32_t hash, const char *key, size_
 
 void *strmap_get(const strmap_t *self, const char *key, size_t len)
 {
-    node_t *node = *find(self, hash_of(self, key, len), key, len);
+    node_t *node = *find_node(self, hash_of(self, key, len), key, len);
 
     return node ? node->value : NULL;
 }
@@ -106,6 +107,7 @@ void *strmap_get(const strmap_t *self, const char *key, size_t len)
 /* Room for segment i: pointers only, so this is never a long pause. */
 static void make_segment(strmap_t *self, size_t i)
 {
+    INVARIANT(i <= self->room);
     if (i == self->room) {
         node_t ***more = slab_alloc(2 * self->room * sizeof(*more));
 
@@ -119,15 +121,16 @@ static void make_segment(strmap_t *self, size_t i)
 }
 
 /* One more bucket: divide bucket `split` between itself and the new one. */
-static void grow(strmap_t *self)
+static void add_bucket(strmap_t *self)
 {
     size_t fresh = self->buckets;
     node_t **old, *node, *next;
 
     if (fresh / SEGMENT >= DIRECTORY)
         return; /* longer chains, nothing worse */
+    INVARIANT(self->split < self->round && fresh == self->round + self->split);
     make_segment(self, fresh / SEGMENT);
-    old = bucket(self, self->split);
+    old = bucket_at(self, self->split);
     node = *old;
     *old = NULL;
     self->buckets++;
@@ -147,7 +150,7 @@ static void grow(strmap_t *self)
 void *strmap_put(strmap_t *self, const char *key, size_t len, void *value)
 {
     uint32_t hash = hash_of(self, key, len);
-    node_t **at = find(self, hash, key, len), *node;
+    node_t **at = find_node(self, hash, key, len), *node;
 
     if (*at) {
         void *old = (*at)->value;
@@ -155,6 +158,7 @@ void *strmap_put(strmap_t *self, const char *key, size_t len, void *value)
         (*at)->value = value;
         return old;
     }
+    INVARIANT(len <= UINT32_MAX);
     node = slab_alloc(sizeof(*node) + len + 1);
     node->hash = hash;
     node->len = (uint32_t)len;
@@ -162,17 +166,18 @@ void *strmap_put(strmap_t *self, const char *key, size_t len, void *value)
     node->value = value;
     *at = node;
     if (++self->count > self->buckets)
-        grow(self);
+        add_bucket(self);
     return NULL;
 }
 
 void *strmap_del(strmap_t *self, const char *key, size_t len)
 {
-    node_t **at = find(self, hash_of(self, key, len), key, len), *node = *at;
+    node_t **at = find_node(self, hash_of(self, key, len), key, len), *node = *at;
     void *value;
 
     if (!node)
         return NULL;
+    INVARIANT(self->count > 0);
     *at = node->next;
     value = node->value;
     slab_free(node);
@@ -183,12 +188,16 @@ void *strmap_del(strmap_t *self, const char *key, size_t len)
 void *strmap_pop(strmap_t *self)
 {
     node_t **at, *node;
+    size_t end;
     void *value;
 
     if (!self->count)
         return NULL;
-    while (!*(at = bucket(self, self->popped % self->buckets)))
+    end = self->popped + self->buckets;
+    while (!*(at = bucket_at(self, self->popped % self->buckets))) {
         self->popped++;
+        INVARIANT(self->popped < end); /* count says that there is one */
+    }
     node = *at;
     *at = node->next;
     value = node->value;
@@ -209,7 +218,7 @@ void *strmap_next(const strmap_t *self, size_t *cursor_bucket, void **cursor_nod
     if (node)
         node = node->next;
     while (!node && *cursor_bucket < self->buckets)
-        node = *bucket(self, (*cursor_bucket)++);
+        node = *bucket_at(self, (*cursor_bucket)++);
     *cursor_node = node;
     return node ? node->value : NULL;
 }

@@ -72,11 +72,11 @@ typedef struct backend {
     struct sockaddr_storage address;
     socklen_t address_len; /* 0: a name has it, below */
     bool literal;          /* an address, not a name */
-    void *name;            /* edge_resolve.c's, which forget_name is told when the backend goes */
-    void (*forget_name)(struct backend *backend);
+    void *name;            /* the resolver's (control/resolve.h); NULL: none */
+    void (*forget_name)(struct backend *backend); /* called before the backend is freed */
     /* weighted */
     choice_t *choices;
-    size_t choice_count; /* the last one's upto is the sum of all */
+    size_t choice_count; /* the last one's upto is the sum of all; 0: no member has a weight */
     /* http_response */
     unsigned status;
     char *body;
@@ -95,9 +95,10 @@ typedef struct domain {
 
 typedef struct table {
     strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
-    strmap_t *hosts;                                              /* host -> host_t's claims */
-    strmap_t *domain_names;                                       /* name -> domain_t's claims */
-    strmap_t *refused; /* kind and id of each entry that cannot be applied */
+    strmap_t *policies, *rules; /* the same; what is in them: ip_policy.h */
+    strmap_t *hosts;            /* host -> host_t's claims */
+    strmap_t *domain_names;     /* name -> domain_t's claims */
+    strmap_t *refused;          /* kind and id of each entry that cannot be applied */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
     /* Of a snapshot while it is built, what it takes the place of: it knows what entries that
@@ -107,6 +108,9 @@ typedef struct table {
     edge_t *dying;      /* the edge that is being taken apart */
 } table_t;
 
+enum { TABLE_ID_MAX = 128 /* bytes of an entry's id or kind; table_apply refuses longer ones */ };
+
+/* An empty table, the caller's until table_free_some has freed it; never NULL. */
 table_t *table_new(void);
 
 /* Free at most budget objects; true when all is gone and *self_p NULL. Call until it is. */
@@ -132,27 +136,30 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
 /* Entries that could not be applied. */
 size_t table_refused(const table_t *self);
 
-/* Lower-case host without port. The longest name wins: exact, then *.parent. */
+/* What serves host: len bytes in lower case, without port. The name itself wins, then *.parent.
+ * NULL: nobody serves it. Borrowed until the table changes. */
 edge_t *table_edge(const table_t *self, const char *host, size_t len);
 domain_t *table_domain(const table_t *self, const char *host, size_t len);
 
 /* Nothing of it may be served: 503. */
 bool edge_is_refused(const edge_t *edge);
 
-/* Normalised path. A route with a host beats one without. */
+/* The route for a normalised path (path_len bytes) of this edge; one with a host beats one without.
+ * NULL: none matches. Borrowed until the table changes, unless the caller raises refs. */
 route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
                      size_t path_len);
 
-/* NULL: it is not there, or refused. */
+/* The backend with this id. NULL: it is not there, or refused. Borrowed, as a route is. */
 backend_t *table_backend(const table_t *self, const char *id);
 
 /* The backend that serves: of a weighted one, the member into whose share number falls, else the
  * backend itself. NULL: it has no member with a weight, or the member is not there. */
 backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number);
 
-/* TLS names of backends that have a pool now, in all tables of the process. */
+/* How many TLS names of backends have a keep-alive pool now, in all tables of the process. */
 size_t table_pools(void);
 
-/* Requests keep what they use alive over changes. */
+/* Give one reference back; the last one frees it. The table has one, and each request that uses it
+ * another (refs), so that it outlives a change of the configuration. NULL: nothing. */
 void route_release(route_t *route);
 void backend_release(backend_t *backend);

@@ -1,5 +1,6 @@
 #include "services/edge/table/tree.h"
 
+#include "common/base/invariant.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
@@ -64,7 +65,8 @@ static node_t **child_at(node_t *node, char first)
     return at;
 }
 
-static size_t common(const node_t *node, const char *path, size_t len)
+/* How many bytes of the label the path begins with. */
+static size_t common_bytes(const node_t *node, const char *path, size_t len)
 {
     size_t n = 0;
 
@@ -74,10 +76,12 @@ static size_t common(const node_t *node, const char *path, size_t len)
 }
 
 /* Cut *at after n bytes of its label: a new parent above it. */
-static node_t *split(node_t **at, size_t n)
+static node_t *split_node(node_t **at, size_t n)
 {
-    node_t *lower = *at, *upper = node_new(lower->label, n);
+    node_t *lower = *at, *upper;
 
+    INVARIANT(n > 0 && n < lower->len);
+    upper = node_new(lower->label, n);
     upper->next = lower->next;
     upper->child = lower;
     lower->next = NULL;
@@ -87,7 +91,7 @@ static node_t *split(node_t **at, size_t n)
     return upper;
 }
 
-static claim_t **slot(node_t *node, bool exact)
+static claim_t **claims_of(node_t *node, bool exact)
 {
     return exact ? &node->exact : &node->prefix;
 }
@@ -105,16 +109,16 @@ void tree_put(tree_t *self, const char *path, size_t len, bool exact, claim_t *c
             node = *at;
             break;
         }
-        n = common(*at, path, len);
-        node = n < (*at)->len ? split(at, n) : *at;
+        n = common_bytes(*at, path, len);
+        node = n < (*at)->len ? split_node(at, n) : *at;
         path += n;
         len -= n;
     }
-    claim_put(slot(node, exact), claim);
+    claim_put(claims_of(node, exact), claim);
 }
 
 /* Remove a node that holds nothing, or join it with its only child. */
-static void tidy(node_t **at)
+static void tidy_node(node_t **at)
 {
     node_t *node = *at, *child = node->child, *joined;
 
@@ -139,24 +143,25 @@ static void tidy(node_t **at)
     slab_free(child);
 }
 
-static void del(node_t **at, const char *path, size_t len, bool exact, const claim_t *claim)
+static void remove_claim(node_t **at, const char *path, size_t len, bool exact,
+                         const claim_t *claim)
 {
     node_t *node = *at, **child;
 
     if (len == 0) {
-        claim_del(slot(node, exact), claim);
+        claim_del(claims_of(node, exact), claim);
     } else {
         child = child_at(node, path[0]);
-        if (!*child || common(*child, path, len) < (*child)->len)
-            return;
-        del(child, path + (*child)->len, len - (*child)->len, exact, claim);
+        /* put made the whole path, and nodes are only joined where nothing is claimed */
+        INVARIANT(*child && common_bytes(*child, path, len) == (*child)->len);
+        remove_claim(child, path + (*child)->len, len - (*child)->len, exact, claim);
     }
-    tidy(at);
+    tidy_node(at);
 }
 
 void tree_del(tree_t *self, const char *path, size_t len, bool exact, const claim_t *claim)
 {
-    del(&self->root, path, len, exact, claim);
+    remove_claim(&self->root, path, len, exact, claim);
 }
 
 bool tree_empty(const tree_t *self)

@@ -1,9 +1,11 @@
-/* A client's socket under OpenSSL, for reading, and what its handshake was for.
+/* The read side of a client's socket for OpenSSL (a BIO), and the server name and TLS settings of
+ * its handshake.
  *
- * A read that brings less than was asked for has emptied the socket, and what comes later comes
- * with an event (epoll(7), "Questions and answers" 9). OpenSSL's own BIO asks again all the
- * same: a system call in vain for each request. */
+ * A read that returns fewer bytes than asked for has emptied the socket, and later bytes raise an
+ * event (epoll(7), "Questions and answers" 9). OpenSSL's own BIO reads again all the same: a
+ * wasted system call for each request. */
 #include "services/edge/tls/edge_bio.h"
+#include "common/base/invariant.h"
 
 static int            type;
 static BIO_METHOD    *method;
@@ -19,7 +21,7 @@ bio_read(BIO *bio, char *out, int size)
 
     BIO_clear_retry_flags(bio);
     if (!c->read->ready && !c->read->pending_eof && ngx_use_epoll_rdhup) {
-        /* pending_eof: the end came with what was read, and no event will tell of it again */
+        /* pending_eof: the end of file came with the last bytes, and raises no further event */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -82,6 +84,7 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     if (bio == NULL) {
         return NULL;
     }
+    INVARIANT(len < 256);   /* the caller's buffer for a folded name (RFC 1035) */
     client->connection = c;
     client->name_len = len;
     ngx_memzero(client->profile, sizeof(client->profile));

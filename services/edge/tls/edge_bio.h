@@ -1,4 +1,4 @@
-/* A client's socket under OpenSSL, for reading. */
+/* The read side of a client's socket for OpenSSL. */
 #pragma once
 
 #include <ngx_config.h>
@@ -6,16 +6,22 @@
 #include <ngx_event.h>
 #include <ngx_event_openssl.h>
 
-/* A connection, and the name and the TLS settings that its handshake was for; name folded;
- * empty: without TLS. */
+/* A connection, and the server name and TLS settings of its handshake. name is folded, and empty on
+ * a connection without TLS. */
 typedef struct {
     ngx_connection_t *connection;
-    unsigned char profile[32]; /* of the edge then (table.h); zeros: the name had none */
+    unsigned char profile[32]; /* of the edge at that time (table.h); zeros: the name had no edge */
     size_t name_len;
     char name[];
 } edge_client_t;
+
+/* In the master, before the first handshake. NGX_OK | NGX_ERROR */
 ngx_int_t edge_bio_install(void);
-/* In the client hello's callback. NULL: no memory. */
+
+/* In the client hello's callback: replace the connection's read BIO. name is folded, len bytes, and
+ * copied. The result lives as long as the connection. NULL: no memory. */
 edge_client_t *edge_bio_attach(SSL *ssl, const char *name, size_t len);
-/* Before that callback, and without TLS: one without a name. */
+
+/* The handshake's data of a connection; one without a name before that callback and without TLS.
+ * Borrowed, never NULL. */
 edge_client_t *edge_client(ngx_connection_t *c);

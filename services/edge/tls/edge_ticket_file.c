@@ -1,13 +1,12 @@
-/* The file of the keys of session tickets, which all processes of an edge share: the workers of
- * one that is being replaced and of its successor, and those that come after a restart. Every
- * helper looks at it four times a second and tells its worker what is new; whoever finds that a
- * change is due makes it, under the file's lock. When the file was written is when its keys
- * began.
+/* The file of session ticket keys. All processes of an edge share it: the workers of a master that
+ * is being replaced, those of its successor, and those after a restart. Every helper checks the
+ * file four times a second and sends new keys to its worker; the first helper that finds a rotation
+ * due makes it, under the file's lock. The file's modification time is when its current key began.
  *
- * It is written where it is, so that what was there before is there no more, as far as the disk
- * does that, and a full disk does not keep old keys in use. It is sealed like the other state:
- * whoever copies the folder without its key has nothing, and a file that is torn or not ours is
- * known for that: then there are new keys. Whoever removes it ends all tickets at once. */
+ * The file is overwritten in place, so that old keys do not remain on disk (as far as the disk
+ * allows) and a full disk does not prevent a rotation. It is sealed like the other state: a copy of
+ * the folder is useless without the edge's key, and a torn or foreign file is detected, after which
+ * new keys are made. Removing the file invalidates all tickets at once. */
 #include "services/edge/worker/edge_key.h"
 #include "services/edge/worker/edge_file.h"
 #include "services/edge/worker/edge_conf.h"
@@ -17,13 +16,13 @@
 
 enum { LOCK_TRIES = 20 };
 
-static u_char      seen[TICKETS_BYTES];   /* sealed: other bytes are other keys */
-static ngx_uint_t  none;                  /* it was said that there are none */
-static const char *said;                  /* is wrong */
+static u_char      seen[TICKETS_BYTES];   /* sealed keys that the worker got last */
+static ngx_uint_t  none;                  /* the worker was told that there are no keys */
+static const char *said;                  /* the fault that was logged last; NULL: none */
 
 
 static void
-say(ngx_uint_t level, const char *what)
+log_state(ngx_uint_t level, const char *what)
 {
     if (said != what) {
         said = what;
@@ -45,9 +44,9 @@ open_file(void)
 }
 
 
-/* It is had for a moment each. */
+/* Each process holds the lock only briefly. NGX_AGAIN: still locked after LOCK_TRIES. */
 static ngx_int_t
-lock(ngx_fd_t file)
+lock_file(ngx_fd_t file)
 {
     ngx_uint_t  tries;
 
@@ -61,12 +60,12 @@ lock(ngx_fd_t file)
 }
 
 
-/* Not even the keys that are in use are good any more where others may have read them. */
+/* Others have access to the file and may have read the keys: they are not used any more. */
 static ngx_int_t
-refuse(void)
+refuse_file(void)
 {
-    say(NGX_LOG_ERR, "cannot hold keys (is it a file, this user's alone, with one name?): no session is "
-                     "resumed. Remove it");
+    log_state(NGX_LOG_ERR, "cannot hold keys (is it a file, this user's alone, with one "
+                           "name?): no session is resumed. Remove it");
     if (none) {
         return NGX_AGAIN;
     }
@@ -76,7 +75,7 @@ refuse(void)
 }
 
 
-/* The keys of the file, or new ones. How many changes are due of them. */
+/* Opens the file's keys, or makes new ones. Returns how many rotations are due. */
 static unsigned
 read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, tickets_t *out)
 {
@@ -85,16 +84,15 @@ read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, ticke
     }
     if (n > 0) {
         ngx_set_errno(0);
-        say(NGX_LOG_WARN, "is torn, or sealed with another key: new keys are made, and no older session "
-                          "is resumed");
+        log_state(NGX_LOG_WARN, "is torn, or sealed with another key: new keys are made, and "
+                                "no older session is resumed");
     }
     tickets_make(out);
     return TICKETS_KEYS;
 }
 
 
-/* Whole or not at all, as far as other processes see: it is less than a page, and they wait for
- * the lock. */
+/* Atomic for other processes: they read under the lock. */
 static ngx_int_t
 write_keys(ngx_fd_t file, const tickets_t *tickets, u_char *sealed, const u_char *key)
 {
@@ -104,13 +102,13 @@ write_keys(ngx_fd_t file, const tickets_t *tickets, u_char *sealed, const u_char
     {
         return NGX_OK;
     }
-    say(NGX_LOG_ERR, "cannot be written: the keys that there are serve for a period more at most, and "
-                     "then no session is resumed");
+    log_state(NGX_LOG_ERR, "cannot be written: the keys that there are serve for a period "
+                           "more at most, and then no session is resumed");
     return NGX_ERROR;
 }
 
 
-/* Under its lock. */
+/* Reads the file, and rotates its keys when due; the caller holds the file's lock. */
 static ngx_int_t
 look_at(ngx_fd_t file, edge_tickets_t *out)
 {
@@ -122,7 +120,7 @@ look_at(ngx_fd_t file, edge_tickets_t *out)
 
     n = pread(file, sealed, sizeof(sealed), 0);
     if (n < 0 || fstat(file, &st) != 0) {
-        say(NGX_LOG_ERR, "cannot be read");
+        log_state(NGX_LOG_ERR, "cannot be read");
         return NGX_AGAIN;
     }
     edge_key_derive("TLS session tickets", key);
@@ -156,12 +154,12 @@ edge_ticket_file_look(edge_tickets_t *out)
     ngx_int_t  rc;
 
     if (file == NGX_INVALID_FILE) {
-        return refuse();
+        return refuse_file();
     }
     if (!edge_file_is_own(file)) {
-        rc = refuse();
-    } else if (lock(file) != NGX_OK) {
-        rc = NGX_AGAIN;   /* another time */
+        rc = refuse_file();
+    } else if (lock_file(file) != NGX_OK) {
+        rc = NGX_AGAIN;   /* tried again at the next check */
     } else {
         rc = look_at(file, out);
     }

@@ -1,15 +1,16 @@
-/* Session tickets in a worker. Its helper brings the keys (edge_ticket_file.c): no handshake
- * waits for a file. They lie in memory that is in no core dump and that no process has which is
- * forked from this one, so that each key is gone when it is replaced. With none that may be used
- * handshakes go on, each of them in full. */
+/* Session tickets in a worker. The helper sends the keys (edge_ticket_file.c), so that no handshake
+ * waits for a file. Keys are kept in memory that is excluded from core dumps and not inherited by
+ * forked processes: no copy of a key survives its replacement. Without usable keys all handshakes
+ * are full ones. */
 #include "services/edge/tls/edge_tickets.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <openssl/core_names.h>
 #include <openssl/rand.h>
 #include <sys/mman.h>
 
-enum { STALE = 2 };   /* changes that are due: the helper has not brought them for a whole period */
+enum { STALE = 2 };   /* overdue rotations: the helper has sent no keys for a whole period */
 
 static edge_tickets_t  *held;   /* NULL: none came yet */
 static ngx_uint_t       has;
@@ -35,7 +36,8 @@ make_memory(void)
         }
         return NGX_ERROR;
     }
-    (void) mlock(at, ngx_pagesize);   /* where the user may */
+    INVARIANT(sizeof(*held) <= ngx_pagesize);
+    (void) mlock(at, ngx_pagesize);   /* best effort: RLIMIT_MEMLOCK may forbid it */
     held = at;
     return NGX_OK;
 }
@@ -64,7 +66,8 @@ may_use(void)
 }
 
 
-/* OpenSSL 3.0 makes an empty ticket of none, which TLS 1.3 does not have. */
+/* Announces no tickets if there is no usable key: OpenSSL 3.0 would send an empty ticket, which TLS
+ * 1.3 does not allow. */
 void
 edge_tickets_greet(SSL *ssl)
 {
@@ -75,7 +78,7 @@ edge_tickets_greet(SSL *ssl)
 
 
 static int
-use(const ticket_key_t *key, const u_char *iv, EVP_CIPHER_CTX *cipher,
+use_key(const ticket_key_t *key, const u_char *iv, EVP_CIPHER_CTX *cipher,
     EVP_MAC_CTX *mac, int sealing)
 {
     OSSL_PARAM  params[3];
@@ -89,10 +92,11 @@ use(const ticket_key_t *key, const u_char *iv, EVP_CIPHER_CTX *cipher,
 }
 
 
-/* 0: an empty ticket, which a client of TLS 1.2 takes for none | -1: the handshake ends. Where
- * the keys went between the hello and here, a client of TLS 1.3 gets one that nobody can open. */
+/* 1: sealed | 0: an empty ticket, which a client of TLS 1.2 ignores | -1: the handshake fails. If
+ * the keys became unusable after the hello, a client of TLS 1.3 gets a ticket sealed with a random
+ * key, which nothing can open. */
 static int
-seal(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+seal_ticket(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
 {
     int                  ok;
     ticket_key_t         nobodys;
@@ -107,21 +111,22 @@ seal(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *ma
     }
     ngx_memcpy(name, key->name, TICKETS_NAME_BYTES);
     ok = RAND_bytes(iv, EVP_CIPHER_get_iv_length(aes)) == 1
-         && use(key, iv, cipher, mac, 1);
+         && use_key(key, iv, cipher, mac, 1);
     ngx_explicit_memzero(&nobodys, sizeof(nobodys));
     return ok ? 1 : -1;
 }
 
 
-/* 0: not one of ours, or of a key that is gone: a full handshake, and a new ticket | 1: good |
- * 2: good, and the client gets another one: of the key that seals now, and in TLS 1.3 for each
- * connection (RFC 8446 C.4). */
+/* 0: no such key (any more): a full handshake, and a new ticket | 1: valid | 2: valid, and the
+ * client gets a new ticket: in TLS 1.3 on each connection (RFC 8446 C.4), in TLS 1.2 if the
+ * ticket's key is an older one than the key that seals now. */
 static int
-unseal(SSL *ssl, const u_char *name, const u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
+open_ticket(SSL *ssl, const u_char *name, const u_char *iv, EVP_CIPHER_CTX *cipher,
+    EVP_MAC_CTX *mac)
 {
     const ticket_key_t  *key = may_use() ? tickets_find(&held->tickets, name) : NULL;
 
-    if (key == NULL || !use(key, iv, cipher, mac, 0)) {
+    if (key == NULL || !use_key(key, iv, cipher, mac, 0)) {
         return 0;
     }
     return SSL_version(ssl) == TLS1_3_VERSION
@@ -133,18 +138,23 @@ static int
 on_ticket(SSL *ssl, u_char *name, u_char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
     int sealing)
 {
-    return sealing ? seal(ssl, name, iv, cipher, mac)
-                   : unseal(ssl, name, iv, cipher, mac);
+    return sealing ? seal_ticket(ssl, name, iv, cipher, mac)
+                   : open_ticket(ssl, name, iv, cipher, mac);
 }
 
 
-/* The cipher is looked up once, and not for each ticket. */
+/* Fetches the cipher once, instead of for each ticket. */
 ngx_int_t
 edge_tickets_install(SSL_CTX *ctx)
 {
     if (aes == NULL) {
         aes = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
     }
+    /* OpenSSL's buffer must hold the IV, and ticket_key_t a cipher key */
+    INVARIANT(aes == NULL
+              || (EVP_CIPHER_get_iv_length(aes) <= EVP_MAX_IV_LENGTH
+                  && EVP_CIPHER_get_key_length(aes)
+                     == sizeof(((ticket_key_t *) 0)->cipher)));
     return aes && SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket)
            ? NGX_OK : NGX_ERROR;
 }

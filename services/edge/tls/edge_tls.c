@@ -2,12 +2,13 @@
  * in OpenSSL's callbacks, so nothing is ever reloaded.
  *
  * The client hello callback binds session tickets to the TLS profile of the name they were
- * issued for: without it a ticket from an edge without client certificates resumes at one that
- * demands them (CVE-2025-23419), because the certificate callback does not run on resumption. A
- * name without an edge has tickets of its own, as long as it is reserved. The callback also ends
- * the handshake for a name that nobody serves, or without one, before a certificate is shown. */
+ * issued for. Otherwise a ticket from an edge without client certificates would resume at one that
+ * demands them (CVE-2025-23419), because the certificate callback does not run on resumption. For
+ * a reserved name without an edge the profile is made of the reservation. The callback also ends
+ * the handshake without a server name, or with an unknown one, before a certificate is shown. */
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/tls/edge_bio.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "services/edge/tls/edge_tickets.h"
@@ -65,7 +66,7 @@ parse_pair(const char *chain_pem, const char *key_pem)
 }
 
 
-/* The pair that serves a name; parsed at its first handshake. */
+/* The certificate and key for a name; parsed at the first handshake that needs them. */
 static pair_t *
 pair_for(const char *name, size_t len)
 {
@@ -102,8 +103,8 @@ fold_name(const u_char *name, size_t len, char *out, size_t size)
 }
 
 
-/* RFC 6066 3: list length, type 0, name length, name. 0, and the alert that says why: no name
- * that could be served. */
+/* Reads the server name extension (RFC 6066 3: list length, type 0, name length, name). 0: no valid
+ * name, with the alert to send. */
 static size_t
 hello_name(SSL *ssl, char *out, size_t size, int *alert)
 {
@@ -129,12 +130,13 @@ hello_name(SSL *ssl, char *out, size_t size, int *alert)
 static void
 profile_of_name(const char *name, size_t len, u_char profile[32])
 {
-    u_char          text[256 + 64];
+    u_char          text[512];   /* id (at most 128 bytes), space, name (at most 255) */
     size_t          n;
     const domain_t *domain = table_domain(edge_worker_table(), name, len);
 
     n = ngx_slprintf(text, text + sizeof(text), "%s %*s",
                      domain && domain->id ? domain->id : "", len, name) - text;
+    INVARIANT(n < sizeof(text));
     SHA256(text, n, profile);
 }
 
@@ -152,7 +154,7 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
     edge_worker_refresh();
     len = hello_name(ssl, name, sizeof(name), alert);
     if (len == 0 || pair_for(name, len) == NULL) {
-        return SSL_CLIENT_HELLO_ERROR;   /* nobody's name, or one without a certificate */
+        return SSL_CLIENT_HELLO_ERROR;   /* an unknown name, or one without a certificate */
     }
     edge = table_edge(edge_worker_table(), name, len);
     edge_tickets_greet(ssl);
@@ -162,7 +164,7 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
         ngx_memcpy(profile, edge->profile, sizeof(profile));
         SSL_set_min_proto_version(ssl, edge->min_version);
         if (edge->mutual_tls) {
-            /* client certificates cannot be verified here: nobody gets in */
+            /* client certificates cannot be verified here: deny all clients */
             *alert = SSL_AD_HANDSHAKE_FAILURE;
             return SSL_CLIENT_HELLO_ERROR;
         }
@@ -192,15 +194,15 @@ on_certificate(SSL *ssl, void *unused)
               : 0;
     pair = len ? pair_for(name, len) : NULL;
     if (pair == NULL) {
-        return 0;   /* the placeholder is for nobody */
+        return 0;   /* never show the placeholder certificate of nginx.conf */
     }
-    SSL_certs_clear(ssl);   /* an EC placeholder would be preferred to an RSA pair */
+    SSL_certs_clear(ssl);   /* OpenSSL would prefer an EC placeholder to an RSA certificate */
     return SSL_use_cert_and_key(ssl, pair->leaf, pair->key, pair->chain, 1);
 }
 
 
-/* On every server's context. Collides with variables in ssl_certificate, which use the same
- * hook. */
+/* Sets the callbacks on every server's context. Variables in ssl_certificate cannot be used: nginx
+ * would set the same callback. */
 ngx_int_t
 edge_tls_install(ngx_conf_t *cf)
 {

@@ -1,15 +1,21 @@
 #include "services/edge/tls/tickets.h"
 
+#include "common/base/invariant.h"
+
 #include <errno.h>
 #include <string.h>
 
-/* Another layout is not read. */
+/* Marks the layout of plain_t: change the number with the layout. */
 static const unsigned char magic[TICKETS_MAGIC_BYTES] = "ticket keys 1";
 
 typedef struct plain {
     unsigned char magic[TICKETS_MAGIC_BYTES];
     tickets_t tickets;
 } plain_t;
+
+_Static_assert(TICKETS_BYTES
+                   == crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + sizeof(plain_t),
+               "what is sealed is all of plain_t");
 
 void tickets_make(tickets_t *self)
 {
@@ -21,12 +27,14 @@ unsigned tickets_due(int64_t since, int64_t now, int64_t period)
     uint64_t passed =
         now > since ? (uint64_t)now - (uint64_t)since : (uint64_t)since - (uint64_t)now;
 
+    INVARIANT(period > 0);
     passed /= (uint64_t)period;
     return passed < TICKETS_KEYS ? (unsigned)passed : TICKETS_KEYS;
 }
 
 void tickets_rotate(tickets_t *self, unsigned changes)
 {
+    INVARIANT(changes <= TICKETS_KEYS);
     for (; changes > 0; changes--) {
         memmove(&self->keys[1], &self->keys[0], (TICKETS_KEYS - 1) * sizeof(self->keys[0]));
         randombytes_buf(&self->keys[TICKETS_NEXT], sizeof(self->keys[0]));

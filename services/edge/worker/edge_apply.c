@@ -1,9 +1,10 @@
 #include "services/edge/worker/edge_apply.h"
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/invariant.h"
 #include "common/codec/pack.h"
 
 
-/* How many, and where the first begins. 0 with *at 0: no array. */
+/* Count of a MessagePack array's elements; *at: offset of the first. 0 with *at 0: not an array. */
 static uint32_t
 array_head(const u_char *data, size_t len, size_t *at)
 {
@@ -25,10 +26,10 @@ array_head(const u_char *data, size_t len, size_t *at)
 }
 
 
-/* bytes: all of the entry, as it came. */
+/* Applies one entry, [kind, id, document]; bytes: the entry's encoded form, for its hash. */
 static void
 apply_entry(table_t *table, const msgpack_object *entry, const ngx_str_t *bytes,
-    ngx_log_t *log)
+    ngx_log_t *log, touched_fn touched)
 {
     trust_t          trust;
     ngx_str_t        kind = ngx_string("?"), id = ngx_string("?");
@@ -44,8 +45,8 @@ apply_entry(table_t *table, const msgpack_object *entry, const ngx_str_t *bytes,
         id.data = (u_char *) items[1].via.str.ptr;
         id.len = items[1].via.str.size;
         trust = edge_vitals_begin(&kind, &id, bytes, log);
-        rc = table_apply(table, (char *) kind.data, kind.len,
-                         (char *) id.data, id.len, &items[2], trust);
+        rc = touched_apply(table, (char *) kind.data, kind.len,
+                           (char *) id.data, id.len, &items[2], trust, touched);
         edge_vitals_end();
     }
     if (rc != 0) {
@@ -70,7 +71,8 @@ edge_apply_can_read(const void *body, size_t len)
 
 
 ngx_int_t
-edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log)
+edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log,
+    touched_fn touched)
 {
     size_t            at, from;
     uint32_t          left;
@@ -89,9 +91,10 @@ edge_apply(table_t *table, const void *body, size_t len, ngx_log_t *log)
         {
             break;
         }
+        INVARIANT(from < at && at <= len);
         bytes.data = (u_char *) body + from;
         bytes.len = at - from;
-        apply_entry(table, &unpacked.data, &bytes, log);
+        apply_entry(table, &unpacked.data, &bytes, log, touched);
     }
     msgpack_unpacked_destroy(&unpacked);
     return left == 0 ? NGX_OK : NGX_ERROR;

@@ -1,4 +1,4 @@
-/* The settings of the edge that nginx.conf holds: one set in a process. */
+/* The settings of the edge from nginx.conf: one set for each process. */
 #pragma once
 
 #include <ngx_config.h>
@@ -13,20 +13,22 @@ typedef struct {
     ngx_str_t state_dir;
     ngx_str_t state_key; /* 32-byte file */
     ngx_str_t curve_dir;
-    ngx_uint_t https_port;       /* public, for redirects */
-    ngx_str_t event_memory;      /* directory; none: only the edge's own processes see events */
-    size_t ring_size;            /* event memory of each worker */
-    off_t spool_size;            /* event file of each worker */
-    size_t response_header_size; /* of an upstream, at most */
-    time_t ticket_period;        /* for which one key seals session tickets */
-    ngx_array_t *trusted;        /* ngx_cidr_t: proxies that are believed: edge_forwarded.c */
+    ngx_uint_t https_port;           /* public, for redirects */
+    ngx_str_t event_memory;          /* directory of the event rings; empty: anonymous memory */
+    size_t ring_size;                /* event memory of each worker */
+    off_t spool_size;                /* event file of each worker */
+    size_t response_header_size;     /* limit of the head of an upstream's response, bytes */
+    time_t ticket_period;            /* seconds for which one key seals session tickets */
+    ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
+    ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
+    ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */
     ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/base/address.h */
-    address_rules_t *addresses;                                 /* made of them */
+    address_rules_t *addresses;                                 /* compiled from these lists */
 } edge_conf_t;
 
 extern ngx_module_t ngx_http_postern_module;
 
-/* In use; NULL: the module is loaded, and nothing of it is configured. Valid as long as the
- * cycle. */
+/* The settings in use, valid as long as the cycle; NULL: the module is loaded but not
+ * configured. */
 edge_conf_t *edge_conf(void);
 void edge_conf_use(edge_conf_t *conf);

@@ -1,10 +1,10 @@
-/* Whose a file is that this edge would trust. */
+/* Opens files that the edge trusts, and checks that nobody else can have written to them. */
 #include "services/edge/worker/edge_file.h"
 
 
-/* Where anybody may make files, of any name, who owns one reads what is written to it, cuts it
- * off under those who have it mapped, and chooses what is read from it. A second name may be one
- * that somebody else has it under. */
+/* In a directory that others can write to, somebody else may have created the file: its owner could
+ * read it, choose what is read from it, and truncate it while it is mapped (SIGBUS). With a second
+ * hard link, somebody else may have access under the other name. */
 ngx_uint_t
 edge_file_is_own(int file)
 {
@@ -20,9 +20,9 @@ edge_file_is_own(int file)
 }
 
 
-/* O_CREAT only for a file that is not there: with it Linux before 6.12 takes the folder's lock, and
- * waits for as long as the file system is frozen (fsfreeze, as for a snapshot of the machine), also
- * where the file exists. */
+/* O_CREAT only if the file does not exist: with that flag Linux before 6.12 takes the directory's
+ * lock even for a file that exists, and blocks while the file system is frozen (fsfreeze, as for a
+ * snapshot of the machine). */
 int
 edge_file_open(const char *path, int flags)
 {

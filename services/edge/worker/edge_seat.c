@@ -1,19 +1,22 @@
-/* An edge is replaced by a new master beside the old one: nginx starts it on USR2 with the listening sockets, which both then
- * have, so no connection that waits in one of them is lost. At most two masters live at a time, and each has a seat: 0 or 1.
- * Everything that two must not share carries the seat's number: the memory and the spool of events, and the name in the config log.
+/* An edge is upgraded by a new master beside the old one: nginx starts it on USR2 with the same
+ * listening sockets, so no connection that waits in them is lost. At most two masters live at a
+ * time, and each has a seat, 0 or 1: a slot whose number is part of every name that two masters
+ * must not share: the memory and the spool of events, and the name in the config log.
  *
- *   - The new master sits down in the free seat and knows whom it succeeds. Its workers start as always.
- *   - When all of them are ready, the old workers yield: they accept nothing any more and say in each answer that its
- *     connection ends. Should the new master die now, they go on as before.
- *   - After YIELD_MS the old master is told to quit. Only now are connections closed that were idle all that time; streams go on for
- *     worker_shutdown_timeout at most.
- *   - What events the old one leaves in memory or on disk, the new one sends (edge_adopt.c).
+ *   - The new master takes the free seat and records which master it succeeds. Its workers start
+ *     as always.
+ *   - When all new workers are ready, the old workers yield: they accept no connections and close
+ *     each connection after its next response. Should the new master die, they go on as before.
+ *   - After YIELD_MS the old master is told to quit. Only now are idle connections closed; streams
+ *     go on for worker_shutdown_timeout at most.
+ *   - Events that the old one leaves in memory or on disk are sent by the new one (edge_adopt.c).
  *
- * This file has the seats and what is written of them; edge_handover.c is the workers' part.
+ * This file has the seats and their page in shared memory; edge_handover.c is the workers' part.
  *
- * A seat is taken while its lock is held. The master has it and its workers inherit it, so it is free when the last of them is gone,
- * however they ended. */
+ * A seat is taken while its file is locked (flock). The master holds the lock and its workers
+ * inherit it, so the seat is free when the last of these processes has ended, however it ended. */
 #include "services/edge/worker/edge_seat.h"
+#include "common/base/invariant.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_file.h"
 
@@ -24,13 +27,13 @@
 
 enum { TAKE_TRIES = 40, TAKE_WAIT_MS = 50, BUILD_BYTES = 20 };
 
-/* Another layout is not read. */
+/* Marks the layout of page_t: change the number with the layout. */
 static const char  magic[16] = "postern seats 1";
 
 typedef struct {
-    uint64_t  generation;    /* 0: nobody ever sat here */
-    uint64_t  predecessor;   /* that it took the sockets of; 0: it began with its own */
-    uint64_t  ready;         /* a bit for each worker */
+    uint64_t  generation;    /* of the master that has or had the seat; 0: never taken */
+    uint64_t  predecessor;   /* generation whose sockets it inherited; 0: it made its own */
+    uint64_t  ready;         /* bit i: worker i serves */
     uint32_t  master, workers;
 } seat_t;
 
@@ -45,7 +48,7 @@ typedef struct {
 static page_t          *page;
 static ngx_uint_t       mine;
 static uint64_t         generation;
-/* of my seat, as long as this process lives */
+/* open on this seat's lock file for the life of the process */
 static ngx_fd_t         lock = NGX_INVALID_FILE;
 static ngx_fd_t         visit = NGX_INVALID_FILE, page_file = NGX_INVALID_FILE;
 
@@ -74,6 +77,7 @@ edge_seat_is_taken(void)
 uint64_t
 edge_seat_generation(ngx_uint_t seat)
 {
+    INVARIANT(page && seat < EDGE_SEATS);
     return __atomic_load_n(&page->seats[seat].generation, __ATOMIC_SEQ_CST);
 }
 
@@ -91,8 +95,8 @@ open_named(const char *name, ngx_uint_t seat)
 }
 
 
-/* With a block of its own on disk: a page that is mapped and has none ends, where the disk is
- * full, who writes to it (SIGBUS). */
+/* Allocates the page's block on disk: writing to a mapped page without one raises SIGBUS when the
+ * disk is full. */
 static int
 make_room(ngx_fd_t file)
 {
@@ -138,14 +142,14 @@ open_page(ngx_log_t *log)
         ngx_memcpy(page->magic, magic, sizeof(magic));
     }
     if (file != NGX_INVALID_FILE) {
-        (void) flock(file, LOCK_UN);   /* the mapping keeps what is closed open */
+        (void) flock(file, LOCK_UN);   /* close alone would not: the mapping refers to the file */
         close(file);
     }
     return page ? NGX_OK : NGX_ERROR;
 }
 
 
-/* NGX_OK: nobody sits there now. */
+/* NGX_OK: no process holds the seat. */
 static ngx_int_t
 is_free(ngx_uint_t seat)
 {
@@ -161,7 +165,8 @@ is_free(ngx_uint_t seat)
 }
 
 
-/* Whoever looks whether a seat is free has its lock for a moment. */
+/* Takes a seat. Tried several times, because is_free of another process holds the lock for a
+ * moment. */
 static ngx_int_t
 sit_down(ngx_uint_t seat, ngx_uint_t tries)
 {
@@ -185,8 +190,9 @@ sit_down(ngx_uint_t seat, ngx_uint_t tries)
 
 /* ---- the master ---- */
 
-/* The one that gave us its sockets: our parent. A seat that nobody has says who had it last, and
- * in a container, where numbers of processes come again, that may be our parent's number, too. */
+/* The seat of the master that gave us its sockets: our parent. Seats that are free are skipped:
+ * they still have the pid of their last master, and in a container, where pids repeat, that may
+ * equal our parent's. */
 static seat_t *
 find_predecessor(void)
 {
@@ -206,8 +212,9 @@ find_predecessor(void)
 }
 
 
-/* Of a listening socket for each worker one that nobody has any more would go on taking
- * connections, and a new one would be bound to a port of its own kind: so the number stays. */
+/* Each worker has a listening socket of its own (reuseport). With fewer workers than before, a
+ * socket without a worker would still collect connections; with more, the extra sockets are new
+ * ones. So the number of workers must not change. */
 static ngx_int_t
 check_workers(const seat_t *old, ngx_uint_t workers, ngx_log_t *log)
 {
@@ -223,7 +230,7 @@ check_workers(const seat_t *old, ngx_uint_t workers, ngx_log_t *log)
 
 
 static ngx_int_t
-succeed(seat_t *old, ngx_uint_t workers, ngx_log_t *log)
+succeed_master(seat_t *old, ngx_uint_t workers, ngx_log_t *log)
 {
     if (check_workers(old, workers, log) != NGX_OK) {
         return NGX_ERROR;
@@ -234,15 +241,16 @@ succeed(seat_t *old, ngx_uint_t workers, ngx_log_t *log)
                       "two are all there can be");
         return NGX_ERROR;
     }
-    /* Who ends this one with all that belongs to it must not end the other. */
+    /* a signal to one master's process group must not reach the other master */
     (void) setpgid(0, 0);
     return NGX_OK;
 }
 
 
-/* Where the last one sat: the config log knows its name, and its events are where they were. */
+/* Takes the seat that was used last, so that the config log knows the name and the events left in
+ * its memory and spool are found; else the other one. */
 static ngx_int_t
-begin(ngx_log_t *log)
+begin_first(ngx_log_t *log)
 {
     ngx_uint_t  last = page->last ? 1 : 0;
 
@@ -256,10 +264,9 @@ begin(ngx_log_t *log)
 }
 
 
-/* nginx ignores USR2 while its parent is the process that started it, which is right for a
- * master that was itself started so: the old one still runs. It is wrong for the first one,
- * which does not become a daemon: its parent (or, as process 1, its lack of one) is whoever
- * supervises it, and stays. No process has this number. */
+/* nginx ignores USR2 while its parent is the process that started it. That is right for a master
+ * which replaces another: the old one still runs. It is wrong for the first master, which is not a
+ * daemon: its parent (0 for process 1) is a supervisor, and stays. No process has this pid. */
 static void
 allow_replacement(void)
 {
@@ -267,9 +274,9 @@ allow_replacement(void)
 }
 
 
-/* Sockets for more workers are made once the configuration is read, and take connections that
- * end with a master that is refused then. Where the number of workers is not said by now,
- * edge_seat_take refuses. */
+/* Refuses another number of workers before nginx makes their sockets: these would take connections
+ * at once, which are lost when the master is refused later. If worker_processes has not been read
+ * at this point, edge_seat_take checks it. */
 ngx_int_t
 edge_seat_check(ngx_conf_t *cf)
 {
@@ -303,8 +310,8 @@ edge_seat_take(ngx_cycle_t *cycle)
     if (ngx_inherited) {
         old = find_predecessor();
     }
-    if (old ? succeed(old, core->worker_processes, cycle->log) != NGX_OK
-            : begin(cycle->log) != NGX_OK)
+    if (old ? succeed_master(old, core->worker_processes, cycle->log) != NGX_OK
+            : begin_first(cycle->log) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -339,7 +346,7 @@ is_ready(const seat_t *seat)
 }
 
 
-/* One who has our sockets, and whose workers all serve. */
+/* Has a master with our sockets taken the other seat, and do all its workers serve? */
 ngx_uint_t
 edge_seat_is_succeeded(void)
 {
@@ -350,13 +357,14 @@ edge_seat_is_succeeded(void)
 }
 
 
-/* A store into the page may wait for as long as its file system is frozen: none is made that
- * changes nothing. */
+/* A store into the page may block while its file system is frozen: stores without effect are
+ * avoided. */
 void
 edge_seat_say_ready(void)
 {
     uint64_t  *ready = &page->seats[mine].ready, bit = 1ULL << ngx_worker;
 
+    INVARIANT(mine < EDGE_SEATS && ngx_worker < 64);   /* a bit each; see edge_ring_make */
     if ((__atomic_load_n(ready, __ATOMIC_SEQ_CST) & bit) == 0) {
         __atomic_fetch_or(ready, bit, __ATOMIC_SEQ_CST);
     }
@@ -389,14 +397,14 @@ edge_seat_leave_other(void)
 
 /* ---- the writer of the state file ---- */
 
-/* May this master write, as things are? */
+/* May this master write the state file? early: it is not to take over from a running writer yet. */
 static ngx_uint_t
 may_write(ngx_uint_t early)
 {
     if (page->writer == generation || page->writer_seat == mine
         || is_free(!mine) == NGX_OK)
     {
-        return 1;   /* ours, or of one that is gone */
+        return 1;   /* we are the writer, or the writer has ended */
     }
     return generation > page->writer && !early;
 }
@@ -418,6 +426,7 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
         edge_seat_write_end();
         return NGX_DECLINED;
     }
+    INVARIANT(mine < EDGE_SEATS && generation > 0);
     *taken = page->writer != generation;
     if (*taken || page->writer_seat != mine) {   /* see edge_seat_say_ready */
         page->writer = generation;
@@ -430,13 +439,14 @@ edge_seat_write_begin(ngx_uint_t early, ngx_uint_t *taken)
 void
 edge_seat_write_end(void)
 {
+    INVARIANT(page_file != NGX_INVALID_FILE);
     (void) flock(page_file, LOCK_UN);
 }
 
 
 /* ---- for the operator ---- */
 
-/* The linker's mark of what was built, in hexadecimal. */
+/* Callback of dl_iterate_phdr: the linker's build id of this module, in hexadecimal. */
 static int
 find_build(struct dl_phdr_info *info, size_t size, void *out)
 {

@@ -1,16 +1,17 @@
-/* What is known of each worker and outlives it, in memory that the master makes and every worker
- * inherits: how many entries it could not apply, how it stands with its helper, and the entry
- * that it is applying right now. The last is still there when the worker dies of it. Who comes
- * next counts that death against the entry, and after two of them reads less of it (trust_t): it
- * is answered 503 instead of killing every worker that there will be. */
+/* A record for each worker in shared memory of the master, which outlives the worker: how many
+ * entries it could not apply, the state of its helper, and the entry that it is applying right now.
+ * If applying an entry crashes the worker, its successor finds the entry here and counts the death
+ * against it. After two deaths less of the entry is read (trust_t): it answers 503 instead of
+ * crashing every worker. */
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/invariant.h"
 #include "services/edge/table/table.h"
 
 #include <sys/mman.h>
 
 enum {
     WORKERS_MAX = 64,
-    MASTER = WORKERS_MAX,   /* the slot of its trial */
+    MASTER = WORKERS_MAX,   /* slot of the process in which the master tries the state first */
     SUSPECTS_MAX = 64,
     NAME_BYTES = 300,
     DEATHS_A_STEP = 2
@@ -25,14 +26,14 @@ typedef struct {
     edge_vitals_t  vitals;
     uint64_t       applying;   /* 0: nothing */
     char           name[NAME_BYTES];
-    ngx_atomic_t   next;       /* the one to forget first */
+    ngx_atomic_t   next;       /* index of the suspect to be replaced next */
     suspect_t      suspects[SUSPECTS_MAX];
 } slot_t;
 
 static slot_t     *slots;
 static slot_t     *own;
-static slot_t      nobody;      /* before the master has made them */
-static ngx_atomic_t *known;     /* shared: suspects in all slots; none, nearly always */
+static slot_t      nobody;      /* used until edge_vitals_make */
+static ngx_atomic_t *known;     /* shared: count of suspects in all slots; nearly always 0 */
 
 
 ngx_int_t
@@ -60,7 +61,8 @@ edge_vitals(ngx_uint_t worker)
 }
 
 
-/* Against the one in whose application the slot's last owner died. */
+/* Count a death against the entry that the slot's last process was applying when it died, if
+ * any. */
 static void
 count_death(slot_t *slot, ngx_log_t *log)
 {
@@ -88,11 +90,12 @@ count_death(slot_t *slot, ngx_log_t *log)
 }
 
 
-/* This process has the worker's slot from now on. */
+/* From now on this process uses the worker's slot; an earlier one may have died while applying. */
 void
 edge_vitals_open(ngx_uint_t worker, ngx_log_t *log)
 {
-    own = &slots[worker % WORKERS_MAX];
+    INVARIANT(slots && worker < WORKERS_MAX);   /* see edge_ring_make */
+    own = &slots[worker];
     count_death(own, log);
 }
 
@@ -108,7 +111,7 @@ edge_vitals_trial_died(ngx_log_t *log)
 }
 
 
-/* In whatever worker. */
+/* How many processes died while they applied this entry, in all slots. */
 static ngx_uint_t
 deaths_of(uint64_t entry)
 {
@@ -128,7 +131,7 @@ deaths_of(uint64_t entry)
 }
 
 
-/* Eight bytes at a time: it is done for each entry of a snapshot. */
+/* A hash of an entry. Eight bytes at a time, because it runs for each entry of a snapshot. */
 static uint64_t
 hash_of(const u_char *data, size_t len)
 {
@@ -157,6 +160,7 @@ edge_vitals_begin(const ngx_str_t *kind, const ngx_str_t *id,
 
     ngx_snprintf((u_char *) own->name, NAME_BYTES, "%V %V%Z", kind, id);
     own->name[NAME_BYTES - 1] = '\0';
+    INVARIANT(own && hash != 0);
     __atomic_store_n(&own->applying, hash, __ATOMIC_RELEASE);
     if (deaths < DEATHS_A_STEP) {
         return TRUST_ALL;

@@ -1,4 +1,4 @@
-/* Of each worker, and there when it has died. */
+/* Health of each worker, in shared memory that outlives the worker (edge_vitals.c). */
 #pragma once
 
 #include <ngx_config.h>
@@ -9,18 +9,22 @@
 typedef struct {
     uint64_t entries_refused; /* now */
     uint64_t helper_restarts;
-    time_t helper_restarted; /* the last time that one was taken for dead; 0: never */
-    uint64_t helper_absent;  /* now: it has none that answers */
-    time_t config_current;   /* the last time that the config log said so; 0: never */
-    uint64_t state_behind;   /* now: what is in force is not on disk (worker 0) */
+    time_t helper_restarted; /* last time that a helper was given up as dead; 0: never */
+    uint64_t helper_absent;  /* now: no helper answers */
+    time_t config_current;   /* last time that the config log confirmed the revision; 0: never */
+    uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
 } edge_vitals_t;
-ngx_int_t edge_vitals_make(ngx_log_t *log); /* in the master, before anything is applied */
+/* Make the records; in the master, before any entry is applied. NGX_OK | NGX_ERROR, logged. */
+ngx_int_t edge_vitals_make(ngx_log_t *log);
+/* Use the record of a worker in this process, and count a death that it shows. */
 void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);
+/* The record of a worker. */
 edge_vitals_t *edge_vitals(ngx_uint_t worker);
-/* The master's trial ended early: was it in the middle of an entry? Then that is held against
- * it. */
+/* The master's trial process ended early: was it applying an entry? Then its death is counted
+ * against that entry. */
 ngx_uint_t edge_vitals_trial_died(ngx_log_t *log);
-/* Around each entry that is applied; entry is all of its bytes. */
+/* Call before and after each entry is applied; entry is its encoded form. Returns how much of the
+ * entry may be read. */
 trust_t edge_vitals_begin(const ngx_str_t *kind, const ngx_str_t *id, const ngx_str_t *entry,
                           ngx_log_t *log);
 void edge_vitals_end(void);

@@ -2,14 +2,14 @@
 #include "services/edge/worker/edge_apply.h"
 #include "common/base/invariant.h"
 
-enum { AT_ONCE = 10000 };   /* objects that are freed in one call */
+enum { AT_ONCE = 10000 };   /* objects freed per call of table_free_some */
 
 static edge_worker_hooks_t  hooks;
 static table_t             *table;      /* in force */
-static table_t             *building;   /* a snapshot that is arriving; NULL: none is */
-static table_t             *retired;    /* a list: freed a little at a time */
+static table_t             *building;   /* filled from an arriving snapshot; NULL: none arrives */
+static table_t             *retired;    /* list of tables to be freed in the background */
 static follow_t             at;
-static void               (*refresh)(void);   /* NULL: not in a worker yet */
+static void               (*refresh)(void);   /* NULL: this process is no worker yet */
 
 
 static table_t *
@@ -49,8 +49,9 @@ edge_worker_at(void)
 
 /* Freed in the background, a little at a time. */
 static void
-retire(table_t *old)
+retire_table(table_t *old)
 {
+    INVARIANT(old != NULL && old->next == NULL && old != retired);
     old->next = retired;
     retired = old;
 }
@@ -60,7 +61,7 @@ static void
 drop_building(void)
 {
     if (building) {
-        retire(building);
+        retire_table(building);
         building = NULL;
     }
 }
@@ -78,11 +79,12 @@ begin_snapshot(void)
 static void
 end_snapshot(void)
 {
-    INVARIANT(building != NULL);
+    INVARIANT(building != NULL && building != table);
     building->before = NULL;
-    retire(table);
+    retire_table(table);
     table = building;
     building = NULL;
+    hooks.touched(&(stream_key_t) { STREAM_ALL, "", 0 });
 }
 
 
@@ -102,13 +104,13 @@ edge_worker_take(const follow_message_t *message, const void *body, size_t len,
         /* fall through */
     case FOLLOW_ADD:
         INVARIANT(building != NULL);
-        rc = edge_apply(building, body, len, log);
+        rc = edge_apply(building, body, len, log, NULL);
         break;
     case FOLLOW_END:
         end_snapshot();
         break;
     case FOLLOW_CHANGE:
-        rc = edge_apply(table, body, len, log);
+        rc = edge_apply(table, body, len, log, hooks.touched);
         break;
     default:
         break;
@@ -116,8 +118,9 @@ edge_worker_take(const follow_message_t *message, const void *body, size_t len,
     if (rc != NGX_OK) {
         follow_failed(&at, message);
         drop_building();
-        return FOLLOW_FAILED;
+        step = FOLLOW_FAILED;
     }
+    INVARIANT(at.arriving == (building != NULL));
     return step;
 }
 

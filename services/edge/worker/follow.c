@@ -23,7 +23,7 @@ follow_kind_t follow_kind(const char *word)
     return FOLLOW_OTHER;
 }
 
-/* Is this one of the numbers in the text, which has commas between them? */
+/* Does message->between, a comma-separated list, contain this revision? */
 static bool names_revision(const follow_message_t *message, int64_t number)
 {
     const char *at = message->between, *end = at ? at + message->between_len : NULL, *next;
@@ -67,8 +67,8 @@ static follow_step_t begin_snapshot(follow_t *self, const follow_message_t *mess
     return FOLLOW_BEGIN;
 }
 
-/* Chunks and the end of a snapshot name what it named: a writer whose database was replaced
- * meanwhile goes on with another. */
+/* Chunks and the end of a snapshot repeat its log id and revision: after its database was replaced,
+ * a writer may go on with another snapshot. */
 static bool is_of_snapshot(const follow_t *self, const follow_message_t *message)
 {
     return !strcmp(message->log_id, self->arriving_log_id)
@@ -77,13 +77,14 @@ static bool is_of_snapshot(const follow_t *self, const follow_message_t *message
 
 static follow_step_t end_snapshot(follow_t *self)
 {
+    INVARIANT(self->arriving);
     memcpy(self->log_id, self->arriving_log_id, sizeof(self->log_id));
     self->revision = self->arriving_revision;
     self->arriving = false;
     return FOLLOW_END;
 }
 
-/* None comes while a snapshot does, so one that arrives was given up. */
+/* The writer sends no delta during a snapshot: a delta means that it gave the snapshot up. */
 static follow_step_t take_delta(follow_t *self, const follow_message_t *message)
 {
     follow_step_t step = follow_delta(self->log_id, self->revision, message);

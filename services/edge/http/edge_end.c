@@ -1,0 +1,217 @@
+/* Ends requests that the configuration no longer allows, before their response or in the middle of
+ * it, and keeps their connections from taking further requests. */
+#include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_suspend.h"
+
+enum { UNSENT_MS = 400 };   /* then an end that the client's socket has not taken is forced */
+
+static ngx_queue_t       ending;
+static ngx_event_t       force_timer;
+static ngx_connection_t  timer_dummy;
+
+
+/* ---- the connection's end ---- */
+
+#if (NGX_HTTP_V2)
+
+static ngx_int_t
+on_goaway_sent(ngx_http_v2_connection_t *h2c, ngx_http_v2_out_frame_t *frame)
+{
+    (void) h2c;
+    return frame->first->buf->pos == frame->first->buf->last ? NGX_OK
+                                                             : NGX_AGAIN;
+}
+
+
+static u_char *
+put_number(u_char *p, uint32_t number)
+{
+    number = htonl(number);
+    /* not nginx's macros: they store to an address that need not be aligned here */
+    return ngx_cpymem(p, &number, sizeof(number));
+}
+
+
+/* Sends GOAWAY (RFC 9113 6.8), which nginx itself sends only when it closes a connection. */
+static void
+send_goaway(ngx_http_v2_connection_t *h2c)
+{
+    u_char                   *p;
+    ngx_pool_t               *pool;
+    ngx_http_v2_out_frame_t  *frame;
+
+    pool = h2c->pool ? h2c->pool : h2c->connection->pool;
+    frame = ngx_pcalloc(pool, sizeof(ngx_http_v2_out_frame_t));
+    if (frame == NULL
+        || (frame->first = ngx_alloc_chain_link(pool)) == NULL
+        || (frame->first->buf = ngx_create_temp_buf(pool,
+                NGX_HTTP_V2_FRAME_HEADER_SIZE + 8)) == NULL)
+    {
+        h2c->connection->error = 1;
+        return;
+    }
+    frame->first->next = NULL;
+    frame->last = frame->first;
+    frame->handler = on_goaway_sent;
+    frame->length = 8;
+    p = frame->first->buf->pos;
+    p = put_number(p, frame->length << 8 | NGX_HTTP_V2_GOAWAY_FRAME);
+    *p++ = NGX_HTTP_V2_NO_FLAG;
+    p = put_number(p, 0);
+    p = put_number(p, h2c->last_sid);
+    p = put_number(p, 0);   /* NO_ERROR */
+    frame->first->buf->last = p;
+    frame->first->buf->last_buf = 1;
+    ngx_http_v2_queue_blocked_frame(h2c, frame);
+    h2c->goaway = 1;
+}
+
+#endif
+
+
+void
+edge_end_connection(ngx_http_request_t *r)
+{
+    r->keepalive = 0;
+#if (NGX_HTTP_V2)
+    if (r->stream && !r->stream->connection->goaway) {
+        send_goaway(r->stream->connection);
+    }
+#endif
+}
+
+
+/* ---- a request's end ---- */
+
+/* Closes the upstream's side like the upstream module after a failure: without a response to the
+ * client. */
+static void
+close_upstream(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u = r->upstream;
+
+    if (u && u->cleanup) {
+        r->main->count++;   /* cleanup drops a reference, and the request must outlive it */
+        (*u->cleanup)(r);
+    }
+}
+
+
+/* No response has begun: send the page that the request would get under the new configuration. */
+static void
+answer(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
+{
+    ngx_connection_t  *c = r->connection;
+
+    ctx->error = code;
+    close_upstream(r);
+    ngx_http_finalize_request(r, NGX_HTTP_BAD_GATEWAY);   /* error_page leads to edge_error_handler */
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* In the middle of a response. HTTP/1.1 can only reset the connection, which drops what the socket
+ * still buffers; HTTP/2 resets the stream. */
+static void
+cut(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_connection_t  *c = r->connection;
+
+    ngx_queue_insert_tail(&ending, &ctx->ending);
+    ctx->force_at = ngx_current_msec + UNSENT_MS;
+    if (!force_timer.timer_set) {
+        ngx_add_timer(&force_timer, UNSENT_MS);
+    }
+    close_upstream(r);
+    c->error = 1;
+#if (NGX_HTTP_V2)
+    if (r->stream == NULL)
+#endif
+    {
+        c->timedout = 1;
+    }
+    ngx_http_finalize_request(r, NGX_ERROR);
+    ngx_http_run_posted_requests(c);   /* ctx may be gone from here on */
+}
+
+
+void
+edge_end_request(edge_ctx_t *ctx, ngx_uint_t code)
+{
+    ngx_connection_t    *client = NULL;
+    ngx_http_request_t  *r = ctx->request;
+
+    edge_suspend_abort(ctx);
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        client = r->stream->connection->connection;
+    }
+#endif
+    if (r->header_sent) {
+        cut(r, ctx);
+    } else {
+        answer(r, ctx, code);
+    }
+    if (client) {
+        ngx_post_event(client->write, &ngx_posted_events);   /* frames wait in the queue */
+    }
+}
+
+
+void
+edge_end_forget(edge_ctx_t *ctx)
+{
+    if (ctx->ending.next) {
+        ngx_queue_remove(&ctx->ending);
+        ctx->ending.next = NULL;
+    }
+}
+
+
+/* The client does not read, so the stream's reset is stuck behind queued frames: close the whole
+ * connection. */
+static void
+force_end(edge_ctx_t *ctx)
+{
+#if (NGX_HTTP_V2)
+    ngx_connection_t    *client;
+    ngx_http_request_t  *r = ctx->request;
+
+    if (r->stream) {
+        client = r->stream->connection->connection;
+        client->error = 1;
+        ngx_post_event(client->write, &ngx_posted_events);
+    }
+#endif
+    edge_end_forget(ctx);
+}
+
+
+static void
+on_force(ngx_event_t *ev)
+{
+    edge_ctx_t      *ctx;
+    ngx_msec_int_t   left;
+
+    while (!ngx_queue_empty(&ending)) {
+        ctx = ngx_queue_data(ngx_queue_head(&ending), edge_ctx_t, ending);
+        left = (ngx_msec_int_t) (ctx->force_at - ngx_current_msec);
+        if (left > 0) {
+            ngx_add_timer(ev, (ngx_msec_t) left);
+            return;
+        }
+        force_end(ctx);
+    }
+}
+
+
+void
+edge_end_start(ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&ending);
+    timer_dummy.fd = -1;
+    force_timer.handler = on_force;
+    force_timer.log = cycle->log;
+    force_timer.data = &timer_dummy;
+    force_timer.cancelable = 1;
+}

@@ -1,0 +1,14 @@
+/* Ends requests that the configuration no longer allows. */
+#pragma once
+
+#include "services/edge/http/edge_ctx.h"
+
+/* Initialise in a worker, before it has requests. */
+void edge_end_start(ngx_cycle_t *cycle);
+/* End a request that is being served: with the page of error code where no response has begun, else
+ * by cutting the response. ctx may have been freed when this returns. */
+void edge_end_request(edge_ctx_t *ctx, ngx_uint_t code);
+/* Call when the request's memory is freed. */
+void edge_end_forget(edge_ctx_t *ctx);
+/* Make this the connection's last request: no keep-alive, or GOAWAY. */
+void edge_end_connection(ngx_http_request_t *r);

@@ -1,0 +1,233 @@
+/* How much of a response's body is read from the upstream at once.
+ *
+ * Responses are not buffered: what was read is sent to the client in the same turn of the event
+ * loop. nginx reads the body into the small buffer that the head came in, one read and one write
+ * after the other, and a large body costs twice as much as with reads of 64 KiB. So the worker
+ * lends a large buffer to a request whose small one was filled by one read. It takes the large one
+ * back when the request ends, or when the small one would have done for a second. A client that does not
+ * read keeps what it was lent and no more: while the buffer is full the upstream is not read. */
+#include "services/edge/http/edge_reader.h"
+
+enum {
+    LARGE = 64 << 10,
+    LENT_MAX = 1024,   /* of one worker: 64 MiB. Requests beyond it read into their small buffer */
+    KEPT_MAX = 64,     /* buffers kept for the next request instead of freed */
+    SWEEP_MS = 1000
+};
+
+static ngx_queue_t       lent;   /* of reader.link */
+static ngx_queue_t       kept;   /* the links stand in the buffers themselves */
+static ngx_uint_t        lent_count, kept_count;
+static ngx_event_t       sweep_timer;
+static ngx_connection_t  timer_dummy;
+
+
+static u_char *
+take_large(ngx_log_t *log)
+{
+    ngx_queue_t  *q;
+
+    if (ngx_queue_empty(&kept)) {
+        return ngx_alloc(LARGE, log);
+    }
+    q = ngx_queue_head(&kept);
+    ngx_queue_remove(q);
+    kept_count--;
+    return (u_char *) q;
+}
+
+
+static void
+keep_large(u_char *large)
+{
+    ngx_queue_t  *q = (ngx_queue_t *) large;
+
+    if (kept_count == KEPT_MAX) {
+        ngx_free(large);
+        return;
+    }
+    ngx_queue_insert_head(&kept, q);   /* what was used last is still in the cache */
+    kept_count++;
+}
+
+
+/* Sets the buffer of the next reads, which is empty. */
+static void
+read_into(ngx_buf_t *b, u_char *start, u_char *end)
+{
+    b->start = start;
+    b->pos = start;
+    b->last = start;
+    b->end = end;
+}
+
+
+static void
+lend(ngx_http_request_t *r, edge_reader_t *reader)
+{
+    u_char     *large;
+    ngx_buf_t  *b = &r->upstream->buffer;
+
+    if (lent_count == LENT_MAX) {
+        return;
+    }
+    large = take_large(r->connection->log);
+    if (large == NULL) {
+        return;
+    }
+    reader->large = large;
+    reader->small = b->start;
+    reader->small_end = b->end;
+    reader->needed = 1;
+    read_into(b, large, large + LARGE);
+    ngx_queue_insert_tail(&lent, &reader->link);
+    lent_count++;
+    if (!sweep_timer.timer_set) {
+        ngx_add_timer(&sweep_timer, SWEEP_MS);
+    }
+}
+
+
+static void
+take_back(edge_reader_t *reader)
+{
+    ngx_queue_remove(&reader->link);
+    lent_count--;
+    keep_large(reader->large);
+    reader->large = NULL;
+}
+
+
+/* Is more of the body to come than fits into the small buffer, or is its length unknown? */
+static ngx_uint_t
+much_is_left(const ngx_http_upstream_t *u)
+{
+    if (u->length == 0) {
+        return 0;
+    }
+    return u->headers_in.chunked || u->length < 0
+           || u->length > u->buffer.end - u->buffer.start;
+}
+
+
+/* Wraps nginx's filter, which appends what was read to the response without copying it. So the
+ * buffer of later reads can be exchanged here: what is in the one before is sent from there. */
+static ngx_int_t
+on_read(void *data, ssize_t bytes)
+{
+    ngx_int_t             rc;
+    edge_ctx_t           *ctx;
+    ngx_uint_t            filled;
+    edge_reader_t        *reader;
+    ngx_http_request_t   *r = data;
+    ngx_http_upstream_t  *u = r->upstream;
+
+    ctx = edge_ctx(r);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+    reader = &ctx->reader;
+    filled = u->buffer.last + bytes == u->buffer.end;
+    rc = reader->filter(data, bytes);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    if (reader->large) {
+        reader->needed |= bytes > reader->small_end - reader->small;
+    } else if (filled && u->buffer.end - u->buffer.start < LARGE
+               && much_is_left(u))
+    {
+        lend(r, reader);
+    }
+    return NGX_OK;
+}
+
+
+/* nginx's init chooses the filter by the body's framing (length or chunks). */
+static ngx_int_t
+init_filter(void *data)
+{
+    ngx_int_t            rc;
+    edge_ctx_t          *ctx;
+    ngx_http_request_t  *r = data;
+
+    ctx = edge_ctx(r);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+    rc = ctx->reader.init(data);
+    ctx->reader.filter = r->upstream->input_filter;
+    r->upstream->input_filter = on_read;
+    return rc;
+}
+
+
+void
+edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ctx->reader.init = r->upstream->input_filter_init;
+    r->upstream->input_filter_init = init_filter;
+}
+
+
+void
+edge_reader_end(edge_ctx_t *ctx)
+{
+    if (ctx->reader.large) {
+        take_back(&ctx->reader);
+    }
+}
+
+
+/* ---- once a second ---- */
+
+/* Was all that was read sent, and may the upstream send more? Else a part of the response may stand
+ * in the buffer. */
+static ngx_uint_t
+is_idle(const ngx_http_upstream_t *u)
+{
+    return u->peer.connection && u->out_bufs == NULL && u->busy_bufs == NULL;
+}
+
+
+static void
+sweep_one(edge_ctx_t *ctx)
+{
+    edge_reader_t        *reader = &ctx->reader;
+    ngx_http_upstream_t  *u = ctx->request->upstream;
+
+    if (!reader->needed && is_idle(u)) {
+        read_into(&u->buffer, reader->small, reader->small_end);
+        take_back(reader);
+        return;
+    }
+    reader->needed = 0;
+}
+
+
+static void
+on_sweep(ngx_event_t *ev)
+{
+    ngx_queue_t  *q, *next;
+
+    for (q = ngx_queue_head(&lent); q != ngx_queue_sentinel(&lent); q = next) {
+        next = ngx_queue_next(q);
+        sweep_one(ngx_queue_data(q, edge_ctx_t, reader.link));
+    }
+    if (lent_count) {
+        ngx_add_timer(ev, SWEEP_MS);
+    }
+}
+
+
+void
+edge_reader_start(ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&lent);
+    ngx_queue_init(&kept);
+    timer_dummy.fd = -1;
+    sweep_timer.handler = on_sweep;
+    sweep_timer.log = cycle->log;
+    sweep_timer.data = &timer_dummy;
+    sweep_timer.cancelable = 1;
+}

@@ -1,0 +1,80 @@
+/* A request whose upstream responds before it has read all of it. One that finds an upload too
+ * large sends 413 and closes; the kernel resets that connection as soon as more of it arrives.
+ * nginx takes the failed write for a failed request, and sends 502 or cuts the response off. But
+ * the response was sent before the reset and can still be read. So a failed write ends the upload only:
+ * nginx goes on reading the response, or finds that there is none. */
+#include "services/edge/http/edge_writer.h"
+
+
+static void
+throw_away(ngx_chain_t *in)
+{
+    for (/* void */; in; in = in->next) {
+        in->buf->pos = in->buf->last;
+        in->buf->file_pos = in->buf->file_last;
+    }
+}
+
+
+/* Makes nginx believe that the whole request was sent. What the client still sends is
+ * discarded after the response (lingering close); then its connection is closed. */
+static void
+stop_writing(ngx_http_request_t *r)
+{
+    throw_away(r->upstream->writer.out);
+    r->upstream->writer.out = NULL;
+    r->upstream->writer.last = &r->upstream->writer.out;
+    if (r->reading_body) {
+        r->reading_body = 0;
+        r->keepalive = 0;
+        r->lingering_close = 1;
+    }
+}
+
+
+/* Wraps nginx's writer to the upstream. Where the first write of a request fails it is an error as
+ * ever: no response can be there. */
+static ngx_int_t
+on_write(void *data, ngx_chain_t *in)
+{
+    ngx_int_t            rc;
+    edge_ctx_t          *ctx;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r = data;
+
+    ctx = edge_ctx(r);
+    c = r->upstream->peer.connection;
+    if (ctx == NULL || c == NULL) {
+        return NGX_ERROR;
+    }
+    if (c->write->error && c->sent) {
+        throw_away(in);
+        return NGX_OK;
+    }
+    rc = ctx->writer.filter(ctx->writer.data, in);
+    if (rc != NGX_ERROR || !c->write->error || c->sent == 0) {
+        return rc;
+    }
+    stop_writing(r);
+    return NGX_OK;
+}
+
+
+void
+edge_writer_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_output_chain_ctx_t  *output = &r->upstream->output;
+
+    ctx->writer.filter = output->output_filter;
+    ctx->writer.data = output->filter_ctx;
+    output->output_filter = on_write;
+    output->filter_ctx = r;
+}
+
+
+ngx_uint_t
+edge_writer_is_refused(ngx_http_request_t *r)
+{
+    return r->reading_body && r->upstream
+           && r->upstream->headers_in.connection_close;
+}

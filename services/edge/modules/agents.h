@@ -1,0 +1,28 @@
+/* The rules of user_agent_filter: which User-Agent headers may come in. No nginx in here. */
+#pragma once
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    AGENT_MAX = 2048,       /* bytes of a header that is judged by the expressions */
+    AGENT_PATTERNS_MAX = 50 /* of a list, as proto/types.def has it */
+};
+
+typedef struct agents agents_t;
+
+/* What module.h calls parse and free: {allow, deny}, lists of expressions. Routes with the same list
+ * have one compiled set of it between them. */
+void *agents_parse(const msgpack_object *document, bool *bad);
+void agents_free(void *config);
+
+/* May a request with this User-Agent header go on? NULL: it has none, which is judged as an empty
+ * one and needs an expression of allow that matches it. What matches allow may, also where deny
+ * matches; else what deny does not match. A header of more than AGENT_MAX bytes may not, nor one
+ * for which the memory of an expression does not suffice. Bytes that are no UTF-8 are judged as
+ * U+FFFD each, so that no expression is blind to them. */
+bool agents_permit(const agents_t *self, const char *agent, size_t len);
+
+/* How many different lists are compiled now, in all tables of the process. */
+size_t agents_lists(void);

@@ -1,0 +1,329 @@
+/* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, into at most
+ * OUT_MAX buffers. While the client does not take those, the read stays where it is, and the
+ * upstream is not read (http/edge_reader.c). What is to be flushed is flushed out of the encoder at
+ * the beginning of the next turn, before the worker waits for anything: reads of one turn, and the
+ * end of a body that came with its last read, cost no flush of their own. */
+#include "services/edge/modules/edge_compressor.h"
+#include "services/edge/worker/edge_conf.h"
+
+enum {
+    ENCODING_MAX = 1024,        /* responses of one worker that are encoded at a time */
+    TURN_BYTES = 64 << 10,
+    OUT_SIZE = 16 << 10,
+    OUT_MAX = 4,
+    ROOM_MIN = 16               /* what an encoder needs at least */
+};
+
+static ngx_uint_t  encoding;   /* responses of this worker that have an encoder */
+
+
+static void
+end_encoder(compressor_t *self)
+{
+    if (self->encoder) {
+        encoder_destroy(&self->encoder);
+        encoding--;
+    }
+}
+
+
+void
+compressor_end(compressor_t *self)
+{
+    end_encoder(self);
+    if (self->turn.posted) {
+        ngx_delete_posted_event(&self->turn);
+    }
+}
+
+
+/* Moves what the client has taken to the free buffers. */
+static void
+reclaim(compressor_t *self)
+{
+    ngx_chain_update_chains(self->request->pool, &self->free, &self->busy,
+                            &self->out,
+                            (ngx_buf_tag_t) &ngx_http_postern_module);
+}
+
+
+static ngx_uint_t
+has_room(const compressor_t *self)
+{
+    return self->filling || self->free || self->buffers < OUT_MAX;
+}
+
+
+static void
+append_made(compressor_t *self, ngx_chain_t *cl)
+{
+    ngx_chain_t  **end;
+
+    for (end = &self->out; *end; end = &(*end)->next) { /* void */ }
+    cl->next = NULL;
+    *end = cl;
+}
+
+
+static void
+hand_over(compressor_t *self)
+{
+    if (self->filling && ngx_buf_size(self->filling->buf)) {
+        append_made(self, self->filling);
+        self->filling = NULL;
+    }
+}
+
+
+/* NGX_DECLINED: all buffers are with the client. */
+static ngx_int_t
+make_room(compressor_t *self)
+{
+    ngx_buf_t    *b;
+    ngx_pool_t   *pool = self->request->pool;
+    ngx_chain_t  *cl;
+
+    if (self->filling
+        && self->filling->buf->end - self->filling->buf->last >= ROOM_MIN)
+    {
+        return NGX_OK;
+    }
+    hand_over(self);
+    if (self->free) {
+        self->filling = self->free;
+        self->free = self->free->next;
+        b = self->filling->buf;
+        b->flush = 0;
+        b->last_buf = 0;
+        b->last_in_chain = 0;
+        return NGX_OK;
+    }
+    if (self->buffers == OUT_MAX) {
+        return NGX_DECLINED;
+    }
+    cl = ngx_alloc_chain_link(pool);
+    b = ngx_create_temp_buf(pool, self->size);
+    if (cl == NULL || b == NULL) {
+        return NGX_ERROR;
+    }
+    b->tag = (ngx_buf_tag_t) &ngx_http_postern_module;
+    cl->buf = b;
+    cl->next = NULL;
+    self->filling = cl;
+    self->buffers++;
+    return NGX_OK;
+}
+
+
+/* The end of a flush or of the body, on the last buffer of what was made, or on a mark of its own. */
+static ngx_int_t
+add_mark(compressor_t *self, ngx_buf_t *mark)
+{
+    ngx_chain_t  *cl;
+
+    hand_over(self);
+    for (cl = self->out; cl && cl->next; cl = cl->next) { /* void */ }
+    if (cl == NULL) {
+        cl = ngx_alloc_chain_link(self->request->pool);
+        if (cl == NULL) {
+            return NGX_ERROR;
+        }
+        cl->buf = mark;
+        append_made(self, cl);
+        ngx_memzero(mark, sizeof(*mark));
+    }
+    cl->buf->flush |= mark == &self->flush_mark;
+    cl->buf->last_buf |= mark == &self->last_mark;
+    cl->buf->last_in_chain |= mark == &self->last_mark;
+    return NGX_OK;
+}
+
+
+/* Drops what is taken, and notes what the upstream's side marked. */
+static void
+drop_taken(compressor_t *self)
+{
+    ngx_chain_t  *cl;
+
+    while (self->in && (ngx_buf_size(self->in->buf) == 0 || self->last)) {
+        cl = self->in;
+        self->in = cl->next;
+        self->to_flush |= cl->buf->flush;
+        self->last |= cl->buf->last_buf;
+        ngx_free_chain(self->request->pool, cl);
+    }
+}
+
+
+static encode_t
+next_operation(const compressor_t *self)
+{
+    return self->in ? ENCODE_MORE : self->last ? ENCODE_END : ENCODE_FLUSH;
+}
+
+
+static ngx_uint_t
+has_work(const compressor_t *self)
+{
+    return self->encoder && (self->in || self->last || self->flushing);
+}
+
+
+static ngx_int_t
+complete(compressor_t *self, encode_t operation)
+{
+    if (operation == ENCODE_MORE) {
+        return NGX_OK;
+    }
+    self->unflushed = 0;
+    self->to_flush = 0;
+    self->flushing = 0;
+    if (operation == ENCODE_FLUSH) {
+        return add_mark(self, &self->flush_mark);
+    }
+    end_encoder(self);
+    return add_mark(self, &self->last_mark);
+}
+
+
+static ngx_int_t
+encode_part(compressor_t *self, encode_t operation)
+{
+    encoded_t     rc;
+    ngx_buf_t    *in = self->in ? self->in->buf : NULL, *out = self->filling->buf;
+    size_t        in_len = in ? ngx_min((size_t) ngx_buf_size(in), self->left) : 0;
+    encode_io_t   io = { in ? in->pos : NULL, in_len, out->last,
+                         out->end - out->last };
+
+    rc = encoder_write(self->encoder, operation, &io);
+    if (rc == ENCODED_NOT) {
+        ngx_log_error(NGX_LOG_ERR, self->request->connection->log, 0,
+                      "postern: the encoder of %s failed: the response is cut",
+                      coding_names[self->coding]);
+        return NGX_ERROR;
+    }
+    self->made += io.out - out->last;
+    out->last = io.out;
+    if (in) {
+        in_len -= io.in_len;
+        in->pos += in_len;
+        self->taken += in_len;
+        self->left -= in_len;
+        self->unflushed |= in_len > 0;
+    }
+    return rc == ENCODED_ALL ? complete(self, operation) : NGX_OK;
+}
+
+
+static ngx_int_t
+encode(compressor_t *self)
+{
+    ngx_int_t  rc;
+
+    for ( ;; ) {
+        drop_taken(self);
+        if (!has_work(self) || (self->in && self->left == 0)) {
+            return NGX_OK;
+        }
+        rc = make_room(self);
+        if (rc != NGX_OK) {
+            return rc == NGX_DECLINED ? NGX_OK : NGX_ERROR;
+        }
+        rc = encode_part(self, next_operation(self));
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+}
+
+
+/* What remains is done in the next turn of the event loop. While something remains nginx keeps the
+ * request. */
+static void
+plan_turn(compressor_t *self)
+{
+    ngx_uint_t         remains = has_work(self)
+                                 || (self->encoder && self->unflushed && self->to_flush);
+    ngx_connection_t  *c = self->request->connection;
+
+    if (remains) {
+        c->buffered |= NGX_HTTP_GZIP_BUFFERED;
+    } else {
+        c->buffered &= ~NGX_HTTP_GZIP_BUFFERED;
+        self->to_flush = 0;
+    }
+    if (remains || (self->encoder && self->left < TURN_BYTES)) {
+        ngx_post_event(&self->turn, &ngx_posted_next_events);
+    } else if (self->turn.posted) {
+        ngx_delete_posted_event(&self->turn);
+    }
+}
+
+
+/* The next turn has come. Goes on as if the client's socket could be written to, which may end the
+ * request. Where all buffers are with the client its socket does so by itself. */
+static void
+on_turn(ngx_event_t *ev)
+{
+    compressor_t     *self = ev->data;
+    ngx_connection_t  *c = self->request->connection;
+
+    self->left = TURN_BYTES;
+    reclaim(self);
+    if (self->unflushed && self->to_flush && !self->in && !self->last) {
+        self->flushing = 1;
+    }
+    if (has_work(self) && has_room(self)) {
+        c->write->handler(c->write);
+    }
+}
+
+
+ngx_int_t
+compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding)
+{
+    off_t  length = r->headers_out.content_length_n;
+
+    ngx_memzero(self, sizeof(*self));
+    if (encoding < ENCODING_MAX) {
+        self->encoder = encoder_new(coding, length);
+    }
+    if (self->encoder == NULL) {
+        return NGX_DECLINED;
+    }
+    encoding++;
+    self->request = r;
+    self->coding = coding;
+    self->left = TURN_BYTES;
+    self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
+    self->begun = 1;
+    self->turn.handler = on_turn;
+    self->turn.data = self;
+    self->turn.log = r->connection->log;
+    r->main_filter_need_in_memory = 1;
+    return NGX_OK;
+}
+
+
+ngx_int_t
+compressor_encode(compressor_t *self, ngx_chain_t **body)
+{
+    if (self->encoder == NULL) {
+        return NGX_OK;   /* not encoded, or all of it was */
+    }
+    if (*body && ngx_chain_add_copy(self->request->pool, &self->in, *body) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    reclaim(self);
+    if (encode(self) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    if (self->to_flush && self->taken == 0 && self->encoder
+        && add_mark(self, &self->flush_mark) != NGX_OK)   /* of the head: it goes on at once */
+    {
+        return NGX_ERROR;
+    }
+    plan_turn(self);
+    *body = self->out;
+    return NGX_OK;
+}

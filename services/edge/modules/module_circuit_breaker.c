@@ -1,0 +1,219 @@
+/* circuit_breaker: a route whose upstream fails is not asked for a while. The rules are breaker.c's. */
+#include "common/base/err.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_event.h"
+#include "services/edge/modules/breaker.h"
+#include "services/edge/modules/module.h"
+#include "services/edge/table/slab.h"
+#include "services/edge/worker/edge_worker.h"
+
+#define ME  MODULE_CIRCUIT_BREAKER
+
+enum { OPENED, CLOSED, TRIALS, FULL };
+
+static const char *const  counters[] = {
+    "opened", "closed", "trials", "full", NULL
+};
+
+typedef struct {
+    breaker_rules_t  rules;
+    uint64_t         key;   /* 0: no request came yet */
+} breaker_config_t;
+
+typedef struct {
+    breaker_ticket_t    ticket;
+    breaker_decision_t  decision;
+    unsigned            waits:1;   /* for the answer */
+} breaker_state_t;
+
+
+static void *
+parse_breaker(const msgpack_object *document, bool *bad)
+{
+    breaker_config_t  *config = slab_alloc(sizeof(breaker_config_t));
+
+    breaker_rules_parse(&config->rules, document, bad);
+    return config;
+}
+
+
+/* nginx has just mapped the memory: it is all zero, and so no page of it is touched before it is used. */
+static void *
+make_zone(void *slab_pool)
+{
+    return ngx_slab_alloc(slab_pool, sizeof(breakers_t));
+}
+
+
+/* Of the route and the rules: parse does not know the route. */
+static uint64_t
+key_of(const char *route_id, breaker_config_t *config)
+{
+    if (config->key == 0) {
+        config->key = breaker_key(route_id, &config->rules);
+    }
+    return config->key;
+}
+
+
+static bool
+is_gone(const char *route_id, uint64_t key)
+{
+    route_t  *route = strmap_get(edge_worker_table()->routes, route_id,
+                                 ngx_strlen(route_id));
+
+    return route == NULL || (route->enabled & (1u << ME)) == 0
+           || key_of(route_id, route->configs[ME]) != key;
+}
+
+
+static void
+tell_change(ngx_http_request_t *r, edge_ctx_t *ctx, const breaker_state_t *state,
+    const breaker_rules_t *rules, breaker_change_t change)
+{
+    uint64_t  all, failed;
+
+    switch (change) {
+    case BREAKER_SAME:
+        return;
+    case BREAKER_OPENED:
+        breaker_window(state->ticket.breaker, rules, ngx_current_msec, &all,
+                       &failed);
+        edge_module_count(ME, OPENED);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: the circuit breaker of route %s opened: %uL of "
+                      "%uL requests failed", ctx->route->id, failed, all);
+        return;
+    case BREAKER_CLOSED:
+        edge_module_count(ME, CLOSED);
+        ngx_log_error(NGX_LOG_NOTICE, r->connection->log, 0,
+                      "postern: the circuit breaker of route %s closed: its "
+                      "trial was answered", ctx->route->id);
+        return;
+    case BREAKER_STILL_OPEN:
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: the circuit breaker of route %s stays open: "
+                      "its trial failed", ctx->route->id);
+        return;
+    }
+}
+
+
+static intptr_t
+ask_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
+{
+    breaker_state_t   *state = edge_module_state(r, ctx, ME);
+    breaker_config_t  *config = (breaker_config_t *) data;
+    breaker_change_t   change;
+
+    if (state == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    state->decision = breaker_ask(edge_module_zone(ME),
+                                  key_of(ctx->route->id, config),
+                                  ctx->route->id, &config->rules,
+                                  ngx_current_msec, is_gone, &state->ticket,
+                                  &change);
+    tell_change(r, ctx, state, &config->rules, change);
+    switch (state->decision) {
+    case BREAKER_BLOCK:
+        return edge_deny(r, ctx, ME, ERR_EDGE_CIRCUIT_OPEN, 0);
+    case BREAKER_FULL:
+        edge_module_count(ME, FULL);
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: there is no place for the circuit breaker of "
+                      "route %s: denied", ctx->route->id);
+        return edge_deny(r, ctx, ME, ERR_EDGE_MODULE, 0);
+    case BREAKER_ALLOW_WHILE_OPEN:
+        edge_module_count(ME, TRIALS);
+        break;
+    case BREAKER_ALLOW:
+        break;
+    }
+    state->waits = 1;
+    return NGX_DECLINED;
+}
+
+
+/* Did the upstream answer, or whatever the route has in its place? Pages of the edge say so only
+ * where they are for want of its answer: who was denied, or left, or was wrong, never asked it. */
+static ngx_uint_t
+is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
+{
+    switch (ctx->error) {
+    case 0:
+        *failed = r->headers_out.status >= NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return (r->upstream && r->upstream->headers_in.status_n)
+               || (ctx->backend && ctx->backend->http_response);
+    case ERR_EDGE_REFUSED:
+    case ERR_EDGE_TIMEOUT:
+    case ERR_EDGE_BAD_TLS:
+        *failed = 1;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+
+/* The status decides: a stream may go on for days after it. */
+static intptr_t
+tell_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
+{
+    ngx_uint_t               failed;
+    breaker_change_t         change;
+    breaker_state_t         *state = edge_module_state_if_any(ctx, ME);
+    const breaker_config_t  *config = data;
+
+    if (state == NULL || !state->waits || !is_of_upstream(r, ctx, &failed)) {
+        return NGX_OK;
+    }
+    state->waits = 0;
+    change = breaker_tell(edge_module_zone(ME), &state->ticket, &config->rules,
+                          ngx_current_msec, failed);
+    tell_change(r, ctx, state, &config->rules, change);
+    return NGX_OK;
+}
+
+
+static void
+forget_breaker(void *data)
+{
+    breaker_state_t  *state = data;
+
+    if (state->waits) {
+        breaker_forget(edge_module_zone(ME), &state->ticket, ngx_current_msec);
+    }
+}
+
+
+/* What it denied is said for it. */
+static void
+describe_breaker(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    breaker_state_t  *state = edge_module_state_if_any(ctx, ME);
+
+    (void) r;
+    if (state == NULL || ctx->blocked_by == (int) ME) {
+        return;
+    }
+    if (state->decision == BREAKER_ALLOW) {
+        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "allow");
+    } else if (state->decision == BREAKER_ALLOW_WHILE_OPEN) {
+        EVENT_WORD(EVENT_CIRCUIT_BREAKER_DECISION, "allow_while_open");
+    }
+}
+
+
+const edge_module_t  module_circuit_breaker = {
+    .parse = parse_breaker,
+    .free = slab_free,
+    .zone = make_zone,
+    .zone_size = sizeof(breakers_t) + sizeof(breakers_t) / 32 + 64 * 1024,
+    .state_size = sizeof(breaker_state_t),
+    .run = ask_breaker,
+    .response_header = tell_breaker,
+    .clean = forget_breaker,
+    .describe = describe_breaker,
+    .counters = counters,
+};

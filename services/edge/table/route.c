@@ -1,0 +1,245 @@
+#include "services/edge/table/table_internal.h"
+
+#include "common/base/invariant.h"
+#include "services/edge/table/document.h"
+#include "services/edge/table/names.h"
+#include "services/edge/table/slab.h"
+
+#include <string.h>
+
+enum { MATCH_BYTES = 2048 };
+
+void route_release(route_t *route)
+{
+    if (!route)
+        return;
+    INVARIANT(route->refs > 0);
+    if (--route->refs)
+        return;
+    for (int i = 0; i < MODULE_COUNT; i++)
+        if (route->configs[i] && edge_modules[i]->free)
+            edge_modules[i]->free(route->configs[i]);
+    slab_free(route->id);
+    slab_free(route->account_id);
+    slab_free(route->edge_id);
+    slab_free(route->match);
+    slab_free(route);
+}
+
+static tree_t *tree_for(edge_t *edge, const route_t *route, bool make)
+{
+    tree_t *tree;
+
+    if (route->host_len == 0)
+        return edge->any;
+    tree = strmap_get(edge->hosts_with_routes, route->match, route->host_len);
+    if (!tree && make) {
+        tree = tree_new();
+        strmap_put(edge->hosts_with_routes, route->match, route->host_len, tree);
+    }
+    return tree;
+}
+
+/* A host alone: as a prefix every path of it, as an exact path only "/". */
+static const char *route_path(const route_t *route)
+{
+    const char *path = route->match + route->host_len;
+
+    return *path || !route->exact ? path : "/";
+}
+
+void table_leave_place(edge_t *edge, route_t *route)
+{
+    tree_t *tree = route->match ? tree_for(edge, route, false) : NULL;
+    const char *path;
+
+    if (!route->match) {
+        INVARIANT(edge->astray > 0);
+        edge->astray--;
+        return;
+    }
+    INVARIANT(tree);
+    path = route_path(route);
+    tree_del(tree, path, strlen(path), route->exact, &route->claim);
+    if (tree != edge->any && tree_empty(tree)) {
+        strmap_del(edge->hosts_with_routes, route->match, route->host_len);
+        tree_destroy(&tree);
+    }
+}
+
+static void route_unlink(table_t *self, route_t *route)
+{
+    edge_t *edge = strmap_get(self->edges, route->edge_id, strlen(route->edge_id));
+
+    INVARIANT(edge); /* it is there as long as routes of it are */
+    table_leave_place(edge, route);
+    strmap_del(edge->routes, route->id, strlen(route->id));
+    table_drop_edge_if_unused(self, edge);
+}
+
+static void route_link(table_t *self, route_t *route)
+{
+    edge_t *edge = table_make_edge(self, route->edge_id, strlen(route->edge_id));
+    const route_t *others;
+    const char *path;
+
+    if (route->match) {
+        path = route_path(route);
+        tree_put(tree_for(edge, route, true), path, strlen(path), route->exact, &route->claim);
+    } else {
+        edge->astray++;
+    }
+    others = strmap_put(edge->routes, route->id, strlen(route->id), route);
+    INVARIANT(!others);
+    others = strmap_put(self->routes, route->id, strlen(route->id), route);
+    INVARIANT(!others);
+}
+
+static void parse_module(route_t *route, module_id_t id, const msgpack_object *document)
+{
+    const edge_module_t *module = edge_modules[id];
+    uint32_t bit = 1u << id;
+    bool bad = document->type != MSGPACK_OBJECT_MAP;
+
+    INVARIANT(!route->configs[id]);
+    if (module && module->parse && !bad)
+        route->configs[id] = module->parse(document, &bad);
+    if (bad) {
+        route->broken |= bit; /* and not enabled: no hook of it sees what parse did not finish */
+        route->refused = true;
+        return;
+    }
+    route->enabled |= bit;
+    if (!module || (module->beyond && module->beyond(route->configs[id])))
+        route->beyond |= bit;
+}
+
+/* MODULE_COUNT: no module of this version has the name. */
+static int module_named(const msgpack_object_str *name)
+{
+    int i = 0;
+
+    while (i < MODULE_COUNT
+           && (strlen(module_names[i]) != name->size
+               || memcmp(module_names[i], name->ptr, name->size) != 0))
+        i++;
+    return i;
+}
+
+/* Modules run in the order of their table, not of the document. A map that is none of them is taken
+ * for a module of a newer version: nobody here can say what it guards, so the route is refused. */
+static void parse_modules(route_t *route, const msgpack_object *document)
+{
+    const msgpack_object *modules[MODULE_COUNT] = {0};
+
+    INVARIANT(document->type == MSGPACK_OBJECT_MAP); /* its edge_id was read from it */
+    for (uint32_t i = 0; i < document->via.map.size; i++) {
+        const msgpack_object *key = &document->via.map.ptr[i].key;
+        const msgpack_object *value = &document->via.map.ptr[i].val;
+        int id = MODULE_COUNT;
+
+        if (key->type == MSGPACK_OBJECT_STR)
+            id = module_named(&key->via.str);
+        if (id == MODULE_COUNT
+                ? key->type != MSGPACK_OBJECT_STR || value->type == MSGPACK_OBJECT_MAP
+                : modules[id] != NULL)
+            route->refused = true;
+        if (id < MODULE_COUNT)
+            modules[id] = value;
+    }
+    for (int i = 0; i < MODULE_COUNT && !route->refused; i++)
+        if (modules[i] && modules[i]->type != MSGPACK_OBJECT_NIL)
+            parse_module(route, (module_id_t)i, modules[i]);
+}
+
+/* Where in its edge; without all three it has no place. */
+static void parse_place(route_t *route, const msgpack_object *document)
+{
+    bool bad = false;
+    char *match = document_str(document, "match", &bad),
+         *type = document_str(document, "match_type", &bad);
+
+    route->exact = type && !strcmp(type, "exact_path");
+    if (!bad && match && *match && strlen(match) <= MATCH_BYTES
+        && (route->exact || (type && !strcmp(type, "path_prefix")))) {
+        route->host_len = strcspn(match, "/");
+        names_fold(match, route->host_len);
+        route->match = match;
+    } else {
+        route->refused = true;
+        slab_free(match);
+    }
+    slab_free(type);
+}
+
+/* The edge that a route's entry is known to belong to, also where this version does not tell it: a
+ * route never moves to another. A snapshot asks the table that it takes the place of. NULL: no
+ * version that could be read was there. */
+static char *route_owner(const table_t *self, const char *id, size_t len,
+                         const msgpack_object *document, trust_t *trust)
+{
+    bool bad = false;
+    char *edge_id = *trust < TRUST_NONE ? document_str(document, "edge_id", &bad) : NULL;
+    const route_t *known;
+
+    if (edge_id && *edge_id && strlen(edge_id) <= TABLE_ID_MAX)
+        return edge_id;
+    slab_free(edge_id);
+    *trust = TRUST_NONE;
+    known = strmap_get(self->routes, id, len);
+    if (!known && self->before)
+        known = strmap_get(self->before->routes, id, len);
+    return known ? document_copy(known->edge_id, strlen(known->edge_id)) : NULL;
+}
+
+/* Without a place it refuses all of its edge: nobody knows what it guarded. NULL: nobody can tell
+ * whose it is, either. */
+static route_t *parse_route(const table_t *self, const char *id, size_t len,
+                            const msgpack_object *document, trust_t trust)
+{
+    route_t *route;
+    char *edge_id = route_owner(self, id, len, document, &trust);
+
+    if (!edge_id)
+        return NULL;
+    route = slab_alloc(sizeof(*route));
+    route->refs = 1;
+    route->id = document_copy(id, len);
+    route->claim.id = route->id;
+    route->edge_id = edge_id;
+    route->refused = trust != TRUST_ALL;
+    if (trust <= TRUST_PLACE)
+        parse_place(route, document);
+    if (trust == TRUST_ALL) {
+        route->account_id = document_str(document, "account_id", &route->refused);
+        route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
+        parse_modules(route, document);
+    }
+    return route;
+}
+
+int table_apply_route(table_t *self, const char *id, size_t len, const msgpack_object *document,
+                      trust_t trust)
+{
+    route_t *route = document ? parse_route(self, id, len, document, trust) : NULL, *old;
+
+    old = strmap_del(self->routes, id, len);
+    if (old) {
+        route_unlink(self, old);
+        route_release(old);
+    }
+    if (route)
+        route_link(self, route);
+    return document && (!route || route->refused) ? -1 : 0;
+}
+
+route_t *table_route(const edge_t *edge, const char *host, size_t host_len, const char *path,
+                     size_t path_len)
+{
+    const tree_t *tree = strmap_count(edge->hosts_with_routes)
+                             ? strmap_get(edge->hosts_with_routes, host, host_len)
+                             : NULL;
+    claim_t *claim = tree ? tree_find(tree, path, path_len) : NULL;
+
+    return (route_t *)(claim ? claim : tree_find(edge->any, path, path_len));
+}
