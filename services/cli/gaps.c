@@ -21,6 +21,11 @@ static int find_type(gaps_t *self, const char *name, int64_t next, bool *ret_new
     return i;
 }
 
+static bool is_number(int64_t number)
+{
+    return number >= 0 && number <= GAP_NUMBER_MAX;
+}
+
 static void remove_gap(gaps_t *self, int i)
 {
     memmove(&self->open[i], &self->open[i + 1],
@@ -58,7 +63,7 @@ static void advance_newest(gaps_t *self, int type, int64_t until, int64_t now_ms
 bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
 {
     bool is_new;
-    int t = find_type(self, type, number, &is_new);
+    int t = is_number(number) ? find_type(self, type, number, &is_new) : -1;
 
     if (t < 0)
         return true;
@@ -88,7 +93,7 @@ bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
 void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t now_ms)
 {
     bool is_new;
-    int t = find_type(self, type, first ? head + 1 : 1, &is_new);
+    int t = is_number(head) ? find_type(self, type, first ? head + 1 : 1, &is_new) : -1;
 
     if (t < 0 || head < self->types[t].next)
         return;
@@ -96,8 +101,8 @@ void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t
     self->types[t].next = head + 1;
 }
 
-/* May the numbers of the gap still come? A subscriber that stood still learns how far the numbers
- * go before it has read what waits for it. */
+/* May events of the gap still be in the queue? After a pause a subscriber learns the newest numbers
+ * before it has read the events that wait for it. */
 static bool may_come(const gaps_t *self, const gap_t *gap, int64_t now_ms)
 {
     return gap->first > self->types[gap->type].newest

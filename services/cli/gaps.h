@@ -1,15 +1,19 @@
-/* Which events a subscriber misses, by their numbers: each event type counts its own without gaps
+/* Finds events that a subscriber missed, by their numbers: each event type has numbers without gaps
  * (proto/WIRE.md). Copies of the event service share the numbers, so an event of a slower copy may
- * come after later numbers. So missing numbers count as missed when the gap has been open for a
- * while, and numbers after the last event when nothing has come for a while. */
+ * arrive after later numbers. So the numbers in a gap count as missed only after the gap has been
+ * open for GAP_GRACE_MS, and numbers after the last event when nothing has arrived for as long. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { GAP_TYPE_MAX = 96, GAP_TYPES_MAX = 256, GAPS_MAX = 1024, GAP_GRACE_MS = 2000 };
-/* after that a number may be given again: a database was put back from a backup */
+/* how long reported gaps are remembered; later a number may be used again, by a restored
+ * database */
 enum { GAP_MEMORY_MS = 60000 };
+/* The largest number that JSON readers keep exactly. Larger ones come from no event service and are
+ * ignored, so that no sum of 256 types overflows. */
+#define GAP_NUMBER_MAX INT64_C(0x1fffffffffffff)
 
 typedef struct gap {
     int type;
@@ -26,7 +30,7 @@ typedef struct gaps {
         int64_t newest, newest_ms;
     } types[GAP_TYPES_MAX];
     int type_count;
-    gap_t open[GAPS_MAX]; /* also gaps that were told lately: their events may still come */
+    gap_t open[GAPS_MAX]; /* also gaps that were reported lately: their events may still arrive */
     int count;
     int64_t overflowed; /* events in gaps beyond GAPS_MAX */
 } gaps_t;
@@ -38,6 +42,7 @@ bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms);
  * do not count as missed, because the subscriber has just begun. */
 void gaps_head(gaps_t *self, const char *type, int64_t head, bool first, int64_t now_ms);
 
-/* The gap that is to be told next; NULL: none is due. Mark it with gaps_told, or put it off. */
+/* The gap that is to be reported next; NULL: none is due. Mark it with gaps_told, or change
+ * due_ms. */
 gap_t *gaps_due(gaps_t *self, int64_t now_ms);
 void gaps_told(gap_t *gap, bool fetched);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { PATH_SIZE = 4096 };
 
@@ -23,8 +24,6 @@ static zcert_t *own_key(const char *dir, const char *name)
     char path[PATH_SIZE], kept[PATH_SIZE];
     zcert_t *cert;
 
-    snprintf(path, sizeof(path), "%s/%s/peers", dir, name);
-    zsys_dir_create("%s", path);
     snprintf(kept, sizeof(kept), "%s/%s/self.cert_secret", dir, name);
     cert = zcert_load(kept);
     if (!cert) {
@@ -41,8 +40,8 @@ static zcert_t *own_key(const char *dir, const char *name)
     return cert;
 }
 
-/* List the key of name in owner's peers, or take it out. The file is replaced whole, for readers
- * that run. */
+/* Add the public key of name to owner's peers, or remove it. The file is replaced by rename,
+ * because running services read it. */
 static int list_key(const char *dir, const char *owner, const char *name, zcert_t *cert,
                     bool listed)
 {
@@ -86,7 +85,10 @@ int keys_make(const char *dir, int count, char **names)
             return EXIT_FAILURE;
         }
         snprintf(path, sizeof(path), "%s/%s/peers", dir, names[i]);
-        zsys_dir_create("%s", path);
+        if (zsys_dir_create("%s", path) || access(path, W_OK)) {
+            keys_fail(path);
+            return EXIT_FAILURE;
+        }
     }
     for (int i = 0; !r && i < count; i++)
         r = make_one(dir, count, names, roles, i);

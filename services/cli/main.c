@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,28 +23,6 @@ enum {
         /* events that wait here while standard output takes none; more wait at the publisher */
     100000
 };
-
-static const char help[] =
-    "postern: command line of a Postern server\n\n"
-    "Usage:\n"
-    "  postern tail [TOPIC_PREFIX]            print events as JSON lines until stopped; what was "
-    "missed is\n"
-    "                                         told on standard error, and comes from the log where "
-    "it is kept\n"
-    "  postern account create NAME EMAIL      make an account and its first owner\n"
-    "  postern api-key create ACCOUNT OWNER [DESCRIPTION]\n"
-    "                                         make an API key; prints its token once\n"
-    "  postern health                         ask every service\n"
-    "  postern curve-keys DIR NAME...         make keys for peers of the bus; a NAME is a role, or "
-    "role@name\n"
-    "  postern rotate-logs DIR BYTES OLD      each *.log that is larger becomes NAME.1, of OLD "
-    "that are kept\n\n"
-    "Environment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
-    "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
-    "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
-    "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
-    "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
-    "  POSTERN_CURVE_DIR      CURVE keys of the command line's role, as curve-keys makes them\n";
 
 /* Set variables from NAME=value lines of the file; those that are set already stay. */
 static void load_env(void)
@@ -100,7 +79,7 @@ static zsock_t *connect_subscriber(const char *prefix)
     return sub;
 }
 
-/* Count events without decoding them: the cheapest subscriber that there can be, for benchmarks. */
+/* Count events without decoding them: the cheapest possible subscriber, for benchmarks. */
 static int run_count(const char *prefix)
 {
     zsock_t *sub = connect_subscriber(prefix);
@@ -182,8 +161,8 @@ static int api_key_create(const char *account, const char *owner, const char *de
         json_pack("{s:{s:s, s:s}}", "document", "owner_id", owner, "description", description));
 }
 
-/* An edge that is ready says after its first word what is wrong otherwise: without its helper a
- * worker serves, but not what changed since. */
+/* An edge's /readyz lists problems after "ready": a worker without its helper serves, but gets no
+ * changes. */
 #define READY     "\r\n\r\nready\n"
 #define NO_HELPER "has no helper that answers"
 
@@ -256,31 +235,120 @@ static int run_health(void)
     return r;
 }
 
+static int command_tail(int count, char **arguments)
+{
+    return run_tail(count ? arguments[0] : "");
+}
+
+static int command_count(int count, char **arguments)
+{
+    return run_count(count ? arguments[0] : "");
+}
+
+static int command_health(int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    return run_health();
+}
+
+static int command_account_create(int count, char **arguments)
+{
+    (void)count;
+    return call_identity("account.create", "",
+                         json_pack("{s:s, s:s}", "name", arguments[0], "email", arguments[1]));
+}
+
+static int command_api_key_create(int count, char **arguments)
+{
+    return api_key_create(arguments[0], arguments[1], count > 2 ? arguments[2] : "");
+}
+
+static int command_curve_keys(int count, char **arguments)
+{
+    return keys_make(arguments[0], count - 1, arguments + 1);
+}
+
+static int command_rotate_logs(int count, char **arguments)
+{
+    (void)count;
+    return rotate_logs(arguments[0], atoll(arguments[1]), atoi(arguments[2]));
+}
+
+/* The commands. help NULL: not listed, for benchmarks only. */
+static const struct command {
+    const char *words;     /* one or two */
+    const char *arguments; /* as the help shows them */
+    int least, most;       /* of them */
+    int (*run)(int count, char **arguments);
+    const char *help;
+} commands[] = {
+    {"tail", "[TOPIC_PREFIX]", 0, 1, command_tail,
+     "print events as JSON lines until stopped; what was missed is told on standard error,\n"
+     "      and comes from the log where it is kept"},
+    {"count", "[TOPIC_PREFIX]", 0, 1, command_count, NULL},
+    {"account create", "NAME EMAIL", 2, 2, command_account_create,
+     "make an account and its first owner"},
+    {"api-key create", "ACCOUNT OWNER [DESCRIPTION]", 2, 3, command_api_key_create,
+     "make an API key; prints its token once"},
+    {"health", "", 0, 0, command_health, "ask every service"},
+    {"curve-keys", "DIR NAME...", 2, INT_MAX, command_curve_keys,
+     "make keys for peers of the bus; a NAME is a role, or role@name"},
+    {"rotate-logs", "DIR BYTES OLD", 3, 3, command_rotate_logs,
+     "each *.log that is larger becomes NAME.1, of OLD that are kept"},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("postern: command line of a Postern server\n\nUsage:\n", out);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (commands[i].help)
+            fprintf(out, "  postern %s%s%s\n      %s\n", commands[i].words,
+                    *commands[i].arguments ? " " : "", commands[i].arguments, commands[i].help);
+    fputs("\nEnvironment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
+          "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
+          "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
+          "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
+          "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
+          "  POSTERN_CURVE_DIR      CURVE keys of the command line's role, as curve-keys makes "
+          "them\n",
+          out);
+}
+
+/* How many words of argv are the command's; 0: it is another one. */
+static int command_words(const struct command *command, int argc, char **argv)
+{
+    char words[64];
+
+    if (argc > 1 && !strcmp(command->words, argv[1]))
+        return 1;
+    if (argc < 3)
+        return 0;
+    snprintf(words, sizeof(words), "%s %s", argv[1], argv[2]);
+    return strcmp(command->words, words) ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
-    const char *command = argc > 1 ? argv[1] : "", *sub = argc > 2 ? argv[2] : "";
+    const char *first = argc > 1 ? argv[1] : "";
 
-    if (argc < 2 || !strcmp(command, "--help") || !strcmp(command, "help")) {
-        fputs(help, argc < 2 ? stderr : stdout);
+    if (argc < 2 || !strcmp(first, "--help") || !strcmp(first, "help")) {
+        print_help(argc < 2 ? stderr : stdout);
         return argc < 2 ? EXIT_FAILURE : EXIT_SUCCESS;
     }
     memory_guard_json();
     load_env();
-    if (!strcmp(command, "tail") && argc <= 3)
-        return run_tail(sub);
-    if (!strcmp(command, "count") && argc <= 3)
-        return run_count(sub);
-    if (!strcmp(command, "health") && argc == 2)
-        return run_health();
-    if (!strcmp(command, "rotate-logs") && argc == 5)
-        return rotate_logs(sub, atoll(argv[3]), atoi(argv[4]));
-    if (!strcmp(command, "curve-keys") && argc >= 4)
-        return keys_make(sub, argc - 3, argv + 3);
-    if (!strcmp(command, "account") && !strcmp(sub, "create") && argc == 5)
-        return call_identity("account.create", "",
-                             json_pack("{s:s, s:s}", "name", argv[3], "email", argv[4]));
-    if (!strcmp(command, "api-key") && !strcmp(sub, "create") && (argc == 5 || argc == 6))
-        return api_key_create(argv[3], argv[4], argc == 6 ? argv[5] : "");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const struct command *command = &commands[i];
+        int words = command_words(command, argc, argv), count = argc - 1 - words;
+
+        if (!words)
+            continue;
+        if (count >= command->least && count <= command->most)
+            return command->run(count, argv + 1 + words);
+        fprintf(stderr, "error: usage: postern %s %s\n", command->words, command->arguments);
+        return EXIT_FAILURE;
+    }
     fprintf(stderr, "error: unknown command: see postern --help\n");
     return EXIT_FAILURE;
 }

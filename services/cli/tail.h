@@ -1,5 +1,5 @@
-/* postern tail: events as JSON lines on standard output; on standard error what of them was
- * missed. */
+/* postern tail: events as JSON lines on standard output; reports of missed events on standard
+ * error. */
 #pragma once
 
 #include <czmq.h>

@@ -18,7 +18,7 @@ typedef struct batch {
     bool audit;
     bool oldest; /* the producer waits for an answer to no older batch than this */
 
-    /* Where the body lies when it was not sent; memory "": it was sent. */
+    /* Location of a body in shared memory; memory "": the body was sent. */
     char memory[64];   /* name of the file in the directory of setting event-memory */
     int64_t body, len; /* the body's position in the file, and its bytes */
     /* the body is valid as long as the number at position tail is not beyond at */

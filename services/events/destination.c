@@ -1,5 +1,5 @@
 /* Rules of event destinations beyond their table. */
-#include "common/resource/crud.h"
+#include "common/resource/kind_rules.h"
 
 #include <string.h>
 

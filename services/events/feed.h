@@ -1,5 +1,5 @@
-/* The PUB socket: who subscribes, who subscribed before a restart, and what a subscriber costs that
- * is too slow.
+/* The PUB socket: tracks subscribers, also those from before a restart, and bounds the cost of slow
+ * ones.
  *
  * Each event that has a number carries it in its envelope (proto/WIRE.md), so that a subscriber
  * knows which events it missed. A subscriber with as many events waiting as its high-water mark

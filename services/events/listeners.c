@@ -208,7 +208,7 @@ void listeners_sweep(listeners_t *self)
     forget_prefixes(self);
 }
 
-/* ---- what they say ---- */
+/* ---- subscribing ---- */
 
 static bool has_room(listeners_t *self, const connection_t *connection, const char *key)
 {
@@ -278,7 +278,7 @@ bool listeners_take(listeners_t *self, const subscriber_t *from, const unsigned 
     return true;
 }
 
-/* ---- what they want ---- */
+/* ---- questions ---- */
 
 void listeners_expect(listeners_t *self, const char *prefix, int n)
 {

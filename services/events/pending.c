@@ -1,9 +1,9 @@
 #include "services/events/pending.h"
+#include "common/base/invariant.h"
 #include "common/base/memory.h"
 #include "common/base/cleanup.h"
 #include "services/events/batch.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,10 +81,14 @@ bool pending_has_room(const pending_t *self, const char *id)
 size_t pending_room(const pending_t *self, const char *id)
 {
     const share_t *share = zhashx_lookup(self->shares, id);
-    /* one byte beyond what is left makes it full */
-    size_t all = self->full ? 0 : PENDING_BYTES + 1 - self->bytes;
-    size_t own = !share ? PENDING_KEY_BYTES : share->full ? 0 : PENDING_KEY_BYTES - share->bytes;
+    size_t all, own;
 
+    /* or the room would be an underflow, and never end */
+    INVARIANT(self->full || self->bytes <= PENDING_BYTES);
+    INVARIANT(!share || share->full || share->bytes < PENDING_KEY_BYTES);
+    /* one byte beyond what is left makes it full */
+    all = self->full ? 0 : PENDING_BYTES + 1 - self->bytes;
+    own = !share ? PENDING_KEY_BYTES : share->full ? 0 : PENDING_KEY_BYTES - share->bytes;
     return own < all ? own : all;
 }
 
@@ -108,6 +112,7 @@ static share_t *add_share(pending_t *self, const char *id)
 {
     share_t *share = memory_new(sizeof(*share), "a share of batches");
 
+    INVARIANT(strlen(id) < sizeof(share->id)); /* two keys would share one list */
     snprintf(share->id, sizeof(share->id), "%s", id);
     share->batches = memory_need(zlistx_new(), "a share of batches");
     zlistx_set_destructor(share->batches, destroy_batch);
@@ -139,6 +144,7 @@ static waiting_t *take_batch(pending_t *self, share_t *share)
     waiting_t *batch = zlistx_detach(share->batches, NULL);
     size_t size = size_of(batch->msg);
 
+    INVARIANT(size <= share->bytes && size <= self->bytes);
     share->bytes -= size;
     share->in_job += size;
     share->events_in_job += batch->events;
@@ -146,6 +152,7 @@ static waiting_t *take_batch(pending_t *self, share_t *share)
     if (share->bytes < PENDING_KEY_LITTLE)
         share->full = false;
     if (!zlistx_size(share->batches)) {
+        INVARIANT(!share->bytes);
         zhashx_delete(self->shares, share->id);
         zlistx_delete(self->turns, share->turn);
     }
@@ -173,7 +180,7 @@ static void move_frames(zmsg_t **job, waiting_t *batch)
 
     if (!*job)
         *job = zmsg_new();
-    assert(*job);
+    INVARIANT(*job);
     for (zframe_t *frame; (frame = zmsg_pop(batch->msg));)
         zmsg_append(*job, &frame);
     destroy_batch(&item);

@@ -1,5 +1,5 @@
-/* Batches that wait for the database: those of a key in the order in which they came, and keys by
- * turns, so that one key's batches delay those of others by a transaction or two. Another rule than
+/* Queue of batches that wait for the database. Batches of one key keep their order, and keys take
+ * turns, so that one key delays the others by a transaction or two. Differs from
  * common/bus/shares.h: nothing is refused here, a key that was full has no room until little of its
  * own is left, and a turn is bounded by what one transaction takes of a key. */
 #pragma once

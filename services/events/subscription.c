@@ -1,5 +1,5 @@
 /* Rules of event subscriptions beyond their table. */
-#include "common/resource/crud.h"
+#include "common/resource/kind_rules.h"
 #include "common/cel/cel.h"
 #include "common/base/quote.h"
 #include "common/schema/event_types.h"

@@ -1,8 +1,8 @@
-/* Who may call. Asking identity whose key it is and routes whether the address may call costs two
- * bus calls a request, so the answers are remembered: only while every copy of both services has
- * given a lease (common/bus/lease.h), until one of them says that something changed, and never
- * longer than five seconds. Without leases each request asks. Only what was allowed is remembered,
- * under the hash of the token. No sockets and no clock in here: now_ms is monotonic. */
+/* Cache of authentication and admission. Asking identity whose key it is, and routes whether the
+ * address may call, costs two bus calls per request. The answers are cached only while every copy
+ * of both services has given a lease (common/bus/lease.h), until one of them announces a change,
+ * and for at most five seconds. Without leases every request asks. Only positive answers are
+ * cached, under the hash of the token. No sockets and no clock in here: now_ms is monotonic. */
 #pragma once
 
 #include "services/gateway/copies.h"
@@ -12,8 +12,8 @@
 
 enum {
     ADMISSION_ENTRIES_MAX = 4096,
-    ADMISSION_REMEMBER_MS = 5000, /* bounds what is changed behind the services' backs, with psql */
-    ADMISSION_MARGIN_MS = 200     /* a lease ends here before it ends there */
+    ADMISSION_REMEMBER_MS = 5000, /* delay of changes that are made directly in the database */
+    ADMISSION_MARGIN_MS = 200     /* a lease ends earlier here than at the service */
 };
 
 typedef struct admission admission_t;
@@ -22,8 +22,8 @@ typedef struct admission admission_t;
 int admission_new(admission_t **ret_self, const copies_t *identity, const copies_t *routes);
 void admission_destroy(admission_t **self_p);
 
-/* What a copy said of its lease: "lease", its epoch, our clock when we asked | "revoke", its epoch,
- * "0". True: the epoch is a new one, everything was forgotten, and the copy is to be told by asking
+/* Take a message about leases: "lease", epoch, our clock when we asked | "revoke", epoch, "0".
+ * True: the epoch is new and the cache was dropped; acknowledge that by asking for a lease
  * again. */
 bool admission_take(admission_t *self, copy_t *copy, const char *word, const char *epoch_text,
                     const char *clock);
@@ -32,11 +32,10 @@ bool admission_take(admission_t *self, copy_t *copy, const char *word, const cha
 bool admission_recall(admission_t *self, const char *token, const char *ip, int64_t now_ms,
                       char account[64], json_t **ret_actor);
 
-/* Changes whenever something is forgotten: the number to ask for before the services are asked. */
+/* A number that changes whenever the cache is dropped; read it before the services are asked. */
 uint64_t admission_generation(const admission_t *self);
 
-/* Both services allowed it, having been asked at that generation; of an older one nothing is kept.
- */
+/* Cache that both services allowed the call; ignored if the cache was dropped since generation. */
 void admission_remember(admission_t *self, uint64_t generation, const char *token, const char *ip,
                         int64_t now_ms, const char *account, json_t *actor);
 

@@ -1,7 +1,8 @@
-/* One API request from its head to its answer: the checks that need no service, then who calls,
+/* One API request from its head to its answer: checks that need no service, then authentication,
  * then the request on the bus. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
+#include "common/base/memory.h"
 #include "common/codec/pack.h"
 #include "common/base/quote.h"
 #include "common/base/utf8.h"
@@ -209,13 +210,26 @@ static void refuse_json(call_t *call, const json_error_t *error)
     call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
 }
 
+/* Parse the body as JSON; a failure is answered. */
 static void parse_json(call_t *call)
 {
     json_error_t error = {.text = ""};
     bool deep;
+    int r;
 
+    memory_json_begin_outside(DOCUMENT_MAX);
     call->document =
         json_loadb(call->body ? call->body : "", call->body_len, JSON_REJECT_DUPLICATES, &error);
+    r = memory_json_end_outside();
+    if (r == -EMSGSIZE) {
+        call_refuse(call, ERR_BODY_TOO_LARGE, NULL, "The request body has too many values.");
+        return;
+    }
+    if (r) {
+        fault(r, "decode the body of a request");
+        call_refuse(call, r, NULL, NULL);
+        return;
+    }
     deep = call->document ? depth_of(call->document, BODY_DEPTH_MAX + 1) > BODY_DEPTH_MAX
                           : json_error_code(&error) == json_error_stack_overflow;
     if (deep) {
@@ -228,35 +242,42 @@ static void parse_json(call_t *call)
         call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
     } else if (!json_is_object(call->document)) {
         refuse_json(call, &error);
-    } else if (call->target.operation == OPERATION_REPLACE_MODULE) {
+    } else if (call->target.operation->bit == OPERATION_REPLACE_MODULE) {
         unwrap_module(call);
     }
 }
 
-static int parse_body(call_t *call)
+/* Check that a body is allowed, and its type. The body is parsed only after authentication: an
+ * anonymous client must not cost that time and memory. */
+static int check_body(call_t *call)
 {
-    bool takes_body = call->target.operation
-                      & (OPERATION_CREATE | OPERATION_UPDATE | OPERATION_REPLACE_MODULE
-                         | OPERATION_CREATE_MEMBER | OPERATION_UPDATE_MEMBER);
+    const operation_t *operation = call->target.operation; /* NULL: of the API itself */
+    unsigned body = operation ? operation->body : BODY_NO_BODY;
     const char *type = call_header(call, "Content-Type");
 
-    if (call->target.operation == OPERATION_COMMAND)
+    if (body & BODY_ANY_BODY)
         return 0; /* some clients repeat the id in the body, in several ways */
-    if (!takes_body)
+    if (!body)
         /* some clients send Content-Type without a body */
         return call->body_len ? ERR_UNEXPECTED_BODY : 0;
-    if (call->target.operation
-            & (OPERATION_UPDATE | OPERATION_REPLACE_MODULE | OPERATION_UPDATE_MEMBER)
-        && !call->body_len) {
-        call->document = json_object(); /* clients that set no field send an empty body */
-        return 0;
-    }
+    if (body & BODY_OR_EMPTY && !call->body_len)
+        return 0; /* clients that set no field send an empty body */
     if (!type)
         return ERR_CONTENT_TYPE_MISSING;
     if (!is_json(type))
         return ERR_CONTENT_TYPE_UNSUPPORTED;
-    parse_json(call);
     return 0;
+}
+
+/* Read the document in the body, which check_body accepted; a failure is answered. */
+static void read_document(call_t *call)
+{
+    unsigned body = call->target.operation ? call->target.operation->body : BODY_NO_BODY;
+
+    if (body & BODY_OR_EMPTY && !call->body_len)
+        call->document = json_object();
+    else if (body && !(body & BODY_ANY_BODY))
+        parse_json(call);
 }
 
 /* Values of a query field that narrows a list to any of them; given several times, or with
@@ -289,7 +310,8 @@ static void take_values(call_t *call, const char *name, const char *value)
 
 static bool take_parameter(call_t *call, const char *name, const char *value)
 {
-    bool list = call->target.operation == OPERATION_LIST;
+    const operation_t *operation = call->target.operation;
+    bool list = operation && operation->answer == ANSWER_OBJECTS;
     bool filtered = list && call->target.kind->operations & KIND_FILTERS;
     const field_t *field = list ? kind_query(call->target.kind, name) : NULL;
 
@@ -336,7 +358,6 @@ static bool is_utf8(const char *text)
     return at == end;
 }
 
-/* Answer the paths that need no key. True: the call is answered. */
 static const char ERRORS_PATH[] = "/errors/ERR_POSTERN_";
 
 /* GET /errors/ERR_POSTERN_nnn: what the code means. */
@@ -356,6 +377,7 @@ static void answer_error(call_t *call)
         refuse_path(call, ERR_UNKNOWN_PATH, NULL);
 }
 
+/* Answer the paths that need no key. True: the call is answered. */
 static bool answer_open(call_t *call)
 {
     bool get = !strcmp(call->method, "GET");
@@ -424,10 +446,10 @@ static int check_request(call_t *call)
         return 0;
     }
     query_each(call, take_parameter);
-    return call->state == ANSWERED ? 0 : parse_body(call);
+    return call->state == ANSWERED ? 0 : check_body(call);
 }
 
-/* As many a minute from each bucket as the setting says. 0: go on, else seconds to wait. */
+/* Take a token from a bucket with the setting's rate per minute. 0: go on, else seconds to wait. */
 static int take_rate(call_t *call, const char *setting, const char *bucket)
 {
     return rates_take(call->gateway->rates, bucket, config_int(call->gateway->config, setting),
@@ -445,7 +467,7 @@ static int check_rate(call_t *call)
     call->retry_after = take_rate(call, "rate-limit", caller);
     if (call->retry_after) {
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
-    } else if (call->target.kind && call->target.operation == OPERATION_CREATE) {
+    } else if (call->target.kind && call->target.operation->bit == OPERATION_CREATE) {
         snprintf(creates, sizeof(creates), "%s %s", caller, call->target.kind->name);
         call->retry_after = take_rate(call, "create-rate-limit", creates);
         if (call->retry_after)
@@ -458,7 +480,10 @@ static void on_admitted(call_t *call)
 {
     if (!call->target.kind && !call->self) {
         answer_root(call);
-    } else {
+        return;
+    }
+    read_document(call);
+    if (call->state != ANSWERED) {
         call->state = CALLING;
         upstream_send(call);
     }
@@ -519,6 +544,7 @@ static void on_authenticated(call_t *call, zframe_t *frame)
 
 static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
 {
+    const operation_t *operation = call->target.operation; /* NULL: GET /self */
     int64_t revision = json_integer_value(json_object_get(outcome, "revision"));
     const char *etag = json_string_value(json_object_get(outcome, "etag"));
 
@@ -529,17 +555,12 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
         snprintf(call->edges, sizeof(call->edges), "%s", edges);
     }
-    if (call->target.operation
-        & (OPERATION_DELETE | OPERATION_DELETE_MODULE | OPERATION_DELETE_MEMBER
-           | OPERATION_COMMAND)) {
-        call_answer(call, 204, NULL);
-    } else if (unpack_text(zframe_data(body), zframe_size(body), &call->text)) {
+    if (operation && operation->answer == ANSWER_NOTHING)
+        call_answer(call, (unsigned)operation->status, NULL);
+    else if (unpack_text(zframe_data(body), zframe_size(body), &call->text))
         call_refuse_reply(call);
-    } else {
-        call_answer(
-            call, call->target.operation & (OPERATION_CREATE | OPERATION_CREATE_MEMBER) ? 201 : 200,
-            NULL);
-    }
+    else
+        call_answer(call, operation ? (unsigned)operation->status : 200, NULL);
 }
 
 void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)

@@ -1,7 +1,8 @@
-/* The API's connections, shared by http.c, which moves them on, room.c, which closes some to make
- * room, turn.c and listen.c. */
+/* The API's connections, shared by http.c, which accepts them, connection.c and input.c, which
+ * move them on, room.c, which closes some to make room, turn.c and listen.c. */
 #pragma once
 
+#include "services/gateway/body.h"
 #include "services/gateway/gateway.h"
 
 #include <netinet/in.h>
@@ -9,6 +10,8 @@
 
 enum {
     ANYONE = 0,
+    /* from a request's first byte to its last, and from the connection to its first byte */
+    CONNECTION_READ_MS = 15000,
     TURN_REQUESTS = 4,    /* requests of one connection that are begun in one turn of the loop */
     TURN_CONNECTIONS = 64 /* connections whose requests are read in one turn of the loop */
 };
@@ -36,8 +39,7 @@ struct connection {
     size_t head_len;
     head_t head;
     chunks_t chunks;
-    char *body;
-    size_t body_len, body_size;
+    body_t body;
     call_t *call;
     char *out;
     const docs_file_t *file;
@@ -67,8 +69,47 @@ struct http {
     char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* Close the descriptor at once; the rest is freed when no caller can still look at it. */
+/* ---- connection.c ---- */
+
+/* Serve a client that was accepted; the descriptor is the connection's. proxy: it came over the
+ * proxy's socket, and from says nothing. */
+void connection_adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy);
+/* Close the descriptor at once; the connection is freed later, when no caller can still use it. */
 void connection_shut(connection_t *self);
+/* Free the connections that were closed. One with a call in progress stays until its answer, which
+ * is thrown away. */
+void connection_free_closed(http_t *http);
+/* Begin a phase, which must be over in so many milliseconds. */
+void connection_enter(connection_t *self, phase_t phase, int64_t ms);
+/* Start to send the call's answer; the call is freed. */
+void connection_begin_answer(connection_t *self);
+/* Free the call without an answer: the client is gone. */
+void connection_end_call(connection_t *self);
+/* Move the connection on as far as possible without waiting, beginning at most so many more
+ * requests. */
+void connection_advance(connection_t *self, unsigned requests);
+/* epoll's events of the connection. */
+void connection_on_event(connection_t *self, uint32_t events);
+/* The time for its phase is over: close it; where an answer can still be sent, send 408 first. */
+void connection_on_late(connection_t *self);
+
+/* ---- input.c ---- */
+
+/* Read the head of the next request. True: the connection's state has changed, look again. */
+bool input_take_head(connection_t *self);
+/* Read what has come of the body. True: it is complete, or refused. */
+bool input_take_body(connection_t *self);
+/* Answer bytes that are no request with an error, and read nothing behind them. why NULL: the
+ * outcome's own text. */
+void input_refuse(connection_t *self, int code, const char *why);
+/* Wipe and free what was kept of the request. */
+void input_done(connection_t *self);
+
+/* ---- the others ---- */
+
+/* http.c: listeners stop while there is no room, and new connections wait in the kernel's queue:
+ * listen again. */
+void http_resume_listeners(http_t *http);
 
 /* True: there is a place for one more connection, or one that can be closed to make it. */
 bool room_is_there(gateway_t *gateway);

@@ -11,8 +11,8 @@ typedef struct docs_file {
     size_t len; /* bytes of text */
 } docs_file_t;
 
-/* NULL: no such file. */
+/* Find a file by its URL path; NULL: no such file. */
 const docs_file_t *docs_find(const char *path);
 
-/* What the page may load: nothing from another host. */
+/* Content-Security-Policy of the page: it may load nothing from another host. */
 extern const char docs_policy[];

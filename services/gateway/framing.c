@@ -1,6 +1,7 @@
 #include "services/gateway/framing.h"
 #include "common/base/err.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -181,6 +182,20 @@ const char *framing_get(const head_t *self, const char *name)
     return NULL;
 }
 
+const char *framing_client(const head_t *self)
+{
+    const char *client = framing_get(self, "X-Forwarded-For");
+    unsigned char address[16];
+    size_t clients = 0;
+
+    for (size_t i = 0; i < self->header_count; i++)
+        clients += !strcasecmp(self->headers[i].name, "X-Forwarded-For");
+    if (clients != 1
+        || (inet_pton(AF_INET, client, address) != 1 && inet_pton(AF_INET6, client, address) != 1))
+        return NULL;
+    return client;
+}
+
 static size_t count_headers(const head_t *self, const char *name)
 {
     size_t n = 0;
@@ -250,7 +265,7 @@ static int check_length(head_t *head, const char **ret_why)
     return 0;
 }
 
-/* Headers that mean one thing may be there once. */
+/* Headers with a single value must not be repeated. */
 static int check_single(const head_t *head, const char **ret_why)
 {
     static const char *const names[] = {"Authorization",   "Content-Type",    "Idempotency-Key",

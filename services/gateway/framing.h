@@ -1,6 +1,5 @@
-/* HTTP/1 framing of a request (RFC 9112): head and chunks, no sockets. Strict: whatever two readers
- * could understand differently is refused, so that no proxy before this server sees other requests
- * than it does. */
+/* HTTP/1 framing of a request (RFC 9112): head and chunks, no sockets. Strict against request
+ * smuggling: input that a proxy in front of this server could understand differently is refused. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,6 +32,10 @@ int framing_parse(char *data, size_t len, head_t *ret_head, const char **ret_why
 
 /* The value of a header, the first of several; NULL: there is none. */
 const char *framing_get(const head_t *self, const char *name);
+
+/* The address of the client as a proxy says it: one X-Forwarded-For with one IPv4 or IPv6 address
+ * and nothing else. Borrowed; NULL: there is none, or more than one. */
+const char *framing_client(const head_t *self);
 
 /* host or host:port as RFC 3986 3.2.2 writes it, without user information. */
 bool framing_is_authority(const char *text, size_t len);

@@ -1,4 +1,5 @@
-/* The gateway's parts. http.c has the connections, framing.c their framing, answer.c the bytes of
+/* The gateway's parts. http.c has the listeners, connection.c the connections, input.c and body.c
+ * what they read, framing.c its framing, answer.c the bytes of
  * answers, call.c the life of one request, upstream.c the services on the bus, copies.c which
  * copies of a service answer. */
 #pragma once
@@ -9,6 +10,7 @@
 #include "common/codec/pack.h"
 #include "common/schema/service_row.h"
 #include "services/gateway/admission.h"
+#include "services/gateway/body.h"
 #include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
 #include "services/gateway/framing.h"
@@ -16,9 +18,10 @@
 #include "services/gateway/rate.h"
 
 enum {
-    BODY_MAX = 1 << 20,
     /* the bus carries the body inside an object, one level deeper */
     BODY_DEPTH_MAX = PACK_DEPTH_MAX - 1,
+    /* bytes of memory for the values of a body: eight times those of the longest one */
+    DOCUMENT_MAX = 8 * BODY_MAX,
     CALL_DEADLINE_MS = 10000, /* how long a service may take to answer */
     /* a request that got no answer is sent again, because a copy may have lost it */
     RESEND_MS = 1000,

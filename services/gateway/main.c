@@ -28,7 +28,7 @@ static const setting_t settings[] = {
 #define NO_RPC(name)
 #define RPC(name)                                                                                  \
     {#name "-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-" #name ", comma-separated"},
-#define SERVICE(name, requests, database, config_log, about) requests(name)
+#define SERVICE(role, name, requests, database, config_log, about) requests(name)
 #include "proto/services.def"
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},

@@ -3,69 +3,67 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE, COLLECTION, ONE, PART, DETACHABLE, MEMBERS, MEMBER, COMMANDS };
-
-/* Match what stands behind the object's id: a module, a command, a list of members, or one member.
- * 0 | ERR_UNKNOWN_PATH. */
-static int match_part(const kind_t *kind, const char *path, target_t *target)
+/* Match what stands behind the object's id: a module, a command, a list of members, or one
+ * member. */
+static operation_place_t match_part(const kind_t *kind, const char *path, target_t *target)
 {
     size_t len = strcspn(path, "/");
 
-    if (len >= sizeof(target->module))
-        return NOWHERE;
-    snprintf(target->module, sizeof(target->module), "%.*s", (int)len, path);
+    if (len >= sizeof(target->part))
+        return PLACE_NOWHERE;
+    snprintf(target->part, sizeof(target->part), "%.*s", (int)len, path);
     path += len;
-    if (kind_module(kind, target->module) && !*path)
-        return PART;
-    if (kind_detachable(kind, target->module) && !*path)
-        return DETACHABLE;
-    if (kind_command(kind, target->module) && !*path)
-        return COMMANDS;
-    if (!kind_members(kind, target->module))
-        return NOWHERE;
+    if (kind_module(kind, target->part) && !*path)
+        return PLACE_MODULE;
+    if (kind_detachable(kind, target->part) && !*path)
+        return PLACE_DETACHABLE;
+    if (kind_command(kind, target->part) && !*path)
+        return PLACE_COMMAND;
+    if (!kind_members(kind, target->part))
+        return PLACE_NOWHERE;
     if (!*path)
-        return MEMBERS;
+        return PLACE_MEMBERS;
     if (!path[1] || strchr(path + 1, '/') || strlen(path + 1) >= sizeof(target->member))
-        return NOWHERE;
+        return PLACE_NOWHERE;
     snprintf(target->member, sizeof(target->member), "%s", path + 1);
-    return MEMBER;
+    return PLACE_MEMBER;
 }
 
 /* Match a collection path segment by segment; {name} takes any one segment, which is kept in
  * parent. */
-static int match_pattern(const kind_t *kind, const char *path, target_t *target)
+static operation_place_t match_pattern(const kind_t *kind, const char *path, target_t *target)
 {
     const char *pattern = kind->path;
     size_t len;
 
-    target->parent[0] = target->id[0] = target->module[0] = target->member[0] = '\0';
+    target->parent[0] = target->id[0] = target->part[0] = target->member[0] = '\0';
     while (*pattern) {
         size_t want, got;
 
         if (*pattern++ != '/' || *path++ != '/')
-            return NOWHERE;
+            return PLACE_NOWHERE;
         want = strcspn(pattern, "/");
         got = strcspn(path, "/");
         if (got == 0 || got >= sizeof(target->parent))
-            return NOWHERE;
+            return PLACE_NOWHERE;
         if (*pattern == '{')
             snprintf(target->parent, sizeof(target->parent), "%.*s", (int)got, path);
         else if (want != got || strncmp(pattern, path, got))
-            return NOWHERE;
+            return PLACE_NOWHERE;
         pattern += want;
         path += got;
     }
     if (!*path)
-        return COLLECTION;
+        return PLACE_COLLECTION;
     if (*path++ != '/')
-        return NOWHERE;
+        return PLACE_NOWHERE;
     len = strcspn(path, "/");
     if (len == 0 || len >= sizeof(target->id))
-        return NOWHERE;
+        return PLACE_NOWHERE;
     snprintf(target->id, sizeof(target->id), "%.*s", (int)len, path);
     path += len;
     if (!*path)
-        return ONE;
+        return PLACE_OBJECT;
     return match_part(kind, path + 1, target);
 }
 
@@ -97,6 +95,18 @@ const char *path_left_out(const char *path)
     return NULL;
 }
 
+/* The path has this operation: add its method to Allow, and choose it if its method is the
+ * request's. */
+static void allow(target_t *target, const operation_t *operation, const char *method)
+{
+    size_t n = strlen(target->allow);
+
+    snprintf(target->allow + n, sizeof(target->allow) - n, "%s%s", n ? ", " : "",
+             operation->method);
+    if (!strcmp(operation->method, method))
+        target->operation = operation;
+}
+
 /* A list of a kind below another object. */
 static bool match_list(const char *method, const char *path, target_t *target)
 {
@@ -110,11 +120,9 @@ static bool match_list(const char *method, const char *path, target_t *target)
         if (!len || len >= sizeof(target->parent) || strcmp(id + len, row->tail))
             continue;
         snprintf(target->parent, sizeof(target->parent), "%.*s", (int)len, id);
-        snprintf(target->allow, sizeof(target->allow), "GET");
         target->kind = kind_find(row->kind);
         target->parent_key = row->key;
-        target->verb = "list";
-        target->operation = strcmp(method, "GET") ? 0 : OPERATION_LIST;
+        allow(target, operation_row(OPERATION_LIST), method);
         return true;
     }
     return false;
@@ -122,50 +130,19 @@ static bool match_list(const char *method, const char *path, target_t *target)
 
 void path_match(const char *method, const char *path, target_t *ret_target)
 {
-    static const struct {
-        int where;
-        const char *method, *verb;
-        unsigned operation, needs; /* needs: the operation that the kind must have */
-    } rows[] = {
-        {COLLECTION, "POST", "create", OPERATION_CREATE, OPERATION_CREATE},
-        {COLLECTION, "GET", "list", OPERATION_LIST, OPERATION_LIST},
-        {ONE, "GET", "get", OPERATION_GET, OPERATION_GET},
-        {ONE, "PATCH", "update", OPERATION_UPDATE, OPERATION_UPDATE},
-        {ONE, "DELETE", "delete", OPERATION_DELETE, OPERATION_DELETE},
-        {PART, "PUT", "replace_module", OPERATION_REPLACE_MODULE, OPERATION_UPDATE},
-        {PART, "GET", "get_module", OPERATION_GET_MODULE, OPERATION_GET},
-        {PART, "DELETE", "delete_module", OPERATION_DELETE_MODULE, OPERATION_UPDATE},
-        {DETACHABLE, "DELETE", "delete_module", OPERATION_DELETE_MODULE, OPERATION_UPDATE},
-        {COMMANDS, "POST", "command", OPERATION_COMMAND, OPERATION_GET},
-        {MEMBERS, "POST", "create_member", OPERATION_CREATE_MEMBER, OPERATION_UPDATE},
-        {MEMBERS, "GET", "list_members", OPERATION_LIST_MEMBERS, OPERATION_GET},
-        {MEMBER, "GET", "get_member", OPERATION_GET_MEMBER, OPERATION_GET},
-        {MEMBER, "PATCH", "update_member", OPERATION_UPDATE_MEMBER, OPERATION_UPDATE},
-        {MEMBER, "DELETE", "delete_member", OPERATION_DELETE_MEMBER, OPERATION_UPDATE},
-    };
-
     memset(ret_target, 0, sizeof(*ret_target));
     if (match_list(method, path, ret_target))
         return;
     for (const kind_t *kind = kind_all(); kind->name; kind++) {
-        int where = match_pattern(kind, path, ret_target);
+        operation_place_t place = match_pattern(kind, path, ret_target);
 
-        if (!where)
+        if (!place)
             continue;
         ret_target->kind = kind;
         ret_target->parent_key = kind->parent_key;
-        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-            size_t n = strlen(ret_target->allow);
-
-            if (rows[i].where != where || !(kind->operations & rows[i].needs))
-                continue;
-            snprintf(ret_target->allow + n, sizeof(ret_target->allow) - n, "%s%s", n ? ", " : "",
-                     rows[i].method);
-            if (!strcmp(rows[i].method, method)) {
-                ret_target->operation = rows[i].operation;
-                ret_target->verb = rows[i].verb;
-            }
-        }
+        for (const operation_t *row = operation_all(); row->name; row++)
+            if (row->places & place && kind->operations & row->needs)
+                allow(ret_target, row, method);
         return;
     }
 }

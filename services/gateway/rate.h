@@ -15,7 +15,7 @@ void rates_destroy(rates_t **self_p);
  * 0: go on, else seconds until there is one. */
 int rates_take(rates_t *self, const char *bucket, long limit, int64_t now_ms);
 
-/* Drop buckets that are full again: nothing is lost with them. To be called now and then. */
+/* Drop buckets that are full again, which equal new ones; call it from time to time. */
 void rates_forget_full(rates_t *self, int64_t now_ms);
 
 /* Buckets that are kept. */

@@ -1,6 +1,7 @@
 /* Turns of connections. A client may send thousands of requests at once, and one loop serves all
  * clients: a connection that had its share of a turn and has more to do waits here for the loop's
  * next turn, after the services' replies and the timers. */
+#include "common/base/invariant.h"
 #include "common/base/err.h"
 #include "services/gateway/connection.h"
 
@@ -45,6 +46,7 @@ static connection_t *turn_pop(turn_t *self)
     self->first = first->behind;
     if (!self->first)
         self->last = NULL;
+    INVARIANT(first->waits); /* a connection in the queue is not freed */
     first->waits = false;
     return first;
 }

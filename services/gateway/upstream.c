@@ -38,13 +38,13 @@ static json_t *call_body(call_t *call)
 
     if (*target->id)
         json_object_set_new(body, "id", json_string(target->id));
-    if (*target->module)
-        json_object_set_new(body, "module", json_string(target->module));
+    if (*target->part)
+        json_object_set_new(body, OPERATION_PART, json_string(target->part));
     if (*target->member)
         json_object_set_new(body, "member", json_string(target->member));
     if (*target->parent)
         json_object_set_new(body, target->parent_key, json_string(target->parent));
-    if (target->operation == OPERATION_LIST && *target->parent)
+    if (target->operation->answer == ANSWER_OBJECTS && *target->parent)
         json_object_set_new(body, "within", json_string(target->parent_key));
     json_object_set_new(body, "path", json_string(call->path));
     json_object_set_new(body, "base", json_string(call->base));
@@ -82,7 +82,8 @@ static zmsg_t *encode_request(call_t *call)
         snprintf(verb, sizeof(verb), "self.get");
         body = json_pack("{s:s}", "base", call->base);
     } else {
-        snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name, call->target.verb);
+        snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name,
+                 call->target.operation->name);
         body = call_body(call);
     }
     if (!body) { /* the token is not UTF-8: no key */
@@ -108,8 +109,7 @@ static bool is_silent(const call_t *call, int64_t now)
 /* Does the call's current question change something? */
 static bool is_change(const call_t *call)
 {
-    return call->state == CALLING && !call->self
-           && !(call->target.operation & (OPERATION_GET | OPERATION_LIST));
+    return call->state == CALLING && !call->self && call->target.operation->changes;
 }
 
 /* Send the question to that copy. NULL: none is connected, and the next tick tries again. */

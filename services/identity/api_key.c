@@ -1,5 +1,6 @@
 #include "services/identity/api_key.h"
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "services/identity/owner.h"
 #include "services/identity/token.h"
 
@@ -14,8 +15,8 @@ static int api_key_check(crud_t *crud, json_t *document, const json_t *old, json
     return owner_check(crud, document, references, problem);
 }
 
-/* Which error a well-formed token gets that is no API key: that it is a credential's is a mistake
- * worth naming. */
+/* The error for a well-formed token that is not an API key's. Using a credential's token is a
+ * common mistake and gets an error of its own. */
 static int not_a_key(crud_t *crud, const char *token, const char hash[TOKEN_HASH_SIZE])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

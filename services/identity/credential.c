@@ -1,5 +1,5 @@
 /* credential and ssh_credential: how agents and SSH clients prove who they are. */
-#include "common/resource/crud.h"
+#include "common/resource/kind_rules.h"
 #include "services/identity/owner.h"
 #include "services/identity/token.h"
 

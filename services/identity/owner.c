@@ -1,5 +1,6 @@
 #include "services/identity/owner.h"
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/quote.h"
 
 #include <string.h>

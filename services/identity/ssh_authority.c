@@ -1,5 +1,6 @@
 #include "services/identity/ssh_authority.h"
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "services/identity/ssh.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Rules of vaults and secrets beyond their tables. */
-#include "common/resource/crud.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/cleanup.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* agent_ingress: stored and checked; agents cannot connect yet. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 
 enum { FILE_MAX = 65536 };
 
-/* The account of the row. Ids of accounts begin with ac_, so this is none. */
+/* The row's account id. Ids of accounts begin with ac_, so it belongs to no account. */
 static const char NOBODY[] = "postern";
 
 static char host[260], certificate_file[4096], key_file[4096];
@@ -50,7 +50,7 @@ static int read_file(const char *path, char **ret_text)
     return 0;
 }
 
-/* Put the certificate of the files into the row, if the row has another one. */
+/* Store the certificate from the files in the row, if it differs. */
 static int take_given(crud_t *crud, json_t *row, bool *ret_changed)
 {
     _cleanup_(free_mem) char *chain = NULL;
@@ -113,8 +113,8 @@ static int drop_others(crud_t *crud)
     return r;
 }
 
-/* Find the row of the name. A fault where an account has that name: what it serves there must not
- * end without a word. */
+/* Find the row of the name. A fault if an account has reserved that name: its service must not end
+ * silently. */
 static int find_row(crud_t *crud, json_t **ret_row)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;

@@ -1,6 +1,7 @@
 /* Backends: their rules, and what the edge gets of them. */
 #include "common/base/address.h"
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/log.h"
 #include "services/routes/rules.h"
 

@@ -1,4 +1,5 @@
 /* certificate_authority: parsed once, when it is uploaded. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 

@@ -1,6 +1,7 @@
 /* endpoint of type cloud: a URL and the traffic policy that answers for it. Endpoints of type edge
  * are made and removed with their edge (hostports.c). */
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/quote.h"
 #include "services/routes/rules.h"
 
@@ -72,7 +73,7 @@ static int endpoint_publish(crud_t *crud, const json_t *row, json_t **ret_docume
     _cleanup_(json_clear_ref) json_t *route = NULL;
     char id[40];
 
-    /* the entry stands under the name of the pool, so there is none under its own */
+    /* the config log entry has the pool's id, so this endpoint has none of its own */
     *ret_document = NULL;
     if (!is_served(row))
         return 0;

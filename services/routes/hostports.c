@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Claim the name of a domain from before names were global, which overlapped with an older domain
- * of another account: that one may be gone by now. */
+/* Claim the name of an old domain without a claim: when names became global, it overlapped with an
+ * older domain of another account, which may have been deleted since. */
 static int claim_late(crud_t *crud, const char *id, const char *domain, bool *ret_held)
 {
     problem_t problem = {0};
@@ -30,7 +30,7 @@ static int find_domain(crud_t *crud, const char *host, json_t **ret_id)
     bool held;
     int r;
 
-    if (name_is_own(crud, host))
+    if (name_is_own(host))
         return 0; /* the name is covered by a wildcard, whose claim counts */
     snprintf(wildcard, sizeof(wildcard), "*%s", dot ? dot : ".");
     r = pg_exec(crud->pg, &res,

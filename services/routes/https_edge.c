@@ -1,4 +1,5 @@
 /* https_edge: its rules, and what the edge gets of it. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

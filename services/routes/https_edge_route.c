@@ -1,5 +1,8 @@
 /* https_edge_route: the rules that the modules' tables cannot express. */
 #include "common/base/cleanup.h"
+#include "common/codec/regex.h"
+#include "common/codec/webhook.h"
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 
@@ -74,17 +77,29 @@ static void check_oauth(const json_t *document, problem_t *problem)
                     "needs exactly one provider, not %d", given);
 }
 
+/* What no edge could verify is not stored. */
 static void check_webhook(const json_t *document, problem_t *problem)
 {
     const json_t *webhook = module_of(document, "webhook_verification");
-    bool sns;
+    const webhook_provider_t *row =
+        webhook ? webhook_provider_find(text_of(webhook, "provider")) : NULL;
+    const char *secret = webhook ? text_of(webhook, "secret") : "", *why;
 
-    if (!webhook)
+    if (!row)
         return;
-    sns = !strcasecmp(text_of(webhook, "provider"), "sns");
-    if (sns == (*text_of(webhook, "secret") != '\0'))
+    if (row->scheme == WEBHOOK_FETCHED_KEY && *secret) {
         problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret",
-                    sns ? "must be absent for this provider" : "is required for this provider");
+                    "must be absent for this provider");
+        return;
+    }
+    why = webhook_provider_refusal(row);
+    if (why) {
+        problem_add(problem, ERR_WEBHOOK_UNVERIFIABLE, "webhook_verification.provider", "%s", why);
+        return;
+    }
+    why = webhook_secret_fault(row, secret);
+    if (why)
+        problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret", "%s", why);
 }
 
 /* Hop-by-hop and framing headers belong to the proxy (RFC 9110 7.6.1): a route cannot change
@@ -133,9 +148,29 @@ static void check_headers(const json_t *document, const char *name, bool request
     }
 }
 
+/* Each expression was compiled by itself; edges compile a list of them as one. */
+static void check_agents(const json_t *document, const char *name, problem_t *problem)
+{
+    const json_t *list = json_object_get(module_of(document, "user_agent_filter"), name), *item;
+    _cleanup_(regex_set_destroy) regex_set_t *set = NULL;
+    const char *patterns[64];
+    char path[64], why[80];
+    size_t i, count = 0;
+
+    json_array_foreach(list, i, item)
+    {
+        if (count < sizeof(patterns) / sizeof(patterns[0]))
+            patterns[count++] = json_string_value(item);
+    }
+    if (!count || !regex_set_new(&set, patterns, count, why, sizeof(why)))
+        return;
+    snprintf(path, sizeof(path), "user_agent_filter.%s", name);
+    problem_add(problem, ERR_UA_REGEX, path, "%s", why);
+}
+
 /* Complete the service provider's half of saml: its URLs, and a key pair that is made once and kept
  * over updates. */
-static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
+static int complete_saml(json_t *document, const json_t *old)
 {
     json_t *saml = json_object_get(document, "saml");
     const json_t *before = old ? module_of(old, "saml") : NULL;
@@ -144,12 +179,12 @@ static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
 
     if (!json_is_object(saml))
         return 0;
-    json_object_set_new(saml, "entity_id", json_sprintf("%s/saml/%s", crud->idp_url, id));
-    json_object_set_new(saml, "metadata_url", json_sprintf("%s/saml/%s", crud->idp_url, id));
+    json_object_set_new(saml, "entity_id", json_sprintf("%s/saml/%s", sign_in_url(), id));
+    json_object_set_new(saml, "metadata_url", json_sprintf("%s/saml/%s", sign_in_url(), id));
     json_object_set_new(saml, "assertion_consumer_service_url",
-                        json_sprintf("%s/saml/%s/acs", crud->idp_url, id));
+                        json_sprintf("%s/saml/%s/acs", sign_in_url(), id));
     json_object_set_new(saml, "single_logout_url",
-                        json_sprintf("%s/saml/%s/slo", crud->idp_url, id));
+                        json_sprintf("%s/saml/%s/slo", sign_in_url(), id));
     if (!before) {
         char *certificate = NULL, *key = NULL;
 
@@ -191,13 +226,15 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
     check_auth(document, problem);
     check_oauth(document, problem);
     check_webhook(document, problem);
+    check_agents(document, "allow", problem);
+    check_agents(document, "deny", problem);
     check_headers(document, "request_headers", true, problem);
     check_headers(document, "response_headers", false, problem);
     if (!old)
         r = check_count(crud, document, problem);
     if (r < 0 || problem->code)
         return r < 0 ? r : problem->code;
-    return complete_saml(crud, document, old);
+    return complete_saml(document, old);
 }
 
 /* Edges get every enabled module; a disabled one is left out, as if it were not there. */

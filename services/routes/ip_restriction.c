@@ -1,5 +1,6 @@
-/* ip_restriction: which addresses may use the API, and what cannot be deleted from its policies. */
+/* ip_restriction: which addresses may use the API. */
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/log.h"
 #include "services/routes/rules.h"
 
@@ -18,34 +19,6 @@ static int ip_restriction_check(crud_t *crud, json_t *document, const json_t *ol
         problem_add(problem, ERR_RESTRICTION_UNENFORCED, "enforced",
                     "a restriction of type %s cannot be enforced by this server", type);
     return problem->code;
-}
-
-/* A policy of an enforced dashboard restriction keeps at least one rule: without any, nobody could
- * sign in. The lock on the policy makes concurrent deletions of its rules wait for each other. */
-static int ip_policy_rule_retire(crud_t *crud, const json_t *row, problem_t *problem)
-{
-    const char *policy = json_string_value(json_object_get(row, "ip_policy_id"));
-    _cleanup_(pgresult_clear) PGresult *locked = NULL;
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r;
-
-    r = pg_exec(crud->pg, &locked, "SELECT 1 FROM ip_policy WHERE id = $1 FOR NO KEY UPDATE", 1,
-                policy);
-    if (!r)
-        r = pg_exec(crud->pg, &res,
-                    "SELECT r.id FROM ip_restriction r "
-                    "WHERE r.account_id = $2 AND r.type = 'dashboard' AND r.enforced "
-                    "AND r.ip_policy_ids ? $1 "
-                    "AND 1 = (SELECT count(*) FROM "
-                    "(SELECT 1 FROM ip_policy_rule WHERE ip_policy_id = $1 LIMIT 2) l)",
-                    2, policy, crud->request->account);
-    if (r || PQntuples(res) == 0)
-        return r;
-    return problem_add(
-        problem, ERR_LAST_RULE, NULL,
-        "it is the only rule of %s, which the enforced dashboard restriction %s uses: add "
-        "another rule first, or take the policy from the restriction",
-        policy, PQgetvalue(res, 0, 0));
 }
 
 /* An address is allowed when a rule of the restriction's policies allows it and none denies it. */
@@ -90,4 +63,3 @@ int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *rep
 }
 
 KIND_RULES(ip_restriction, .check = ip_restriction_check);
-KIND_RULES(ip_policy_rule, .retire = ip_policy_rule_retire);

@@ -11,6 +11,7 @@ static const verb_t verbs[] = {
 };
 
 static const setting_t settings[] = {
+    {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
     {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
     {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
     {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
@@ -31,10 +32,14 @@ static const setting_t settings[] = {
 
 static int routes_setup(crud_t *crud, const config_t *config)
 {
+    int64_t revision;
     int r = reserved_addr_setup(config);
 
+    names_setup(config);
     if (!r)
         r = backend_setup(config);
+    if (!r)
+        r = ip_policy_publish_missing(crud, &revision);
     return r ? r : local_authority_setup(crud, config);
 }
 

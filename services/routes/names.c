@@ -14,13 +14,25 @@ static bool is_wildcard(const char *name)
     return name[0] == '*';
 }
 
-/* The host of setting idp-url; "" where that names none. */
-static const char *sign_in_host(const crud_t *crud, char out[260])
+static const char *sign_in = ""; /* of setting idp-url */
+
+void names_setup(const config_t *config)
 {
-    const char *at = strstr(crud->idp_url, "://");
+    sign_in = config_str(config, "idp-url");
+}
+
+const char *sign_in_url(void)
+{
+    return sign_in;
+}
+
+/* The host of setting idp-url; "" where that names none. */
+static const char *sign_in_host(char out[260])
+{
+    const char *at = strstr(sign_in, "://");
     size_t len;
 
-    at = at ? at + 3 : crud->idp_url;
+    at = at ? at + 3 : sign_in;
     len = strcspn(at, ":/?#");
     snprintf(out, 260, "%.*s", len < 260 ? (int)len : 0, at);
     for (char *c = out; *c; c++)
@@ -39,21 +51,21 @@ static bool name_covers(const char *name, const char *host)
                || (is_wildcard(name) && len > below && !strcmp(host + len - below, name + 1)));
 }
 
-bool name_is_own(const crud_t *crud, const char *host)
+bool name_is_own(const char *host)
 {
-    char sign_in[260];
+    char other[260];
 
-    return (*api_host() && !strcmp(host, api_host())) || !strcmp(host, sign_in_host(crud, sign_in));
+    return (*api_host() && !strcmp(host, api_host())) || !strcmp(host, sign_in_host(other));
 }
 
-static int check_own(const crud_t *crud, const char *name, const char *path, problem_t *problem)
+static int check_own(const char *name, const char *path, problem_t *problem)
 {
-    char sign_in[260];
+    char other[260];
 
     if (name_covers(name, api_host()))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the API's own host, or would cover it");
-    if (name_covers(name, sign_in_host(crud, sign_in)))
+    if (name_covers(name, sign_in_host(other)))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the host of the sign-in endpoints, or would cover it");
     return 0;
@@ -103,7 +115,7 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
 
     if (!over || strlen(name) >= sizeof(first))
         return -ENOMEM;
-    r = check_own(crud, name, path, problem);
+    r = check_own(name, path, problem);
     if (r)
         return r;
     if (is_wildcard(name)) {

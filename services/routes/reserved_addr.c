@@ -1,5 +1,6 @@
 /* reserved_addr: the host of the settings and a free port of their range. */
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
  * domain without its own. */
 #include "common/base/memory.h"
 #include "common/base/cleanup.h"
+#include "common/resource/kind_rules.h"
 #include "common/base/id.h"
 #include "common/base/log.h"
 #include "services/routes/rules.h"
@@ -237,6 +238,10 @@ int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *re
     r = renew_expiring(crud, &renewed, &reply->revision);
     if (!r)
         r = api_host_refresh(crud, &revision);
+    if (revision)
+        reply->revision = revision;
+    if (!r)
+        r = ip_policy_publish_missing(crud, &revision);
     if (revision)
         reply->revision = revision;
     if (!r)

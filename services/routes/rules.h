@@ -1,4 +1,4 @@
-/* What the rules of this service's kinds share. */
+/* Functions that the rules of this service's kinds share. */
 #pragma once
 
 #include "common/base/config.h"
@@ -21,7 +21,11 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
 
 /* Is it the host of the API or of the sign-in endpoints? No account can have these, not even under
  * a wildcard. */
-bool name_is_own(const crud_t *crud, const char *host);
+bool name_is_own(const char *host);
+
+/* Base URL of the sign-in endpoints, without a slash at its end; once, before requests. */
+void names_setup(const config_t *config);
+const char *sign_in_url(void);
 
 /* endpoint.c: an edge cannot have a hostport that pooled endpoints have. Locks the hostport until
  * the transaction ends. 0 | fault. */
@@ -35,10 +39,14 @@ bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
  * request's account? */
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* reserved_addr.c */
+/* ip_policy.c: publish to edges the IP policies and rules that an older version, which publishes
+ * none, has written. *ret_revision: of the last change that this made; 0: none. 0 | fault. */
+int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision);
+
+/* reserved_addr.c: read the settings. 0 | fault. */
 int reserved_addr_setup(const config_t *config);
 
-/* backend.c */
+/* backend.c: read the settings. 0 | fault. */
 int backend_setup(const config_t *config);
 
 /* reserved_domain.c; reserved_domain.renew {} -> {renewed}. */

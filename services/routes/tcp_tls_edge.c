@@ -1,5 +1,6 @@
 /* tcp_edge and tls_edge: stored and checked. Edges do not serve them yet, so nothing is
  * published. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 
 static bool is_on(const json_t *module)

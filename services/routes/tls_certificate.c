@@ -1,4 +1,5 @@
 /* tls_certificate: parsed once, when it is uploaded. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
 

@@ -1,4 +1,5 @@
 /* tunnel_session: an agent that is connected. */
+#include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 
 /* Commands to agents: agents cannot connect to this server yet, so none is carried out. */

@@ -1,0 +1,173 @@
+/* IP policies and their rules: what edges get of them, and what cannot be deleted from a policy that
+ * is in use. Each rule is an entry of the config log, so that a change of one costs as much as one;
+ * a policy's own entry says that all of its rules are there. */
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/resource/kind_rules.h"
+#include "services/routes/rules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PAGE = 512 /* entries that are published in one transaction */ };
+
+/* ---- publication ---- */
+
+/* Column published says what edges have been told of a row. Copies of the version before there was
+ * one leave it as it is: what they made or changed is found by it. */
+static int ip_policy_check(crud_t *crud, json_t *document, const json_t *old, json_t *references,
+                           problem_t *problem)
+{
+    (void)crud;
+    (void)old;
+    (void)references;
+    if (json_object_set_new(document, "published", json_true()))
+        return -ENOMEM;
+    return problem->code;
+}
+
+static int ip_policy_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    (void)crud;
+    *ret_document = json_pack("{s:O}", "account_id", json_object_get(row, "account_id"));
+    return *ret_document ? 0 : -ENOMEM;
+}
+
+static int ip_policy_rule_check(crud_t *crud, json_t *document, const json_t *old,
+                                json_t *references, problem_t *problem)
+{
+    (void)crud;
+    (void)old;
+    (void)references;
+    if (json_object_set(document, "published", json_object_get(document, "cidr")))
+        return -ENOMEM;
+    return problem->code;
+}
+
+static int ip_policy_rule_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    (void)crud;
+    *ret_document =
+        json_pack("{s:O, s:O, s:O}", "ip_policy_id", json_object_get(row, "ip_policy_id"), "cidr",
+                  json_object_get(row, "cidr"), "action", json_object_get(row, "action"));
+    return *ret_document ? 0 : -ENOMEM;
+}
+
+/* ---- deletion ---- */
+
+/* A policy of an enforced dashboard restriction keeps at least one rule: without any, nobody could
+ * sign in. The lock on the policy makes concurrent deletions of its rules wait for each other. */
+static int ip_policy_rule_keep(crud_t *crud, const json_t *row, problem_t *problem)
+{
+    const char *policy = json_string_value(json_object_get(row, "ip_policy_id"));
+    _cleanup_(pgresult_clear) PGresult *locked = NULL;
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    r = pg_exec(crud->pg, &locked, "SELECT 1 FROM ip_policy WHERE id = $1 FOR NO KEY UPDATE", 1,
+                policy);
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT r.id FROM ip_restriction r "
+                    "WHERE r.account_id = $2 AND r.type = 'dashboard' AND r.enforced "
+                    "AND r.ip_policy_ids ? $1 "
+                    "AND 1 = (SELECT count(*) FROM "
+                    "(SELECT 1 FROM ip_policy_rule WHERE ip_policy_id = $1 LIMIT 2) l)",
+                    2, policy, crud->request->account);
+    if (r || PQntuples(res) == 0)
+        return r;
+    return problem_add(
+        problem, ERR_LAST_RULE, NULL,
+        "it is the only rule of %s, which the enforced dashboard restriction %s uses: add "
+        "another rule first, or take the policy from the restriction",
+        policy, PQgetvalue(res, 0, 0));
+}
+
+/* ---- what a version before did not publish ---- */
+
+typedef int publish_fn(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* Rows (kind, id, row as JSON, or null where there is none) to the config log. */
+static int publish_rows(crud_t *crud, const PGresult *rows, publish_fn *publish)
+{
+    int r = 0;
+
+    for (int i = 0; !r && i < PQntuples(rows); i++) {
+        _cleanup_(json_clear_ref) json_t *document = NULL;
+        _cleanup_(json_clear_ref) json_t *row = NULL;
+
+        if (publish) {
+            row = json_loads(PQgetvalue(rows, i, 2), 0, NULL);
+            r = row ? publish(crud, row, &document) : -ENOMEM;
+        }
+        if (!r)
+            r = crud_publish(crud, PQgetvalue(rows, i, 0), PQgetvalue(rows, i, 1), document);
+    }
+    return r;
+}
+
+/* One page of those that the statement finds, in a transaction of its own. */
+static int publish_page(crud_t *crud, const char *sql, publish_fn *publish, int *ret_count,
+                        int64_t *ret_revision)
+{
+    _cleanup_(pgresult_clear) PGresult *rows = NULL;
+    char page[16];
+    int r = crud_begin(crud);
+
+    *ret_count = 0;
+    snprintf(page, sizeof(page), "%d", PAGE);
+    if (!r) /* of copies that start together, one after the other */
+        r = pg_exec(crud->pg, NULL,
+                    "SELECT pg_advisory_xact_lock(hashtextextended('ip policies', 0))", 0);
+    if (!r)
+        r = pg_exec(crud->pg, &rows, sql, 1, page);
+    if (!r)
+        r = publish_rows(crud, rows, publish);
+    if (!r)
+        *ret_count = PQntuples(rows);
+    return crud_end(crud, r, ret_revision);
+}
+
+/* Rules before policies: without its policy's entry a rule admits nobody. */
+int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
+{
+    static const struct {
+        const char *sql;
+        publish_fn *publish;
+    } passes[] = {
+        {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule') "
+         "AND doc IS NOT NULL AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT "
+         "$1::int",
+         NULL},
+        {"UPDATE ip_policy_rule t SET published = cidr WHERE id IN (SELECT id FROM ip_policy_rule "
+         "WHERE published IS DISTINCT FROM cidr ORDER BY id LIMIT $1::int FOR UPDATE) "
+         "RETURNING 'ip_policy_rule', id, to_jsonb(t)",
+         ip_policy_rule_publish},
+        {"UPDATE ip_policy t SET published = true WHERE id IN (SELECT id FROM ip_policy "
+         "WHERE published IS NULL ORDER BY id LIMIT $1::int FOR UPDATE) "
+         "RETURNING 'ip_policy', id, to_jsonb(t)",
+         ip_policy_publish},
+    };
+    int r = 0, count, sum = 0;
+
+    *ret_revision = 0;
+    for (size_t i = 0; i < LEN(passes); i++) {
+        int64_t revision = 0;
+
+        do {
+            r = publish_page(crud, passes[i].sql, passes[i].publish, &count, &revision);
+            sum += count;
+            if (revision)
+                *ret_revision = revision;
+        } while (!r && count == PAGE);
+        if (r)
+            return r;
+    }
+    if (sum)
+        log_info("told edges of %d IP policies and rules that a version before had changed", sum);
+    return 0;
+}
+
+KIND_RULES(ip_policy, .check = ip_policy_check, .publish = ip_policy_publish);
+KIND_RULES(ip_policy_rule, .check = ip_policy_rule_check, .publish = ip_policy_rule_publish,
+           .keep = ip_policy_rule_keep);
