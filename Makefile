@@ -10,11 +10,13 @@ MSGPACK  := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgp
 LDMSG    := $(shell pkg-config --exists msgpack-c && echo -lmsgpack-c || echo -lmsgpackc)
 PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
 CPPFLAGS += -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PKGFLAGS)
+# override: what the command line says of optimization is not instead of these, least of all of the sanitizers
 CFLAGS   ?= -O2 -g
-CFLAGS   += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
-CXXFLAGS += -std=c++17 -O2 -g -Wall -Wextra -Werror $(SAN)
-# Only programs that make requests of their own load libcurl.
-LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -Wl,--pop-state
+override CFLAGS += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
+CXXFLAGS ?= -O2 -g
+override CXXFLAGS += -std=c++17 -Wall -Wextra -Werror $(SAN)
+# Only programs that make requests of their own load libcurl, and only tests of the edge's files zlib.
+LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -Wl,--pop-state
 # What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
@@ -26,7 +28,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e suspend recipes roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e networks suspend recipes roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -40,7 +42,7 @@ help:
 	@echo "check asan  unit and store tests; the same under ASan and UBSan"
 	@echo "e2e         stories against a running system, with the official client"
 	@echo "fuzz        replay seeds, then FUZZ_SECONDS=30 of fuzzing for each parser"
-	@echo "lint format clang-format and clang-tidy; format rewrites"
+	@echo "lint format clang-format, clang-tidy and what follows from tables in files that are committed; format rewrites"
 	@echo "house       figures of the code, a room a row; HOUSE_BEFORE=checkout puts those of another beside them"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
 	@echo "contract    100,000 generated requests against the tables they come from"
@@ -49,6 +51,7 @@ help:
 	@echo "model       MODEL_CHANGES=1500 random changes against a reference of the edge; MODEL_SEED repeats a run"
 	@echo "tenants     TENANTS_ROUNDS=1 of all that one account can try on another's; TENANTS_SEED repeats a run"
 	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
+	@echo "networks    NETWORKS_CHECKS=100000 addresses in networks, as Python's ipaddress sees them; what one costs"
 	@echo "suspend     10,000 requests at once that wait in a route module, and every way in which such a request ends"
 	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
@@ -99,12 +102,12 @@ $(BUILD)/gen/kinds.inc: deploy/list-kinds proto/kinds $(wildcard proto/kinds/*)
 	@mkdir -p $(@D)
 	$(Q)deploy/list-kinds >$@.new && mv $@.new $@
 $(BUILD)/obj/common/schema/tables.c.o $(BUILD)/obj/tests/roles/roles.c.o: $(BUILD)/gen/kinds.inc $(wildcard proto/*.def proto/kinds/*.def)
-$(BUILD)/obj/common/schema/format.c.o: $(wildcard proto/*.def)
+$(BUILD)/obj/common/schema/format.c.o $(BUILD)/obj/common/codec/webhook.c.o: $(wildcard proto/*.def)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/codec/path.c common/codec/pack.c common/codec/token.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/token.c common/codec/webhook.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)
@@ -135,7 +138,9 @@ clean:
 UNIT_SRC  := $(wildcard tests/unit/*.c)
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/admission.c services/gateway/framing.c services/gateway/paths.c services/gateway/rate.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/admission.c services/gateway/body.c services/gateway/framing.c services/gateway/paths.c services/gateway/rate.c)
+# A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
+INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 30
@@ -145,42 +150,48 @@ $(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lcriterion -o $@
 
 # Criterion's own macros do not declare what they define, and tests build strings freely.
-$(BUILD)/obj/tests/%.c.o: CFLAGS += -Wno-missing-prototypes -Wno-stringop-truncation
+$(BUILD)/obj/tests/%.c.o: override CFLAGS += -Wno-missing-prototypes -Wno-stringop-truncation
 
 check: $(BUILD)/bin-test/unit
 	@tests/unit/run $(BUILD)/bin-test/unit -j2 --short-filename
 
 asan:
 	@$(MAKE) --no-print-directory check BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
+	@$(call INSTRUMENTED,build/asan,__asan_report_load __ubsan_handle)
 
 # The whole product under ASan and UBSan: what the end-to-end stories run against.
 asan-programs:
 	@$(MAKE) --no-print-directory programs edge BUILD=build/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)" CXXFLAGS="-O1 -g"
+	@$(call INSTRUMENTED,build/asan,__asan_report_load __ubsan_handle)
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/head.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/head.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
+FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
+FUZZED_WEBHOOK := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/modules/webhook*.c) $(addprefix services/edge/table/,document.c slab.c))
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
+	@$(call INSTRUMENTED,build/fuzz/lib,__asan_report_load __ubsan_handle __sanitizer_cov)
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook,$*),$(FUZZED_WEBHOOK)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 # A parser is one process: as many at once as there are processors.
 fuzz: $(FUZZERS:%=build/fuzz/%)
 	@printf '%s\n' $(FUZZERS) | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -P "$$(nproc)" -n 1 tests/fuzz/run
 
-FORMATTED := $(EDGE_PURE) $(filter-out services/edge/%,$(wildcard common/*/*.[ch] common/*/*.cc services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/roles/*.c))
+FORMATTED := $(EDGE_PURE) $(filter-out services/edge/%,$(wildcard common/*/*.[ch] common/*/*.cc services/*/*.[ch] tests/unit/*.c tests/fuzz/*.c tests/networks/*.c tests/roles/*.c))
 TIDY      := $(filter %.c,$(EDGE_PURE)) $(filter-out services/edge/%,$(wildcard common/*/*.c services/*/*.c))
 
 format:
 	@clang-format -i $(FORMATTED)
+	@tests/house/services --write
 
 house:
 	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
@@ -213,6 +224,9 @@ e2e: asan-programs node-packages
 	@mkdir -p build/e2e
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
+	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -222,6 +236,15 @@ e2e: asan-programs node-packages
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
+
+# What the edge says of addresses, against Python's ipaddress; and what that costs among few networks and many.
+$(BUILD)/bin-test/networks: $(call OBJ,tests/networks/networks.c services/edge/table/networks.c services/edge/table/slab.c) $(BUILD)/libpostern.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+networks: $(BUILD)/bin-test/networks
+	@tests/networks/compare $<
+	@$< 10 1000 100000
 
 # Route modules that wait, on an edge with modules that only tests have (tests/edge-module).
 TOY_SO := build/toy/edge/ngx_http_postern_module.so
@@ -268,11 +291,12 @@ roles: all $(BUILD)/bin-test/roles
 	exit $$r
 
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
+# So are the stories of bodies and of compression: what they say of memory has no sanitizer in it here.
 chaos: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/chaos/*.test.mjs; r=$$?; \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
@@ -296,7 +320,7 @@ clang:
 test: export HOSTILE_SEED ?= 1
 test:
 	@deploy/install-packages test
-	@for part in all clang lint check asan fuzz roles recipes e2e suspend chaos; do \
+	@for part in all clang lint check asan networks fuzz roles recipes e2e suspend chaos; do \
 	    echo "== $$(date +%T) $$part"; \
 	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
 	done; echo "== $$(date +%T) passed"

@@ -1,24 +1,29 @@
--- What Postern needs of its database: one role for each service, which owns the schema of its name and may do nothing in another's.
--- Run it on a database that holds nothing else, as a superuser, or as who owns the database and may make roles:
+-- Sets up Postern's database: one role for each service with a database, which owns the schema of the service's name and has no rights
+-- in the others. Run it on a database for Postern alone, as a superuser, or as a role that owns the database and may create roles:
 --
---     export POSTERN_ROUTES_PASSWORD=… POSTERN_IDENTITY_PASSWORD=… POSTERN_EVENTS_PASSWORD=…
+--     export POSTERN_ROUTES_PASSWORD=… POSTERN_IDENTITY_PASSWORD=… # and so on: the passwords that the list below names
 --     psql -X -f deploy/database.sql "$DATABASE_URL"
 --
--- The roles are <database>_routes, <database>_identity and <database>_events, because roles belong to all databases of a server. It may be
--- run any number of times, also beside running services, and moves what an older Postern left with one owner for everything.
+-- The roles are <database>_routes, <database>_identity and so on, because roles are shared by all databases of a server. The script may
+-- be run any number of times, also beside running services, and converts a database of an older Postern, which had a single owner.
 \set ON_ERROR_STOP on
 \set QUIET on
 \o /dev/null
-\getenv routes POSTERN_ROUTES_PASSWORD
-\getenv identity POSTERN_IDENTITY_PASSWORD
-\getenv events POSTERN_EVENTS_PASSWORD
 BEGIN;
 SET LOCAL client_min_messages = warning;
 SET LOCAL password_encryption = 'scram-sha-256';
 SET LOCAL search_path = pg_catalog;
 SELECT pg_advisory_xact_lock(7463001); -- no service migrates meanwhile (common/store/migrate.c)
-SELECT set_config('postern.passwords',
-    jsonb_build_object('routes', :'routes', 'identity', :'identity', 'events', :'events')::text, true);
+-- The services and their passwords. If a variable is not set, the line that uses it fails.
+SELECT set_config('postern.passwords', '{}', true);
+-- services: passwords
+\getenv routes POSTERN_ROUTES_PASSWORD
+SELECT set_config('postern.passwords', (current_setting('postern.passwords')::jsonb || jsonb_build_object('routes', :'routes'))::text, true);
+\getenv identity POSTERN_IDENTITY_PASSWORD
+SELECT set_config('postern.passwords', (current_setting('postern.passwords')::jsonb || jsonb_build_object('identity', :'identity'))::text, true);
+\getenv events POSTERN_EVENTS_PASSWORD
+SELECT set_config('postern.passwords', (current_setting('postern.passwords')::jsonb || jsonb_build_object('events', :'events'))::text, true);
+-- services end
 
 DO $$
 DECLARE
@@ -49,14 +54,14 @@ BEGIN
 END
 $$;
 
--- Who owns what. Nothing is altered that is right already: it would wait for who reads it.
+-- Owners. Only wrong owners are changed: ALTER would wait for every transaction that reads the object.
 DO $$
 DECLARE
     service      text;
     service_role text;
     change       text;
 BEGIN
-    FOREACH service IN ARRAY ARRAY['routes', 'identity', 'events'] LOOP
+    FOR service IN SELECT jsonb_object_keys(current_setting('postern.passwords')::jsonb) LOOP
         service_role := current_database() || '_' || service;
         IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = service) THEN
             EXECUTE format('CREATE SCHEMA %I AUTHORIZATION %I', service, service_role);
@@ -86,10 +91,10 @@ BEGIN
 END
 $$;
 
--- Who may do what: nobody anything beside the owners.
+-- Privileges: only owners have any.
 DO $$
 DECLARE
-    services text[] := ARRAY['routes', 'identity', 'events'];
+    services text[] := ARRAY(SELECT jsonb_object_keys(current_setting('postern.passwords')::jsonb));
     service  text;
     other    text;
     other_role text;
