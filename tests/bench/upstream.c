@@ -1,9 +1,12 @@
-/* The upstream of the benches: 1 KiB for every request, at as little cost as can be, so that the
- * engine that is measured is the slowest part. Takes requests without a body, one at a time on a
+/* The upstream of the benches, at as little cost as can be, so that the engine that is measured is
+ * the slowest part. GET /<n> is answered with n bytes, a target without a number with 1 KiB; of a
+ * body that a request has with Content-Length all is read first. Takes requests one at a time on a
  * connection, as proxies send them. upstream PORT */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +14,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BODY = 1024, EVENTS = 256 };
+enum { HEAD = 16384, BODY = 1024, BODY_MAX = 16 << 20, READ = 256 << 10 };
+enum { EVENTS = 256, FDS = 65536 };
 
-static char answer[256 + BODY];
-static size_t answer_len;
+/* What a connection still has to read of a request's body, and to write of an answer. */
+typedef struct {
+    size_t reading, writing, asked;
+    bool watched_for_write;
+} state_t;
 
-static void make_answer(void)
-{
-    answer_len = (size_t)snprintf(
-        answer, sizeof(answer),
-        "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
-        "Content-Type: text/plain\r\nContent-Length: %d\r\n"
-        "Connection: keep-alive\r\n\r\n",
-        BODY);
-    memset(answer + answer_len, 'x', BODY);
-    answer_len += BODY;
-}
+static state_t states[FDS];
+static char body[BODY_MAX], in[READ];
+static int epoll;
 
 static int listen_on(int port)
 {
@@ -42,49 +41,121 @@ static int listen_on(int port)
     return fd;
 }
 
-static void watch(int epoll, int fd)
+static void watch(int fd, int op, bool write)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = write ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.fd = fd};
 
-    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    epoll_ctl(epoll, op, fd, &event);
+    states[fd].watched_for_write = write;
 }
 
-static void accept_all(int epoll, int listener)
+static void accept_all(int listener)
 {
     int fd, one = 1;
 
     while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+        if (fd >= FDS) {
+            close(fd);
+            continue;
+        }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        watch(epoll, fd);
+        memset(&states[fd], 0, sizeof(states[fd]));
+        watch(fd, EPOLL_CTL_ADD, false);
     }
 }
 
-static void serve(int fd)
+/* What is left of the answer's body, as much as the socket takes. false: the connection broke. */
+static bool send_body(int fd)
 {
-    char request[16384];
-    ssize_t n = recv(fd, request, sizeof(request), 0);
+    state_t *state = &states[fd];
+    ssize_t n;
 
-    if (n <= 0)
-        close(fd);
-    else if (n >= 4 && !memcmp(request + n - 4, "\r\n\r\n", 4)
-             && send(fd, answer, answer_len, MSG_NOSIGNAL) != (ssize_t)answer_len)
-        close(fd);
+    while (state->writing) {
+        n = send(fd, body, state->writing, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN)
+            return false;
+        if (n < 0)
+            break;
+        state->writing -= (size_t)n;
+    }
+    if ((state->writing != 0) != state->watched_for_write)
+        watch(fd, EPOLL_CTL_MOD, state->writing != 0);
+    return true;
+}
+
+/* Head and the body's first bytes in one packet. */
+static bool answer(int fd)
+{
+    static char out[256 + BODY];
+    state_t *state = &states[fd];
+    size_t first = state->asked < BODY ? state->asked : BODY;
+    int head = snprintf(out, 256,
+                        "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+                        "Content-Type: text/plain\r\nContent-Length: %zu\r\n"
+                        "Connection: keep-alive\r\n\r\n",
+                        state->asked);
+    size_t len = (size_t)head + first;
+
+    memcpy(out + head, body, first);
+    if (send(fd, out, len, MSG_NOSIGNAL | (state->asked > first ? MSG_MORE : 0)) != (ssize_t)len)
+        return false;
+    state->writing = state->asked - first;
+    return send_body(fd);
+}
+
+/* Of a whole head: what it asks for, and how much comes behind it. */
+static void read_head(state_t *state, const char *end, size_t behind)
+{
+    const char *number = strchr(in, '/'), *length = strcasestr(in, "\r\ncontent-length:");
+    size_t left = length && length < end ? strtoul(length + 17, NULL, 10) : 0;
+
+    state->asked = number ? strtoul(number + 1, NULL, 10) : 0;
+    if (state->asked == 0 || state->asked > BODY_MAX)
+        state->asked = BODY;
+    state->reading = left > behind ? left - behind : 0;
+}
+
+static bool serve(int fd)
+{
+    state_t *state = &states[fd];
+    ssize_t n;
+    char *end;
+
+    while ((n = recv(fd, in, state->reading ? READ - 1 : HEAD, 0)) > 0) {
+        if (state->reading) {
+            state->reading -= (size_t)n < state->reading ? (size_t)n : state->reading;
+        } else {
+            in[n] = '\0';
+            end = strstr(in, "\r\n\r\n");
+            if (!end) /* of proxies, heads come whole */
+                return false;
+            read_head(state, end, (size_t)(in + n - end - 4));
+        }
+        if (state->reading == 0)
+            return answer(fd);
+    }
+    return n < 0 && errno == EAGAIN;
 }
 
 int main(int argc, char **argv)
 {
     struct epoll_event events[EVENTS];
-    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 8080), epoll = epoll_create1(0);
+    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 8080), fd;
 
-    make_answer();
-    watch(epoll, listener);
+    epoll = epoll_create1(0);
+    memset(body, 'x', sizeof(body));
+    watch(listener, EPOLL_CTL_ADD, false);
     for (;;) {
         int n = epoll_wait(epoll, events, EVENTS, -1);
 
-        for (int i = 0; i < n; i++)
-            if (events[i].data.fd == listener)
-                accept_all(epoll, listener);
-            else
-                serve(events[i].data.fd);
+        for (int i = 0; i < n; i++) {
+            fd = events[i].data.fd;
+            if (fd == listener)
+                accept_all(listener);
+            else if ((events[i].events & EPOLLOUT && !send_body(fd))
+                     || (events[i].events & ~(uint32_t)EPOLLOUT && !states[fd].writing
+                         && !serve(fd)))
+                close(fd);
+        }
     }
 }

@@ -13,10 +13,8 @@ test.after(() => up.close());
 
 // [module, its document, code, decisions in the order above]
 for (const [module, document, ...blocked] of [
-  ['webhook_verification', { provider: 'github', secret: 's' }, 'invalid', 'invalid', 'invalid', 'block'],
-  ['circuit_breaker', { error_threshold_percentage: 0.5 }, 'block', 'invalid', 'invalid', 'invalid'],
+  ['saml', { idp_metadata: '<EntityDescriptor/>' }, 'invalid', 'invalid', 'block', 'invalid'],
   ['oidc', { issuer: 'https://id.test', client_id: 'c', client_secret: 's' }, 'invalid', 'invalid', 'block', 'invalid'],
-  ['compression', {}, 'invalid', 'invalid', 'invalid', 'invalid'],
   ['request_headers', { add: { 'X-Ip': '${conn.client_ip}' } }, 'invalid', 'invalid', 'invalid', 'invalid'],
 ])
   test(`denied by ${module}: event, log and metrics name it`, { skip: elsewhere }, async () => {

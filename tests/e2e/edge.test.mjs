@@ -118,9 +118,8 @@ test('http_response_backend_answers_itself', async () => {
 });
 
 for (const [module, config] of Object.entries({
-  circuit_breaker: { error_threshold_percentage: 0.5 }, compression: {}, webhook_verification: { provider: 'github', secret: 's' },
   oauth: { provider: { github: {} } }, saml: { idp_metadata: '<EntityDescriptor/>' }, oidc: { issuer: 'https://id.test', client_id: 'c', client_secret: 's' },
-  websocket_tcp_converter: {}, user_agent_filter: {}, traffic_policy: { value: '{}' },
+  websocket_tcp_converter: {}, traffic_policy: { value: '{}' },
   // of a module that is enforced, what is not: expressions
   request_headers: { add: { 'X-Ip': '${conn.client_ip}' } }, response_headers: { add: { 'X-One': '1', 'X-Ip': 'from ${.conn.client_ip}' } },
 }))

@@ -1,10 +1,13 @@
 // Events say what went over the wire: lengths of bodies, whole or broken off, and headers as they were sent.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import http2 from 'node:http2';
+import https from 'node:https';
+import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
 import { DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
-import { ca, edge, elsewhere, endpoint, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, listening, must, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 const sub = await listening('http_request_complete');
 const eventOf = (host, path) => until(() => sub.events.find((event) => event.object.http.request.url.host === host && event.object.http.request.url.path === path)?.object.http, `the event of ${host}${path}`);
@@ -298,3 +301,70 @@ test('cleanup', async () => {
   await sub.stop();
   await up.close();
 });
+
+// A certificate for localhost that the edge accepts of upstreams.
+const signed = process.env.STORY_UPSTREAM_TLS;
+const localhost = signed && { key: fs.readFileSync(`${signed}.key`), cert: fs.readFileSync(`${signed}.pem`) };
+
+// What stands behind the end of an answer is nobody's answer: also where the end and the buffer that it was read into fall together,
+// and the rest of its TLS record is still to be decrypted.
+for (const secure of [false, true])
+  test(`bytes behind an answer are not the next one's, over ${secure ? 'TLS' : 'TCP'}`, { skip: elsewhere || (secure && !localhost), timeout: 120000 }, async () => {
+    const BUFFER = 4095, LARGE = 65536, extra = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL');
+    const filled = (total, head) => { // head and body have so many bytes
+      for (let size = total; ; size--) {
+        const text = head.replace('%', size);
+        if (text.length + size === total) return Buffer.from(text + 'a'.repeat(size));
+      }
+    };
+    const bare = (total, status, more = '') => { // a head alone of so many bytes
+      const text = `HTTP/1.1 ${status}\r\n${more}X-Fill: `;
+      return Buffer.from(`${text}${'a'.repeat(total - text.length - 4)}\r\n\r\n`);
+    };
+    const chunked = (total) => {
+      const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', size = total - head.length - 12;
+      return Buffer.from(`${head}${size.toString(16).padStart(3, '0')}\r\n${'a'.repeat(size)}\r\n0\r\n\r\n`);
+    };
+    const length = 'HTTP/1.1 200 OK\r\nContent-Length: %\r\n\r\n';
+    const answers = {
+      [`/length-${BUFFER - 1}`]: filled(BUFFER - 1, length), [`/length-${BUFFER}`]: filled(BUFFER, length), [`/length-${BUFFER + 1}`]: filled(BUFFER + 1, length),
+      [`/length-${2 * BUFFER}`]: filled(2 * BUFFER, length), [`/length-${BUFFER + LARGE}`]: filled(BUFFER + LARGE, length),
+      [`/length-${2 * LARGE}`]: filled(2 * LARGE, length), '/chunked': chunked(BUFFER), '/short': filled(100, length),
+      '/none': bare(BUFFER, '200 OK', 'Content-Length: 0\r\n'), '/204': bare(BUFFER, '204 No Content'), '/304': bare(BUFFER, '304 Not Modified'), '/head': bare(BUFFER, '200 OK', 'Content-Length: 44\r\n'),
+    };
+    let connections = 0, behind = true;
+    const serveOne = (socket) => {
+      connections++;
+      let text = '';
+      socket.on('error', () => {}).on('data', (part) => {
+        text += part.toString('latin1');
+        for (let end; (end = text.indexOf('\r\n\r\n')) >= 0; text = text.slice(end + 4)) {
+          const path = text.split(' ')[1];
+          if (answers[path]) socket.write(behind ? Buffer.concat([answers[path], extra]) : answers[path]);
+          else socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${path.length}\r\n\r\n${path}`);
+        }
+      });
+    };
+    const server = secure ? tls.createServer(localhost, serveOne) : net.createServer(serveOne);
+    await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const to = await endpoint(await must('POST', '/backends/static', { address: `localhost:${server.address().port}`, tls: { enabled: secure } }));
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 }); // one connection: one worker
+    let n = 0;
+    for (const path of Object.keys(answers)) {
+      for (let round = 0; round < 4; round++) {
+        await through(to.host, path, { agent, method: path === '/head' ? 'HEAD' : 'GET' });
+        for (let i = 0; i < 2; i++) {
+          const own = `/own/${n++}`, got = await through(to.host, own, { agent });
+          assert.deepEqual([got.status, got.body], [200, own], `behind ${path}`);
+        }
+      }
+    }
+    // without anything behind them all of these leave their connection for the next one
+    behind = false;
+    await through(to.host, '/own', { agent });
+    const before = connections;
+    for (const path of Object.keys(answers)) await through(to.host, path, { agent, method: path === '/head' ? 'HEAD' : 'GET' });
+    assert.equal(connections, before);
+    agent.destroy();
+    server.close();
+  });

@@ -66,7 +66,8 @@ const runFolder = (state) => fs.readFileSync(`${state}/postern.env`, 'utf8').mat
 
 test('a stack is one however its folder is spelled, and ends whole when what keeps it was killed', { skip, timeout: 300000 }, () => own(async ({ folder, state, run, left }) => {
   fs.symlinkSync(folder, path.join(folder, 'link'));
-  const up = run('up');
+  const copies = { POSTERN_ROUTES_COPIES: '2', POSTERN_EVENTS_COPIES: '3' }; // settings that whoever says down later does not have
+  const up = run('up', { settings: copies });
   assert.equal(up.status, 0, up.stderr);
   for (const spelling of [`${state}/`, path.join(folder, 'link/var'), `${folder}//./var`]) {
     const again = run('up', { settings: { POSTERN_HOME: spelling, POSTERN_PORT_BASE: String(base + 1200) } });
@@ -79,7 +80,14 @@ test('a stack is one however its folder is spelled, and ends whole when what kee
   const down = run('down', { settings: { POSTERN_HOME: 'link/var/' }, cwd: folder });
   assert.equal(down.status, 0, down.stderr);
   assert.deepEqual(left().map((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')), []);
-  assert.match(fs.readFileSync(`${state}/log/postgresql.log`, 'utf8'), /database system is shut down/, 'it was asked to end, not killed');
+  for (const [log, word] of [['postgresql', /database system is shut down/], ['routes', / stopping\b/], ['routes-2', / stopping\b/], ['events-3', / stopping\b/]]) {
+    assert.match(fs.readFileSync(`${state}/log/${log}.log`, 'utf8'), word, `${log} was asked to end, not killed`);
+  }
+  fs.rmSync(`${state}/postern.env`); // as after a database was put back: nobody knows its key
+  const known = run('up');
+  assert.deepEqual([known.status, known.stderr], [0, ''], 'what the first start made for the tour is there already');
+  assert.match(fs.readFileSync(`${state}/postern.env`, 'utf8'), /^POSTERN_DEMO_HOST=demo\.localhost$/m);
+  assert.equal(run('down').status, 0);
   const twice = run('down');
   assert.deepEqual([twice.status, twice.stderr], [1, `error: nothing runs here (${state})\n`]);
 }));
@@ -108,6 +116,12 @@ test('a setting that would be more than a value in nginx.conf is refused at once
     const { status, stderr } = run('up', { settings: { [name]: value } });
     assert.equal(status, 1, name);
     assert.match(stderr, new RegExp(`^error: .*${name}.* has a character that has no place there`));
+  }
+  for (const [name, value] of [['POSTERN_ROUTES_COPIES', '4'], ['POSTERN_GATEWAY_COPIES', '0'], ['POSTERN_EVENTS_COPIES', '01'], ['POSTERN_IDENTITY_COPIES', 'x'],
+    ['POSTERN_EDGE_WORKERS', '0'], ['POSTERN_EDGE_WORKERS', 'two'], ['POSTERN_PORT_BASE', '08400'], ['POSTERN_PORT_BASE', '65500'], ['POSTERN_PORT_BASE', '80']]) {
+    const { status, stderr } = run('up', { settings: { [name]: value } });
+    assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);
+    assert.match(stderr, new RegExp(`^error: ${name} must be `));
   }
   const unknown = run('up', { settings: { POSTERN_DRAIN_TIMEOUT: '10 parsecs' } });
   assert.equal(unknown.status, 1);
@@ -223,16 +237,31 @@ const tour = (name) => fs.readFileSync(path.join(root, 'README.md'), 'utf8').mat
 
 // As root: in a shell of the services' user, as the README says.
 const shell = process.getuid() ? ['bash'] : ['su', '-s', '/bin/bash', 'postern'];
-function paste(name, cwd, settings) {
+function paste(name, cwd, settings, more = '') {
   const environment = { ...process.env, ...settings };
   for (const [key, value] of Object.entries(environment)) if (value === undefined) delete environment[key];
-  const pasted = spawnSync(shell[0], shell.slice(1), { cwd, env: environment, input: tour(name), encoding: 'utf8', timeout: 60000 });
+  const pasted = spawnSync(shell[0], shell.slice(1), { cwd, env: environment, input: tour(name) + more.replaceAll('tour.localhost', name), encoding: 'utf8', timeout: 60000 });
   assert.equal(pasted.stderr.replace(/.*Terminated.*\n/g, '').match(/No such file|not found/), null, pasted.stderr);
   assert.match(pasted.stdout, /HTTP\/2 200/);
   assert.match(pasted.stdout, /x-tour: yes/);
   assert.match(pasted.stdout, /hello from the edge/);
   assert.match(pasted.stdout, new RegExp(`"event_type":"http_request_complete.v0".*${name}`));
+  return pasted.stdout;
 }
+
+// The example of a section of the edge's README, pasted behind the tour.
+const example = (section) => fs.readFileSync(path.join(root, 'services/edge/README.md'), 'utf8').match(new RegExp(`\n## ${section}\n[^]*?\`\`\`sh\n([^]*?)\`\`\``))[1];
+test("what the edge's README shows of user_agent_filter, circuit_breaker, webhook_verification and compression works in the shell of the tour", { skip }, () => {
+  const said = paste(`tour-${process.pid}-modules.localhost`, root, { POSTERN_HOME: fs.realpathSync(home) }, example('User agents') + example('Circuit breakers') + example('Webhooks') + example('Compression'));
+  assert.deepEqual([...said.matchAll(/^webhook (\d+)$/gm)].map(([, status]) => Number(status)), [200, 403]);
+  const statuses = Object.fromEntries([...said.matchAll(/^(GoodBot\/1.0|BadBot\/1.0|curl\/8|Mozilla\/5.0) (\d+)$/gm)].map(([, agent, status]) => [agent, Number(status)]));
+  assert.deepEqual(Object.keys(statuses).length, 4, said);
+  assert.deepEqual([statuses['BadBot/1.0'], statuses['curl/8']], [403, 403]);
+  for (const agent of ['GoodBot/1.0', 'Mozilla/5.0']) assert.notEqual(statuses[agent], 403, `${agent} goes on to the backend of the tour`);
+  assert.deepEqual([...said.matchAll(/"error_code":"ERR_POSTERN_(904|923)"/g)].map(([, code]) => Number(code)).slice(-4), [904, 904, 923, 904]);
+  const sizes = [...said.matchAll(/^(.+): (\d+) bytes$/gm)].map(([, , size]) => Number(size));
+  assert.deepEqual([sizes.length, sizes[0], sizes.slice(1).every((size) => size > 10 && size < 100)], [4, 2000, true], said);
+});
 
 test("the README's tour works when pasted: with POSTERN_HOME set", { skip }, () => {
   const state = fs.realpathSync(home); // as the services' user sees it

@@ -198,6 +198,76 @@ for (const [what, change] of Object.entries(changes))
     await up.close();
   });
 
+// How many open streams changes have ended, as the edge and as the writer of the config log count it.
+const page = (port) => fetch(`http://127.0.0.1:${port}/metrics`).then((got) => got.text());
+const ended = async () => ({
+  edge: [...(await page(edge.port - 28)).matchAll(/^postern_edge_streams_ended_total\{worker="\d+"\} (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0),
+  writer: Number(/^postern_routes_streams_ended_total (\d+)/m.exec(await page(edge.port - 31))?.[1] ?? -1),
+});
+
+test('a change ends the streams that it takes away and no other, before it is answered, and it is known how many they were', { skip: elsewhere }, async () => {
+  const up = await holding();
+  const edges = [];
+  for (let i = 0; i < 2; i++) {
+    const to = await endpoint(up.address);
+    to.routes = [];
+    for (const match of ['/ws/1', '/ws/2']) to.routes.push({ ...await route(to, { match, backend: { backend_id: to.backend.id } }), match });
+    for (const one of to.routes) {
+      one.streams = Array.from({ length: 3 }, () => stream(to.host, `${one.match}/${unique('s')}`, { upgrade: true }));
+      for (const each of one.streams) await begun(each);
+    }
+    edges.push(to);
+  }
+  const all = edges.flatMap((to) => to.routes.flatMap(({ streams }) => streams));
+  const takes = async (what, change, gone) => {
+    const before = await ended(), live = all.filter((one) => !one.ended && !gone.includes(one));
+    await change();
+    const after = await ended();
+    assert.deepEqual({ edge: after.edge - before.edge, writer: after.writer - before.writer }, { edge: gone.length, writer: gone.length }, what);
+    await until(() => gone.every((one) => one.ended), `${what}: they end`);
+    for (const one of live) await echoes(one);
+  };
+  const [first, other] = edges;
+  await takes('a route of one edge', () => must('DELETE', `/edges/https/${first.edge.id}/routes/${first.routes[0].id}`), first.routes[0].streams);
+  await takes('a route that denies', () => must('PATCH', `/edges/https/${other.edge.id}/routes/${other.routes[1].id}`, { user_agent_filter: { deny: ['.*'] } }), other.routes[1].streams);
+  await takes('a description', () => must('PATCH', `/edges/https/${first.edge.id}`, { description: 'x' }), []);
+  await takes('an edge', () => must('DELETE', `/edges/https/${first.edge.id}`), first.routes[1].streams);
+  for (const one of all) one.socket.destroy();
+  await up.close();
+});
+
+test('a stream depends on what its route leads to now, not on what it led to when it began', async () => {
+  const up = await holding();
+  const to = await endpoint(up.address), one = stream(to.host, '/ws', { upgrade: true });
+  await begun(one);
+  const weighted = await must('POST', '/backends/weighted', { backends: { [to.backend.id]: 1 } });
+  await patchRoute(to, { backend: { backend_id: weighted.id } });
+  await echoes(one);
+  await patchRoute(to, { description: 'judged again' });
+  await echoes(one);
+  await must('PATCH', `/backends/weighted/${weighted.id}`, { backends: { [await answering('x')]: 1 } });
+  await until(() => one.ended && up.at('/ws').ended, 'it ends with its share of the backend');
+  await up.close();
+});
+
+test('many streams of one edge end while others go on, and all of them are counted', { timeout: 120_000, skip: elsewhere }, async () => {
+  const up = await holding(), MANY = 600;
+  const goes = await endpoint(up.address), stays = await endpoint(up.address), sessions = [];
+  for (let i = 0; i < 6; i++) { const one = await h2(goes.host); one.on('error', () => {}); sessions.push(one); }
+  const streams = Array.from({ length: MANY }, (_, i) => ask(sessions[i % sessions.length], goes.host, `/sse/${i}`));
+  const kept = stream(stays.host, '/ws?kept', { upgrade: true });
+  await begun(kept);
+  await until(() => streams.every(({ text }) => text), 'all began', 60_000);
+  const before = await ended();
+  await must('DELETE', `/edges/https/${goes.edge.id}`);
+  await until(() => streams.every((one) => one.ended), 'all end', 30_000);
+  await until(async () => { const now = await ended(); return now.edge - before.edge === MANY && now.writer - before.writer === MANY; }, 'and are counted');
+  await echoes(kept);
+  kept.socket.destroy();
+  for (const one of sessions) one.destroy();
+  await up.close();
+});
+
 test('a stream on TLS 1.2 ends when its edge demands 1.3, one on 1.3 goes on', async () => {
   const up = await holding();
   const to = await endpoint(up.address);
@@ -293,7 +363,7 @@ test('a request without an answer yet gets the page that it would get now', asyn
   await get(await endpoint(up.address), changes['its edge is deleted'], 'ERR_POSTERN_901');
   await get(await endpoint(up.address), changes['its backend is deleted'], 'ERR_POSTERN_903');
   await get(await endpoint(up.address), changes['the edge demands client certificates'], 'ERR_POSTERN_907');
-  await get(await endpoint(up.address), changes['a module denies'], 'ERR_POSTERN_908');
+  await get(await endpoint(up.address), changes['a module denies'], 'ERR_POSTERN_922');
   await get(await endpoint(up.address), changes['a match with its host takes it'], 'ERR_POSTERN_925');
   await up.close();
 });

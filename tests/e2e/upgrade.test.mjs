@@ -45,6 +45,10 @@ function routes() {
   return { child, ended, said: () => fs.readFileSync(`${own}/said`, 'utf8'), stop: (signal = 'SIGTERM') => { child.kill(signal); return ended; } };
 }
 
+// As the version before left it: no migration has a name, and those that never had a number have not been.
+const unname = (more = '') => sql(`ALTER TABLE routes.ip_policy DROP COLUMN published; ALTER TABLE routes.ip_policy_rule DROP COLUMN published;
+  DELETE FROM routes.migration WHERE number IS NULL; ${more}; ALTER TABLE routes.migration DROP COLUMN name, DROP COLUMN checksum, ADD CONSTRAINT migration_pkey PRIMARY KEY (number)`);
+
 // Its log says that it serves.
 const serves = (copy) => until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return / ready /.test(copy.said()); }, 'it starts', 30000);
 const numbers = () => sql('SELECT count(*) FROM routes.migration');
@@ -100,20 +104,39 @@ test('a migration of a newer version stays, and is said; one whose file was chan
     const older = routes();
     await serves(older);
     await older.stop();
-    assert.match(older.said(), /warn .*routes has had the migration routes\/9999_newer, which this version does not know/);
+    assert.match(older.said(), /warn .*routes has had the migration 'routes\/9999_newer', which this version does not know/);
     sql("DELETE FROM routes.migration WHERE name = 'routes/9999_newer'; UPDATE routes.migration SET checksum = 'x' WHERE name = 'routes/0002_kinds'");
     const other = routes();
     assert.equal(await other.ended, 1);
-    assert.match(other.said(), /cannot start: migration routes\/0002_kinds is not what the schema routes was made with: its file was changed/);
+    assert.match(other.said(), /cannot start: migration 'routes\/0002_kinds' is not what the schema routes was made with: its file was changed/);
     sql("UPDATE routes.migration SET checksum = NULL WHERE name = 'routes/0002_kinds'"); // an operator who knows better
     const third = routes();
     await serves(third);
     await third.stop();
-    sql("UPDATE routes.migration SET number = 99 WHERE name = 'routes/0002_kinds'; ALTER TABLE routes.migration DROP COLUMN name, DROP COLUMN checksum, ADD CONSTRAINT migration_pkey PRIMARY KEY (number)");
+    unname("UPDATE routes.migration SET number = 99 WHERE name = 'routes/0002_kinds'");
     const strange = routes();
     assert.equal(await strange.ended, 1);
     assert.match(strange.said(), /cannot start: migration 99 of the schema routes is none of Postern's/);
     sql('UPDATE routes.migration SET number = 4 WHERE number = 99; ALTER TABLE routes.migration DROP CONSTRAINT migration_number_key');
+  } finally { await stop(); }
+});
+
+test('a backup that is being made delays the start of a service, and does not end it', { skip, timeout: 120000 }, async () => {
+  const stop = await server();
+  try {
+    assert.equal(named(), false);
+    const backup = spawn('psql', ['-XqAt', url(user)], { stdio: ['pipe', 'pipe', 'ignore'] }); // pg_dump's lock
+    backup.stdin.write("BEGIN; LOCK TABLE routes.migration IN ACCESS SHARE MODE; SELECT 'locked';\n");
+    await new Promise((resolve) => { backup.stdout.once('data', resolve); });
+    const copy = routes();
+    await until(() => { assert.equal(copy.child.exitCode, null, copy.said()); return /warn .*PostgreSQL is busy with a backup or a migration, trying again: .*SQLSTATE 55P03/.test(copy.said()); }, 'it says what it waits for', 30000);
+    assert.equal(named(), false, 'nothing is half done');
+    backup.stdin.end();
+    await serves(copy);
+    assert.deepEqual(listed(), order);
+    await copy.stop();
+    unname(); // for the story below
+    sql('ALTER TABLE routes.migration DROP CONSTRAINT migration_number_key');
   } finally { await stop(); }
 });
 
@@ -149,6 +172,10 @@ test("every row of before is served as it was, the edge serves its route, and th
     if (answer.status === 200) assert.equal(answer.text.replaceAll(`http://127.0.0.1:${port}`, '{api}'), body, target);
   }
   assert.equal(await get(), '200 made before');
+  // which told edges nothing of IP policies
+  const count = (table, where = '') => Number(psql(ofStack(), `SELECT count(*) FROM routes.${table} ${where}`));
+  assert.ok(count('ip_policy') > 0 && count('ip_policy_rule') > 0);
+  assert.equal(count('config_entry', "WHERE kind IN ('ip_policy', 'ip_policy_rule') AND doc IS NOT NULL"), count('ip_policy') + count('ip_policy_rule'));
 });
 
 test('and is changed and deleted', { skip, timeout: 180000 }, async () => {

@@ -1,7 +1,10 @@
 /* A module that waits for what the request's path says:
  *   /timer/MS     so many milliseconds
  *   /never        nothing that ever comes; /brief waits 300 ms for it
- *   /body         the body, of at most 1000 bytes
+ *   /body         the body, of at most 1000 bytes; /read waits 300 ms for it
+ *   /both/MS      the body, and so many milliseconds: woken by the one, it asks for the other again
+ *   /careless/MS  the same, but it goes on without the body
+ *   /hang         nothing: it returns NGX_AGAIN all the same
  *   /answer/PORT  a byte from a socket on that port: 'a' lets the request pass, anything else denies it
  *   /gate         another request, for /open, which passes itself
  *   /deny         nothing: it denies, with 418
@@ -156,6 +159,29 @@ is_path(edge_ctx_t *ctx, const char *path, ngx_int_t *number)
 }
 
 
+/* The body first: what is there of it at once is no wait. */
+static intptr_t
+begin_both(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state, ngx_int_t ms)
+{
+    state->timer.handler = on_timer;
+    state->timer.data = state;
+    state->timer.log = r->connection->log;
+    ngx_add_timer(&state->timer, (ngx_msec_t) ms);
+    return edge_module_read_body(r, ctx, ME, BODY_MAX, 0);
+}
+
+
+/* Which body this path waits for. */
+static ngx_uint_t
+wants_body(edge_ctx_t *ctx, unsigned *ms)
+{
+    ngx_int_t  number;
+
+    *ms = is_path(ctx, "/read", &number) ? BRIEF_MS : 0;
+    return *ms || is_path(ctx, "/body", &number) || is_path(ctx, "/both/", &number);
+}
+
+
 static intptr_t
 begin(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state)
 {
@@ -166,6 +192,12 @@ begin(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state)
     state->ctx = ctx;
     (void) ngx_atomic_fetch_add(&shared->seen, 1);
     edge_module_count(ME, REQUESTS);
+    if (is_path(ctx, "/hang", &number)) {
+        return NGX_AGAIN;
+    }
+    if (is_path(ctx, "/both/", &number) || is_path(ctx, "/careless/", &number)) {
+        return begin_both(r, ctx, state, number);
+    }
     if (is_path(ctx, "/timer/", &number)) {
         state->timer.handler = on_timer;
         state->timer.data = state;
@@ -203,9 +235,9 @@ begin(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state)
 static intptr_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
+    unsigned    ms;
     intptr_t    rc;
     state_t    *state = edge_module_state(r, ctx, ME);
-    ngx_int_t   number;
 
     (void) config;
     if (state == NULL) {
@@ -218,12 +250,15 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
             return rc;
         }
     }
-    if (is_path(ctx, "/body", &number)) {
-        rc = edge_module_read_body(r, ctx, ME, BODY_MAX, 0);
+    if (wants_body(ctx, &ms)) {
+        rc = edge_module_read_body(r, ctx, ME, BODY_MAX, ms);
         if (rc != NGX_OK && rc != NGX_DECLINED) {
             return rc;
         }
         state->passes = rc == NGX_OK;
+        if (state->timer.timer_set) {   /* /both: there is more to wait for */
+            return edge_module_suspend(r, ctx, ME, 0);
+        }
     }
     return state->passes ? NGX_DECLINED
                          : edge_deny(r, ctx, ME, ERR_EDGE_MODULE, 418);

@@ -26,15 +26,15 @@ static void render_text(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const unsigned operations[] = {OPERATION_CREATE, OPERATION_UPDATE};
     json_t *body = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
 
     for (const kind_t *kind = kind_all(); body && kind->name; kind++)
-        for (unsigned operation = OPERATION_CREATE; operation <= OPERATION_UPDATE;
-             operation *= OPERATION_UPDATE) {
+        for (int i = 0; i < 2; i++) {
             problem_t problem = {0};
             json_t *out = NULL;
 
-            if (!schema_check(kind, operation, body, body, &problem, &out)) {
+            if (!schema_check(kind, operations[i], body, body, &problem, &out)) {
                 json_t *rendered = schema_render(kind, out, "http://x");
 
                 if (!rendered)

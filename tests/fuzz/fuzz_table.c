@@ -1,18 +1,22 @@
 /* Entries of the config log, which are bytes from outside: whatever they say, the table answers
  * lookups, the same in whatever order they are applied, and nothing is left when it goes. */
 #include "common/codec/pack.h"
+#include "services/edge/table/ip_policy.h"
 #include "services/edge/table/table.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* One of the edge's modules and one that nobody has; the edge's own rows need nginx. */
+/* Two of the edge's modules and one that nobody has; the edge's own rows need nginx. */
 static const edge_module_t headers_module = {
     .parse = headers_module_parse, .free = headers_module_free, .beyond = headers_module_beyond};
-const edge_module_t *const edge_modules[MODULE_COUNT] = {[MODULE_REQUEST_HEADERS] =
-                                                             &headers_module};
+static const edge_module_t restriction_module = {
+    .parse = policy_names_parse, .free = policy_names_free, .entries = policy_names_entries};
+const edge_module_t *const edge_modules[MODULE_COUNT] = {
+    [MODULE_REQUEST_HEADERS] = &headers_module, [MODULE_IP_RESTRICTION] = &restriction_module};
 
 enum { ENTRIES_MAX = 64 };
 
@@ -94,6 +98,31 @@ static void check(bool holds)
         abort();
 }
 
+/* Whom policies admit, alone and together. */
+static void compare_policies(const table_t *one, const table_t *other)
+{
+    static const char *const sets[][2] = {{"p1", "p2"}, {"p1", "p1"}, {"p2", "p3"}, {"p3", "p3"}};
+    static const char *const from[] = {"10.0.0.1", "10.1.0.1", "192.0.2.1", "::1", "2001:db8::1"};
+    char bytes[sizeof(policy_names_t) + 2 * sizeof(char *)] __attribute__((aligned(16))) = {0};
+    policy_names_t *names = (policy_names_t *)bytes;
+
+    names->count = 2;
+    for (size_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++)
+        for (size_t f = 0; f < sizeof(from) / sizeof(from[0]); f++) {
+            struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+            struct sockaddr_in v4 = {.sin_family = AF_INET};
+            bool is_v4 = inet_pton(AF_INET, from[f], &v4.sin_addr) == 1;
+            const struct sockaddr *at = is_v4 ? (void *)&v4 : (void *)&v6;
+            const char *first, *second;
+
+            check(is_v4 || inet_pton(AF_INET6, from[f], &v6.sin6_addr) == 1);
+            names->ids[0] = (char *)sets[s][0];
+            names->ids[1] = (char *)sets[s][1];
+            check(table_admits(one, names, at, &first) == table_admits(other, names, at, &second)
+                  && first == second);
+        }
+}
+
 static bool is_same_text(const char *one, const char *other)
 {
     return one && other ? !strcmp(one, other) : one == other;
@@ -163,6 +192,7 @@ static void compare(const table_t *one, const table_t *other, const msgpack_obje
             check(!strcmp(find(one, hosts[h], paths[p]), find(other, hosts[h], paths[p])));
         check(!strcmp(find_domain(one, hosts[h]), find_domain(other, hosts[h])));
     }
+    compare_policies(one, other);
     for (uint32_t i = 0; i < all->size && i < ENTRIES_MAX; i++) {
         const msgpack_object *id = &all->ptr[i].via.array.ptr[1];
         const domain_t *domain, *second;
@@ -292,6 +322,7 @@ static const entry_kind_t kinds[] = {
       {"match_type", {"path_prefix", "exact_path", "regex"}},
       {"backend", {"{b1", "{b2", "b"}},
       {"request_headers", {"{x", "+"}},
+      {"ip_restriction", {"{ip_policy_ids", "{x"}},
       {"oidc", {"{o"}}}},
     {"static_backend",
      {"b1", "b2", "b3"},
@@ -316,6 +347,14 @@ static const entry_kind_t kinds[] = {
     {"tls_certificate",
      {"c1", "c2"},
      {{"certificate_pem", {"pem", "other"}}, {"private_key_pem", {"key"}}}},
+    {"ip_policy", {"p1", "p2", "p3"}, {{"account_id", {"ac_1"}}}},
+    {"ip_policy_rule",
+     {"i1", "i2", "i3", "i4"},
+     {{"ip_policy_id", {"p1", "p2", "p3", "p1", "p2", "7"}},
+      {"cidr",
+       {"10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0", "::/0", "::ffff:10.0.0.0/104", "2001:db8::/32",
+        "10.0.0.1/8", "::1/128"}},
+      {"action", {"allow", "allow", "allow", "deny", "drop"}}}},
     {"event_destination", {"x1"}, {{"name", {"of no use here"}}}},
 };
 

@@ -4,7 +4,7 @@ import tls from 'node:tls';
 import { edge } from '../support/postern.mjs';
 import { DATA, frame, GOAWAY, HEADERS, headers, PING, RST_STREAM, SETTINGS, END_HEADERS, END_STREAM, PADDED, statusOf } from '../support/h2raw.mjs';
 import { LIMIT_MS, secureContext, writePieces } from './client.mjs';
-import { CLAIMS, isClaim, normalPath, splitAuthority } from './reference.mjs';
+import { CLAIMS, isClaim, isTrace, normalPath, splitAuthority } from './reference.mjs';
 
 const PRIORITY = 2, PUSH_PROMISE = 5, WINDOW_UPDATE = 8, CONTINUATION = 9, PRIORITISED = 32;
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
@@ -13,7 +13,7 @@ const setting = (id, value) => Buffer.concat([Buffer.from([id >> 8, id & 255]), 
 const noise = (random, n) => Buffer.from(Array.from({ length: n }, () => random.below(256)));
 
 const VALUES = ['a', 'text/html', '', 'a, b', '\xe9', 'x'.repeat(200), '127.0.0.1'];
-const NAMES = ['accept', 'user-agent', 'x-one', 'x-two', 'referer', 'cache-control', 'content-type'];
+const NAMES = ['accept', 'user-agent', 'x-one', 'x-two', 'referer', 'cache-control', 'content-type', 'traceparent', 'tracestate'];
 
 // One stream: {pairs, body, sure}; sure: it is as it should be, and so is answered.
 function stream(random, id, name, mark) {
@@ -125,7 +125,7 @@ function referenceOf(s, place) {
   const said = s.pairs.filter(([name, value]) => name === 'content-length' && /^[0-9]+$/.test(value)).map(([, value]) => Number(value));
   if (said.length) r.said = said;
   const cookies = s.pairs.filter(([name]) => name === 'cookie').map(([, value]) => value);
-  r.passed = s.pairs.filter(([name]) => isPlainName(name) && !HOP.has(name) && !isClaim(name) && name !== 'cookie').map(([name, value]) => ({ name, value: value.replace(/^[ \t]+|[ \t]+$/g, '') }));
+  r.passed = s.pairs.filter(([name]) => isPlainName(name) && !HOP.has(name) && !isClaim(name) && !isTrace(name) && name !== 'cookie').map(([name, value]) => ({ name, value: value.replace(/^[ \t]+|[ \t]+$/g, '') }));
   if (cookies.length) r.passed.push({ name: 'cookie', value: cookies.join('; ') }); // RFC 9113 8.2.3
   return r;
 }

@@ -16,6 +16,9 @@ export function isClaim(name) {
   return WHOLE.has(folded) || BEGINNINGS.some((one) => folded.startsWith(one));
 }
 
+// No client here says a valid traceparent: the edge begins a trace of its own, to which theirs is nothing.
+export const isTrace = (name) => name === 'traceparent' || name === 'tracestate';
+
 // Of the connection (RFC 9110 7.6.1), or nginx's to say: never passed on.
 const HOP = new Set(['connection', 'proxy-connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect', 'http2-settings', 'host', 'content-length']);
 const STAYS = new Set(['host', 'content-length', 'connection', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
@@ -249,7 +252,7 @@ function request(bytes, at, place) {
   else if (/close/.test(says) && r.after === 'on') r.after = 'maybe';
   const upgrades = all('upgrade');
   r.websocket = method === 'GET' && version === 1 && options.includes('upgrade') && upgrades.length > 0 && /^websocket$/i.test(upgrades[0].value);
-  const gone = (field) => HOP.has(field.name) || isClaim(field.name) || (options.includes(field.name) && !STAYS.has(field.name));
+  const gone = (field) => isTrace(field.name) || HOP.has(field.name) || isClaim(field.name) || (options.includes(field.name) && !STAYS.has(field.name));
   r.passed = taken.filter((field) => !gone(field));
   r.expects = all('expect').length > 0;
   if (all('expect').some((field) => field.value.toLowerCase() !== '100-continue')) maybe('another expectation');

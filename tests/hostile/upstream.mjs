@@ -42,10 +42,12 @@ function judge(one, ofEdge) {
   must('another x-forwarded-proto', all('x-forwarded-proto').join() === 'https');
   must('another x-forwarded-host', all('x-forwarded-host').join() === one.host);
   for (const name of ['te', 'trailer', 'keep-alive', 'proxy-connection', 'expect', 'http2-settings']) must(`a field of the connection: ${name}`, !all(name).length);
+  must('not one id', all('postern-request-id').length === 1 && /^req_[0-9a-f]{32}$/.test(all('postern-request-id')[0]));
+  must('not one trace', all('traceparent').length === 1 && /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01$/.test(all('traceparent')[0]));
   one.websocket = all('upgrade').join() === 'websocket' && all('connection').join() === 'upgrade';
   must('connection or upgrade', one.websocket || (!all('upgrade').length && ['', 'close'].includes(all('connection').join())));
-  for (const [name] of one.fields) if (!name.startsWith('x-forwarded-') && isClaim(name)) one.problems.push(`a claim: ${name}`);
-  const own = new Set(['host', 'content-length', 'transfer-encoding', 'connection', 'upgrade', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
+  for (const [name] of one.fields) if (!name.startsWith('x-forwarded-') && name !== 'postern-request-id' && isClaim(name)) one.problems.push(`a claim: ${name}`);
+  const own = new Set(['host', 'content-length', 'transfer-encoding', 'connection', 'upgrade', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'postern-request-id', 'traceparent']);
   one.passed = one.fields.filter(([name]) => !own.has(name));
   one.key = `${one.method} ${one.host} ${one.url}`;
 }

@@ -1,10 +1,17 @@
 // What an edge must answer, said a second time and in the simplest way: no tree, no claims, no revisions. It shares nothing
 // with services/edge; where the two differ, one of them is wrong (services/edge/README.md, "Matching").
+export const AGENT = 'Model/1'; // of every request
+
+// Networks of the model's rules (tenants.mjs) that contain 127.0.0.1.
+export const CONTAIN_US = ['0.0.0.0/0', '127.0.0.0/8', '127.0.0.1/32', '::ffff:127.0.0.0/104'];
+export const OTHERS = ['127.0.0.2/32', '128.0.0.0/1', '10.0.0.0/8', '::/0', '::1/128'];
+
 export class Reference {
   domains = new Map(); // id -> {id, account, name, certificate}; certificate: an id, or undefined: one of the local authority
   certificates = new Map(); // id -> {id, account, fingerprint}
   edges = new Map(); // id -> {id, account, hosts: [], locked, version}; locked: it demands client certificates, so nobody gets in
   routes = new Map(); // id -> {id, account, edge, exact, match, modules: {name: document}}
+  policies = new Map(); // id -> {id, account, rules: Map of id -> [action, network]}
   backends = new Map(); // id -> {id, account, kind, ...document}
 
   // The edge whose hostport is the host, else the one with a wildcard over its first label.
@@ -49,9 +56,18 @@ export class Reference {
     if (!route) return { status: 404, code: 902 };
     const on = (name) => (route.modules[name]?.enabled ? route.modules[name] : undefined);
     const texts = [on('request_headers'), on('response_headers')].flatMap((module) => Object.values(module?.add ?? {}));
-    if (on('compression') || on('circuit_breaker') || texts.some((text) => text.includes('${'))) return { status: 503, code: 908 };
+    if (texts.some((text) => text.includes('${'))) return { status: 503, code: 908 };
     if (!on('backend')) return { status: 503, code: 903 };
+    if (on('ip_restriction') && !this.admits(on('ip_restriction').ip_policy_ids)) return { status: 403, code: 930 };
+    const says = (list) => (on('user_agent_filter')?.[list] ?? []).some((text) => new RegExp(text).test(AGENT));
+    if (says('deny') && !says('allow')) return { status: 403, code: 922 };
     return this.behind(this.backends.get(on('backend').id), on('request_headers'), on('response_headers'));
+  }
+
+  // Whoever asks comes from 127.0.0.1: of all rules of all policies one allows it, and none denies it.
+  admits(ids) {
+    const actions = ids.flatMap((id) => [...this.policies.get(id).rules.values()]).filter(([, network]) => CONTAIN_US.includes(network)).map(([action]) => action);
+    return actions.includes('allow') && !actions.includes('deny');
   }
 
   behind(backend, request, response) {

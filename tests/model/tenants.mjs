@@ -1,6 +1,7 @@
 // Random changes by several accounts through the API, each told to the reference when the API has answered that it is made.
 import { account } from '../support/account.mjs';
 import { env, api } from '../support/postern.mjs';
+import { CONTAIN_US, OTHERS } from './reference.mjs';
 
 const PATHS = ['/', '/a', '/a/', '/ab', '/a/b', '/a/b/c', '/x', '/x/1', '/nowhere'];
 const MATCHES = ['/', '/a', '/a/', '/a/b', '/x'];
@@ -56,8 +57,11 @@ export class Tenants {
     if (backend) modules.backend = { enabled: random.chance(0.93), backend_id: backend.id };
     if (random.chance(0.3)) modules.request_headers = this.#headers();
     if (random.chance(0.3)) modules.response_headers = this.#headers();
+    if (random.chance(0.1)) modules.user_agent_filter = { enabled: random.chance(0.8), allow: random.chance(0.4) ? [random.of(['^Model/', 'other'])] : [], deny: random.of([[], ['Model'], ['bot', '/1$'], ['bot']]) };
+    const policies = [this.#mine(this.reference.policies, who), this.#mine(this.reference.policies, who)].filter(Boolean).map(({ id }) => id);
+    if (policies.length && random.chance(0.15)) modules.ip_restriction = { enabled: random.chance(0.8), ip_policy_ids: [...new Set(policies)] };
     if (random.chance(0.05)) modules.compression = { enabled: random.chance(0.5) };
-    if (random.chance(0.05)) modules.circuit_breaker = { enabled: random.chance(0.5), error_threshold_percentage: 0.5 };
+    if (random.chance(0.05)) modules.circuit_breaker = { enabled: random.chance(0.5), error_threshold_percentage: 0.5, volume_threshold: 4294967295 }; // never open
     return modules;
   }
 
@@ -163,6 +167,36 @@ export class Tenants {
       if (backend && await this.#call(who, 'DELETE', `/backends/${backend.kind}/${backend.id}`)) this.reference.backends.delete(backend.id);
       return backend;
     }],
+    make_policy: [1.5, async (who) => {
+      const made = await this.#call(who, 'POST', '/ip_policies', {});
+      if (made) this.reference.policies.set(made.id, { id: made.id, account: who.id, rules: new Map() });
+      return true;
+    }],
+    make_rule: [5, async (who) => {
+      const policy = this.#mine(this.reference.policies, who), cidr = this.#network(), action = this.random.chance(0.75) ? 'allow' : 'deny';
+      const made = policy && await this.#call(who, 'POST', '/ip_policy_rules', { ip_policy_id: policy.id, cidr, action });
+      if (made) policy.rules.set(made.id, [action, cidr]);
+      return policy;
+    }],
+    change_rule: [2, async (who) => {
+      const policy = this.#mine(this.reference.policies, who, ({ rules }) => rules.size), cidr = this.#network();
+      if (!policy) return false;
+      const id = this.random.of([...policy.rules.keys()]);
+      if (await this.#call(who, 'PATCH', `/ip_policy_rules/${id}`, { cidr })) policy.rules.get(id)[1] = cidr;
+      return true;
+    }],
+    drop_rule: [3, async (who) => {
+      const policy = this.#mine(this.reference.policies, who, ({ rules }) => rules.size);
+      if (!policy) return false;
+      const id = this.random.of([...policy.rules.keys()]);
+      if (await this.#call(who, 'DELETE', `/ip_policy_rules/${id}`)) policy.rules.delete(id);
+      return true;
+    }],
+    drop_policy: [1, async (who) => {
+      const policy = this.#mine(this.reference.policies, who);
+      if (policy && await this.#call(who, 'DELETE', `/ip_policies/${policy.id}`)) this.reference.policies.delete(policy.id);
+      return policy;
+    }],
     make_route: [14, async (who) => {
       const edge = this.#mine(this.reference.edges, who);
       if (!edge) return false;
@@ -195,6 +229,8 @@ export class Tenants {
     }],
   };
 
+  #network() { return this.random.of(this.random.chance(0.6) ? CONTAIN_US : OTHERS); }
+
   #hosts(who) {
     const own = [...this.reference.domains.values()].filter((one) => one.account === who.id).map((one) => one.name);
     if (!own.length) return undefined;
@@ -226,6 +262,7 @@ export class Tenants {
     reference.routes.clear();
     await remove(reference.backends, ({ kind, id }) => (['weighted', 'failover'].includes(kind) ? `/backends/${kind}/${id}` : undefined));
     await remove(reference.backends, ({ kind, id }) => `/backends/${kind}/${id}`);
+    await remove(reference.policies, (policy) => `/ip_policies/${policy.id}`);
     await remove(reference.domains, (domain) => `/reserved_domains/${domain.id}`);
     await remove(reference.certificates, (certificate) => `/tls_certificates/${certificate.id}`);
   }

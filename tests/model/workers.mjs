@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import https from 'node:https';
 import tls from 'node:tls';
 import { ca, edge, env } from '../support/postern.mjs';
+import { AGENT } from './reference.mjs';
 
 const read = (file) => { try { return fs.readFileSync(file, 'utf8'); } catch { return ''; } };
 const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
@@ -33,7 +34,7 @@ export const trust = (pem) => trusted.push(pem);
 // One request on the agent's connection: {status, headers, body, port} or {refused: why}.
 function request(agent, host, path, servername) {
   return new Promise((resolve) => {
-    const sent = https.request({ host: edge.host, port: edge.port, servername, ca: trusted, path, agent, headers: { Host: host, 'X-Client': 'here' } }, (response) => {
+    const sent = https.request({ host: edge.host, port: edge.port, servername, ca: trusted, path, agent, headers: { Host: host, 'User-Agent': AGENT, 'X-Client': 'here' } }, (response) => {
       const parts = [], port = response.socket.localPort;
       response.on('data', (part) => parts.push(part));
       response.on('error', (error) => resolve({ refused: error.code ?? error.message }));

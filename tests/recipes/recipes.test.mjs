@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { must, api, through, endpoint, listening, until, env } from '../support/postern.mjs';
 
 test('a route module denies', async () => {
-  const { host } = await endpoint({ body: 'hello' }, { user_agent_filter: { deny: ['robot'] } });
-  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'a robot' } })).status, 403);
-  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'somebody' } })).status, 200);
+  const { host } = await endpoint({ body: 'hello' }, { oidc: { issuer: 'https://id.test', client_id: 'friend', client_secret: 's' } });
+  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'a friend' } })).status, 200);
+  assert.equal((await through(host, '/', { headers: { 'User-Agent': 'somebody' } })).status, 403);
 });
 
 test('a resource is made, read, changed, listed, filtered and deleted', async () => {
@@ -31,7 +31,11 @@ test('an event has its field', async () => {
   }
 });
 
-test('a service is ready', async () => {
-  const answers = await Promise.all(env.POSTERN_HEALTH_URLS.split(',').map(async (where) => (await fetch(`http://${where}/metrics`)).text()));
-  assert.ok(answers.some((text) => text.includes('postern_toy_')), 'the toy has its metrics');
+test('a service is ready, and no backend may lead to its health', async () => {
+  const metrics = async (where) => (await fetch(`http://${where}/metrics`)).text();
+  const answers = await Promise.all(env.POSTERN_HEALTH_URLS.split(',').map(async (where) => [where, await metrics(where)]));
+  const [toy] = answers.find(([, text]) => text.includes('postern_toy_')) ?? assert.fail('the toy has no metrics');
+  const made = await api('POST', '/backends/static', { address: toy });
+  assert.equal(made.status, 400, `a backend at ${toy}, the health of the toy`);
+  assert.equal(made.body.error_code, 'ERR_POSTERN_218');
 });

@@ -167,11 +167,9 @@ static void list_questions(const char *service)
 #include "proto/verbs.def"
     };
     static const char *const operations[] = {
-        "create",         "get",           "list",
-        "update",         "delete",        "get_module",
-        "replace_module", "delete_module", "list_members",
-        "create_member",  "get_member",    "update_member",
-        "delete_member",  "command",       "no_such_operation",
+        "no_such_operation",
+#define OPERATION(word, name, ...) #name,
+#include "proto/operations.def"
 #define COMMAND(kind, name, meaning) #name,
 #include "proto/kinds.def"
     };
@@ -204,9 +202,9 @@ static void ask(zsock_t *sock, int i)
 
     snprintf(id, sizeof(id), "roles-%d-%d", getpid(), i);
     msg = request_encode(questions[i].verb, id, NULL, "ac_nobody", WAIT_MS, NULL,
-                         json_pack("{s:s, s:s, s:s, s:s, s:{s:b}}", "id", "none", "module", "none",
-                                   "member", "none", "token", "none", "document", "no_such_field",
-                                   1));
+                         json_pack("{s:s, s:s, s:s, s:s, s:{s:b}}", "id", "none", OPERATION_PART,
+                                   "none", "member", "none", "token", "none", "document",
+                                   "no_such_field", 1));
     if (!msg || zmsg_send(&msg, sock))
         give_up("a request cannot be sent");
 }

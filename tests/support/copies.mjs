@@ -1,4 +1,4 @@
-// More copies of the services of the running system: processes of the story's own, with the settings of those that run.
+// Starts further copies of the running system's services, with the same settings, as processes of the story's own.
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';

@@ -21,7 +21,7 @@ export function session(url) {
   return { say, start, end: () => child.stdin.end() };
 }
 
-// mark: a name that nobody else has. Nothing runs before setUp(), nothing is left after tearDown().
+// mark: a unique name. Nothing runs before setUp(), nothing is left after tearDown().
 export function ownEvents(mark) {
   const run = env.POSTERN_RUN_DIR, health = edge.port + 30, running = [];
   const socket = (name) => `ipc://${run}/${mark}.${name}`;

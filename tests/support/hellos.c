@@ -1,7 +1,8 @@
-/* Workers of an edge at the config log, as many as one likes: hellos SELF_CERT SERVER_CERT ENDPOINT NAME COUNT HOW, until its standard
- * input ends. HOW: once (they say hello and are silent besides), flood (they never stop saying it), deaf (they say it ten times a
- * second, and read nothing), slow (they say it once, and read what comes one message after another, with a pause between).
- * Hellos of those that are deaf are counted on standard output; what those that are slow are told is printed there, in words. */
+/* Simulates COUNT edge workers at the config log until standard input ends: hellos SELF_CERT
+ * SERVER_CERT ENDPOINT NAME COUNT HOW. HOW: once (one hello, then only signs of life), flood
+ * (hellos without end), deaf (a hello ten times a second, reads nothing), slow (one hello, then
+ * reads one message at a time, with pauses). Standard output has the count of a deaf worker's
+ * hellos, or the messages that a slow one receives. */
 #include <czmq.h>
 #include <poll.h>
 
@@ -17,7 +18,7 @@ static void say_hello(const worker_t *worker)
     zstr_sendx(worker->sock, "hello", "-", "0", worker->name, "1", NULL);
 }
 
-/* Whoever is asked who it is says it at once; what else comes is not looked at. */
+/* Answer "who" with a hello at once; other messages are ignored. */
 static void take_all(const worker_t *worker)
 {
     while (zsock_events(worker->sock) & ZMQ_POLLIN) {
@@ -29,7 +30,8 @@ static void take_all(const worker_t *worker)
     }
 }
 
-/* word, log id, previous revision, revision, body: what is known of it is printed as word, revision and bytes. */
+/* Receive one message (word, log id, previous revision, revision, body); print word, revision and
+ * size. */
 static void take_one(const worker_t *worker)
 {
     zmsg_t *msg = zsock_events(worker->sock) & ZMQ_POLLIN ? zmsg_recv(worker->sock) : NULL;
@@ -64,7 +66,7 @@ static void connect_worker(worker_t *worker, char **argv, int number)
     say_hello(worker);
 }
 
-/* sign: it is time for a sign of life, without which a worker is gone after a second. */
+/* sign: a sign of life is due; a worker that is silent for a second counts as gone. */
 static void take_turn(const worker_t *worker, bool sign)
 {
     if (slow)
@@ -77,7 +79,8 @@ static void take_turn(const worker_t *worker, bool sign)
         zstr_sendx(worker->sock, "ack", "0", NULL);
 }
 
-/* By the clock: a turn of a thousand workers takes long on a loaded machine. */
+/* Is the next sign of life due? Measured by the clock: one round of a thousand workers may take
+ * long. */
 static bool is_time(int64_t *next_ms)
 {
     int64_t now = zclock_mono();

@@ -1,4 +1,4 @@
-// A second stack, beside the one that stories run against: in a folder and on ports of its own, and gone when the story is over.
+// A second stack beside the one that stories run against, in a folder and on ports of its own; removed when the story ends.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

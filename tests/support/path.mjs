@@ -1,11 +1,11 @@
-// A path between two programs that can die without a word, as with a firewall that forgot the flow or an address that moved: what was
-// connected carries nothing any more and is not closed, new connections work.
+// A proxy between two programs that can fail silently, like a firewall that drops a flow or an address that moves: existing connections
+// carry nothing any more and are not closed, new connections work.
 import net from 'node:net';
 
-// listen and connect: a Unix socket's file or a port of this machine; 0: any, which is then port. open(): connections that carry bytes;
-// die(): those that there are do not from now on; who sends into one is not told. cut(): they are closed. deafen(n): of what is
-// sent over each only n pieces more arrive; answers do. hold(): new ones have to wait until release().
-// rate: so many bytes a second come back, over all connections together; carried(): how many came.
+// listen and connect: a Unix socket's file or a port of this machine; 0: any free port, returned as port.
+// open(): number of connections that carry bytes. die(): existing connections silently stop carrying bytes. cut(): they are closed.
+// deafen(n): each passes only n more pieces on to the server; replies still arrive. hold(): new connections wait until release().
+// rate: bytes a second from the server, over all connections together; carried(): bytes that came from it.
 export async function path(listen, connect, rate = Infinity) {
   const pairs = [];
   let waiting = null, carried = 0;
@@ -38,7 +38,7 @@ export async function path(listen, connect, rate = Infinity) {
   };
 }
 
-// Each connection has its turn with a piece; who sends more than that waits.
+// Connections take turns, a piece each; the rest of what one sends waits.
 function slowly(rate) {
   const queues = new Map();
   let budget = 0, last = performance.now();

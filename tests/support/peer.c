@@ -1,6 +1,8 @@
-/* A peer of the bus that says what a story tells it to: peer SECRET-KEY-FILE PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT [NAME]. Each line on standard
- * input is a message, its frames in hexadecimal with spaces between, "-" for an empty one; each that comes is printed so.
- * peer SECRET-KEY-FILE - ENDPOINT: in the place of a service. Then the first frame is the connection's name. */
+/* A peer of the bus that sends arbitrary messages: peer SECRET-KEY-FILE
+ * PUBLIC-KEY-FILE-OF-THE-SERVER ENDPOINT [NAME]. Each line on standard input is a message: its
+ * frames in hexadecimal, separated by spaces, "-" for an empty one. Received messages are printed
+ * in the same form. peer SECRET-KEY-FILE - ENDPOINT takes the place of a service (ROUTER): the
+ * first frame is the connection's identity. */
 #include <czmq.h>
 #include <sys/stat.h>
 
@@ -25,7 +27,7 @@ static void send_line(zsock_t *sock, char *line)
     zmsg_destroy(&msg);
 }
 
-/* What there is on standard input; whole lines of it are sent. False: it has ended. */
+/* Read what is available on standard input, and send complete lines. False: it has ended. */
 static bool take_input(zsock_t *sock)
 {
     static char *text;

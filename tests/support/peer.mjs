@@ -56,9 +56,9 @@ export function unpack(bytes) {
   return value();
 }
 
-// {got: messages as lists of buffers, send(...frames), stop()}; server: whose socket it is; name: what it calls itself.
+// {got: messages as lists of buffers, send(...frames), stop()}; server: the service that owns the socket; name: ZeroMQ identity.
 export const peer = (key, server, endpoint, ...name) => begin(file(key, 'self.cert_secret'), file(server, 'self.cert'), endpoint, ...name);
-// The same in the place of a service: the first frame of each message is the name of the connection.
+// The same in the place of a service (ROUTER): the first frame of each message is the connection's identity.
 export const service = (key, endpoint) => begin(file(key, 'self.cert_secret'), '-', endpoint);
 
 function begin(...args) {
@@ -76,7 +76,8 @@ function begin(...args) {
   return { got, send, stop: () => child.kill('SIGKILL') };
 }
 
-// The same peer with requests: ask(verb, body, {account, left, id, also}) sends one, with frames behind it, and says its id; answer(id): {code, body, ...} when it came.
+// A peer that sends requests: ask(verb, body, {account, left, id, also}) sends one, with the frames of also behind it, and returns its
+// id; answer(id) resolves to {code, body, ...}.
 export function caller(key, server, endpoint) {
   const one = peer(key, server, endpoint), mark = `story-${process.pid}-${Math.random().toString(36).slice(2)}`;
   let count = 0;

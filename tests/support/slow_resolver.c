@@ -1,7 +1,11 @@
-/* For stories: a resolver in which names under .slow.test take a while and have no address, as with a name server that
- * does not answer, those under .lag.test as long as is still waited for, those under .brief.test as long as a name server far away takes, and those under .late.test have one after a while; and an address that kills whoever reads it, as a flaw in applying an entry would; and a
- * file system that is frozen while "frozen" lies in the folder, as Linux before 6.12 has it for whoever
- * opens a file that is there with O_CREAT. Preloaded into the edge by `make e2e`. */
+/* Fault injection for stories, preloaded into the edge by `make e2e`. Replaces
+ *   - the resolver: names under .slow.test take long and have no address (a name server that does
+ *     not answer), those under .lag.test take just less than the time limit, those under
+ *     .brief.test as long as a distant name server, those under .late.test get an address after a
+ *     while;
+ *   - inet_pton: one address kills the process, like a bug in applying an entry;
+ *   - open: while a file "frozen" is in the folder, opening an existing file with O_CREAT blocks, as
+ *     on a frozen file system with Linux before 6.12. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -53,7 +57,7 @@ int inet_pton(int family, const char *text, void *out)
     inet_pton_fn next = (inet_pton_fn)dlsym(RTLD_NEXT, "inet_pton");
 
     if (!strcmp(text, "198.18.66.66"))
-        kill(getpid(), SIGKILL); /* no report of a sanitizer: it is meant */
+        kill(getpid(), SIGKILL); /* intended: must not cause a sanitizer's report */
     return next(family, text, out);
 }
 

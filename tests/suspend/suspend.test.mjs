@@ -7,6 +7,7 @@ import https from 'node:https';
 import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
+import { DATA, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame, headers } from '../support/h2raw.mjs';
 import { ca, edge, endpoint, env, listening, must, through, unique, until, upstream } from '../support/postern.mjs';
 
 const ME = 'webhook_verification', FIRST = 'user_agent_filter';
@@ -26,6 +27,12 @@ async function counts(module) {
   const text = await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((got) => got.text());
   return Object.fromEntries([...text.matchAll(new RegExp(`^postern_edge_module_(\\w+)_total\\{module="${module}"\\} (\\d+)`, 'gm'))].map(([, name, value]) => [name, Number(value)]));
 }
+// How many open streams changes have ended, as the edge and as the writer of the config log count it.
+const page = (port) => fetch(`http://127.0.0.1:${port}/metrics`).then((got) => got.text());
+const ended = async () => ({
+  edge: [...(await page(edge.port - 28)).matchAll(/^postern_edge_streams_ended_total\{worker="\d+"\} (\d+)/gm)].reduce((sum, [, n]) => sum + Number(n), 0),
+  writer: Number(/^postern_routes_streams_ended_total (\d+)/m.exec(await page(edge.port - 31))?.[1] ?? -1),
+});
 // Which of them grew since, and by how much.
 const since = async (before) => Object.fromEntries(Object.entries(await counts(ME)).map(([name, value]) => [name, value - before[name]]).filter(([, more]) => more));
 const settles = (before, want) => until(async () => {
@@ -149,6 +156,136 @@ test('what is left of a body that was too long is not the next request', async (
   await oneEvent(to.host);
 });
 
+// A request of HTTP/1.1 whose body comes in pieces: what has been answered, and whether the connection has ended.
+async function pieces(host, target, first, ...lines) {
+  const got = { text: '', closed: false }, socket = got.socket = await connect(host);
+  socket.on('data', (part) => { got.text += part.toString('latin1'); }).on('error', () => {}).on('close', () => { got.closed = true; });
+  socket.write(`POST ${target} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('\r\n')}\r\n\r\n${first}`);
+  got.statuses = () => [...got.text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
+  return got;
+}
+
+test('a body that turns out to be none while the request waits for it: its module hears so before the page goes', async () => {
+  const to = await waiting(), before = await counts(ME), got = await pieces(to.host, '/read', '5\r\nhello\r\n', 'Transfer-Encoding: chunked');
+  await settles(before, { suspended: 1 });
+  got.socket.write('zz\r\n');
+  await until(() => got.text.includes('ERR_POSTERN'), 'a page');
+  assert.deepEqual(got.statuses(), [400]);
+  const after = await since(before);
+  assert.deepEqual([after.aborted, after.aborts, after.expired, after.resumed], [1, 1, undefined, undefined]);
+  got.socket.destroy();
+  await settles(before, { cleaned: 1, aborted: 1, aborts: 1, expired: 0 });
+  await oneEvent(to.host);
+});
+
+// A POST of HTTP/2 by a client that takes nothing of the answer's body until it says so.
+async function unread(host, target, length) {
+  const got = { statuses: 0, pages: 0, resets: 0 }, HEADERS_TYPE = 1, RST_STREAM = 3, WINDOW_UPDATE = 8;
+  const socket = got.socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca, ALPNProtocols: ['h2'] }).on('error', () => {});
+  const window = Buffer.alloc(6), room = Buffer.alloc(4); // SETTINGS_INITIAL_WINDOW_SIZE 0
+  window.writeUInt16BE(4, 0);
+  room.writeUInt32BE(65535, 0);
+  let rest = Buffer.alloc(0);
+  socket.on('data', (part) => {
+    for (rest = Buffer.concat([rest, part]); rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3); rest = rest.subarray(9 + rest.readUIntBE(0, 3))) {
+      got.statuses += rest[3] === HEADERS_TYPE;
+      got.pages += rest[3] === DATA && (rest[4] & END_STREAM) > 0;
+      got.resets += rest[3] === RST_STREAM && rest.readUInt32BE(9) > 0;
+    }
+  });
+  got.send = (text) => socket.write(frame(DATA, 0, 1, Buffer.from(text)));
+  got.take = () => socket.write(frame(WINDOW_UPDATE, 0, 1, room));
+  await new Promise((resolve) => socket.on('secureConnect', resolve));
+  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, window),
+    frame(HEADERS, END_HEADERS, 1, headers([[':method', 'POST'], [':scheme', 'https'], [':authority', host], [':path', target], ['content-length', String(length)]]))]));
+  return got;
+}
+
+test('HTTP/2: the same, and the client takes nothing of the page', async () => {
+  const to = await waiting(), before = await counts(ME), got = await unread(to.host, '/read', 3);
+  await settles(before, { suspended: 1 });
+  got.send('far too much');
+  await settles(before, { suspended: 1, aborted: 1, aborts: 1, expired: 0, resumed: 0 });
+  got.take();
+  await until(() => got.pages === 1, 'the page, when the client takes it');
+  got.socket.destroy();
+  await settles(before, { cleaned: 1, aborted: 1, aborts: 1, expired: 0 });
+  await oneEvent(to.host);
+});
+
+test('HTTP/2: what comes of a body behind its page, when the wait for it was over, is thrown away, also too much of it', async () => {
+  const to = await waiting(), before = await counts(ME), got = await unread(to.host, '/read', 100);
+  got.send('abc');
+  await settles(before, { suspended: 1, expired: 1 });
+  got.send('x'.repeat(500));
+  got.take();
+  await until(() => got.pages + got.resets > 0, 'an end');
+  assert.deepEqual([got.statuses, got.pages, got.resets], [1, 1, 0]);
+  got.socket.destroy();
+  await settles(before, { cleaned: 1, expired: 1 });
+  await oneEvent(to.host);
+});
+
+test('woken by something else while its body is read, a request asks for it again and gets all of it', async () => {
+  const to = await waiting(), before = await counts(ME);
+  up.seen.length = 0;
+  const got = await pieces(to.host, '/both/50', 'x'.repeat(400), 'Content-Length: 1000');
+  await settles(before, { suspended: 2, resumed: 1 });
+  got.socket.write('x'.repeat(600));
+  await until(() => got.statuses().length === 1, 'an answer');
+  assert.deepEqual(got.statuses(), [200]);
+  assert.equal(up.seen[0].body.length, 1000);
+  got.socket.write(get(to.host, '/timer/1'));
+  await until(() => got.statuses().length === 2, 'the connection has its next request');
+  assert.deepEqual(got.statuses(), [200, 200]);
+  await settles(before, { requests: 2, suspended: 3, resumed: 3, aborted: 0, cleaned: 2 });
+  got.socket.destroy();
+});
+
+test('HTTP/2: the same', async () => {
+  const to = await waiting(), before = await counts(ME), one = await session(to.host);
+  up.seen.length = 0;
+  const stream = one.request({ ':method': 'POST', ':path': '/both/50', ':authority': to.host });
+  let status = 0;
+  stream.on('response', (fields) => { status = fields[':status']; }).on('data', () => {});
+  stream.write('x'.repeat(400));
+  await settles(before, { suspended: 2, resumed: 1 });
+  stream.end('x'.repeat(600));
+  await new Promise((resolve) => stream.on('close', resolve));
+  assert.equal(status, 200);
+  assert.equal(up.seen[0].body.length, 1000);
+  await settles(before, { suspended: 2, resumed: 2, aborted: 0, cleaned: 1 });
+  one.destroy();
+});
+
+test('a body that is there before what else the module waits for', async () => {
+  const to = await waiting(), before = await counts(ME);
+  up.seen.length = 0;
+  assert.equal((await through(to.host, '/both/100', { method: 'POST', body: 'x'.repeat(1000) })).status, 200);
+  assert.equal(up.seen[0].body.length, 1000);
+  await settles(before, { aborted: 0, cleaned: 1 });
+});
+
+test('a module that goes on without the body that it asked for breaks its contract: no part of it reaches the upstream, and no request follows', async () => {
+  const to = await waiting(), before = await counts(ME);
+  up.seen.length = 0;
+  const got = await pieces(to.host, '/careless/50', 'x'.repeat(400), 'Content-Length: 1000');
+  await until(() => got.statuses().length === 1, 'an answer');
+  got.socket.write(`${'x'.repeat(600)}${get(to.host, '/smuggled')}`);
+  await until(() => got.closed, 'the end of the connection');
+  assert.deepEqual(got.statuses(), [500]);
+  assert.equal(up.seen.length, 0);
+  await settles(before, { requests: 1, suspended: 1, resumed: 1, cleaned: 1 });
+  await oneEvent(to.host);
+});
+
+test('a module that says that it waits and does not breaks its contract, also where none has waited before: 500', async () => {
+  const to = await waiting({ [FIRST]: undefined }), before = await counts(ME);
+  assert.equal((await through(to.host, '/hang')).status, 500);
+  await settles(before, { requests: 1, suspended: 0, cleaned: 1 });
+  await oneEvent(to.host);
+});
+
 for (const [what, target, leave] of [
   ['closes its connection', '/never', (socket) => socket.end()],
   ['resets its connection', '/never', (socket) => socket.resetAndDestroy()],
@@ -216,7 +353,7 @@ test('a request that wakes under a configuration that no longer allows it does n
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const asked = through(to.host, `/answer/${server.address().port}`);
   await until(() => server.told, 'it waits');
-  await must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { compression: {} });
+  await must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { oauth: { provider: { github: {} } } });
   server.told.end('a'); // as a rule before the walk over open requests comes by
   assert.equal(pages(await asked), 'ERR_POSTERN_908');
   assert.equal(up.seen.length, 0);
@@ -252,7 +389,9 @@ test('10,000 requests wait at once: some are answered, some reset, some lose the
     const of = (kind) => open.filter((each) => each.kind === kind);
     for (const { streams } of of('reset')) for (const stream of streams) stream.close(http2.constants.NGHTTP2_CANCEL);
     for (const { one } of of('closed')) one.destroy();
+    const were = await ended();
     await must('DELETE', `/edges/https/${goes.edge.id}/routes/${goes.route.id}`);
+    await until(async () => { const now = await ended(); return now.edge - were.edge === all / 4 && now.writer - were.writer === all / 4; }, 'those are counted, here and where the change was made', 30000);
     const opener = await through(stays.host, '/open');
     assert.equal(opener.status, 200);
     await Promise.all(open.flatMap(({ ends }) => ends));

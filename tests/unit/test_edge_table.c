@@ -239,6 +239,71 @@ Test(table, a_route_that_is_refused_for_a_module_says_which)
     drop(table);
 }
 
+Test(table, a_route_with_what_may_be_a_module_of_a_newer_version_is_refused)
+{
+    static const struct {
+        const char *fields;
+        bool refused;
+    } rows[] = {
+        {"\"teleport\":{\"to\":\"b\"}", true},
+        {"\"teleport\":{}", true},
+        {"\"Backend\":{\"backend_id\":\"b\"}", true},
+        {"\"backen\":{}", true},
+        {"\"backends\":{}", true},
+        {"\"\":{}", true},
+        {"\"teleport\":null", false},
+        {"\"description\":\"a plain field that this version does not know\"", false},
+        {"\"weight\":7", false},
+    };
+    table_t *table = table_new();
+    char document[256];
+
+    apply(table, "https_edge", "e", "{\"hostports\":[\"a.test:443\"]}");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(document, sizeof(document),
+                 "{\"edge_id\":\"e\",\"match\":\"/\",\"match_type\":\"path_prefix\",%s}",
+                 rows[i].fields);
+        (rows[i].refused ? refuse : apply)(table, "https_edge_route", "r", document);
+        cr_assert_eq(table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1)->refused,
+                     rows[i].refused, "%s", rows[i].fields);
+    }
+    drop(table);
+}
+
+/* A name given twice, and one that is no text: as no JSON can say it. */
+Test(table, a_route_with_a_module_twice_or_under_no_name_is_refused)
+{
+    static const char twice[] = "\x85\xa7"
+                                "edge_id\xa1"
+                                "e\xa5"
+                                "match\xa1/\xaa"
+                                "match_type\xabpath_prefix"
+                                "\xa4saml\xc0\xa4saml\x80",
+                      binary[] = "\x84\xa7"
+                                 "edge_id\xa1"
+                                 "e\xa5"
+                                 "match\xa1/\xaa"
+                                 "match_type\xabpath_prefix"
+                                 "\xc4\x04saml\x80";
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } rows[] = {{twice, sizeof(twice) - 1}, {binary, sizeof(binary) - 1}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        table_t *table = table_new();
+        msgpack_unpacked document;
+
+        msgpack_unpacked_init(&document);
+        cr_assert_eq(msgpack_unpack_next(&document, rows[i].bytes, rows[i].len, NULL),
+                     MSGPACK_UNPACK_SUCCESS);
+        cr_assert_neq(table_apply(table, "https_edge_route", 16, "r", 1, &document.data, TRUST_ALL),
+                      0, "row %zu", i);
+        msgpack_unpacked_destroy(&document);
+        drop(table);
+    }
+}
+
 Test(table, a_header_with_an_expression_is_beyond_the_edge)
 {
     static const struct {

@@ -15,6 +15,8 @@ static void says(edges_t *edges, const char *word, const char *covered, const ch
     zmsg_addstr(msg, word);
     zmsg_addstr(msg, covered);
     zmsg_addstr(msg, copies);
+    zmsg_addstr(msg, "12");
+    zmsg_addstr(msg, "8 5 9 7");
     for (char *one; (one = strtok_r(rest, " ", &rest));)
         zmsg_addstr(msg, one);
     edges_take(edges, msg);
@@ -48,6 +50,8 @@ Test(edges, an_answer_may_go_when_all_that_there_are_have_its_revision)
         cr_assert_eq(edges_acked(&edges, cases[i].revision), cases[i].count, "%zu", i);
         cr_assert_eq(edges_lowest(&edges), cases[i].lowest, "%zu", i);
         cr_assert_eq(edges.copies, 2);
+        cr_assert_eq(edges.streams_ended, 12);
+        cr_assert_eq(edges_ended(&edges, cases[i].revision), cases[i].revision == 9 ? 7 : 0);
     }
 }
 
@@ -72,6 +76,8 @@ Test(edges, beyond_what_there_is_room_for_nothing_passes_as_live)
     zmsg_addstr(msg, "state");
     zmsg_addstr(msg, "9");
     zmsg_addstr(msg, "0");
+    zmsg_addstr(msg, "0");
+    zmsg_addstr(msg, "");
     for (int i = 0; i <= EDGES_MAX; i++)
         zmsg_addstr(msg, "9");
     edges_take(edges, msg);

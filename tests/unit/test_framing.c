@@ -221,3 +221,38 @@ ParameterizedTest(struct chunks_case *c, framing, decodes_chunks)
         }
     }
 }
+
+struct client_case {
+    char headers[160];
+    char want[64]; /* "": refused */
+};
+
+ParameterizedTestParameters(framing, a_proxy_names_exactly_one_client)
+{
+    static struct client_case cases[] = {
+        {"X-Forwarded-For: 192.0.2.7\r\n", "192.0.2.7"},
+        {"x-forwarded-for: 2001:db8::1\r\n", "2001:db8::1"},
+        {"", ""},
+        {"X-Forwarded-For:\r\n", ""},
+        {"X-Forwarded-For: 192.0.2.7, 192.0.2.8\r\n", ""},
+        {"X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-For: 192.0.2.7\r\n", ""},
+        {"X-Forwarded-For: 192.0.2.7\r\nX-FORWARDED-FOR: 192.0.2.8\r\n", ""},
+        {"X-Forwarded-For: 192.0.2\r\n", ""},
+        {"X-Forwarded-For: [2001:db8::1]\r\n", ""},
+        {"X-Forwarded-For: 192.0.2.7:80\r\n", ""},
+        {"X-Forwarded-For: somebody\r\n", ""},
+    };
+    return cr_make_param_array(struct client_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct client_case *one, framing, a_proxy_names_exactly_one_client)
+{
+    char text[300], copy[300];
+    const char *client;
+    head_t head;
+
+    snprintf(text, sizeof(text), GET HOST "%s\r\n", one->headers);
+    cr_assert_eq(parse(text, 0, &head, copy), 0, "%s", one->headers);
+    client = framing_client(&head);
+    cr_assert_str_eq(client ? client : "", one->want, "%s", one->headers);
+}

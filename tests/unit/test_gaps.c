@@ -120,3 +120,17 @@ Test(gaps, the_end_is_missed_only_when_nothing_comes_any_more)
     cr_assert_not_null(gaps_due(self, NOW + 9000 + GAP_GRACE_MS));
     free(self);
 }
+
+Test(gaps, numbers_that_no_event_service_gives_are_passed_over)
+{
+    gaps_t *self = gaps();
+
+    cr_assert(gaps_seen(self, "a", INT64_MAX, NOW));
+    cr_assert(gaps_seen(self, "a", -1, NOW));
+    gaps_head(self, "a", INT64_MAX, true, NOW);
+    cr_assert_eq(self->type_count, 0);
+    gaps_seen(self, "a", 1, NOW);
+    gaps_head(self, "a", GAP_NUMBER_MAX, false, NOW);
+    due(self, 2, GAP_NUMBER_MAX);
+    free(self);
+}

@@ -1,4 +1,4 @@
-/* proto/modules.def and proto/https_edge_route.def tell of the same modules. */
+/* proto/modules.def and proto/kinds/https_edge_route.def tell of the same modules. */
 #include "common/schema/schema.h"
 
 #include <criterion/criterion.h>

@@ -127,7 +127,7 @@ Test(put_off, no_more_are_told_than_there_is_room_for)
 
     fill(&self, "k");
     for (int64_t seq = 1; seq <= 20; seq++)
-        for (const char *worker = "a\0b\0c"; *worker; worker += 2)
+        for (const char *worker = "a\0b\0c\0"; *worker; worker += 2)
             cr_assert(put_off(&self, "k", worker, seq, false));
     cr_assert(put_off(&self, "k", "d", 1, false));
     for (int64_t seq = 1; seq <= 20; seq++)
@@ -152,7 +152,7 @@ Test(put_off, who_says_nothing_is_waited_for_a_moment)
 
     fill(&self, "k");
     for (int64_t seq = 1; seq <= 20; seq++)
-        for (const char *worker = "a\0b"; *worker; worker += 2)
+        for (const char *worker = "a\0b\0"; *worker; worker += 2)
             cr_assert(put_off(&self, "k", worker, seq, false));
     take_all(&self);
     cr_assert_str_eq(told(&self), "a ");

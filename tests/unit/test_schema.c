@@ -38,6 +38,12 @@ Test(schema, every_table_is_consistent)
             cr_assert_neq(row->code, other->code, "%s and %s", row->name, other->name);
 }
 
+Test(schema, a_wrong_parent_is_answered_as_the_kind_says)
+{
+    cr_assert_eq(kind_wrong_parent(kind_find("https_edge_route")), ERR_ROUTE_EDGE_MISMATCH);
+    cr_assert_eq(kind_wrong_parent(kind_find("vault")), ERR_NOT_FOUND, "what no row says");
+}
+
 /* What an update may empty. Of a new list somebody has to say whether none of it would mean less,
  * as here, or anything at all: then it is KEEP_EMPTY. */
 static bool may_be_emptied(const char *name)

@@ -1,0 +1,70 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "services/edge/http/room.h"
+
+static room_t *empty(void)
+{
+    room_t *room = calloc(1, sizeof(*room));
+
+    cr_assert(room);
+    return room;
+}
+
+Test(room, an_account_has_a_fourth_of_it)
+{
+    room_t *room = empty();
+    room_part_t whole = {.account = 7}, one = {.account = 7}, other = {.account = 8};
+
+    cr_assert(room_take(room, &whole, ROOM_SHARE - 1));
+    cr_assert_not(room_take(room, &one, 2));
+    cr_assert_eq(one.bytes, 0);
+    cr_assert(room_take(room, &one, 1));
+    cr_assert_not(room_take(room, &whole, 1));
+    cr_assert_eq(whole.bytes, ROOM_SHARE - 1, "it keeps what it had");
+    cr_assert(room_take(room, &other, ROOM_SHARE), "another account has its own share");
+    room_give(room, &whole);
+    cr_assert(room_take(room, &whole, ROOM_SHARE - 1));
+    free(room);
+}
+
+Test(room, all_accounts_together_have_a_bound)
+{
+    room_t *room = empty();
+    room_part_t parts[4] = {{0}}, more = {.account = 4};
+
+    for (uint32_t i = 0; i < 4; i++) {
+        parts[i].account = i;
+        cr_assert(room_take(room, &parts[i], ROOM_SHARE));
+    }
+    cr_assert_not(room_take(room, &more, 1));
+    room_give(room, &parts[2]);
+    cr_assert(room_take(room, &more, 1));
+    free(room);
+}
+
+Test(room, a_part_grows_and_is_given_back_once)
+{
+    room_t *room = empty();
+    room_part_t part = {.account = UINT32_MAX};
+
+    room_give(room, &part);
+    for (int i = 0; i < 10; i++)
+        cr_assert(room_take(room, &part, 100));
+    cr_assert_eq(part.bytes, 1000);
+    room_give(room, &part);
+    room_give(room, &part);
+    cr_assert_eq(room->taken, 0);
+    free(room);
+}
+
+Test(room, nothing_can_be_more_than_all)
+{
+    room_t *room = empty();
+    room_part_t part = {0};
+
+    cr_assert_not(room_take(room, &part, SIZE_MAX));
+    cr_assert_not(room_take(room, &part, (size_t)ROOM_SHARE + 1));
+    cr_assert(room_take(room, &part, 0));
+    free(room);
+}
