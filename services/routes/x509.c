@@ -1,5 +1,6 @@
 #include "services/routes/x509.h"
 #include "common/base/cleanup.h"
+#include "common/base/private_key.h"
 
 #include <errno.h>
 #include <openssl/bio.h>
@@ -190,20 +191,6 @@ static void set_serial(json_t *document, X509 *leaf)
     BN_free(number);
 }
 
-static const char *key_type(EVP_PKEY *key)
-{
-    switch (EVP_PKEY_base_id(key)) {
-    case EVP_PKEY_RSA:
-        return EVP_PKEY_bits(key) >= 2048 ? "rsa" : NULL;
-    case EVP_PKEY_EC:
-        return "ecdsa";
-    case EVP_PKEY_ED25519:
-        return "ed25519";
-    default:
-        return NULL;
-    }
-}
-
 int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, problem_t *problem)
 {
     _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
@@ -219,9 +206,10 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
                     "is not an unencrypted private key in PEM");
     if (!chain || !key)
         return problem->code;
-    if (!key_type(key))
+    if (!private_key_type(key))
         return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
-                           "must be RSA of at least 2048 bits, ECDSA or Ed25519");
+                           "must be RSA of 2048 to 4096 bits, ECDSA (P-256, P-384 or P-521) or "
+                           "Ed25519");
     if (X509_check_private_key(leaf, key) != 1) {
         ERR_clear_error();
         return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
@@ -251,7 +239,7 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     set_alternative_names(document, leaf);
     set_usages(document, leaf);
     set_serial(document, leaf);
-    json_object_set_new(document, "private_key_type", json_string(key_type(key)));
+    json_object_set_new(document, "private_key_type", json_string(private_key_type(key)));
     return 0;
 }
 

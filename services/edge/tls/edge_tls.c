@@ -9,6 +9,7 @@
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/tls/edge_bio.h"
 #include "common/base/invariant.h"
+#include "common/base/private_key.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
 #include "services/edge/tls/edge_tickets.h"
@@ -37,6 +38,7 @@ edge_tls_free_parsed(void *parsed)
 }
 
 
+/* NULL: it cannot be read, or a signature with its key would take too long for the event loop. */
 static pair_t *
 parse_pair(const char *chain_pem, const char *key_pem)
 {
@@ -58,7 +60,9 @@ parse_pair(const char *chain_pem, const char *key_pem)
     pair->key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
     BIO_free(bio);
     ERR_clear_error();
-    if (pair->leaf == NULL || pair->key == NULL) {
+    if (pair->leaf == NULL || pair->key == NULL
+        || private_key_type(pair->key) == NULL)
+    {
         edge_tls_free_parsed(pair);
         return NULL;
     }
