@@ -421,7 +421,7 @@ static int encode_reply(const char *id, const reply_t *reply, zmsg_t **ret_msg)
     zmsg_addstr(msg, id);
     r = outcome ? append_json(msg, outcome) : -EBADMSG;
     if (!r)
-        r = reply->packed.size > BUS_FRAME_MAX ? -EMSGSIZE
+        r = reply->too_large || reply->packed.size > BUS_FRAME_MAX ? -EMSGSIZE
             : reply->packed.data ? zmsg_addmem(msg, reply->packed.data, reply->packed.size)
                                  : append_json(msg, reply->body ? reply->body : empty);
     if (r)

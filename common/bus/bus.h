@@ -79,6 +79,8 @@ typedef struct reply {
     msgpack_sbuffer packed; /* the encoded body, sent instead of body; data NULL: not used */
     int64_t revision;       /* of the config log after the change; 0: nothing changed there */
     char etag[40];          /* of the object in body, RFC 9110 8.8.3; "" where there is none */
+    bool too_large;         /* done, but the whole answer would be larger than a frame may be:
+                             * ERR_ANSWER_TOO_LARGE is sent instead of body */
 } reply_t;
 
 /* Make [verb][header][body]. key NULL: the id; left_ms: how long the caller waits for the reply.

@@ -99,3 +99,16 @@ json_t *change_event(const kind_t *kind, const char *action, const char *id, con
                      "event_timestamp", at, "account_id", request->account, "principal",
                      request->actor, "object", object);
 }
+
+bool change_leave_out_children(const kind_t *kind, json_t *event)
+{
+    json_t *object = json_object_get(event, "object");
+    bool any = false;
+
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        if (field->type == FIELD_CHILDREN) {
+            json_object_set_new(object, field->name, json_null());
+            any = true;
+        }
+    return any;
+}

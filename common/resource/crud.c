@@ -16,7 +16,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { SQL_MAX = 8192 };
+enum {
+    SQL_MAX = 8192,
+    AUDIT_MAX =
+        1 << 20 /* bytes of an event with the object's children: each has events of its own */
+};
 
 void crud_now(char out[32])
 {
@@ -37,6 +41,10 @@ static int check_row_precondition(crud_t *self, const kind_t *kind, const json_t
     if (!crud_text(self->request->body, "if_match"))
         return 0;
     r = crud_render_row(self, kind, row, &rendered);
+    if (r == ERR_ANSWER_TOO_LARGE)
+        return problem_add(problem, ERR_PRECONDITION_FAILED, NULL,
+                           "If-Match cannot be compared with an object whose representation is "
+                           "larger than 16 MiB");
     return r ? r
              : change_check_precondition(crud_text(self->request->body, "if_match"), rendered,
                                          problem);
@@ -66,6 +74,10 @@ static int add_audit(crud_t *self, const kind_t *kind, const char *action, const
     crud_now(at);
     event = change_event(kind, action, id, at, self->request, rendered);
     text = event ? json_dumps(event, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    if (text && strlen(text) > AUDIT_MAX && change_leave_out_children(kind, event)) {
+        free(text);
+        text = json_dumps(event, JSON_COMPACT | JSON_ENCODE_ANY);
+    }
     if (!text)
         return -ENOMEM;
     snprintf(channel, sizeof(channel), "%s_outbox", self->service);
@@ -140,6 +152,17 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
         return r;
     *ret_references = take(references);
     return 0;
+}
+
+/* Render a row after its change. *ret_whole false: its children are too large to be shown, and it is
+ * without them. */
+static int render_changed(crud_t *self, const kind_t *kind, const json_t *row,
+                          json_t **ret_rendered, bool *ret_whole)
+{
+    int r = crud_render_row(self, kind, row, ret_rendered);
+
+    *ret_whole = r != ERR_ANSWER_TOO_LARGE;
+    return *ret_whole ? r : 0;
 }
 
 static int finish_created(crud_t *self, const kind_t *kind, const json_t *row, reply_t *reply)
@@ -224,8 +247,9 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
         _cleanup_(pgresult_clear) PGresult *res = NULL;
 
         r = pg_exec(self->pg, &res,
-                    "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 FOR KEY SHARE", 2,
-                    parent ? parent : "", self->request->account);
+                    "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 AND kind = $3 "
+                    "FOR KEY SHARE",
+                    3, parent ? parent : "", self->request->account, kind_parent(kind)->name);
         if (r)
             return r;
         if (PQntuples(res) == 0)
@@ -305,6 +329,7 @@ int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const j
     _cleanup_(json_clear_ref) json_t *document = change_apply(old, patch);
     _cleanup_(json_clear_ref) json_t *references = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
+    bool whole = true;
     int r;
 
     if (!document)
@@ -319,11 +344,12 @@ int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const j
     if (!r)
         r = write_references(self, crud_text(row, "id"), references);
     if (!r)
-        r = crud_render_row(self, kind, row, ret_rendered);
+        r = render_changed(self, kind, row, ret_rendered, &whole);
     if (!r)
         r = add_audit(self, kind, "updated", *ret_rendered);
     if (!r)
         r = publish_row(self, kind, row);
+    reply->too_large = !whole;
     return r;
 }
 
@@ -356,6 +382,7 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
     const kind_rules_t *rules = kind_rules_find(kind);
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    bool whole;
     int r;
 
     r = pg_exec(self->pg, &res, "SELECT id, kind FROM object WHERE parent_id = $1 ORDER BY id", 1,
@@ -369,12 +396,25 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
             r = retire_row(self, child, child_row);
     }
     if (!r)
-        r = crud_render_row(self, kind, row, &rendered);
+        r = render_changed(self, kind, row, &rendered, &whole);
     if (!r)
         r = add_audit(self, kind, "deleted", rendered);
     if (!r && rules && rules->publish && !rules->retire)
         r = crud_publish(self, kind->name, crud_text(row, "id"), NULL);
     return r;
+}
+
+/* Wait for those who are making children of the object that the path names, and let nobody begin: creators
+ * hold FOR KEY SHARE on it (create_in_transaction). A child that came after its siblings were listed
+ * would go with the object without an audit event, and stay with the edges for ever. Comes before the
+ * lock on the object's row, which creators ask for later. */
+static int lock_out_children(crud_t *self)
+{
+    const char *id = crud_text(self->request->body, "id");
+
+    return pg_exec(self->pg, NULL,
+                   "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 FOR UPDATE", 2,
+                   id ? id : "", self->request->account);
 }
 
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -383,7 +423,9 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    r = crud_load_addressed(self, kind, true, &row);
+    r = lock_out_children(self);
+    if (!r)
+        r = crud_load_addressed(self, kind, true, &row);
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
     if (!r && rules && rules->keep)

@@ -22,10 +22,12 @@ int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int
 int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                  msgpack_sbuffer *out);
 
-/* Fill the CHILDREN fields of rendered objects: one query for all of them. */
+/* Fill the CHILDREN fields of rendered objects, with one query for up to 256 children. 0 |
+ * ERR_ANSWER_TOO_LARGE: they are larger than an answer may be, and the fields are null | fault. */
 int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
 
-/* Render a row as the API shows it, with CHILDREN; the caller owns it. 0 | fault. */
+/* Render a row as the API shows it, with CHILDREN; the caller owns it. 0 | ERR_ANSWER_TOO_LARGE:
+ * *ret_rendered is without them | fault. */
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered);
 
 /* The row that the path names; the parent in the path must be its parent. */

@@ -215,10 +215,10 @@ static int put_string(msgpack_sbuffer *out, const char *text)
     return put_json(out, value);
 }
 
-/* Render objects whose rows alone are not enough (see schema_text_is_whole), with their
- * children. */
-static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int count,
-                              json_t **ret_items)
+/* Render objects whose rows alone are not enough (see schema_text_is_whole), with their children: count
+ * of them, from row first on. 0 | ERR_ANSWER_TOO_LARGE | fault. */
+static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int first,
+                              int count, json_t **ret_items)
 {
     _cleanup_(json_clear_ref) json_t *items = json_array();
     int r = 0;
@@ -226,7 +226,7 @@ static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *
     for (int i = 0; !r && i < count; i++) {
         _cleanup_(json_clear_ref) json_t *row = NULL;
 
-        r = crud_row_at(self, kind, res, i, &row);
+        r = crud_row_at(self, kind, res, first + i, &row);
         if (!r && json_array_append_new(items, schema_render(kind, row, self->base_url)))
             r = -ENOMEM;
     }
@@ -237,23 +237,37 @@ static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *
     return r;
 }
 
+/* Append one object with its children. */
+static int put_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int i,
+                             msgpack_sbuffer *out)
+{
+    _cleanup_(json_clear_ref) json_t *items = NULL;
+    int r = load_with_children(self, kind, res, i, 1, &items);
+
+    return r ? r : put_json(out, json_array_get(items, 0));
+}
+
 /* Append the items. *shown: in, how many may be shown; out, how many fitted into the page, at least
  * one: otherwise a client that follows the pages would never end. */
 static int put_items(crud_t *self, const kind_t *kind, const PGresult *res, int *shown,
                      msgpack_sbuffer *out)
 {
     _cleanup_(json_clear_ref) json_t *items = NULL;
+    bool whole = schema_text_is_whole(kind);
     int i = 0, r = 0;
 
-    if (!schema_text_is_whole(kind))
-        r = load_with_children(self, kind, res, *shown, &items);
+    if (!whole)
+        r = load_with_children(self, kind, res, 0, *shown, &items);
+    if (r == ERR_ANSWER_TOO_LARGE)
+        r = 0; /* fewer of them may fit: one after the other, as far as the page goes */
     while (!r && i < *shown) {
         size_t before = out->size;
 
         r = put(out, i ? "," : "[");
         if (!r)
-            r = items ? put_json(out, json_array_get(items, (size_t)i))
-                      : crud_text_at(self, kind, res, i, out);
+            r = items   ? put_json(out, json_array_get(items, (size_t)i))
+                : whole ? crud_text_at(self, kind, res, i, out)
+                        : put_with_children(self, kind, res, i, out);
         if (!r && i && out->size > PAGE_BYTES) {
             out->size = before; /* the next page begins with it */
             break;

@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    CHILDREN_PAGE = 256,           /* children that one query reads */
+    CHILDREN_BYTES = BUS_FRAME_MAX /* of the rows of all children: beyond it no answer has room */
+};
+
 int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                 json_t **ret_row)
 {
@@ -65,48 +70,94 @@ int crud_load(crud_t *self, const kind_t *kind, const char *account, const char 
     return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
-/* Fill the CHILDREN fields of rendered objects: one query for all of them. */
-int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
+/* Append the rendered children of one page to the owners in list that they belong to. */
+static int append_children(crud_t *self, const field_t *field, const PGresult *res, json_t *list)
 {
-    for (const field_t *field = kind->type.fields; field->name; field++) {
-        _cleanup_(pgresult_clear) PGresult *res = NULL;
-        _cleanup_(json_clear_ref) json_t *ids = json_array();
-        _cleanup_(free_mem) char *ids_text = NULL;
-        const kind_t *child;
-        json_t *owner;
-        char sql[512];
-        size_t i;
-        int r;
+    const kind_t *child = kind_find(field->kinds);
+    int r = 0;
 
-        if (field->type != FIELD_CHILDREN)
-            continue;
-        child = kind_find(field->kinds);
+    for (int n = 0; !r && n < PQntuples(res); n++) {
+        _cleanup_(json_clear_ref) json_t *row = NULL;
+        json_t *owner;
+        size_t i;
+
+        r = crud_row_at(self, child, res, n, &row);
         json_array_foreach(list, i, owner)
         {
-            json_array_append(ids, json_object_get(owner, "id"));
-            json_object_set_new(owner, field->name, json_array());
-        }
-        ids_text = json_dumps(ids, JSON_COMPACT | JSON_ENCODE_ANY);
-        snprintf(sql, sizeof(sql),
-                 "SELECT to_jsonb(t) FROM %s t WHERE %s IN (SELECT jsonb_array_elements_text($1)) "
-                 "ORDER BY id",
-                 child->name, child->parent_key);
-        r = pg_exec(self->pg, &res, sql, 1, ids_text);
-        for (int n = 0; !r && n < PQntuples(res); n++) {
-            _cleanup_(json_clear_ref) json_t *row = NULL;
-
-            r = crud_row_at(self, child, res, n, &row);
-            json_array_foreach(list, i,
-                               owner) if (!r
-                                          && json_equal(json_object_get(owner, "id"),
-                                                        json_object_get(row, child->parent_key)))
+            if (!r
+                && json_equal(json_object_get(owner, "id"),
+                              json_object_get(row, child->parent_key)))
                 json_array_append_new(json_object_get(owner, field->name),
                                       schema_render(child, row, self->base_url));
         }
-        if (r)
-            return r;
     }
-    return 0;
+    return r;
+}
+
+/* Fill one CHILDREN field. Pages bound what is in memory at once; *bytes is the text of all children
+ * so far. */
+static int fill_children(crud_t *self, const field_t *field, json_t *list, size_t *bytes)
+{
+    const kind_t *child = kind_find(field->kinds);
+    _cleanup_(json_clear_ref) json_t *ids = json_array();
+    _cleanup_(free_mem) char *ids_text = NULL;
+    char sql[512], last[ID_MAX] = "";
+    json_t *owner;
+    size_t i;
+    int count, r;
+
+    json_array_foreach(list, i, owner)
+    {
+        json_array_append(ids, json_object_get(owner, "id"));
+        json_object_set_new(owner, field->name, json_array());
+    }
+    ids_text = json_dumps(ids, JSON_COMPACT | JSON_ENCODE_ANY);
+    snprintf(sql, sizeof(sql),
+             "SELECT to_jsonb(t), id FROM %s t WHERE %s IN (SELECT jsonb_array_elements_text($1)) "
+             "AND id > $2 ORDER BY id LIMIT %d",
+             child->name, child->parent_key, CHILDREN_PAGE);
+    do {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        r = pg_exec(self->pg, &res, sql, 2, ids_text, last);
+        count = r ? 0 : PQntuples(res);
+        for (int n = 0; n < count; n++)
+            *bytes += (size_t)PQgetlength(res, n, 0);
+        if (*bytes > CHILDREN_BYTES)
+            return ERR_ANSWER_TOO_LARGE;
+        if (!r && count)
+            r = append_children(self, field, res, list);
+        if (!r && count)
+            snprintf(last, sizeof(last), "%s", PQgetvalue(res, count - 1, 1));
+    } while (!r && count == CHILDREN_PAGE);
+    return r;
+}
+
+/* Take away what fill_children has begun: a list of children is whole or null. */
+static void drop_children(const kind_t *kind, json_t *list)
+{
+    json_t *owner;
+    size_t i;
+
+    json_array_foreach(list, i, owner)
+    {
+        for (const field_t *field = kind->type.fields; field->name; field++)
+            if (field->type == FIELD_CHILDREN)
+                json_object_set_new(owner, field->name, json_null());
+    }
+}
+
+int crud_add_children(crud_t *self, const kind_t *kind, json_t *list)
+{
+    size_t bytes = 0;
+    int r = 0;
+
+    for (const field_t *field = kind->type.fields; !r && field->name; field++)
+        if (field->type == FIELD_CHILDREN)
+            r = fill_children(self, field, list, &bytes);
+    if (r == ERR_ANSWER_TOO_LARGE)
+        drop_children(kind, list);
+    return r;
 }
 
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered)
@@ -117,7 +168,7 @@ int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t 
 
     json_array_append(list, rendered);
     r = crud_add_children(self, kind, list);
-    if (r)
+    if (r && r != ERR_ANSWER_TOO_LARGE)
         json_decref(rendered);
     else
         *ret_rendered = rendered;

@@ -190,6 +190,15 @@ const field_t *kind_owner(const kind_t *kind)
     return field->name ? field : NULL;
 }
 
+const kind_t *kind_parent(const kind_t *kind)
+{
+    for (const kind_t *parent = kinds; parent->name; parent++)
+        for (const field_t *field = parent->type.fields; field->name; field++)
+            if (field->type == FIELD_CHILDREN && !strcmp(field->kinds, kind->name))
+                return parent;
+    return NULL;
+}
+
 const field_t *kind_module(const kind_t *kind, const char *name)
 {
     const field_t *field = field_find(&kind->type, name);
