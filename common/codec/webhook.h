@@ -18,7 +18,7 @@ typedef enum webhook_scheme {
 
 typedef enum webhook_encoding { WEBHOOK_HEX, WEBHOOK_BASE64, WEBHOOK_EITHER } webhook_encoding_t;
 
-typedef enum webhook_unit { WEBHOOK_S, WEBHOOK_MS, WEBHOOK_ISO } webhook_unit_t;
+typedef enum webhook_unit { WEBHOOK_S, WEBHOOK_MS, WEBHOOK_ISO, WEBHOOK_ISO_UTC } webhook_unit_t;
 
 typedef enum webhook_key {
     WEBHOOK_KEY_TEXT,

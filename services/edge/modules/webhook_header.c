@@ -152,11 +152,12 @@ static bool take_zone(webhook_text_t *text, int64_t *ret_s)
     return true;
 }
 
-static bool parse_iso(webhook_text_t text, int64_t *ret_ms)
+/* has_zone: its end says which zone it is of; else it has to end without one, and is UTC. */
+static bool parse_iso(webhook_text_t text, bool has_zone, int64_t *ret_ms)
 {
     static const char after[] = {'-', '-', 'T', ':', ':', '\0'};
     static const int64_t most[] = {9999, 12, 31, 23, 59, 59};
-    int64_t parts[6], ms, zone_s;
+    int64_t parts[6], ms, zone_s = 0;
 
     for (int i = 0; i < 6; i++) {
         char mark;
@@ -168,7 +169,7 @@ static bool parse_iso(webhook_text_t text, int64_t *ret_ms)
             return false;
     }
     if (parts[0] < 1970 || parts[1] < 1 || parts[2] < 1 || parts[2] > days_in(parts[0], parts[1])
-        || !take_fraction(&text, &ms) || !take_zone(&text, &zone_s))
+        || !take_fraction(&text, &ms) || (has_zone ? !take_zone(&text, &zone_s) : text.len > 0))
         return false;
     *ret_ms = ((days_of(parts[0], parts[1], parts[2]) * 24 + parts[3]) * 60 + parts[4]) * 60
               + parts[5] - zone_s;
@@ -180,8 +181,8 @@ bool webhook_time_parse(webhook_text_t text, webhook_unit_t unit, int64_t *ret_m
 {
     int64_t number;
 
-    if (unit == WEBHOOK_ISO)
-        return parse_iso(text, ret_ms);
+    if (unit == WEBHOOK_ISO || unit == WEBHOOK_ISO_UTC)
+        return parse_iso(text, unit == WEBHOOK_ISO, ret_ms);
     if (text.len > 1 && text.at[0] == '0')
         return false; /* a zero could be the end of what is signed before the time */
     number = take_digits(&text, 1, 14);
