@@ -42,29 +42,43 @@ void flights_destroy(flights_t **self_p)
     *self_p = NULL;
 }
 
-bool flight_id(zmsg_t *msg, char id[FLIGHT_ID_SIZE])
+/* Copy a text of the header. False: there is none, or it is empty or longer than size - 1 bytes. */
+static bool copy_field(const json_t *header, const char *name, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(header, name));
+
+    if (!text || !*text || strlen(text) >= size)
+        return false;
+    snprintf(out, size, "%s", text);
+    return true;
+}
+
+/* id, and where account is not NULL the account that the sender speaks for, "" for none. */
+static bool read_header(zmsg_t *msg, char id[FLIGHT_ID_SIZE], char *account)
 {
     zframe_t *sender = zmsg_first(msg), *verb = sender ? zmsg_next(msg) : NULL,
              *head = verb ? zmsg_next(msg) : NULL;
     _cleanup_(json_clear_ref) json_t *header = NULL;
-    const char *text;
 
     if (!head || zframe_size(head) > HEADER_MAX || zframe_size(verb) > VERB_MAX
         || frame_json(head, &header))
         return false;
-    text = json_string_value(json_object_get(header, "id"));
-    if (!text || !*text || strlen(text) >= FLIGHT_ID_SIZE)
-        return false;
-    snprintf(id, FLIGHT_ID_SIZE, "%s", text);
-    return true;
+    if (account && !copy_field(header, "account", account, FLIGHT_ACCOUNT_SIZE))
+        *account = '\0';
+    return copy_field(header, "id", id, FLIGHT_ID_SIZE);
 }
 
-bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE])
+bool flight_id(zmsg_t *msg, char id[FLIGHT_ID_SIZE])
+{
+    return read_header(msg, id, NULL);
+}
+
+bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE], char account[FLIGHT_ACCOUNT_SIZE])
 {
     char id[FLIGHT_ID_SIZE];
     zframe_t *verb;
 
-    if (!flight_id(msg, id))
+    if (!read_header(msg, id, account))
         return false;
     (void)zmsg_first(msg);
     verb = zmsg_next(msg);

@@ -64,7 +64,7 @@ static int on_period(zloop_t *loop, int timer, void *context)
     msg = request_encode(self->spec->periodic, id, NULL, "", PERIODIC_MS, NULL, json_object());
     if (msg) {
         zmsg_pushmem(msg, "", 0); /* an empty identity: no peer of a ROUTER can have it */
-        if (!service_enqueue(self, "", &msg)) /* else tried again at the next period */
+        if (!service_enqueue(self, "", "", &msg)) /* else tried again at the next period */
             self->periodic_until_ms = bus_mono_ms() + PERIODIC_MS;
         zmsg_destroy(&msg);
     }

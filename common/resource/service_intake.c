@@ -13,6 +13,7 @@ enum {
     BURST_MAX = 64, /* requests taken before the loop does anything else */
     COMPLAIN_MS = 60000,
     WORDS_MAX = 8 * 1024, /* bytes of a request from a peer that sends no documents */
+    OWNER_SIZE = 256,
     FRAMES_MAX = 8        /* of a request with its identity: more than any needs */
 };
 
@@ -65,14 +66,24 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
     return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
 }
 
-int service_enqueue(service_t *self, const char *key, zmsg_t **msg)
+/* Whose turn a request takes: that of its sender's key, and of a gateway that of the account which it
+ * speaks for. A gateway may be trusted to say which. */
+static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out, size_t size)
+{
+    peer_t sender = sender_of(msg);
+
+    snprintf(out, size, "%s %s", sender.id,
+             sender.role & lease_roles(self->row->name) ? account : "");
+}
+
+int service_enqueue(service_t *self, const char *key, const char *account, zmsg_t **msg)
 {
     arrival_t arrival = arrival_now(leases_clock(&self->leases, zmsg_first(*msg)), bus_mono_ms());
-    const char *owner =
-        sender_of(*msg).id; /* borrowed from a frame, as long as the message is ours */
     backlog_lane_t lane = lane_of(self, *msg);
+    char owner[OWNER_SIZE];
     int r;
 
+    owner_of(self, *msg, account, owner, sizeof(owner));
     zmsg_pushmem(*msg, &arrival, sizeof(arrival));
     zmsg_pushstrf(*msg, "%d", (int)lane);
     zmsg_pushstr(*msg, key);
@@ -135,7 +146,7 @@ static int check_role(service_t *self, zmsg_t *msg)
 
 static void take_message(service_t *self, zmsg_t *msg)
 {
-    char key[FLIGHT_KEY_SIZE] = "";
+    char key[FLIGHT_KEY_SIZE] = "", account[FLIGHT_ACCOUNT_SIZE] = "";
     int r = check_role(self, msg);
 
     if (r) {
@@ -144,9 +155,9 @@ static void take_message(service_t *self, zmsg_t *msg)
         service_release_held(self);
     } else {
         self->metrics.requests++;
-        if (flight_key(msg, key) && flights_again(self->flights, key, zmsg_first(msg)))
+        if (flight_key(msg, key, account) && flights_again(self->flights, key, zmsg_first(msg)))
             self->metrics.resent++;
-        else if ((r = service_enqueue(self, key, &msg)))
+        else if ((r = service_enqueue(self, key, account, &msg)))
             refuse_busy(self, msg, r);
     }
     zmsg_destroy(&msg);

@@ -67,9 +67,10 @@ void service_worker(zsock_t *pipe, void *args);
 /* zloop reader of the socket for requests. */
 int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
 
-/* Hand a request (identity and its frames) to the workers; key: see flight_key, "" for none. 0:
+/* Hand a request (identity and its frames) to the workers; key and
+ * account: see flight_key, "" for none. 0:
  * *msg is taken over | as backlog_put: *msg is still the caller's. */
-int service_enqueue(service_t *self, const char *key, zmsg_t **msg);
+int service_enqueue(service_t *self, const char *key, const char *account, zmsg_t **msg);
 
 /* ---- service_reply.c ---- */
 

@@ -179,3 +179,16 @@ Test(backlog, gives_no_worker_anything_once_it_was_stopped)
     cr_assert_null(backlog_take(backlog));
     backlog_destroy(&backlog);
 }
+
+Test(backlog, one_account_that_asks_without_end_is_one_turn_of_another)
+{
+    backlog_t *backlog = backlog_new(WORKERS);
+
+    for (int i = 0; i < 1000; i++)
+        cr_assert_eq(put(backlog, "gateway ac_1", BACKLOG_QUICK), 0);
+    takes(backlog, "gateway ac_1");
+    cr_assert_eq(put(backlog, "gateway ac_2", BACKLOG_QUICK), 0);
+    takes(backlog, "gateway ac_1");
+    takes(backlog, "gateway ac_2");
+    backlog_destroy(&backlog);
+}

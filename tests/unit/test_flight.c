@@ -16,10 +16,11 @@ static zmsg_t *request(const char *sender, const char *verb, const char *id)
 static bool again(flights_t *flights, const char *sender, const char *verb, const char *id)
 {
     zmsg_t *msg = request(sender, verb, id);
-    char key[FLIGHT_KEY_SIZE];
+    char key[FLIGHT_KEY_SIZE], account[FLIGHT_ACCOUNT_SIZE];
     bool is_again;
 
-    cr_assert(flight_key(msg, key));
+    cr_assert(flight_key(msg, key, account));
+    cr_assert_str_eq(account, "ac_1");
     is_again = flights_again(flights, key, zmsg_first(msg));
     if (!is_again)
         flights_begin(flights, key);
@@ -90,13 +91,13 @@ Test(flight, says_whom_an_answer_is_for_whatever_the_body_is)
 Test(flight, takes_no_key_from_what_is_no_request)
 {
     static const char *const junk[] = {"x", "\x81\xa2id\xc0", "\xff", ""};
-    char key[FLIGHT_KEY_SIZE], id[FLIGHT_ID_SIZE];
+    char key[FLIGHT_KEY_SIZE], id[FLIGHT_ID_SIZE], account[FLIGHT_ACCOUNT_SIZE];
     zmsg_t *msg = zmsg_new();
 
-    cr_assert_not(flight_key(msg, key));
+    cr_assert_not(flight_key(msg, key, account));
     zmsg_addstr(msg, "a");
     zmsg_addstr(msg, "vault.create");
-    cr_assert_not(flight_key(msg, key));
+    cr_assert_not(flight_key(msg, key, account));
     zmsg_destroy(&msg);
     for (size_t i = 0; i < sizeof(junk) / sizeof(junk[0]); i++) {
         msg = zmsg_new();
@@ -104,7 +105,7 @@ Test(flight, takes_no_key_from_what_is_no_request)
         zmsg_addstr(msg, "vault.create");
         zmsg_addstr(msg, junk[i]);
         zmsg_addstr(msg, "");
-        cr_assert_not(flight_key(msg, key), "%zu", i);
+        cr_assert_not(flight_key(msg, key, account), "%zu", i);
         cr_assert_not(flight_id(msg, id), "%zu", i);
         zmsg_destroy(&msg);
     }
