@@ -27,7 +27,7 @@ int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_si
     RE2::Options options;
 
     options.set_log_errors(false);
-    options.set_max_mem(1 << 20);
+    options.set_max_mem(REGEX_SET_BYTES); /* compiling takes as long as it may take memory */
     auto regex = std::make_unique<re2_regex>(pattern, options);
     if (!regex->re.ok()) {
         snprintf(why, why_size, "%s", regex->re.error().c_str());

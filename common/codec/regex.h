@@ -10,7 +10,7 @@ extern "C" {
 
 typedef struct re2_regex regex_t;
 
-/* Compile. 0 | -EINVAL, with the reason in why. */
+/* Compile. 0 | -EINVAL, with the reason in why: it is none, or needs more than REGEX_SET_BYTES. */
 int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_size);
 
 /* Does the expression match anywhere in text? */

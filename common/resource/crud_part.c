@@ -231,9 +231,15 @@ int crud_redo_create_member(crud_t *self, const kind_t *kind, reply_t *reply)
     const json_t *document = json_object_get(self->request->body, "document");
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     const field_t *field;
+    const char *key;
     int r = render_members(self, kind, &field, &rendered);
 
-    return r ? r : answer_member(rendered, field, crud_text(document, field->key), reply);
+    if (r)
+        return r;
+    key = crud_text(document, field->key);
+    if (members_find(json_object_get(rendered, field->name), field, key) < 0)
+        return no_member(self, key, reply); /* deleted since it was made */
+    return answer_member(rendered, field, key, reply);
 }
 
 int crud_update_member(crud_t *self, const kind_t *kind, reply_t *reply)

@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum {
-    EVENT_PAGE = 64, /* events in one answer: each may have 100 KB */
+    EVENT_PAGE = 64,              /* events in one answer at most, */
+    EVENT_PAGE_BYTES = 256 << 10, /* and of them as many as fit into so much, at least one */
     /* events counted for one answer, however large the range that was asked for */
     KEPT_MAX = 10000,
     TRIM_ROWS = 2000, /* rows deleted by one statement, which must not take long */
@@ -76,16 +77,21 @@ static int read_range(pg_t *pg, const char *type, int64_t after, int64_t last, j
 {
     _cleanup_(json_clear_ref) json_t *events = json_array();
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char from[24], to[24], limit[16];
+    char from[24], to[24], limit[16], bytes[16];
     int r;
 
     snprintf(from, sizeof(from), "%" PRId64, after);
     snprintf(to, sizeof(to), "%" PRId64, last);
     snprintf(limit, sizeof(limit), "%d", EVENT_PAGE);
+    snprintf(bytes, sizeof(bytes), "%d", EVENT_PAGE_BYTES);
     r = pg_exec(pg, &res,
-                "SELECT number, event FROM log WHERE event_type = $1 AND number > $2::bigint "
-                "AND number <= $3::bigint ORDER BY number LIMIT $4::int",
-                4, type, from, to, limit);
+                "SELECT number, event, of FROM (SELECT number, event, count(*) OVER () AS of, "
+                "sum(length) OVER (ORDER BY number) - length AS before "
+                "FROM (SELECT number, event, octet_length(event::text) AS length FROM log "
+                "WHERE event_type = $1 AND number > $2::bigint AND number <= $3::bigint "
+                "ORDER BY number LIMIT $4::int) page) sized WHERE before < $5::bigint "
+                "ORDER BY number",
+                5, type, from, to, limit, bytes);
     for (int i = 0; !r && i < PQntuples(res); i++) {
         json_t *event = json_loads(PQgetvalue(res, i, 1), 0, NULL);
 
@@ -93,7 +99,8 @@ static int read_range(pg_t *pg, const char *type, int64_t after, int64_t last, j
                             json_integer(strtoll(PQgetvalue(res, i, 0), NULL, 10)));
         json_array_append_new(events, event);
     }
-    *ret_more = !r && PQntuples(res) == EVENT_PAGE;
+    *ret_more = !r && PQntuples(res)
+                && (PQntuples(res) == EVENT_PAGE || PQntuples(res) < atoi(PQgetvalue(res, 0, 2)));
     *ret_events = r ? NULL : take(events);
     return r;
 }

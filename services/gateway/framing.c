@@ -182,18 +182,24 @@ const char *framing_get(const head_t *self, const char *name)
     return NULL;
 }
 
-const char *framing_client(const head_t *self)
+bool framing_client(const head_t *self, char out[INET6_ADDRSTRLEN])
 {
     const char *client = framing_get(self, "X-Forwarded-For");
-    unsigned char address[16];
+    struct in6_addr v6;
+    struct in_addr v4;
     size_t clients = 0;
 
     for (size_t i = 0; i < self->header_count; i++)
         clients += !strcasecmp(self->headers[i].name, "X-Forwarded-For");
-    if (clients != 1
-        || (inet_pton(AF_INET, client, address) != 1 && inet_pton(AF_INET6, client, address) != 1))
-        return NULL;
-    return client;
+    if (clients != 1)
+        return false;
+    if (inet_pton(AF_INET, client, &v4) == 1)
+        return inet_ntop(AF_INET, &v4, out, INET6_ADDRSTRLEN);
+    if (inet_pton(AF_INET6, client, &v6) != 1)
+        return false;
+    if (IN6_IS_ADDR_V4MAPPED(&v6))
+        return inet_ntop(AF_INET, &v6.s6_addr[12], out, INET6_ADDRSTRLEN);
+    return inet_ntop(AF_INET6, &v6, out, INET6_ADDRSTRLEN);
 }
 
 static size_t count_headers(const head_t *self, const char *name)

@@ -61,11 +61,7 @@ void input_refuse(connection_t *self, int code, const char *why)
  * the proxy did not say exactly one. */
 static bool input_set_client(connection_t *self, call_t *call)
 {
-    const char *client = self->proxy ? framing_client(&self->head) : NULL;
-
-    if (client)
-        snprintf(call->ip, sizeof(call->ip), "%s", client);
-    return client || !self->proxy;
+    return !self->proxy || framing_client(&self->head, call->ip);
 }
 
 static void input_begin_call(connection_t *self)

@@ -34,7 +34,11 @@ static int is_allowed(crud_t *crud, const char *account, const char *ip, bool *r
                 "                   AND NOT coalesce(bool_or(l.action = 'deny'), false) "
                 "FROM ip_restriction r "
                 "CROSS JOIN jsonb_array_elements_text(r.ip_policy_ids) p (id) "
-                "LEFT JOIN ip_policy_rule l ON l.ip_policy_id = p.id AND $2::inet <<= l.cidr::inet "
+                "LEFT JOIN ip_policy_rule l ON l.ip_policy_id = p.id AND $2::inet <<= "
+                /* a network of IPv4-mapped addresses is that of IPv4, as at the edge */
+                "CASE WHEN l.cidr::inet <<= '::ffff:0:0/96'::inet "
+                "THEN (replace(host(l.cidr::inet), '::ffff:', '') || '/' "
+                "|| masklen(l.cidr::inet) - 96)::inet ELSE l.cidr::inet END "
                 "WHERE r.account_id = $1 AND r.type = 'api' GROUP BY r.id",
                 2, account, ip);
     if (r || PQntuples(res) == 0)

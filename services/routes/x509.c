@@ -204,7 +204,11 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     if (!key)
         problem_add(problem, ERR_CERT_PEM, "private_key_pem",
                     "is not an unencrypted private key in PEM");
-    if (!chain || !key)
+    if (strstr(chain_pem, "PRIVATE KEY-----"))
+        problem_add(problem, ERR_CERT_PEM, "certificate_pem",
+                    "has a private key in it, which would be shown to everybody who may read it: "
+                    "put it into private_key_pem alone");
+    if (!chain || !key || problem->code)
         return problem->code;
     if (!private_key_type(key))
         return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
