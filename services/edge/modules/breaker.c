@@ -134,9 +134,11 @@ void breaker_window(const breaker_t *breaker, const breaker_rules_t *rules, uint
 
     *all = *failed = 0;
     for (uint32_t i = 0; i < rules->buckets; i++) {
-        /* those behind the newest are of the turn before */
-        *all += count_in_turn(&breaker->buckets[i].all, turn - (i > slot));
+        /* Those behind the newest are of the turn before. failed first, since breaker_tell adds to it
+         * last: else an answer that comes meanwhile counts as failed and not as one of all, and the
+         * share is one that there never was. */
         *failed += count_in_turn(&breaker->buckets[i].failed, turn - (i > slot));
+        *all += count_in_turn(&breaker->buckets[i].all, turn - (i > slot));
     }
 }
 
