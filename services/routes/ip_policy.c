@@ -4,12 +4,11 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/resource/kind_rules.h"
+#include "services/routes/publish.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-enum { PAGE = 512 /* entries that are published in one transaction */ };
 
 /* ---- publication ---- */
 
@@ -85,56 +84,10 @@ static int ip_policy_rule_keep(crud_t *crud, const json_t *row, problem_t *probl
 
 /* ---- what a version before did not publish ---- */
 
-typedef int publish_fn(crud_t *crud, const json_t *row, json_t **ret_document);
-
-/* Rows (kind, id, row as JSON, or null where there is none) to the config log. */
-static int publish_rows(crud_t *crud, const PGresult *rows, publish_fn *publish)
-{
-    int r = 0;
-
-    for (int i = 0; !r && i < PQntuples(rows); i++) {
-        _cleanup_(json_clear_ref) json_t *document = NULL;
-        _cleanup_(json_clear_ref) json_t *row = NULL;
-
-        if (publish) {
-            row = json_loads(PQgetvalue(rows, i, 2), 0, NULL);
-            r = row ? publish(crud, row, &document) : -ENOMEM;
-        }
-        if (!r)
-            r = crud_publish(crud, PQgetvalue(rows, i, 0), PQgetvalue(rows, i, 1), document);
-    }
-    return r;
-}
-
-/* One page of those that the statement finds, in a transaction of its own. */
-static int publish_page(crud_t *crud, const char *sql, publish_fn *publish, int *ret_count,
-                        int64_t *ret_revision)
-{
-    _cleanup_(pgresult_clear) PGresult *rows = NULL;
-    char page[16];
-    int r = crud_begin(crud);
-
-    *ret_count = 0;
-    snprintf(page, sizeof(page), "%d", PAGE);
-    if (!r) /* of copies that start together, one after the other */
-        r = pg_exec(crud->pg, NULL,
-                    "SELECT pg_advisory_xact_lock(hashtextextended('ip policies', 0))", 0);
-    if (!r)
-        r = pg_exec(crud->pg, &rows, sql, 1, page);
-    if (!r)
-        r = publish_rows(crud, rows, publish);
-    if (!r)
-        *ret_count = PQntuples(rows);
-    return crud_end(crud, r, ret_revision);
-}
-
 /* Rules before policies: without its policy's entry a rule admits nobody. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
 {
-    static const struct {
-        const char *sql;
-        publish_fn *publish;
-    } passes[] = {
+    static const publish_pass_t passes[] = {
         {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule') "
          "AND doc IS NOT NULL AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT "
          "$1::int",
@@ -148,24 +101,12 @@ int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
          "RETURNING 'ip_policy', id, to_jsonb(t)",
          ip_policy_publish},
     };
-    int r = 0, count, sum = 0;
+    int count, r;
 
-    *ret_revision = 0;
-    for (size_t i = 0; i < LEN(passes); i++) {
-        int64_t revision = 0;
-
-        do {
-            r = publish_page(crud, passes[i].sql, passes[i].publish, &count, &revision);
-            sum += count;
-            if (revision)
-                *ret_revision = revision;
-        } while (!r && count == PAGE);
-        if (r)
-            return r;
-    }
-    if (sum)
-        log_info("told edges of %d IP policies and rules that a version before had changed", sum);
-    return 0;
+    r = publish_missing(crud, "ip policies", passes, LEN(passes), &count, ret_revision);
+    if (!r && count)
+        log_info("told edges of %d IP policies and rules that a version before had changed", count);
+    return r;
 }
 
 KIND_RULES(ip_policy, .check = ip_policy_check, .publish = ip_policy_publish);
