@@ -193,7 +193,7 @@ refused_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 static ngx_http_variable_t  variables[] = {
     { ngx_string("postern_error"), NULL, error_variable, 0, 0, 0 },
     { ngx_string("postern_refused"), NULL, refused_variable, 0, 0, 0 },
-    { ngx_string("postern_name"), NULL, name_variable, 0, 0, 0 },
+    { ngx_string("postern_name"), NULL, name_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
     { ngx_string("postern_host"), NULL, host_variable, 0, 0, 0 },
     { ngx_string("postern_upgrade"), NULL, upgrade_variable, 0, 0, 0 },
     { ngx_string("postern_connection"), NULL, upgrade_variable, 1, 0, 0 },

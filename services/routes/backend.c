@@ -3,6 +3,7 @@
 #include "common/base/cleanup.h"
 #include "common/resource/kind_rules.h"
 #include "common/base/log.h"
+#include "services/routes/publish.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>
@@ -99,7 +100,49 @@ static int weighted_backend_publish(crud_t *crud, const json_t *row, json_t **re
     return *ret_document ? 0 : -ENOMEM;
 }
 
+/* Column published says what edges have been told. Copies of the version before there was one leave
+ * it as it is: what they made or changed is found by it. */
+static int failover_backend_check(crud_t *crud, json_t *document, const json_t *old,
+                                  json_t *references, problem_t *problem)
+{
+    json_t *backends = json_object_get(document, "backends");
+
+    (void)crud;
+    (void)old;
+    (void)references;
+    if (backends && json_object_set(document, "published", backends))
+        return -ENOMEM;
+    return problem->code;
+}
+
+static int failover_backend_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    (void)crud;
+    *ret_document = json_pack("{s:O}", "backends", json_object_get(row, "backends"));
+    return *ret_document ? 0 : -ENOMEM;
+}
+
+int failover_backend_publish_missing(crud_t *crud, int64_t *ret_revision)
+{
+    static const publish_pass_t passes[] = {
+        {"SELECT kind, id FROM config_entry e WHERE kind = 'failover_backend' AND doc IS NOT NULL "
+         "AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT $1::int",
+         NULL},
+        {"UPDATE failover_backend t SET published = backends WHERE id IN "
+         "(SELECT id FROM failover_backend WHERE published IS DISTINCT FROM backends "
+         "ORDER BY id LIMIT $1::int FOR UPDATE) RETURNING 'failover_backend', id, to_jsonb(t)",
+         failover_backend_publish},
+    };
+    int count, r;
+
+    r = publish_missing(crud, "failover backends", passes, LEN(passes), &count, ret_revision);
+    if (!r && count)
+        log_info("told edges of %d failover backends that a version before had changed", count);
+    return r;
+}
+
 KIND_RULES(static_backend, .check = static_backend_check, .publish = static_backend_publish);
 KIND_RULES(http_response_backend, .check = http_response_backend_check,
            .publish = http_response_backend_publish);
 KIND_RULES(weighted_backend, .publish = weighted_backend_publish);
+KIND_RULES(failover_backend, .check = failover_backend_check, .publish = failover_backend_publish);

@@ -40,6 +40,8 @@ static int routes_setup(crud_t *crud, const config_t *config)
         r = backend_setup(config);
     if (!r)
         r = ip_policy_publish_missing(crud, &revision);
+    if (!r)
+        r = failover_backend_publish_missing(crud, &revision);
     return r ? r : local_authority_setup(crud, config);
 }
 

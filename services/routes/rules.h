@@ -43,6 +43,9 @@ int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *rep
  * none, has written. *ret_revision: of the last change that this made; 0: none. 0 | fault. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision);
 
+/* backend.c: the same of failover backends. */
+int failover_backend_publish_missing(crud_t *crud, int64_t *ret_revision);
+
 /* reserved_addr.c: read the settings. 0 | fault. */
 int reserved_addr_setup(const config_t *config);
 

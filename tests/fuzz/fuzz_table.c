@@ -173,9 +173,12 @@ static void compare_backends(const table_t *a, const table_t *b, const char *id)
     check(is_same_text(one->account_id, other->account_id) && is_same_text(one->host, other->host)
           && one->port == other->port && one->tls == other->tls
           && one->http_response == other->http_response && one->status == other->status
-          && one->choice_count == other->choice_count
+          && one->choice_count == other->choice_count && one->member_count == other->member_count
+          && !one->members == !other->members && backend_key(one) == backend_key(other)
           && is_same_bytes(&one->address, one->address_len, &other->address, other->address_len)
           && is_same_bytes(one->body, one->body_len, other->body, other->body_len));
+    for (size_t i = 0; i < one->member_count; i++)
+        check(is_same_text(one->members[i], other->members[i]));
     for (uint32_t share = 0; share < 300; share += 7) {
         const backend_t *first = table_choose(a, one, share),
                         *second = table_choose(b, other, share);
@@ -338,6 +341,9 @@ static const entry_kind_t kinds[] = {
     {"weighted_backend",
      {"b6", "b7"},
      {{"account_id", {"ac_1"}}, {"backends", {"{b1", "{b4", "{b6", "{", "x", "{b1,b2", "{b2,b1"}}}},
+    {"failover_backend",
+     {"b8", "b9"},
+     {{"account_id", {"ac_1"}}, {"backends", {"[", "[b1", "[b4,b1", "[b8", "{b1", "x"}}}},
     {"reserved_domain",
      {"d1", "d2", "d3"},
      {{"domain", {"a.test", "A.TEST", "*.w.test", "x.w.test", "", "b.test"}},

@@ -75,7 +75,7 @@ export class Reference {
       return { any: Object.keys(backend.backends).filter((id) => backend.backends[id] > 0)
         .flatMap((id) => this.behind(this.backends.get(id), request, response).any) };
     }
-    if (backend.kind === 'failover') return { status: 503 };
+    if (backend.kind === 'failover') return this.behind(this.backends.get(backend.members[0]), request, response); // upstreams of the model are always there
     const headers = { ...(backend.kind === 'http_response' ? backend.headers : { 'x-upstream': backend.name }) };
     for (const name of response?.remove ?? []) delete headers[name];
     Object.assign(headers, response?.add);

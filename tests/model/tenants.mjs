@@ -79,10 +79,10 @@ export class Tenants {
       const answer = { body: `b${this.serial}`, status_code: random.of([200, 201, 404, 418, 500]), headers: random.chance(0.5) ? { 'x-of': `${this.serial}` } : {} };
       return { api: answer, known: answer };
     }
-    const members = [...this.reference.backends.values()].filter((one) => one.account === who.id && ['static', 'http_response'].includes(one.kind));
+    const members = [...this.reference.backends.values()].filter((one) => one.account === who.id && ['static', 'http_response', ...(kind === 'failover' ? ['weighted'] : [])].includes(one.kind));
     if (!members.length) return undefined;
     const backends = Object.fromEntries(Array.from({ length: 1 + random.below(3) }, () => [random.of(members).id, 1 + random.below(3)]));
-    return kind === 'weighted' ? { api: { backends }, known: { backends } } : { api: { backends: Object.keys(backends) }, known: {} };
+    return kind === 'weighted' ? { api: { backends }, known: { backends } } : { api: { backends: Object.keys(backends) }, known: { members: Object.keys(backends) } };
   }
 
   // Each: one change; true when one could be tried.
@@ -147,7 +147,7 @@ export class Tenants {
       return true;
     }],
     make_backend: [5, async (who) => {
-      const kind = this.random.weighed({ http_response: 6, static: 5, weighted: 3, failover: 0.5 }), backend = this.#backend(who, kind);
+      const kind = this.random.weighed({ http_response: 6, static: 5, weighted: 3, failover: 2 }), backend = this.#backend(who, kind);
       const made = backend && await this.#call(who, 'POST', `/backends/${kind}`, backend.api);
       if (made) this.reference.backends.set(made.id, { id: made.id, account: who.id, kind, ...backend.known });
       return backend;

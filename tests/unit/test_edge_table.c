@@ -764,6 +764,10 @@ Test(table, an_entry_that_breaks_a_rule_is_refused_and_nothing_of_it_is_served)
         {"weighted_backend", "{\"backends\":{\"b\":-1}}"},
         {"weighted_backend", "{\"backends\":[\"b\"]}"},
         {"weighted_backend", "[]"},
+        {"failover_backend", "{}"},
+        {"failover_backend", "{\"backends\":{\"b\":1}}"},
+        {"failover_backend", "{\"backends\":[\"b\",1]}"},
+        {"failover_backend", "{\"backends\":[null]}"},
         {"http_response_backend", "5"},
     };
     table_t *table = table_new();
@@ -773,6 +777,58 @@ Test(table, an_entry_that_breaks_a_rule_is_refused_and_nothing_of_it_is_served)
         refuse(table, rows[i].kind, "b", rows[i].document);
         cr_assert_null(table_backend(table, "b"), "%s", rows[i].document);
     }
+    drop(table);
+}
+
+Test(table, a_failover_backend_has_its_members_in_order_and_is_nobody_s_share)
+{
+    char many[101 * 4 + 32] = "{\"backends\":[\"b\"";
+    table_t *table = table_new();
+    backend_t *backend;
+
+    apply(table, "failover_backend", "f", "{\"backends\":[\"z\",\"a\",\"m\"]}");
+    backend = table_backend(table, "f");
+    cr_assert_eq(backend->member_count, 3);
+    cr_assert_str_eq(backend->members[0], "z");
+    cr_assert_str_eq(backend->members[2], "m");
+    cr_assert_null(table_choose(table, backend, 0));
+    apply(table, "weighted_backend", "w", "{\"backends\":{\"f\":1}}");
+    cr_assert_null(table_choose(table, table_backend(table, "w"), 0));
+    apply(table, "failover_backend", "f", "{\"backends\":[]}");
+    cr_assert_eq(table_backend(table, "f")->member_count, 0);
+    cr_assert_null(table_choose(table, table_backend(table, "f"), 0));
+    for (int i = 0; i < 99; i++)
+        strcat(many, ",\"b\"");
+    strcat(many, "]}");
+    apply(table, "failover_backend", "f", many);
+    cr_assert_eq(table_backend(table, "f")->member_count, 100);
+    strcpy(many + strlen(many) - 2, ",\"b\"]}");
+    refuse(table, "failover_backend", "f", many);
+    cr_assert_null(table_backend(table, "f"));
+    drop(table);
+}
+
+/* In all workers, and whatever the weights are; another address is another key. */
+Test(table, the_key_of_a_backend_is_of_what_is_dialled)
+{
+    table_t *table = table_new();
+    uint64_t key, weighted;
+
+    apply(table, "static_backend", "b", "{\"address\":\"127.0.0.1:80\"}");
+    key = backend_key(table_backend(table, "b"));
+    cr_assert(key >> 63);
+    apply(table, "static_backend", "b", "{\"address\":\"127.0.0.1:80\",\"account_id\":\"x\"}");
+    cr_assert_eq(backend_key(table_backend(table, "b")), key);
+    apply(table, "static_backend", "b", "{\"address\":\"127.0.0.1:81\"}");
+    cr_assert_neq(backend_key(table_backend(table, "b")), key);
+    apply(table, "static_backend", "b", "{\"address\":\"127.0.0.1:80\",\"tls\":true}");
+    cr_assert_neq(backend_key(table_backend(table, "b")), key);
+    apply(table, "static_backend", "c", "{\"address\":\"127.0.0.1:80\"}");
+    cr_assert_neq(backend_key(table_backend(table, "c")), key);
+    apply(table, "weighted_backend", "w", "{\"backends\":{\"b\":1}}");
+    weighted = backend_key(table_backend(table, "w"));
+    apply(table, "weighted_backend", "w", "{\"backends\":{\"b\":1,\"c\":2}}");
+    cr_assert_eq(backend_key(table_backend(table, "w")), weighted);
     drop(table);
 }
 

@@ -6,6 +6,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
+#include "services/edge/http/failover.h"
 #include "services/edge/http/head.h"
 #include "services/edge/http/trace.h"
 #include "services/edge/streams/registry.h"
@@ -68,7 +69,8 @@ enum {
 /* A request, freed with its pool. An internal redirect clears r->ctx: edge_ctx finds it again. */
 typedef struct edge_ctx {
     route_t *route;
-    backend_t *backend;
+    backend_t *backend;   /* where it goes: a static or http_response one */
+    failover_t *failover; /* its way through the members of one; NULL: the route leads to none */
     ngx_str_t host;      /* lower case, no port */
     ngx_str_t authority; /* the same with the client's port, if it named one */
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
@@ -97,6 +99,7 @@ typedef struct edge_ctx {
     unsigned from_proxy : 1;  /* the peer is a trusted proxy */
     unsigned refused : 1;     /* by nginx, before it was routed */
     unsigned redirect : 1;    /* plain http: not an event of a route */
+    unsigned answers : 1;     /* no upstream was reached, and backend is an http_response one */
 
     char request_id[REQUEST_ID_LEN + 1];
     char traceparent[TRACE_PARENT_LEN]; /* of a trace that begins here */

@@ -2,8 +2,10 @@
  * pages. */
 #include "services/edge/http/edge_page.h"
 #include "services/edge/events/edge_ring.h"
+#include "services/edge/http/edge_answer.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_suspend.h"
@@ -12,7 +14,7 @@
 #include "common/base/err.h"
 
 enum {
-    STATUS_BYTES = 128 * 1024,  /* 64 workers, 2 KB each */
+    STATUS_BYTES = 144 * 1024,  /* 64 workers, 2 KB each, and what is said once */
     RECENT_S = 60,
     BEHIND_S = 5   /* of silence; the config log's heartbeat comes each quarter of a second */
 };
@@ -139,6 +141,10 @@ edge_error_handler(ngx_http_request_t *r)
 
     if (ctx == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (ctx->answers && ctx->error == 0) {
+        r->err_status = 0;
+        return edge_answer(r);
     }
     edge_suspend_abort(ctx);   /* nginx may have refused its body while it waited */
     if (ctx->error == 0) {
@@ -322,5 +328,6 @@ edge_status_handler(ngx_http_request_t *r)
         p = write_worker(p, end, i, one);
     }
     p = edge_modules_metrics(p, end);
+    p = edge_failover_metrics(p, end);
     return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
 }

@@ -4,6 +4,7 @@
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
@@ -20,8 +21,9 @@
 #include "common/base/err.h"
 #include "common/codec/path.h"
 
-/* The location for upstreams with TLS. A location, because a proxy_pass with a variable scheme
- * would be parsed for each request. */
+/* The location for upstreams with TLS, and for failover backends, whose members may have it or not
+ * (edge_upstream.c). A location, because a proxy_pass with a variable scheme would be parsed for
+ * each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
 
 static ngx_uint_t
@@ -85,6 +87,7 @@ cleanup(void *data)
     edge_body_end(ctx);
     edge_reader_end(ctx);
     edge_modules_clean(ctx);
+    edge_failover_end(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }
@@ -202,7 +205,7 @@ run_modules_from(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
     if (rc != NGX_DECLINED) {
         return rc;
     }
-    if (ctx->backend->tls) {
+    if (ctx->backend->tls || (ctx->failover && !ctx->backend->http_response)) {
         ngx_http_named_location(r, &tls_location);
         ngx_http_finalize_request(r, NGX_DONE);
         return NGX_DONE;

@@ -70,6 +70,9 @@ keys_of(const stream_t *stream, stream_key_t *keys)
     if (ctx->backend) {
         keys[n++] = key_of(STREAM_ENTRY, ctx->backend->id);
     }
+    if (ctx->failover && ctx->failover->current && ctx->failover->current->through) {
+        keys[n++] = key_of(STREAM_ENTRY, ctx->failover->current->through->id);
+    }
     count = edge_modules_entries(route_of(ctx), entries);
     for (i = 0; i < count; i++) {
         if (ctx->backend == NULL || ngx_strcmp(entries[i], ctx->backend->id) != 0) {

@@ -2,11 +2,16 @@
  *
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
- * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. */
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6.
+ *
+ * Members of a failover backend are tries of nginx's own: after a dial that failed, and then only,
+ * free_peer goes on to the next member, whose address the next get_peer gives. All of its requests
+ * are in the location with TLS, where u->ssl says for each connection whether it has it. */
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_writer.h"
@@ -22,9 +27,11 @@ typedef struct {
             uint64_t             pool;
         } v6;
     } address;
-    socklen_t    len;
-    ngx_str_t    name;
-    edge_ctx_t  *ctx;
+    socklen_t            len;
+    ngx_str_t            name;
+    edge_ctx_t          *ctx;
+    ngx_http_request_t  *request;
+    unsigned             sent:1;   /* bytes of the request, to an upstream that had closed */
 } peer_t;
 
 
@@ -48,6 +55,99 @@ leave_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 }
 
 
+socklen_t
+edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
+    struct sockaddr_storage *ret_address)
+{
+    socklen_t  len = edge_resolve_address(backend, ret_address);
+
+    if (len && !edge_address_permits(r, backend,
+                                     (struct sockaddr *) ret_address))
+    {
+        return 0;
+    }
+    return len;
+}
+
+
+/* Where the chosen backend is. 0: nowhere, or it must not be dialled. */
+static ngx_uint_t
+find_peer(peer_t *peer)
+{
+    backend_t  *backend = peer->ctx->backend;
+
+    peer->len = edge_upstream_address(peer->request, backend,
+                                      &peer->address.storage);
+    if (peer->len == 0) {
+        return 0;
+    }
+    if (peer->address.storage.ss_family == AF_INET) {
+        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
+    } else {
+        peer->address.v6.pool = backend->pool;
+        peer->len = sizeof(peer->address.v6);
+    }
+    peer->name.data = (u_char *) backend->host;
+    peer->name.len = ngx_strlen(backend->host);
+    return 1;
+}
+
+
+/* ---- failover ---- */
+
+/* The next member that can be dialled. 0: there is none, or the next one answers by itself, which
+ * the page of this failure does then (edge_page.c). */
+static ngx_uint_t
+find_next_peer(peer_t *peer)
+{
+    edge_ctx_t  *ctx = peer->ctx;
+
+    while (edge_failover_next(peer->request, ctx)) {
+        if (ctx->backend->http_response) {
+            ctx->answers = 1;
+            return 0;
+        }
+        if (find_peer(peer)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+/* Was there no connection yet? u->request_sent is set before the first write to one that was made,
+ * and stays set until there is another. */
+static ngx_uint_t
+is_dial(const ngx_peer_connection_t *pc, const ngx_http_upstream_t *u)
+{
+    return pc->connection == NULL || (!pc->cached && !u->request_sent);
+}
+
+
+/* A try is over: how many are left? Where an upstream had closed a kept connection nginx adds one
+ * itself, which dials the same member. */
+static ngx_uint_t
+free_member(const ngx_peer_connection_t *pc, peer_t *peer, ngx_uint_t state)
+{
+    ngx_http_upstream_t  *u = peer->request->upstream;
+
+    if ((state & NGX_PEER_FAILED) == 0) {
+        if (u->headers_in.status_n) {
+            edge_failover_made(peer->request, peer->ctx);   /* on a kept connection, too */
+        }
+        return 0;
+    }
+    if (!is_dial(pc, u)) {
+        peer->sent |= pc->connection->sent > 0;
+        return 0;
+    }
+    edge_failover_failed(peer->request, peer->ctx);
+    return peer->sent ? 0 : find_next_peer(peer);
+}
+
+
+/* ---- what nginx calls ---- */
+
 /* The keepalive module has put its own functions before these by now. */
 static ngx_int_t
 get_peer(ngx_peer_connection_t *pc, void *data)
@@ -58,6 +158,11 @@ get_peer(ngx_peer_connection_t *pc, void *data)
         keepalive_free = pc->free;
         pc->free = leave_peer;
     }
+#if (NGX_HTTP_SSL)
+    if (peer->ctx->failover) {
+        peer->request->upstream->ssl = peer->ctx->backend->tls;
+    }
+#endif
     pc->sockaddr = (struct sockaddr *) &peer->address;
     pc->socklen = peer->len;
     pc->name = &peer->name;
@@ -79,7 +184,9 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     {
         peer->ctx->bad_tls = 1;
     }
-    if (pc->tries) {
+    if (peer->ctx->failover) {
+        pc->tries = free_member(pc, peer, state);
+    } else if (pc->tries) {
         pc->tries--;
     }
 }
@@ -108,35 +215,24 @@ static ngx_int_t
 init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
 {
     peer_t      *peer;
-    backend_t   *backend;
     edge_ctx_t  *ctx = edge_ctx(r);
 
     (void) us;
     if (ctx == NULL || ctx->backend == NULL) {
         return NGX_ERROR;
     }
-    backend = ctx->backend;
     peer = ngx_pcalloc(r->pool, sizeof(peer_t));
     if (peer == NULL) {
         return NGX_ERROR;
     }
     peer->ctx = ctx;
-    peer->len = edge_resolve_address(backend, &peer->address.storage);
-    if (peer->len == 0
-        || !edge_address_permits(r, backend,
-                                 (struct sockaddr *) &peer->address))
-    {
-        ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
+    peer->request = r;
+    if (!find_peer(peer) && !(ctx->failover && find_next_peer(peer))) {
+        if (ctx->error == 0 && !ctx->answers) {
+            ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
+        }
         return NGX_ERROR;
     }
-    if (peer->address.storage.ss_family == AF_INET) {
-        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
-    } else {
-        peer->address.v6.pool = backend->pool;
-        peer->len = sizeof(peer->address.v6);
-    }
-    peer->name.data = (u_char *) backend->host;
-    peer->name.len = ngx_strlen(backend->host);
     r->upstream->peer.data = peer;
     r->upstream->peer.get = get_peer;
     r->upstream->peer.free = free_peer;

@@ -4,6 +4,7 @@
  * the response was sent before the reset and can still be read. So a failed write ends the upload only:
  * nginx goes on reading the response, or finds that there is none. */
 #include "services/edge/http/edge_writer.h"
+#include "services/edge/http/edge_failover.h"
 
 
 static void
@@ -50,6 +51,9 @@ on_write(void *data, ngx_chain_t *in)
     if (c->write->error && c->sent) {
         throw_away(in);
         return NGX_OK;
+    }
+    if (ctx->failover && !r->upstream->peer.cached) {
+        edge_failover_made(r, ctx);
     }
     rc = ctx->writer.filter(ctx->writer.data, in);
     if (rc != NGX_ERROR || !c->write->error || c->sent == 0) {

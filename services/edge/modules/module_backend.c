@@ -1,8 +1,9 @@
-/* backend: a static upstream through nginx's proxy, or a fixed answer of the edge. */
+/* backend: a static upstream through nginx's proxy, or a fixed answer of the edge; of a weighted or
+ * failover backend one of its members (http/edge_failover.h). */
 #include "services/edge/control/edge_resolve.h"
-#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_answer.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -10,58 +11,6 @@
 #include "services/edge/http/edge_event.h"
 #include "services/edge/table/slab.h"
 #include "common/base/err.h"
-
-
-/* Content handler of an http_response backend. The strings that it sends live as long as
- * ctx->backend. */
-static ngx_int_t
-send_response(ngx_http_request_t *r)
-{
-    size_t        i;
-    ngx_buf_t    *b;
-    ngx_int_t     rc;
-    ngx_chain_t   out;
-    edge_ctx_t   *ctx = edge_ctx(r);
-    backend_t    *backend = ctx->backend;
-
-    rc = edge_body_discard(r, ctx);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-    r->headers_out.status = backend->status;
-    r->headers_out.content_length_n = backend->body_len;
-    ngx_str_set(&r->headers_out.content_type, "text/plain");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    for (i = 0; i < backend->headers.add_count; i++) {
-        if (edge_header_answer(r, &backend->headers.add[i]) != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-    }
-    if (backend->status == NGX_HTTP_NO_CONTENT || backend->status == 304
-        || backend->body_len == 0)
-    {
-        r->header_only = 1;
-        if (backend->status == NGX_HTTP_NO_CONTENT || backend->status == 304) {
-            ngx_http_clear_content_length(r);
-        }
-    }
-    rc = ngx_http_send_header(r);
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    b->pos = (u_char *) backend->body;
-    b->last = b->pos + backend->body_len;
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-    out.buf = b;
-    out.next = NULL;
-    return ngx_http_output_filter(r, &out);
-}
 
 
 /* Only the backend's id is kept: a backend is created, changed and deleted independently of the
@@ -82,25 +31,41 @@ entries(const void *config, const char **ids)
 
 
 static ngx_int_t
+run_failover(ngx_http_request_t *r, edge_ctx_t *ctx, backend_t *backend)
+{
+    ngx_int_t  rc = edge_failover_begin(r, ctx, backend);
+
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (rc == NGX_DECLINED) {
+        return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_REFUSED, 0);
+    }
+    if (ctx->backend->http_response) {
+        r->content_handler = edge_answer;
+    }
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
-    backend_t                *backend = NULL;
+    backend_t                *backend;
     struct sockaddr_storage   address;
 
-    if (config) {
-        backend = table_backend(edge_worker_table(), config);
-        if (backend && backend->choices) {
-            backend = table_choose(edge_worker_table(), backend,
-                                   (uint32_t) ngx_random());
-        }
+    backend = config ? table_backend(edge_worker_table(), config) : NULL;
+    if (backend && backend->member_count) {
+        return run_failover(r, ctx, backend);
     }
+    backend = backend ? edge_failover_choose(backend) : NULL;
     if (backend == NULL) {
         return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_NO_BACKEND, 0);
     }
     backend->refs++;
     ctx->backend = backend;
     if (backend->http_response) {
-        r->content_handler = send_response;
+        r->content_handler = edge_answer;
     } else if (edge_resolve_address(backend, &address) == 0) {
         /* the backend's host name does not resolve */
         return edge_deny(r, ctx, MODULE_BACKEND, ERR_EDGE_REFUSED, 0);
@@ -109,8 +74,9 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
+/* Of a backend that is no failover one. */
 static ngx_uint_t
-leads_to(const backend_t *backend, const char *id)
+is_or_shares(const backend_t *backend, const char *id)
 {
     size_t  i;
 
@@ -119,6 +85,26 @@ leads_to(const backend_t *backend, const char *id)
     }
     for (i = 0; i < backend->choice_count; i++) {
         if (ngx_strcmp(backend->choices[i].id, id) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
+/* At most 100 members with 100 each. */
+static ngx_uint_t
+leads_to(const backend_t *backend, const char *id)
+{
+    size_t            i;
+    const backend_t  *member;
+
+    if (backend->members == NULL) {
+        return is_or_shares(backend, id);
+    }
+    for (i = 0; i < backend->member_count; i++) {
+        member = table_backend(edge_worker_table(), backend->members[i]);
+        if (member && is_or_shares(member, id)) {
             return 1;
         }
     }
@@ -166,9 +152,9 @@ judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 static void
 describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    (void) ctx;
     EVENT_BOOL(EVENT_BACKEND_CONNECTION_REUSED,
-               r->upstream && r->upstream->peer.cached);
+               r->upstream && r->upstream->peer.cached
+               && !ctx->backend->http_response);
 }
 
 
@@ -179,5 +165,8 @@ const edge_module_t  module_backend = {
     .judge = judge,
     .entries = entries,
     .entries_max = 1,
+    .zone = edge_failover_zone,
+    .zone_size = EDGE_FAILOVER_ZONE,
     .describe = describe,
+    .counters = edge_failover_counters,
 };

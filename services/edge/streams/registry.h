@@ -20,7 +20,7 @@ typedef enum stream_kind {
 } stream_kind_t;
 
 enum {
-    STREAM_KEYS_MAX = 7, /* of one stream */
+    STREAM_KEYS_MAX = 8, /* of one stream */
     STREAM_BUCKETS = 16384
 };
 

@@ -7,10 +7,11 @@
 #include "services/edge/table/slab.h"
 
 #include <arpa/inet.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHOICES_MAX = 100, WEIGHT_MAX = 10000 };
+enum { MEMBERS_MAX = 100, WEIGHT_MAX = 10000 };
 
 void backend_release(backend_t *backend)
 {
@@ -27,6 +28,9 @@ void backend_release(backend_t *backend)
     for (size_t i = 0; i < backend->choice_count; i++)
         slab_free(backend->choices[i].id);
     slab_free(backend->choices);
+    for (size_t i = 0; i < backend->member_count; i++)
+        slab_free(backend->members[i]);
+    slab_free(backend->members);
     slab_free(backend->id);
     slab_free(backend->account_id);
     slab_free(backend->host);
@@ -103,7 +107,7 @@ void backend_parse_weighted(backend_t *backend, const msgpack_object *document, 
     const msgpack_object *members = document_get(document, "backends");
     uint32_t sum = 0;
 
-    if (!members || members->type != MSGPACK_OBJECT_MAP || members->via.map.size > CHOICES_MAX) {
+    if (!members || members->type != MSGPACK_OBJECT_MAP || members->via.map.size > MEMBERS_MAX) {
         *bad = true;
         return;
     }
@@ -124,6 +128,29 @@ void backend_parse_weighted(backend_t *backend, const msgpack_object *document, 
             return;
         choice->upto = sum += (uint32_t)pair->val.via.u64;
         backend->choice_count++;
+    }
+}
+
+void backend_parse_failover(backend_t *backend, const msgpack_object *document, bool *bad)
+{
+    const msgpack_object *members = document_get(document, "backends");
+
+    if (!members || members->type != MSGPACK_OBJECT_ARRAY
+        || members->via.array.size > MEMBERS_MAX) {
+        *bad = true;
+        return;
+    }
+    backend->members = slab_alloc((members->via.array.size + 1) * sizeof(*backend->members));
+    for (uint32_t i = 0; i < members->via.array.size; i++) {
+        char *id = NULL;
+
+        if (members->via.array.ptr[i].type == MSGPACK_OBJECT_STR)
+            id = document_text(&members->via.array.ptr[i], bad);
+        if (!id) {
+            *bad = true;
+            return;
+        }
+        backend->members[backend->member_count++] = id;
     }
 }
 
@@ -162,18 +189,64 @@ backend_t *table_backend(const table_t *self, const char *id)
     return backend && !backend->refused ? backend : NULL;
 }
 
-backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number)
+/* Which member request number is for. Of the first n requests floor(n * left / total) go to the
+ * members in the left half, left and total being sums of weights, and so on within each half. So a
+ * number alone says it, without knowing who had the requests before it; and in any row of requests
+ * each halving is wrong by less than one request. */
+static size_t choice_of(const choice_t *choices, size_t count, uint64_t number)
 {
-    size_t i = 0;
+    uint64_t total = choices[count - 1].upto, base = 0;
+    size_t first = 0, end = count;
 
-    if (!backend || !backend->choices)
+    number %= total; /* then it starts over: at most a million, so that no product overflows */
+    while (end - first > 1) {
+        size_t middle = first + (end - first) / 2;
+        uint64_t left = choices[middle - 1].upto - base, before = number * left / total;
+
+        if ((number + 1) * left / total > before) {
+            end = middle;
+            total = left;
+            number = before;
+        } else {
+            first = middle;
+            base = choices[middle - 1].upto;
+            total -= left;
+            number -= before;
+        }
+    }
+    return first;
+}
+
+backend_t *table_choose(const table_t *self, backend_t *backend, uint64_t number)
+{
+    if (!backend || backend->members)
+        return NULL;
+    if (!backend->choices)
         return backend;
     if (!backend->choice_count)
         return NULL;
-    number %= backend->choices[backend->choice_count - 1].upto;
-    while (number >= backend->choices[i].upto)
-        i++;
-    INVARIANT(i < backend->choice_count);
-    backend = table_backend(self, backend->choices[i].id);
-    return backend && backend->choices ? NULL : backend; /* shares are not nested */
+    backend = table_backend(
+        self, backend->choices[choice_of(backend->choices, backend->choice_count, number)].id);
+    return backend && (backend->choices || backend->members) ? NULL : backend; /* not nested */
+}
+
+uint64_t backend_key(backend_t *backend)
+{
+    crypto_generichash_state hash;
+    unsigned char out[crypto_generichash_BYTES_MIN];
+    unsigned char where[3] = {(unsigned char)(backend->port >> 8), (unsigned char)backend->port,
+                              backend->tls};
+
+    if (backend->key)
+        return backend->key;
+    crypto_generichash_init(&hash, NULL, 0, sizeof(out));
+    crypto_generichash_update(&hash, (unsigned char *)backend->id, strlen(backend->id) + 1);
+    if (backend->host) {
+        crypto_generichash_update(&hash, (unsigned char *)backend->host, strlen(backend->host) + 1);
+        crypto_generichash_update(&hash, where, sizeof(where));
+    }
+    crypto_generichash_final(&hash, out, sizeof(out));
+    memcpy(&backend->key, out, sizeof(backend->key));
+    backend->key |= 1ull << 63;
+    return backend->key;
 }

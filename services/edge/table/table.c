@@ -54,6 +54,8 @@ static int apply_entry(table_t *self, const char *kind, size_t kind_len, const c
         return table_apply_backend(self, id, id_len, document, trust, backend_parse_response);
     if (IS("weighted_backend"))
         return table_apply_backend(self, id, id_len, document, trust, backend_parse_weighted);
+    if (IS("failover_backend"))
+        return table_apply_backend(self, id, id_len, document, trust, backend_parse_failover);
     if (IS("reserved_domain"))
         return table_apply_pair(self, self->domains, id, id_len, document, true, trust);
     if (IS("tls_certificate"))

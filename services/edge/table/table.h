@@ -54,7 +54,7 @@ typedef struct edge {
     strmap_t *routes;            /* id -> route_t */
 } edge_t;
 
-/* A member of a weighted backend. */
+/* A member of a weighted backend that has a weight. */
 typedef struct choice {
     char *id;
     uint32_t upto; /* sum of the weights up to this one */
@@ -77,11 +77,15 @@ typedef struct backend {
     /* weighted */
     choice_t *choices;
     size_t choice_count; /* the last one's upto is the sum of all; 0: no member has a weight */
+    /* failover */
+    char **members; /* ids, in the order in which they are tried; NULL: it is none */
+    size_t member_count;
     /* http_response */
     unsigned status;
     char *body;
     size_t body_len;
     headers_t headers;
+    uint64_t key; /* backend_key's; 0: nobody asked for it yet */
     unsigned refs;
 } backend_t;
 
@@ -152,9 +156,17 @@ route_t *table_route(const edge_t *edge, const char *host, size_t host_len, cons
 /* The backend with this id. NULL: it is not there, or refused. Borrowed, as a route is. */
 backend_t *table_backend(const table_t *self, const char *id);
 
-/* The backend that serves: of a weighted one, the member into whose share number falls, else the
- * backend itself. NULL: it has no member with a weight, or the member is not there. */
-backend_t *table_choose(const table_t *self, backend_t *backend, uint32_t number);
+/* The backend that serves request number (0, 1, 2, ...): of a weighted one a member, of a static or
+ * http_response one itself. Of any requests whose numbers follow each other each member has its
+ * share, give or take less than the members' logarithm to base 2, rounded up. NULL: it has no member
+ * with a weight, the member is not there, or it is a failover backend, whose members are tried in
+ * order. */
+backend_t *table_choose(const table_t *self, backend_t *backend, uint64_t number);
+
+/* The same for each worker, and in memory that they share: of a static backend with its address and
+ * TLS, so that another address is another key; of a weighted one whatever its weights are. Never 0,
+ * nor below 2^63. */
+uint64_t backend_key(backend_t *backend);
 
 /* How many TLS names of backends have a keep-alive pool now, in all tables of the process. */
 size_t table_pools(void);

@@ -30,7 +30,7 @@ void table_free_policy(policy_t *policy);
 
 typedef void backend_parse_t(backend_t *backend, const msgpack_object *document, bool *bad);
 
-/* parse: one of the three below. */
+/* parse: one of those below. */
 int table_apply_backend(table_t *self, const char *id, size_t len, const msgpack_object *document,
                         trust_t trust, backend_parse_t *parse);
 
@@ -39,6 +39,7 @@ int table_apply_backend(table_t *self, const char *id, size_t len, const msgpack
 void backend_parse_static(backend_t *backend, const msgpack_object *document, bool *bad);
 void backend_parse_response(backend_t *backend, const msgpack_object *document, bool *bad);
 void backend_parse_weighted(backend_t *backend, const msgpack_object *document, bool *bad);
+void backend_parse_failover(backend_t *backend, const msgpack_object *document, bool *bad);
 
 /* The edge with this id, made where there is none: routes may come before their edge. The table's.
  */

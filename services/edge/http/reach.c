@@ -1,0 +1,163 @@
+#include "services/edge/http/reach.h"
+
+#include <string.h>
+
+/* state: how often its dial failed, one after the other, and until when it is passed over. */
+#define FAILURE (1ull << 48)
+#define UNTIL   (FAILURE - 1)
+
+#define IS_KEY (1ull << 63)
+
+enum {
+    FAILURES_MAX = 32,
+    TAKING_MS = 1000 /* who takes a place is dead if it takes longer */
+};
+
+_Static_assert(REACH_MAX % REACH_WAYS == 0, "whole sets of places");
+
+static uint64_t failures_of(uint64_t state)
+{
+    return state / FAILURE;
+}
+
+static uint64_t until_of(uint64_t state)
+{
+    return state & UNTIL;
+}
+
+static uint64_t make_state(uint64_t failures, uint64_t until)
+{
+    return failures * FAILURE | (until & UNTIL);
+}
+
+static uint64_t wait_ms(uint64_t failures)
+{
+    uint64_t wait = REACH_FIRST_MS;
+
+    while (--failures > 0 && wait < REACH_LONGEST_MS)
+        wait *= 2;
+    return wait < REACH_LONGEST_MS ? wait : REACH_LONGEST_MS;
+}
+
+/* ---- places ---- */
+
+static size_t first_place(uint64_t key)
+{
+    return (size_t)(key % (REACH_MAX / REACH_WAYS)) * REACH_WAYS;
+}
+
+/* REACH_MAX: it has none. */
+static size_t find_place(reach_t *self, uint64_t key)
+{
+    size_t first = first_place(key);
+
+    for (size_t i = first; i < first + REACH_WAYS; i++)
+        if (atomic_load(&self->keys[i]) == key)
+            return i;
+    return REACH_MAX;
+}
+
+static bool is_takable(reach_t *self, size_t place, uint64_t held, uint64_t now)
+{
+    if (!(held & IS_KEY))
+        return !held || (int64_t)(now - held) >= TAKING_MS;
+    return until_of(atomic_load(&self->each[place].state)) + REACH_IDLE_MS <= now;
+}
+
+static void write_id(reach_t *self, size_t place, const char *id)
+{
+    size_t len = strlen(id);
+
+    memset(self->each[place].id, 0, REACH_ID_MAX);
+    memcpy(self->each[place].id, id, len < REACH_ID_MAX ? len : REACH_ID_MAX - 1);
+}
+
+/* Has it a place now? */
+static bool take_place(reach_t *self, uint64_t key, const char *id, uint64_t now)
+{
+    uint64_t taking = now & ~IS_KEY ? now & ~IS_KEY : 1;
+    size_t first = first_place(key);
+
+    for (size_t i = first; i < first + REACH_WAYS; i++) {
+        uint64_t held = atomic_load(&self->keys[i]);
+
+        if (is_takable(self, i, held, now)
+            && atomic_compare_exchange_strong(&self->keys[i], &held, taking)) {
+            write_id(self, i, id);
+            atomic_store(&self->each[i].state, make_state(1, now + wait_ms(1)));
+            return atomic_compare_exchange_strong(&self->keys[i], &taking, key);
+        }
+    }
+    return false;
+}
+
+/* ---- requests ---- */
+
+reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now)
+{
+    size_t place = find_place(self, key);
+    uint64_t state;
+
+    if (place == REACH_MAX)
+        return REACH_UP;
+    state = atomic_load(&self->each[place].state);
+    if (now < until_of(state))
+        return REACH_DOWN;
+    return atomic_compare_exchange_strong(&self->each[place].state, &state,
+                                          make_state(failures_of(state), now + REACH_TRIAL_MS))
+               ? REACH_TRIAL
+               : REACH_DOWN; /* another request is the trial */
+}
+
+bool reach_failed(reach_t *self, uint64_t key, const char *id, uint64_t now, bool trial)
+{
+    size_t place = find_place(self, key);
+    uint64_t state, failures;
+
+    if (place == REACH_MAX)
+        return take_place(self, key, id, now);
+    state = atomic_load(&self->each[place].state);
+    if (!trial && now < until_of(state))
+        return false; /* one of many that were dialled at the same time says nothing new */
+    failures = failures_of(state) < FAILURES_MAX ? failures_of(state) + 1 : FAILURES_MAX;
+    atomic_compare_exchange_strong(&self->each[place].state, &state,
+                                   make_state(failures, now + wait_ms(failures)));
+    return false;
+}
+
+bool reach_made(reach_t *self, uint64_t key)
+{
+    size_t place = find_place(self, key);
+
+    return place < REACH_MAX && atomic_compare_exchange_strong(&self->keys[place], &key, 0);
+}
+
+void reach_left(reach_t *self, uint64_t key, uint64_t now)
+{
+    size_t place = find_place(self, key);
+    uint64_t state;
+
+    if (place == REACH_MAX)
+        return;
+    state = atomic_load(&self->each[place].state);
+    atomic_compare_exchange_strong(&self->each[place].state, &state,
+                                   make_state(failures_of(state), now));
+}
+
+size_t reach_list(reach_t *self, uint64_t now, char ids[][REACH_ID_MAX], size_t max)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < REACH_MAX; i++) {
+        uint64_t held = atomic_load(&self->keys[i]);
+
+        if (!(held & IS_KEY) || is_takable(self, i, held, now))
+            continue;
+        if (count < max) {
+            memcpy(ids[count], self->each[i].id, REACH_ID_MAX);
+            ids[count][REACH_ID_MAX - 1] = '\0';
+        }
+        count++;
+    }
+    return count;
+}
