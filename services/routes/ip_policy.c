@@ -1,6 +1,6 @@
-/* IP policies and their rules: what edges get of them, and what cannot be deleted from a policy that
- * is in use. Each rule is an entry of the config log, so that a change of one costs as much as one;
- * a policy's own entry says that all of its rules are there. */
+/* IP policies and their rules: what edges get of them, and what cannot be deleted from a policy
+ * that is in use. Each rule is an entry of the config log, so that a change of one costs as much as
+ * one; a policy's own entry says that all of its rules are there. */
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/resource/kind_rules.h"

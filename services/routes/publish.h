@@ -1,5 +1,5 @@
-/* What a version before did not publish: rows are found by statements of their kinds and given to the
- * config log, when a copy starts and each --renew-seconds. */
+/* What a version before did not publish: rows are found by statements of their kinds and given to
+ * the config log, when a copy starts and each --renew-seconds. */
 #pragma once
 
 #include "common/resource/crud.h"

@@ -22,7 +22,8 @@ _Static_assert(sizeof(zone_t) + sizeof(zone_t) / 32 + 64 * 1024
                <= EDGE_FAILOVER_ZONE, "nginx's pool needs some of it");
 
 
-/* nginx has just mapped the memory: it is all zero, and so no page of it is touched before it is used. */
+/* nginx has just mapped the memory: it is all zero, and so no page of it is touched before it is
+ * used. */
 void *
 edge_failover_zone(void *slab_pool)
 {

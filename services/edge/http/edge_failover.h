@@ -1,6 +1,7 @@
 /* Which backend a request goes to, where its route's backend leads to others: the members of a
- * weighted one by their shares, those of a failover one in order. Owns the memory that workers share
- * for that: the numbers of requests (rotation.h), and which members cannot be reached (reach.h). */
+ * weighted one by their shares, those of a failover one in order. Owns the memory that workers
+ * share for that: the numbers of requests (rotation.h), and which members cannot be reached
+ * (reach.h). */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"

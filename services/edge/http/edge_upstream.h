@@ -8,8 +8,8 @@
 
 #include "services/edge/table/table.h"
 
-/* Where a static backend is right now, if it may be dialled. The length of *ret_address; 0: its name
- * has no address, or the address is denied, which is counted and logged. */
+/* Where a static backend is right now, if it may be dialled. The length of *ret_address; 0: its
+ * name has no address, or the address is denied, which is counted and logged. */
 socklen_t edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
                                 struct sockaddr_storage *ret_address);
 

@@ -1,8 +1,8 @@
 /* A request whose upstream responds before it has read all of it. One that finds an upload too
  * large sends 413 and closes; the kernel resets that connection as soon as more of it arrives.
  * nginx takes the failed write for a failed request, and sends 502 or cuts the response off. But
- * the response was sent before the reset and can still be read. So a failed write ends the upload only:
- * nginx goes on reading the response, or finds that there is none. */
+ * the response was sent before the reset and can still be read. So a failed write ends the upload
+ * only: nginx goes on reading the response, or finds that there is none. */
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/edge_failover.h"
 

@@ -9,7 +9,8 @@
 
 typedef struct failover_ports {
     /* The backend with this id that serves now, of a weighted one the member whose turn it is and
-     * the weighted one itself in *ret_through. NULL: there is none, or nobody can be reached there. */
+     * the weighted one itself in *ret_through. NULL: there is none, or nobody can be reached
+     * there. */
     backend_t *(*look_up)(void *context, const char *id, backend_t **ret_through);
     /* Has it an address, and may it be dialled? Else it is taken for a dial that failed. */
     bool (*can_dial)(void *context, backend_t *backend);

@@ -1,11 +1,12 @@
 /* Which members of failover backends cannot be reached, so that a dead one is not dialled for every
  * request. Only members whose dial failed are in here, in memory that all workers of an edge share
  * and that has a bound, in atomic words only: no lock that a dead worker could hold. No nginx in
- * here, and no clock: now is in milliseconds, of a clock that never goes back and is the same for all
- * workers.
+ * here, and no clock: now is in milliseconds, of a clock that never goes back and is the same for
+ * all workers.
  *
  * A member whose dial fails is passed over for REACH_FIRST_MS. Then one request tries it: a
- * connection forgets it, another failure passes it over for twice as long, up to REACH_LONGEST_MS. */
+ * connection forgets it, another failure passes it over for twice as long, up to
+ * REACH_LONGEST_MS. */
 #pragma once
 
 #include <stdatomic.h>

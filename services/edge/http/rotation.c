@@ -30,8 +30,8 @@ static rotation_t *choose_place(rotation_t *set)
     return oldest;
 }
 
-/* Numbers go on from those of whoever had the place: they may begin anywhere. Where two workers take
- * a place each, the first of the two is the backend's, and the other one is free again. */
+/* Numbers go on from those of whoever had the place: they may begin anywhere. Where two workers
+ * take a place each, the first of the two is the backend's, and the other one is free again. */
 static rotation_t *take_place(rotation_t *set, uint64_t key, uint64_t now_s)
 {
     rotation_t *found = NULL, *place;

@@ -1,7 +1,7 @@
 /* Numbers of requests to weighted backends: which member a request is for follows from its number
  * (table_choose), and all workers of an edge number them together. A number for each backend, in
- * memory that they share and that has a bound, in atomic words only. It goes on when weights change.
- * No nginx in here, and no clock: now is in milliseconds, of one that never goes back. */
+ * memory that they share and that has a bound, in atomic words only. It goes on when weights
+ * change. No nginx in here, and no clock: now is in milliseconds, of one that never goes back. */
 #pragma once
 
 #include <stdatomic.h>

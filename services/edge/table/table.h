@@ -158,9 +158,9 @@ backend_t *table_backend(const table_t *self, const char *id);
 
 /* The backend that serves request number (0, 1, 2, ...): of a weighted one a member, of a static or
  * http_response one itself. Of any requests whose numbers follow each other each member has its
- * share, give or take less than the members' logarithm to base 2, rounded up. NULL: it has no member
- * with a weight, the member is not there, or it is a failover backend, whose members are tried in
- * order. */
+ * share, give or take less than the members' logarithm to base 2, rounded up. NULL: it has no
+ * member with a weight, the member is not there, or it is a failover backend, whose members are
+ * tried in order. */
 backend_t *table_choose(const table_t *self, backend_t *backend, uint64_t number);
 
 /* The same for each worker, and in memory that they share: of a static backend with its address and

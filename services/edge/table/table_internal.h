@@ -23,8 +23,8 @@ int table_apply_rule(table_t *self, const char *id, size_t len, const msgpack_ob
                      trust_t trust);
 /* An entry that is not touched: its policy denies everybody. */
 void table_refuse_rule(rule_t *rule);
-/* Of a table that is taken apart: a rule that nothing leads to any more, with its policy, where that
- * has no entry and no other rule; a policy without rules. */
+/* Of a table that is taken apart: a rule that nothing leads to any more, with its policy, where
+ * that has no entry and no other rule; a policy without rules. */
 void table_free_rule(table_t *self, rule_t *rule);
 void table_free_policy(policy_t *policy);
 
