@@ -2,7 +2,8 @@
  *
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
- * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. */
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. A connection that a
+ * module takes over is none of the pool's: it asks for a number that no pool has. */
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/http/edge_address.h"
@@ -27,6 +28,8 @@ typedef struct {
     edge_ctx_t  *ctx;
 } peer_t;
 
+
+#define NO_POOL  (1ull << 63)
 
 static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
 
@@ -63,6 +66,9 @@ get_peer(ngx_peer_connection_t *pc, void *data)
     pc->name = &peer->name;
     pc->cached = 0;
     pc->connection = NULL;
+    if (peer->ctx->tunnel) {
+        peer->ctx->tunnel(peer->ctx->request, peer->ctx);
+    }
     return NGX_OK;
 }
 
@@ -108,6 +114,7 @@ static ngx_int_t
 init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
 {
     peer_t      *peer;
+    uint64_t     pool;
     backend_t   *backend;
     edge_ctx_t  *ctx = edge_ctx(r);
 
@@ -129,10 +136,11 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
         ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
         return NGX_ERROR;
     }
+    pool = ctx->tunnel ? NO_POOL : backend->pool;
     if (peer->address.storage.ss_family == AF_INET) {
-        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
+        ngx_memcpy(peer->address.v4.sin_zero, &pool, 8);
     } else {
-        peer->address.v6.pool = backend->pool;
+        peer->address.v6.pool = pool;
         peer->len = sizeof(peer->address.v6);
     }
     peer->name.data = (u_char *) backend->host;
@@ -143,9 +151,11 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.set_session = set_session;
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
-    edge_head_watch(r, ctx);
-    edge_reader_watch(r, ctx);
-    edge_writer_watch(r, ctx);
+    if (ctx->tunnel == NULL) {
+        edge_head_watch(r, ctx);
+        edge_reader_watch(r, ctx);
+        edge_writer_watch(r, ctx);
+    }
     return NGX_OK;
 }
 

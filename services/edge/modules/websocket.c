@@ -101,7 +101,7 @@ static bool read_length(const websocket_t *self, uint64_t *ret_length)
                       : length > WEBSOCKET_MIDDLE_MAX && length >> 63 == 0;
 }
 
-static websocket_event_t fail(websocket_t *self, uint16_t code)
+static websocket_event_t break_off(websocket_t *self, uint16_t code)
 {
     self->code = code;
     self->end = WEBSOCKET_BROKEN;
@@ -118,7 +118,7 @@ static bool collect_head(websocket_t *self, websocket_input_t *input)
         if (self->head_len == 2) {
             fault = head_fault(self);
             if (fault) {
-                fail(self, fault);
+                break_off(self, fault);
                 return true;
             }
         }
@@ -131,7 +131,7 @@ static bool collect_head(websocket_t *self, websocket_input_t *input)
 static bool begin_frame(websocket_t *self)
 {
     if (!read_length(self, &self->left)) {
-        fail(self, WEBSOCKET_PROTOCOL_ERROR);
+        break_off(self, WEBSOCKET_PROTOCOL_ERROR);
         return false;
     }
     memcpy(self->mask, self->head + 2 + length_bytes(self), sizeof(self->mask));
@@ -218,9 +218,9 @@ static websocket_event_t end_of_close(websocket_t *self)
     }
     code = self->control_len > 1 ? (unsigned)self->control[0] << 8 | self->control[1] : 0;
     if (!is_close_code(code))
-        return fail(self, WEBSOCKET_PROTOCOL_ERROR);
+        return break_off(self, WEBSOCKET_PROTOCOL_ERROR);
     if (!is_utf8(self->control + 2, self->control + self->control_len))
-        return fail(self, WEBSOCKET_BAD_TEXT);
+        return break_off(self, WEBSOCKET_BAD_TEXT);
     self->code = (uint16_t)code;
     self->end = WEBSOCKET_CLOSE;
     return self->end;
