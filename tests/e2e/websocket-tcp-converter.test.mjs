@@ -1,5 +1,6 @@
 // websocket_tcp_converter: a route that takes WebSockets, and whose backend gets the bytes of their messages by TCP.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -7,6 +8,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { ca, edge, elsewhere, endpoint, listening, must, through, until, WebSocket } from '../support/postern.mjs';
 import { workers } from '../model/workers.mjs';
+import { own } from '../support/own.mjs';
 
 const MIB = 1 << 20, MODULE = { websocket_tcp_converter: {} };
 const SIZE = Number(process.env.CONVERTER_MIB || 16) * MIB; // each way; 1024 of them are a matter of minutes without sanitizers
@@ -40,8 +42,8 @@ async function tcp(each = () => {}, { allowHalfOpen = false, pause = false } = {
 const echo = ({ socket }) => socket.on('data', (bytes) => socket.write(bytes));
 
 // The ws client: {socket, got, code, reason, open}.
-function connect(host, { path = '/', ...options } = {}) {
-  const socket = new WebSocket(`wss://${edge.host}:${edge.port}${path}`, options.protocols ?? [], { ca, servername: host, headers: { Host: host }, ...options });
+function connect(host, { port = edge.port, ...options } = {}) {
+  const socket = new WebSocket(`wss://${edge.host}:${port}/`, { ca, servername: host, headers: { Host: host }, ...options });
   const one = { socket, got: [], pongs: [], texts: 0 };
   one.bytes = () => Buffer.concat(one.got);
   socket.on('message', (bytes, binary) => { if (binary) one.got.push(bytes); else one.texts++; });
@@ -511,4 +513,39 @@ test('upstreams that do not read keep little, and their clients wait', { timeout
   await until(() => bytes >= 16 * MIB, 'the rest', 60000);
   for (const { socket } of clients) socket.destroy();
   await up.close();
+});
+
+// ---- time ----
+
+test('an idle connection ends with 1001, pings keep it, and an edge that is replaced ends it with 1012', { skip: elsewhere, timeout: 240000 }, async () => {
+  await own(async ({ state, run }) => {
+    const settings = { POSTERN_READ_TIMEOUT: '2s', POSTERN_DRAIN_TIMEOUT: '1s' };
+    const begun = run('up', { settings });
+    assert.equal(begun.status, 0, begun.stdout + begun.stderr);
+    const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+    const call = async (path, body) => {
+      const got = await fetch(vars.POSTERN_API_URL + path, { method: 'POST', headers: { Authorization: `Bearer ${vars.POSTERN_API_KEY}`, 'Service-Version': '2', 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+      assert.ok(got.ok, `${path}: ${got.status}`);
+      return got.json();
+    };
+    const host = 'idle.test', up = await tcp(echo);
+    await call('/reserved_domains', { domain: host });
+    const backend = await call('/backends/static', { address: up.address }), front = await call('/edges/https', { hostports: [`${host}:443`] });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, ...MODULE });
+    const theirs = { ca: fs.readFileSync(vars.POSTERN_EDGE_CA), port: edge.port + 1000 };
+    const idle = await opened(host, theirs), kept = await opened(host, theirs);
+    const timer = setInterval(() => kept.socket.ping(), 200);
+    await ended(idle);
+    assert.deepEqual([idle.code, idle.reason, up.open.filter(({ error }) => error === 'ECONNRESET').length], [1001, 'idle', 1]);
+    assert.equal(kept.code, undefined, 'pings count');
+    assert.ok(kept.pongs.length > 0);
+    const replaced = spawn(new URL('../../deploy/stack', import.meta.url).pathname, ['replace-edge'], { env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(edge.port - 43 + 1000), ...settings }, stdio: 'ignore' });
+    const status = new Promise((resolve) => replaced.on('exit', resolve)); // the pings go on meanwhile
+    assert.equal(await status, 0);
+    await until(() => kept.code, 'the end of its drain time', 60000);
+    assert.equal(kept.code, 1012);
+    clearInterval(timer);
+    await until(() => up.open.every(({ closed }) => closed), 'both ends at the upstream');
+    await up.close();
+  });
 });
