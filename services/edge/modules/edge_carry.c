@@ -65,8 +65,8 @@ send_control(ngx_connection_t *c, edge_converter_t *self)
 }
 
 
-/* The 101, which nginx may have buffered: nothing else goes that way, so the 16 KiB that it has for it
- * are given back. */
+/* The 101, which nginx may have buffered: nothing else goes that way, so the 16 KiB that it has for
+ * it are given back. */
 static ngx_int_t
 flush_head(ngx_http_request_t *r, edge_converter_t *self)
 {

@@ -5,16 +5,17 @@
  * the functions here: they answer 101 and carry bytes until the end. nginx's upstream module still
  * owns the connection, and closes it whatever ends the request (edge_parting.c).
  *
- * One function, take_turn, does all that can be done, whichever of the two connections has an event.
- * What one side sends is read into a buffer that all requests of the worker share, and written from
- * there. What the other side does not take is held (edge_held.h), and until it has gone nothing more
- * is read (edge_carry.c). */
+ * One function, take_turn, does all that can be done, whichever of the two connections has an
+ * event. What one side sends is read into a buffer that all requests of the worker share, and
+ * written from there. What the other side does not take is held (edge_held.h), and until it has
+ * gone nothing more is read (edge_carry.c). */
 #include "services/edge/modules/edge_converter.h"
 #include "services/edge/modules/edge_carry.h"
 #include "services/edge/modules/edge_parting.h"
 #include "services/edge/modules/module.h"
 
-enum { CLOSING_MS = 5 * 1000 };   /* for the upstream's last bytes, and for the client's close frame */
+/* For the upstream's last bytes, and for the client's close frame. */
+enum { CLOSING_MS = 5 * 1000 };
 
 
 edge_converter_t *

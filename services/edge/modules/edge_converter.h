@@ -30,7 +30,7 @@ typedef struct {
     unsigned      pong_due:1;
     unsigned      opened:1;           /* 101 was made */
     unsigned      head_sent:1;        /* and has gone */
-    unsigned      over:1;             /* the edge or the client ends it: no more words to the client */
+    unsigned      over:1;             /* it ends: no more words to the client */
     unsigned      client_closed:1;    /* its close frame came */
     unsigned      client_deaf:1;      /* takes nothing any more, after its close frame */
     unsigned      upstream_ended:1;   /* sends nothing any more */

@@ -5,8 +5,8 @@
 
 /* nginx's upstream module is about to close the upstream's connection, for whatever reason. */
 void edge_parting_on_upstream_end(ngx_http_request_t *r, ngx_int_t rc);
-/* Nothing is carried any more: the upstream's connection ends now, and the client's when it has been
- * told the code and the reason. */
+/* Nothing is carried any more: the upstream's connection ends now, and the client's when it has
+ * been told the code and the reason. */
 void edge_parting_fail(ngx_http_request_t *r, edge_converter_t *self,
                        ngx_uint_t code, const char *reason);
 /* The upstream's connection broke. */
@@ -18,10 +18,11 @@ ngx_uint_t edge_parting_is_delivered(const edge_converter_t *self);
 /* Has each side had all that it gets? */
 ngx_uint_t edge_parting_is_over(const edge_converter_t *self);
 /* End the request when all has been said: the client may still be sending, which nginx reads and
- * throws away, so that no reset destroys what it was told. r may have been freed when this returns. */
+ * throws away, so that no reset destroys what it was told. r may have been freed when this
+ * returns. */
 void edge_parting_finish(ngx_http_request_t *r, edge_converter_t *self);
-/* End the request at once, with or without a reset of the client's connection. r may have been freed
- * when this returns. */
+/* End the request at once, with or without a reset of the client's connection. r may have been
+ * freed when this returns. */
 void edge_parting_cut(ngx_http_request_t *r, edge_converter_t *self,
                       ngx_uint_t reset);
 /* Log the end of a stream. */

@@ -70,13 +70,14 @@ typedef struct {
 } websocket_input_t;
 
 /* Reads up to the end of the input, or of the next frame that says something; moves in and out.
- * Binary messages are taken, in any number of fragments. A text is refused (1003): what stands behind
- * the edge takes bytes, and a client that says text means something else. */
+ * Binary messages are taken, in any number of fragments. A text is refused (1003): what stands
+ * behind the edge takes bytes, and a client that says text means something else. */
 websocket_event_t websocket_read(websocket_t *self, websocket_input_t *input);
 
 /* ---- to the client ---- */
 
-/* Writes the head of an unfragmented, unmasked frame with len bytes of payload. Returns its length. */
+/* Writes the head of an unfragmented, unmasked frame with len bytes of payload. Returns its
+ * length. */
 size_t websocket_write_head(uint8_t out[WEBSOCKET_HEAD_MAX], unsigned opcode, uint64_t len);
 /* Writes a whole control frame; len at most WEBSOCKET_CONTROL_MAX. Returns its length. */
 size_t websocket_write_control(uint8_t out[WEBSOCKET_FRAME_MAX], unsigned opcode,
