@@ -34,8 +34,9 @@ typedef struct {
 static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
 
 
-/* A connection with bytes behind the end of its response must not serve another request, whose response they would be taken for.
- * nginx looks for them in the socket alone; those that came in the same TLS record as the end stand in OpenSSL's buffer. */
+/* A connection with bytes behind the end of its response must not serve another request, whose
+ * response they would be taken for. nginx looks for them in the socket alone; those that came in
+ * the same TLS record as the end stand in OpenSSL's buffer. */
 static void
 leave_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
