@@ -377,6 +377,9 @@ edge_body_sent(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (!r->header_sent || wire <= 0) {
         return 0;
     }
+    if (ctx->tunnelled) {
+        return body;
+    }
 #if (NGX_HTTP_V2)
     if (r->stream) {
         return wire;

@@ -92,6 +92,11 @@ typedef struct edge_ctx {
     edge_reader_t reader;
     edge_writer_t writer;
     edge_sent_t sent;
+    /* Called for each connection that is about to be made upstream, which a module takes over when
+     * it stands; NULL: HTTP goes over it. */
+    void (*tunnel)(ngx_http_request_t *r, struct edge_ctx *ctx);
+    unsigned tunnelled : 1; /* 101 was sent: body.given is what went to the client behind it */
+    unsigned parted : 1;    /* the client has been told the end of the tunnel */
     unsigned counted : 1;     /* in the gauge of requests in flight */
     unsigned may_upgrade : 1; /* Connection lists "upgrade" */
     unsigned upgrade : 1;     /* a valid request for a WebSocket */

@@ -105,13 +105,15 @@ answer(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
 
     ctx->error = code;
     close_upstream(r);
-    ngx_http_finalize_request(r, NGX_HTTP_BAD_GATEWAY);   /* error_page leads to edge_error_handler */
+    /* error_page leads to edge_error_handler */
+    ngx_http_finalize_request(r, NGX_HTTP_BAD_GATEWAY);
     ngx_http_run_posted_requests(c);
 }
 
 
 /* In the middle of a response. HTTP/1.1 can only reset the connection, which drops what the socket
- * still buffers; HTTP/2 resets the stream. */
+ * still buffers; HTTP/2 resets the stream. What a tunnel has told its client is not to be
+ * dropped. */
 static void
 cut(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -128,7 +130,7 @@ cut(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (r->stream == NULL)
 #endif
     {
-        c->timedout = 1;
+        c->timedout = !ctx->parted;
     }
     ngx_http_finalize_request(r, NGX_ERROR);
     ngx_http_run_posted_requests(c);   /* ctx may be gone from here on */

@@ -15,6 +15,7 @@
 
 enum {
     STATUS_BYTES = 144 * 1024,  /* 64 workers, 2 KB each, and what is said once */
+    UPGRADE_REQUIRED = 426,
     RECENT_S = 60,
     BEHIND_S = 5   /* of silence; the config log's heartbeat comes each quarter of a second */
 };
@@ -129,6 +130,27 @@ error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* What a status asks for beside the page (RFC 9110 15.5.6 and 15.5.22, RFC 6455 4.4). */
+static ngx_int_t
+add_status_headers(ngx_http_request_t *r, ngx_uint_t status)
+{
+    switch (status) {
+    case NGX_HTTP_NOT_ALLOWED:
+        return add_header(r, "Allow",
+                          "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    case UPGRADE_REQUIRED:
+        if (add_header(r, "Upgrade", "websocket") != NGX_OK
+            || add_header(r, "Connection", "upgrade") != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+        return add_header(r, "Sec-WebSocket-Version", "13");
+    default:
+        return NGX_OK;
+    }
+}
+
+
 /* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
  * request. */
 ngx_int_t
@@ -158,14 +180,8 @@ edge_error_handler(ngx_http_request_t *r)
     edge_body_discard(r, ctx);
     text = ngx_pnalloc(r->pool, 2048);
     if (text == NULL
-        || add_header(r, "Cache-Control", "no-store") != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (status == NGX_HTTP_NOT_ALLOWED
-        && add_header(r, "Allow",
-                      "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
-           != NGX_OK)
+        || add_header(r, "Cache-Control", "no-store") != NGX_OK
+        || add_status_headers(r, status) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -123,6 +123,11 @@ judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
     } else if ((route->enabled & (1u << MODULE_BACKEND)) == 0) {
         module = MODULE_BACKEND;
         code = ERR_EDGE_NO_BACKEND;
+    } else if ((route->enabled ^ ctx->route->enabled)
+               & (1u << MODULE_WEBSOCKET_TCP_CONVERTER))
+    {
+        module = MODULE_WEBSOCKET_TCP_CONVERTER;   /* the route speaks another protocol by now */
+        code = ERR_EDGE_CHANGED;
     } else {
         code = edge_modules_judge(r, ctx, route, &module);
     }

@@ -2,7 +2,8 @@
  *
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
- * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6.
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. A connection that a
+ * module takes over is none of the pool's: it asks for a number that no pool has.
  *
  * Members of a failover backend are tries of nginx's own: after a dial that failed, and then only,
  * free_peer goes on to the next member, whose address the next get_peer gives. All of its requests
@@ -34,6 +35,8 @@ typedef struct {
     unsigned             sent:1;   /* bytes of the request, to an upstream that had closed */
 } peer_t;
 
+
+#define NO_POOL  (1ull << 62)
 
 static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
 
@@ -71,10 +74,22 @@ edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
 }
 
 
+/* Numbers of pools are counted from 1, and never reach these bits. */
+static uint64_t
+pool_of(const edge_ctx_t *ctx, const backend_t *backend)
+{
+    if (ctx->tunnel) {
+        return NO_POOL;
+    }
+    return backend->pool;
+}
+
+
 /* Where the chosen backend is. 0: nowhere, or it must not be dialled. */
 static ngx_uint_t
 find_peer(peer_t *peer)
 {
+    uint64_t    pool;
     backend_t  *backend = peer->ctx->backend;
 
     peer->len = edge_upstream_address(peer->request, backend,
@@ -82,10 +97,11 @@ find_peer(peer_t *peer)
     if (peer->len == 0) {
         return 0;
     }
+    pool = pool_of(peer->ctx, backend);
     if (peer->address.storage.ss_family == AF_INET) {
-        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
+        ngx_memcpy(peer->address.v4.sin_zero, &pool, sizeof(pool));
     } else {
-        peer->address.v6.pool = backend->pool;
+        peer->address.v6.pool = pool;
         peer->len = sizeof(peer->address.v6);
     }
     peer->name.data = (u_char *) backend->host;
@@ -169,6 +185,9 @@ get_peer(ngx_peer_connection_t *pc, void *data)
     pc->name = &peer->name;
     pc->cached = 0;
     pc->connection = NULL;
+    if (peer->ctx->tunnel) {
+        peer->ctx->tunnel(peer->ctx->request, peer->ctx);
+    }
     return NGX_OK;
 }
 
@@ -240,9 +259,11 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.set_session = set_session;
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
-    edge_head_watch(r, ctx);
-    edge_reader_watch(r, ctx);
-    edge_writer_watch(r, ctx);
+    if (ctx->tunnel == NULL) {
+        edge_head_watch(r, ctx);
+        edge_reader_watch(r, ctx);
+        edge_writer_watch(r, ctx);
+    }
     return NGX_OK;
 }
 

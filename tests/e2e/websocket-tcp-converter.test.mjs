@@ -1,0 +1,551 @@
+// websocket_tcp_converter: a route that takes WebSockets, and whose backend gets the bytes of their messages by TCP.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
+import fs from 'node:fs';
+import net from 'node:net';
+import test from 'node:test';
+import tls from 'node:tls';
+import { ca, edge, elsewhere, endpoint, listening, must, through, until, WebSocket } from '../support/postern.mjs';
+import { workers } from '../model/workers.mjs';
+import { own } from '../support/own.mjs';
+
+const MIB = 1 << 20, MODULE = { websocket_tcp_converter: {} };
+const SIZE = Number(process.env.CONVERTER_MIB || 16) * MIB; // each way; 1024 of them are a matter of minutes without sanitizers
+const sub = await listening('http_request_complete');
+const eventOf = (host) => until(() => sub.events.find(({ object }) => object.http.request.url.host === host)?.object, `the event of ${host}`);
+const sum = () => createHash('sha256');
+const noise = randomBytes(2 * MIB);
+const part = (i, max) => noise.subarray((i * 104729) % MIB, (i * 104729) % MIB + 1 + (i * 7919) % max);
+
+// An upstream whose connections are {socket, got (bytes), ended, error, closed}; each does.
+async function tcp(each = () => {}, { allowHalfOpen = false, pause = false } = {}) {
+  const open = [];
+  const server = net.createServer({ allowHalfOpen, pauseOnConnect: pause }, (socket) => {
+    const one = { socket, got: Buffer.alloc(0), ended: false, closed: false };
+    open.push(one);
+    socket.on('error', (error) => { one.error = error.code; });
+    socket.on('close', () => { one.closed = true; });
+    if (!pause) {
+      socket.on('data', (bytes) => { if (!one.deaf) one.got = Buffer.concat([one.got, bytes]); });
+      socket.on('end', () => { one.ended = true; });
+    }
+    each(one);
+  });
+  const host = process.env.STORY_HOST || '127.0.0.1';
+  await new Promise((resolve) => server.listen(0, host, resolve));
+  return {
+    open, server, address: `${host}:${server.address().port}`, first: () => until(() => open[0], 'a connection at the upstream'),
+    close: () => new Promise((resolve) => { for (const { socket } of open) socket.destroy(); server.close(resolve); }),
+  };
+}
+const echo = ({ socket }) => socket.on('data', (bytes) => socket.write(bytes));
+
+// The ws client: {socket, got, code, reason, open}.
+function connect(host, { port = edge.port, ...options } = {}) {
+  const socket = new WebSocket(`wss://${edge.host}:${port}/`, { ca, servername: host, headers: { Host: host }, ...options });
+  const one = { socket, got: [], pongs: [], texts: 0 };
+  one.bytes = () => Buffer.concat(one.got);
+  socket.on('message', (bytes, binary) => { if (binary) one.got.push(bytes); else one.texts++; });
+  socket.on('pong', (bytes) => one.pongs.push(bytes.toString()));
+  socket.on('error', (error) => { one.error = error; });
+  socket.on('close', (code, reason) => { one.code = code; one.reason = reason.toString(); });
+  one.opened = new Promise((resolve, reject) => { socket.on('open', () => resolve(one)); socket.on('error', reject); });
+  return one;
+}
+const opened = (host, options) => connect(host, options).opened;
+const ended = (one) => until(() => one.code, 'its end');
+
+// A client that speaks in bytes: {socket, got, ended}, once 101 came.
+const HANDSHAKE = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+const head = (host, fields = HANDSHAKE) => `GET / HTTP/1.1\r\nHost: ${host}\r\n${Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+async function raw(host, behind = Buffer.alloc(0)) {
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca });
+  const one = { socket, got: Buffer.alloc(0), ended: false };
+  socket.on('data', (bytes) => { one.got = Buffer.concat([one.got, bytes]); });
+  socket.on('close', () => { one.ended = true; });
+  socket.on('error', (error) => { one.error = error.code; });
+  socket.on('secureConnect', () => socket.write(Buffer.concat([Buffer.from(head(host)), behind])));
+  const end = await until(() => { const at = one.got.indexOf('\r\n\r\n'); return at > 0 && at + 4; }, 'the head of the answer');
+  one.head = one.got.subarray(0, end).toString('latin1');
+  one.got = one.got.subarray(end);
+  return one;
+}
+const KEY = Buffer.from([0x37, 0xfa, 0x21, 0x3d]);
+const masked = (payload) => Buffer.from(payload).map((byte, i) => byte ^ KEY[i % 4]);
+function frame(first, payload = '', length = undefined) {
+  const bytes = Buffer.from(payload), n = length ?? bytes.length;
+  const size = n < 126 ? Buffer.from([0x80 | n]) : n < 65536 ? Buffer.from([0xfe, n >> 8, n & 255]) : Buffer.alloc(9);
+  if (n >= 65536) { size[0] = 0xff; size.writeBigUInt64BE(BigInt(n), 1); }
+  return Buffer.concat([Buffer.from([first]), size, KEY, masked(bytes)]);
+}
+const closeOf = (code, reason = '') => frame(0x88, Buffer.concat([Buffer.from([code >> 8, code & 255]), Buffer.from(reason)]));
+// The code of the close frame at the end of what came; 0: it has none.
+function codeOf(got) {
+  for (let at = 0; at + 2 <= got.length;) {
+    const short = got[at + 1], long = short === 126, length = long ? got.readUInt16BE(at + 2) : short;
+    assert.ok(short < 127 && got[at] >> 4 === 8, 'a whole frame without a mask, below 64 KiB');
+    const from = at + (long ? 4 : 2);
+    if (got[at] === 0x88) return length ? got.readUInt16BE(from) : 0;
+    at = from + length;
+  }
+  return undefined;
+}
+
+test('bytes go both ways, and the event says how many', async () => {
+  const up = await tcp(echo), to = await endpoint(up.address, MODULE);
+  const one = await opened(to.host);
+  assert.equal(one.socket.protocol, '');
+  assert.equal(one.socket.extensions, '');
+  one.socket.send(Buffer.from('hello'));
+  await until(() => one.bytes().toString() === 'hello', 'the echo');
+  one.socket.close(1000);
+  await ended(one);
+  assert.equal(one.code, 1000);
+  await until(() => up.open[0].ended, 'FIN');
+  assert.equal(up.open[0].got.toString(), 'hello');
+  const event = await eventOf(to.host);
+  assert.deepEqual([event.http.response.status_code, event.http.request.body_length, event.http.response.body_length, event.backend.connection_reused], [101, 5, 5, false]);
+  assert.ok(event.http.response.headers['Sec-Websocket-Accept'] ?? event.http.response.headers['sec-websocket-accept'], JSON.stringify(event.http.response.headers));
+  await up.close();
+});
+
+// [what, fields of the handshake beside or instead of HANDSHAKE, status, code]
+const without = (name) => Object.fromEntries(Object.entries(HANDSHAKE).filter(([key]) => key !== name));
+for (const [what, bytes, status, code] of [
+  ['a handshake', (host) => head(host), 101],
+  ['Connection as a list', (host) => head(host, { ...HANDSHAKE, Connection: 'keep-alive, uPGRADE' }), 101],
+  ['upper case', (host) => head(host, { ...HANDSHAKE, Upgrade: 'WebSocket' }), 101],
+  ['an empty body', (host) => head(host, { ...HANDSHAKE, 'Content-Length': '0' }), 101],
+  ['extensions and subprotocols, which are left', (host) => head(host, { ...HANDSHAKE, 'Sec-WebSocket-Extensions': 'permessage-deflate', 'Sec-WebSocket-Protocol': 'a, b' }), 101],
+  ['a plain request', (host) => head(host, {}), 400, 940],
+  ['no Upgrade', (host) => head(host, without('Upgrade')), 400, 940],
+  ['another Upgrade', (host) => head(host, { ...HANDSHAKE, Upgrade: 'h2c' }), 400, 940],
+  ['no Connection', (host) => head(host, without('Connection')), 400, 940],
+  ['another Connection', (host) => head(host, { ...HANDSHAKE, Connection: 'keep-alive' }), 400, 940],
+  ['no key', (host) => head(host, without('Sec-WebSocket-Key')), 400, 940],
+  ['a short key', (host) => head(host, { ...HANDSHAKE, 'Sec-WebSocket-Key': 'SGVsbG8sIHdvcmxkIQ==' }), 400, 940],
+  ['two keys', (host) => head(host).replace('\r\n\r\n', '\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'), 400, 940],
+  ['no version', (host) => head(host, without('Sec-WebSocket-Version')), 400, 940],
+  ['two versions', (host) => head(host).replace('\r\n\r\n', '\r\nSec-WebSocket-Version: 8\r\n\r\n'), 400, 940],
+  ['version 8', (host) => head(host, { ...HANDSHAKE, 'Sec-WebSocket-Version': '8' }), 426, 941],
+  ['version 013', (host) => head(host, { ...HANDSHAKE, 'Sec-WebSocket-Version': '013' }), 426, 941],
+  ['POST', (host) => head(host).replace('GET', 'POST').replace('\r\n\r\n', '\r\nContent-Length: 0\r\n\r\n'), 400, 940],
+  ['HTTP/1.0', (host) => head(host).replace('HTTP/1.1', 'HTTP/1.0'), 400, 940],
+  ['a body', (host) => `${head(host, { ...HANDSHAKE, 'Content-Length': '1' })}x`, 400, 940],
+  ['a chunked body', (host) => `${head(host, { ...HANDSHAKE, 'Transfer-Encoding': 'chunked' })}0\r\n\r\n`, 400, 940],
+])
+  test(`${what}: ${status}`, async () => {
+    const up = await tcp(), to = await endpoint(up.address, MODULE);
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+    let got = '';
+    socket.on('data', (text) => { got += text.toString('latin1'); });
+    socket.on('error', () => {});
+    socket.on('secureConnect', () => socket.write(bytes(to.host)));
+    await until(() => got.includes('\r\n\r\n') && (status === 101 || got.includes('ERR_POSTERN_')), 'the answer');
+    assert.equal(got.split(' ')[1], String(status), got);
+    if (status === 101) {
+      assert.match(got, /\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r\n/);
+      assert.match(got, /\r\nUpgrade: websocket\r\n/i);
+      assert.match(got, /\r\nConnection: upgrade\r\n/i);
+      assert.doesNotMatch(got, /Sec-WebSocket-(Extensions|Protocol)|Content-Length|Transfer-Encoding/i);
+      assert.equal(up.open.length, 1);
+    } else {
+      assert.match(got, new RegExp(`"ERR_POSTERN_${code}"`));
+      assert.equal(/\r\nSec-WebSocket-Version: 13\r\n/.test(got), status === 426);
+      const event = await eventOf(to.host);
+      assert.deepEqual([event.denied, event.http.response.status_code], [{ module: 'websocket_tcp_converter', route_id: to.route.id }, status]);
+      assert.equal(up.open.length, 0, 'the upstream hears nothing');
+    }
+    socket.destroy();
+    await up.close();
+  });
+
+test('HTTP/2, other modules and backends without an address are denied', async () => {
+  const up = await tcp();
+  const fixed = await endpoint({ body: 'no' }, MODULE);
+  assert.match((await raw(fixed.host)).head, /^HTTP\/1.1 503 /);
+  assert.equal((await eventOf(fixed.host)).denied.module, 'websocket_tcp_converter');
+  const denied = await endpoint(up.address, { ...MODULE, user_agent_filter: { allow: [], deny: ['.'] } });
+  assert.match((await raw(denied.host)).head, /^HTTP\/1.1 403 /);
+  const off = await endpoint(up.address, { websocket_tcp_converter: { enabled: false } });
+  up.server.on('connection', (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'));
+  assert.equal((await through(off.host)).status, 200);
+  await up.close();
+});
+
+test('an upstream that refuses, has no address, or is one of Postern\'s own: 502, before any 101', async () => {
+  const gone = await tcp();
+  await gone.close();
+  for (const address of [gone.address, 'nobody.invalid:1', ...(elsewhere ? [] : [`localhost:${edge.port}`])]) {
+    const to = await endpoint(address, MODULE);
+    const one = await raw(to.host);
+    assert.match(one.head, /^HTTP\/1.1 502 /);
+    assert.equal((await eventOf(to.host)).http.response.status_code, 502);
+    one.socket.destroy();
+  }
+});
+
+test('an upstream that speaks first is heard at once', async () => {
+  const banner = noise.subarray(0, 20000);
+  const up = await tcp(({ socket }) => socket.write(banner)), to = await endpoint(up.address, MODULE);
+  for (let i = 0; i < 20; i++) {
+    const one = await opened(to.host);
+    await until(() => one.bytes().length === banner.length, 'the banner');
+    assert.ok(one.bytes().equals(banner));
+    one.socket.close();
+    await ended(one);
+  }
+  await up.close();
+});
+
+test('an upstream with TLS gets the bytes over a connection that was verified', { skip: elsewhere || !process.env.STORY_UPSTREAM_TLS }, async () => {
+  const at = process.env.STORY_UPSTREAM_TLS;
+  const seen = [];
+  const server = tls.createServer({ key: fs.readFileSync(`${at}.key`), cert: fs.readFileSync(`${at}.pem`), allowHalfOpen: true }, (socket) => {
+    const one = { bytes: 0, ended: false };
+    seen.push(one);
+    socket.on('error', () => {});
+    socket.on('data', (bytes) => { one.bytes += bytes.length; socket.write(bytes); });
+    socket.on('end', () => { one.ended = true; socket.end('bye'); });
+  });
+  server.on('tlsClientError', () => {});
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const backend = async (host) => must('POST', '/backends/static', { address: `${host}:${server.address().port}`, tls: { enabled: true } });
+  const to = await endpoint(await backend('localhost'), MODULE);
+  const one = await opened(to.host);
+  for (let i = 0; i < 40; i++) one.socket.send(part(i, 100000));
+  const sent = Array.from({ length: 40 }, (_, i) => part(i, 100000).length).reduce((a, b) => a + b);
+  await until(() => one.bytes().length === sent, 'all of it back', 30000);
+  one.socket.close(1000);
+  await ended(one);
+  assert.deepEqual([one.code, seen[0].bytes, seen[0].ended, one.bytes().subarray(-3).toString()], [1000, sent, true, 'bye']);
+  const wrong = await endpoint(await backend('127.0.0.1'), MODULE);
+  const denied = await raw(wrong.host);
+  assert.match(denied.head, /^HTTP\/1.1 502 /, 'a certificate of another name');
+  assert.equal(seen.slice(1).reduce((n, { bytes }) => n + bytes, 0), 0);
+  denied.socket.destroy();
+  server.close();
+});
+
+test('random fragments and pings in between: every byte, in order', { timeout: 60000 }, async () => {
+  const up = await tcp(({ socket }) => {
+    socket.on('data', (bytes) => { for (let at = 0; at < bytes.length;) { const n = randomInt(1, 9000); socket.write(bytes.subarray(at, at + n)); at += n; } });
+  });
+  const to = await endpoint(up.address, MODULE), one = await opened(to.host);
+  const want = sum();
+  let bytes = 0;
+  for (let i = 0; i < 300; i++) {
+    const piece = part(i, i % 50 === 0 ? 150000 : 3000);
+    want.update(piece);
+    bytes += piece.length;
+    one.socket.send(piece, { fin: i % 3 === 2 });
+    if (i % 7 === 0) one.socket.ping(`ping ${i}`);
+    if (i % 11 === 0) one.socket.pong();
+    if (i % 13 === 0) await new Promise(setImmediate);
+  }
+  one.socket.ping('last');
+  await until(() => one.bytes().length === bytes && one.pongs.includes('last'), 'all of it back', 30000);
+  assert.equal(sum().update(one.bytes()).digest('hex'), want.digest('hex'));
+  assert.equal(one.texts, 0);
+  one.socket.terminate();
+  await up.close();
+});
+
+test('frames that come with the handshake are carried', async () => {
+  const up = await tcp(echo), to = await endpoint(up.address, MODULE);
+  const one = await raw(to.host, Buffer.concat([frame(0x02, 'ab'), frame(0x80, 'c')]));
+  await until(() => one.got.length === 5, 'the echo');
+  assert.deepEqual([...one.got], [0x82, 3, ...Buffer.from('abc')]);
+  one.socket.destroy();
+  await up.close();
+});
+
+// ---- ends ----
+
+test('the upstream\'s end: all its bytes, then close 1000; what the client still says arrives', async () => {
+  const up = await tcp(({ socket }) => socket.end(noise.subarray(0, 300000)), { allowHalfOpen: true }), to = await endpoint(up.address, MODULE);
+  const one = await opened(to.host);
+  await ended(one);
+  assert.deepEqual([one.code, one.bytes().length], [1000, 300000]);
+  await until(() => up.open[0].ended, 'FIN for the answered close');
+  const slow = await raw(to.host);
+  await until(() => codeOf(slow.got) === 1000, 'close 1000');
+  slow.socket.write(Buffer.concat([frame(0x82, 'late'), closeOf(1000)]));
+  await until(() => up.open[1].ended && slow.ended, 'both ends');
+  assert.equal(up.open[1].got.toString(), 'late');
+  await up.close();
+});
+
+test('the client\'s close: FIN behind all its bytes, and what the upstream answers still comes', async () => {
+  const up = await tcp(({ socket }) => socket.on('end', () => socket.end('answer')), { allowHalfOpen: true }), to = await endpoint(up.address, MODULE);
+  const one = await raw(to.host);
+  one.socket.write(Buffer.concat([frame(0x82, 'question'), closeOf(4321, 'done')]));
+  await until(() => one.ended, 'the end');
+  assert.equal(up.open[0].got.toString(), 'question');
+  assert.deepEqual([...one.got], [0x82, 6, ...Buffer.from('answer'), 0x88, 2, 4321 >> 8, 4321 & 255]);
+  const empty = await raw(to.host);
+  empty.socket.write(frame(0x88));
+  await until(() => empty.ended, 'the end');
+  assert.deepEqual([...empty.got.subarray(-2)], [0x88, 0]);
+  await up.close();
+});
+
+test('an upstream that never ends has five seconds after the client\'s close', { timeout: 30000 }, async () => {
+  const up = await tcp(({ socket }) => { const timer = setInterval(() => socket.write('x'), 50); socket.on('close', () => clearInterval(timer)); }, { allowHalfOpen: true });
+  const to = await endpoint(up.address, MODULE), one = await raw(to.host);
+  one.socket.write(closeOf(1000));
+  await until(() => one.ended && up.open[0].closed, 'the end', 20000);
+  assert.equal(codeOf(one.got), 1000);
+  await up.close();
+});
+
+test('a client that does not answer a close has five seconds', { timeout: 30000 }, async () => {
+  const up = await tcp(({ socket }) => socket.end('bye'), { allowHalfOpen: true }), to = await endpoint(up.address, MODULE);
+  const one = await raw(to.host);
+  await until(() => one.ended && up.open[0].closed, 'the end', 20000);
+  assert.equal(up.open[0].error, 'ECONNRESET', 'it never said close');
+  await up.close();
+});
+
+test('an upstream that resets: close 1011', async () => {
+  const up = await tcp(({ socket }) => socket.once('data', () => socket.resetAndDestroy())), to = await endpoint(up.address, MODULE);
+  const one = await opened(to.host);
+  one.socket.send(Buffer.from('x'));
+  await ended(one);
+  assert.equal(one.code, 1011);
+  await up.close();
+});
+
+for (const [what, leave] of [['goes', (one) => one.socket.destroy()], ['ends TLS', (one) => one.socket.end()]])
+  test(`a client that ${what} without a close frame: the upstream gets what came, and a reset`, async () => {
+    const up = await tcp(), to = await endpoint(up.address, MODULE), one = await raw(to.host);
+    one.socket.write(frame(0x82, 'half'));
+    await until(() => up.open[0]?.got.toString() === 'half', 'what came');
+    leave(one);
+    await until(() => up.open[0].closed, 'the end');
+    assert.equal(up.open[0].error, 'ECONNRESET');
+    assert.equal((await eventOf(to.host)).http.request.body_length, 4);
+    await up.close();
+  });
+
+// ---- clients that break the rules: [what, bytes, code] ----
+for (const [what, bytes, code] of [
+  ['a frame without a mask', Buffer.from([0x82, 1, 0x61]), 1002],
+  ['RSV1', frame(0xc2, 'x'), 1002],
+  ['RSV2', frame(0xa2, 'x'), 1002],
+  ['RSV3', frame(0x92, 'x'), 1002],
+  ['an unknown opcode', frame(0x83, 'x'), 1002],
+  ['an unknown control opcode', frame(0x8b, 'x'), 1002],
+  ['a ping in fragments', frame(0x09, 'x'), 1002],
+  ['a ping of 126 bytes', frame(0x89, 'x'.repeat(126)), 1002],
+  ['a continuation of nothing', frame(0x80, 'x'), 1002],
+  ['a message within a message', Buffer.concat([frame(0x02), frame(0x82, 'x')]), 1002],
+  ['a length in too many bytes', Buffer.concat([Buffer.from([0x82, 0xfe, 0, 1]), KEY, masked('x')]), 1002],
+  ['a length in far too many bytes', Buffer.concat([Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0, 0, 0, 1]), KEY, masked('x')]), 1002],
+  ['a length of 2^63', Buffer.concat([Buffer.from([0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0]), KEY]), 1002],
+  ['half a close code', frame(0x88, 'x'), 1002],
+  ['a close code that nobody may send', closeOf(1005), 1002],
+  ['an unknown close code', closeOf(2999), 1002],
+  ['a close reason that is no UTF-8', frame(0x88, Buffer.from([3, 232, 0xc3])), 1007],
+  ['a text', frame(0x81, 'text'), 1003],
+  ['bytes that are no frames', Buffer.from('GET / HTTP/1.1\r\n\r\n'), 1002],
+])
+  test(`${what}: close ${code}, and the upstream is reset`, async () => {
+    const up = await tcp(), to = await endpoint(up.address, MODULE), one = await raw(to.host);
+    one.socket.write(bytes);
+    await until(() => codeOf(one.got) === code, `close ${code}`);
+    await until(() => one.ended && up.open[0].closed, 'the end');
+    assert.equal(up.open[0].error, 'ECONNRESET');
+    await up.close();
+  });
+
+test('a flood of pings is answered, in no more memory than one', { timeout: 60000 }, async () => {
+  const up = await tcp(echo), to = await endpoint(up.address, MODULE), one = await raw(to.host);
+  const pings = Buffer.concat(Array.from({ length: 2000 }, (_, i) => frame(0x89, String(i))));
+  for (let i = 0; i < 20; i++) one.socket.write(pings);
+  one.socket.write(frame(0x82, 'end'));
+  await until(() => one.got.includes('end'), 'the echo behind them', 30000);
+  assert.ok(one.got.includes('1999'));
+  one.socket.destroy();
+  await up.close();
+});
+
+// ---- changes ----
+
+const patch = (to, fields) => must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, fields);
+for (const [what, change] of Object.entries({
+  'its route is deleted': (to) => must('DELETE', `/edges/https/${to.edge.id}/routes/${to.route.id}`),
+  'its edge is deleted': (to) => must('DELETE', `/edges/https/${to.edge.id}`),
+  'the module is taken away': (to) => must('DELETE', `/edges/https/${to.edge.id}/routes/${to.route.id}/websocket_tcp_converter`),
+  'the module is off': (to) => patch(to, { websocket_tcp_converter: { enabled: false } }),
+  'its backend has another address': (to) => must('PATCH', `/backends/static/${to.backend.id}`, { address: '127.0.0.1:9' }),
+  'the route has another backend': async (to) => patch(to, { backend: { backend_id: (await must('POST', '/backends/static', { address: '127.0.0.1:9' })).id } }),
+  'another module denies': (to) => patch(to, { user_agent_filter: { deny: ['.'] } }),
+  'an IP policy denies': async (to) => patch(to, { ip_restriction: { ip_policy_ids: [(await must('POST', '/ip_policies', {})).id] } }),
+}))
+  test(`${what}: close 1012, the upstream is reset, and the event comes`, async () => {
+    const up = await tcp(echo), to = await endpoint(up.address, MODULE), one = await opened(to.host, { headers: { Host: to.host, 'User-Agent': 'ws' } });
+    one.socket.send(Buffer.from('x'));
+    await until(() => one.bytes().length === 1, 'the echo');
+    await change(to);
+    await ended(one);
+    assert.equal(one.code, 1012);
+    await until(() => up.open[0].closed, 'the upstream\'s end');
+    assert.equal(up.open[0].error, 'ECONNRESET');
+    const event = await eventOf(to.host);
+    assert.deepEqual([event.http.response.status_code, event.http.request.body_length, event.http.response.body_length], [101, 1, 1]);
+    await up.close();
+  });
+
+test('what leaves a WebSocket what it is leaves it open', async () => {
+  const up = await tcp(echo), to = await endpoint(up.address, MODULE), one = await opened(to.host);
+  await patch(to, { description: 'x', response_headers: { add: { 'x-a': 'b' } } });
+  await must('PATCH', `/backends/static/${to.backend.id}`, { description: 'x' });
+  await patch(to, { websocket_tcp_converter: { enabled: true } });
+  one.socket.send(Buffer.from('still'));
+  await until(() => one.bytes().toString() === 'still', 'the echo');
+  assert.equal((await raw(to.host)).head.includes('\r\nx-a: b\r\n'), true);
+  one.socket.terminate();
+  await up.close();
+});
+
+test('a request that HTTP carries ends when the module is put on', async () => {
+  const up = await tcp(({ socket }) => socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n')));
+  const to = await endpoint(up.address);
+  const got = through(to.host).then(() => 'whole', () => 'cut');
+  await until(() => up.open[0]?.got.length, 'it is there');
+  await patch(to, MODULE);
+  assert.equal(await got, 'cut');
+  await up.close();
+});
+
+// ---- much ----
+
+test(`${SIZE / MIB} MiB each way at once are whole, and counted`, { timeout: 600000 }, async () => {
+  let got = 0;
+  const there = sum(), back = sum(), want = sum();
+  const pump = async (bytes, write, wait) => {
+    for (let at = 0, i = 0; at < bytes; i++) {
+      const piece = part(i, 300000).subarray(0, bytes - at);
+      if (!write(piece)) await wait();
+      at += piece.length;
+    }
+  };
+  const up = await tcp((one) => {
+    one.deaf = true;
+    one.socket.on('data', (bytes) => { there.update(bytes); got += bytes.length; });
+    pump(SIZE, (piece) => one.socket.write(piece), () => new Promise((resolve) => one.socket.once('drain', resolve)));
+  });
+  const to = await endpoint(up.address, MODULE), one = connect(to.host);
+  let came = 0;
+  one.socket.removeAllListeners('message');
+  one.socket.on('message', (bytes) => { back.update(bytes); came += bytes.length; });
+  await one.opened;
+  await pump(SIZE, (piece) => { want.update(piece); one.socket.send(piece, { fin: false }); return one.socket.bufferedAmount < MIB; },
+    () => until(() => one.socket.bufferedAmount < MIB / 2, 'the socket takes it', 60000));
+  one.socket.send(Buffer.alloc(0), { fin: true });
+  await until(() => got === SIZE && came === SIZE, 'all of it', 500000);
+  const digest = want.digest('hex');
+  assert.deepEqual([there.digest('hex'), back.digest('hex')], [digest, digest]);
+  one.socket.close();
+  await ended(one);
+  const event = await eventOf(to.host);
+  assert.deepEqual([event.http.request.body_length, event.http.response.body_length], [SIZE, SIZE]);
+  await up.close();
+});
+
+const resident = () => workers().reduce((sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0) * 1024;
+const release = !process.env.ASAN_OPTIONS; // memory of a sanitizer's own says nothing
+const STALLED = 40;
+
+test('clients that do not read keep little, and get all when they do', { timeout: 120000, skip: elsewhere }, async () => {
+  const written = [];
+  const up = await tcp((one) => {
+    written.push(one);
+    const more = () => { while ((one.sent ?? 0) < 16 * MIB) { const piece = noise.subarray(0, MIB); one.sent = (one.sent ?? 0) + piece.length; if (!one.socket.write(piece)) break; } };
+    one.socket.on('drain', more);
+    more();
+  });
+  const to = await endpoint(up.address, MODULE);
+  await (await opened(to.host)).socket.terminate();
+  const before = resident(), clients = [];
+  for (let i = 0; i < STALLED; i++) { const one = await raw(to.host); one.socket.pause(); clients.push(one); }
+  let last = -1;
+  await until(async () => {
+    const now = written.reduce((n, one) => n + one.socket.bytesWritten, 0);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return now === last || (last = now, false);
+  }, 'nothing moves', 60000);
+  if (release) assert.ok(resident() - before < STALLED * 320 * 1024, `${(resident() - before) / STALLED / 1024} KiB each, TLS and nginx included`);
+  const one = clients.at(-1);
+  let bytes = one.got.length;
+  one.socket.removeAllListeners('data');
+  one.socket.on('data', (got) => { bytes += got.length; });
+  one.socket.resume();
+  await until(() => bytes > 16 * MIB, 'the rest', 60000);
+  for (const { socket } of clients) socket.destroy();
+  await up.close();
+});
+
+test('upstreams that do not read keep little, and their clients wait', { timeout: 120000, skip: elsewhere }, async () => {
+  const up = await tcp(undefined, { pause: true }), to = await endpoint(up.address, MODULE);
+  const before = resident(), clients = [], message = frame(0x82, noise.subarray(0, 60000));
+  for (let i = 0; i < STALLED; i++) {
+    const one = await raw(to.host);
+    let sent = 0;
+    const more = () => { while (sent < 16 * MIB) { sent += message.length; if (!one.socket.write(message)) break; } };
+    one.socket.on('drain', more);
+    more();
+    clients.push(one);
+  }
+  let last = -1;
+  await until(async () => {
+    const now = clients.reduce((n, { socket }) => n + socket.bytesWritten, 0);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return now === last || (last = now, false);
+  }, 'nothing moves', 60000);
+  assert.ok(clients.every(({ socket }) => socket.writableLength > 0), 'all wait');
+  if (release) assert.ok(resident() - before < STALLED * 320 * 1024, `${(resident() - before) / STALLED / 1024} KiB each, TLS and nginx included`);
+  let bytes = 0;
+  up.open.at(-1).socket.on('data', (got) => { bytes += got.length; });
+  up.open.at(-1).socket.resume();
+  await until(() => bytes >= 16 * MIB, 'the rest', 60000);
+  for (const { socket } of clients) socket.destroy();
+  await up.close();
+});
+
+// ---- time ----
+
+test('an idle connection ends with 1001, pings keep it, and an edge that is replaced ends it with 1012', { skip: elsewhere, timeout: 240000 }, async () => {
+  await own(async ({ state, run }) => {
+    const settings = { POSTERN_READ_TIMEOUT: '2s', POSTERN_DRAIN_TIMEOUT: '1s' };
+    const begun = run('up', { settings });
+    assert.equal(begun.status, 0, begun.stdout + begun.stderr);
+    const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+    const call = async (path, body) => {
+      const got = await fetch(vars.POSTERN_API_URL + path, { method: 'POST', headers: { Authorization: `Bearer ${vars.POSTERN_API_KEY}`, 'Service-Version': '2', 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+      assert.ok(got.ok, `${path}: ${got.status}`);
+      return got.json();
+    };
+    const host = 'idle.test', up = await tcp(echo);
+    await call('/reserved_domains', { domain: host });
+    const backend = await call('/backends/static', { address: up.address }), front = await call('/edges/https', { hostports: [`${host}:443`] });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, ...MODULE });
+    const theirs = { ca: fs.readFileSync(vars.POSTERN_EDGE_CA), port: edge.port + 1000 };
+    const idle = await opened(host, theirs), kept = await opened(host, theirs);
+    const timer = setInterval(() => kept.socket.ping(), 200);
+    await ended(idle);
+    assert.deepEqual([idle.code, idle.reason, up.open.filter(({ error }) => error === 'ECONNRESET').length], [1001, 'idle', 1]);
+    assert.equal(kept.code, undefined, 'pings count');
+    assert.ok(kept.pongs.length > 0);
+    const replaced = spawn(new URL('../../deploy/stack', import.meta.url).pathname, ['replace-edge'], { env: { ...process.env, POSTERN_HOME: state, POSTERN_PORT_BASE: String(edge.port - 43 + 1000), ...settings }, stdio: 'ignore' });
+    const status = new Promise((resolve) => replaced.on('exit', resolve)); // the pings go on meanwhile
+    assert.equal(await status, 0);
+    await until(() => kept.code, 'the end of its drain time', 60000);
+    assert.equal(kept.code, 1012);
+    clearInterval(timer);
+    await until(() => up.open.every(({ closed }) => closed), 'both ends at the upstream');
+    await up.close();
+  });
+});
