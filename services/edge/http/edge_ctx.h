@@ -53,6 +53,9 @@ typedef struct {
     void *data;
 } edge_writer_t;
 
+/* State of edge_grpc.c. */
+typedef struct edge_grpc edge_grpc_t;
+
 /* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
     time_t time;
@@ -89,6 +92,7 @@ typedef struct edge_ctx {
     edge_body_t body;
     edge_reader_t reader;
     edge_writer_t writer;
+    edge_grpc_t *grpc; /* NULL: no gRPC, or not on its way to the upstream yet */
     edge_sent_t sent;
     unsigned counted : 1;     /* in the gauge of requests in flight */
     unsigned may_upgrade : 1; /* Connection lists "upgrade" */

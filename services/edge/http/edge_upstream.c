@@ -2,11 +2,13 @@
  *
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
- * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. */
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. So has HTTP/2: a bit of
+ * that number. */
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_writer.h"
@@ -104,10 +106,33 @@ save_session(ngx_peer_connection_t *pc, void *data)
 }
 
 
+/* Numbers of pools are counted from 1, and never reach this bit. */
+static uint64_t
+pool_of(const edge_ctx_t *ctx, const backend_t *backend)
+{
+    return ctx->grpc ? backend->pool | (uint64_t) 1 << 63 : backend->pool;
+}
+
+
+/* Wraps what nginx does with the bytes of the upstream, and with those for it. */
+static void
+watch_upstream(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->grpc) {
+        edge_grpc_watch(r, ctx);
+    } else {
+        edge_head_watch(r, ctx);
+    }
+    edge_reader_watch(r, ctx);
+    edge_writer_watch(r, ctx);
+}
+
+
 static ngx_int_t
 init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
 {
     peer_t      *peer;
+    uint64_t     pool;
     backend_t   *backend;
     edge_ctx_t  *ctx = edge_ctx(r);
 
@@ -129,10 +154,11 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
         ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
         return NGX_ERROR;
     }
+    pool = pool_of(ctx, backend);
     if (peer->address.storage.ss_family == AF_INET) {
-        ngx_memcpy(peer->address.v4.sin_zero, &backend->pool, 8);
+        ngx_memcpy(peer->address.v4.sin_zero, &pool, sizeof(pool));
     } else {
-        peer->address.v6.pool = backend->pool;
+        peer->address.v6.pool = pool;
         peer->len = sizeof(peer->address.v6);
     }
     peer->name.data = (u_char *) backend->host;
@@ -143,9 +169,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.set_session = set_session;
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
-    edge_head_watch(r, ctx);
-    edge_reader_watch(r, ctx);
-    edge_writer_watch(r, ctx);
+    watch_upstream(r, ctx);
     return NGX_OK;
 }
 
