@@ -21,8 +21,8 @@
 #include "common/base/err.h"
 #include "common/codec/path.h"
 
-/* The locations for upstreams with TLS, and for those that are asked over HTTP/2. Locations, because
- * a proxy_pass with a variable scheme would be parsed for each request. */
+/* The locations for upstreams with TLS, and for those that are asked over HTTP/2. Locations,
+ * because a proxy_pass with a variable scheme would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
 static ngx_str_t  grpc_location = ngx_string("@grpc");
 static ngx_str_t  grpcs_location = ngx_string("@grpcs");
