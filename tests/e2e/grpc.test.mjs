@@ -5,6 +5,7 @@ import http2 from 'node:http2';
 import test from 'node:test';
 import { CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers } from '../support/h2raw.mjs';
 import { ask, calling, follow, framing, grpc, serving } from '../support/grpc.mjs';
+import { own } from '../support/own.mjs';
 import { ca, edge, elsewhere, endpoint, listening, must, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 const { status: code } = grpc;
@@ -364,6 +365,47 @@ test('a body that a module has read first goes upstream whole', async () => {
   server.close();
 });
 
+test('silence: a stream goes on while either side sends, and ends when neither does', { skip: elsewhere, timeout: 240000 }, async () => {
+  const TIMES = 25, PAUSE = 300; // together more than the timeout
+  const server = await serving({ talk: (call) => call.once('data', ({ text }) => {
+    let n = 0;
+    if (text !== 'late') call.sendMetadata(new grpc.Metadata());
+    call.on('data', () => { if (++n === TIMES) { call.write({ number: n }); call.end(); } });
+    if (text !== 'listen') return;
+    const more = setInterval(() => { if (++n < TIMES) call.write({ number: n }); else { clearInterval(more); call.end(); } }, PAUSE);
+  }) });
+  await own(async ({ state, run }) => {
+    const begun = run('up', { settings: { POSTERN_READ_TIMEOUT: '5s' } });
+    assert.equal(begun.status, 0, begun.stdout + begun.stderr);
+    const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').map((line) => line.split(/=(.*)/s)));
+    const call = async (path, body) => {
+      const got = await fetch(vars.POSTERN_API_URL + path, { method: 'POST', headers: { Authorization: `Bearer ${vars.POSTERN_API_KEY}`, 'Service-Version': '2', 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+      assert.ok(got.ok, `${path}: ${got.status}`);
+      return got.json();
+    };
+    const host = 'silence.test';
+    await call('/reserved_domains', { domain: host });
+    const backend = await call('/backends/static', { address: server.address }), front = await call('/edges/https', { hostports: [`${host}:443`] });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } });
+    const client = calling(host, {}, { port: edge.port + 1000, ca: fs.readFileSync(vars.POSTERN_EDGE_CA) });
+
+    const talks = ['listen', 'send', 'late', 'nothing'].map((text) => {
+      const talk = follow(client.talk());
+      talk.call.write({ text });
+      return talk;
+    });
+    for (let i = 0; i < TIMES; i++) {
+      for (const talk of talks.slice(1, 3)) talk.call.write({ number: i });
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+    await until(() => talks.every((talk) => talk.status), 'all have ended', 30000);
+    assert.deepEqual(talks.map(({ status }) => status.code === code.OK), [true, true, true, false]);
+    assert.deepEqual(talks.map(({ messages }) => messages.length), [TIMES - 1, 1, 1, 0]);
+    client.close();
+  });
+  server.close();
+});
+
 // ---- what an upstream may not do ----
 
 const head = (more = [], status = '200') => headers([[':status', status], ...more]);
@@ -484,6 +526,31 @@ test('what an upstream may do: GOAWAY behind the request, heads in pieces, paddi
     assert.equal(up.seen.connections, 2, 'after GOAWAY on another connection');
     await up.close();
   }
+});
+
+// Good answers with bytes that are changed, taken out and put in: each request ends, in whatever way, and the next is served.
+test('answers that nobody would send', { timeout: 120000 }, async () => {
+  let seed = 1;
+  const random = (n) => { seed = (Math.imul(seed, 1103515245) + 12345) >>> 0; return (seed >>> 8) % n; };
+  const good = Buffer.concat([frame(SETTINGS, 0, 0, Buffer.from([0, 3, 0, 0, 0, 9])), frame(SETTINGS, 1, 0), frame(HEADERS, END_HEADERS, 1, head([['content-type', 'application/grpc'], ['x', 'y']])),
+    frame(WINDOW_UPDATE, 0, 1, Buffer.from([0, 0, 1, 0])), frame(PING, 0, 0, Buffer.alloc(8)), frame(DATA, PADDED, 1, Buffer.concat([Buffer.from([4]), message, Buffer.alloc(4)])), frame(DATA, 0, 1, message),
+    frame(HEADERS, 0, 1, headers([['grpc-status', '0']])), frame(CONTINUATION, END_HEADERS, 1, headers([['a', 'b']])), goaway(1, 0)]);
+  const changed = () => {
+    let bytes = Buffer.from(good);
+    for (let i = random(4); i >= 0; i--) {
+      const at = random(bytes.length), part = bytes.subarray(random(bytes.length), random(bytes.length));
+      if (random(2)) bytes[at] = random(2) ? random(256) : bytes[at] ^ (1 << random(8));
+      else bytes = Buffer.concat([bytes.subarray(0, at), part, bytes.subarray(at + random(20))]);
+    }
+    return bytes;
+  };
+  const up = await framing((stream, send, socket) => { send(changed()); setTimeout(() => socket.destroy(), 20); }, { settings: false });
+  const to = await endpoint(up.address), statuses = {};
+  for (let i = 0; i < 40; i++)
+    for (const { status } of await Promise.all(Array.from({ length: 10 }, () => request(to.host)))) statuses[status] = (statuses[status] ?? 0) + 1;
+  assert.ok(statuses[200] > 10 && statuses[502] > 10, JSON.stringify(statuses));
+  assert.equal(Object.values(statuses).reduce((sum, n) => sum + n), 400, JSON.stringify(statuses));
+  await up.close();
 });
 
 test('an upstream that ends the call while the client still sends', { timeout: 60000 }, async () => {

@@ -41,7 +41,7 @@ export async function serving(methods = {}, tls) {
 }
 
 // A client whose calls go through the edge to a host.
-export const calling = (host, options = {}) => new Story(`${edge.host}:${edge.port}`, grpc.credentials.createSsl(ca), {
+export const calling = (host, options = {}, at = { port: edge.port, ca }) => new Story(`${edge.host}:${at.port}`, grpc.credentials.createSsl(at.ca), {
   'grpc.ssl_target_name_override': host, 'grpc.default_authority': host, 'grpc.use_local_subchannel_pool': 1, 'grpc.enable_retries': 0, ...unlimited, ...options });
 
 // A unary call: {message, error, head, trailers}.
