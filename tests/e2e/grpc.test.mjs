@@ -365,6 +365,28 @@ test('a body that a module has read first goes upstream whole', async () => {
   server.close();
 });
 
+test('an upload that the server does not take waits at the client', { timeout: 60000 }, async () => {
+  const WINDOW = 65535, up = await framing(() => {}); // which never widens it
+  const to = await endpoint(up.address);
+  const session = http2.connect(`https://${to.host}`, { host: edge.host, port: edge.port, servername: to.host, ca });
+  const stream = session.request({ ':method': 'POST', ':authority': to.host, ':path': '/', 'content-type': 'application/grpc', te: 'trailers' });
+  stream.on('error', () => {});
+  stream.write(Buffer.alloc(50 << 20));
+  await until(() => up.seen.data === WINDOW, 'the window is full');
+  let before = -1;
+  await until(async () => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const now = session.socket.bytesWritten, same = now === before;
+    before = now;
+    return same;
+  }, 'the client waits');
+  assert.ok(before < 1 << 20, `${before} bytes have left the client`);
+  assert.equal(up.seen.data, WINDOW);
+  stream.close(http2.constants.NGHTTP2_CANCEL);
+  session.close();
+  await up.close();
+});
+
 test('silence: a stream goes on while either side sends, and ends when neither does', { skip: elsewhere, timeout: 240000 }, async () => {
   const TIMES = 25, PAUSE = 300; // together more than the timeout
   const server = await serving({ talk: (call) => call.once('data', ({ text }) => {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { ca, edge, tcpUpstream } from './postern.mjs';
-import { HEADERS, SETTINGS, frame } from './h2raw.mjs';
+import { DATA, HEADERS, SETTINGS, frame } from './h2raw.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const require = createRequire(path.join(here, '../e2e/package.json'));
@@ -65,9 +65,9 @@ export function follow(call) {
 }
 
 // An upstream that answers with frames of the story's own: onRequest(stream, send, socket) when a request's head has come;
-// seen: {requests, connections, types of the frames that came}. Its SETTINGS are sent first.
+// seen: {requests, connections, bytes of DATA that came}. Its SETTINGS are sent first.
 export async function framing(onRequest, { settings = true } = {}) {
-  const seen = { requests: 0, connections: 0, types: [] };
+  const seen = { requests: 0, connections: 0, data: 0 };
   const up = await tcpUpstream((socket) => {
     seen.connections++;
     let rest = Buffer.alloc(0), begun = false;
@@ -78,7 +78,7 @@ export async function framing(onRequest, { settings = true } = {}) {
       if (!begun && rest.length >= 24) { begun = true; rest = rest.subarray(24); }
       while (begun && rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
         const size = 9 + rest.readUIntBE(0, 3), type = rest[3], stream = rest.readUInt32BE(5);
-        seen.types.push(type);
+        if (type === DATA) seen.data += size - 9;
         rest = rest.subarray(size);
         if (type === HEADERS) { seen.requests++; onRequest(stream, send, socket); }
       }
