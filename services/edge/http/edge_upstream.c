@@ -2,8 +2,8 @@
  *
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
- * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. So has HTTP/2: a bit of
- * that number. */
+ * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. A bit of that number
+ * says HTTP/2. */
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/http/edge_address.h"
