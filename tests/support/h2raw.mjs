@@ -2,7 +2,8 @@
 import tls from 'node:tls';
 import { ca, edge } from './postern.mjs';
 
-export const DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, END_STREAM = 1, END_HEADERS = 4, PADDED = 8;
+export const DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WINDOW_UPDATE = 8, CONTINUATION = 9;
+export const END_STREAM = 1, END_HEADERS = 4, PADDED = 8;
 
 export function frame(type, flags, stream, payload = Buffer.alloc(0)) {
   const head = Buffer.alloc(9);

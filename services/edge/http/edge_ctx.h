@@ -54,6 +54,9 @@ typedef struct {
     void *data;
 } edge_writer_t;
 
+/* State of edge_grpc.c. */
+typedef struct edge_grpc edge_grpc_t;
+
 /* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
     time_t time;
@@ -91,6 +94,7 @@ typedef struct edge_ctx {
     edge_body_t body;
     edge_reader_t reader;
     edge_writer_t writer;
+    edge_grpc_t *grpc; /* NULL: no gRPC, or not on its way to the upstream yet */
     edge_sent_t sent;
     /* Called for each connection that is about to be made upstream, which a module takes over when
      * it stands; NULL: HTTP goes over it. */

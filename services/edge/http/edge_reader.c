@@ -98,14 +98,15 @@ take_back(edge_reader_t *reader)
 }
 
 
-/* Is more of the body to come than fits into the small buffer, or is its length unknown? */
+/* Is more of the body to come than fits into the small buffer, or is its length unknown? Of gRPC
+ * nginx says only that there is more. */
 static ngx_uint_t
-much_is_left(const ngx_http_upstream_t *u)
+much_is_left(const edge_ctx_t *ctx, const ngx_http_upstream_t *u)
 {
     if (u->length == 0) {
         return 0;
     }
-    return u->headers_in.chunked || u->length < 0
+    return ctx->grpc || u->headers_in.chunked || u->length < 0
            || u->length > u->buffer.end - u->buffer.start;
 }
 
@@ -129,17 +130,17 @@ on_read(void *data, ssize_t bytes)
     reader = &ctx->reader;
     filled = u->buffer.last + bytes == u->buffer.end;
     rc = reader->filter(data, bytes);
-    if (rc != NGX_OK) {
+    if (rc == NGX_ERROR) {
         return rc;
     }
     if (reader->large) {
         reader->needed |= bytes > reader->small_end - reader->small;
     } else if (filled && u->buffer.end - u->buffer.start < LARGE
-               && much_is_left(u))
+               && much_is_left(ctx, u))
     {
         lend(r, reader);
     }
-    return NGX_OK;
+    return rc;
 }
 
 

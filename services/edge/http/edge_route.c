@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_modules.h"
@@ -21,10 +22,12 @@
 #include "common/base/err.h"
 #include "common/codec/path.h"
 
-/* The location for upstreams with TLS, and for failover backends, whose members may have it or not
- * (edge_upstream.c). A location, because a proxy_pass with a variable scheme would be parsed for
- * each request. */
+/* The locations for upstreams with TLS, and for those that are asked over HTTP/2. Those of failover
+ * backends, whose members may have TLS or not (edge_upstream.c), are in one with TLS. Locations,
+ * because a proxy_pass with a variable scheme would be parsed for each request. */
 static ngx_str_t  tls_location = ngx_string("@tls");
+static ngx_str_t  grpc_location = ngx_string("@grpc");
+static ngx_str_t  grpcs_location = ngx_string("@grpcs");
 
 static ngx_uint_t
 named(const ngx_table_elt_t *header, const header_t *name)
@@ -84,6 +87,7 @@ cleanup(void *data)
     edge_ctx_t  *ctx = data;
 
     edge_streams_remove(ctx);
+    edge_grpc_end(ctx);   /* before the reset is sent */
     edge_body_end(ctx);
     edge_reader_end(ctx);
     edge_modules_clean(ctx);
@@ -197,16 +201,37 @@ deny_unenforced(ngx_http_request_t *r, edge_ctx_t *ctx, uint32_t modules,
 }
 
 
+/* The location that asks the request's backend. NULL: the one that the request is in. */
+static ngx_str_t *
+location_of(const edge_ctx_t *ctx)
+{
+    ngx_uint_t  tls = ctx->backend->tls
+                      || (ctx->failover && !ctx->backend->http_response);
+
+    if (ctx->grpc) {
+        return tls ? &grpcs_location : &grpc_location;
+    }
+    return tls ? &tls_location : NULL;
+}
+
+
 static ngx_int_t
 run_modules_from(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
 {
-    ngx_int_t  rc = edge_modules_run(r, ctx, first);
+    ngx_int_t   rc = edge_modules_run(r, ctx, first);
+    ngx_str_t  *location;
 
     if (rc != NGX_DECLINED) {
         return rc;
     }
-    if (ctx->backend->tls || (ctx->failover && !ctx->backend->http_response)) {
-        ngx_http_named_location(r, &tls_location);
+    if (!ctx->backend->http_response && edge_grpc_is_asked(r)
+        && edge_grpc_begin(r, ctx) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location = location_of(ctx);
+    if (location) {
+        ngx_http_named_location(r, location);
         ngx_http_finalize_request(r, NGX_DONE);
         return NGX_DONE;
     }

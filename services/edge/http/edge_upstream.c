@@ -3,7 +3,8 @@
  * nginx's keep-alive pool is keyed by the socket address alone, so a connection verified for one
  * TLS name would be reused for another. Every TLS name therefore has a pool number, stored in bytes
  * of the address that the kernel ignores: sin_zero, or after a sockaddr_in6. A connection that a
- * module takes over is none of the pool's: it asks for a number that no pool has.
+ * module takes over is none of the pool's: it asks for a number that no pool has. Another
+ * bit of the number says HTTP/2.
  *
  * Members of a failover backend are tries of nginx's own: after a dial that failed, and then only,
  * free_peer goes on to the next member, whose address the next get_peer gives. All of its requests
@@ -13,6 +14,7 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_writer.h"
@@ -36,7 +38,8 @@ typedef struct {
 } peer_t;
 
 
-#define NO_POOL  (1ull << 62)
+#define NO_POOL     (1ull << 62)
+#define HTTP2_POOL  (1ull << 63)
 
 static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
 
@@ -81,7 +84,7 @@ pool_of(const edge_ctx_t *ctx, const backend_t *backend)
     if (ctx->tunnel) {
         return NO_POOL;
     }
-    return backend->pool;
+    return ctx->grpc ? backend->pool | HTTP2_POOL : backend->pool;
 }
 
 
@@ -231,6 +234,20 @@ save_session(ngx_peer_connection_t *pc, void *data)
 }
 
 
+/* Wraps what nginx does with the bytes of the upstream, and with those for it. */
+static void
+watch_upstream(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->grpc) {
+        edge_grpc_watch(r, ctx);
+    } else {
+        edge_head_watch(r, ctx);
+    }
+    edge_reader_watch(r, ctx);
+    edge_writer_watch(r, ctx);
+}
+
+
 static ngx_int_t
 init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
 {
@@ -260,9 +277,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     r->upstream->peer.save_session = save_session;
     r->upstream->peer.tries = 1;
     if (ctx->tunnel == NULL) {
-        edge_head_watch(r, ctx);
-        edge_reader_watch(r, ctx);
-        edge_writer_watch(r, ctx);
+        watch_upstream(r, ctx);
     }
     return NGX_OK;
 }

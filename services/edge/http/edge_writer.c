@@ -5,6 +5,7 @@
  * only: nginx goes on reading the response, or finds that there is none. */
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_grpc.h"
 
 
 static void
@@ -34,7 +35,8 @@ stop_writing(ngx_http_request_t *r)
 
 
 /* Wraps nginx's writer to the upstream. Where the first write of a request fails it is an error as
- * ever: no response can be there. */
+ * ever: no response can be there. That of gRPC is called once more after a failure: it may have to
+ * note that the response is complete. */
 static ngx_int_t
 on_write(void *data, ngx_chain_t *in)
 {
@@ -48,7 +50,10 @@ on_write(void *data, ngx_chain_t *in)
     if (ctx == NULL || c == NULL) {
         return NGX_ERROR;
     }
-    if (c->write->error && c->sent) {
+    if (ctx->grpc && in) {
+        edge_grpc_note_write(r);
+    }
+    if (ctx->grpc == NULL && c->write->error && c->sent) {
         throw_away(in);
         return NGX_OK;
     }

@@ -111,6 +111,14 @@ static const char *find_control(const char *at, const char *end)
     return at;
 }
 
+bool head_is_token(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!is_token(name[i]))
+            return false;
+    return len > 0;
+}
+
 bool head_has_control(const char *value, size_t len)
 {
     return find_control(value, value + len) != value + len;

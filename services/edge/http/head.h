@@ -54,6 +54,9 @@ bool head_next(const char *data, size_t len, size_t *at, head_field_t *ret_field
 bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *ret_field,
                       char *lower, uintptr_t *ret_hash);
 
+/* Is the name of a field a token (RFC 9110 5.6.2)? */
+bool head_is_token(const char *name, size_t len);
+
 /* Has the value a control character other than a tab, which RFC 9110 5.5 forbids? */
 bool head_has_control(const char *value, size_t len);
 

@@ -1,0 +1,17 @@
+/* gRPC: requests that go over HTTP/2 to the upstream, through nginx's gRPC module. */
+#pragma once
+
+#include "services/edge/http/edge_ctx.h"
+
+/* Does the client ask for gRPC: POST over HTTP/2 with the content type application/grpc, alone or
+ * followed by "+" or ";"? application/grpc-web is another protocol, which goes over HTTP/1.1. */
+ngx_uint_t edge_grpc_is_asked(ngx_http_request_t *r);
+/* Let the request be one of gRPC; sets ctx->grpc. */
+ngx_int_t edge_grpc_begin(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Wrap what nginx's gRPC module does with the upstream's bytes; called when the peer is
+ * initialised, before edge_reader_watch. */
+void edge_grpc_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Bytes of the client go to the upstream: it may be silent for the whole timeout from here on. */
+void edge_grpc_note_write(ngx_http_request_t *r);
+/* When the request's memory is freed. */
+void edge_grpc_end(edge_ctx_t *ctx);
