@@ -128,14 +128,16 @@ static int publish_page(crud_t *crud, const char *sql, publish_fn *publish, int 
     return crud_end(crud, r, ret_revision);
 }
 
-/* Rules before policies: without its policy's entry a rule admits nobody. */
+/* Rules before policies: without its policy's entry a rule admits nobody. Policies before what
+ * restricts by them. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
 {
     static const struct {
         const char *sql;
         publish_fn *publish;
     } passes[] = {
-        {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule') "
+        {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule', "
+         "'ip_restriction') "
          "AND doc IS NOT NULL AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT "
          "$1::int",
          NULL},
@@ -147,6 +149,12 @@ int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
          "WHERE published IS NULL ORDER BY id LIMIT $1::int FOR UPDATE) "
          "RETURNING 'ip_policy', id, to_jsonb(t)",
          ip_policy_publish},
+        {"UPDATE ip_restriction t SET published = jsonb_build_object('enforced', enforced, "
+         "'ip_policy_ids', ip_policy_ids) WHERE id IN (SELECT id FROM ip_restriction "
+         "WHERE type = 'endpoints' AND (published->'ip_policy_ids' IS DISTINCT FROM ip_policy_ids "
+         "OR (published->>'enforced')::boolean IS DISTINCT FROM enforced) "
+         "ORDER BY id LIMIT $1::int FOR UPDATE) RETURNING 'ip_restriction', id, to_jsonb(t)",
+         ip_restriction_publish},
     };
     int r = 0, count, sum = 0;
 
@@ -164,7 +172,9 @@ int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
             return r;
     }
     if (sum)
-        log_info("told edges of %d IP policies and rules that a version before had changed", sum);
+        log_info("told edges of %d IP policies, rules and restrictions that a version before had "
+                 "changed",
+                 sum);
     return 0;
 }
 

@@ -438,14 +438,19 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 }
 
 
-/* The module that denied the request. Modules that only ran write fields in their describe hook. */
+/* The module that denied the request, for its route or for the account. Modules that only ran write fields in their describe hook. */
 static void
 put_denial(pack_t *pk, edge_ctx_t *ctx)
 {
     const char  *name = module_names[ctx->blocked_by];
 
     TEXT(EVENT_DENIED_MODULE, name, ngx_strlen(name));
-    TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
+    if (ctx->restriction_id.len) {
+        TEXT(EVENT_DENIED_RESTRICTION_ID, ctx->restriction_id.data,
+             ctx->restriction_id.len);
+    } else if (ctx->route) {
+        TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
+    }
     switch ((module_id_t) ctx->blocked_by) {
 #define DECIDES(field)  EVENT_WORD(EVENT_##field##_DECISION, "block");
 #define DECIDES_NOTHING

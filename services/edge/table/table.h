@@ -30,6 +30,7 @@ typedef struct route {
 } route_t;
 
 struct edge;
+struct table_account; /* restriction.h */
 
 /* An edge's claim on a host. */
 typedef struct host {
@@ -40,6 +41,7 @@ typedef struct host {
 
 typedef struct edge {
     char *id, *account_id;
+    struct table_account *account; /* NULL: the entry does not say whose it is, or none came */
     host_t *hosts;
     size_t host_count;
     bool refused;    /* its entry cannot be applied: 503 */
@@ -95,10 +97,12 @@ typedef struct domain {
 
 typedef struct table {
     strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
-    strmap_t *policies, *rules; /* the same; what is in them: ip_policy.h */
-    strmap_t *hosts;            /* host -> host_t's claims */
-    strmap_t *domain_names;     /* name -> domain_t's claims */
-    strmap_t *refused;          /* kind and id of each entry that cannot be applied */
+    strmap_t *policies, *rules;        /* the same; what is in them: ip_policy.h */
+    strmap_t *accounts, *restrictions; /* the same; what is in them: restriction.h */
+    strmap_t *restricting;             /* policy id -> naming_t's claims */
+    strmap_t *hosts;                   /* host -> host_t's claims */
+    strmap_t *domain_names;            /* name -> domain_t's claims */
+    strmap_t *refused;                 /* kind and id of each entry that cannot be applied */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
     /* Of a snapshot while it is built, what it takes the place of: it knows what entries that
