@@ -89,7 +89,7 @@ test('denied: before the routes and their modules, with page, event and counters
   assert.match(html.headers['content-type'], /^text\/html/);
   const json = await isDenied(to.host, '127.0.5.1', { target: '/unknown', method: 'POST', body: 'x'.repeat(300000) });
   assert.deepEqual([JSON.parse(json.body).status_code, JSON.parse(json.body).error_code], [403, 'ERR_POSTERN_931']);
-  await isDenied(to.host, '127.0.5.1', { target: '/unknown%zz' }); // which is 400 for who may
+  await isDenied(to.host, '127.0.5.1', { target: '/unknown%2f../x' }); // which is 400 for who may
   await isDenied(to.host, '127.0.5.1', { target: '/known', headers: { 'X-Forwarded-For': '127.0.4.1', Forwarded: 'for=127.0.4.1', 'X-Real-IP': '127.0.4.1' } });
   await isDenied(to.host, '127.0.5.1', { target: '/known', headers: { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': crypto.randomBytes(16).toString('base64') } });
   const session = http2.connect(`https://${to.host}`, { createConnection: () => tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, localAddress: '127.0.5.1', ALPNProtocols: ['h2'] }) });
@@ -107,7 +107,7 @@ test('denied: before the routes and their modules, with page, event and counters
   assert.deepEqual([await counted('denied') - before, await counted('account_denied') - own], [6, 6]);
   // who may gets what the routes say
   assert.equal((await from(to.host, '127.0.4.1', { target: '/unknown' })).status, 404);
-  assert.equal((await from(to.host, '127.0.4.1', { target: '/unknown%zz' })).status, 400);
+  assert.equal((await from(to.host, '127.0.4.1', { target: '/unknown%2f../x' })).status, 400);
   const got = await from(to.host, '127.0.4.1', { target: '/known', headers: { 'User-Agent': 'x' } });
   assert.equal(codeOf(got), 'ERR_POSTERN_922');
   const last = await until(() => eventsOf(to.host)[8], 'its event');
@@ -175,7 +175,7 @@ test('a change is in force at every worker when it is answered, on edges of the 
   await check(200, 403);
   const wide = await to.rule(policy, 'allow 127.0.5.0/24');
   await check(200, 200);
-  const deny = await to.rule(policy, 'deny 127.0.4.0/24');
+  const deny = await to.rule(policy, 'deny 127.0.4.0/25');
   await check(403, 200);
   await to.must('DELETE', `/ip_policy_rules/${deny.id}`);
   await to.must('DELETE', `/ip_policy_rules/${wide.id}`);
