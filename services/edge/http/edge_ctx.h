@@ -82,6 +82,7 @@ typedef struct edge_ctx {
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
     ngx_uint_t status;         /* of the page; 0: the status of the error's row */
     struct edge_state *states; /* list of module states: edge_modules.c */
+    struct edge_times *times;  /* how long modules took: edge_times.c; NULL: not measured */
     struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;

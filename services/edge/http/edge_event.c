@@ -9,12 +9,13 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_times.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 288 /* what every event has: numbers of fields, ids, times */ };
+       FIXED_MAX = 296 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -446,7 +447,7 @@ put_denial(pack_t *pk, edge_ctx_t *ctx)
 
     TEXT(EVENT_DENIED_MODULE, name, ngx_strlen(name));
     if (ctx->restriction_id.len) {
-        TEXT(EVENT_DENIED_RESTRICTION_ID, ctx->restriction_id.data,
+        TEXT(EVENT_IP_POLICY_RESTRICTION_ID, ctx->restriction_id.data,
              ctx->restriction_id.len);
     } else if (ctx->route) {
         TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
@@ -508,6 +509,7 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
         put_denial(pk, ctx);
     }
     edge_modules_describe(pk, r, ctx);
+    edge_times_describe(pk, ctx);
 }
 
 
