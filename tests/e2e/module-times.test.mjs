@@ -15,7 +15,7 @@ const filter = { allow: [], deny: ['^Bad'] };
 // what runs: [modules of the route, headers of the request, those in the event]
 for (const [what, modules, headers, ran] of [
   ['the backend alone', {}, {}, ['backend']],
-  ['modules before it', { user_agent_filter: filter, request_headers: { add: { a: 'b' } } }, {}, ['user_agent_filter', 'request_headers', 'backend']],
+  ['modules before it', { user_agent_filter: filter, request_headers: { add: { a: 'b' } } }, { 'User-Agent': 'Good' }, ['user_agent_filter', 'request_headers', 'backend']],
   ['none behind the one that denies', { user_agent_filter: filter, request_headers: { add: { a: 'b' } } }, { 'User-Agent': 'Bad' }, ['user_agent_filter']],
   ['those that are on', { user_agent_filter: { ...filter, enabled: false } }, {}, ['backend']],
   ['modules of the answer', { response_headers: { add: { c: 'd' } }, compression: {} }, { 'Accept-Encoding': 'gzip' }, ['backend', 'response_headers', 'compression']],
