@@ -43,7 +43,8 @@ int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *rep
 int ip_restriction_publish(crud_t *crud, const json_t *row, json_t **ret_document);
 
 /* ip_policy.c: publish to edges the IP policies, rules and restrictions of endpoints that an older
- * version, which publishes none, has written. *ret_revision: of the last change that this made; 0: none. 0 | fault. */
+ * version, which publishes none, has written. *ret_revision: of the last change that this made;
+ * 0: none. 0 | fault. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision);
 
 /* reserved_addr.c: read the settings. 0 | fault. */

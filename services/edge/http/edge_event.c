@@ -439,7 +439,8 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 }
 
 
-/* The module that denied the request, for its route or for the account. Modules that only ran write fields in their describe hook. */
+/* The module that denied the request, for its route or for the account. Modules that only ran write
+ * fields in their describe hook. */
 static void
 put_denial(pack_t *pk, edge_ctx_t *ctx)
 {

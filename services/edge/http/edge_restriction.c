@@ -1,5 +1,5 @@
-/* The connection's own address counts, as in the module ip_restriction: what a proxy says of somebody
- * behind it counts for nothing. */
+/* The connection's own address counts, as in the module ip_restriction: what a proxy says of
+ * somebody behind it counts for nothing. */
 #include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/table/restriction.h"
@@ -43,7 +43,7 @@ set_denied(ngx_http_request_t *r, edge_ctx_t *ctx,
 }
 
 
-/* One that is not enforced is there to be read of: a line each second, and a counter for the rest. */
+/* One that is not enforced is there to be read of: a line a second, and a counter for the rest. */
 static void
 log_told(ngx_http_request_t *r, const account_verdict_t *verdict)
 {

@@ -1,6 +1,6 @@
 /* How long each module took with a request: its hooks on the way to the upstream and on the answer,
- * and how long it waited. For the event of the request alone: nothing is measured while nobody wants
- * events. */
+ * and how long it waited. For the event of the request alone: nothing is measured while nobody
+ * wants events. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"

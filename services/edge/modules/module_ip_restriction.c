@@ -71,7 +71,7 @@ judge_address(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
-/* Where it denied, the event says so already. The account's restriction decides by policies, too. */
+/* Where it denied, the event says so already. The account's restriction decides by policies. */
 static void
 describe_decision(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {

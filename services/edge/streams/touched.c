@@ -95,8 +95,8 @@ static void touch_policy(const table_t *table, const char *id, size_t len, touch
         touch_id(touched, STREAM_ACCOUNT, naming->account->id, strlen(naming->account->id));
 }
 
-/* The policy that a rule belongs to, or the account of a restriction, in text that outlives a change
- * of both; "": none. */
+/* The policy that a rule belongs to, or the account of a restriction, in text that outlives a
+ * change of both; "": none. */
 typedef struct owner {
     char id[TABLE_ID_MAX + 1];
 } owner_t;
