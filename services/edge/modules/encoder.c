@@ -6,8 +6,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* Of gzip and deflate the level at which a byte more of CPU still saves much: 6 takes 40 % more time
- * than 5 for 1 % fewer bytes. */
+/* Of gzip and deflate the level at which a byte more of CPU still saves much: 6 takes 40 %
+ * more time than 5 for 1 % fewer bytes. */
 enum {
     ZLIB_LEVEL = 5,
     ZLIB_WINDOW_BITS = 15,
@@ -16,10 +16,10 @@ enum {
     ZLIB_GZIP = 16
 };
 
-/* Of br and zstd: what makes fewer bytes than gzip in no more time, with the least memory. Of 2 MB
- * of JavaScript and CSS came 493 KB by gzip, 483 KB by zstd in 60 % of its time, 460 KB by br in its
- * time. A level of br less searches worse in as much memory; a window of zstd twice as large takes
- * 1.1 MiB for 2 % fewer bytes. */
+/* Of br and zstd: what makes fewer bytes than gzip in no more time, with the least memory. Of
+ * 2 MB of JavaScript and CSS came 493 KB by gzip, 483 KB by zstd in 60 % of its time, 460 KB
+ * by br in its time. A level of br less searches worse in as much memory; a window of zstd
+ * twice as large takes 1.1 MiB for 2 % fewer bytes. */
 enum {
     BROTLI_LEVEL = 5,
     BROTLI_WINDOW_BITS = 16,

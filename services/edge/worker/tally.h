@@ -1,9 +1,9 @@
-/* What each route has served, in memory that all workers of an edge share: a row for each of as
- * many routes as there is room for, and one for all others. A worker finds a route's row when its
- * entry is applied, and counts a request with a few atomic additions. A row is given back when its route
- * is gone; its turn is another then, so that who still has the old one counts with the others. No
- * lock and no nginx in here: whoever takes, drops or sweeps rows holds a lock over all workers, and
- * may die with it. */
+/* What each route has served, in memory that all workers of an edge share: a row for each of
+ * as many routes as there is room for, and one for all others. A worker finds a route's row
+ * when its entry is applied, and counts a request with a few atomic additions. A row is given
+ * back when its route is gone; its turn is another then, so that who still has the old one
+ * counts with the others. No lock and no nginx in here: whoever takes, drops or sweeps rows
+ * holds a lock over all workers, and may die with it. */
 #pragma once
 
 #include "services/edge/table/table.h"
