@@ -15,8 +15,8 @@ CFLAGS   ?= -O2 -g
 override CFLAGS += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN)
 CXXFLAGS ?= -O2 -g
 override CXXFLAGS += -std=c++17 -Wall -Wextra -Werror $(SAN)
-# Only programs that make requests of their own load libcurl, and only tests of the edge's files zlib.
-LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -Wl,--pop-state
+# Only programs that make requests of their own load libcurl, and only tests of the edge's files zlib, brotli and zstd.
+LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -lbrotlienc -lbrotlidec -lzstd -Wl,--pop-state
 # What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)

@@ -22,7 +22,7 @@ typedef enum field_type {
     FIELD_TIME,       /* RFC 3339 UTC, whole seconds */
     FIELD_STRINGS,    /* list of strings; min and max in items */
     FIELD_STRMAP,     /* string to string; max in pairs */
-    FIELD_WEIGHT_MAP, /* id to whole number from 0 to highest; max in pairs */
+    FIELD_WEIGHT_MAP, /* id or name to whole number from 0 to highest; max in pairs */
     FIELD_NESTED,     /* one object of a type */
     FIELD_NESTEDS,    /* list of them */
     FIELD_REFERENCE,  /* written as an id, rendered as {id, uri} */

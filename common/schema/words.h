@@ -9,6 +9,7 @@
 #define TIME            FIELD_TIME
 #define STRINGS         FIELD_STRINGS
 #define STRMAP          FIELD_STRMAP
+#define NUMMAP          FIELD_WEIGHT_MAP
 #define NONE            FIELD_NONE
 #define REQUIRED        FIELD_REQUIRED
 #define READ_ONLY       FIELD_READ_ONLY

@@ -8,6 +8,7 @@
 #undef TIME
 #undef STRINGS
 #undef STRMAP
+#undef NUMMAP
 #undef NONE
 #undef REQUIRED
 #undef READ_ONLY

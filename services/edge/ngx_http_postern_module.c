@@ -16,6 +16,7 @@
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
 #include "services/edge/http/edge_streams.h"
+#include "services/edge/http/edge_tally.h"
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/http/edge_trace.h"
 #include "services/edge/http/edge_writer.h"
@@ -92,6 +93,7 @@ log_handler(ngx_http_request_t *r)
         }
     }
     if (ctx && !ctx->redirect) {
+        edge_tally_count(r, ctx);
         edge_event_log(r, ctx);
     }
     return NGX_OK;
@@ -269,6 +271,7 @@ create_main_conf(ngx_conf_t *cf)
         conf->response_header_size = NGX_CONF_UNSET_SIZE;
         conf->ticket_period = NGX_CONF_UNSET;
         conf->trace_sampled = NGX_CONF_UNSET_UINT;
+        conf->route_metrics = NGX_CONF_UNSET_UINT;
         conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
@@ -304,6 +307,13 @@ init_main_conf(ngx_conf_t *cf, void *data)
     if (conf->trace_sampled > 100) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "postern_trace_sampled must be from 0 to 100");
+        return NGX_CONF_ERROR;
+    }
+    ngx_conf_init_uint_value(conf->route_metrics, 1000);
+    if (conf->route_metrics > EDGE_TALLY_ROUTES_MAX) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_route_metrics must be from 0 to %d",
+                           EDGE_TALLY_ROUTES_MAX);
         return NGX_CONF_ERROR;
     }
     if (conf->ring_size < 1 << 20) {
@@ -448,6 +458,13 @@ static ngx_command_t  commands[] = {
       offsetof(edge_conf_t, trace_sampled),
       NULL },
 
+    { ngx_string("postern_route_metrics"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, route_metrics),
+      NULL },
+
     { ngx_string("postern_compress_credentials"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_FLAG,
       ngx_conf_set_flag_slot,
@@ -556,7 +573,7 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
-    if (edge_modules_install(cf) != NGX_OK) {
+    if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
         return NGX_ERROR;
     }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
@@ -576,7 +593,10 @@ postconfiguration(ngx_conf_t *cf)
 static const edge_worker_hooks_t  worker_hooks = {
     edge_resolve_add,
     edge_tls_free_parsed,
-    edge_streams_touch
+    edge_streams_touch,
+    edge_tally_add_route,
+    edge_tally_drop_route,
+    edge_tally_sweep
 };
 
 

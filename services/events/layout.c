@@ -21,7 +21,8 @@ enum {
     FIELDS_MAX = 128, /* a field's number is one byte */
     TOPIC_MAX = 96,
     NAME_MAX_BYTES = 96,
-    PAIRS_MAX = 256, /* headers of one event */
+    PAIRS_MAX = 256,  /* headers of one event */
+    NUMBERS_MAX = 64, /* names of one map of numbers */
     PAIR_ITEMS = 2
 };
 
@@ -265,6 +266,42 @@ static int put_headers(layout_t *self, token_reader_t *in, const token_t *value)
     return 0;
 }
 
+/* Is it a name of the same bytes as one of n others? Keys of a map differ. */
+static bool is_among(const token_t *names, size_t n, const token_t *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (names[i].len == name->len
+            && (!name->len || !memcmp(names[i].bytes, name->bytes, name->len)))
+            return true;
+    return false;
+}
+
+/* Append a list name, number, name, number, ... as a map. */
+static int put_numbers(layout_t *self, token_reader_t *in, const token_t *value)
+{
+    size_t n = value->len / PAIR_ITEMS;
+    token_t names[NUMBERS_MAX], number;
+    int r;
+
+    if (value->kind != TOKEN_ARRAY || value->len % PAIR_ITEMS || n > NUMBERS_MAX)
+        return -EBADMSG;
+    r = msgpack_pack_map(&self->out, n);
+    for (size_t i = 0; !r && i < n; i++) {
+        r = token_next(in, &names[i]);
+        if (!r
+            && (!text_is_ascii((const unsigned char *)names[i].bytes, names[i].len)
+                || is_among(names, i, &names[i])))
+            r = -EBADMSG;
+        if (!r)
+            r = put_string(self, &names[i], as_is);
+        if (!r)
+            r = token_next(in, &number);
+        if (!r)
+            r = put_int(self, in, &number);
+    }
+    return r;
+}
+
 /* The types of proto/events.def, and the value of a field that the event does not have. */
 static const struct {
     const char *name;
@@ -274,7 +311,7 @@ static const struct {
     {"STR", put_str, {.kind = TOKEN_STRING}},       {"BOOL", put_bool, {.kind = TOKEN_BOOLEAN}},
     {"I32", put_int, {.kind = TOKEN_INTEGER}},      {"I64", put_int, {.kind = TOKEN_INTEGER}},
     {"TIME", put_time, {.kind = TOKEN_INTEGER}},    {"STRINGS", put_strings, {.kind = TOKEN_ARRAY}},
-    {"STRMAP", put_headers, {.kind = TOKEN_ARRAY}},
+    {"STRMAP", put_headers, {.kind = TOKEN_ARRAY}}, {"NUMMAP", put_numbers, {.kind = TOKEN_ARRAY}},
 };
 
 static int put_nothing(layout_t *self, const field_t *field)
@@ -308,7 +345,7 @@ static int skip_value(token_reader_t *in)
         return -EBADMSG;
     for (size_t i = 0; !r && token.kind == TOKEN_ARRAY && i < token.len; i++) {
         r = token_next(in, &item);
-        if (!r && item.kind != TOKEN_STRING)
+        if (!r && item.kind != TOKEN_STRING && item.kind != TOKEN_INTEGER)
             r = -EBADMSG;
     }
     return r;

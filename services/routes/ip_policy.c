@@ -84,11 +84,13 @@ static int ip_policy_rule_keep(crud_t *crud, const json_t *row, problem_t *probl
 
 /* ---- what a version before did not publish ---- */
 
-/* Rules before policies: without its policy's entry a rule admits nobody. */
+/* Rules before policies: without its policy's entry a rule admits nobody. Policies before what
+ * restricts by them. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
 {
     static const publish_pass_t passes[] = {
-        {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule') "
+        {"SELECT kind, id FROM config_entry e WHERE kind IN ('ip_policy', 'ip_policy_rule', "
+         "'ip_restriction') "
          "AND doc IS NOT NULL AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT "
          "$1::int",
          NULL},
@@ -100,12 +102,20 @@ int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
          "WHERE published IS NULL ORDER BY id LIMIT $1::int FOR UPDATE) "
          "RETURNING 'ip_policy', id, to_jsonb(t)",
          ip_policy_publish},
+        {"UPDATE ip_restriction t SET published = jsonb_build_object('enforced', enforced, "
+         "'ip_policy_ids', ip_policy_ids) WHERE id IN (SELECT id FROM ip_restriction "
+         "WHERE type = 'endpoints' AND (published->'ip_policy_ids' IS DISTINCT FROM ip_policy_ids "
+         "OR (published->>'enforced')::boolean IS DISTINCT FROM enforced) "
+         "ORDER BY id LIMIT $1::int FOR UPDATE) RETURNING 'ip_restriction', id, to_jsonb(t)",
+         ip_restriction_publish},
     };
     int count, r;
 
     r = publish_missing(crud, "ip policies", passes, LEN(passes), &count, ret_revision);
     if (!r && count)
-        log_info("told edges of %d IP policies and rules that a version before had changed", count);
+        log_info("told edges of %d IP policies, rules and restrictions that a version before had "
+                 "changed",
+                 count);
     return r;
 }
 

@@ -1,11 +1,22 @@
-/* ip_restriction: which addresses may use the API. */
+/* ip_restriction: which addresses may use the API, which is asked here, and which the edges of an
+ * account, which get it through the config log. */
 #include "common/base/cleanup.h"
 #include "common/resource/kind_rules.h"
 #include "common/base/log.h"
 #include "services/routes/rules.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
+
+/* Column published says what edges have been told of a row, as in ip_policy.c. */
+static int note_published(json_t *document)
+{
+    json_t *told = json_pack("{s:O, s:O}", "enforced", json_object_get(document, "enforced"),
+                             "ip_policy_ids", json_object_get(document, "ip_policy_ids"));
+
+    return told && !json_object_set_new(document, "published", told) ? 0 : -ENOMEM;
+}
 
 static int ip_restriction_check(crud_t *crud, json_t *document, const json_t *old,
                                 json_t *references, problem_t *problem)
@@ -15,10 +26,24 @@ static int ip_restriction_check(crud_t *crud, json_t *document, const json_t *ol
     (void)crud;
     (void)old;
     (void)references;
+    if (!strcmp(type, "endpoints"))
+        return problem->code ? problem->code : note_published(document);
     if (json_is_true(json_object_get(document, "enforced")) && strcmp(type, "api"))
         problem_add(problem, ERR_RESTRICTION_UNENFORCED, "enforced",
                     "a restriction of type %s cannot be enforced by this server", type);
     return problem->code;
+}
+
+/* Also of one that is not enforced: edges say in their logs whom it would deny. */
+int ip_restriction_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    (void)crud;
+    if (strcmp(json_string_value(json_object_get(row, "type")), "endpoints") != 0)
+        return 0;
+    *ret_document = json_pack("{s:O, s:O, s:O}", "account_id", json_object_get(row, "account_id"),
+                              "enforced", json_object_get(row, "enforced"), "ip_policy_ids",
+                              json_object_get(row, "ip_policy_ids"));
+    return *ret_document ? 0 : -ENOMEM;
 }
 
 /* An address is allowed when a rule of the restriction's policies allows it and none denies it. */
@@ -66,4 +91,4 @@ int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *rep
     return enforced ? ERR_IP_NOT_ALLOWED : 0;
 }
 
-KIND_RULES(ip_restriction, .check = ip_restriction_check);
+KIND_RULES(ip_restriction, .check = ip_restriction_check, .publish = ip_restriction_publish);

@@ -39,8 +39,12 @@ bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
  * request's account? */
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* ip_policy.c: publish to edges the IP policies and rules that an older version, which publishes
- * none, has written. *ret_revision: of the last change that this made; 0: none. 0 | fault. */
+/* What edges get of a restriction: kind_rules_t.publish. */
+int ip_restriction_publish(crud_t *crud, const json_t *row, json_t **ret_document);
+
+/* ip_policy.c: publish to edges the IP policies, rules and restrictions of endpoints that an older
+ * version, which publishes none, has written. *ret_revision: of the last change that this made;
+ * 0: none. 0 | fault. */
 int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision);
 
 /* backend.c: the same of failover backends. */

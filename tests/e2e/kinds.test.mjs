@@ -264,7 +264,7 @@ test('ip_restriction: the API asks it for every request', { skip: elsewhere }, a
     await refused(199, 'type', 'POST', '/ip_restrictions', { type: 'nonsense', ip_policy_ids: [mine.id] });
     await refused(162, 'ip_policy_ids', 'POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [] });
     await refused(122, 'ip_policy_ids', 'POST', '/ip_restrictions', { type: 'agent' });
-    await refused(200, 'enforced', 'POST', '/ip_restrictions', { type: 'endpoints', enforced: true, ip_policy_ids: [mine.id] });
+    await refused(200, 'enforced', 'POST', '/ip_restrictions', { type: 'agent', enforced: true, ip_policy_ids: [mine.id] });
     const agent = await must('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [mine.id] });
     await must('DELETE', `/ip_restrictions/${agent.id}`);
     await refused(126, 'type', 'PATCH', `/ip_restrictions/${made.id}`, { type: 'agent' });

@@ -2,6 +2,7 @@
  * lookups, the same in whatever order they are applied, and nothing is left when it goes. */
 #include "common/codec/pack.h"
 #include "services/edge/table/ip_policy.h"
+#include "services/edge/table/restriction.h"
 #include "services/edge/table/table.h"
 
 #include <arpa/inet.h>
@@ -123,6 +124,23 @@ static void compare_policies(const table_t *one, const table_t *other)
         }
 }
 
+static void compare_accounts(const table_t *one, const table_t *other, const char *id)
+{
+    const table_account_t *first = strmap_get(one->accounts, id, strlen(id)),
+                          *second = strmap_get(other->accounts, id, strlen(id));
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    account_verdict_t a, b;
+
+    check(!(first && first->restrictions) == !(second && second->restrictions));
+    if (!first || !second)
+        return;
+    check(inet_pton(AF_INET, "10.0.0.1", &from.sin_addr) == 1);
+    a = table_account_admits(one, first, (const struct sockaddr *)&from);
+    b = table_account_admits(other, second, (const struct sockaddr *)&from);
+    check(a.admission == b.admission && a.enforced == b.enforced && !a.by == !b.by
+          && (!a.by || !strcmp(a.by->id, b.by->id)));
+}
+
 static bool is_same_text(const char *one, const char *other)
 {
     return one && other ? !strcmp(one, other) : one == other;
@@ -196,6 +214,8 @@ static void compare(const table_t *one, const table_t *other, const msgpack_obje
         check(!strcmp(find_domain(one, hosts[h]), find_domain(other, hosts[h])));
     }
     compare_policies(one, other);
+    compare_accounts(one, other, "ac_1");
+    compare_accounts(one, other, "ac_2");
     for (uint32_t i = 0; i < all->size && i < ENTRIES_MAX; i++) {
         const msgpack_object *id = &all->ptr[i].via.array.ptr[1];
         const domain_t *domain, *second;
@@ -361,6 +381,11 @@ static const entry_kind_t kinds[] = {
        {"10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0", "::/0", "::ffff:10.0.0.0/104", "2001:db8::/32",
         "10.0.0.1/8", "::1/128"}},
       {"action", {"allow", "allow", "allow", "deny", "drop"}}}},
+    {"ip_restriction",
+     {"l1", "l2", "l3"},
+     {{"account_id", {"ac_1", "ac_2", "7", ""}},
+      {"enforced", {"+", "-", "+", "1"}},
+      {"ip_policy_ids", {"[p1", "[p1,p2", "[p2", "[p3,p3", "["}}}},
     {"event_destination", {"x1"}, {{"name", {"of no use here"}}}},
 };
 

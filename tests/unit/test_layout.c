@@ -252,3 +252,52 @@ Test(layout, refuses_layouts_that_make_no_object)
     n += (size_t)snprintf(many + n, sizeof(many) - n, "\nf125 STR ");
     cr_assert_eq(layout_new(&one, many, n), -EBADMSG);
 }
+
+Test(layout, numbers_by_name)
+{
+    static const char numbers[] = "http_request_complete.v0\nmodules.run_ns NUMMAP ";
+    static const struct {
+        const char *values, *want; /* NULL: refused */
+        size_t len;
+    } cases[] = {
+#define NUMBERS(values, want) {HEAD values, want, sizeof(HEAD values) - 1}
+        NUMBERS("", "{}"),
+        NUMBERS("\x03\x90", "{}"),
+        NUMBERS("\x03\x94\xa1"
+                "a\x07\xa1"
+                "b\xcd\x01\x00",
+                "{\"a\":7,\"b\":256}"),
+        NUMBERS("\x03\x92\xa1"
+                "a\xff",
+                "{\"a\":-1}"),
+        NUMBERS("\x03\x91\xa1"
+                "a",
+                NULL),
+        NUMBERS("\x03\x92\x01\xa1"
+                "a",
+                NULL),
+        NUMBERS("\x03\x92\xa1"
+                "a\xa1"
+                "b",
+                NULL),
+        NUMBERS("\x03\x94\xa1"
+                "a\x01\xa1"
+                "a\x02",
+                NULL),
+        NUMBERS("\x03\x92\xa1\xff\x01", NULL),
+        NUMBERS("\x03\x07", NULL),
+#undef NUMBERS
+    };
+    _cleanup_(layout_destroy) layout_t *one = NULL;
+
+    cr_assert_eq(layout_new(&one, numbers, sizeof(numbers) - 1), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        _cleanup_(free_mem) char *json = envelope(one, cases[i].values, cases[i].len);
+        const char *at = json ? strstr(json, "\"run_ns\":") : NULL;
+
+        cr_assert_eq(!json, !cases[i].want, "%zu: %s", i, json);
+        if (cases[i].want)
+            cr_assert(at && !strncmp(at + 9, cases[i].want, strlen(cases[i].want)), "%zu: %s", i,
+                      json);
+    }
+}

@@ -50,6 +50,7 @@ typedef struct change_case {
 #define ROUTE "https_edge_route"
 #define EDGE  "https_edge"
 #define RULE  "ip_policy_rule"
+#define LIMIT "ip_restriction"
 
 static const change_case_t changes[] = {
     {EDGE, "e1", "{\"hostports\":[\"a.t:443\",\"*.w.t:443\"]}", "edge e1, ", TRUST_ALL},
@@ -86,6 +87,22 @@ static const change_case_t changes[] = {
     {"ip_policy", "p1", NULL, "entry p1, entry ip_policy, ", TRUST_ALL},
     {RULE, "i1", NULL, "entry p1, entry ip_policy, ", TRUST_ALL},
     {RULE, "i1", NULL, "", TRUST_ALL},
+    /* a restriction concerns its account, and so do the policies that it names */
+    {LIMIT, "x1", "{\"account_id\":\"ac_1\",\"enforced\":true,\"ip_policy_ids\":[\"p1\"]}",
+     "account ac_1, ", TRUST_ALL},
+    {LIMIT, "x2", "{\"account_id\":\"ac_2\",\"enforced\":true,\"ip_policy_ids\":[\"p2\",\"p1\"]}",
+     "account ac_2, ", TRUST_ALL},
+    {"ip_policy", "p1", "{}", "entry p1, entry ip_policy, account ac_1, account ac_2, ", TRUST_ALL},
+    {"ip_policy", "p2", "{}", "entry p2, entry ip_policy, account ac_2, ", TRUST_ALL},
+    {RULE, "i1", "{\"ip_policy_id\":\"p2\",\"cidr\":\"10.0.0.0/8\",\"action\":\"deny\"}",
+     "entry p2, entry ip_policy, account ac_2, ", TRUST_ALL},
+    {RULE, "i1", NULL, "entry p2, entry ip_policy, account ac_2, ", TRUST_ALL},
+    {LIMIT, "x1", "7", "account ac_1, ", TRUST_ALL},
+    {LIMIT, "x1", "{}", "route x1, edge x1, entry x1, account ac_1, ", TRUST_SKIP},
+    {LIMIT, "x1", NULL, "account ac_1, ", TRUST_ALL},
+    {LIMIT, "x1", NULL, "", TRUST_ALL},
+    {"ip_policy", "p1", NULL, "entry p1, entry ip_policy, account ac_2, ", TRUST_ALL},
+    {LIMIT, "x2", NULL, "account ac_2, ", TRUST_ALL},
     {ROUTE, "e1", "{}", "route e1, edge e1, entry e1, ", TRUST_SKIP},
 };
 

@@ -84,8 +84,10 @@ typedef struct edge_ctx {
     ngx_str_t forwarded_for;   /* X-Forwarded-For of a trusted proxy, all lines joined */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
+    ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
     ngx_uint_t status;         /* of the page; 0: the status of the error's row */
     struct edge_state *states; /* list of module states: edge_modules.c */
+    struct edge_times *times;  /* how long modules took: edge_times.c; NULL: not measured */
     struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
@@ -109,6 +111,7 @@ typedef struct edge_ctx {
     unsigned refused : 1;     /* by nginx, before it was routed */
     unsigned redirect : 1;    /* plain http: not an event of a route */
     unsigned answers : 1;     /* no upstream was reached, and backend is an http_response one */
+    unsigned admitted : 1;    /* an IP restriction of the account admits the connection */
 
     char request_id[REQUEST_ID_LEN + 1];
     char traceparent[TRACE_PARENT_LEN]; /* of a trace that begins here */

@@ -9,12 +9,13 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_times.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 288 /* what every event has: numbers of fields, ids, times */ };
+       FIXED_MAX = 296 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -438,14 +439,20 @@ put_tls(pack_t *pk, ngx_http_request_t *r)
 }
 
 
-/* The module that denied the request. Modules that only ran write fields in their describe hook. */
+/* The module that denied the request, for its route or for the account. Modules that only ran write
+ * fields in their describe hook. */
 static void
 put_denial(pack_t *pk, edge_ctx_t *ctx)
 {
     const char  *name = module_names[ctx->blocked_by];
 
     TEXT(EVENT_DENIED_MODULE, name, ngx_strlen(name));
-    TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
+    if (ctx->restriction_id.len) {
+        TEXT(EVENT_IP_POLICY_RESTRICTION_ID, ctx->restriction_id.data,
+             ctx->restriction_id.len);
+    } else if (ctx->route) {
+        TEXT(EVENT_DENIED_ROUTE_ID, ctx->route->id, ngx_strlen(ctx->route->id));
+    }
     switch ((module_id_t) ctx->blocked_by) {
 #define DECIDES(field)  EVENT_WORD(EVENT_##field##_DECISION, "block");
 #define DECIDES_NOTHING
@@ -503,6 +510,7 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
         put_denial(pk, ctx);
     }
     edge_modules_describe(pk, r, ctx);
+    edge_times_describe(pk, ctx);
 }
 
 

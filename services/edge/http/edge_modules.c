@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_times.h"
 #include "services/edge/events/edge_pack.h"
 
 enum {
@@ -77,11 +78,15 @@ edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
 {
     ngx_int_t   rc;
     uint32_t    left = ctx->route->enabled & having.run & ~0u << first;
+    uint64_t    since;
     ngx_uint_t  i;
 
+    edge_times_begin(r, ctx);
+    since = edge_times_now(ctx);
     for (/* void */; left; left &= left - 1) {
         i = __builtin_ctz(left);
         rc = edge_modules[i]->run(r, ctx, ctx->route->configs[i]);
+        edge_times_ran(ctx, i, &since);
         if ((ctx->suspension || rc == NGX_AGAIN)
             && !keeps_contract(r, ctx, i, rc))
         {
@@ -137,17 +142,21 @@ ngx_int_t
 edge_modules_response_header(ngx_http_request_t *r)
 {
     uint32_t     left;
+    uint64_t     since;
+    ngx_int_t    rc;
     ngx_uint_t   i;
     edge_ctx_t  *ctx = edge_ctx(r);
 
     if (ctx == NULL || ctx->route == NULL || r != r->main) {
         return NGX_OK;
     }
-    for (left = ctx->route->enabled & having.response_header; left; left &= left - 1) {
+    left = ctx->route->enabled & having.response_header;
+    since = left ? edge_times_now(ctx) : 0;
+    for (/* void */; left; left &= left - 1) {
         i = __builtin_ctz(left);
-        if (edge_modules[i]->response_header(r, ctx, ctx->route->configs[i])
-            != NGX_OK)
-        {
+        rc = edge_modules[i]->response_header(r, ctx, ctx->route->configs[i]);
+        edge_times_ran(ctx, i, &since);
+        if (rc != NGX_OK) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }
@@ -159,16 +168,19 @@ static ngx_int_t
 body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     uint32_t     all, left;
+    uint64_t     since;
+    ngx_int_t    rc;
     ngx_uint_t   i;
     edge_ctx_t  *ctx = edge_ctx(r);
 
     all = ctx && ctx->route && r == r->main
           ? ctx->route->enabled & having.response_body : 0;
+    since = all ? edge_times_now(ctx) : 0;
     for (left = all; left; left &= left - 1) {
         i = __builtin_ctz(left);
-        if (edge_modules[i]->response_body(r, ctx, ctx->route->configs[i], &in)
-            != NGX_OK)
-        {
+        rc = edge_modules[i]->response_body(r, ctx, ctx->route->configs[i], &in);
+        edge_times_ran(ctx, i, &since);
+        if (rc != NGX_OK) {
             return NGX_ERROR;
         }
     }

@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_tally.h"
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
@@ -304,6 +305,7 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
 ngx_int_t
 edge_status_handler(ngx_http_request_t *r)
 {
+    size_t            size;
     u_char           *text, *p, *end;
     ngx_uint_t        i;
     edge_counters_t  *one;
@@ -316,12 +318,13 @@ edge_status_handler(ngx_http_request_t *r)
     core = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                             ngx_core_module);
     edge_body_discard(r, NULL);
-    text = ngx_pnalloc(r->pool, STATUS_BYTES);
+    size = STATUS_BYTES + edge_tally_bytes();
+    text = ngx_pnalloc(r->pool, size);
     if (text == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     p = text;
-    end = text + STATUS_BYTES;
+    end = text + size;
     if (r->uri.len == 8 && ngx_strncmp(r->uri.data, "/healthz", 8) == 0) {
         return send_text(r, 200, "text/plain", (u_char *) "ok\n", 3);
     }
@@ -345,5 +348,6 @@ edge_status_handler(ngx_http_request_t *r)
     }
     p = edge_modules_metrics(p, end);
     p = edge_failover_metrics(p, end);
+    p = edge_tally_metrics(p, end);
     return send_text(r, 200, "text/plain; version=0.0.4", text, p - text);
 }

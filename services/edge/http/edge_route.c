@@ -12,6 +12,7 @@
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
@@ -353,6 +354,7 @@ route_request(ngx_http_request_t *r)
 {
     edge_t      *edge;
     ngx_int_t    rc;
+    ngx_uint_t   code;
     edge_ctx_t  *ctx;
 
     ctx = edge_ctx_new(r);
@@ -385,6 +387,10 @@ route_request(ngx_http_request_t *r)
         return edge_tls_is_of(r, edge, ctx)
                ? refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED)
                : edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
+    code = edge_restriction_begin(r, ctx, edge);
+    if (code) {
+        return refuse(r, ctx, edge, code);
     }
     if (edge_is_refused(edge)) {
         return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
@@ -499,6 +505,10 @@ edge_redirect_handler(ngx_http_request_t *r)
                      : NULL;
     if (edge == NULL || !edge->present) {
         ctx->error = ERR_EDGE_NO_HOST;
+        return edge_error_handler(r);
+    }
+    ctx->error = edge_restriction_begin(r, ctx, edge);
+    if (ctx->error) {
         return edge_error_handler(r);
     }
     if (normalize(r, ctx) != NGX_OK) {

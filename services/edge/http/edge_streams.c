@@ -3,7 +3,8 @@
  *
  * A request is judged when it arrives. While it lasts (a WebSocket, server-sent events, a long
  * download, a wait for the upstream) it is judged again whenever a change concerns something that
- * it depends on, by the same table and in the same order: host, TLS settings, route, modules. The
+ * it depends on, by the same table and in the same order: host, TLS settings, the account's IP
+ * restriction, route, modules. The
  * registry (streams/registry.h) finds the requests that depend on an entry. A few are judged in
  * each turn of the event loop, so that other requests do not wait for long; the change is
  * acknowledged when all have been judged. */
@@ -13,6 +14,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_end.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/streams/registry.h"
 #include "services/edge/streams/sweeps.h"
@@ -165,11 +167,15 @@ edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (edge == NULL || !edge->present) {
         return ERR_EDGE_NO_HOST;
     }
-    if (edge_is_refused(edge)) {
-        return ERR_EDGE_ENTRY_REFUSED;
-    }
     if (edge_tls_agrees(r, edge, ctx) != NGX_OK) {
         return ERR_EDGE_MISDIRECTED;
+    }
+    code = edge_restriction_judge(r, ctx, edge);
+    if (code) {
+        return code;
+    }
+    if (edge_is_refused(edge)) {
+        return ERR_EDGE_ENTRY_REFUSED;
     }
     route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
                         (char *) ctx->path.data, ctx->path.len);

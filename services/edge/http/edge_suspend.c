@@ -3,6 +3,7 @@
  * and its memory is freed. A suspension is allocated when a request first waits. */
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_times.h"
 #include "services/edge/http/room.h"
 #include "common/base/invariant.h"
 
@@ -21,6 +22,7 @@ typedef struct edge_suspension {
     ngx_event_t          wake;    /* posted by edge_module_resume */
     ngx_event_t          limit;   /* timer of the wait */
     module_id_t          module;
+    uint64_t             since;     /* when it began to wait; 0: not measured */
     size_t               body_max;
     room_part_t          room;        /* for the body, until the request ends */
     unsigned             waiting:1;
@@ -79,6 +81,7 @@ static void
 stop_waiting(edge_suspension_t *s)
 {
     s->waiting = 0;
+    edge_times_waited(s->ctx, s->module, s->since);
     if (s->wake.posted) {
         ngx_delete_posted_event(&s->wake);
     }
@@ -220,6 +223,7 @@ edge_module_suspend(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
     INVARIANT(!s->waiting);
     s->module = module;
     s->waiting = 1;
+    s->since = edge_times_now(ctx);
     edge_modules_note(module, EDGE_MODULE_SUSPENDED);
     if (!is_reading(s)) {
         watch_client(r);

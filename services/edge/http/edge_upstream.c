@@ -189,7 +189,7 @@ get_peer(ngx_peer_connection_t *pc, void *data)
     pc->cached = 0;
     pc->connection = NULL;
     if (peer->ctx->tunnel) {
-        peer->ctx->tunnel(peer->ctx->request, peer->ctx);
+        peer->ctx->tunnel(peer->request, peer->ctx);
     }
     return NGX_OK;
 }

@@ -7,14 +7,14 @@
 #include "services/edge/worker/edge_conf.h"
 
 enum {
-    ENCODING_MAX = 1024,        /* responses of one worker that are encoded at a time */
+    ENCODERS_BYTES = 320 << 20, /* of one worker, by what its encoders may take at most */
     TURN_BYTES = 64 << 10,
     OUT_SIZE = 16 << 10,
     OUT_MAX = 4,
     ROOM_MIN = 16               /* what an encoder needs at least */
 };
 
-static ngx_uint_t  encoding;   /* responses of this worker that have an encoder */
+static size_t  encoders;   /* what those of this worker may take */
 
 
 static void
@@ -22,7 +22,7 @@ end_encoder(compressor_t *self)
 {
     if (self->encoder) {
         encoder_destroy(&self->encoder);
-        encoding--;
+        encoders -= encoder_memory_max(self->coding);
     }
 }
 
@@ -285,15 +285,15 @@ compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding)
     off_t  length = r->headers_out.content_length_n;
 
     ngx_memzero(self, sizeof(*self));
-    if (encoding < ENCODING_MAX) {
+    self->coding = coding;
+    if (encoder_memory_max(coding) <= ENCODERS_BYTES - encoders) {
         self->encoder = encoder_new(coding, length);
     }
     if (self->encoder == NULL) {
         return NGX_DECLINED;
     }
-    encoding++;
+    encoders += encoder_memory_max(coding);
     self->request = r;
-    self->coding = coding;
     self->left = TURN_BYTES;
     self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
     self->begun = 1;

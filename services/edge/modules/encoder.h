@@ -1,14 +1,13 @@
 /* Encoders of content codings: bytes go in, encoded bytes come out, in pieces of any size. No nginx
  * in here.
  *
- * Memory of one encoder, at most ENCODER_MEMORY_MAX: gzip and deflate 264 KiB, a 32 KiB window and
- * what searches it; a body whose length is known and less than the window has a smaller one, down to
- * about 20 KiB. */
+ * Memory of one encoder is bounded by its coding, for a window and what searches it, whatever the
+ * client could decode: gzip and deflate take 264 KiB, with a window of 32 KiB; zstd 650 KiB and br
+ * 1.9 MiB, with one of 64 KiB. A body whose length is known and less than the window has a smaller
+ * one: gzip and deflate take down to about 20 KiB then, zstd to 40 KiB. */
 #pragma once
 
 #include "services/edge/modules/codings.h"
-
-enum { ENCODER_MEMORY_MAX = 320 << 10 };
 
 typedef struct encoder encoder_t;
 
@@ -37,6 +36,8 @@ encoder_t *encoder_new(coding_t coding, int64_t length);
 /* Takes as much as it can. The cost of a call grows with in_len, and is bounded where in_len is 0.
  * out_len is at least 16. */
 encoded_t encoder_write(encoder_t *self, encode_t what, encode_io_t *io);
+/* Bytes that an encoder of this coding allocates at most: it fails rather than take more. */
+size_t encoder_memory_max(coding_t coding);
 /* Bytes that it has allocated. */
 size_t encoder_memory(const encoder_t *self);
 /* Free and set *self_p to NULL; NULL is fine. */

@@ -10,9 +10,9 @@
 
 enum { LENGTH_MIN = 256 };   /* shorter bodies fit into a packet either way */
 
-enum { COUNT_GZIP, COUNT_DEFLATE, COUNT_FULL, COUNT_FAILED };
+enum { COUNT_ZSTD, COUNT_BR, COUNT_GZIP, COUNT_DEFLATE, COUNT_FULL, COUNT_FAILED };
 static const char *const  counters[] = {
-    "encoded_gzip", "encoded_deflate", "full", "failed", NULL
+    "encoded_zstd", "encoded_br", "encoded_gzip", "encoded_deflate", "full", "failed", NULL
 };
 _Static_assert((int) COUNT_FULL == (int) CODING_COUNT, "a counter for each coding");
 

@@ -2,6 +2,7 @@
  * proxy says of somebody behind it counts for nothing here, whoever trusts that proxy. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
+#include "services/edge/http/edge_restriction.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/ip_policy.h"
 #include "services/edge/worker/edge_worker.h"
@@ -70,18 +71,25 @@ judge_address(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
-/* Where it denied, the event says so already. */
+/* Where it denied, the event says so already. The account's restriction decides by policies. */
 static void
 describe_decision(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     (void) r;
     if (ctx->blocked_by != MODULE_IP_RESTRICTION
-        && edge_module_state_if_any(ctx, MODULE_IP_RESTRICTION))
+        && (ctx->admitted || edge_module_state_if_any(ctx, MODULE_IP_RESTRICTION)))
     {
         EVENT_WORD(EVENT_IP_POLICY_DECISION, "allow");
     }
 }
 
+
+/* Those of the account's restriction, which runs before any module (http/edge_restriction.c). */
+static const char *const  counters[] = {
+    [EDGE_RESTRICTION_DENIED] = "account_denied",
+    [EDGE_RESTRICTION_TOLD] = "account_would_deny",
+    NULL
+};
 
 const edge_module_t  module_ip_restriction = {
     .parse = policy_names_parse,
@@ -92,4 +100,5 @@ const edge_module_t  module_ip_restriction = {
     .entries = policy_names_entries,
     .entries_max = POLICY_ENTRIES_MAX,
     .describe = describe_decision,
+    .counters = counters,
 };

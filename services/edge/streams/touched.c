@@ -1,6 +1,7 @@
 #include "services/edge/streams/touched.h"
 
 #include "services/edge/table/ip_policy.h"
+#include "services/edge/table/restriction.h"
 
 #include <string.h>
 
@@ -82,21 +83,26 @@ static bool is_kind(const char *kind, size_t len, const char *name)
 
 /* ---- IP policies ---- */
 
-/* A policy, by itself or as one of many that a route names. */
-static void touch_policy(const char *id, size_t len, touched_fn touched)
+/* A policy, by itself, as one of many that a route names, or in a restriction of an account: of all
+ * edges of that. */
+static void touch_policy(const table_t *table, const char *id, size_t len, touched_fn touched)
 {
+    const naming_t *naming = table_namings(table, id, len);
+
     touch_id(touched, STREAM_ENTRY, id, len);
     touch_id(touched, STREAM_ENTRY, POLICY_ANY, strlen(POLICY_ANY));
+    for (; naming; naming = (const naming_t *)naming->claim.next)
+        touch_id(touched, STREAM_ACCOUNT, naming->account->id, strlen(naming->account->id));
 }
 
-/* The policy that a rule belongs to, in text that outlives a change of both; "": none. */
+/* The policy that a rule belongs to, or the account of a restriction, in text that outlives a
+ * change of both; "": none. */
 typedef struct owner {
     char id[TABLE_ID_MAX + 1];
 } owner_t;
 
-static owner_t owner_of(const table_t *table, const char *rule, size_t len)
+static owner_t owner_named(const char *id)
 {
-    const char *id = table_policy_of(table, rule, len);
     owner_t owner = {""};
 
     if (id && strlen(id) < sizeof(owner.id))
@@ -104,56 +110,84 @@ static owner_t owner_of(const table_t *table, const char *rule, size_t len)
     return owner;
 }
 
+/* The owners that an entry with this id has as a rule and as a restriction. */
+typedef struct owners {
+    owner_t policy, account;
+} owners_t;
+
+static owners_t owners_of(const table_t *table, const char *id, size_t len)
+{
+    return (owners_t){owner_named(table_policy_of(table, id, len)),
+                      owner_named(table_account_of(table, id, len))};
+}
+
 /* Behind the change; before is what its policy was. */
 static void touch_rule(const table_t *table, const char *id, size_t len, const owner_t *before,
                        touched_fn touched)
 {
-    owner_t now = owner_of(table, id, len);
+    owner_t now = owner_named(table_policy_of(table, id, len));
 
     if (*before->id)
-        touch_policy(before->id, strlen(before->id), touched);
+        touch_policy(table, before->id, strlen(before->id), touched);
     if (*now.id && strcmp(now.id, before->id) != 0)
-        touch_policy(now.id, strlen(now.id), touched);
+        touch_policy(table, now.id, strlen(now.id), touched);
+}
+
+/* ---- restrictions of accounts ---- */
+
+/* Behind the change; before is what its account was. */
+static void touch_restriction(const table_t *table, const char *id, size_t len,
+                              const owner_t *before, touched_fn touched)
+{
+    owner_t now = owner_named(table_account_of(table, id, len));
+
+    if (*before->id)
+        touch_id(touched, STREAM_ACCOUNT, before->id, strlen(before->id));
+    if (*now.id && strcmp(now.id, before->id) != 0)
+        touch_id(touched, STREAM_ACCOUNT, now.id, strlen(now.id));
 }
 
 /* ---- all of them ---- */
 
 /* A skipped entry makes whatever has its id answer 503: touch the id as each kind. */
-static void touch_any(const table_t *table, const char *id, size_t len, const owner_t *owner,
+static void touch_any(const table_t *table, const char *id, size_t len, const owners_t *owners,
                       touched_fn touched)
 {
     touch_id(touched, STREAM_ROUTE, id, len);
     touch_id(touched, STREAM_EDGE, id, len);
     touch_id(touched, STREAM_ENTRY, id, len);
     if (strmap_get(table->policies, id, len))
-        touch_policy(id, len, touched);
-    touch_rule(table, id, len, owner, touched);
+        touch_policy(table, id, len, touched);
+    touch_rule(table, id, len, &owners->policy, touched);
+    touch_restriction(table, id, len, &owners->account, touched);
 }
 
 int touched_apply(table_t *table, const char *kind, size_t kind_len, const char *id, size_t id_len,
                   const msgpack_object *document, trust_t trust, touched_fn touched)
 {
     route_t *old = touched ? strmap_get(table->routes, id, id_len) : NULL;
-    owner_t owner = {""};
+    owners_t owners = {{""}, {""}};
     int r;
 
     if (old)
         old->refs++; /* kept for the comparison below */
     if (touched)
-        owner = owner_of(table, id, id_len);
+        owners = owners_of(table, id, id_len);
     r = table_apply(table, kind, kind_len, id, id_len, document, trust);
     if (!touched)
         return r;
     if (trust == TRUST_SKIP)
-        touch_any(table, id, id_len, &owner, touched);
+        touch_any(table, id, id_len, &owners, touched);
     else if (is_kind(kind, kind_len, "https_edge_route"))
         touch_route(table, id, id_len, old, touched);
     else if (is_kind(kind, kind_len, "https_edge"))
         touch_edge(table, id, id_len, touched);
     else if (is_kind(kind, kind_len, "ip_policy_rule"))
-        touch_rule(table, id, id_len, &owner, touched);
+        touch_rule(table, id, id_len, &owners.policy, touched);
     else if (is_kind(kind, kind_len, "ip_policy"))
-        touch_policy(id, id_len, touched);
+        touch_policy(table, id, id_len, touched);
+    else if (is_kind(kind, kind_len, "ip_restriction"))
+        touch_restriction(table, id, id_len, &owners.account, touched);
     else
         touch_id(touched, STREAM_ENTRY, id, id_len);
     route_release(old);

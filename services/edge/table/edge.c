@@ -43,7 +43,7 @@ static void forget_hosts(table_t *self, edge_t *edge)
     table_free_hosts(edge);
 }
 
-void table_free_edge(edge_t *edge)
+void table_free_edge(table_t *self, edge_t *edge)
 {
     size_t bucket = 0;
     void *node = NULL;
@@ -56,6 +56,7 @@ void table_free_edge(edge_t *edge)
     tree_destroy(&edge->any);
     strmap_destroy(&edge->hosts_with_routes);
     strmap_destroy(&edge->routes);
+    table_leave_account(self, edge->account);
     slab_free(edge->id);
     slab_free(edge->account_id);
     slab_free(edge);
@@ -66,7 +67,7 @@ void table_drop_edge_if_unused(table_t *self, edge_t *edge)
     if (edge->present || strmap_count(edge->routes))
         return;
     strmap_del(self->edges, edge->id, strlen(edge->id));
-    table_free_edge(edge);
+    table_free_edge(self, edge);
 }
 
 /* Tickets of one edge, under one set of TLS settings, are good for nothing else. */
@@ -169,9 +170,11 @@ int table_apply_edge(table_t *self, const char *id, size_t len, const msgpack_ob
     edge = table_make_edge(self, id, len);
     forget_hosts(self, edge);
     slab_free(edge->account_id);
+    table_leave_account(self, edge->account);
     edge->present = fresh.present;
     edge->refused = fresh.refused;
     edge->account_id = fresh.account_id;
+    edge->account = fresh.account_id ? table_join_account(self, fresh.account_id) : NULL;
     edge->mutual_tls = fresh.mutual_tls;
     edge->min_version = fresh.min_version;
     edge->hosts = fresh.hosts;

@@ -225,11 +225,16 @@ int table_apply_route(table_t *self, const char *id, size_t len, const msgpack_o
 
     old = strmap_del(self->routes, id, len);
     if (old) {
+        if (!route && self->route_gone)
+            self->route_gone(old);
         route_unlink(self, old);
         route_release(old);
     }
-    if (route)
+    if (route) {
+        if (self->route_added)
+            self->route_added(route);
         route_link(self, route);
+    }
     return document && (!route || route->refused) ? -1 : 0;
 }
 

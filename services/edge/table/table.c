@@ -34,6 +34,9 @@ table_t *table_new(void)
     self->certificates = strmap_new();
     self->policies = strmap_new();
     self->rules = strmap_new();
+    self->accounts = strmap_new();
+    self->restrictions = strmap_new();
+    self->restricting = strmap_new();
     self->hosts = strmap_new();
     self->domain_names = strmap_new();
     self->refused = strmap_new();
@@ -64,6 +67,8 @@ static int apply_entry(table_t *self, const char *kind, size_t kind_len, const c
         return table_apply_policy(self, id, id_len, document, trust);
     if (IS("ip_policy_rule"))
         return table_apply_rule(self, id, id_len, document, trust);
+    if (IS("ip_restriction"))
+        return table_apply_restriction(self, id, id_len, document, trust);
 #undef IS
     return 0; /* a kind that this edge does not serve */
 }
@@ -94,6 +99,7 @@ static void mark_refused(table_t *self, const char *id, size_t len)
     backend_t *backend = strmap_get(self->backends, id, len);
     policy_t *policy = strmap_get(self->policies, id, len);
     rule_t *rule = strmap_get(self->rules, id, len);
+    restriction_t *restriction = strmap_get(self->restrictions, id, len);
 
     if (route)
         route->refused = true;
@@ -105,6 +111,8 @@ static void mark_refused(table_t *self, const char *id, size_t len)
         policy->refused = true;
     if (rule)
         table_refuse_rule(rule);
+    if (restriction)
+        table_refuse_restriction(restriction);
 }
 
 int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id, size_t id_len,
@@ -150,7 +158,7 @@ static bool free_edge_part(table_t *self)
         return true;
     }
     table_free_hosts(edge);
-    table_free_edge(edge);
+    table_free_edge(self, edge);
     self->dying = NULL;
     return true;
 }
@@ -165,6 +173,7 @@ bool table_free_some(table_t **self_p, size_t budget)
         domain_t *domain;
         policy_t *policy;
         rule_t *rule;
+        restriction_t *restriction;
 
         if (free_edge_part(self)) { /* before the routes: their paths lead to the leaves */
             continue;
@@ -174,6 +183,8 @@ bool table_free_some(table_t **self_p, size_t budget)
             backend_release(backend);
         } else if ((rule = strmap_pop(self->rules))) { /* before their policies */
             table_free_rule(self, rule);
+        } else if ((restriction = strmap_pop(self->restrictions))) {
+            table_free_restriction(self, restriction);
         } else if ((policy = strmap_pop(self->policies))) {
             table_free_policy(policy);
         } else if ((domain = strmap_pop(self->domains))
@@ -184,6 +195,7 @@ bool table_free_some(table_t **self_p, size_t budget)
             continue; /* only names: what they led to is gone */
         } else {
             INVARIANT(!self->dying && strmap_count(self->edges) == 0);
+            INVARIANT(strmap_count(self->accounts) == 0 && strmap_count(self->restricting) == 0);
             strmap_destroy(&self->edges);
             strmap_destroy(&self->routes);
             strmap_destroy(&self->backends);
@@ -191,6 +203,9 @@ bool table_free_some(table_t **self_p, size_t budget)
             strmap_destroy(&self->certificates);
             strmap_destroy(&self->policies);
             strmap_destroy(&self->rules);
+            strmap_destroy(&self->accounts);
+            strmap_destroy(&self->restrictions);
+            strmap_destroy(&self->restricting);
             strmap_destroy(&self->hosts);
             strmap_destroy(&self->domain_names);
             strmap_destroy(&self->refused);

@@ -13,6 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where requests of a route are counted (worker/tally.h); zero: with those of others. */
+typedef struct route_place {
+    uint32_t number, turn;
+} route_place_t;
+
 typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
     char *id, *account_id, *edge_id;
@@ -26,10 +31,12 @@ typedef struct route {
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
+    route_place_t place;         /* what route_added set */
     unsigned refs;               /* the table's and running requests' */
 } route_t;
 
 struct edge;
+struct table_account; /* restriction.h */
 
 /* An edge's claim on a host. */
 typedef struct host {
@@ -40,6 +47,7 @@ typedef struct host {
 
 typedef struct edge {
     char *id, *account_id;
+    struct table_account *account; /* NULL: the entry does not say whose it is, or none came */
     host_t *hosts;
     size_t host_count;
     bool refused;    /* its entry cannot be applied: 503 */
@@ -99,12 +107,16 @@ typedef struct domain {
 
 typedef struct table {
     strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
-    strmap_t *policies, *rules; /* the same; what is in them: ip_policy.h */
-    strmap_t *hosts;            /* host -> host_t's claims */
-    strmap_t *domain_names;     /* name -> domain_t's claims */
-    strmap_t *refused;          /* kind and id of each entry that cannot be applied */
+    strmap_t *policies, *rules;        /* the same; what is in them: ip_policy.h */
+    strmap_t *accounts, *restrictions; /* the same; what is in them: restriction.h */
+    strmap_t *restricting;             /* policy id -> naming_t's claims */
+    strmap_t *hosts;                   /* host -> host_t's claims */
+    strmap_t *domain_names;            /* name -> domain_t's claims */
+    strmap_t *refused;                 /* kind and id of each entry that cannot be applied */
     void (*free_parsed)(void *parsed);
     void (*backend_added)(backend_t *backend); /* start to resolve its name */
+    void (*route_added)(route_t *route);       /* a version of it, which has its id */
+    void (*route_gone)(const route_t *route);  /* its entry went, or nothing of it can be told */
     /* Of a snapshot while it is built, what it takes the place of: it knows what entries that
      * cannot be read stood for. */
     const struct table *before;

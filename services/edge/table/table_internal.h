@@ -1,8 +1,9 @@
 /* What the files of the table share: table.c takes entries by their kind, backend.c, edge.c,
- * route.c, domain.c and ip_policy.c apply them. Nobody else includes this. */
+ * route.c, domain.c, ip_policy.c and restriction.c apply them. Nobody else includes this. */
 #pragma once
 
 #include "services/edge/table/ip_policy.h"
+#include "services/edge/table/restriction.h"
 #include "services/edge/table/table.h"
 
 /* Apply one entry of a kind, as table_apply says: id is len bytes without NUL, 1 to TABLE_ID_MAX;
@@ -28,6 +29,18 @@ void table_refuse_rule(rule_t *rule);
 void table_free_rule(table_t *self, rule_t *rule);
 void table_free_policy(policy_t *policy);
 
+/* restriction.c */
+int table_apply_restriction(table_t *self, const char *id, size_t len,
+                            const msgpack_object *document, trust_t trust);
+/* An entry that is not touched: its account denies everybody. */
+void table_refuse_restriction(restriction_t *restriction);
+/* Of a table that is taken apart: a restriction that nothing leads to any more. */
+void table_free_restriction(table_t *self, restriction_t *restriction);
+/* The account with this id, made where there is none; the caller has a use of it, which
+ * table_leave_account gives back. NULL: nothing. */
+table_account_t *table_join_account(table_t *self, const char *id);
+void table_leave_account(table_t *self, table_account_t *account);
+
 typedef void backend_parse_t(backend_t *backend, const msgpack_object *document, bool *bad);
 
 /* parse: one of those below. */
@@ -52,7 +65,7 @@ void table_drop_edge_if_unused(table_t *self, edge_t *edge);
 /* Parts of a table that is taken apart: the edge's names, whose claims nobody looks at any more;
  * the edge, without routes; what a domain holds, NULL: nothing. */
 void table_free_hosts(edge_t *edge);
-void table_free_edge(edge_t *edge);
+void table_free_edge(table_t *self, edge_t *edge);
 void table_free_domain(const table_t *self, domain_t *domain);
 
 /* Take the route's claim on its place in the edge back, or its mark on an edge where it has none.

@@ -19,6 +19,7 @@ typedef struct {
     off_t spool_size;                /* event file of each worker */
     size_t response_header_size;     /* limit of the head of an upstream's response, bytes */
     time_t ticket_period;            /* seconds for which one key seals session tickets */
+    ngx_uint_t route_metrics;        /* routes that /metrics has by themselves */
     ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */

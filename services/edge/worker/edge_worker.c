@@ -19,6 +19,7 @@ make_table(void)
 
     made->free_parsed = hooks.free_parsed;
     made->backend_added = hooks.backend_added;
+    made->route_added = hooks.route_added;
     return made;
 }
 
@@ -29,6 +30,7 @@ edge_worker_init(const edge_worker_hooks_t *set)
     hooks = *set;
     if (table == NULL) {
         table = make_table();
+        table->route_gone = hooks.route_gone;
     }
 }
 
@@ -84,6 +86,8 @@ end_snapshot(void)
     retire_table(table);
     table = building;
     building = NULL;
+    table->route_gone = hooks.route_gone;
+    hooks.in_force(table);
     hooks.touched(&(stream_key_t) { STREAM_ALL, "", 0 });
 }
 

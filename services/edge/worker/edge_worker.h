@@ -12,11 +12,16 @@
 
 /* Callbacks of this process's tables, set before the first table is made: backend_added for each
  * new backend; free_parsed for a certificate that a handshake has parsed; touched for each change
- * of the table in force, with the key of open streams that the change may end. */
+ * of the table in force, with the key of open streams that the change may end; route_added for each
+ * version of a route, route_gone for one that goes from the table in force, in_force for a table
+ * that takes the place of another. */
 typedef struct {
     void (*backend_added)(backend_t *backend);
     void (*free_parsed)(void *parsed);
     touched_fn touched;
+    void (*route_added)(route_t *route);
+    void (*route_gone)(const route_t *route);
+    void (*in_force)(const table_t *table);
 } edge_worker_hooks_t;
 
 /* Make the first, empty table, unless there is one. hooks are copied. */
