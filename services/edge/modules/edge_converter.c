@@ -10,6 +10,7 @@
  * written from there. What the other side does not take is held (edge_held.h), and until it has
  * gone nothing more is read (edge_carry.c). */
 #include "services/edge/modules/edge_converter.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/modules/edge_carry.h"
 #include "services/edge/modules/edge_parting.h"
 #include "services/edge/modules/module.h"
