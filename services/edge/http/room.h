@@ -1,7 +1,7 @@
 /* Room in a worker's memory for bodies that route modules read before their request goes on. Whoever
  * sends requests decides how many such bodies there are and how long they take: so all of them have a
- * bound, those of one account a fourth of it, and those that one client sends to an account a fourth
- * of that: who sends signatures that are none cannot keep out those who sign. No nginx in here. */
+ * bound, those of one account a fourth of it, and those that one client sends to an account a
+ * fourth of that: who sends signatures that are none cannot keep out those who sign. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,14 +17,14 @@ enum {
     ROOM_CLIENTS = 8192
 };
 
-/* All zero: nothing is taken. Accounts whose hashes fall together have one share, and so have clients. */
+/* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have clients. */
 typedef struct {
     size_t taken;
     size_t shares[ROOM_ACCOUNTS];
     size_t client_shares[ROOM_CLIENTS];
 } room_t;
 
-/* What a body has of it; bytes 0: nothing. One account and one client as long as it has anything. */
+/* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */
 typedef struct {
     size_t bytes;
     uint32_t account;

@@ -294,8 +294,8 @@ static bool is_worth_less(const breaker_t *one, const breaker_t *other)
 }
 
 /* A place of the account that has most of them, which is the one that asks where it has as many as
- * any other: nobody loses a breaker to an account that has more. BREAKERS_MAX: all of them are being
- * taken. */
+ * any other: nobody loses a breaker to an account that has more. BREAKERS_MAX: all of them are
+ * being taken. */
 static size_t choose_from_richest(breakers_t *self, uint64_t key, uint64_t account, uint64_t *held)
 {
     size_t first = first_place(key), best = BREAKERS_MAX;
@@ -405,7 +405,7 @@ static uint64_t standing(uint64_t state)
     return state & LATE ? state & ~UNTIL : state;
 }
 
-/* Is the request's breaker still the one, in the state, that allowed it? *state is its state now. */
+/* Is the request's breaker still the one, in the state, that allowed it? *state: its state now. */
 static bool is_current(breakers_t *self, const breaker_ticket_t *ticket, uint64_t *state)
 {
     if (!ticket->breaker || atomic_load(&self->keys[ticket->breaker - self->each]) != ticket->key)

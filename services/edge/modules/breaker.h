@@ -11,9 +11,9 @@
  * could keep its own trial from ending: such a trial is followed by others after BREAKER_LATE_MS,
  * and at once by a request that is there with all of its body.
  *
- * Whoever makes routes decides how many breakers there are. So nobody can say which places a breaker
- * may have, by a secret, and where all of them are taken, the account that has most of them gives up
- * one: no request is denied for want of a place. */
+ * Whoever makes routes decides how many breakers there are. So nobody can say which places a
+ * breaker may have, by a secret, and where all are taken, the account that has most of them gives
+ * up one: no request is denied for want of a place. */
 #pragma once
 
 #include <msgpack.h>
@@ -96,8 +96,8 @@ uint64_t breaker_key(const breakers_t *self, const char *route_id, const breaker
  * that cannot, however often its rules change. */
 typedef bool breaker_is_gone_t(const char *route_id, uint64_t key);
 
-/* A request comes; whole: with all of its body. *change is BREAKER_OPENED where what was forgotten by
- * now makes the breaker open. is_gone is asked only where no place is free or idle. */
+/* A request comes; whole: with all of its body. *change is BREAKER_OPENED where what was forgotten
+ * by now makes the breaker open. is_gone is asked only where no place is free or idle. */
 breaker_decision_t breaker_ask(breakers_t *self, const breaker_route_t *route,
                                const breaker_rules_t *rules, bool whole, uint64_t now,
                                breaker_is_gone_t *is_gone, breaker_ticket_t *ticket,

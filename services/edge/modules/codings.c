@@ -225,7 +225,7 @@ bool coding_is_worth(const char *type, size_t len)
     return false;
 }
 
-/* The next entity tag of the list, without the commas and spaces before it; it may have no quotes. */
+/* The next entity tag of the list, without commas and spaces before it; it may have no quotes. */
 static span_t cut_tag(span_t *rest)
 {
     const char *at = rest->text, *end = at + rest->len, *begin, *close;

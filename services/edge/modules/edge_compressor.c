@@ -1,5 +1,5 @@
-/* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, in which all
- * bodies together have PASS_US, into at most
+/* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, in which
+ * all bodies together have PASS_US, into at most
  * OUT_MAX buffers. While the client does not take those, the read stays where it is, and the
  * upstream is not read (http/edge_reader.c). What is to be flushed is flushed out of the encoder at
  * the beginning of the next turn, before the worker waits for anything: reads of one turn, and the

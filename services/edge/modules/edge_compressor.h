@@ -23,7 +23,7 @@ typedef struct {
     ngx_buf_t            flush_mark, last_mark;
 
     size_t               left;      /* of TURN_BYTES */
-    ngx_queue_t          turn;      /* place among those that wait for their next turn; next NULL: none */
+    ngx_queue_t          turn;      /* place among those that wait for a turn; next NULL: none */
     ngx_uint_t           planned;   /* in which pass it began to wait */
     off_t                taken, made;
 

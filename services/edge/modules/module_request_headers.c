@@ -27,8 +27,8 @@ hide_all(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *name)
 }
 
 
-/* Fields that mean nothing, or something else to each reader, where there are two: of these what the
- * route says takes the place of what is there. */
+/* Fields that mean nothing, or something else to each reader, where there are two: of these what
+ * the route says takes the place of what is there. */
 static ngx_uint_t
 is_single(const header_t *header)
 {
