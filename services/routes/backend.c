@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "services/routes/publish.h"
 #include "services/routes/rules.h"
+#include "services/routes/header_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,9 +67,7 @@ static int static_backend_publish(crud_t *crud, const json_t *row, json_t **ret_
 static int http_response_backend_check(crud_t *crud, json_t *document, const json_t *old,
                                        json_t *references, problem_t *problem)
 {
-    static const char *const framing[] = {"connection", "content-length", "transfer-encoding",
-                                          "date",       "server",         NULL};
-    const char *key;
+    const char *key, *why;
     json_t *value;
 
     (void)crud;
@@ -77,9 +76,10 @@ static int http_response_backend_check(crud_t *crud, json_t *document, const jso
     json_object_foreach(json_object_get(document, "headers"), key, value)
     {
         (void)value;
-        for (int i = 0; framing[i]; i++)
-            if (!strcasecmp(key, framing[i]))
-                problem_add(problem, ERR_BACKEND_RESPONSE, "headers", "%s is set by the edge", key);
+        why = !strcasecmp(key, "date") || !strcasecmp(key, "server") ? "is set by the edge"
+                                                                     : header_name_refusal(key);
+        if (why)
+            problem_add(problem, ERR_BACKEND_RESPONSE, "headers", "%s %s", key, why);
     }
     return problem->code;
 }

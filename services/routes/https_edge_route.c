@@ -5,6 +5,7 @@
 #include "common/resource/kind_rules.h"
 #include "services/routes/rules.h"
 #include "services/routes/x509.h"
+#include "services/routes/header_names.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,25 +103,11 @@ static void check_webhook(const json_t *document, problem_t *problem)
         problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret", "%s", why);
 }
 
-/* Hop-by-hop and framing headers belong to the proxy (RFC 9110 7.6.1): a route cannot change
- * them. */
-static bool is_framing(const char *name)
-{
-    static const char *const names[] = {
-        "connection", "content-length", "transfer-encoding", "upgrade", "te",
-        "trailer",    "keep-alive",     "proxy-connection",  NULL};
-
-    for (int i = 0; names[i]; i++)
-        if (!strcasecmp(names[i], name))
-            return true;
-    return false;
-}
-
 static void check_headers(const json_t *document, const char *name, bool request,
                           problem_t *problem)
 {
     const json_t *headers = module_of(document, name);
-    const char *key;
+    const char *key, *why;
     json_t *item;
     char path[300];
     size_t i;
@@ -131,14 +118,16 @@ static void check_headers(const json_t *document, const char *name, bool request
     {
         (void)item;
         snprintf(path, sizeof(path), "%s.add.%s", name, key);
-        if (is_framing(key))
-            problem_add(problem, ERR_HEADER_INVALID, path, "belongs to the connection");
+        why = header_name_refusal(key);
+        if (why)
+            problem_add(problem, ERR_HEADER_INVALID, path, "%s", why);
     }
     json_array_foreach(json_object_get(headers, "remove"), i, item)
     {
         snprintf(path, sizeof(path), "%s.remove[%zu]", name, i);
-        if (is_framing(json_string_value(item)))
-            problem_add(problem, ERR_HEADER_INVALID, path, "belongs to the connection");
+        why = header_name_refusal(json_string_value(item));
+        if (why)
+            problem_add(problem, ERR_HEADER_INVALID, path, "%s", why);
         if (request && !strcasecmp(json_string_value(item), "host")
             && !json_object_get(json_object_get(headers, "add"), "host"))
             problem_add(problem, ERR_HEADER_PROTECTED, path,

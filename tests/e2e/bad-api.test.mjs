@@ -105,6 +105,11 @@ const cases = [
   ['header twice in different case', 400, 164, ...routed({ request_headers: { add: { 'X-A': '1', 'x-a': '2' } } })],
   ['six headers', 400, 164, ...routed({ request_headers: { add: { a: '1', b: '2', c: '3', d: '4', e: '5', f: '6' } } })],
   ['framing header', 400, 164, ...routed({ response_headers: { add: { 'Content-Length': '5' } } })],
+  ...['request_headers', 'response_headers'].flatMap((module) => ['Postern-Request-Id', 'x-postern-a', 'HTTP2-Settings', 'Trailer'].flatMap((name) => [
+    [`${name} added by ${module}`, 400, 164, ...routed({ [module]: { add: { [name]: '5' } } })],
+    [`${name} removed by ${module}`, 400, 164, ...routed({ [module]: { remove: [name] } })]])),
+  ...['Postern-Request-Id', 'x-postern-a', 'Upgrade', 'Keep-Alive', 'TE', 'Trailer', 'Proxy-Connection', 'HTTP2-Settings', 'Connection', 'Content-Length', 'Transfer-Encoding', 'Date', 'Server'].map((name) =>
+    [`${name} of a fixed answer`, 400, 181, 'POST', '/backends/http_response', { headers: { [name]: 'x' } }]),
   ['host removed', 400, 165, ...routed({ request_headers: { remove: ['Host'] } })],
   ['bad expression', 400, 166, ...routed({ user_agent_filter: { deny: ['('] } })],
   ['webhook provider', 400, 167, ...routed({ webhook_verification: { provider: 'nobody', secret: 'x' } })],

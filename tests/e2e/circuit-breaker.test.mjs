@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import https from 'node:https';
 import test from 'node:test';
+import tls from 'node:tls';
 import { api, ca, edge, elsewhere, endpoint, listening, must, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
 import { workers } from '../model/workers.mjs';
 
@@ -149,6 +150,74 @@ test('a trial whose client leaves is followed by another at once', async () => {
   up.hold = false;
   up.status = 200;
   assert.equal((await pass(to)).status, 200);
+  await up.close();
+});
+
+// A request of which the edge gets the head and one of its ten bytes; more(): the rest. What the client read until the end.
+const half = (host) => {
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca });
+  let got = '';
+  socket.on('data', (data) => { got += data; });
+  socket.on('error', () => {});
+  socket.on('secureConnect', () => socket.write(`POST / HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 10\r\nConnection: close\r\n\r\nx`));
+  return { status: () => Number(got.slice(9, 12)) || 0, more: () => socket.write('123456789'), close: () => socket.destroy() };
+};
+// An upstream that answers whole requests with up.status, and closes without a word, or with up.late, what it has half of when up.giveUp() is called.
+async function impatient() {
+  const halves = new Set();
+  const up = await tcpUpstream((socket) => {
+    let got = '';
+    socket.on('error', () => {});
+    socket.on('data', (data) => {
+      got += data.toString('latin1');
+      const at = got.indexOf('\r\n\r\n');
+      if (at < 0) return;
+      const whole = got.length >= at + 4 + Number(/content-length: (\d+)/i.exec(got)?.[1] ?? 0);
+      if (!whole) { halves.add(socket); return; }
+      halves.delete(socket);
+      got = '';
+      socket.write(`HTTP/1.1 ${up.status} Said\r\nContent-Length: 2\r\n\r\nok`);
+    });
+  });
+  return Object.assign(up, { status: 200, late: '', halves, giveUp: () => { for (const socket of halves) { halves.delete(socket); socket.end(up.late); } } });
+}
+
+for (const [what, late, status] of [['closes', '', 502], ['says 500', 'HTTP/1.1 500 Late\r\nContent-Length: 0\r\n\r\n', 500]])
+  test(`slow uploads open no breaker: an upstream that ${what} for want of a body did not fail`, async () => {
+    const up = await impatient(), to = await endpoint(up.address, { circuit_breaker: rules() });
+    up.late = late;
+    const slow = Array.from({ length: 6 }, () => half(to.host));
+    await until(() => up.halves.size === 6, 'six halves upstream');
+    up.giveUp();
+    await until(() => slow.every((one) => one.status() === status), 'each has its answer');
+    assert.equal((await through(to.host)).status, 200);
+    await serve(up, to, 500, 3);
+    assert.equal(code(await through(to.host)), OPEN, 'three of four that were whole');
+    for (const one of slow) one.close();
+    await up.close();
+  });
+
+test('a slow upload is a trial that keeps nobody out, and decides where it is whole', async () => {
+  const up = await impatient(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 2 }) });
+  const open = async () => { await serve(up, to, 500, 4); assert.equal(code(await through(to.host)), OPEN); up.status = 200; };
+  const trial = () => until(async () => {
+    const one = half(to.host);
+    await until(() => one.status() || up.halves.size, 'it is denied or upstream');
+    if (up.halves.size) return one;
+    one.close();
+    return undefined;
+  }, 'a trial');
+  await open();
+  const slow = await trial();
+  assert.equal((await through(to.host)).status, 200, 'one that is whole is the trial, and closes it');
+  slow.close();
+  up.halves.clear();
+  await open();
+  const other = await trial();
+  other.more();
+  await until(() => other.status() === 200, 'its answer');
+  assert.equal((await through(to.host)).status, 200);
+  other.close();
   await up.close();
 });
 

@@ -55,6 +55,23 @@ const cases = [
   ['bytes beyond ASCII', Buffer.from(request('GET /\u00ff\u00fe\u0001 HTTP/1.1', H), 'latin1'), 400, 900, { method: 'get' }, false],
   ['a bad chunk, behind the route', `${request('POST /c HTTP/1.1', H, 'Transfer-Encoding: chunked')}zz\r\n`, 400, 900, { method: 'post', path: '/c' }, true],
 ];
+// A password in any of these is in no event: [target, further lines, host line].
+const passwords = [
+  [`https://user:pass-word@${host}/u`], [`https://user:pass-word@${host}/u?b=1`], [`https:/user:pass-word@${host}/u`], [`HTTPS://user:pass-word@${host}`], [`ftp://user:pass-word@${host}/u`],
+  [`user:pass-word@${host}`], [`https://user:a/pass-word@${host}/u`], [`https://user:a?pass-word@${host}/u`], [`https://[user:pass-word@${host}]/u`], ['/u', [], `Host: user:pass-word@${host}`],
+  ['/u', [`X-Forwarded-Host: user:pass-word@${host}`, 'Origin: https://user:pass-word@a.example', 'Referer: https://user:pass-word@a.example/r?x=@']],
+];
+for (const method of ['GET', 'CONNECT', 'get', 'GET\t'])
+  test(`a password in target or host is in no event: ${JSON.stringify(method)}`, async () => {
+    for (const [target, more = [], hostLine = H] of passwords) {
+      const before = of(aside).length;
+      await raw(aside, request(`${method} ${target} HTTP/1.1`, hostLine, ...more, 'Connection: close'), { wait: 3000 });
+      await until(() => of(aside).length > before, `an event of ${target}`);
+      const got = JSON.stringify(of(aside).slice(before));
+      assert.doesNotMatch(got, /pass-word/, target);
+    }
+  });
+
 for (const [what, bytes, want, code, fields, owned] of cases)
   test(`refused: ${what}`, async () => {
     up.seen.length = 0;

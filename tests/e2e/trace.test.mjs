@@ -119,6 +119,18 @@ test('a route may take the trace away, and set another', async () => {
   assert.deepEqual(of(up.seen[0].rawHeaders, 'x-trace'), ['mine']);
 });
 
+// With two of them an upstream would have no trace, and another client's address or host than the next upstream.
+test('what a route sets of a trace or of the client takes the place of what is there', async () => {
+  const parent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+  const add = { traceparent: parent, 'X-Forwarded-For': '192.0.2.9', 'x-forwarded-host': 'shop.example', 'x-forwarded-proto': 'http' };
+  const front = await endpoint(up.address, { request_headers: { add } });
+  for (const headers of [{}, { traceparent: valid, 'X-Forwarded-For': '192.0.2.1' }]) {
+    up.seen.length = 0;
+    assert.equal((await through(front.host, '/set', { headers })).status, 200);
+    for (const [name, value] of Object.entries(add)) assert.deepEqual(of(up.seen[0].rawHeaders, name.toLowerCase()), [value]);
+  }
+});
+
 test('ids of many requests at once differ', async () => {
   const got = await Promise.all(Array.from({ length: 200 }, (_, i) => through(to.host, `/many/${i}`)));
   assert.equal(new Set(got.map(({ headers }) => headers['postern-request-id'])).size, 200);

@@ -384,6 +384,25 @@ test('who announces bodies and sends none keeps nobody out', { skip: elsewhere, 
   for (const socket of got.sockets) socket.destroy();
 });
 
+test('who fills the room of its address keeps out nobody at another', { skip: elsewhere, timeout: 60000 }, async () => {
+  await put('github', 's');
+  const before = await count('no_room'), got = await waiting(150, LIMIT - 1), body = crypto.randomBytes(LIMIT);
+  // 16 MiB, two for each byte, in each of two workers: nothing of the account's room is left where an address may have all of it
+  await until(() => got.denied >= 150 - 2 * 33, 'no address has more', 30000);
+  for (let i = 0; i < 8; i++) {
+    let answer = '';
+    const socket = tls.connect({ host: edge.host, port: edge.port, localAddress: '127.0.0.9', servername: to.host, ca });
+    socket.on('error', () => {}).on('data', (text) => { answer += text; });
+    socket.write(`POST /hook HTTP/1.1\r\nHost: ${to.host}\r\nConnection: close\r\n${Object.entries(signed(body)).map(([name, value]) => `${name}: ${value}\r\n`).join('')}Content-Length: ${body.length}\r\n\r\n`);
+    socket.write(body);
+    await until(() => answer, 'its answer');
+    assert.match(answer, /^HTTP\/1.1 200/);
+    socket.destroy();
+  }
+  assert.ok(await count('no_room') > before);
+  for (const socket of got.sockets) socket.destroy();
+});
+
 test('a body in very many pieces is denied', { skip: elsewhere, timeout: 60000 }, async () => {
   await put('github', 's');
   let answer = '';

@@ -181,6 +181,24 @@ Test(agents, a_header_that_is_too_long_is_denied)
     agents_free(all);
 }
 
+/* So that a change of something else on the route does not search them all again. */
+Test(agents, the_same_lists_are_known_whichever_document_they_came_in)
+{
+    bool bad;
+    agents_t *one = agents_of("{\"allow\":[\"a\"],\"deny\":[\"b\"]}", &bad),
+             *same = agents_of("{\"deny\":[\"b\"],\"allow\":[\"a\"]}", &bad),
+             *other = agents_of("{\"allow\":[\"b\"],\"deny\":[\"a\"]}", &bad),
+             *less = agents_of("{\"deny\":[\"b\"]}", &bad);
+
+    cr_assert(agents_are_same(one, same));
+    cr_assert_not(agents_are_same(one, other));
+    cr_assert_not(agents_are_same(one, less));
+    agents_free(one);
+    agents_free(same);
+    agents_free(other);
+    agents_free(less);
+}
+
 Test(agents, routes_with_the_same_list_share_it)
 {
     enum { ROUTES = 10000 };

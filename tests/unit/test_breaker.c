@@ -42,13 +42,20 @@ typedef struct {
 
 static route_t a_route(breakers_t *all, const breaker_rules_t *rules)
 {
-    return (route_t){all, *rules, breaker_key("route", rules), 1000000, BREAKER_SAME};
+    return (route_t){all, *rules, breaker_key(all, "route", rules), 1000000, BREAKER_SAME};
+}
+
+static breaker_decision_t ask_with_body(route_t *route, bool whole, breaker_ticket_t *ticket)
+{
+    breaker_route_t whose = {route->key, "route", "account", 7};
+
+    return breaker_ask(route->all, &whose, &route->rules, whole, route->now, nobody_is_gone, ticket,
+                       &route->change);
 }
 
 static breaker_decision_t ask(route_t *route, breaker_ticket_t *ticket)
 {
-    return breaker_ask(route->all, route->key, "route", &route->rules, route->now, nobody_is_gone,
-                       ticket, &route->change);
+    return ask_with_body(route, true, ticket);
 }
 
 static breaker_change_t tell(route_t *route, const breaker_ticket_t *ticket, bool failed)
@@ -249,6 +256,62 @@ Test(breaker, what_began_before_it_opened_says_nothing_after_it_closed)
     free(route.all);
 }
 
+/* ---- trials whose body is still to come ---- */
+
+Test(breaker, a_trial_without_its_body_keeps_nobody_out_who_has_sent_all)
+{
+    route_t route = an_open_route();
+    breaker_ticket_t slow, trial;
+
+    route.now += 10000;
+    cr_assert_eq(ask_with_body(&route, false, &slow), BREAKER_ALLOW_WHILE_OPEN);
+    cr_assert_eq(ask_with_body(&route, false, &trial), BREAKER_BLOCK);
+    cr_assert_eq(ask(&route, &trial), BREAKER_ALLOW_WHILE_OPEN);
+    cr_assert_eq(ask_only(&route), BREAKER_BLOCK);
+    cr_assert_eq(tell(&route, &slow, true), BREAKER_SAME, "it is not the trial any more");
+    route.now += 5000;
+    cr_assert_eq(ask_with_body(&route, false, &slow), BREAKER_BLOCK);
+    cr_assert_eq(tell(&route, &trial, false), BREAKER_CLOSED);
+    free(route.all);
+}
+
+Test(breaker, trials_without_their_bodies_follow_each_other_and_the_first_answer_decides)
+{
+    for (int failed = 0; failed < 2; failed++) {
+        route_t route = an_open_route();
+        breaker_ticket_t first, second, third;
+
+        route.now += 10000;
+        cr_assert_eq(ask_with_body(&route, false, &first), BREAKER_ALLOW_WHILE_OPEN);
+        route.now += BREAKER_LATE_MS - 1;
+        cr_assert_eq(ask_with_body(&route, false, &second), BREAKER_BLOCK);
+        route.now += 1;
+        cr_assert_eq(ask_with_body(&route, false, &second), BREAKER_ALLOW_WHILE_OPEN);
+        breaker_forget(route.all, &first, route.now);
+        cr_assert_eq(ask_with_body(&route, false, &third), BREAKER_BLOCK);
+        breaker_forget(route.all, &second, route.now);
+        cr_assert_eq(ask_with_body(&route, false, &third), BREAKER_ALLOW_WHILE_OPEN);
+        cr_assert_eq(tell(&route, &second, failed), failed ? BREAKER_STILL_OPEN : BREAKER_CLOSED);
+        cr_assert_eq(tell(&route, &third, !failed), BREAKER_SAME);
+        cr_assert_eq(ask_only(&route), failed ? BREAKER_BLOCK : BREAKER_ALLOW);
+        free(route.all);
+    }
+}
+
+Test(breaker, after_a_trial_that_never_ends_one_without_its_body_may_follow)
+{
+    route_t route = an_open_route();
+    breaker_ticket_t trial, slow;
+
+    route.now += 10000;
+    cr_assert_eq(ask(&route, &trial), BREAKER_ALLOW_WHILE_OPEN);
+    route.now += 10000;
+    cr_assert_eq(ask_with_body(&route, false, &slow), BREAKER_ALLOW_WHILE_OPEN);
+    cr_assert_eq(tell(&route, &trial, false), BREAKER_SAME);
+    cr_assert_eq(tell(&route, &slow, false), BREAKER_CLOSED);
+    free(route.all);
+}
+
 /* ---- places ---- */
 
 Test(breaker, a_change_of_the_rules_begins_closed_and_the_old_ones_are_remembered)
@@ -265,12 +328,19 @@ Test(breaker, a_change_of_the_rules_begins_closed_and_the_old_ones_are_remembere
     free(route.all);
 }
 
+static breaker_decision_t ask_of(const char *account, breakers_t *all, uint64_t key, uint64_t now,
+                                 breaker_is_gone_t *is_gone, breaker_ticket_t *ticket)
+{
+    breaker_route_t whose = {key, "some", account, strlen(account)};
+    breaker_change_t change;
+
+    return breaker_ask(all, &whose, &usual, true, now, is_gone, ticket, &change);
+}
+
 static breaker_decision_t ask_by_key(breakers_t *all, uint64_t key, uint64_t now,
                                      breaker_is_gone_t *is_gone, breaker_ticket_t *ticket)
 {
-    breaker_change_t change;
-
-    return breaker_ask(all, key, "some", &usual, now, is_gone, ticket, &change);
+    return ask_of("account", all, key, now, is_gone, ticket);
 }
 
 /* Keys that all have the same places. */
@@ -279,7 +349,7 @@ static uint64_t crowded(uint64_t i)
     return 1ull << 63 | i * (BREAKERS_MAX / BREAKER_WAYS);
 }
 
-Test(breaker, without_a_place_it_says_so_until_one_is_idle_or_its_route_gone)
+Test(breaker, a_place_that_is_idle_or_of_a_route_that_is_gone_is_taken_at_no_loss)
 {
     breakers_t *all = breakers_new();
     breaker_ticket_t ticket, first;
@@ -288,21 +358,93 @@ Test(breaker, without_a_place_it_says_so_until_one_is_idle_or_its_route_gone)
     cr_assert_eq(ask_by_key(all, crowded(0), now, nobody_is_gone, &first), BREAKER_ALLOW);
     for (uint64_t i = 1; i < BREAKER_WAYS; i++)
         cr_assert_eq(ask_by_key(all, crowded(i), now, nobody_is_gone, &ticket), BREAKER_ALLOW);
-    cr_assert_eq(ask_by_key(all, crowded(99), now, nobody_is_gone, &ticket), BREAKER_FULL);
     cr_assert_eq(ask_by_key(all, crowded(3), now, nobody_is_gone, &ticket), BREAKER_ALLOW);
-    cr_assert_eq(ask_by_key(all, 1ull << 63 | 1, now, nobody_is_gone, &ticket), BREAKER_ALLOW,
-                 "others have other places");
+    cr_assert_not(ticket.replaced);
+    cr_assert_eq(ask_by_key(all, 1ull << 63 | 1, now, nobody_is_gone, &ticket), BREAKER_ALLOW);
+    cr_assert_not(ticket.replaced, "others have other places");
 
     cr_assert_eq(ask_by_key(all, crowded(99), now, first_is_gone, &ticket), BREAKER_ALLOW);
     cr_assert_eq(ticket.breaker, first.breaker);
+    cr_assert_not(ticket.replaced);
     for (int i = 0; i < 9; i++)
         cr_assert_eq(breaker_tell(all, &first, &usual, now, true), BREAKER_SAME,
                      "whose place it was says nothing to the new one");
     cr_assert_eq(ask_by_key(all, crowded(99), now, nobody_is_gone, &ticket), BREAKER_ALLOW);
 
-    cr_assert_eq(ask_by_key(all, crowded(98), idle - 2000, nobody_is_gone, &ticket), BREAKER_FULL);
     cr_assert_eq(ask_by_key(all, crowded(98), idle, nobody_is_gone, &ticket), BREAKER_ALLOW);
+    cr_assert_not(ticket.replaced);
     free(all);
+}
+
+/* The places that the account's keys first to last have, of those that were made. */
+static unsigned count_kept(const breakers_t *all, uint64_t first, uint64_t last)
+{
+    unsigned kept = 0;
+
+    for (size_t i = 0; i < BREAKERS_MAX; i++)
+        for (uint64_t k = first; k <= last; k++)
+            kept += all->keys[i] == crowded(k);
+    return kept;
+}
+
+Test(breaker, where_all_places_are_taken_the_account_that_has_most_gives_one_up)
+{
+    breakers_t *all = breakers_new();
+    breaker_ticket_t ticket;
+    uint64_t now = 1000000;
+
+    for (uint64_t i = 0; i < BREAKER_WAYS; i++)
+        ask_of("greedy", all, crowded(i), now + i, nobody_is_gone, &ticket);
+    now += BREAKER_WAYS;
+    cr_assert_eq(ask_of("modest", all, crowded(100), now, nobody_is_gone, &ticket), BREAKER_ALLOW);
+    cr_assert_not_null(ticket.breaker);
+    cr_assert(ticket.replaced);
+    for (uint64_t i = 200; i < 400; i++) {
+        cr_assert_eq(ask_of("greedy", all, crowded(i), now, nobody_is_gone, &ticket),
+                     BREAKER_ALLOW);
+        cr_assert_not_null(ticket.breaker);
+        cr_assert_eq(count_kept(all, 100, 100), 1, "who has more takes its own");
+    }
+    for (uint64_t i = 500; i < 600; i++)
+        ask_of("third", all, crowded(i), now, nobody_is_gone, &ticket);
+    cr_assert_eq(count_kept(all, 100, 100), 1);
+    cr_assert_eq(count_kept(all, 500, 599), 32, "two that want all of it have the same");
+    free(all);
+}
+
+Test(breaker, of_one_account_the_closed_breaker_that_was_asked_longest_ago_is_given_up)
+{
+    breakers_t *all = breakers_new();
+    breaker_ticket_t ticket;
+    uint64_t now = 1000000;
+
+    for (uint64_t i = 0; i < BREAKER_WAYS; i++) {
+        ask_by_key(all, crowded(i), now + i, nobody_is_gone, &ticket);
+        for (int k = 0; i == 0 && k < 4; k++)
+            breaker_tell(all, &ticket, &usual, now, true);
+    }
+    for (uint64_t i = 1; i < 4; i++) {
+        ask_by_key(all, crowded(100 + i), now + 10000 + i, nobody_is_gone, &ticket);
+        cr_assert_eq(count_kept(all, i, i), 0);
+        cr_assert_eq(count_kept(all, 0, 0), 1, "it is open");
+    }
+    cr_assert_eq(ask_by_key(all, crowded(0), now + 9999, nobody_is_gone, &ticket), BREAKER_BLOCK);
+    free(all);
+}
+
+Test(breaker, nobody_without_the_secret_knows_which_routes_have_the_same_places)
+{
+    breakers_t *one = breakers_new(), *other = breakers_new();
+    breaker_rules_t rules = usual;
+    unsigned same = 0;
+
+    memset(other->secret, 1, sizeof(other->secret));
+    for (rules.volume = 0; rules.volume < 1000; rules.volume++)
+        same += breaker_key(one, "route", &rules) % (BREAKERS_MAX / BREAKER_WAYS)
+                == breaker_key(other, "route", &rules) % (BREAKERS_MAX / BREAKER_WAYS);
+    cr_assert_lt(same, 50, "%u of 1000, where 8 are chance", same);
+    free(one);
+    free(other);
 }
 
 Test(breaker, an_open_one_is_not_idle_before_a_window_after_its_trial)
@@ -317,7 +459,8 @@ Test(breaker, an_open_one_is_not_idle_before_a_window_after_its_trial)
                      BREAKER_ALLOW);
     cr_assert_eq(ask_by_key(route.all, crowded(1) + route.key % (BREAKERS_MAX / BREAKER_WAYS),
                             route.now, nobody_is_gone, &ticket),
-                 BREAKER_FULL);
+                 BREAKER_ALLOW);
+    cr_assert(ticket.replaced);
     cr_assert_eq(ask_only(&route), BREAKER_ALLOW_WHILE_OPEN);
     free(route.all);
 }
@@ -333,7 +476,8 @@ Test(breaker, a_worker_that_died_while_it_took_a_place_does_not_keep_it)
     place = (uint64_t)(ticket.breaker - all->each);
     for (uint64_t i = 0; i < BREAKER_WAYS; i++)
         all->keys[place - place % BREAKER_WAYS + i] = now; /* all of them: they are being taken */
-    cr_assert_eq(ask_by_key(all, crowded(7), now + 999, nobody_is_gone, &ticket), BREAKER_FULL);
+    cr_assert_eq(ask_by_key(all, crowded(7), now + 999, nobody_is_gone, &ticket), BREAKER_ALLOW);
+    cr_assert_null(ticket.breaker, "it is not counted");
     cr_assert_eq(ask_by_key(all, crowded(7), now + 1000, nobody_is_gone, &ticket), BREAKER_ALLOW);
     cr_assert_eq(ask_by_key(all, crowded(7), now + 1000, nobody_is_gone, &ticket), BREAKER_ALLOW);
     cr_assert_not_null(ticket.breaker);
@@ -557,7 +701,7 @@ static void begin_history(history_t *one, breakers_t *all, unsigned number)
 
     memset(one, 0, sizeof(*one));
     snprintf(id, sizeof(id), "r%u", number);
-    one->route = (route_t){all, rules, breaker_key(id, &rules), 5000000 + random_below(100000),
+    one->route = (route_t){all, rules, breaker_key(all, id, &rules), 5000000 + random_below(100000),
                            BREAKER_SAME};
     ask_only(&one->route); /* its place; nobody races for that here */
 }

@@ -158,6 +158,29 @@ Test(codings, the_weak_form_of_a_tag_is_found_among_others)
     cr_assert_not(has_weak("/\"x\"", "\"x\""));
     cr_assert_not(has_weak("", "\"x\""));
     cr_assert_not(has_weak("W/", ""));
+    cr_assert(has_weak(" ,, W/\"a,W/b\" ,\tW/\"x\"", "\"x\""));
+    cr_assert(has_weak("W/\"a,W/b\"", "\"a,W/b\""));
+    cr_assert(has_weak("W/bare, \"x\"", "bare"));
+    cr_assert_not(has_weak("\"a, W/\"x\"", "\"x\""));
+    cr_assert_not(has_weak("W/\"x", "\"x\""));
+    cr_assert_not(has_weak("W/W/\"x\"", "\"x\""));
+}
+
+/* 300 such lines took minutes where each place of the line was compared with the whole tag. */
+Test(codings, a_long_tag_in_a_long_list_costs_no_more_than_their_lengths, .timeout = 20)
+{
+    enum { LINE = 1 << 18, TAG = 1 << 17 };
+    static char line[LINE], tag[TAG];
+
+    memset(line, 'a', sizeof(line));
+    memset(tag, 'a', sizeof(tag));
+    for (int i = 0; i < 300; i++)
+        cr_assert_not(coding_has_weak(line, sizeof(line), tag, sizeof(tag)));
+    for (size_t i = 0; i < sizeof(line); i++)
+        line[i] = "W/"[i % 2];
+    memcpy(tag, line, sizeof(tag));
+    for (int i = 0; i < 300; i++)
+        cr_assert_not(coding_has_weak(line, sizeof(line), tag, sizeof(tag)));
 }
 
 Test(codings, fields_are_known_in_any_case)

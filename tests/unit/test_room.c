@@ -58,6 +58,29 @@ Test(room, a_part_grows_and_is_given_back_once)
     free(room);
 }
 
+Test(room, one_client_has_a_fourth_of_an_account)
+{
+    room_t *room = empty();
+    room_part_t greedy[3000] = {{0}}, signed_one = {.account = 7, .client = 2};
+    size_t had = 0;
+
+    for (size_t i = 0; i < 3000; i++) {
+        greedy[i].account = 7;
+        greedy[i].client = 1;
+        had += room_take(room, &greedy[i], 8 << 10);
+    }
+    cr_assert_eq(had, ROOM_CLIENT_SHARE / (8 << 10));
+    cr_assert(room_take(room, &signed_one, 2 << 20), "another one's is not touched");
+    for (size_t i = 0; i < 3000; i++)
+        room_give(room, &greedy[i]);
+    cr_assert(room_take(room, &greedy[0], ROOM_CLIENT_SHARE));
+    cr_assert_not(room_take(room, &greedy[1], 1));
+    room_give(room, &greedy[0]);
+    room_give(room, &signed_one);
+    cr_assert_eq(room->taken, 0);
+    free(room);
+}
+
 Test(room, nothing_can_be_more_than_all)
 {
     room_t *room = empty();

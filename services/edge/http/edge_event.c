@@ -10,6 +10,7 @@
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_times.h"
+#include "services/edge/http/userinfo.h"
 #include "services/edge/tls/edge_bio.h"
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
@@ -81,6 +82,51 @@ secret(const ngx_str_t *name)
 }
 
 
+/* How the value says a host or a URL, which may have a password. By length first, as above. */
+typedef enum { IS_OTHER, IS_HOST, IS_URL } header_form_t;
+
+
+static header_form_t
+form_of(const ngx_str_t *name)
+{
+#define IS(text)  (ngx_strncasecmp(name->data, (u_char *) text, name->len) == 0)
+    switch (name->len) {
+    case sizeof("host") - 1:
+        return IS("host") ? IS_HOST : IS_OTHER;
+    case sizeof("origin") - 1:
+        return IS("origin") ? IS_URL : IS_OTHER;
+    case sizeof("referer") - 1:
+        return IS("referer") ? IS_URL : IS_OTHER;
+    case sizeof("location") - 1:
+        return IS("location") ? IS_URL : IS_OTHER;
+    case sizeof("content-location") - 1:
+        return IS("content-location") ? IS_URL
+               : IS("x-forwarded-host") ? IS_HOST : IS_OTHER;
+    default:
+        return IS_OTHER;
+    }
+#undef IS
+}
+
+
+/* A text without its user information: a password never leaves the edge. all: userinfo.h. */
+static void
+put_public(pack_t *pk, const ngx_str_t *text, ngx_uint_t all)
+{
+    size_t  begin, end, rest;
+
+    if (!userinfo_find((char *) text->data, text->len, all, &begin, &end)) {
+        put_text(pk, text->data, text->len);
+        return;
+    }
+    begin = ngx_min(begin, VALUE_MAX);
+    rest = ngx_min(text->len - end, VALUE_MAX - begin);
+    pack_str_head(pk, begin + rest);
+    pack_append(pk, text->data, begin);
+    pack_append(pk, text->data + end, rest);
+}
+
+
 /* A list of headers being packed: its count is written when the list ends. Beyond max items or
  * HEADERS_BYTES, headers are only counted (left_out). */
 typedef struct {
@@ -115,8 +161,9 @@ static void
 put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
     const ngx_str_t *value)
 {
-    size_t  bytes = ngx_min(name->len, NAME_MAX_BYTES)
-                    + ngx_min(value->len, VALUE_MAX);
+    size_t         bytes = ngx_min(name->len, NAME_MAX_BYTES)
+                           + ngx_min(value->len, VALUE_MAX);
+    header_form_t  form;
 
     if (list->n >= list->max || list->bytes + bytes > HEADERS_BYTES) {
         list->left_out++;
@@ -125,10 +172,13 @@ put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
     list->n++;
     list->bytes += bytes;
     pack_str(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES));
+    form = form_of(name);
     if (secret(name)) {
         pack_str(pk, "[redacted]", 10);
-    } else {
+    } else if (form == IS_OTHER) {
         put_text(pk, value->data, value->len);
+    } else {
+        put_public(pk, value, form == IS_HOST);
     }
 }
 
@@ -319,41 +369,39 @@ put_method(pack_t *pk, const ngx_str_t *name)
 }
 
 
-/* A target in absolute form (RFC 9112 3.2.2) without the user information that it may have: a
- * password never leaves the edge. */
+/* Cuts the user information out of a target that is no path (RFC 9112 3.2.2), and out of its query:
+ * what is before it goes to *scheme. Of a target that was not understood all of it up to the last
+ * '@' counts. */
 static void
-split_userinfo(ngx_str_t *uri, ngx_str_t *scheme)
+split_userinfo(ngx_str_t *uri, ngx_str_t *scheme, ngx_str_t *args,
+    ngx_uint_t all)
 {
-    u_char  *p, *end = uri->data + uri->len, *authority, *after = NULL;
+    size_t   begin, end;
+    u_char  *after;
 
-    if (uri->len == 0) {
+    if (!userinfo_find((char *) uri->data, uri->len, all, &begin, &end)) {
         return;
     }
-    authority = ngx_strlcasestrn(uri->data, end, (u_char *) "://", 3 - 1);
-    authority = authority ? authority + 3 : uri->data;
-    for (p = authority; p < end && *p != '/' && *p != '?' && *p != '#'; p++) {
-        if (*p == '@') {
-            after = p + 1;
-        }
+    after = uri->data + end;
+    scheme->data = uri->data;
+    scheme->len = ngx_min(begin, 16);
+    if (args->data >= uri->data && args->data < after) {
+        args->len -= ngx_min((size_t) (after - args->data), args->len);
+        args->data = after;
     }
-    if (after) {
-        scheme->data = uri->data;
-        scheme->len = ngx_min(authority - uri->data, 16);
-        uri->data = after;
-        uri->len = end - after;
-    }
+    uri->data = after;
+    uri->len -= end;
 }
 
 
 static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    u_char     *args;
-    ngx_str_t   uri = r->unparsed_uri;
-    ngx_str_t   path = ctx->path.len ? ctx->path : uri;
+    u_char     *end;
+    ngx_str_t   path, uri = r->unparsed_uri, args = r->args;
     ngx_str_t   host = ctx->authority;
     ngx_str_t   scheme = ngx_string("https://");
-    size_t      host_len, uri_len;
+    size_t      host_len, uri_len, begin, after;
 
     if (r->connection->ssl == NULL) {
         ngx_str_set(&scheme, "http://");
@@ -361,17 +409,22 @@ put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     if (uri.len ? uri.data[0] != '/' : host.len == 0) {
         scheme.len = host.len = 0;
-        split_userinfo(&uri, &scheme);
+        split_userinfo(&uri, &scheme, &args, ctx->path.len == 0);
+    } else if (userinfo_find((char *) host.data, host.len, 1, &begin, &after)) {
+        host.data += after;
+        host.len -= after;
     }
-    args = path.len ? ngx_strlchr(path.data, path.data + path.len, '?') : NULL;
-    if (args) {
-        path.len = args - path.data;
+    path = ctx->path.len ? ctx->path : uri;
+    end = path.len ? ngx_strlchr(path.data, path.data + path.len, '?') : NULL;
+    if (end) {
+        path.len = end - path.data;
     }
     host_len = ngx_min(host.len, VALUE_MAX - scheme.len);
     uri_len = ngx_min(uri.len, VALUE_MAX - scheme.len - host_len);
-    TEXT(EVENT_HTTP_REQUEST_URL_HOST, ctx->host.data, ctx->host.len);
+    EVENT_FIELD(EVENT_HTTP_REQUEST_URL_HOST);
+    put_public(pk, &ctx->host, 1);
     TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
-    TEXT(EVENT_HTTP_REQUEST_URL_QUERY, r->args.data, r->args.len);
+    TEXT(EVENT_HTTP_REQUEST_URL_QUERY, args.data, args.len);
     EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);
     pack_str_head(pk, scheme.len + host_len + uri_len);
     pack_append(pk, scheme.data, scheme.len);

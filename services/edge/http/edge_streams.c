@@ -10,6 +10,7 @@
  * acknowledged when all have been judged. */
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/control/edge_ack.h"
+#include "services/edge/control/edge_clock.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_end.h"
@@ -25,7 +26,8 @@
 /* limits of one turn of the event loop */
 enum {
     LOOKED_AT = 256,
-    ENDED = 32   /* ending one costs as much as serving a request */
+    ENDED = 32,   /* ending one costs as much as serving a request */
+    TURN_US = 5000   /* a module may need milliseconds to judge one */
 };
 
 static registry_t   registry;
@@ -243,9 +245,10 @@ on_turn(ngx_event_t *ev)
     int64_t      revision;
     stream_t    *stream;
     unsigned     budget = LOOKED_AT;
+    uint64_t     until = edge_clock_us() + TURN_US;
     ngx_uint_t   ended = 0;
 
-    while (ended < ENDED
+    while (ended < ENDED && edge_clock_us() < until
            && (stream = sweeps_next(&sweeps, &budget, &revision)))
     {
         ended += judge_stream(ctx_of(stream), revision);

@@ -21,12 +21,13 @@ throw_away(ngx_chain_t *in)
 /* Makes nginx believe that the whole request was sent. What the client still sends is
  * discarded after the response (lingering close); then its connection is closed. */
 static void
-stop_writing(ngx_http_request_t *r)
+stop_writing(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     throw_away(r->upstream->writer.out);
     r->upstream->writer.out = NULL;
     r->upstream->writer.last = &r->upstream->writer.out;
     if (r->reading_body) {
+        ctx->writer.stopped = 1;
         r->reading_body = 0;
         r->keepalive = 0;
         r->lingering_close = 1;
@@ -64,7 +65,7 @@ on_write(void *data, ngx_chain_t *in)
     if (rc != NGX_ERROR || !c->write->error || c->sent == 0) {
         return rc;
     }
-    stop_writing(r);
+    stop_writing(r, ctx);
     return NGX_OK;
 }
 

@@ -1,14 +1,23 @@
 #include "services/edge/http/room.h"
 #include "common/base/invariant.h"
 
+static bool client_has(const room_t *self, const room_part_t *part, size_t bytes)
+{
+    return !part->client
+           || bytes <= ROOM_CLIENT_SHARE - self->client_shares[part->client % ROOM_CLIENTS];
+}
+
 bool room_take(room_t *self, room_part_t *part, size_t bytes)
 {
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
 
-    if (bytes > ROOM_MAX - self->taken || bytes > ROOM_SHARE - *share)
+    if (bytes > ROOM_MAX - self->taken || bytes > ROOM_SHARE - *share
+        || !client_has(self, part, bytes))
         return false;
     self->taken += bytes;
     *share += bytes;
+    if (part->client)
+        self->client_shares[part->client % ROOM_CLIENTS] += bytes;
     part->bytes += bytes;
     return true;
 }
@@ -16,9 +25,13 @@ bool room_take(room_t *self, room_part_t *part, size_t bytes)
 void room_give(room_t *self, room_part_t *part)
 {
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
+    size_t *client = &self->client_shares[part->client % ROOM_CLIENTS];
 
     INVARIANT(part->bytes <= *share && *share <= self->taken); /* each part is given back once */
+    INVARIANT(!part->client || part->bytes <= *client);
     self->taken -= part->bytes;
     *share -= part->bytes;
+    if (part->client)
+        *client -= part->bytes;
     part->bytes = 0;
 }

@@ -1,27 +1,38 @@
 /* Room in a worker's memory for bodies that route modules read before their request goes on. Whoever
  * sends requests decides how many such bodies there are and how long they take: so all of them have a
- * bound, and those of one account a fourth of it. No nginx in here. */
+ * bound, those of one account a fourth of it, and those that one client sends to an account a
+ * fourth of that: who sends signatures that are none cannot keep out those who sign. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROOM_MAX = 256 << 20, ROOM_SHARE = ROOM_MAX / 4, ROOM_ACCOUNTS = 1024 };
+enum {
+    ROOM_MAX = 256 << 20,
+    ROOM_SHARE = ROOM_MAX / 4,
+    ROOM_ACCOUNTS = 1024,
+    ROOM_CLIENT_SHARE =
+        ROOM_SHARE / 4, /* more than the largest body takes in its smallest pieces */
+    ROOM_CLIENTS = 8192
+};
 
-/* All zero: nothing is taken. Accounts whose hashes fall together have one share. */
+/* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have clients. */
 typedef struct {
     size_t taken;
     size_t shares[ROOM_ACCOUNTS];
+    size_t client_shares[ROOM_CLIENTS];
 } room_t;
 
-/* What a body has of it; bytes 0: nothing. One account as long as it has anything. */
+/* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */
 typedef struct {
     size_t bytes;
     uint32_t account;
+    uint32_t client; /* hash of account and client; 0: nobody's share but the account's */
 } room_part_t;
 
-/* Take room for bytes more, on behalf of part->account, the hash of the account's id. False: there is
+/* Take room for bytes more, on behalf of part->account, the hash of the account's id, and
+ * part->client. False: there is
  * none, and *part has what it had. */
 bool room_take(room_t *self, room_part_t *part, size_t bytes);
 /* Give all of it back. */

@@ -130,6 +130,11 @@ void agents_free(void *config)
     slab_free(self);
 }
 
+bool agents_are_same(const agents_t *self, const agents_t *other)
+{
+    return self->allow == other->allow && self->deny == other->deny;
+}
+
 size_t agents_lists(void)
 {
     return lists ? strmap_count(lists) : 0;

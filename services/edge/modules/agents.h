@@ -24,5 +24,8 @@ void agents_free(void *config);
  * U+FFFD each, so that no expression is blind to them. */
 bool agents_permit(const agents_t *self, const char *agent, size_t len);
 
+/* Have both the same lists? Then they permit the same. */
+bool agents_are_same(const agents_t *self, const agents_t *other);
+
 /* How many different lists are compiled now, in all tables of the process. */
 size_t agents_lists(void);

@@ -225,15 +225,36 @@ bool coding_is_worth(const char *type, size_t len)
     return false;
 }
 
+/* The next entity tag of the list, without commas and spaces before it; it may have no quotes. */
+static span_t cut_tag(span_t *rest)
+{
+    const char *at = rest->text, *end = at + rest->len, *begin, *close;
+
+    while (at < end && (*at == ',' || *at == ' ' || *at == '\t'))
+        at++;
+    begin = at;
+    if (end - at >= 2 && at[0] == 'W' && at[1] == '/')
+        at += 2;
+    if (at < end && *at == '"' && (close = memchr(at + 1, '"', (size_t)(end - at - 1))))
+        at = close + 1;
+    else
+        while (at < end && *at != ',' && *at != ' ' && *at != '\t')
+            at++;
+    *rest = (span_t){at, (size_t)(end - at)};
+    return (span_t){begin, (size_t)(at - begin)};
+}
+
+/* Each byte of the list is looked at once or twice: both the list and the tag come from outside. */
 bool coding_has_weak(const char *line, size_t len, const char *tag, size_t tag_len)
 {
-    const char *at = line, *end = line + len;
+    span_t rest = {line, len}, one;
 
-    while (tag_len && (at = memmem(at, (size_t)(end - at), tag, tag_len))) {
-        if (at - line >= 2 && at[-2] == 'W' && at[-1] == '/')
+    do {
+        one = cut_tag(&rest);
+        if (tag_len && one.len == tag_len + 2 && !memcmp(one.text, "W/", 2)
+            && !memcmp(one.text + 2, tag, tag_len))
             return true;
-        at++;
-    }
+    } while (one.len);
     return false;
 }
 

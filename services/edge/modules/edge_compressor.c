@@ -1,20 +1,39 @@
-/* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, into at most
+/* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, in which
+ * all bodies together have PASS_US, into at most
  * OUT_MAX buffers. While the client does not take those, the read stays where it is, and the
  * upstream is not read (http/edge_reader.c). What is to be flushed is flushed out of the encoder at
  * the beginning of the next turn, before the worker waits for anything: reads of one turn, and the
  * end of a body that came with its last read, cost no flush of their own. */
 #include "services/edge/modules/edge_compressor.h"
+#include "services/edge/control/edge_clock.h"
 #include "services/edge/worker/edge_conf.h"
 
 enum {
     ENCODERS_BYTES = 320 << 20, /* of one worker, by what its encoders may take at most */
     TURN_BYTES = 64 << 10,
+    PASS_US = 10 * 1000,        /* then others have their turn: a body's may take milliseconds */
     OUT_SIZE = 16 << 10,
     OUT_MAX = 4,
     ROOM_MIN = 16               /* what an encoder needs at least */
 };
 
 static size_t  encoders;   /* what those of this worker may take */
+static ngx_queue_t  waiting;    /* for their next turn, in order */
+static ngx_event_t  pass;       /* gives them their turns */
+static ngx_uint_t   passes;
+
+
+static void on_pass(ngx_event_t *ev);
+
+
+static void
+leave_queue(compressor_t *self)
+{
+    if (self->turn.next) {
+        ngx_queue_remove(&self->turn);
+        self->turn.next = NULL;
+    }
+}
 
 
 static void
@@ -31,9 +50,7 @@ void
 compressor_end(compressor_t *self)
 {
     end_encoder(self);
-    if (self->turn.posted) {
-        ngx_delete_posted_event(&self->turn);
-    }
+    leave_queue(self);
 }
 
 
@@ -237,6 +254,25 @@ encode(compressor_t *self)
 }
 
 
+static void
+join_queue(compressor_t *self)
+{
+    if (self->turn.next) {
+        return;
+    }
+    if (waiting.next == NULL) {
+        ngx_queue_init(&waiting);
+        pass.handler = on_pass;
+        pass.log = ngx_cycle->log;
+    }
+    self->planned = passes;
+    ngx_queue_insert_tail(&waiting, &self->turn);
+    if (!pass.posted) {
+        ngx_post_event(&pass, &ngx_posted_next_events);
+    }
+}
+
+
 /* What remains is done in the next turn of the event loop. While something remains nginx keeps the
  * request. */
 static void
@@ -253,9 +289,9 @@ plan_turn(compressor_t *self)
         self->to_flush = 0;
     }
     if (remains || (self->encoder && self->left < TURN_BYTES)) {
-        ngx_post_event(&self->turn, &ngx_posted_next_events);
-    } else if (self->turn.posted) {
-        ngx_delete_posted_event(&self->turn);
+        join_queue(self);
+    } else {
+        leave_queue(self);
     }
 }
 
@@ -263,9 +299,8 @@ plan_turn(compressor_t *self)
 /* The next turn has come. Goes on as if the client's socket could be written to, which may end the
  * request. Where all buffers are with the client its socket does so by itself. */
 static void
-on_turn(ngx_event_t *ev)
+take_turn(compressor_t *self)
 {
-    compressor_t     *self = ev->data;
     ngx_connection_t  *c = self->request->connection;
 
     self->left = TURN_BYTES;
@@ -275,6 +310,29 @@ on_turn(ngx_event_t *ev)
     }
     if (has_work(self) && has_room(self)) {
         c->write->handler(c->write);
+    }
+}
+
+
+/* Who joins the queue in this pass has its turn in the next one, behind other requests' events. A
+ * turn may end its own request and others. */
+static void
+on_pass(ngx_event_t *ev)
+{
+    uint64_t       until = edge_clock_us() + PASS_US;
+    compressor_t  *self;
+
+    passes++;
+    while (!ngx_queue_empty(&waiting) && edge_clock_us() < until) {
+        self = ngx_queue_data(ngx_queue_head(&waiting), compressor_t, turn);
+        if (self->planned == passes) {
+            break;
+        }
+        leave_queue(self);
+        take_turn(self);
+    }
+    if (!ngx_queue_empty(&waiting)) {
+        ngx_post_event(ev, &ngx_posted_next_events);
     }
 }
 
@@ -297,9 +355,6 @@ compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding)
     self->left = TURN_BYTES;
     self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
     self->begun = 1;
-    self->turn.handler = on_turn;
-    self->turn.data = self;
-    self->turn.log = r->connection->log;
     r->main_filter_need_in_memory = 1;
     return NGX_OK;
 }

@@ -23,7 +23,8 @@ typedef struct {
     ngx_buf_t            flush_mark, last_mark;
 
     size_t               left;      /* of TURN_BYTES */
-    ngx_event_t          turn;      /* the next part of the work */
+    ngx_queue_t          turn;      /* place among those that wait for a turn; next NULL: none */
+    ngx_uint_t           planned;   /* in which pass it began to wait */
     off_t                taken, made;
 
     unsigned  begun:1;      /* the response has the coding */

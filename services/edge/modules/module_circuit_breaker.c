@@ -7,12 +7,14 @@
 #include "services/edge/table/slab.h"
 #include "services/edge/worker/edge_worker.h"
 
+#include <sodium.h>
+
 #define ME  MODULE_CIRCUIT_BREAKER
 
-enum { OPENED, CLOSED, TRIALS, FULL };
+enum { OPENED, CLOSED, TRIALS, REPLACED };
 
 static const char *const  counters[] = {
-    "opened", "closed", "trials", "full", NULL
+    "opened", "closed", "trials", "replaced", NULL
 };
 
 typedef struct {
@@ -41,7 +43,13 @@ parse_breaker(const msgpack_object *document, bool *bad)
 static void *
 make_zone(void *slab_pool)
 {
-    return ngx_slab_alloc(slab_pool, sizeof(breakers_t));
+    breakers_t  *breakers = ngx_slab_alloc(slab_pool, sizeof(breakers_t));
+
+    if (breakers == NULL || sodium_init() < 0) {
+        return NULL;
+    }
+    randombytes_buf(breakers->secret, sizeof(breakers->secret));
+    return breakers;
 }
 
 
@@ -50,7 +58,8 @@ static uint64_t
 key_of(const char *route_id, breaker_config_t *config)
 {
     if (config->key == 0) {
-        config->key = breaker_key(route_id, &config->rules);
+        config->key = breaker_key(edge_module_zone(ME), route_id,
+                                  &config->rules);
     }
     return config->key;
 }
@@ -99,9 +108,25 @@ tell_change(ngx_http_request_t *r, edge_ctx_t *ctx, const breaker_state_t *state
 }
 
 
+/* Is the request there with all of its body? Of chunks nobody knows before they are read. */
+static ngx_uint_t
+is_whole(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        return r->stream->in_closed;
+    }
+#endif
+    return !r->headers_in.chunked
+           && r->headers_in.content_length_n
+              <= (off_t) (r->header_in->last - r->header_in->pos);
+}
+
+
 static intptr_t
 ask_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
 {
+    breaker_route_t    route;
     breaker_state_t   *state = edge_module_state(r, ctx, ME);
     breaker_config_t  *config = (breaker_config_t *) data;
     breaker_change_t   change;
@@ -109,29 +134,37 @@ ask_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
     if (state == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    state->decision = breaker_ask(edge_module_zone(ME),
-                                  key_of(ctx->route->id, config),
-                                  ctx->route->id, &config->rules,
-                                  ngx_current_msec, is_gone, &state->ticket,
-                                  &change);
+    route.key = key_of(ctx->route->id, config);
+    route.id = ctx->route->id;
+    route.account = ctx->route->account_id;
+    route.account_len = ctx->route->account_id_len;
+    state->decision = breaker_ask(edge_module_zone(ME), &route, &config->rules,
+                                  is_whole(r), ngx_current_msec, is_gone,
+                                  &state->ticket, &change);
     tell_change(r, ctx, state, &config->rules, change);
-    switch (state->decision) {
-    case BREAKER_BLOCK:
+    if (state->ticket.replaced) {
+        edge_module_count(ME, REPLACED);
+    }
+    if (state->decision == BREAKER_BLOCK) {
         return edge_deny(r, ctx, ME, ERR_EDGE_CIRCUIT_OPEN, 0);
-    case BREAKER_FULL:
-        edge_module_count(ME, FULL);
-        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                      "postern: there is no place for the circuit breaker of "
-                      "route %s: denied", ctx->route->id);
-        return edge_deny(r, ctx, ME, ERR_EDGE_MODULE, 0);
-    case BREAKER_ALLOW_WHILE_OPEN:
+    }
+    if (state->decision == BREAKER_ALLOW_WHILE_OPEN) {
         edge_module_count(ME, TRIALS);
-        break;
-    case BREAKER_ALLOW:
-        break;
     }
     state->waits = 1;
     return NGX_DECLINED;
+}
+
+
+/* Was the upstream still waiting for the client, so that it may have given up for want of the body?
+ * An upstream that nobody could connect to did not. */
+static ngx_uint_t
+waits_for_client(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    ngx_http_upstream_t  *u = r->upstream;
+
+    return (r->reading_body || ctx->writer.stopped) && u && u->state
+           && u->state->connect_time != (ngx_msec_t) -1;
 }
 
 
@@ -143,10 +176,13 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
     switch (ctx->error) {
     case 0:
         *failed = r->headers_out.status >= NGX_HTTP_INTERNAL_SERVER_ERROR;
-        return (r->upstream && r->upstream->headers_in.status_n)
-               || (ctx->backend && ctx->backend->http_response);
+        return ((r->upstream && r->upstream->headers_in.status_n)
+                || (ctx->backend && ctx->backend->http_response))
+               && !(*failed && waits_for_client(r, ctx));
     case ERR_EDGE_REFUSED:
-    case ERR_EDGE_TIMEOUT:
+        *failed = 1;
+        return !waits_for_client(r, ctx);
+    case ERR_EDGE_TIMEOUT:   /* while the client sends, only an upstream that takes nothing */
     case ERR_EDGE_BAD_TLS:
         *failed = 1;
         return 1;
@@ -166,7 +202,7 @@ tell_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
     const breaker_config_t  *config = data;
 
     if (state == NULL || !state->waits || !is_of_upstream(r, ctx, &failed)) {
-        return NGX_OK;
+        return NGX_OK;   /* what still waits is forgotten when the request ends */
     }
     state->waits = 0;
     change = breaker_tell(edge_module_zone(ME), &state->ticket, &config->rules,

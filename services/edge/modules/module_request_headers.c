@@ -27,6 +27,25 @@ hide_all(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *name)
 }
 
 
+/* Fields that mean nothing, or something else to each reader, where there are two: of these what
+ * the route says takes the place of what is there. */
+static ngx_uint_t
+is_single(const header_t *header)
+{
+    static const char *const  names[] = {
+        "traceparent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"
+    };
+    ngx_uint_t  i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (ngx_strcmp(header->lower, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+
 /* Header strings are not copied: they belong to the route, to which ctx holds a reference. */
 static ngx_int_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
@@ -47,7 +66,9 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
             ctx->upstream_host.len = header->value_len;
             continue;
         }
-        if (edge_header_add(r, ctx, header) != NGX_OK) {
+        if ((is_single(header) && hide_all(r, ctx, header) != NGX_OK)
+            || edge_header_add(r, ctx, header) != NGX_OK)
+        {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }

@@ -26,11 +26,19 @@ filter_agent(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
-/* What was let in is judged by the lists of now. */
+/* What was let in is judged by the lists of now, where they are others than those that it was
+ * judged by last: a search may take milliseconds, and a change of anything on the route asks this of all
+ * of its requests. */
 static uintptr_t
 judge_agent(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
-    (void) ctx;
+    const route_t  *last = ctx->standing ? ctx->standing : ctx->route;
+
+    if ((last->enabled & (1u << MODULE_USER_AGENT_FILTER))
+        && agents_are_same(last->configs[MODULE_USER_AGENT_FILTER], config))
+    {
+        return 0;
+    }
     return is_permitted(r, config) ? 0 : ERR_EDGE_USER_AGENT;
 }
 
