@@ -14,7 +14,7 @@ enum {
     COMPLAIN_MS = 60000,
     WORDS_MAX = 8 * 1024, /* bytes of a request from a peer that sends no documents */
     OWNER_SIZE = 256,
-    FRAMES_MAX = 8        /* of a request with its identity: more than any needs */
+    FRAMES_MAX = 8 /* of a request with its identity: more than any needs */
 };
 
 /* Refuse a request at once, so that its sender need not wait for the deadline. The body is not
@@ -68,7 +68,8 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
 
 /* Whose turn a request takes: that of its sender's key, and of a gateway that of the account which it
  * speaks for. A gateway may be trusted to say which. */
-static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out, size_t size)
+static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out,
+                     size_t size)
 {
     peer_t sender = sender_of(msg);
 
