@@ -14,8 +14,9 @@ typedef struct flights flights_t;
 flights_t *flights_new(size_t max);
 void flights_destroy(flights_t **self_p);
 
-/* Make the key of a message (frames: sender, verb, header, body) from its verb and id; account is whom the
- * sender says it speaks for, "" where it does not say. False: the message has no key. */
+/* Make the key of a message (frames: sender, verb, header, body) from its verb and id; account
+ * is whom the sender says it speaks for, "" where it does not say. False: the message has no
+ * key. */
 bool flight_key(zmsg_t *msg, char key[FLIGHT_KEY_SIZE], char account[FLIGHT_ACCOUNT_SIZE]);
 
 /* The message's id alone, for a reply, without looking at the body. False: the message has none. */

@@ -38,6 +38,6 @@ int change_conflict(const char *constraint, problem_t *problem);
 json_t *change_event(const kind_t *kind, const char *action, const char *id, const char *at,
                      const request_t *request, const json_t *rendered);
 
-/* Take the object's children out of its audit event, which has null in their place then: each of them
- * has events of its own. False: the kind has none. */
+/* Take the object's children out of its audit event, which has null in their place then: each of
+ * them has events of its own. False: the kind has none. */
 bool change_leave_out_children(const kind_t *kind, json_t *event);

@@ -154,8 +154,8 @@ static int apply_rules(crud_t *self, const kind_t *kind, json_t *document, const
     return 0;
 }
 
-/* Render a row after its change. *ret_whole false: its children are too large to be shown, and it is
- * without them. */
+/* Render a row after its change. *ret_whole false: its children are too large to be shown, and
+ * it is without them. */
 static int render_changed(crud_t *self, const kind_t *kind, const json_t *row,
                           json_t **ret_rendered, bool *ret_whole)
 {
@@ -404,10 +404,10 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
     return r;
 }
 
-/* Wait for those who are making children of the object that the path names, and let nobody begin: creators
- * hold FOR KEY SHARE on it (create_in_transaction). A child that came after its siblings were listed
- * would go with the object without an audit event, and stay with the edges for ever. Comes before the
- * lock on the object's row, which creators ask for later. */
+/* Wait for those who are making children of the object that the path names, and let nobody
+ * begin: creators hold FOR KEY SHARE on it (create_in_transaction). A child that came after its
+ * siblings were listed would go with the object without an audit event, and stay with the edges
+ * for ever. Comes before the lock on the object's row, which creators ask for later. */
 static int lock_out_children(crud_t *self)
 {
     const char *id = crud_text(self->request->body, "id");

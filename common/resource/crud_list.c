@@ -215,8 +215,8 @@ static int put_string(msgpack_sbuffer *out, const char *text)
     return put_json(out, value);
 }
 
-/* Render objects whose rows alone are not enough (see schema_text_is_whole), with their children: count
- * of them, from row first on. 0 | ERR_ANSWER_TOO_LARGE | fault. */
+/* Render objects whose rows alone are not enough (see schema_text_is_whole), with their
+ * children: count of them, from row first on. 0 | ERR_ANSWER_TOO_LARGE | fault. */
 static int load_with_children(crud_t *self, const kind_t *kind, const PGresult *res, int first,
                               int count, json_t **ret_items)
 {

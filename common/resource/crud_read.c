@@ -94,8 +94,8 @@ static int append_children(crud_t *self, const field_t *field, const PGresult *r
     return r;
 }
 
-/* Fill one CHILDREN field. Pages bound what is in memory at once; *bytes is the text of all children
- * so far. */
+/* Fill one CHILDREN field. Pages bound what is in memory at once; *bytes is the text of all
+ * children so far. */
 static int fill_children(crud_t *self, const field_t *field, json_t *list, size_t *bytes)
 {
     const kind_t *child = kind_find(field->kinds);

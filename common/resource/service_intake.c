@@ -66,8 +66,8 @@ static backlog_lane_t lane_of(const service_t *self, zmsg_t *msg)
     return is_slow(self, msg) ? BACKLOG_SLOW : BACKLOG_QUICK;
 }
 
-/* Whose turn a request takes: that of its sender's key, and of a gateway that of the account which it
- * speaks for. A gateway may be trusted to say which. */
+/* Whose turn a request takes: that of its sender's key, and of a gateway that of the account
+ * which it speaks for. A gateway may be trusted to say which. */
 static void owner_of(const service_t *self, zmsg_t *msg, const char *account, char *out,
                      size_t size)
 {

@@ -6,7 +6,7 @@
 
 enum { SCHEMA_PATH_MAX = 160 };
 
-/* The name of a field inside what path names, for error texts; cut at SCHEMA_PATH_MAX. */
+/* Append a field's name to a path, for error texts: backend.tls.enabled. Cut at SCHEMA_PATH_MAX. */
 void schema_path(char out[SCHEMA_PATH_MAX], const char *path, const char *name);
 
 /* Check a value that is present and not null. *ret_value: the form to be stored, owned by the

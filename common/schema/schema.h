@@ -161,8 +161,8 @@ const char *field_format(const field_t *field);
  * NULL. */
 const field_t *kind_owner(const kind_t *kind);
 
-/* The kind whose objects have those of this kind as CHILDREN; every kind with a parent_key has one. NULL:
- * none. */
+/* The kind whose objects have those of this kind as CHILDREN; every kind with a parent_key has
+ * one. NULL: none. */
 const kind_t *kind_parent(const kind_t *kind);
 
 /* The module of that name; NULL when the kind has none. */

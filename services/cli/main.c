@@ -237,6 +237,10 @@ static int run_health(void)
 
 static int command_tail(int count, char **arguments)
 {
+    if (count && *arguments[0] == '-') {
+        fprintf(stderr, "error: %s is no option of tail: see postern --help\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
     return run_tail(count ? arguments[0] : "");
 }
 

@@ -32,7 +32,8 @@
 static ngx_http_output_header_filter_pt  next_header_filter;
 
 
-/* Of a connection that is not to have another request: HTTP/1 says so in this answer, HTTP/2 at the stream that comes next. */
+/* Of a connection that is not to have another request: HTTP/1 says so in this answer, HTTP/2 at
+ * the stream that comes next. */
 static void
 end_connection(ngx_http_request_t *r)
 {
@@ -79,8 +80,8 @@ header_filter(ngx_http_request_t *r)
 }
 
 
-/* The log phase runs for every request of every server. One without a context ended before it was routed, and without a
- * page: its connection or stream broke, or was reset. */
+/* The log phase runs for every request of every server. One without a context ended before it
+ * was routed, and without a page: its connection or stream broke, or was reset. */
 static ngx_int_t
 log_handler(ngx_http_request_t *r)
 {
@@ -157,8 +158,8 @@ upgrade_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
-/* Where error_page sends requests. nginx goes to a named location only with a URI, and there is none where the request
- * line could not be read. */
+/* Where error_page sends requests. nginx goes to a named location only with a URI, and there is
+ * none where the request line could not be read. */
 static ngx_int_t
 go_to(ngx_http_request_t *r, ngx_http_variable_value_t *v, const char *location)
 {
@@ -237,9 +238,9 @@ edge_is_on(ngx_http_request_t *r)
 }
 
 
-/* Workers of two configurations in one master would write to the same memory of events, and what the
- * master has of the configuration belongs to the one that it began with. Here a reload has changed
- * nothing yet: nginx keeps what it has. In init_module it would end the master. */
+/* Workers of two configurations in one master would write to the same memory of events, and what
+ * the master has of the configuration belongs to the one that it began with. Here a reload has
+ * changed nothing yet: nginx keeps what it has. In init_module it would end the master. */
 static ngx_int_t
 refuse_reload(ngx_conf_t *cf)
 {
@@ -653,9 +654,10 @@ begin_worker(ngx_cycle_t *cycle)
 }
 
 
-/* A worker whose modules cannot begin ends in a way that nginx takes for final, while the kernel goes on giving its sockets connections,
- * which nobody takes. What failed may have been for a moment (a helper that was slow, memory, open files): so it ends in another
- * way, and the next one tries. Only a place that another process has is not tried for. */
+/* A worker whose modules cannot begin ends in a way that nginx takes for final, while the kernel
+ * goes on giving its sockets connections, which nobody takes. What failed may have been for a
+ * moment (a helper that was slow, memory, open files): so it ends in another way, and the next
+ * one tries. Only a place that another process has is not tried for. */
 static ngx_int_t
 init_process(ngx_cycle_t *cycle)
 {

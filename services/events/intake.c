@@ -22,12 +22,13 @@ enum {
     TICK_MS = 100,
     NOTE_MS = 200,
     FULL_MS = 5,     /* until an event is tried again after a subscriber's queue was full */
-    PUBLISH_MS = 10, /* of publishing, before the loop does anything else */
+    PUBLISH_MS = 10, /* the longest time of publishing in one turn of the loop */
     PUBLISH_REST_MS = 1,
-    FAILING_MS = 1000,     /* storing has failed for so long: more than one lost connection */
-    STOP_MS = 3000,        /* for the job that is on its way when the service is stopped */
-    STOP_LINGER_MS = 2000, /* for subscribers to take the events of that job */
-    STOP_READS = 64        /* of subscribers' last messages */
+    FAILING_MS =
+        1000, /* not ready once storing has failed for so long: one lost connection is shorter */
+    STOP_MS = 3000,        /* at the stop, for the transaction that is under way */
+    STOP_LINGER_MS = 2000, /* at the stop, for subscribers to take the events of that transaction */
+    STOP_READS = 64        /* at the stop: the last messages of subscribers that are read */
 };
 
 static void destroy_frame(void **item)

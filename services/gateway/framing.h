@@ -34,9 +34,10 @@ int framing_parse(char *data, size_t len, head_t *ret_head, const char **ret_why
 /* The value of a header, the first of several; NULL: there is none. */
 const char *framing_get(const head_t *self, const char *name);
 
-/* The address of the client as a proxy says it: one X-Forwarded-For with one IPv4 or IPv6 address
- * and nothing else, in its usual spelling; an IPv4-mapped IPv6 address is the IPv4 address (RFC 4291
- * 2.5.5.2), as rules about it are (CVE-2024-24790). False: there is none, or more than one. */
+/* The address of the client as a proxy says it: one X-Forwarded-For with one IPv4 or IPv6
+ * address and nothing else, in its usual spelling; an IPv4-mapped IPv6 address is the IPv4
+ * address (RFC 4291 2.5.5.2), as rules about it are (CVE-2024-24790). False: there is none, or
+ * more than one. */
 bool framing_client(const head_t *self, char out[INET6_ADDRSTRLEN]);
 
 /* host or host:port as RFC 3986 3.2.2 writes it, without user information. */

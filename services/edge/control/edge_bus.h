@@ -5,13 +5,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-/* Start the helper: before the worker has anything of its own, since the helper keeps the pages
- * that it was made with. */
+/* Fork the helper process. To be called first: the helper keeps every page of memory that the
+ * worker has by then. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_bus_open(ngx_cycle_t *cycle);
 
-/* Once the table from disk is there. Returns when the config log was heard, or was waited for in
- * vain. */
+/* Connect to the bus, after the table has been loaded from the state file. Returns when the
+ * config log has answered, or the time to wait for it has run out. */
 void edge_bus_start(ngx_cycle_t *cycle);
 
-/* The worker ends: say goodbye, give all events away or keep them, and end the helper. */
+/* The worker ends: say bye to the config log, send the events that wait or leave them in the
+ * ring for the next worker, and end the helper. */
 void edge_bus_stop(void);

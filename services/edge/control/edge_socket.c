@@ -93,7 +93,7 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer)
 {
     int      one = 1, linger = EDGE_LINGER_MS, hwm = HWM, ivl = RECONNECT_MS;
-    int      unbounded = 0; /* heartbeat.h: a socket that asks has no receive mark */
+    int      unbounded = 0; /* as every socket that sends heartbeats: common/bus/heartbeat.h */
     char     address[512];
     int64_t  max = PACK_BYTES_MAX;
 
@@ -104,7 +104,8 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     if (bus->socket == NULL) {
         return NGX_ERROR;
     }
-    /* only to peers that are there; a restarted peer says "who" to what it does not know */
+    /* IMMEDIATE: messages are queued for connections that there are, only. PROBE_ROUTER: a peer
+     * that was restarted learns of us at once, and asks who we are. */
     zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
     zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
     zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
@@ -114,7 +115,8 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     zmq_setsockopt(bus->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
     set_heartbeat(bus->socket);
     ngx_snprintf((u_char *) address, sizeof(address), "%V%Z", endpoint);
-    /* over ipc:// a service from before it had keys may be at the other end */
+    /* over ipc:// the service may be of a version before keys: they are used where they are
+     * configured */
     if ((edge_conf()->curve_dir.len
          || ngx_strncmp(address, "tcp://", 6) == 0)
         && set_keys(bus->socket, peer) != NGX_OK)

@@ -25,13 +25,14 @@ typedef struct record {
     size_t body_len;
 } record_t;
 
-/* How much follows these bytes. 0: no record begins so. */
+/* The number of bytes that follow this length field. 0: it is no length of a record. */
 size_t record_length(const unsigned char head[RECORD_LENGTH]);
 
-/* Open what follows the length into plain, which has room for all of it but RECORD_OVERHEAD, and
- * where the body lies. 0 | -EBADMSG: it is torn, or sealed with another key. */
+/* Decrypt a record, len bytes after its length, into plain, which has room for len -
+ * RECORD_OVERHEAD bytes; ret_record->body lies in plain. 0 | -EBADMSG: it is torn, or sealed
+ * with another key. */
 int record_open(const unsigned char *sealed, size_t len, const unsigned char *key,
                 unsigned char *plain, record_t *ret_record);
 
-/* With its length in front: free it. NULL: no memory. */
+/* Encrypt a record, with its length in front. The caller frees the result. NULL: no memory. */
 unsigned char *record_seal(const record_t *record, const unsigned char *key, size_t *ret_len);

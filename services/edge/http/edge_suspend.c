@@ -9,8 +9,9 @@
 
 enum {
     FRAMING_BYTES = 64 * 1024,
-    /* What room is taken for (http/room.h): what has come, not what was announced, or whoever announces much and sends nothing would
-     * keep others out. A byte counts twice, for the module may need the body in one piece; a piece, however small, has buffers. */
+    /* What room is taken for (http/room.h): what has come, not what was announced, or whoever
+     * announces much and sends nothing would keep others out. A byte counts twice, for the
+     * module may need the body in one piece; a piece, however small, has buffers. */
     BYTES_A_BYTE = 2,
     BYTES_A_PIECE = 512,
     BYTES_A_BODY = 8 << 10   /* even if nothing of it comes */
@@ -262,7 +263,8 @@ on_body(ngx_http_request_t *r)
 }
 
 
-/* Pieces of a body that is as long as it may be, of which each is small, would take hundreds of times what they hold. */
+/* Pieces of a body that is as long as it may be, of which each is small, would take hundreds of
+ * times what they hold. */
 static ngx_uint_t
 has_room(edge_suspension_t *s, size_t bytes, ngx_uint_t pieces)
 {

@@ -15,7 +15,7 @@ module_id_t edge_suspend_take(edge_ctx_t *ctx, ngx_uint_t *expired);
 void edge_suspend_abort(edge_ctx_t *ctx);
 /* May later modules run? Not if the body was discarded or is still being read. */
 ngx_uint_t edge_suspend_may_go_on(const edge_ctx_t *ctx);
-/* For the body filter, which got bytes in so many buffers: has more arrived than the module accepts, or
- * than there is room for? Then the rest is discarded, the module is resumed, and the request can only be
- * denied. */
+/* For the body filter, which got bytes in so many buffers: has more arrived than the module
+ * accepts, or than there is room for? Then the rest is discarded, the module is resumed, and the
+ * request can only be denied. */
 ngx_uint_t edge_suspend_body_is_cut(edge_ctx_t *ctx, size_t bytes, ngx_uint_t pieces);

@@ -1,5 +1,6 @@
-/* Each request has an id, which the client, the upstream and the event have in common. The digits of the id are also those of
- * the trace that begins here where the client sent no valid traceparent. */
+/* Each request has an id, which the client, the upstream and the event have in common. The
+ * digits of the id are also those of the trace that begins here where the client sent no valid
+ * traceparent. */
 #include "services/edge/http/edge_trace.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/worker/edge_conf.h"
@@ -52,8 +53,8 @@ is_named(const ngx_table_elt_t *header, const char *name, size_t len)
 #define IS_NAMED(header, name)  is_named(header, name, sizeof(name) - 1)
 
 
-/* Finds the client's traceparent. NULL: it has none, or several, or none that is valid; *others says
- * whether it has fields of a trace all the same. */
+/* Finds the client's traceparent. NULL: it has none, or several, or none that is valid; *others
+ * says whether it has fields of a trace all the same. */
 static ngx_table_elt_t *
 find_parent(ngx_http_request_t *r, ngx_uint_t *others)
 {
@@ -123,8 +124,8 @@ add_field(ngx_http_request_t *r, edge_ctx_t *ctx, header_t *field,
 }
 
 
-/* Begins a trace. A share of those that begin here is marked as to be recorded; programs that it goes
- * through usually do as the mark says. */
+/* Begins a trace. A share of those that begin here is marked as to be recorded; programs that it
+ * goes through usually do as the mark says. */
 static ngx_int_t
 begin_trace(ngx_http_request_t *r, edge_ctx_t *ctx)
 {

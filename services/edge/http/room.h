@@ -1,7 +1,8 @@
-/* Room in a worker's memory for bodies that route modules read before their request goes on. Whoever
- * sends requests decides how many such bodies there are and how long they take: so all of them have a
- * bound, those of one account a fourth of it, and those that one client sends to an account a
- * fourth of that: who sends signatures that are none cannot keep out those who sign. No nginx in here. */
+/* Room in a worker's memory for bodies that route modules read before their request goes on.
+ * Whoever sends requests decides how many such bodies there are and how long they take: so all
+ * of them have a bound, those of one account a fourth of it, and those that one client sends to
+ * an account a fourth of that: who sends signatures that are none cannot keep out those who
+ * sign. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +18,8 @@ enum {
     ROOM_CLIENTS = 8192
 };
 
-/* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have clients. */
+/* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have
+ * clients. */
 typedef struct {
     size_t taken;
     size_t shares[ROOM_ACCOUNTS];

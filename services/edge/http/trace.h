@@ -1,5 +1,5 @@
-/* W3C Trace Context (https://www.w3.org/TR/trace-context/): the field by which programs that a request goes through say
- * which trace it belongs to. No nginx in here. */
+/* W3C Trace Context (https://www.w3.org/TR/trace-context/): the field by which programs that a
+ * request goes through say which trace it belongs to. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@ enum {
     TRACE_PARENT_MAX = 512 /* of versions after 00, which may have more behind the flags */
 };
 
-/* Is this a traceparent that a receiver may use (section 3.2.2)? Its trace id is then the TRACE_ID_LEN
- * bytes from value + 3. */
+/* Is this a traceparent that a receiver may use (section 3.2.2)? Its trace id is then the
+ * TRACE_ID_LEN bytes from value + 3. */
 bool trace_parent_is_valid(const char *value, size_t len);
 
 /* Write len bytes as twice as many hexadecimal digits in lower case, without an end. */

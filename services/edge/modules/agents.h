@@ -12,16 +12,17 @@ enum {
 
 typedef struct agents agents_t;
 
-/* What module.h calls parse and free: {allow, deny}, lists of expressions. Routes with the same list
- * have one compiled set of it between them. */
+/* The hooks parse and free of module.h: {allow, deny}, lists of expressions. Routes with the
+ * same list have one compiled set of it between them. */
 void *agents_parse(const msgpack_object *document, bool *bad);
 void agents_free(void *config);
 
-/* May a request with this User-Agent header go on? NULL: it has none, which is judged as an empty
- * one and needs an expression of allow that matches it. What matches allow may, also where deny
- * matches; else what deny does not match. A header of more than AGENT_MAX bytes may not, nor one
- * for which the memory of an expression does not suffice. Bytes that are no UTF-8 are judged as
- * U+FFFD each, so that no expression is blind to them. */
+/* May a request with this User-Agent header go on? NULL: it has none, which is judged as an
+ * empty one and needs an expression of allow that matches it. A match of allow admits the
+ * request, whatever deny says; otherwise a match of deny denies it; otherwise it is admitted. A
+ * header of more than AGENT_MAX bytes is denied, and so is one for which the memory of a list
+ * does not suffice. Bytes that are no UTF-8 are judged as U+FFFD each, so that no expression is
+ * blind to them. */
 bool agents_permit(const agents_t *self, const char *agent, size_t len);
 
 /* Have both the same lists? Then they permit the same. */

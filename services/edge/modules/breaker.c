@@ -148,9 +148,9 @@ void breaker_window(const breaker_t *breaker, const breaker_rules_t *rules, uint
 
     *all = *failed = 0;
     for (uint32_t i = 0; i < rules->buckets; i++) {
-        /* Those behind the newest are of the turn before. failed first, since breaker_tell adds to it
-         * last: else an answer that comes meanwhile counts as failed and not as one of all, and the
-         * share is one that there never was. */
+        /* Those behind the newest are of the turn before. failed first, since breaker_tell adds
+         * to it last: else an answer that comes meanwhile counts as failed and not as one of
+         * all, and the share is one that there never was. */
         *failed += count_in_turn(&breaker->buckets[i].failed, turn - (i > slot));
         *all += count_in_turn(&breaker->buckets[i].all, turn - (i > slot));
     }

@@ -132,7 +132,8 @@ make_room(compressor_t *self)
 }
 
 
-/* The end of a flush or of the body, on the last buffer of what was made, or on a mark of its own. */
+/* The end of a flush or of the body, on the last buffer of what was made, or on a mark of its
+ * own. */
 static ngx_int_t
 add_mark(compressor_t *self, ngx_buf_t *mark)
 {

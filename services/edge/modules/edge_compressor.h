@@ -34,11 +34,11 @@ typedef struct {
     unsigned  last:1;       /* no more comes */
 } compressor_t;
 
-/* Begin the body of r's response, before its head is changed; self is all zero, or was ended. NGX_OK
- * | NGX_DECLINED: the worker encodes as many as it may, or has no memory for another. */
+/* Begin the body of r's response, before its head is changed; self is all zero, or was ended.
+ * NGX_OK | NGX_DECLINED: the worker encodes as many as it may, or has no memory for another. */
 ngx_int_t compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding);
-/* Replace a part of the body, or NULL, by what is to be sent now, as response_body of module.h wants
- * it. NGX_OK | NGX_ERROR. */
+/* Replace a part of the body, or NULL, by what is to be sent now, as response_body of module.h
+ * wants it. NGX_OK | NGX_ERROR. */
 ngx_int_t compressor_encode(compressor_t *self, ngx_chain_t **body);
 /* Free the encoder; no event of self comes any more. taken and made stay. */
 void compressor_end(compressor_t *self);

@@ -95,19 +95,19 @@ typedef struct edge_module {
      * config is that of the route as it is now, ctx has what the request began with. No hook: it
      * may go on. */
     uintptr_t (*judge)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
-    /* The entries of the config log, beside route and edge, that judge looks up in the table: writes
-     * at most entries_max ids, which live as long as config, and returns how many. A change of one
-     * of these entries calls judge, too. */
+    /* The entries of the config log, beside route and edge, that judge looks up in the table:
+     * writes at most entries_max ids, which live as long as config, and returns how many. A
+     * change of one of these entries calls judge, too. */
     unsigned (*entries)(const void *config, const char **ids);
     unsigned entries_max;
     /* Before the head of a response is sent, also of an error page: NGX_OK, else 500 is sent. */
     intptr_t (*response_header)(struct ngx_http_request_s *r, struct edge_ctx *ctx,
                                 const void *config);
-    /* For each part of the response's body, in order: NGX_OK, with *body replaced by what is to be
-     * sent instead, or NGX_ERROR, which breaks the connection. Buffers that the module does not pass
-     * on at once stay as they are until it has taken their bytes, and nothing is read into them. Also
-     * called with *body NULL, when the client may take more: a module that keeps something back sets
-     * NGX_HTTP_GZIP_BUFFERED of r->connection->buffered as long as it does. */
+    /* For each part of the response's body, in order: NGX_OK, with *body replaced by what is to
+     * be sent instead, or NGX_ERROR, which breaks the connection. Buffers that the module does
+     * not pass on at once stay as they are until it has taken their bytes, and nothing is read
+     * into them. Also called with *body NULL, when the client may take more: a module that keeps
+     * something back sets NGX_HTTP_GZIP_BUFFERED of r->connection->buffered as long as it does. */
     intptr_t (*response_body)(struct ngx_http_request_s *r, struct edge_ctx *ctx,
                               const void *config, struct ngx_chain_s **body);
     /* Writes the module's fields of the event (http/edge_event.h); called for every request, also
@@ -151,14 +151,14 @@ intptr_t edge_module_suspend(struct ngx_http_request_s *r, struct edge_ctx *ctx,
  * effect on a request that does not wait; ctx must be of a request that was not aborted. */
 void edge_module_resume(struct edge_ctx *ctx);
 
-/* Read the request's body, of at most max bytes. NGX_OK: it is complete in r->request_body, and goes
- * upstream like any other. It is in memory, except where it came in chunks whose framing takes more
- * than max and 64 KiB: then parts of it are in a file. NGX_DECLINED: it is longer than max, and
- * the request can only be denied; so can it with NGX_BUSY, where the worker has no room for it
- * (http/room.h). Anything else is what run returns: call this again when run is
- * called again, which is when the body is complete or when edge_module_resume comes first. In the
- * latter case reading goes on, and until the body is complete the module may wait again or deny,
- * but not let the request pass. */
+/* Read the request's body, of at most max bytes. NGX_OK: it is complete in r->request_body, and
+ * goes upstream like any other. It is in memory, except where it came in chunks whose framing
+ * takes more than max and 64 KiB: then parts of it are in a file. NGX_DECLINED: it is longer
+ * than max, and the request can only be denied; so can it with NGX_BUSY, where the worker has no
+ * room for it (http/room.h). Anything else is what run returns: call this again when run is
+ * called again, which is when the body is complete or when edge_module_resume comes first. In
+ * the latter case reading goes on, and until the body is complete the module may wait again or
+ * deny, but not let the request pass. */
 intptr_t edge_module_read_body(struct ngx_http_request_s *r, struct edge_ctx *ctx,
                                module_id_t module, size_t max, unsigned ms);
 

@@ -1,4 +1,5 @@
-/* circuit_breaker: a route whose upstream fails is not asked for a while. The rules are breaker.c's. */
+/* circuit_breaker: a route whose upstream fails is not asked for a while. The rules are
+ * breaker.c's. */
 #include "common/base/err.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
@@ -39,7 +40,8 @@ parse_breaker(const msgpack_object *document, bool *bad)
 }
 
 
-/* nginx has just mapped the memory: it is all zero, and so no page of it is touched before it is used. */
+/* nginx has just mapped the memory: it is all zero, and so no page of it is touched before it is
+ * used. */
 static void *
 make_zone(void *slab_pool)
 {

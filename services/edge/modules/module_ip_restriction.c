@@ -1,5 +1,6 @@
-/* ip_restriction: admits connections whose own address a rule of the route's IP policies allows, and none denies. What a
- * proxy says of somebody behind it counts for nothing here, whoever trusts that proxy. */
+/* ip_restriction: admits connections whose own address a rule of the route's IP policies allows,
+ * and none denies. What a proxy says of somebody behind it counts for nothing here, whoever
+ * trusts that proxy. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
 #include "services/edge/http/edge_restriction.h"

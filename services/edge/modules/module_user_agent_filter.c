@@ -27,8 +27,8 @@ filter_agent(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 
 
 /* What was let in is judged by the lists of now, where they are others than those that it was
- * judged by last: a search may take milliseconds, and a change of anything on the route asks this of all
- * of its requests. */
+ * judged by last: a search may take milliseconds, and a change of anything on the route asks
+ * this of all of its requests. */
 static uintptr_t
 judge_agent(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {

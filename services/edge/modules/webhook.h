@@ -65,6 +65,7 @@ bool webhook_same(const webhook_t *one, const webhook_t *other);
 /* The row of its sender. */
 const webhook_provider_t *webhook_provider(const webhook_t *self);
 
-/* Not for a configuration that is beyond. answer is written where the verdict is WEBHOOK_ANSWERED. */
+/* Not for a configuration that is beyond. answer is written where the verdict is
+ * WEBHOOK_ANSWERED. */
 webhook_verdict_t webhook_judge(const webhook_t *self, const webhook_request_t *request,
                                 webhook_answer_t *answer);

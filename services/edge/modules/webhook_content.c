@@ -254,7 +254,8 @@ static size_t write_json(unsigned char c, char *out)
     return 6;
 }
 
-/* As a string of JSON. A block at a time: one character at a time would keep the worker for 70 ms with 1 MiB. */
+/* As a string of JSON. A block at a time: one character at a time would keep the worker for 70
+ * ms with 1 MiB. */
 static bool add_json(const content_t *self, webhook_text_t text)
 {
     char block[4096];

@@ -23,8 +23,8 @@ void webhook_fields_free(webhook_fields_t *self);
 /* Do these stand for the same bytes? */
 bool webhook_text_same(webhook_text_t one, webhook_text_t other);
 
-/* The one field of the target's query with this name; its value is copied. False: there is none, or several, or it
- * does not fit. */
+/* The one field of the target's query with this name; its value is copied. False: there is none,
+ * or several, or it does not fit. */
 bool webhook_query_field(webhook_text_t target, const char *name, char *out, size_t size);
 /* What stands behind the first question mark of a target; NULL: it has none. */
 webhook_text_t webhook_query(webhook_text_t target);

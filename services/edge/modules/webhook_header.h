@@ -17,7 +17,7 @@ bool webhook_header_item(webhook_text_t value, char separator, const char *name,
 bool webhook_header_only(const webhook_request_t *request, webhook_text_t name,
                          webhook_text_t *out);
 
-/* A time since 1970, from 1 to 14 digits without a zero before them, or RFC 3339, whose zone may be
- * without a colon, and of ISO_UTC is not there. Its text is signed beside others: no two texts of different lengths are to mean the
- * same. */
+/* A time since 1970, from 1 to 14 digits without a zero before them, or RFC 3339, whose zone may
+ * be without a colon, and of ISO_UTC is not there. Its text is signed beside others: no two
+ * texts of different lengths are to mean the same. */
 bool webhook_time_parse(webhook_text_t text, webhook_unit_t unit, int64_t *ret_ms);

@@ -10,7 +10,7 @@
 typedef struct header {
     char *name, *lower, *value; /* value NULL: remove */
     size_t name_len, value_len;
-    uintptr_t hash; /* nginx's own of lower */
+    uintptr_t hash; /* ngx_hash_key of lower */
 } header_t;
 
 typedef struct headers {
@@ -25,10 +25,11 @@ void headers_parse(headers_t *out, const msgpack_object *add, const msgpack_obje
                    bool *bad);
 void headers_done(headers_t *self);
 
-/* What module.h calls parse and free, for modules whose document is {add, remove}: a headers_t. */
+/* The hooks parse and free of module.h, for modules whose document is {add, remove}: a
+ * headers_t. */
 void *headers_module_parse(const msgpack_object *document, bool *bad);
 void headers_module_free(void *config);
-/* What module.h calls beyond: true where a value holds ${...}, an expression, which the edge cannot
+/* The hook beyond of module.h: true if a value holds ${...}, an expression, which the edge cannot
  * evaluate yet. */
 bool headers_module_beyond(const void *config);
 
