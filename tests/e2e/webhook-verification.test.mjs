@@ -11,7 +11,6 @@ import hygraph from '@hygraph/utils';
 import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import twilio from 'twilio';
-import { DATA, END_HEADERS, HEADERS, exchange, frame, headers } from '../support/h2raw.mjs';
 import { api, ca, edge, elsewhere, endpoint, env, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
 
 const DENIED = 'ERR_POSTERN_924', TOO_LARGE = 'ERR_POSTERN_926', LIMIT = 1024 * 1024;
@@ -404,12 +403,21 @@ test('who fills the room of its address keeps out nobody at another', { skip: el
   for (const socket of got.sockets) socket.destroy();
 });
 
-test('a body in very many pieces is denied', { skip: elsewhere, timeout: 60000 }, async () => {
+test('a body in very many pieces is denied', { skip: elsewhere, timeout: 90000 }, async () => {
   await put('github', 's');
-  const head = headers([[':method', 'POST'], [':scheme', 'https'], [':authority', to.host], [':path', '/'], ['x-hub-signature-256', `sha256=${'0'.repeat(64)}`], ['content-length', String(LIMIT)]]);
-  const pieces = Buffer.concat(Array.from({ length: 20000 }, () => frame(DATA, 0, 1, Buffer.from('x')))); // each frame is a piece, however they arrive
-  const got = await exchange(to.host, [frame(HEADERS, END_HEADERS, 1, head), pieces], { wait: 50000, until: ({ status }) => status[1] });
-  assert.equal(got.status[1], 413);
+  let answer = '';
+  const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+  socket.on('error', () => {}).on('data', (text) => { answer += text; });
+  socket.setNoDelay(true);
+  socket.write(`POST / HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nContent-Length: ${LIMIT}\r\n\r\n`);
+  // A piece is what the edge reads at once: it needs time between two bytes, and some are read together all the same.
+  for (let i = 0; i < LIMIT - 1 && !answer && !socket.destroyed; i++) {
+    socket.write('x');
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await until(() => answer, 'its answer');
+  assert.match(answer, /^HTTP\/1.1 413/);
+  socket.destroy();
 });
 
 test('no other text has the same signature: ids with a point, times with a zero or without a zone, upgrades', async () => {
