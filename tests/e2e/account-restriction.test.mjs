@@ -110,7 +110,7 @@ test('denied: before the routes and their modules, with page, event and counters
   assert.equal((await from(to.host, '127.0.4.1', { target: '/unknown%2f../x' })).status, 400);
   const got = await from(to.host, '127.0.4.1', { target: '/known', headers: { 'User-Agent': 'x' } });
   assert.equal(codeOf(got), 'ERR_POSTERN_922');
-  const last = await until(() => eventsOf(to.host)[8], 'its event');
+  const last = await until(() => eventsOf(to.host).find(({ http }) => http.request.url.path === '/known' && http.request.headers['User-Agent']?.[0] === 'x'), 'its event');
   assert.deepEqual([last.ip_policy.decision, last.denied.module, last.ip_policy.restriction_id], ['allow', 'user_agent_filter', '']);
 });
 
