@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     HEAD_BYTES_MAX = 64 * 1024, /* all heads of a request together: also 1xx and redirects */
@@ -213,19 +214,32 @@ static unsigned status_of(const outbound_call_t *self)
     return (unsigned)status;
 }
 
-/* Does the response say where its body ends (RFC 9112 6.3)? A body that ends with the connection
- * can be truncated by anybody who can close the connection. */
+/* The only header of that name. NULL: there is none, or more than one. */
+static const char *only_header(const outbound_call_t *self, const char *name)
+{
+    struct curl_header *header;
+
+    return curl_easy_header(self->easy, name, 0, CURLH_HEADER, -1, &header) || header->amount != 1
+               ? NULL
+               : header->value;
+}
+
+/* Does the response say, once, where its body ends (RFC 9112 6.3)? A body that ends with the
+ * connection can be truncated by anybody who can close the connection; so can one in a transfer
+ * coding other than chunked, and one of two lengths. */
 static bool is_framed(const outbound_call_t *self)
 {
     struct curl_header *header;
     unsigned status = status_of(self);
-    curl_off_t length = -1;
+    const char *coding;
 
     if (self->is_head || status == 204 || status == 304)
         return true;
-    curl_easy_getinfo(self->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    return length >= 0
-           || !curl_easy_header(self->easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header);
+    if (curl_easy_header(self->easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header))
+        return only_header(self, "Content-Length");
+    coding = only_header(self, "Transfer-Encoding");
+    return coding && !strcasecmp(coding, "chunked")
+           && curl_easy_header(self->easy, "Content-Length", 0, CURLH_HEADER, -1, &header);
 }
 
 static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)

@@ -450,7 +450,7 @@ Test(outbound, an_answer_has_an_end)
     stop_server(&broken);
 }
 
-/* Of both answers libcurl says that all is well. */
+/* Of all these answers libcurl says that all is well. */
 Test(outbound, what_was_cut_is_no_answer)
 {
     server_t line = {0}, field = {0}, endless = {0};
@@ -472,6 +472,37 @@ Test(outbound, what_was_cut_is_no_answer)
     stop_server(&line);
     stop_server(&field);
     stop_server(&endless);
+}
+
+Test(outbound, an_answer_says_once_where_it_ends)
+{
+    static const struct {
+        const char *head;
+        outbound_end_t want;
+    } cases[] = {
+        {"Content-Length: 3\r\n\r\nabc", OUTBOUND_ANSWERED},
+        {"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", OUTBOUND_ANSWERED},
+        {"Transfer-Encoding: identity\r\n\r\ncut sho", OUTBOUND_BROKEN},
+        {"Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc", OUTBOUND_BROKEN},
+        {"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", OUTBOUND_BROKEN},
+        {"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", OUTBOUND_BROKEN},
+        {"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+         OUTBOUND_BROKEN},
+    };
+    client_t client = start_client(&tame);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        server_t server = {0};
+        char text[200];
+
+        snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\n%s", cases[i].head);
+        start_server(&server, text);
+        cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&server, "127.0.0.1"),
+                                                       .may_be_plain = true}),
+                     cases[i].want, "%s", cases[i].head);
+        stop_server(&server);
+    }
+    stop_client(&client);
 }
 
 /* What libcurl reads and throws away has no more room than a body. */
