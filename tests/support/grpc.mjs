@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { ca, edge, tcpUpstream } from './postern.mjs';
+import { ca, edge, tcpUpstream, storyHost } from './postern.mjs';
 import { DATA, HEADERS, SETTINGS, frame } from './h2raw.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -36,8 +36,8 @@ export async function serving(methods = {}, tls) {
   };
   server.addService(Story.service, Object.fromEntries(Object.entries(all).map(([name, handler]) => [name, noted(handler)])));
   const credentials = tls ? grpc.ServerCredentials.createSsl(null, [{ private_key: tls.key, cert_chain: tls.cert }]) : grpc.ServerCredentials.createInsecure();
-  const port = await new Promise((resolve, reject) => server.bindAsync('127.0.0.1:0', credentials, (error, bound) => (error ? reject(error) : resolve(bound))));
-  return { server, calls, port, address: `127.0.0.1:${port}`, close: () => server.forceShutdown() };
+  const port = await new Promise((resolve, reject) => server.bindAsync(`${storyHost}:0`, credentials, (error, bound) => (error ? reject(error) : resolve(bound))));
+  return { server, calls, port, address: `${storyHost}:${port}`, close: () => server.forceShutdown() };
 }
 
 // A client whose calls go through the edge to a host.

@@ -104,7 +104,7 @@ export function raw(servername, bytes, { wait = 1500, tlsOptions = {} } = {}) {
 }
 
 // Where upstreams of stories listen: an edge in a container reaches another address of this machine.
-const storyHost = process.env.STORY_HOST || '127.0.0.1';
+export const storyHost = process.env.STORY_HOST || '127.0.0.1';
 // Why a story is skipped that is about this machine's own addresses and ports; false where the system runs beside it.
 export const elsewhere = process.env.STORY_HOST ? 'the system runs behind other addresses than the story' : false;
 
