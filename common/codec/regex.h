@@ -10,7 +10,8 @@ extern "C" {
 
 typedef struct re2_regex regex_t;
 
-/* Compile. 0 | -EINVAL, with the reason in why: it is none, or needs more than REGEX_SET_BYTES. */
+/* Compile. 0 | -EINVAL, with the reason in why: it is none, or beyond REGEX_SET_WIDE or
+ * REGEX_SET_BYTES. */
 int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_size);
 
 /* Does the expression match anywhere in text? */
@@ -20,6 +21,7 @@ bool regex_search(const regex_t *self, const char *text, size_t len);
 void regex_destroy(regex_t **self_p);
 
 enum {
+    REGEX_SET_WIDE = 32,        /* classes in them that may have nearly all characters */
     REGEX_SET_TEXT = 64 << 10,  /* bytes of the expressions of a set, their ends included */
     REGEX_SET_BYTES = 128 << 10 /* what the set may take when it is compiled and used */
 };

@@ -7,7 +7,7 @@ import http2 from 'node:http2';
 import https from 'node:https';
 import { createRequire } from 'node:module';
 import test from 'node:test';
-import { api, ca, client, edge, elsewhere, endpoint, env, listening, must, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { api, ca, client, edge, elsewhere, endpoint, env, listening, must, storyHost, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const HOST = process.env.STORY_HOST || '127.0.0.1', signed = process.env.STORY_UPSTREAM_TLS;
 const base = Number(new URL(env.POSTERN_API_URL).port);
@@ -21,6 +21,15 @@ const at = (address, more) => make('static', { address, ...more }).then(({ id })
 const failover = async (...backends) => endpoint(await make('failover', { backends }));
 const order = (to, ...backends) => must('PATCH', `/backends/failover/${to.backend.id}`, { backends });
 const named = (name, options) => upstream((request, response, body) => response.end(`${name} ${request.method} ${request.url} ${body.length}`), options);
+const called = (host) => new Promise((resolve, reject) => { // a call of gRPC
+  const session = http2.connect(`https://${host}`, { host: edge.host, port: edge.port, servername: host, ca });
+  const stream = session.request({ ':method': 'POST', ':authority': host, ':path': '/a.A/B', 'content-type': 'application/grpc', te: 'trailers' });
+  const got = { status: 0, headers: {} };
+  session.on('error', reject);
+  stream.on('response', (headers) => { got.status = headers[':status']; got.headers = headers; }).on('data', () => {}).on('error', () => {});
+  stream.on('close', () => { session.close(); resolve(got); });
+  stream.end(Buffer.alloc(5));
+});
 const pem = () => ({ key: fs.readFileSync(`${signed}.key`), cert: fs.readFileSync(`${signed}.pem`) });
 
 // A port where nobody listens.
@@ -139,6 +148,26 @@ test('no status moves a request on, nor does anything once it was sent', async (
       assert.equal(other.seen.length, 0, `${what} ${method}`);
     }
   await other.close();
+});
+
+test('a member that speaks before it is asked, and closes, was reached: nothing of it meets the answer of another', { timeout: 120000 }, async () => {
+  const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+  const speaks = async (bytes) => (await tcpUpstream((socket) => socket.end(bytes))).address;
+  const other = await named('other');
+  const calls = http2.createServer((request, response) => { response.writeHead(200, { 'content-type': 'application/grpc', 'grpc-status': '0' }); response.end(); });
+  await new Promise((resolve) => calls.listen(0, storyHost, resolve));
+  for (const bytes of [settings, 'HTTP/1.1 200 OK\r\nX-Stolen: ', 'HTTP/1.1 103 Early Hints\r\nX-Stolen: a\r\n\r\n', 'nonsense'])
+    for (const grpc of [false, true]) {
+      const to = await failover(await at(await speaks(bytes)), await at(grpc ? `${storyHost}:${calls.address().port}` : other.address));
+      for (let i = 0; i < 20; i++) {
+        const got = await (grpc ? called(to.host) : through(to.host, '/x'));
+        assert.ok([200, 502].includes(got.status), `${got.status}`);
+        assert.equal(got.headers['x-stolen'], undefined);
+        if (got.status === 200 && !grpc) assert.match(got.body, /^other/);
+      }
+    }
+  await other.close();
+  calls.close();
 });
 
 // Serves one request of each connection and closes it when the next one has come.

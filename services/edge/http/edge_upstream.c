@@ -136,11 +136,15 @@ find_next_peer(peer_t *peer)
 
 
 /* Was there no connection yet? u->request_sent is set before the first write to one that was made,
- * and stays set until there is another. */
+ * and stays set until there is another. A member that spoke before nginx wrote, and closed, was
+ * reached: nginx keeps what it read of the answer, and for gRPC the state of that connection, which
+ * another member's answer must not meet. */
 static ngx_uint_t
 is_dial(const ngx_peer_connection_t *pc, const ngx_http_upstream_t *u)
 {
-    return pc->connection == NULL || (!pc->cached && !u->request_sent);
+    return pc->connection == NULL
+           || (!pc->cached && !u->request_sent
+               && u->state->bytes_received == 0);
 }
 
 
