@@ -22,10 +22,10 @@ struct re2_set {
     RE2::Set set;
 };
 
-/* RE2 bounds what an expression may take when it is compiled, not what it takes to read: a class of
- * nearly all characters is gone through once for each time it is named, with its upper and lower case.
- * Sixteen expressions of 4 KiB took 3.3 s, and came to nothing. So what may name such a class is
- * counted: \p, \P, \W, \D, \S, [:^x:], and a range that ends beyond ASCII. */
+/* RE2 bounds what an expression may take when it is compiled, not what it takes to read: a class
+ * of nearly all characters is gone through once for each time it is named, with its upper and
+ * lower case. Sixteen expressions of 4 KiB took 3.3 s, and came to nothing. So what may name
+ * such a class is counted: \p, \P, \W, \D, \S, [:^x:], and a range that ends beyond ASCII. */
 static size_t count_wide(const char *pattern)
 {
     size_t wide = 0;

@@ -404,17 +404,13 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
     return r;
 }
 
-/* Wait for those who are making children of the object that the path names, and let nobody
- * begin: creators hold FOR KEY SHARE on it (create_in_transaction). A child that came after its
- * siblings were listed would go with the object without an audit event, and stay with the edges
- * for ever. Comes before the lock on the object's row, which creators ask for later. */
-static int lock_out_children(crud_t *self)
+/* Wait for those who are making children of the object, and let nobody begin: creators hold FOR
+ * KEY SHARE on it (create_in_transaction). A child that came after its siblings were listed
+ * would go with the object without an audit event, and stay with the edges for ever. Comes
+ * behind the lock on the object's row, as in an update, whose references refer to the object. */
+static int lock_out_children(crud_t *self, const char *id)
 {
-    const char *id = crud_text(self->request->body, "id");
-
-    return pg_exec(self->pg, NULL,
-                   "SELECT 1 FROM object WHERE id = $1 AND account_id = $2 FOR UPDATE", 2,
-                   id ? id : "", self->request->account);
+    return pg_exec(self->pg, NULL, "SELECT 1 FROM object WHERE id = $1 FOR UPDATE", 1, id);
 }
 
 int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
@@ -423,9 +419,9 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    r = lock_out_children(self);
+    r = crud_load_addressed(self, kind, true, &row);
     if (!r)
-        r = crud_load_addressed(self, kind, true, &row);
+        r = lock_out_children(self, crud_text(row, "id"));
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
     if (!r && rules && rules->keep)

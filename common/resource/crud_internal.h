@@ -22,7 +22,7 @@ int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int
 int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,
                  msgpack_sbuffer *out);
 
-/* Fill the CHILDREN fields of rendered objects, with one query for up to 256 children. 0 |
+/* Fill the CHILDREN fields of rendered objects, with one query for up to 64 children. 0 |
  * ERR_ANSWER_TOO_LARGE: they are larger than an answer may be, and the fields are null | fault. */
 int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    CHILDREN_PAGE = 256,           /* children that one query reads */
+    CHILDREN_PAGE = 64,            /* children that one query reads: each may have a megabyte */
     CHILDREN_BYTES = BUS_FRAME_MAX /* of the rows of all children: beyond it no answer has room */
 };
 
