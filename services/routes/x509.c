@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PRIVATE_KEY_MARK "PRIVATE KEY-----" /* how the first line of every PEM form of one ends */
+
 enum {
     DAY = 86400,
     CHAIN_MAX = 10,
@@ -204,7 +206,7 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     if (!key)
         problem_add(problem, ERR_CERT_PEM, "private_key_pem",
                     "is not an unencrypted private key in PEM");
-    if (strstr(chain_pem, "PRIVATE KEY-----"))
+    if (strstr(chain_pem, PRIVATE_KEY_MARK))
         problem_add(problem, ERR_CERT_PEM, "certificate_pem",
                     "has a private key in it, which would be shown to everybody who may read it: "
                     "put it into private_key_pem alone");
@@ -255,6 +257,10 @@ int x509_describe_authority(const char *pem, json_t *document, problem_t *proble
     ERR_clear_error();
     if (!chain || sk_X509_num(chain) != 1)
         return problem_add(problem, ERR_CERT_PEM, "ca_pem", "must be one certificate in PEM");
+    if (strstr(pem, PRIVATE_KEY_MARK))
+        return problem_add(problem, ERR_CERT_PEM, "ca_pem",
+                           "has a private key in it, which would be shown to everybody who may "
+                           "read it");
     /* Not a CA by RFC 5280 4.2.1.9. An old v1 root without basicConstraints is refused, too. */
     if (!(X509_get_extension_flags(authority) & EXFLAG_CA))
         return problem_add(problem, ERR_CERT_PEM, "ca_pem",
