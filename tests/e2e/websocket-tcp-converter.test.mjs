@@ -174,6 +174,27 @@ test('HTTP/2, other modules and backends without an address are denied', async (
   await up.close();
 });
 
+test('a circuit breaker counts a 101 as an answer, so that one that opened closes again', async () => {
+  const up = await tcp(), gone = await tcp();
+  await gone.close();
+  const rules = { tripped_duration: 1, rolling_window: 86400, num_buckets: 1, volume_threshold: 1, error_threshold_percentage: 0.5 };
+  const to = await endpoint(up.address, { ...MODULE, circuit_breaker: rules });
+  const leadTo = (address) => must('PATCH', `/backends/static/${to.backend.id}`, { address });
+  const status = async () => Number(/^HTTP\/1.1 (\d+)/.exec((await raw(to.host)).head)[1]);
+  for (let i = 0; i < 3; i++) assert.equal(await status(), 101);
+  await leadTo(gone.address);
+  assert.equal(await status(), 502); // one of four
+  await leadTo(up.address);
+  assert.equal(await status(), 101);
+  await leadTo(gone.address);
+  for (let i = 0; i < 3; i++) assert.equal(await status(), 502); // four of eight
+  assert.equal(await status(), 503);
+  await leadTo(up.address);
+  await until(async () => (await status()) === 101, 'a trial'); // and it closes
+  assert.equal(await status(), 101);
+  await up.close();
+});
+
 test('an upstream that refuses, has no address, or is one of Postern\'s own: 502, before any 101', async () => {
   const gone = await tcp();
   await gone.close();

@@ -179,6 +179,8 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
     case 0:
         *failed = r->headers_out.status >= NGX_HTTP_INTERNAL_SERVER_ERROR;
         return ((r->upstream && r->upstream->headers_in.status_n)
+                || (ctx->tunnel   /* the edge's own 101: the upstream was reached */
+                    && r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
                 || (ctx->backend && ctx->backend->http_response))
                && !(*failed && waits_for_client(r, ctx));
     case ERR_EDGE_REFUSED:
