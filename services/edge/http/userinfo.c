@@ -19,10 +19,13 @@ static size_t find_authority(const char *text, size_t len)
 
 bool userinfo_find(const char *text, size_t len, bool all, size_t *ret_begin, size_t *ret_end)
 {
-    size_t at = find_authority(text, len);
+    size_t at;
 
-    *ret_begin = at;
-    *ret_end = 0;
+    *ret_begin = *ret_end = 0;
+    if (len == 0
+        || !memchr(text, '@', len)) /* nearly every text, and this is asked for each event */
+        return false;
+    *ret_begin = at = find_authority(text, len);
     for (; at < len && (all || (text[at] != '/' && text[at] != '?' && text[at] != '#')); at++)
         if (text[at] == '@')
             *ret_end = at + 1;
