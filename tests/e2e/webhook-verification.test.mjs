@@ -11,7 +11,7 @@ import hygraph from '@hygraph/utils';
 import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import twilio from 'twilio';
-import { api, ca, edge, elsewhere, endpoint, env, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, home, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
 
 const DENIED = 'ERR_POSTERN_924', TOO_LARGE = 'ERR_POSTERN_926', LIMIT = 1024 * 1024;
 const up = await upstream();
@@ -451,6 +451,27 @@ test('chunks whose framing is larger than the body may be are denied, too', asyn
   assert.match(got, /^HTTP\/1.1 413/);
   assert.ok(got.includes(TOO_LARGE));
   assert.equal(up.seen.length, 0);
+});
+
+test('the framing of chunks takes room as the body does, and no part of a body gets to a disk', { skip: elsewhere, timeout: 60000 }, async () => {
+  await put('github', 's');
+  const begin = `POST / HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  const sockets = [], MANY = 40;
+  let denied = 0;
+  for (let i = 0; i < MANY; i++) {
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+    socket.on('error', () => {}).on('data', (text) => { if (text.toString().includes('ERR_POSTERN_908')) denied++; });
+    socket.write(begin);
+    socket.write(`1;${'e'.repeat(2 << 20)}`); // no byte of a body, and all of its buffer
+    sockets.push(socket);
+  }
+  await until(() => denied >= MANY - 2 * 8, 'an address has room for eight in each worker', 30000);
+  for (const socket of sockets) socket.destroy();
+  const files = [], watch = fs.watch(`${home}/edge/body`, (_, name) => files.push(name));
+  const chunk = `1;${'e'.repeat(200)}\r\nS\r\n`;
+  assert.match(await raw(to.host, Buffer.from(`${begin}${chunk.repeat(11_500)}0\r\n\r\n`), { wait: 10000 }), /^HTTP\/1.1 413/);
+  watch.close();
+  assert.deepEqual(files, []);
 });
 
 test('HTTP/2: with length and without, in frames, at the limit and over it', async () => {

@@ -102,22 +102,32 @@ throw_away(ngx_chain_t *in)
 }
 
 
-/* Chunk framing has been removed before this filter: all bytes here are body. */
+/* A body that is cut is not kept, neither what comes nor what came: nginx would write it to a file as
+ * soon as its buffer is full. The end of a body is passed on. */
+static ngx_chain_t *
+let_go_of_body(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    throw_away(in);
+    throw_away(r->request_body->bufs);
+    r->request_body->bufs = NULL;
+    return r->request_body->rest ? NULL : in;
+}
+
+
+/* Chunk framing has been removed before this filter: all bytes here are body. It runs after each
+ * read, also when that was framing alone and in is NULL. */
 static ngx_int_t
 request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     off_t        bytes;
     ngx_uint_t   pieces;
-    edge_ctx_t  *ctx;
+    edge_ctx_t  *ctx = r == r->main ? edge_ctx(r) : NULL;
 
-    if (in && r == r->main) {
-        ctx = edge_ctx(r);
-        if (ctx) {
-            bytes = chain_bytes(in, &pieces);
-            ctx->body.received += bytes;
-            if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
-                throw_away(in);
-            }
+    if (ctx) {
+        bytes = chain_bytes(in, &pieces);
+        ctx->body.received += bytes;
+        if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
+            in = let_go_of_body(r, in);
         }
     }
     return next_request_body_filter(r, in);

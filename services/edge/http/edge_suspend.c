@@ -25,6 +25,7 @@ typedef struct edge_suspension {
     module_id_t          module;
     uint64_t             since;     /* when it began to wait; 0: not measured */
     size_t               body_max;
+    size_t               framing;     /* bytes of the body's buffer that are no body */
     room_part_t          room;        /* for the body, until the request ends */
     unsigned             waiting:1;
     unsigned             back:1;      /* the phases run again; edge_suspend_take clears it */
@@ -263,14 +264,43 @@ on_body(ngx_http_request_t *r)
 }
 
 
+/* What the framing of chunks has taken of the body's buffer since this was asked last: it stays
+ * there, beside the body. */
+static size_t
+framing_since(edge_suspension_t *s)
+{
+    size_t      before = s->framing;
+    off_t       framing;
+    ngx_buf_t  *b = s->request->request_body->buf;
+
+    if (b && s->request->headers_in.chunked) {
+        framing = b->last - b->start - s->ctx->body.received;
+        s->framing = ngx_max(framing, (off_t) before);
+    }
+    return s->framing - before;
+}
+
+
+/* nginx begins anew with a buffer that is full, and writes to a file what it has of the body. */
+static ngx_uint_t
+is_full(edge_suspension_t *s)
+{
+    ngx_http_request_body_t  *rb = s->request->request_body;
+
+    return s->request->headers_in.chunked && rb->rest > 0 && rb->buf
+           && rb->buf->last == rb->buf->end;
+}
+
+
 /* Pieces of a body that is as long as it may be, of which each is small, would take hundreds of
  * times what they hold. */
 static ngx_uint_t
 has_room(edge_suspension_t *s, size_t bytes, ngx_uint_t pieces)
 {
-    size_t  more = bytes * BYTES_A_BYTE + pieces * BYTES_A_PIECE;
+    size_t  more = bytes * BYTES_A_BYTE + pieces * BYTES_A_PIECE
+                   + framing_since(s);
 
-    if (s->room.bytes + more > 8 * s->body_max + FRAMING_BYTES) {
+    if (s->room.bytes + more > 8 * s->body_max + FRAMING_BYTES || is_full(s)) {
         return 0;
     }
     if (!room_take(&bodies, &s->room, more)) {
