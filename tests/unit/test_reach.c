@@ -7,6 +7,9 @@
 #include <string.h>
 
 #define KEY(n) ((uint64_t)(n) | 1ull << 63)
+/* Of account 1, as most are here. */
+#define ONE(key, id)         OF(1, key, id)
+#define OF(account, key, id) (&(const reach_member_t){key, account, id})
 
 static reach_t *make_reach(void)
 {
@@ -29,13 +32,13 @@ Test(reach, a_back_off_grows_to_its_bound_and_each_end_of_it_has_one_trial)
     reach_t *self = make_reach();
     uint64_t now = 100000, waits[] = {1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000};
 
-    cr_assert(reach_failed(self, KEY(1), "one", now, false));
+    cr_assert(reach_failed(self, ONE(KEY(1), "one"), now, false));
     for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         cr_assert_eq(reach_ask(self, KEY(1), now + waits[i] - 1), REACH_DOWN, "wait %zu", i);
         now += waits[i];
         cr_assert_eq(reach_ask(self, KEY(1), now), REACH_TRIAL, "wait %zu", i);
         cr_assert_eq(reach_ask(self, KEY(1), now), REACH_DOWN, "others, meanwhile");
-        cr_assert(!reach_failed(self, KEY(1), "one", now, true));
+        cr_assert(!reach_failed(self, ONE(KEY(1), "one"), now, true));
     }
     free(self);
 }
@@ -44,14 +47,14 @@ Test(reach, a_connection_forgets_it_and_the_next_back_off_is_short_again)
 {
     reach_t *self = make_reach();
 
-    reach_failed(self, KEY(1), "one", 1000, false);
+    reach_failed(self, ONE(KEY(1), "one"), 1000, false);
     reach_ask(self, KEY(1), 2000);
-    reach_failed(self, KEY(1), "one", 2000, true);
+    reach_failed(self, ONE(KEY(1), "one"), 2000, true);
     cr_assert_eq(reach_ask(self, KEY(1), 4000), REACH_TRIAL);
     cr_assert(reach_made(self, KEY(1)));
     cr_assert(!reach_made(self, KEY(1)));
     cr_assert_eq(reach_ask(self, KEY(1), 4000), REACH_UP);
-    cr_assert(reach_failed(self, KEY(1), "one", 5000, false));
+    cr_assert(reach_failed(self, ONE(KEY(1), "one"), 5000, false));
     cr_assert_eq(reach_ask(self, KEY(1), 5999), REACH_DOWN);
     cr_assert_eq(reach_ask(self, KEY(1), 6000), REACH_TRIAL);
     free(self);
@@ -61,9 +64,9 @@ Test(reach, many_that_were_dialled_at_the_same_time_are_one_failure)
 {
     reach_t *self = make_reach();
 
-    cr_assert(reach_failed(self, KEY(1), "one", 1000, false));
+    cr_assert(reach_failed(self, ONE(KEY(1), "one"), 1000, false));
     for (int i = 0; i < 100; i++)
-        cr_assert(!reach_failed(self, KEY(1), "one", 1900, false));
+        cr_assert(!reach_failed(self, ONE(KEY(1), "one"), 1900, false));
     cr_assert_eq(reach_ask(self, KEY(1), 2000), REACH_TRIAL);
     free(self);
 }
@@ -72,7 +75,7 @@ Test(reach, a_trial_that_ends_without_a_result_is_followed_by_the_next_request)
 {
     reach_t *self = make_reach();
 
-    reach_failed(self, KEY(1), "one", 1000, false);
+    reach_failed(self, ONE(KEY(1), "one"), 1000, false);
     cr_assert_eq(reach_ask(self, KEY(1), 2000), REACH_TRIAL);
     reach_left(self, KEY(1), 2100);
     cr_assert_eq(reach_ask(self, KEY(1), 2100), REACH_TRIAL);
@@ -107,7 +110,7 @@ Test(reach, of_all_workers_one_has_the_trial)
 
     shared = make_reach();
     pthread_barrier_init(&barrier, NULL, THREADS);
-    reach_failed(shared, KEY(1), "one", 1000, false);
+    reach_failed(shared, ONE(KEY(1), "one"), 1000, false);
     for (size_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, ask_each_round, (void *)i);
     for (size_t i = 0; i < THREADS; i++)
@@ -124,19 +127,37 @@ Test(reach, of_all_workers_one_has_the_trial)
     free(shared);
 }
 
-Test(reach, memory_is_bounded_and_who_finds_no_place_is_dialled)
+enum { SETS = REACH_MAX / REACH_WAYS };
+
+Test(reach, memory_is_bounded_and_an_account_that_has_all_places_gives_up_one_of_its_own)
 {
-    enum { SETS = REACH_MAX / REACH_WAYS };
     reach_t *self = make_reach();
 
     for (uint64_t i = 0; i < REACH_WAYS; i++)
-        cr_assert(reach_failed(self, KEY(SETS * (i + 1)), "x", 1000, false));
-    cr_assert(!reach_failed(self, KEY(SETS * 99), "late", 1000, false));
-    cr_assert_eq(reach_ask(self, KEY(SETS * 99), 1000), REACH_UP);
-    cr_assert_eq(reach_ask(self, KEY(SETS), 1000), REACH_DOWN, "the others are as they were");
+        cr_assert(reach_failed(self, ONE(KEY(SETS * (i + 1)), "x"), 1000 + i, false));
+    cr_assert(!reach_failed(self, ONE(KEY(SETS * 99), "late"), 1100, false), "not to be logged");
+    cr_assert_eq(reach_ask(self, KEY(SETS * 99), 1100), REACH_DOWN);
+    cr_assert_eq(reach_ask(self, KEY(SETS), 1100), REACH_UP, "it is passed over no longer");
+    for (uint64_t i = 1; i < REACH_WAYS; i++)
+        cr_assert_eq(reach_ask(self, KEY(SETS * (i + 1)), 1100), REACH_DOWN, "as it was");
     /* those that nobody tried for long make room */
-    cr_assert(reach_failed(self, KEY(SETS * 99), "late", 2000 + REACH_IDLE_MS, false));
-    cr_assert_eq(reach_ask(self, KEY(SETS * 99), 2000 + REACH_IDLE_MS), REACH_DOWN);
+    cr_assert(reach_failed(self, ONE(KEY(SETS * 98), "later"), 3000 + REACH_IDLE_MS, false));
+    cr_assert_eq(reach_ask(self, KEY(SETS * 98), 3000 + REACH_IDLE_MS), REACH_DOWN);
+    free(self);
+}
+
+Test(reach, an_account_with_many_members_that_are_down_takes_no_place_from_others)
+{
+    reach_t *self = make_reach();
+
+    for (uint64_t i = 0; i < 3; i++)
+        cr_assert(reach_failed(self, OF(2 + i, KEY(SETS * (i + 1)), "theirs"), 1000, false));
+    for (uint64_t i = 0; i < 1000; i++)
+        reach_failed(self, OF(9, KEY(SETS * (i + 10)), "many"), 1000, false);
+    for (uint64_t i = 0; i < 3; i++)
+        cr_assert_eq(reach_ask(self, KEY(SETS * (i + 1)), 1001), REACH_DOWN, "member %d", (int)i);
+    cr_assert(reach_failed(self, OF(5, KEY(SETS * 5), "new"), 1000, false), "nor keeps it out");
+    cr_assert_eq(reach_ask(self, KEY(SETS * 5), 1001), REACH_DOWN);
     free(self);
 }
 
@@ -148,7 +169,7 @@ Test(reach, those_that_are_down_are_listed_and_counted)
     memset(text, 'y', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     for (uint64_t i = 0; i < 5; i++)
-        reach_failed(self, KEY(i + 1), i == 2 ? text : "bkdst_1", 1000, false);
+        reach_failed(self, ONE(KEY(i + 1), i == 2 ? text : "bkdst_1"), 1000, false);
     cr_assert_eq(reach_list(self, 1000, ids, 3), 5);
     cr_assert_str_eq(ids[0], "bkdst_1");
     cr_assert_eq(strlen(ids[2]), REACH_ID_MAX - 1);

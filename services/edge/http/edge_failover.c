@@ -5,6 +5,8 @@
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_worker.h"
 
+#include <sodium.h>
+
 #define ME  MODULE_BACKEND
 
 enum { FAILED_OVER, PASSED_OVER, TRIALS, DOWN, UP };
@@ -14,6 +16,7 @@ const char *const  edge_failover_counters[] = {
 };
 
 typedef struct {
+    u_char       secret[crypto_shorthash_KEYBYTES];   /* random bytes; never changes */
     reach_t      reach;
     rotations_t  rotations;
 } zone_t;
@@ -27,7 +30,12 @@ _Static_assert(sizeof(zone_t) + sizeof(zone_t) / 32 + 64 * 1024
 void *
 edge_failover_zone(void *slab_pool)
 {
-    return ngx_slab_alloc(slab_pool, sizeof(zone_t));
+    zone_t  *zone = ngx_slab_alloc(slab_pool, sizeof(zone_t));
+
+    if (zone) {
+        randombytes_buf(zone->secret, sizeof(zone->secret));
+    }
+    return zone;
 }
 
 
@@ -35,6 +43,29 @@ static zone_t *
 shared_zone(void)
 {
     return edge_module_zone(ME);
+}
+
+
+static uint64_t
+keyed_hash(const void *data, size_t len)
+{
+    u_char    out[crypto_shorthash_BYTES];
+    uint64_t  hash;
+
+    crypto_shorthash(out, data, len, shared_zone()->secret);
+    ngx_memcpy(&hash, out, sizeof(hash));
+    return hash;
+}
+
+
+/* Whoever makes backends chooses what backend_key is made of, and must not choose whose places are
+ * taken. With its highest bit set. */
+static uint64_t
+key_of(backend_t *backend)
+{
+    uint64_t  key = backend_key(backend);
+
+    return keyed_hash(&key, sizeof(key)) | 1ull << 63;
 }
 
 
@@ -46,7 +77,7 @@ edge_failover_choose(backend_t *backend)
     uint64_t  number = 0;
 
     if (backend->choices) {
-        number = rotation_next(&shared_zone()->rotations, backend_key(backend),
+        number = rotation_next(&shared_zone()->rotations, key_of(backend),
                                ngx_current_msec);
     }
     return table_choose(edge_worker_table(), backend, number);
@@ -80,7 +111,7 @@ static reach_answer_t
 ask_reach(void *request, backend_t *backend)
 {
     (void) request;
-    return reach_ask(&shared_zone()->reach, backend_key(backend),
+    return reach_ask(&shared_zone()->reach, key_of(backend),
                      ngx_current_msec);
 }
 
@@ -93,7 +124,7 @@ static void
 leave_trial(edge_ctx_t *ctx)
 {
     if (ctx->failover->known == REACH_TRIAL) {
-        reach_left(&shared_zone()->reach, backend_key(ctx->backend),
+        reach_left(&shared_zone()->reach, key_of(ctx->backend),
                    ngx_current_msec);
         ctx->failover->known = REACH_UP;
     }
@@ -171,11 +202,15 @@ edge_failover_next(ngx_http_request_t *r, edge_ctx_t *ctx)
 void
 edge_failover_failed(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    ngx_uint_t  trial = ctx->failover->known == REACH_TRIAL;
+    ngx_uint_t      trial = ctx->failover->known == REACH_TRIAL;
+    reach_member_t  member = {
+        key_of(ctx->backend),
+        keyed_hash(ctx->account_id.data, ctx->account_id.len),
+        ctx->backend->id
+    };
 
     ctx->failover->known = REACH_UP;
-    if (reach_failed(&shared_zone()->reach, backend_key(ctx->backend),
-                     ctx->backend->id, ngx_current_msec, trial))
+    if (reach_failed(&shared_zone()->reach, &member, ngx_current_msec, trial))
     {
         edge_module_count(ME, DOWN);
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
@@ -193,7 +228,7 @@ edge_failover_made(ngx_http_request_t *r, edge_ctx_t *ctx)
         return;   /* nothing was known against it */
     }
     ctx->failover->known = REACH_UP;
-    if (reach_made(&shared_zone()->reach, backend_key(ctx->backend))) {
+    if (reach_made(&shared_zone()->reach, key_of(ctx->backend))) {
         edge_module_count(ME, UP);
         ngx_log_error(NGX_LOG_NOTICE, r->connection->log, 0,
                       "postern: backend %s is reached again", ctx->backend->id);

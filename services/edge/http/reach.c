@@ -10,6 +10,7 @@
 
 enum {
     FAILURES_MAX = 32,
+    TRIES = 8,
     TAKING_MS = 1000 /* who takes a place is dead if it takes longer */
 };
 
@@ -72,21 +73,74 @@ static void write_id(reach_t *self, size_t place, const char *id)
     memcpy(self->each[place].id, id, len < REACH_ID_MAX ? len : REACH_ID_MAX - 1);
 }
 
-/* Has it a place now? */
-static bool take_place(reach_t *self, uint64_t key, const char *id, uint64_t now)
+/* REACH_MAX: none is free. */
+static size_t choose_free(reach_t *self, size_t first, uint64_t now, uint64_t *held)
 {
-    uint64_t taking = now & ~IS_KEY ? now & ~IS_KEY : 1;
-    size_t first = first_place(key);
+    for (size_t i = first; i < first + REACH_WAYS; i++) {
+        *held = atomic_load(&self->keys[i]);
+        if (is_takable(self, i, *held, now))
+            return i;
+    }
+    return REACH_MAX;
+}
+
+/* How many of the places from first on the account has. */
+static unsigned count_places(const reach_t *self, size_t first, uint64_t account)
+{
+    unsigned count = 0;
+
+    for (size_t i = first; i < first + REACH_WAYS; i++)
+        count += atomic_load(&self->each[i].account) == account;
+    return count;
+}
+
+/* A place of the account that has most of them, which is the one that asks where it has as many as
+ * any other; of these the one that is passed over for the shortest time. REACH_MAX: all of them are
+ * being taken. */
+static size_t choose_from_richest(reach_t *self, size_t first, uint64_t account, uint64_t *held)
+{
+    size_t best = REACH_MAX;
+    unsigned most = 0;
 
     for (size_t i = first; i < first + REACH_WAYS; i++) {
-        uint64_t held = atomic_load(&self->keys[i]);
+        uint64_t key = atomic_load(&self->keys[i]), owner = atomic_load(&self->each[i].account);
+        unsigned count = 2 * count_places(self, first, owner) + (owner == account);
 
-        if (is_takable(self, i, held, now)
-            && atomic_compare_exchange_strong(&self->keys[i], &held, taking)) {
-            write_id(self, i, id);
-            atomic_store(&self->each[i].state, make_state(1, now + wait_ms(1)));
-            return atomic_compare_exchange_strong(&self->keys[i], &taking, key);
+        if (!(key & IS_KEY) || count < most)
+            continue;
+        if (best < REACH_MAX && count == most
+            && until_of(atomic_load(&self->each[i].state))
+                   >= until_of(atomic_load(&self->each[best].state)))
+            continue;
+        most = count;
+        best = i;
+        *held = key;
+    }
+    return best;
+}
+
+/* Has it a place now, which is none that another member of its account had to give up? */
+static bool take_place(reach_t *self, const reach_member_t *member, uint64_t now)
+{
+    uint64_t taking = now & ~IS_KEY ? now & ~IS_KEY : 1, held;
+    size_t first = first_place(member->key), place;
+    bool is_own = false;
+
+    for (int i = 0; i < TRIES; i++) {
+        place = choose_free(self, first, now, &held);
+        if (place == REACH_MAX) {
+            place = choose_from_richest(self, first, member->account, &held);
+            is_own =
+                place < REACH_MAX && atomic_load(&self->each[place].account) == member->account;
         }
+        if (place == REACH_MAX)
+            return false;
+        if (!atomic_compare_exchange_strong(&self->keys[place], &held, taking))
+            continue;
+        write_id(self, place, member->id);
+        atomic_store(&self->each[place].account, member->account);
+        atomic_store(&self->each[place].state, make_state(1, now + wait_ms(1)));
+        return atomic_compare_exchange_strong(&self->keys[place], &taking, member->key) && !is_own;
     }
     return false;
 }
@@ -109,13 +163,13 @@ reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now)
                : REACH_DOWN; /* another request is the trial */
 }
 
-bool reach_failed(reach_t *self, uint64_t key, const char *id, uint64_t now, bool trial)
+bool reach_failed(reach_t *self, const reach_member_t *member, uint64_t now, bool trial)
 {
-    size_t place = find_place(self, key);
+    size_t place = find_place(self, member->key);
     uint64_t state, failures;
 
     if (place == REACH_MAX)
-        return take_place(self, key, id, now);
+        return take_place(self, member, now);
     state = atomic_load(&self->each[place].state);
     if (!trial && now < until_of(state))
         return false; /* one of many that were dialled at the same time says nothing new */

@@ -4,6 +4,9 @@
  * here, and no clock: now is in milliseconds, of a clock that never goes back and is the same for
  * all workers.
  *
+ * Whoever makes backends decides how many members are down. Where all places that a key may have
+ * are taken, the account that has most of them gives up one: its own requests dial that member.
+ *
  * A member whose dial fails is passed over for REACH_FIRST_MS. Then one request tries it: a
  * connection forgets it, another failure passes it over for twice as long, up to
  * REACH_LONGEST_MS. */
@@ -16,7 +19,7 @@
 
 enum {
     REACH_MAX = 4096,
-    REACH_WAYS = 16, /* places that one key may have; where all are taken it is dialled each time */
+    REACH_WAYS = 16, /* places that one key may have */
     REACH_ID_MAX = 64,
     REACH_FIRST_MS = 1000,
     REACH_LONGEST_MS = 30 * 1000,
@@ -32,7 +35,8 @@ typedef struct reach {
                                          since that time */
     struct {
         _Atomic uint64_t state; /* reach.c */
-        char id[REACH_ID_MAX];  /* the backend's, for people */
+        _Atomic uint64_t account;
+        char id[REACH_ID_MAX]; /* the backend's, for people */
     } each[REACH_MAX];
 } reach_t;
 
@@ -42,11 +46,19 @@ typedef enum reach_answer {
     REACH_DOWN   /* pass it over */
 } reach_answer_t;
 
-/* A request would dial the member. key: with its highest bit set (backend_key). */
+/* Who a member is, and whose. */
+typedef struct reach_member {
+    uint64_t key;     /* with its highest bit set; nobody can choose its set of places */
+    uint64_t account; /* a hash of the account's id */
+    const char *id;
+} reach_member_t;
+
+/* A request would dial the member. */
 reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now);
 
-/* Its dial failed. True: it was not known as down. trial: reach_ask said so to this request. */
-bool reach_failed(reach_t *self, uint64_t key, const char *id, uint64_t now, bool trial);
+/* Its dial failed. True: it was not known as down, and has not just taken the place of another one
+ * of its account. trial: reach_ask said so to this request. */
+bool reach_failed(reach_t *self, const reach_member_t *member, uint64_t now, bool trial);
 
 /* A connection was made. True: it was known as down. */
 bool reach_made(reach_t *self, uint64_t key);
