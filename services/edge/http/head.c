@@ -429,18 +429,23 @@ bool head_next_folded(const char *data, size_t len, size_t *at, head_field_t *re
     return true;
 }
 
+static bool begins(const head_field_t *field, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return field->name_len >= len && strncasecmp(field->name, prefix, len) == 0;
+}
+
 bool head_field_passes(const head_field_t *field)
 {
     static const char *const own[] = {"Keep-Alive", "Proxy-Connection", "TE",
                                       "Trailer",    "Upgrade",          "Transfer-Encoding",
                                       "Date",       "Server",           "Content-Length"};
-    static const char accel[] = "X-Accel-";
 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (head_field_is(field, own[i]))
             return false;
-    return field->name_len < sizeof(accel) - 1
-           || strncasecmp(field->name, accel, sizeof(accel) - 1) != 0;
+    return !begins(field, "X-Accel-") && !begins(field, "Postern-");
 }
 
 static size_t list_options(const head_t *self, const char *data,
