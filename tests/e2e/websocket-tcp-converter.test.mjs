@@ -1,6 +1,6 @@
 // websocket_tcp_converter: a route that takes WebSockets, and whose backend gets the bytes of their messages by TCP.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
 import { createHash, randomBytes, randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -479,6 +479,37 @@ test(`${SIZE / MIB} MiB each way at once are whole, and counted`, { timeout: 600
 const resident = () => workers().reduce((sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0) * 1024;
 const release = !process.env.ASAN_OPTIONS; // memory of a sanitizer's own says nothing
 const STALLED = 40;
+const MANY = Number(process.env.CONVERTER_CONNECTIONS || 400); // 10000 of them without sanitizers, with as many open files and worker_connections
+
+// When nothing moves any more.
+async function still(count) {
+  let last = -1;
+  await until(async () => {
+    const now = await count();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return now === last || (last = now, false);
+  }, 'nothing moves', 240000);
+}
+
+test('many connections keep little while they are idle, and not much more when their readers stall', { timeout: 900000, skip: elsewhere }, async () => {
+  const up = fork(new URL('../support/gush.mjs', import.meta.url)), said = () => new Promise((resolve) => up.once('message', resolve));
+  const ask = (mib = 0) => { up.send(mib); return said(); };
+  const to = await endpoint(await said(), MODULE);
+  await (await opened(to.host)).socket.terminate();
+  const before = resident(), clients = [];
+  while (clients.length < MANY) clients.push(...await Promise.all(Array.from({ length: Math.min(100, MANY - clients.length) }, () => raw(to.host))));
+  await until(async () => (await ask()).open >= MANY, 'all of them');
+  const idle = resident();
+  if (release) assert.ok(idle - before <= MANY * 64 * 1024, `${(idle - before) / MANY / 1024} KiB each, TLS and nginx included`);
+  for (const { socket } of clients) socket.pause();
+  await ask(8);
+  await still(async () => (await ask()).taken);
+  const stalled = resident();
+  if (release) assert.ok(stalled - idle <= MANY * 128 * 1024, `${(stalled - idle) / MANY / 1024} KiB more each`);
+  if (process.env.CONVERTER_CONNECTIONS) console.log(`${MANY} connections: ${((idle - before) / MANY / 1024).toFixed(1)} KiB each while idle, ${((stalled - idle) / MANY / 1024).toFixed(1)} KiB more while their readers stall`);
+  for (const { socket } of clients) socket.destroy();
+  up.disconnect();
+});
 
 test('clients that do not read keep little, and get all when they do', { timeout: 120000, skip: elsewhere }, async () => {
   const written = [];
