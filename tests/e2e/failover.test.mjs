@@ -317,6 +317,29 @@ test('upgraded streams stay while one of the members leads there, whatever the o
   server.close();
 });
 
+test('an upgraded stream that another member leads to by now ends when that one leads elsewhere', { timeout: 60000 }, async () => {
+  const server = await echoing(), target = await at(server.address), other = await at(up.address);
+  const shares = async (backend) => (await make('weighted', { backends: { [backend]: 1 } })).id;
+  const lead = (id, backend) => must('PATCH', `/backends/weighted/${id}`, { backends: { [backend]: 1 } });
+  // [the members, by names; the member that the stream goes by, and what takes it over]
+  for (const [what, members, changes] of [
+    ['two weighted members', ({ a, b }) => [a, b], [({ a }) => lead(a, other), ({ b }) => lead(b, other)]],
+    ['a member of its own, and then a weighted one', ({ a }) => [target, a], [({ a, to }) => order(to, a, other), ({ a }) => lead(a, other)]],
+    ['a member that comes later', ({ a }) => [a], [({ a, b, to }) => order(to, a, b), ({ a }) => lead(a, other), ({ b }) => lead(b, other)]],
+    ['the weighted one without the failover one', ({ a, b }) => [a, b],
+      [({ b, to }) => must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { backend: { backend_id: b } }), ({ b }) => lead(b, other)]],
+  ]) {
+    const ids = { a: await shares(target), b: await shares(target) }, to = await failover(...members(ids)), socket = await upgraded(to);
+    for (const change of changes.slice(0, -1)) {
+      await change({ ...ids, to });
+      assert.equal(await heard(socket), 'echo x', what);
+    }
+    await changes.at(-1)({ ...ids, to });
+    await until(() => socket.gone, what);
+  }
+  server.close();
+});
+
 test('a change by a version that tells edges nothing is told by this one', { skip: elsewhere, timeout: 60000 }, async () => {
   const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', text], { encoding: 'utf8' }).trim();
   const one = (await make('http_response', { body: 'one' })).id, two = (await make('http_response', { body: 'two' })).id;

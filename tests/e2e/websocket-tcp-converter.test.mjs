@@ -249,6 +249,39 @@ test('an upstream with TLS gets the bytes over a connection that was verified', 
   server.close();
 });
 
+// ---- failover ----
+
+const at = async (address, more) => (await must('POST', '/backends/static', { address, ...more })).id;
+const failover = async (...backends) => endpoint(await must('POST', '/backends/failover', { backends }), MODULE);
+test('a change while a connection is made is judged before 101', { skip: elsewhere || !process.env.STORY_UPSTREAM_TLS, timeout: 60000 }, async () => {
+  const where = process.env.STORY_UPSTREAM_TLS;
+  const server = tls.createServer({ key: fs.readFileSync(`${where}.key`), cert: fs.readFileSync(`${where}.pem`) }, (socket) => socket.on('error', () => {}).write('hello'));
+  server.on('tlsClientError', () => {});
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  // a relay whose connections wait
+  const relay = await tcp(({ socket }) => {}, { pause: true });
+  const go = ({ socket }) => { const behind = net.connect(server.address().port, '127.0.0.1'); behind.on('error', () => {}); socket.pipe(behind).pipe(socket); };
+  for (const kind of ['static', 'failover'])
+    for (const [what, change, want] of [
+      ['another address', (id) => must('PATCH', `/backends/static/${id}`, { address: 'localhost:9' }), /^HTTP\/1.1 503 /],
+      ['another backend', async (id, to) => must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { backend: { backend_id: await at('127.0.0.1:9') } }), /^HTTP\/1.1 503 /],
+      ['nothing', async () => {}, /^HTTP\/1.1 101 /],
+    ]) {
+      const id = await at(`localhost:${relay.address.split(':')[1]}`, { tls: { enabled: true } });
+      const to = await (kind === 'failover' ? failover(id) : endpoint({ id }, MODULE));
+      relay.open.length = 0;
+      const asks = raw(to.host), held = await relay.first();
+      await change(id, to);
+      go(held);
+      const one = await asks;
+      assert.match(one.head, want, `${kind}: ${what}`);
+      if (/503/.test(one.head)) await until(() => one.got.includes('ERR_POSTERN_925'), 'the page');
+      one.socket.destroy();
+    }
+  await relay.close();
+  server.close();
+});
+
 test('random fragments and pings in between: every byte, in order', { timeout: 60000 }, async () => {
   const up = await tcp(({ socket }) => {
     socket.on('data', (bytes) => { for (let at = 0; at < bytes.length;) { const n = randomInt(1, 9000); socket.write(bytes.subarray(at, at + n)); at += n; } });

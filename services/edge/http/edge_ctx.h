@@ -75,6 +75,7 @@ typedef struct edge_ctx {
     route_t *route;
     backend_t *backend;   /* where it goes: a static or http_response one */
     failover_t *failover; /* its way through the members of one; NULL: the route leads to none */
+    backend_t *through;   /* of an upgraded stream: the weighted member because of which it stays */
     ngx_str_t host;      /* lower case, no port */
     ngx_str_t authority; /* the same with the client's port, if it named one */
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */

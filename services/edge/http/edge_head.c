@@ -7,6 +7,7 @@
  * fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/module_response_headers.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
@@ -432,6 +433,9 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     rc = u->process_header(r);
     if (rc == NGX_AGAIN) {
         return refuse(r, "a head that nginx reads otherwise");
+    }
+    if (rc == NGX_OK && u->upgrade && edge_streams_upgrade(r, ctx)) {
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
     }
     if (rc == NGX_OK && has_bytes_behind(r, &ctx->head.scan)) {
         u->headers_in.connection_close = 1;
