@@ -7,7 +7,7 @@ import http2 from 'node:http2';
 import https from 'node:https';
 import { createRequire } from 'node:module';
 import test from 'node:test';
-import { api, ca, client, edge, elsewhere, endpoint, env, listening, must, storyHost, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { api, ca, client, edge, elsewhere, endpoint, env, home, listening, must, storyHost, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const HOST = process.env.STORY_HOST || '127.0.0.1', signed = process.env.STORY_UPSTREAM_TLS;
 const base = Number(new URL(env.POSTERN_API_URL).port);
@@ -338,6 +338,51 @@ test('an upgraded stream that another member leads to by now ends when that one 
     await until(() => socket.gone, what);
   }
   server.close();
+});
+
+test('a member that was passed over is dialled as it is by then, and not at all when it is gone', { timeout: 120000 }, async () => {
+  const other = await named('other');
+  for (const [what, change, want] of [
+    ['another address', (id) => must('PATCH', `/backends/static/${id}`, { address: other.address }), [200, undefined]],
+    ['deleted', async (id, silent, ...all) => { for (const each of all) await order(each, silent); await must('DELETE', `/backends/static/${id}`); }, [502, 'ERR_POSTERN_906']],
+  ])
+    for (let met = false; !met;) {   // its back-off may be over before the request comes
+      let dialled = false;
+      const server = await tcpUpstream((socket) => { dialled = true; socket.resume(); });
+      const dead = await at(await closedPort()), never = await at(server.address, { tls: { enabled: true } }), to = await failover(dead, never);
+      const alone = await failover(dead);
+      assert.equal(code(await through(alone.host)), 'ERR_POSTERN_904');
+      const before = await counter('passed_over'), answer = through(to.host, '/x');
+      await until(() => dialled, 'a dial of the second member');
+      met = (await counter('passed_over')) > before;
+      await change(dead, never, to, alone);
+      const got = await answer;
+      if (met) assert.deepEqual([got.status, code(got)], want, what);
+      await server.close();
+    }
+  await other.close();
+});
+
+test('a request dials so many members and no more, in one line of the log, and none is left out for ever', { skip: elsewhere, timeout: 120000 }, async () => {
+  const MOST = 16, dead = [], live = await named('live'), fixed = await make('http_response', { body: 'sorry' });
+  const lines = (host, level) => fs.readFileSync(`${home}/log/edge.log`, 'utf8').split('\n').filter((line) => line.includes(`[${level}]`) && line.includes(`host: "${host}"`));
+  for (let i = 0; i < 99; i++) dead.push(await at(await closedPort()));
+  const none = await failover(...dead), some = await failover(...dead.slice(0, 60), await at(live.address), ...dead.slice(60)), sorry = await failover(...dead, fixed.id);
+  assert.equal((await through(sorry.host)).body, 'sorry', 'what answers by itself does so behind a hundred that are dead');
+  for (let i = 1; i <= 10; i++) {
+    const before = await counter('failed_over');
+    assert.equal(code(await through(none.host)), 'ERR_POSTERN_904');
+    assert.ok((await counter('failed_over')) - before < MOST, `${(await counter('failed_over')) - before} steps`);
+    assert.equal(lines(none.host, 'error').length, i);
+    assert.match(lines(none.host, 'error')[i - 1], /no member of backend bkdfo_\S+ was reached: 16 dialled/);
+  }
+  await until(async () => (await through(some.host)).body.startsWith('live'), 'the one that lives');
+  for (let i = 0; i < 10; i++) assert.match((await through(some.host)).body, /^live/);
+  await live.close();
+  await until(async () => (await through(some.host)).status === 502, 'it is gone');
+  await new Promise((resolve) => live.server.listen(live.port, HOST, resolve));
+  await until(async () => (await through(some.host)).body.startsWith('live'), 'it is back', 60000);
+  await live.close();
 });
 
 test('a change by a version that tells edges nothing is told by this one', { skip: elsewhere, timeout: 60000 }, async () => {

@@ -55,6 +55,12 @@ typedef struct {
     unsigned stopped : 1; /* the upstream took no more before the client had sent all */
 } edge_writer_t;
 
+/* State of edge_failover.c while members are dialled. */
+typedef struct {
+    ngx_uint_t log_level; /* the connection's own, while it says less; 0: it says all */
+    const char *why;      /* the last dial failed; NULL: none did */
+} edge_dials_t;
+
 /* State of edge_grpc.c. */
 typedef struct edge_grpc edge_grpc_t;
 
@@ -94,6 +100,7 @@ typedef struct edge_ctx {
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
+    edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;
     edge_reader_t reader;

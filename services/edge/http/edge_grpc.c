@@ -3,6 +3,7 @@
  * trusted, so what they send is judged here, before and behind it: frames (h2.c), fields of the
  * head, trailers. */
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/h2.h"
 #include "services/edge/http/head.h"
 #include "services/edge/modules/module_response_headers.h"
@@ -235,6 +236,7 @@ process_head(ngx_http_request_t *r)
         return NGX_ERROR;
     }
     grpc = ctx->grpc;
+    edge_failover_stands(r, ctx);
     why = scan_bytes(r, grpc, u->buffer.pos, u->buffer.last - u->buffer.pos);
     if (why) {
         return refuse_answer(r, why, NGX_HTTP_UPSTREAM_INVALID_HEADER);

@@ -7,6 +7,7 @@
  * fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/module_response_headers.h"
 #include "services/edge/worker/edge_conf.h"
@@ -457,6 +458,7 @@ process_head(ngx_http_request_t *r)
         return NGX_ERROR;
     }
     head = &ctx->head;
+    edge_failover_stands(r, ctx);
     for ( ;; ) {
         switch (head_scan(&head->scan, (char *) b->pos, b->last - b->pos, &why))
         {

@@ -38,11 +38,15 @@ typedef struct reach {
 
 typedef enum reach_answer {
     REACH_UP,    /* nobody knows better: dial it */
-    REACH_TRIAL, /* dial it, for all others: end it by one of the three functions below */
+    REACH_TRIAL, /* dial it, for all others: end it by one of the last three functions */
     REACH_DOWN   /* pass it over */
 } reach_answer_t;
 
-/* A request would dial the member. key: with its highest bit set (backend_key). */
+/* What would a request be told that dials the member now? Nothing is taken, a trial neither. key:
+ * with its highest bit set (backend_key). */
+reach_answer_t reach_look(reach_t *self, uint64_t key, uint64_t now);
+
+/* A request dials the member. */
 reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now);
 
 /* Its dial failed. True: it was not known as down. trial: reach_ask said so to this request. */

@@ -341,9 +341,7 @@ take_over(void *data, ngx_chain_t *in)
     ngx_http_upstream_t  *u = r->upstream;
 
     (void) in;
-    if (edge_ctx(r)->failover) {
-        edge_failover_made(r, edge_ctx(r));
-    }
+    edge_failover_stands(r, edge_ctx(r));
     u->read_event_handler = open_websocket;
     u->write_event_handler = open_websocket;
     ngx_post_event(u->peer.connection->write, &ngx_posted_events);
