@@ -385,6 +385,28 @@ test('a request dials so many members and no more, in one line of the log, and n
   await live.close();
 });
 
+test('the scheme of a call is that of the member that it goes to', { skip: !secure && 'needs upstreams beside the system', timeout: 60000 }, async () => {
+  const schemes = [], open = [];
+  const serve = async (make, options) => {
+    const server = make(options ?? {});
+    server.on('stream', (stream, headers) => { schemes.push(headers[':scheme'], headers[':authority']); stream.respond({ 'content-type': 'application/grpc', 'grpc-status': '0' }); stream.end(); });
+    server.on('session', (session) => open.push(session));
+    await new Promise((resolve) => server.listen(0, HOST, resolve));
+    return { server, port: server.address().port };
+  };
+  const plain = await serve(http2.createServer), tls = await serve(http2.createSecureServer, pem());
+  const toPlain = await at(`${HOST}:${plain.port}`), toTls = await at(`localhost:${tls.port}`, { tls: { enabled: true } }), dead = await at(await closedPort()), deadTls = await at(up.address, { tls: { enabled: true } });
+  for (const [members, scheme] of [[[toPlain], 'http'], [[toTls], 'https'], [[dead, toTls], 'https'], [[deadTls, toPlain], 'http'], [[deadTls, toTls], 'https'], [[dead, deadTls, toPlain, toTls], 'http']]) {
+    const to = await failover(...members);
+    for (let i = 0; i < 3; i++) {
+      assert.equal((await called(to.host)).status, 200);
+      assert.deepEqual(schemes.splice(0), [scheme, to.host], `${members.indexOf(toTls)}`);
+    }
+  }
+  for (const session of open) session.destroy();
+  for (const { server } of [plain, tls]) server.close();
+});
+
 test('a change by a version that tells edges nothing is told by this one', { skip: elsewhere, timeout: 60000 }, async () => {
   const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', text], { encoding: 'utf8' }).trim();
   const one = (await make('http_response', { body: 'one' })).id, two = (await make('http_response', { body: 'two' })).id;

@@ -206,6 +206,9 @@ set_tls(ngx_http_request_t *r, edge_ctx_t *ctx)
 #if (NGX_HTTP_SSL)
     r->upstream->ssl = ctx->backend->tls;
 #endif
+    if (ctx->grpc) {
+        edge_grpc_set_scheme(ctx, ctx->backend->tls);
+    }
 }
 
 
