@@ -95,6 +95,8 @@ for (const [members, who, error] of [
   [['nameless', 'tunnels', 'shares of nobody'], undefined, [502, 'ERR_POSTERN_904']],
   [['refused', 'not tls'], undefined, [502, 'ERR_POSTERN_906']],
   [['not tls', 'refused'], undefined, [502, 'ERR_POSTERN_904']],
+  [['refused', 'other name'], undefined, [502, 'ERR_POSTERN_906']],
+  [['other name', 'refused'], undefined, [502, 'ERR_POSTERN_904']],
 ])
   test(`[${members.join(', ')}]: ${who ? `${who} answers` : `nobody does: ${error.join(' ')}`}`, { skip: members.some((one) => !(one in KINDS)) && 'needs upstreams beside the system' }, async () => {
     const ids = [];

@@ -151,7 +151,7 @@ is_dial(const ngx_peer_connection_t *pc, const ngx_http_upstream_t *u)
 
 /* The handshake of a dial that failed. NULL: it has none, or that is not why. */
 static const char *
-handshake_fault(const ngx_connection_t *c)
+handshake_fault(ngx_connection_t *c, ngx_http_upstream_t *u)
 {
     if (c == NULL || c->ssl == NULL) {
         return NULL;
@@ -161,6 +161,7 @@ handshake_fault(const ngx_connection_t *c)
                                   : "the TLS handshake failed";
     }
     return SSL_get_verify_result(c->ssl->connection) != X509_V_OK
+           || ngx_ssl_check_host(c, &u->ssl_name) != NGX_OK
            ? "its certificate is not valid" : NULL;
 }
 
@@ -247,7 +248,7 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     ngx_http_upstream_t  *u = peer->request->upstream;
 
     if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
-        bad_tls = handshake_fault(pc->connection);
+        bad_tls = handshake_fault(pc->connection, u);
         peer->ctx->bad_tls = bad_tls != NULL;
     }
     if (peer->ctx->failover) {
