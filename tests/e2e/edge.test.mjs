@@ -264,6 +264,18 @@ test('class_upstream_tls_is_verified', { skip: elsewhere }, async () => {
   await up.close();
 });
 
+test('a certificate of a known authority for another name is no better than one of an unknown authority', { skip: elsewhere || !process.env.STORY_UPSTREAM_TLS }, async () => {
+  const fs = await import('node:fs'), at = process.env.STORY_UPSTREAM_TLS;
+  const up = await upstream(undefined, { key: fs.readFileSync(`${at}.key`), cert: fs.readFileSync(`${at}.pem`) });
+  const to = await endpoint(await must('POST', '/backends/static', { address: `127.0.0.1:${up.port}`, tls: { enabled: true } }));
+  const got = await through(to.host);
+  assert.deepEqual([got.status, JSON.parse(got.body).error_code, up.seen.length], [502, 'ERR_POSTERN_906', 0]);
+  await must('PATCH', `/backends/static/${to.backend.id}`, { address: `localhost:${up.port}` });
+  assert.equal((await through(to.host)).status, 200);
+  await up.close();
+  assert.equal(JSON.parse((await through(to.host)).body).error_code, 'ERR_POSTERN_904', 'nobody listens: that is not its certificate');
+});
+
 test('class_plaintext_before_upstream_tls_cve_2026_1642', async () => {
   const up = await tcpUpstream((socket) => { socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'); socket.on('error', () => {}); });
   const backend = await must('POST', '/backends/static', { address: up.address, tls: { enabled: true } });

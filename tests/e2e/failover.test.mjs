@@ -7,7 +7,7 @@ import http2 from 'node:http2';
 import https from 'node:https';
 import { createRequire } from 'node:module';
 import test from 'node:test';
-import { api, ca, client, edge, elsewhere, endpoint, env, listening, must, storyHost, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { api, ca, client, edge, elsewhere, endpoint, env, home, listening, must, storyHost, tcpUpstream, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const HOST = process.env.STORY_HOST || '127.0.0.1', signed = process.env.STORY_UPSTREAM_TLS;
 const base = Number(new URL(env.POSTERN_API_URL).port);
@@ -95,6 +95,8 @@ for (const [members, who, error] of [
   [['nameless', 'tunnels', 'shares of nobody'], undefined, [502, 'ERR_POSTERN_904']],
   [['refused', 'not tls'], undefined, [502, 'ERR_POSTERN_906']],
   [['not tls', 'refused'], undefined, [502, 'ERR_POSTERN_904']],
+  [['refused', 'other name'], undefined, [502, 'ERR_POSTERN_906']],
+  [['other name', 'refused'], undefined, [502, 'ERR_POSTERN_904']],
 ])
   test(`[${members.join(', ')}]: ${who ? `${who} answers` : `nobody does: ${error.join(' ')}`}`, { skip: members.some((one) => !(one in KINDS)) && 'needs upstreams beside the system' }, async () => {
     const ids = [];
@@ -315,6 +317,96 @@ test('upgraded streams stay while one of the members leads there, whatever the o
   await order(direct, other, dead);
   await until(() => one.gone, 'no member leads there');
   server.close();
+});
+
+test('an upgraded stream that another member leads to by now ends when that one leads elsewhere', { timeout: 60000 }, async () => {
+  const server = await echoing(), target = await at(server.address), other = await at(up.address);
+  const shares = async (backend) => (await make('weighted', { backends: { [backend]: 1 } })).id;
+  const lead = (id, backend) => must('PATCH', `/backends/weighted/${id}`, { backends: { [backend]: 1 } });
+  // [the members, by names; the member that the stream goes by, and what takes it over]
+  for (const [what, members, changes] of [
+    ['two weighted members', ({ a, b }) => [a, b], [({ a }) => lead(a, other), ({ b }) => lead(b, other)]],
+    ['a member of its own, and then a weighted one', ({ a }) => [target, a], [({ a, to }) => order(to, a, other), ({ a }) => lead(a, other)]],
+    ['a member that comes later', ({ a }) => [a], [({ a, b, to }) => order(to, a, b), ({ a }) => lead(a, other), ({ b }) => lead(b, other)]],
+    ['the weighted one without the failover one', ({ a, b }) => [a, b],
+      [({ b, to }) => must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { backend: { backend_id: b } }), ({ b }) => lead(b, other)]],
+  ]) {
+    const ids = { a: await shares(target), b: await shares(target) }, to = await failover(...members(ids)), socket = await upgraded(to);
+    for (const change of changes.slice(0, -1)) {
+      await change({ ...ids, to });
+      assert.equal(await heard(socket), 'echo x', what);
+    }
+    await changes.at(-1)({ ...ids, to });
+    await until(() => socket.gone, what);
+  }
+  server.close();
+});
+
+test('a member that was passed over is dialled as it is by then, and not at all when it is gone', { timeout: 120000 }, async () => {
+  const other = await named('other');
+  for (const [what, change, want] of [
+    ['another address', (id) => must('PATCH', `/backends/static/${id}`, { address: other.address }), [200, undefined]],
+    ['deleted', async (id, silent, ...all) => { for (const each of all) await order(each, silent); await must('DELETE', `/backends/static/${id}`); }, [502, 'ERR_POSTERN_906']],
+  ])
+    for (let met = false; !met;) {   // its back-off may be over before the request comes
+      let dialled = false;
+      const server = await tcpUpstream((socket) => { dialled = true; socket.resume(); });
+      const dead = await at(await closedPort()), never = await at(server.address, { tls: { enabled: true } }), to = await failover(dead, never);
+      const alone = await failover(dead);
+      assert.equal(code(await through(alone.host)), 'ERR_POSTERN_904');
+      const before = await counter('passed_over'), answer = through(to.host, '/x');
+      await until(() => dialled, 'a dial of the second member');
+      met = (await counter('passed_over')) > before;
+      await change(dead, never, to, alone);
+      const got = await answer;
+      if (met) assert.deepEqual([got.status, code(got)], want, what);
+      await server.close();
+    }
+  await other.close();
+});
+
+test('a request dials so many members and no more, in one line of the log, and none is left out for ever', { skip: elsewhere, timeout: 120000 }, async () => {
+  const MOST = 16, dead = [], live = await named('live'), fixed = await make('http_response', { body: 'sorry' });
+  const lines = (host, level) => fs.readFileSync(`${home}/log/edge.log`, 'utf8').split('\n').filter((line) => line.includes(`[${level}]`) && line.includes(`host: "${host}"`));
+  for (let i = 0; i < 99; i++) dead.push(await at(await closedPort()));
+  const none = await failover(...dead), some = await failover(...dead.slice(0, 60), await at(live.address), ...dead.slice(60)), sorry = await failover(...dead, fixed.id);
+  assert.equal((await through(sorry.host)).body, 'sorry', 'what answers by itself does so behind a hundred that are dead');
+  for (let i = 1; i <= 10; i++) {
+    const before = await counter('failed_over');
+    assert.equal(code(await through(none.host)), 'ERR_POSTERN_904');
+    assert.ok((await counter('failed_over')) - before < MOST, `${(await counter('failed_over')) - before} steps`);
+    assert.equal(lines(none.host, 'error').length, i);
+    assert.match(lines(none.host, 'error')[i - 1], /no member of backend bkdfo_\S+ was reached: 16 dialled/);
+  }
+  await until(async () => (await through(some.host)).body.startsWith('live'), 'the one that lives');
+  for (let i = 0; i < 10; i++) assert.match((await through(some.host)).body, /^live/);
+  await live.close();
+  await until(async () => (await through(some.host)).status === 502, 'it is gone');
+  await new Promise((resolve) => live.server.listen(live.port, HOST, resolve));
+  await until(async () => (await through(some.host)).body.startsWith('live'), 'it is back', 60000);
+  await live.close();
+});
+
+test('the scheme of a call is that of the member that it goes to', { skip: !secure && 'needs upstreams beside the system', timeout: 60000 }, async () => {
+  const schemes = [], open = [];
+  const serve = async (make, options) => {
+    const server = make(options ?? {});
+    server.on('stream', (stream, headers) => { schemes.push(headers[':scheme'], headers[':authority']); stream.respond({ 'content-type': 'application/grpc', 'grpc-status': '0' }); stream.end(); });
+    server.on('session', (session) => open.push(session));
+    await new Promise((resolve) => server.listen(0, HOST, resolve));
+    return { server, port: server.address().port };
+  };
+  const plain = await serve(http2.createServer), tls = await serve(http2.createSecureServer, pem());
+  const toPlain = await at(`${HOST}:${plain.port}`), toTls = await at(`localhost:${tls.port}`, { tls: { enabled: true } }), dead = await at(await closedPort()), deadTls = await at(up.address, { tls: { enabled: true } });
+  for (const [members, scheme] of [[[toPlain], 'http'], [[toTls], 'https'], [[dead, toTls], 'https'], [[deadTls, toPlain], 'http'], [[deadTls, toTls], 'https'], [[dead, deadTls, toPlain, toTls], 'http']]) {
+    const to = await failover(...members);
+    for (let i = 0; i < 3; i++) {
+      assert.equal((await called(to.host)).status, 200);
+      assert.deepEqual(schemes.splice(0), [scheme, to.host], `${members.indexOf(toTls)}`);
+    }
+  }
+  for (const session of open) session.destroy();
+  for (const { server } of [plain, tls]) server.close();
 });
 
 test('a change by a version that tells edges nothing is told by this one', { skip: elsewhere, timeout: 60000 }, async () => {

@@ -33,10 +33,15 @@ async function holding() {
       open.push(one);
       const target = one.got.split(' ')[1];
       one.upgraded = target.startsWith('/ws');
-      if (one.upgraded) {
+      const upgrade = () => {
         const key = one.got.match(/sec-websocket-key: (\S+)/i)[1];
         const accept = crypto.createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
         socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+      };
+      if (target.startsWith('/ws/held')) {
+        one.upgrade = upgrade;
+      } else if (one.upgraded) {
+        upgrade();
       } else if (target.startsWith('/sse')) {
         socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n');
       } else if (target.startsWith('/long')) {
@@ -384,6 +389,40 @@ test('a plain request finishes at the backend that it began with when only that 
   await patchRoute(to, { backend: { backend_id: await answering('other') } });
   await must('DELETE', `/backends/static/${to.backend.id}`);
   await until(() => events.ended && up.at('/sse').ended, 'it ends with its backend');
+  await next.close();
+  await up.close();
+});
+
+test('an upgrade that its upstream holds back is judged when it comes, by what ends a stream', async () => {
+  const up = await holding(), next = await upstream();
+  const elsewhere_ = async () => (await must('POST', '/backends/static', { address: next.address })).id;
+  const held = async (change, to) => {
+    const one = stream(to.host, '/ws/held', { upgrade: true });
+    await until(() => up.at('/ws/held'), 'it is asked for');
+    await change(to);
+    up.at('/ws/held').upgrade();
+    await begun(one);
+    return one;
+  };
+  const weighted = async (target) => {
+    const member = (await must('POST', '/backends/static', { address: up.address })).id;
+    return endpoint(await must('POST', `/backends/${target}`, { backends: target === 'weighted' ? { [member]: 1 } : [member] }));
+  };
+  for (const [what, to, change] of [
+    ['another address', await endpoint(up.address), (to) => must('PATCH', `/backends/static/${to.backend.id}`, { address: next.address })],
+    ['another backend', await endpoint(up.address), async (to) => patchRoute(to, { backend: { backend_id: await elsewhere_() } })],
+    ['another share', await weighted('weighted'), async (to) => must('PATCH', `/backends/weighted/${to.backend.id}`, { backends: { [await elsewhere_()]: 1 } })],
+    ['another member', await weighted('failover'), async (to) => must('PATCH', `/backends/failover/${to.backend.id}`, { backends: [await elsewhere_()] })],
+  ]) {
+    const one = await held(change, to);
+    assert.match(one.text, /^HTTP\/1.1 503 [^]*ERR_POSTERN_925/, what);
+    await until(() => up.at('/ws/held').ended, what);
+    up.open.length = 0;
+  }
+  const one = await held((to) => patchRoute(to, { metadata: 'new' }), await endpoint(up.address));
+  assert.match(one.text, /^HTTP\/1.1 101 /, 'what leaves it where it is does not matter');
+  await echoes(one);
+  one.socket.destroy();
   await next.close();
   await up.close();
 });

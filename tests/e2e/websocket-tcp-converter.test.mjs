@@ -249,6 +249,105 @@ test('an upstream with TLS gets the bytes over a connection that was verified', 
   server.close();
 });
 
+// ---- failover ----
+
+const at = async (address, more) => (await must('POST', '/backends/static', { address, ...more })).id;
+const failover = async (...backends) => endpoint(await must('POST', '/backends/failover', { backends }), MODULE);
+// An upstream that says its name, and then what it hears.
+const naming = (name) => tcp((one) => { one.socket.write(`${name} `); echo(one); });
+const says = (one) => until(() => one.bytes().toString(), 'who it is');
+async function asked(host, member) {
+  const one = await opened(host);
+  assert.equal(await says(one), `${member} `);
+  one.socket.send(Buffer.from('x'));
+  await until(() => one.bytes().toString() === `${member} x`, 'the echo');
+  return one;
+}
+
+test('a failover backend: a stream goes to the first member that can be reached, and ends with that one alone', { skip: elsewhere, timeout: 120000 }, async () => {
+  const gone = await tcp(), first = await naming('first'), second = await naming('second'), silent = await tcp();
+  await gone.close();
+  const dead = await at(gone.address), noTls = await at(silent.address, { tls: { enabled: true } }), one = await at(first.address), two = await at(second.address);
+  const to = await failover(dead, one, two), streams = [];
+  for (let i = 0; i < 8; i++) streams.push(await asked(to.host, 'first'));
+  const past = await failover(dead, two), other = await asked(past.host, 'second');
+  // the first one is killed: its streams end, and who comes is the second one's
+  first.server.close();
+  for (const { socket } of first.open) socket.resetAndDestroy();
+  for (const each of streams) { await ended(each); assert.equal(each.code, 1011); }
+  const later = [];
+  for (let i = 0; i < 8; i++) later.push(await asked(to.host, 'second'));
+  other.socket.send(Buffer.from('y'));
+  await until(() => other.bytes().toString() === 'second xy', 'a stream of another member goes on');
+  // and it is back: those that are open stay where they are
+  await new Promise((resolve) => first.server.listen(Number(first.address.split(':')[1]), '127.0.0.1', resolve));
+  await until(async () => { const each = await opened(to.host), who = await says(each); each.socket.terminate(); return who === 'first '; }, 'the first one again', 40000);
+  for (const each of later) { each.socket.send(Buffer.from('y')); await until(() => each.bytes().toString() === 'second xy', 'it stays'); }
+  // the members change: what leads nowhere any more ends with 1012
+  await must('PATCH', `/backends/failover/${to.backend.id}`, { backends: [dead, one] });
+  for (const each of later) { await ended(each); assert.equal(each.code, 1012); }
+  assert.equal(other.code, undefined);
+  other.socket.close();
+  const none = await raw((await failover(dead)).host);
+  assert.match(none.head, /^HTTP\/1.1 502 /);
+  none.socket.destroy();
+  const shares = await must('POST', '/backends/weighted', { backends: { [one]: 1 } }), byShare = await asked((await failover(dead, noTls, shares.id)).host, 'first');
+  await must('PATCH', `/backends/weighted/${shares.id}`, { backends: { [two]: 1 } });
+  await ended(byShare);
+  assert.equal(byShare.code, 1012);
+  for (const each of [first, second, silent]) await each.close();
+});
+
+test('a handshake that is denied takes no trial of a member that was down', { skip: elsewhere, timeout: 60000 }, async () => {
+  const trials = async () => Number(/_trials_total\{module="backend"\} (\d+)/.exec(await (await fetch(`http://127.0.0.1:${edge.port - 28}/metrics`)).text())[1]);
+  const first = await naming('first'), second = await naming('second'), to = await failover(await at(first.address), await at(second.address));
+  first.server.close();
+  const one = await opened(to.host);
+  assert.equal(await says(one), 'second ');
+  one.socket.terminate();
+  await new Promise((resolve) => first.server.listen(Number(first.address.split(':')[1]), '127.0.0.1', resolve));
+  const before = await trials(), sockets = [];
+  const denied = () => new Promise((resolve, reject) => {   // its body never comes, and its connection stays
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+    sockets.push(socket.on('error', reject).on('data', resolve).on('secureConnect', () => socket.write(head(to.host, { ...HANDSHAKE, 'Content-Length': '9' }))));
+  });
+  for (const end = Date.now() + 2000; Date.now() < end;) await denied();   // its back-off ends behind the first second
+  assert.equal(await trials(), before);
+  await asked(to.host, 'first').then(({ socket }) => socket.terminate());
+  assert.equal(await trials(), before + 1);
+  for (const socket of sockets) socket.destroy();
+  for (const each of [first, second]) await each.close();
+});
+
+test('a change while a connection is made is judged before 101', { skip: elsewhere || !process.env.STORY_UPSTREAM_TLS, timeout: 60000 }, async () => {
+  const where = process.env.STORY_UPSTREAM_TLS;
+  const server = tls.createServer({ key: fs.readFileSync(`${where}.key`), cert: fs.readFileSync(`${where}.pem`) }, (socket) => socket.on('error', () => {}).write('hello'));
+  server.on('tlsClientError', () => {});
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  // a relay whose connections wait
+  const relay = await tcp(({ socket }) => {}, { pause: true });
+  const go = ({ socket }) => { const behind = net.connect(server.address().port, '127.0.0.1'); behind.on('error', () => {}); socket.pipe(behind).pipe(socket); };
+  for (const kind of ['static', 'failover'])
+    for (const [what, change, want] of [
+      ['another address', (id) => must('PATCH', `/backends/static/${id}`, { address: 'localhost:9' }), /^HTTP\/1.1 503 /],
+      ['another backend', async (id, to) => must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { backend: { backend_id: await at('127.0.0.1:9') } }), /^HTTP\/1.1 503 /],
+      ['nothing', async () => {}, /^HTTP\/1.1 101 /],
+    ]) {
+      const id = await at(`localhost:${relay.address.split(':')[1]}`, { tls: { enabled: true } });
+      const to = await (kind === 'failover' ? failover(id) : endpoint({ id }, MODULE));
+      relay.open.length = 0;
+      const asks = raw(to.host), held = await relay.first();
+      await change(id, to);
+      go(held);
+      const one = await asks;
+      assert.match(one.head, want, `${kind}: ${what}`);
+      if (/503/.test(one.head)) await until(() => one.got.includes('ERR_POSTERN_925'), 'the page');
+      one.socket.destroy();
+    }
+  await relay.close();
+  server.close();
+});
+
 test('random fragments and pings in between: every byte, in order', { timeout: 60000 }, async () => {
   const up = await tcp(({ socket }) => {
     socket.on('data', (bytes) => { for (let at = 0; at < bytes.length;) { const n = randomInt(1, 9000); socket.write(bytes.subarray(at, at + n)); at += n; } });

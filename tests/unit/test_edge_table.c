@@ -808,6 +808,41 @@ Test(table, a_failover_backend_has_its_members_in_order_and_is_nobody_s_share)
     drop(table);
 }
 
+/* What an upgraded stream to x stays for: backend f leads there, by the weighted backend with the
+ * name in through ("": by none), or not at all. */
+static void lead(table_t *table, bool want, const char *through)
+{
+    backend_t *backend = table_backend(table, "f"), *found = (void *)1;
+
+    cr_assert_eq(table_leads_to(table, backend, "x", &found), want);
+    cr_assert_str_eq(found ? found->id : "", through);
+}
+
+Test(table, a_failover_backend_leads_to_what_its_members_lead_to)
+{
+    table_t *table = table_new();
+
+    apply(table, "static_backend", "x", "{\"address\":\"127.0.0.1:80\"}");
+    apply(table, "weighted_backend", "v", "{\"backends\":{\"x\":1}}");
+    apply(table, "weighted_backend", "w", "{\"backends\":{\"y\":1,\"x\":2}}");
+    apply(table, "failover_backend", "f", "{\"backends\":[\"gone\",\"v\",\"w\",\"x\"]}");
+    lead(table, true, "");
+    apply(table, "failover_backend", "f", "{\"backends\":[\"gone\",\"v\",\"w\"]}");
+    lead(table, true, "v");
+    apply(table, "weighted_backend", "v", "{\"backends\":{\"x\":0,\"y\":1}}");
+    lead(table, true, "w");
+    apply(table, "weighted_backend", "w", "{\"backends\":{}}");
+    lead(table, false, "");
+    apply(table, "failover_backend", "f", "{\"backends\":[]}");
+    lead(table, false, "");
+    apply(table, "weighted_backend", "f", "{\"backends\":{\"x\":1}}");
+    lead(table, true, "");
+    apply(table, "weighted_backend", "f", "{\"backends\":{\"y\":1}}");
+    lead(table, false, "");
+    cr_assert(table_leads_to(table, table_backend(table, "x"), "x", &(backend_t *){NULL}));
+    drop(table);
+}
+
 /* In all workers, and whatever the weights are; another address is another key. */
 Test(table, the_key_of_a_backend_is_of_what_is_dialled)
 {

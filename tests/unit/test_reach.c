@@ -43,6 +43,20 @@ Test(reach, a_back_off_grows_to_its_bound_and_each_end_of_it_has_one_trial)
     free(self);
 }
 
+Test(reach, a_look_takes_no_trial)
+{
+    reach_t *self = make_reach();
+
+    cr_assert_eq(reach_look(self, KEY(1), 1000), REACH_UP);
+    reach_failed(self, ONE(KEY(1), "one"), 1000, false);
+    cr_assert_eq(reach_look(self, KEY(1), 1999), REACH_DOWN);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(reach_look(self, KEY(1), 2000), REACH_TRIAL);
+    cr_assert_eq(reach_ask(self, KEY(1), 2000), REACH_TRIAL);
+    cr_assert_eq(reach_look(self, KEY(1), 2000), REACH_DOWN, "it is another's");
+    free(self);
+}
+
 Test(reach, a_connection_forgets_it_and_the_next_back_off_is_short_again)
 {
     reach_t *self = make_reach();

@@ -249,8 +249,10 @@ Test(rotation, backends_are_numbered_by_themselves)
     rotations_t *self = calloc(1, sizeof(*self));
 
     for (uint64_t k = 0; k < 50; k++)
-        for (uint64_t key = 1; key <= 1000; key++)
+        for (uint64_t key = 1; key <= 1000; key++) {
+            cr_assert_eq(rotation_look(self, key), k);
             cr_assert_eq(rotation_next(self, key, 1000 * k), k);
+        }
     free(self);
 }
 

@@ -55,6 +55,12 @@ typedef struct {
     unsigned stopped : 1; /* the upstream took no more before the client had sent all */
 } edge_writer_t;
 
+/* State of edge_failover.c while members are dialled. */
+typedef struct {
+    ngx_uint_t log_level; /* the connection's own, while it says less; 0: it says all */
+    const char *why;      /* the last dial failed; NULL: none did */
+} edge_dials_t;
+
 /* State of edge_grpc.c. */
 typedef struct edge_grpc edge_grpc_t;
 
@@ -75,6 +81,7 @@ typedef struct edge_ctx {
     route_t *route;
     backend_t *backend;   /* where it goes: a static or http_response one */
     failover_t *failover; /* its way through the members of one; NULL: the route leads to none */
+    backend_t *through;   /* of an upgraded stream: the weighted member because of which it stays */
     ngx_str_t host;      /* lower case, no port */
     ngx_str_t authority; /* the same with the client's port, if it named one */
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
@@ -93,6 +100,7 @@ typedef struct edge_ctx {
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
+    edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;
     edge_reader_t reader;

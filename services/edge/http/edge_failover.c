@@ -85,7 +85,7 @@ edge_failover_choose(backend_t *backend)
 
 
 static backend_t *
-look_up(void *request, const char *id, backend_t **ret_through)
+look_up(void *request, const char *id, const backend_t *before)
 {
     backend_t  *backend = table_backend(edge_worker_table(), id);
 
@@ -93,7 +93,9 @@ look_up(void *request, const char *id, backend_t **ret_through)
     if (backend == NULL) {
         return NULL;   /* a tunnel group, too: nobody connects to one yet */
     }
-    *ret_through = backend->choices ? backend : NULL;
+    if (before && backend->choices && backend_shares(backend, before->id)) {
+        return table_backend(edge_worker_table(), before->id);   /* its turn has been counted */
+    }
     return edge_failover_choose(backend);
 }
 
@@ -108,15 +110,23 @@ can_dial(void *request, backend_t *backend)
 
 
 static reach_answer_t
-ask_reach(void *request, backend_t *backend)
+ask_reach(void *request, backend_t *backend, bool take)
 {
     (void) request;
-    return reach_ask(&shared_zone()->reach, key_of(backend),
-                     ngx_current_msec);
+    return (take ? reach_ask : reach_look)(&shared_zone()->reach,
+                                           key_of(backend), ngx_current_msec);
 }
 
 
-static const failover_ports_t  ports = { look_up, can_dial, ask_reach };
+static uint64_t
+turn_of(void *request, backend_t *failover)
+{
+    (void) request;
+    return rotation_look(&shared_zone()->rotations, key_of(failover));
+}
+
+
+static const failover_ports_t  ports = { look_up, can_dial, ask_reach, turn_of };
 
 
 /* A trial that is not to be dialled after all is another request's. */
@@ -145,24 +155,6 @@ count_choice(const failover_t *failover)
 }
 
 
-/* Releases the one before, which ctx->failover still holds: whoever has its name or its id, as the
- * registry of open streams, may go on. */
-static ngx_uint_t
-choose_next(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    backend_t  *backend = failover_next(ctx->failover, &ports, r);
-
-    count_choice(ctx->failover);
-    if (backend == NULL) {
-        return 0;
-    }
-    backend->refs++;
-    backend_release(ctx->backend);
-    ctx->backend = backend;
-    return 1;
-}
-
-
 ngx_int_t
 edge_failover_begin(ngx_http_request_t *r, edge_ctx_t *ctx, backend_t *backend)
 {
@@ -171,28 +163,154 @@ edge_failover_begin(ngx_http_request_t *r, edge_ctx_t *ctx, backend_t *backend)
         return NGX_ERROR;
     }
     failover_begin(ctx->failover, backend);
-    return choose_next(r, ctx) ? NGX_OK : NGX_DECLINED;
+    backend = failover_choose(ctx->failover, &ports, r);
+    count_choice(ctx->failover);
+    if (backend == NULL) {
+        return NGX_DECLINED;
+    }
+    backend->refs++;
+    ctx->backend = backend;
+    return NGX_OK;
 }
 
 
-/* The request is judged first, as one that waited: while it was dialled the configuration may have
- * changed, and under its new keys the request counts as judged. */
-ngx_uint_t
-edge_failover_next(ngx_http_request_t *r, edge_ctx_t *ctx)
+/* ---- what the log says ---- */
+
+/* nginx writes a line of level error for each dial that fails. A request has one line for all of
+ * them, where nobody wants to see each. */
+static void
+log_less(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_log_t  *log = r->connection->log;
+
+    if (log->log_level < NGX_LOG_INFO && ctx->dials.log_level == 0) {
+        ctx->dials.log_level = log->log_level;
+        log->log_level = NGX_LOG_ALERT;
+    }
+}
+
+
+/* Did it say less? */
+static ngx_uint_t
+log_all(edge_ctx_t *ctx)
+{
+    if (ctx->dials.log_level == 0) {
+        return 0;
+    }
+    ctx->request->connection->log->log_level = ctx->dials.log_level;
+    ctx->dials.log_level = 0;
+    return 1;
+}
+
+
+static void
+tell_reached(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    (void) log_all(ctx);
+    if (ctx->dials.why) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "postern: members of backend %s were not reached, the "
+                      "last one because of this: %s: on to %s",
+                      ctx->failover->backend->id, ctx->dials.why,
+                      ctx->backend->id);
+        ctx->dials.why = NULL;
+    }
+}
+
+
+/* What nginx has to say of the last dial is said already. */
+static void
+tell_not_reached(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_uint_t  less = log_all(ctx);
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "postern: no member of backend %s was reached: %ui dialled%s, "
+                  "the last one %s (%s:%d): %s", ctx->failover->backend->id,
+                  (ngx_uint_t) ctx->failover->dials,
+                  ctx->failover->cut ? ", and no more may be" : "",
+                  ctx->backend->id, ctx->backend->host,
+                  (int) ctx->backend->port,
+                  ctx->dials.why ? ctx->dials.why : "it has no address");
+    ctx->dials.why = NULL;
+    if (less) {
+        log_less(r, ctx);
+    }
+}
+
+
+/* ---- on the way ---- */
+
+/* No member is left. Where some were left out, the next request begins with others. */
+static ngx_uint_t
+give_up(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->failover->cut) {
+        (void) rotation_next(&shared_zone()->rotations,
+                             key_of(ctx->failover->backend),
+                             ngx_current_msec);
+    }
+    tell_not_reached(r, ctx);
+    return 0;
+}
+
+
+/* The request is judged first, as one that waited: since it was chosen or while it was dialled the
+ * configuration may have changed, and under its new keys the request counts as judged. The old keys
+ * have the old backend's id. */
+static ngx_uint_t
+move_on(ngx_http_request_t *r, edge_ctx_t *ctx, backend_t *backend)
 {
     backend_t  *before = ctx->backend;
 
-    leave_trial(ctx);
     ctx->error = edge_streams_judge(r, ctx);
-    if (ctx->error || !choose_next(r, ctx)) {
+    backend->refs++;
+    ctx->backend = backend;
+    edge_streams_again(ctx);
+    backend_release(before);
+    if (ctx->error) {
+        leave_trial(ctx);
+        (void) log_all(ctx);
         return 0;
     }
-    edge_streams_again(ctx);
+    if (backend->http_response) {
+        tell_reached(r, ctx);
+    }
+    return 1;
+}
+
+
+ngx_uint_t
+edge_failover_dial(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    backend_t  *backend = failover_dial(ctx->failover, &ports, r,
+                                        ngx_current_msec);
+
+    count_choice(ctx->failover);
+    log_less(r, ctx);
+    if (backend == NULL) {
+        return give_up(r, ctx);
+    }
+    return backend == ctx->backend || move_on(r, ctx, backend);
+}
+
+
+ngx_uint_t
+edge_failover_next(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    backend_t  *backend;
+
+    leave_trial(ctx);
+    backend = failover_next(ctx->failover, &ports, r, ngx_current_msec);
+    count_choice(ctx->failover);
+    if (backend == NULL) {
+        return give_up(r, ctx);
+    }
+    if (!move_on(r, ctx, backend)) {
+        return 0;
+    }
     ctx->bad_tls = 0;
     edge_module_count(ME, FAILED_OVER);
-    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "postern: backend %s was not reached: on to %s", before->id,
-                  ctx->backend->id);
     return 1;
 }
 
@@ -200,29 +318,34 @@ edge_failover_next(ngx_http_request_t *r, edge_ctx_t *ctx)
 /* ---- what is known of members ---- */
 
 void
-edge_failover_failed(ngx_http_request_t *r, edge_ctx_t *ctx)
+edge_failover_failed(ngx_http_request_t *r, edge_ctx_t *ctx, const char *why)
 {
-    ngx_uint_t      trial = ctx->failover->known == REACH_TRIAL;
+    ngx_uint_t      less, trial = ctx->failover->known == REACH_TRIAL;
     reach_member_t  member = {
         key_of(ctx->backend),
         keyed_hash(ctx->account_id.data, ctx->account_id.len),
         ctx->backend->id
     };
 
+    ctx->dials.why = why;
     ctx->failover->known = REACH_UP;
     if (reach_failed(&shared_zone()->reach, &member, ngx_current_msec, trial))
     {
         edge_module_count(ME, DOWN);
+        less = log_all(ctx);
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                      "postern: backend %s (%s:%d) cannot be reached: failover "
-                      "backends pass it over", ctx->backend->id,
-                      ctx->backend->host, (int) ctx->backend->port);
+                      "postern: backend %s (%s:%d) cannot be reached: %s: "
+                      "failover backends pass it over", ctx->backend->id,
+                      ctx->backend->host, (int) ctx->backend->port, why);
+        if (less) {
+            log_less(r, ctx);
+        }
     }
 }
 
 
-void
-edge_failover_made(ngx_http_request_t *r, edge_ctx_t *ctx)
+static void
+note_made(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     if (ctx->failover->known == REACH_UP) {
         return;   /* nothing was known against it */
@@ -237,10 +360,33 @@ edge_failover_made(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 void
+edge_failover_stands(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->failover == NULL) {
+        return;
+    }
+    tell_reached(r, ctx);
+    if (r->upstream->peer.cached) {
+        leave_trial(ctx);   /* nobody dialled */
+    } else {
+        note_made(r, ctx);
+    }
+}
+
+
+void
+edge_failover_leave(edge_ctx_t *ctx)
+{
+    leave_trial(ctx);
+    (void) log_all(ctx);
+}
+
+
+void
 edge_failover_end(edge_ctx_t *ctx)
 {
     if (ctx->failover) {
-        leave_trial(ctx);
+        edge_failover_leave(ctx);
         failover_end(ctx->failover);
         ctx->failover = NULL;
     }

@@ -3,6 +3,7 @@
  * trusted, so what they send is judged here, before and behind it: frames (h2.c), fields of the
  * head, trailers. */
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/h2.h"
 #include "services/edge/http/head.h"
 #include "services/edge/modules/module_response_headers.h"
@@ -25,6 +26,7 @@ struct edge_grpc {
     ngx_int_t (*init)(void *data);
     ngx_int_t (*filter)(void *data, ssize_t bytes);
     void       *data;
+    u_char     *scheme;   /* its byte for the upstream; NULL: nginx wrote it otherwise */
 };
 
 
@@ -85,16 +87,35 @@ skip_string(u_char *at, const u_char *end)
 }
 
 
-/* Behind the pseudo-header fields that nginx writes: method, scheme, path. */
+/* Behind so many fields of those that nginx writes first: method, scheme, path. */
 static u_char *
-skip_pseudo(u_char *at, const u_char *end)
+skip_pseudo(u_char *at, const u_char *end, ngx_uint_t count)
 {
     ngx_uint_t  i;
 
-    for (i = 0; at && at < end && i < 3; i++) {
+    for (i = 0; at && at < end && i < count; i++) {
         at = *at & 0x80 ? at + 1 : skip_string(at + 1, end);
     }
-    return at;
+    return at && at < end ? at : NULL;
+}
+
+
+/* The payload of the request's first HEADERS frame, behind nginx's preface. NULL: nginx has written
+ * something else. */
+static u_char *
+find_block(const ngx_buf_t *b, u_char **ret_end)
+{
+    enum { PREFACE = 64 };
+    size_t   len;
+    u_char  *frame = b->pos + PREFACE;
+
+    if (b->last - frame < H2_FRAME_HEAD || frame[3] != NGX_HTTP_V2_HEADERS_FRAME) {
+        return NULL;
+    }
+    len = (size_t) frame[0] << 16 | (size_t) frame[1] << 8 | frame[2];
+    frame += H2_FRAME_HEAD;
+    *ret_end = frame + len;
+    return len <= (size_t) (b->last - frame) ? frame : NULL;
 }
 
 
@@ -103,39 +124,57 @@ skip_pseudo(u_char *at, const u_char *end)
  * behind the pseudo-header fields. Its name is replaced by the index of :authority, which is
  * shorter: what is before it moves up. Where nginx has written something else it stays. */
 static void
-name_authority(ngx_http_request_t *r)
+name_authority(ngx_buf_t *b)
 {
-    enum { PREFACE = 64, SAVED = 4 };
-    u_char               *first, *last, *at;
+    enum { SAVED = 4 };
+    u_char               *block, *end, *at;
     size_t                len;
-    ngx_buf_t            *b = r->upstream->request_bufs->buf;
     /* a literal without indexing: "host" in Huffman's code; the name's index in the static table */
     static const u_char   host[] = { 0x00, 0x83, 0x9c, 0xe8, 0x4f };
     static const u_char   authority = 0x01;
 
-    first = b->pos + PREFACE;
-    if (b->last - first < H2_FRAME_HEAD || first[3] != NGX_HTTP_V2_HEADERS_FRAME) {
-        return;
-    }
-    len = (size_t) first[0] << 16 | (size_t) first[1] << 8 | first[2];
-    last = first + H2_FRAME_HEAD + len;
-    if (last > b->last) {
-        return;
-    }
-    at = skip_pseudo(first + H2_FRAME_HEAD, last);
-    if (at == NULL || (size_t) (last - at) <= sizeof(host)
+    block = find_block(b, &end);
+    at = block ? skip_pseudo(block, end, 3) : NULL;
+    if (at == NULL || (size_t) (end - at) <= sizeof(host)
         || ngx_memcmp(at, host, sizeof(host)) != 0)
     {
         return;
     }
-    len -= SAVED;
-    first[0] = (u_char) (len >> 16);
-    first[1] = (u_char) (len >> 8);
-    first[2] = (u_char) len;
+    len = end - block - SAVED;
+    block[-H2_FRAME_HEAD] = (u_char) (len >> 16);
+    block[1 - H2_FRAME_HEAD] = (u_char) (len >> 8);
+    block[2 - H2_FRAME_HEAD] = (u_char) len;
     at[SAVED] = authority;
     ngx_memmove(b->pos + SAVED, b->pos, at - b->pos);
     b->pos += SAVED;
     b->start = b->pos;
+}
+
+
+/* An index of the static table (RFC 7541 A) for the two of them. */
+enum { SCHEME_HTTP = 0x86, SCHEME_HTTPS = 0x87 };
+
+
+static void
+find_scheme(edge_grpc_t *grpc, const ngx_buf_t *b)
+{
+    u_char  *end, *block = find_block(b, &end);
+
+    grpc->scheme = block ? skip_pseudo(block, end, 1) : NULL;
+    if (grpc->scheme && *grpc->scheme != SCHEME_HTTP
+        && *grpc->scheme != SCHEME_HTTPS)
+    {
+        grpc->scheme = NULL;
+    }
+}
+
+
+void
+edge_grpc_set_scheme(edge_ctx_t *ctx, ngx_uint_t tls)
+{
+    if (ctx->grpc->scheme) {
+        *ctx->grpc->scheme = tls ? SCHEME_HTTPS : SCHEME_HTTP;
+    }
 }
 
 
@@ -235,6 +274,7 @@ process_head(ngx_http_request_t *r)
         return NGX_ERROR;
     }
     grpc = ctx->grpc;
+    edge_failover_stands(r, ctx);
     why = scan_bytes(r, grpc, u->buffer.pos, u->buffer.last - u->buffer.pos);
     if (why) {
         return refuse_answer(r, why, NGX_HTTP_UPSTREAM_INVALID_HEADER);
@@ -338,7 +378,8 @@ edge_grpc_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
     edge_grpc_t          *grpc = ctx->grpc;
     ngx_http_upstream_t  *u = r->upstream;
 
-    name_authority(r);
+    name_authority(u->request_bufs->buf);
+    find_scheme(grpc, u->request_bufs->buf);
     grpc->parse = u->process_header;
     grpc->init = u->input_filter_init;
     grpc->filter = u->input_filter;

@@ -11,6 +11,9 @@ ngx_int_t edge_grpc_begin(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Wrap what nginx's gRPC module does with the upstream's bytes; called when the peer is
  * initialised, before edge_reader_watch. */
 void edge_grpc_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* The connection that the call is about to go over has TLS or not, which need not be as when nginx
+ * wrote the request's :scheme (RFC 9113 8.3.1). After edge_grpc_watch. */
+void edge_grpc_set_scheme(edge_ctx_t *ctx, ngx_uint_t tls);
 /* Bytes of the client go to the upstream: it may be silent for the whole timeout from here on. */
 void edge_grpc_note_write(ngx_http_request_t *r);
 /* When the request's memory is freed. */

@@ -7,6 +7,8 @@
  * fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/module_response_headers.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/table/table.h"
@@ -433,6 +435,9 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_AGAIN) {
         return refuse(r, "a head that nginx reads otherwise");
     }
+    if (rc == NGX_OK && u->upgrade && edge_streams_upgrade(r, ctx)) {
+        return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
+    }
     if (rc == NGX_OK && has_bytes_behind(r, &ctx->head.scan)) {
         u->headers_in.connection_close = 1;
         u->keepalive = 0;
@@ -453,6 +458,7 @@ process_head(ngx_http_request_t *r)
         return NGX_ERROR;
     }
     head = &ctx->head;
+    edge_failover_stands(r, ctx);
     for ( ;; ) {
         switch (head_scan(&head->scan, (char *) b->pos, b->last - b->pos, &why))
         {

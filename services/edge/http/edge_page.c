@@ -169,6 +169,9 @@ edge_error_handler(ngx_http_request_t *r)
         r->err_status = 0;
         return edge_answer(r);
     }
+    if (ctx->failover) {
+        edge_failover_leave(ctx);   /* the request may last, until its client has sent all */
+    }
     edge_suspend_abort(ctx);   /* nginx may have refused its body while it waited */
     if (ctx->error == 0) {
         ctx->error = error_code(r, ctx);

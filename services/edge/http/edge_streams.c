@@ -74,8 +74,8 @@ keys_of(const stream_t *stream, stream_key_t *keys)
     if (ctx->backend) {
         keys[n++] = key_of(STREAM_ENTRY, ctx->backend->id);
     }
-    if (ctx->failover && ctx->failover->current && ctx->failover->current->through) {
-        keys[n++] = key_of(STREAM_ENTRY, ctx->failover->current->through->id);
+    if (ctx->through) {
+        keys[n++] = key_of(STREAM_ENTRY, ctx->through->id);
     }
     count = edge_modules_entries(route_of(ctx), entries);
     for (i = 0; i < count; i++) {
@@ -110,6 +110,8 @@ edge_streams_remove(edge_ctx_t *ctx)
     edge_end_forget(ctx);
     route_release(ctx->standing);
     ctx->standing = NULL;
+    backend_release(ctx->through);
+    ctx->through = NULL;
 }
 
 
@@ -158,6 +160,24 @@ stand_on(edge_ctx_t *ctx, route_t *route)
 }
 
 
+/* Under the new key it counts as judged by all changes, which it is when the other modules have
+ * judged it, too; where one of them denies it, it ends. */
+void
+edge_streams_stay(edge_ctx_t *ctx, backend_t *through)
+{
+    if (through == ctx->through) {
+        return;
+    }
+    registry_remove(&registry, &ctx->stream);   /* the old key's text is the old backend's */
+    if (through) {
+        through->refs++;
+    }
+    backend_release(ctx->through);
+    ctx->through = through;
+    registry_add(&registry, &ctx->stream, sweeps.number);
+}
+
+
 ngx_uint_t
 edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -195,6 +215,16 @@ edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
         stand_on(ctx, route);
     }
     return code;
+}
+
+
+ngx_uint_t
+edge_streams_upgrade(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    r->upstream->upgrade = 1;
+    ctx->error = edge_streams_judge(r, ctx);
+    r->upstream->upgrade = ctx->error == 0;
+    return ctx->error;
 }
 
 

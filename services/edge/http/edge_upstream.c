@@ -115,14 +115,15 @@ find_peer(peer_t *peer)
 
 /* ---- failover ---- */
 
-/* The next member that can be dialled. 0: there is none, or the next one answers by itself, which
- * the page of this failure does then (edge_page.c). */
+/* The member that step finds, or the next one that can be dialled. 0: there is none, or it answers
+ * by itself, which the page of this failure does then (edge_page.c). */
 static ngx_uint_t
-find_next_peer(peer_t *peer)
+find_member(peer_t *peer,
+    ngx_uint_t (*step)(ngx_http_request_t *r, edge_ctx_t *ctx))
 {
     edge_ctx_t  *ctx = peer->ctx;
 
-    while (edge_failover_next(peer->request, ctx)) {
+    for (/* void */; step(peer->request, ctx); step = edge_failover_next) {
         if (ctx->backend->http_response) {
             ctx->answers = 1;
             return 0;
@@ -148,16 +149,44 @@ is_dial(const ngx_peer_connection_t *pc, const ngx_http_upstream_t *u)
 }
 
 
+/* The handshake of a dial that failed. NULL: it has none, or that is not why. */
+static const char *
+handshake_fault(ngx_connection_t *c, ngx_http_upstream_t *u)
+{
+    if (c == NULL || c->ssl == NULL) {
+        return NULL;
+    }
+    if (!c->ssl->handshaked) {
+        return c->write->timedout ? "no TLS handshake in time"
+                                  : "the TLS handshake failed";
+    }
+    return SSL_get_verify_result(c->ssl->connection) != X509_V_OK
+           || ngx_ssl_check_host(c, &u->ssl_name) != NGX_OK
+           ? "its certificate is not valid" : NULL;
+}
+
+
+static const char *
+dial_fault(const ngx_connection_t *c)
+{
+    return c && c->write->timedout ? "no connection in time"
+                                   : "no connection could be made";
+}
+
+
 /* A try is over: how many are left? Where an upstream had closed a kept connection nginx adds one
  * itself, which dials the same member. */
 static ngx_uint_t
-free_member(const ngx_peer_connection_t *pc, peer_t *peer, ngx_uint_t state)
+free_member(const ngx_peer_connection_t *pc, peer_t *peer, ngx_uint_t state,
+    const char *bad_tls)
 {
     ngx_http_upstream_t  *u = peer->request->upstream;
 
     if ((state & NGX_PEER_FAILED) == 0) {
         if (u->headers_in.status_n) {
-            edge_failover_made(peer->request, peer->ctx);   /* on a kept connection, too */
+            edge_failover_stands(peer->request, peer->ctx);
+        } else {
+            edge_failover_leave(peer->ctx);   /* the request ends */
         }
         return 0;
     }
@@ -165,8 +194,22 @@ free_member(const ngx_peer_connection_t *pc, peer_t *peer, ngx_uint_t state)
         peer->sent |= pc->connection->sent > 0;
         return 0;
     }
-    edge_failover_failed(peer->request, peer->ctx);
-    return peer->sent ? 0 : find_next_peer(peer);
+    edge_failover_failed(peer->request, peer->ctx,
+                         bad_tls ? bad_tls : dial_fault(pc->connection));
+    return peer->sent ? 0 : find_member(peer, edge_failover_next);
+}
+
+
+/* The location has TLS; does the member? */
+static void
+set_tls(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+#if (NGX_HTTP_SSL)
+    r->upstream->ssl = ctx->backend->tls;
+#endif
+    if (ctx->grpc) {
+        edge_grpc_set_scheme(ctx, ctx->backend->tls);
+    }
 }
 
 
@@ -182,11 +225,9 @@ get_peer(ngx_peer_connection_t *pc, void *data)
         keepalive_free = pc->free;
         pc->free = leave_peer;
     }
-#if (NGX_HTTP_SSL)
     if (peer->ctx->failover) {
-        peer->request->upstream->ssl = peer->ctx->backend->tls;
+        set_tls(peer->request, peer->ctx);
     }
-#endif
     pc->sockaddr = (struct sockaddr *) &peer->address;
     pc->socklen = peer->len;
     pc->name = &peer->name;
@@ -202,17 +243,16 @@ get_peer(ngx_peer_connection_t *pc, void *data)
 static void
 free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
-    peer_t            *peer = data;
-    ngx_connection_t  *c = pc->connection;
+    peer_t               *peer = data;
+    const char           *bad_tls = NULL;
+    ngx_http_upstream_t  *u = peer->request->upstream;
 
-    if (state & NGX_PEER_FAILED && c && c->ssl
-        && (!c->ssl->handshaked
-            || SSL_get_verify_result(c->ssl->connection) != X509_V_OK))
-    {
-        peer->ctx->bad_tls = 1;
+    if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
+        bad_tls = handshake_fault(pc->connection, u);
+        peer->ctx->bad_tls = bad_tls != NULL;
     }
     if (peer->ctx->failover) {
-        pc->tries = free_member(pc, peer, state);
+        pc->tries = free_member(pc, peer, state, bad_tls);
     } else if (pc->tries) {
         pc->tries--;
     }
@@ -268,7 +308,9 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     }
     peer->ctx = ctx;
     peer->request = r;
-    if (!find_peer(peer) && !(ctx->failover && find_next_peer(peer))) {
+    if (!(ctx->failover ? find_member(peer, edge_failover_dial)
+                        : find_peer(peer)))
+    {
         if (ctx->error == 0 && !ctx->answers) {
             ctx->error = ERR_EDGE_REFUSED;   /* the same error as for a name without an address */
         }

@@ -58,9 +58,7 @@ on_write(void *data, ngx_chain_t *in)
         throw_away(in);
         return NGX_OK;
     }
-    if (ctx->failover && !r->upstream->peer.cached) {
-        edge_failover_made(r, ctx);
-    }
+    edge_failover_stands(r, ctx);
     rc = ctx->writer.filter(ctx->writer.data, in);
     if (rc != NGX_ERROR || !c->write->error || c->sent == 0) {
         return rc;

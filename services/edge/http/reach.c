@@ -147,6 +147,15 @@ static bool take_place(reach_t *self, const reach_member_t *member, uint64_t now
 
 /* ---- requests ---- */
 
+reach_answer_t reach_look(reach_t *self, uint64_t key, uint64_t now)
+{
+    size_t place = find_place(self, key);
+
+    if (place == REACH_MAX)
+        return REACH_UP;
+    return now < until_of(atomic_load(&self->each[place].state)) ? REACH_DOWN : REACH_TRIAL;
+}
+
 reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now)
 {
     size_t place = find_place(self, key);

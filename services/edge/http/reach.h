@@ -42,7 +42,7 @@ typedef struct reach {
 
 typedef enum reach_answer {
     REACH_UP,    /* nobody knows better: dial it */
-    REACH_TRIAL, /* dial it, for all others: end it by one of the three functions below */
+    REACH_TRIAL, /* dial it, for all others: end it by one of the last three functions */
     REACH_DOWN   /* pass it over */
 } reach_answer_t;
 
@@ -53,7 +53,10 @@ typedef struct reach_member {
     const char *id;
 } reach_member_t;
 
-/* A request would dial the member. */
+/* What would a request be told that dials the member now? Nothing is taken, a trial neither. */
+reach_answer_t reach_look(reach_t *self, uint64_t key, uint64_t now);
+
+/* A request dials the member. */
 reach_answer_t reach_ask(reach_t *self, uint64_t key, uint64_t now);
 
 /* Its dial failed. True: it was not known as down, and has not just taken the place of another one

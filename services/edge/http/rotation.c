@@ -50,6 +50,13 @@ static rotation_t *take_place(rotation_t *set, uint64_t key, uint64_t now_s)
     return found;
 }
 
+uint64_t rotation_look(rotations_t *self, uint64_t key)
+{
+    rotation_t *one = find_rotation(set_of(self, key), key);
+
+    return one ? atomic_load(&one->next) : 0;
+}
+
 uint64_t rotation_next(rotations_t *self, uint64_t key, uint64_t now)
 {
     rotation_t *set = set_of(self, key), *one = find_rotation(set, key);

@@ -26,5 +26,9 @@ typedef struct rotations {
     rotation_t each[ROTATIONS_MAX];
 } rotations_t;
 
+/* The number that the next call of rotation_next returns, or 0 where none has been returned for the
+ * key for long. */
+uint64_t rotation_look(rotations_t *self, uint64_t key);
+
 /* The number of the next request to the backend with this key, which is not 0. */
 uint64_t rotation_next(rotations_t *self, uint64_t key, uint64_t now);

@@ -11,6 +11,7 @@
  * gone nothing more is read (edge_carry.c). */
 #include "services/edge/modules/edge_converter.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/edge_carry.h"
 #include "services/edge/modules/edge_parting.h"
 #include "services/edge/modules/module.h"
@@ -304,6 +305,10 @@ open_websocket(ngx_http_request_t *r, ngx_http_upstream_t *u)
         give_up(r, NGX_ERROR);
         return;
     }
+    if (edge_streams_upgrade(r, ctx)) {
+        give_up(r, NGX_HTTP_BAD_GATEWAY);   /* the page says why: ctx->error */
+        return;
+    }
     rc = send_101(r, self);
     if (rc != NGX_OK || ngx_tcp_nodelay(c) != NGX_OK
         || ngx_tcp_nodelay(upstream) != NGX_OK)
@@ -315,7 +320,6 @@ open_websocket(ngx_http_request_t *r, ngx_http_upstream_t *u)
     c->log->action = "converting a WebSocket";
     self->opened = 1;
     ctx->tunnelled = 1;
-    u->upgrade = 1;       /* for whoever judges it: it may stay open for ever */
     u->header_sent = 1;
     u->read_event_handler = on_upstream;
     u->write_event_handler = on_upstream;
@@ -337,9 +341,7 @@ take_over(void *data, ngx_chain_t *in)
     ngx_http_upstream_t  *u = r->upstream;
 
     (void) in;
-    if (edge_ctx(r)->failover) {
-        edge_failover_made(r, edge_ctx(r));
-    }
+    edge_failover_stands(r, edge_ctx(r));
     u->read_event_handler = open_websocket;
     u->write_event_handler = open_websocket;
     ngx_post_event(u->peer.connection->write, &ngx_posted_events);

@@ -4,6 +4,7 @@
 #include "services/edge/http/edge_answer.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -74,44 +75,6 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
-/* Of a backend that is no failover one. */
-static ngx_uint_t
-is_or_shares(const backend_t *backend, const char *id)
-{
-    size_t  i;
-
-    if (backend->choices == NULL) {
-        return ngx_strcmp(backend->id, id) == 0;
-    }
-    for (i = 0; i < backend->choice_count; i++) {
-        if (ngx_strcmp(backend->choices[i].id, id) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-
-/* At most 100 members with 100 each. */
-static ngx_uint_t
-leads_to(const backend_t *backend, const char *id)
-{
-    size_t            i;
-    const backend_t  *member;
-
-    if (backend->members == NULL) {
-        return is_or_shares(backend, id);
-    }
-    for (i = 0; i < backend->member_count; i++) {
-        member = table_backend(edge_worker_table(), backend->members[i]);
-        if (member && is_or_shares(member, id)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-
 static ngx_uint_t
 is_same_upstream(const backend_t *one, const backend_t *other)
 {
@@ -122,12 +85,13 @@ is_same_upstream(const backend_t *one, const backend_t *other)
 
 
 /* A deleted backend ends its requests. Where the backend has another address by now, or the route
- * another backend, requests may finish: only upgraded connections, which could stay for ever,
- * end. */
+ * another backend, requests may finish: only upgraded connections, which could stay for ever, end.
+ * One that stays depends on the way by which the configuration leads there now, which need not be
+ * the one that it went. */
 static ngx_uint_t
 judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
-    backend_t  *now, *backend;
+    backend_t  *now, *backend, *through;
 
     if (ctx->backend == NULL) {
         return 0;   /* not chosen yet */
@@ -137,15 +101,16 @@ judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if (backend == NULL || now == NULL) {
         return ERR_EDGE_NO_BACKEND;
     }
-    if (now == ctx->backend && backend == now) {
+    if (r->upstream == NULL || !r->upstream->upgrade) {
         return 0;
     }
-    if (r->upstream == NULL || !r->upstream->upgrade
-        || (leads_to(backend, now->id) && is_same_upstream(now, ctx->backend)))
+    if (!table_leads_to(edge_worker_table(), backend, now->id, &through)
+        || !is_same_upstream(now, ctx->backend))
     {
-        return 0;
+        return ERR_EDGE_CHANGED;
     }
-    return ERR_EDGE_CHANGED;
+    edge_streams_stay(ctx, through);
+    return 0;
 }
 
 

@@ -230,6 +230,34 @@ backend_t *table_choose(const table_t *self, backend_t *backend, uint64_t number
     return backend && (backend->choices || backend->members) ? NULL : backend; /* not nested */
 }
 
+bool backend_shares(const backend_t *weighted, const char *id)
+{
+    for (size_t i = 0; i < weighted->choice_count; i++)
+        if (!strcmp(weighted->choices[i].id, id))
+            return true;
+    return false;
+}
+
+bool table_leads_to(const table_t *self, const backend_t *backend, const char *id,
+                    backend_t **ret_through)
+{
+    backend_t *through = NULL;
+
+    *ret_through = NULL;
+    if (!backend->members)
+        return backend->choices ? backend_shares(backend, id) : !strcmp(backend->id, id);
+    for (size_t i = 0; i < backend->member_count; i++) {
+        backend_t *member = table_backend(self, backend->members[i]);
+
+        if (member && !member->choices && !strcmp(member->id, id))
+            return true;
+        if (member && !through && backend_shares(member, id))
+            through = member;
+    }
+    *ret_through = through;
+    return through != NULL;
+}
+
 uint64_t backend_key(backend_t *backend)
 {
     crypto_generichash_state hash;

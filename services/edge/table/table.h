@@ -175,6 +175,15 @@ backend_t *table_backend(const table_t *self, const char *id);
  * tried in order. */
 backend_t *table_choose(const table_t *self, backend_t *backend, uint64_t number);
 
+/* Has the weighted backend a member with this id that has a weight? */
+bool backend_shares(const backend_t *weighted, const char *id);
+
+/* Does backend lead to the one with this id: is it that, shares it, or has it such a member? Then
+ * *ret_through is the weighted member that does; NULL: no member shares it, or one of the members
+ * is it. At most 100 members with 100 shares each are looked at. */
+bool table_leads_to(const table_t *self, const backend_t *backend, const char *id,
+                    backend_t **ret_through);
+
 /* The same for each worker, and in memory that they share: of a static backend with its address and
  * TLS, so that another address is another key; of a weighted one whatever its weights are. Never 0,
  * nor below 2^63. */
