@@ -1,6 +1,7 @@
 // circuit_breaker: a route whose upstream fails is not asked for a while, by no worker, and then by one request at a time.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
+import http2 from 'node:http2';
 import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
@@ -196,6 +197,24 @@ for (const [what, late, status] of [['closes', '', 502], ['says 500', 'HTTP/1.1 
     for (const one of slow) one.close();
     await up.close();
   });
+
+test('a trial that a later module denies is over with the head of its page, whenever its client takes the rest', async () => {
+  const up = await answering(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 1 }), webhook_verification: { provider: 'github', secret: 's' } });
+  const sign = { 'content-length': 2, 'x-hub-signature-256': `sha256=${crypto.createHmac('sha256', 's').update('{}').digest('hex')}` };
+  const webhook = () => through(to.host, '/', { method: 'POST', body: '{}', headers: sign });
+  up.status = 500;
+  for (let i = 0; i < 4; i++) assert.equal((await webhook()).status, 500);
+  assert.equal(code(await webhook()), OPEN);
+  up.status = 200;
+  const session = http2.connect(`https://${edge.host}:${edge.port}`, { ca, servername: to.host, settings: { initialWindowSize: 0 } });
+  const unsigned = () => new Promise((resolve, reject) => {
+    session.request({ ':authority': to.host, ':path': '/' }).on('response', (head) => resolve(head[':status'])).on('error', reject);
+  });
+  await until(async () => await unsigned() === 403, 'the trial, which is denied');
+  assert.equal((await webhook()).status, 200);
+  session.destroy();
+  await up.close();
+});
 
 test('a slow upload is a trial that keeps nobody out, and decides where it is whole', async () => {
   const up = await impatient(), to = await endpoint(up.address, { circuit_breaker: rules({ tripped_duration: 2 }) });

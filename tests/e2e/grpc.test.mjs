@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http2 from 'node:http2';
+import https from 'node:https';
 import test from 'node:test';
 import { CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers } from '../support/h2raw.mjs';
 import { ask, calling, follow, framing, grpc, serving } from '../support/grpc.mjs';
@@ -268,6 +269,26 @@ test('a server that speaks HTTP/1.1 only, one that is not there, and one without
   }
   assert.equal(plain.seen.length, 0);
   await plain.close();
+});
+
+test('who calls gRPC where there is HTTP/1.1 opens no circuit breaker, and takes no member away', async () => {
+  const plain = await upstream((_, response) => response.end('usual')), to = await endpoint(plain.address, { circuit_breaker: { error_threshold_percentage: 0.5, volume_threshold: 5 } });
+  for (let i = 0; i < 10; i++) assert.equal((await request(to.host)).status, 502);
+  assert.equal((await through(to.host)).status, 200);
+  await plain.close();
+  if (elsewhere || !localhost) return;
+  const main = https.createServer({ ...localhost, ALPNProtocols: ['http/1.1'] }, (_, response) => response.end('main'));
+  await new Promise((resolve) => main.listen(0, '127.0.0.1', resolve));
+  const sorry = await must('POST', '/backends/http_response', { body: 'sorry', status_code: 503 });
+  const failing = await endpoint(await must('POST', '/backends/failover', { backends: [(await secure(main.address().port)).id, sorry.id] }), { circuit_breaker: { error_threshold_percentage: 0.5, volume_threshold: 5 } });
+  for (let i = 0; i < 10; i++) {
+    await request(failing.host);
+    assert.equal((await through(failing.host)).body, 'main');
+  }
+  const straight = await endpoint(await secure(main.address().port), { circuit_breaker: { error_threshold_percentage: 0.5, volume_threshold: 5 } });
+  for (let i = 0; i < 10; i++) await request(straight.host);
+  assert.equal((await through(straight.host)).body, 'main');
+  main.close();
 });
 
 test('HTTP/1.1 and HTTP/2 to one address share no connection', async () => {

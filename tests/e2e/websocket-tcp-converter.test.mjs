@@ -291,6 +291,12 @@ test('a failover backend: a stream goes to the first member that can be reached,
   const none = await raw((await failover(dead)).host);
   assert.match(none.head, /^HTTP\/1.1 502 /);
   none.socket.destroy();
+  const fixed = await must('POST', '/backends/http_response', { body: 'sorry', status_code: 200 }), sorry = await failover(dead, fixed.id);
+  for (let i = 0; i < 2; i++) {
+    const denied = await raw(sorry.host);
+    assert.match(denied.head, /^HTTP\/1.1 503 /, 'a fixed answer is none to a WebSocket, also where it is known that the others are down');
+    denied.socket.destroy();
+  }
   const shares = await must('POST', '/backends/weighted', { backends: { [one]: 1 } }), byShare = await asked((await failover(dead, noTls, shares.id)).host, 'first');
   await must('PATCH', `/backends/weighted/${shares.id}`, { backends: { [two]: 1 } });
   await ended(byShare);
@@ -664,6 +670,33 @@ test('upstreams that do not read keep little, and their clients wait', { timeout
   await until(() => bytes >= 16 * MIB, 'the rest', 60000);
   for (const { socket } of clients) socket.destroy();
   await up.close();
+});
+
+test('what stands in a socket at the end comes to who is slow, whatever it says meanwhile', { timeout: 120000 }, async () => {
+  const all = noise.subarray(0, 2 * MIB), slow = 8000;
+  // to a client: the upstream ends, and the client reads later
+  const ending = await tcp(({ socket }) => socket.end(all)), down = await endpoint(ending.address, MODULE);
+  const reader = await raw(down.host);
+  reader.socket.pause();
+  // to an upstream: the client closes, and the upstream reads later
+  const late = await tcp(undefined, { pause: true }), upward = await endpoint(late.address, MODULE);
+  const writer = await raw(upward.host);
+  for (let at = 0; at < all.length; at += 60000) writer.socket.write(frame(0x82, all.subarray(at, at + 60000)));
+  writer.socket.write(closeOf(1000));
+  await new Promise((resolve) => setTimeout(resolve, slow));
+  reader.socket.write(frame(0x89, 'there?'));
+  const { socket } = await late.first(), got = [];
+  socket.write('a prompt');
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  socket.on('data', (bytes) => got.push(bytes)).on('error', (error) => got.push(error)).resume();
+  reader.socket.resume();
+  await until(() => reader.ended, 'the end at the client', 60000);
+  assert.equal(codeOf(reader.got), 1000);
+  assert.ok(reader.got.length > all.length);
+  await until(() => socket.readableEnded || socket.errored, 'the end at the upstream', 30000);
+  assert.ok(Buffer.concat(got).equals(all));
+  for (const one of [reader, writer]) one.socket.destroy();
+  await Promise.all([ending.close(), late.close()]);
 });
 
 // ---- time ----

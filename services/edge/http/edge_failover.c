@@ -1,4 +1,5 @@
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/http/rotation.h"
@@ -69,6 +70,15 @@ key_of(backend_t *backend)
 }
 
 
+/* Whether a request is a call of gRPC is its client's word, and an upstream that refuses HTTP/2 may
+ * be one of HTTP/1.1: what is known of a member by one says nothing about the other. */
+static uint64_t
+member_key(ngx_http_request_t *r, backend_t *backend)
+{
+    return key_of(backend) ^ edge_grpc_is_asked(r);
+}
+
+
 /* ---- choosing ---- */
 
 backend_t *
@@ -112,9 +122,9 @@ can_dial(void *request, backend_t *backend)
 static reach_answer_t
 ask_reach(void *request, backend_t *backend, bool take)
 {
-    (void) request;
     return (take ? reach_ask : reach_look)(&shared_zone()->reach,
-                                           key_of(backend), ngx_current_msec);
+                                           member_key(request, backend),
+                                           ngx_current_msec);
 }
 
 
@@ -134,7 +144,7 @@ static void
 leave_trial(edge_ctx_t *ctx)
 {
     if (ctx->failover->known == REACH_TRIAL) {
-        reach_left(&shared_zone()->reach, key_of(ctx->backend),
+        reach_left(&shared_zone()->reach, member_key(ctx->request, ctx->backend),
                    ngx_current_msec);
         ctx->failover->known = REACH_UP;
     }
@@ -322,7 +332,7 @@ edge_failover_failed(ngx_http_request_t *r, edge_ctx_t *ctx, const char *why)
 {
     ngx_uint_t      less, trial = ctx->failover->known == REACH_TRIAL;
     reach_member_t  member = {
-        key_of(ctx->backend),
+        member_key(r, ctx->backend),
         keyed_hash(ctx->account_id.data, ctx->account_id.len),
         ctx->backend->id
     };
@@ -351,7 +361,7 @@ note_made(ngx_http_request_t *r, edge_ctx_t *ctx)
         return;   /* nothing was known against it */
     }
     ctx->failover->known = REACH_UP;
-    if (reach_made(&shared_zone()->reach, key_of(ctx->backend))) {
+    if (reach_made(&shared_zone()->reach, member_key(r, ctx->backend))) {
         edge_module_count(ME, UP);
         ngx_log_error(NGX_LOG_NOTICE, r->connection->log, 0,
                       "postern: backend %s is reached again", ctx->backend->id);

@@ -49,6 +49,13 @@ edge_grpc_is_asked(ngx_http_request_t *r)
 }
 
 
+ngx_uint_t
+edge_grpc_was_answered(const edge_ctx_t *ctx)
+{
+    return ctx->grpc->scan.spoken;
+}
+
+
 ngx_int_t
 edge_grpc_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 {

@@ -6,6 +6,8 @@
 /* Does the client ask for gRPC: POST over HTTP/2 with the content type application/grpc, alone or
  * followed by "+" or ";"? application/grpc-web is another protocol, which goes over HTTP/1.1. */
 ngx_uint_t edge_grpc_is_asked(ngx_http_request_t *r);
+/* Has the upstream of a call said anything by HTTP/2 to it? */
+ngx_uint_t edge_grpc_was_answered(const edge_ctx_t *ctx);
 /* Let the request be one of gRPC; sets ctx->grpc. */
 ngx_int_t edge_grpc_begin(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Wrap what nginx's gRPC module does with the upstream's bytes; called when the peer is

@@ -16,6 +16,7 @@
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/table/table.h"
@@ -115,6 +116,20 @@ find_peer(peer_t *peer)
 
 /* ---- failover ---- */
 
+/* A fixed answer is none to a WebSocket whose bytes were to go by TCP. */
+static void
+answer_by_itself(edge_ctx_t *ctx)
+{
+    if (ctx->tunnel == NULL) {
+        ctx->answers = 1;
+        return;
+    }
+    ctx->error = ERR_EDGE_WEBSOCKET_BACKEND;
+    ctx->blocked_by = MODULE_WEBSOCKET_TCP_CONVERTER;
+    edge_modules_note(MODULE_WEBSOCKET_TCP_CONVERTER, EDGE_MODULE_DENIED);
+}
+
+
 /* The member that step finds, or the next one that can be dialled. 0: there is none, or it answers
  * by itself, which the page of this failure does then (edge_page.c). */
 static ngx_uint_t
@@ -125,7 +140,7 @@ find_member(peer_t *peer,
 
     for (/* void */; step(peer->request, ctx); step = edge_failover_next) {
         if (ctx->backend->http_response) {
-            ctx->answers = 1;
+            answer_by_itself(ctx);
             return 0;
         }
         if (find_peer(peer)) {
@@ -240,6 +255,18 @@ get_peer(ngx_peer_connection_t *pc, void *data)
 }
 
 
+/* A call of gRPC whose upstream was reached by TCP and has not said a word of HTTP/2: one of HTTP/1.1
+ * ends the handshake of TLS, answers 400, or closes. */
+static ngx_uint_t
+has_no_http2(const edge_ctx_t *ctx, const ngx_peer_connection_t *pc)
+{
+    const ngx_connection_t  *c = pc->connection;
+
+    return ctx->grpc && c && !pc->cached && !edge_grpc_was_answered(ctx)
+           && (c->ssl || ctx->request->upstream->request_sent);
+}
+
+
 static void
 free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
@@ -251,6 +278,7 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         bad_tls = handshake_fault(pc->connection, u);
         peer->ctx->bad_tls = bad_tls != NULL;
     }
+    peer->ctx->no_http2 = has_no_http2(peer->ctx, pc);
     if (peer->ctx->failover) {
         pc->tries = free_member(pc, peer, state, bad_tls);
     } else if (pc->tries) {

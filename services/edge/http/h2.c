@@ -98,6 +98,7 @@ const char *h2_scan(h2_scan_t *self, const void *data, size_t len, size_t block_
             why = begin_frame(self, block_max);
             if (why)
                 return why;
+            self->spoken = true;
         }
         at += take_payload(self, at, (size_t)(end - at));
         if (self->left)

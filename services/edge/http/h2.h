@@ -26,6 +26,7 @@ typedef struct h2_scan {
     uint64_t overhead;                 /* bytes of all else but header blocks */
     uint32_t code;                     /* of RST_STREAM */
     bool reset;                        /* the upstream has sent RST_STREAM */
+    bool spoken;                       /* it has begun a frame that was not refused */
 } h2_scan_t;
 
 /* Prepare for the first byte that the upstream sends for a request. */

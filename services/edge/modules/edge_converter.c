@@ -16,6 +16,9 @@
 #include "services/edge/modules/edge_parting.h"
 #include "services/edge/modules/module.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 /* For the upstream's last bytes, and for the client's close frame. */
 enum { CLOSING_MS = 5 * 1000 };
 
@@ -99,6 +102,43 @@ time_all(ngx_http_request_t *r, edge_converter_t *self)
 }
 
 
+/* What the kernel still has for a peer is lost where its connection is closed and the peer says
+ * anything, which is answered with a reset. So a peer that takes it, however slowly, has its time
+ * when it has all of it. Is it to go on? */
+static ngx_uint_t
+is_taking(ngx_connection_t *c, edge_closing_t *closing, ngx_msec_t patience)
+{
+    int  unsent = 0, before = closing->unsent;
+
+    if (c == NULL || ioctl(c->fd, SIOCOUTQ, &unsent) == -1) {
+        return 0;
+    }
+    closing->unsent = unsent;
+    if (unsent == 0) {
+        return before > 0;
+    }
+    if (before == 0 || unsent < before) {
+        closing->moved_at = ngx_current_msec;
+    }
+    return ngx_current_msec - closing->moved_at < patience;
+}
+
+
+static ngx_uint_t
+is_still_taking(ngx_http_request_t *r, edge_converter_t *self)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    if (self->leave == EDGE_LEAVE_NOT) {
+        return is_taking(r->upstream->peer.connection, &self->upstream_closing,
+                         r->upstream->conf->send_timeout);
+    }
+    return self->leave == EDGE_LEAVE_SENT && !self->client_deaf
+           && is_taking(r->connection, &self->client_closing, clcf->send_timeout);
+}
+
+
 /* CLOSING_MS are over. An upstream that still sends has had its time, and the client gets its
  * answer; a client that did not take that, or did not say close itself, is left. Was the request
  * ended? */
@@ -106,6 +146,10 @@ static ngx_uint_t
 end_closing(ngx_http_request_t *r, edge_converter_t *self)
 {
     r->connection->read->timedout = 0;
+    if (is_still_taking(r, self)) {
+        ngx_add_timer(r->connection->read, CLOSING_MS);
+        return 0;
+    }
     if (self->leave == EDGE_LEAVE_NOT) {
         self->upstream_ended = 1;
         return 0;

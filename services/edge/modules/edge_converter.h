@@ -13,6 +13,12 @@ typedef enum {
     EDGE_LEAVE_SENT
 } edge_leave_t;
 
+/* What the kernel still has for a peer at the end, as it was when it was looked at last. */
+typedef struct {
+    int          unsent;     /* bytes */
+    ngx_msec_t   moved_at;   /* when there were fewer than before */
+} edge_closing_t;
+
 /* State of the module for one request; all zero at first. */
 typedef struct {
     ngx_str_t     key;      /* Sec-WebSocket-Key */
@@ -24,6 +30,7 @@ typedef struct {
     size_t        control_at, control_len;
     u_char        pong[WEBSOCKET_CONTROL_MAX];    /* the answer to the last ping */
     size_t        pong_len;
+    edge_closing_t  client_closing, upstream_closing;
     edge_leave_t  leave;
     ngx_uint_t    code;      /* of the close frame */
     const char   *reason;

@@ -171,7 +171,8 @@ waits_for_client(ngx_http_request_t *r, const edge_ctx_t *ctx)
 
 
 /* Did the upstream answer, or whatever the route has in its place? Pages of the edge say so only
- * where they are for want of its answer: who was denied, or left, or was wrong, never asked it. */
+ * where they are for want of its answer: who was denied, or left, or was wrong, never asked it, nor
+ * did who called gRPC, which any client may, where there is HTTP/1.1. */
 static ngx_uint_t
 is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
 {
@@ -182,12 +183,14 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
                 || (ctx->tunnel   /* the edge's own 101: the upstream was reached */
                     && r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
                 || (ctx->backend && ctx->backend->http_response))
-               && !(*failed && waits_for_client(r, ctx));
+               && !(*failed && (ctx->no_http2 || waits_for_client(r, ctx)));
     case ERR_EDGE_REFUSED:
         *failed = 1;
-        return !waits_for_client(r, ctx);
-    case ERR_EDGE_TIMEOUT:   /* while the client sends, only an upstream that takes nothing */
+        return !ctx->no_http2 && !waits_for_client(r, ctx);
     case ERR_EDGE_BAD_TLS:
+        *failed = 1;
+        return !ctx->no_http2;
+    case ERR_EDGE_TIMEOUT:   /* while the client sends, only an upstream that takes nothing */
         *failed = 1;
         return 1;
     default:
@@ -196,7 +199,18 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
 }
 
 
-/* The status decides: a stream may go on for days after it. */
+static void
+forget(breaker_state_t *state)
+{
+    if (state->waits) {
+        breaker_forget(edge_module_zone(ME), &state->ticket, ngx_current_msec);
+    }
+    state->waits = 0;
+}
+
+
+/* The status decides: a stream may go on for days after it, and a client take its time for a page.
+ * What says nothing of the upstream ends the trial as well. */
 static intptr_t
 tell_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
 {
@@ -205,8 +219,12 @@ tell_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
     breaker_state_t         *state = edge_module_state_if_any(ctx, ME);
     const breaker_config_t  *config = data;
 
-    if (state == NULL || !state->waits || !is_of_upstream(r, ctx, &failed)) {
-        return NGX_OK;   /* what still waits is forgotten when the request ends */
+    if (state == NULL || !state->waits) {
+        return NGX_OK;
+    }
+    if (!is_of_upstream(r, ctx, &failed)) {
+        forget(state);
+        return NGX_OK;
     }
     state->waits = 0;
     change = breaker_tell(edge_module_zone(ME), &state->ticket, &config->rules,
@@ -219,11 +237,7 @@ tell_breaker(ngx_http_request_t *r, edge_ctx_t *ctx, const void *data)
 static void
 forget_breaker(void *data)
 {
-    breaker_state_t  *state = data;
-
-    if (state->waits) {
-        breaker_forget(edge_module_zone(ME), &state->ticket, ngx_current_msec);
-    }
+    forget(data);
 }
 
 
