@@ -82,6 +82,12 @@ export class Workers {
   // Each worker's answer, told with its process id to on, and those of workers that had answered already, too. Where a connection does not
   // outlive its answer, one answer for all, of process 0.
   async ask(sent, on) {
+    if (sent.socket) { // its connection is for nothing else
+      const agent = new https.Agent({ maxCachedSessions: 0 });
+      on(0, await request(agent, sent));
+      agent.destroy();
+      return;
+    }
     const answered = new Set();
     for (const pid of this.#pids) {
       const key = `${sent.host} ${pid}`, agent = this.#agents.get(key);
@@ -116,4 +122,4 @@ export class Workers {
   }
 }
 
-const isLast = (got) => got.status === 101 || got.headers.connection === 'close';
+const isLast = (got) => got.headers.connection === 'close';
