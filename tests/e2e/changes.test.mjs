@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import test from 'node:test';
 import { account } from '../support/account.mjs';
-import { kept } from '../support/kept.mjs';
+import { kept, REQUESTS } from '../support/kept.mjs';
 import { WebSocket, ca, edge, elsewhere, tcpUpstream, unique, until, upstream } from '../support/postern.mjs';
 import { workers } from '../model/workers.mjs';
 
@@ -129,9 +129,14 @@ async function under({ who = self, to, modules, change, sent = {}, judge, excuse
   let answered = 0, asked = 0, over = false, answers = 0;
   const headers = { 'X-Client': 'here', 'User-Agent': 'story', ...sent.headers };
   const clients = Object.entries(kept).map(async ([protocol, connect]) => {
-    const client = connect(host);
+    let client = connect(host);
     try {
-      while (!over) {
+      for (let i = 1; !over; i++) {
+        if (i % REQUESTS === 0) {
+          assert.deepEqual(client.lost, []);
+          client.close();
+          client = connect(host);
+        }
         const from = answered, got = await client.ask({ ...sent, headers }), n = Number(got.headers['x-version']);
         answers++;
         if (excused(got)) continue;

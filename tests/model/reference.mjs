@@ -160,9 +160,10 @@ export class Reference {
 
   // What the upstream gets of a request.
   upstream({ remove = [], add = {} } = {}, sent) {
-    const seen = { 'x-client': 'here', ...sent.signature };
+    const seen = { 'x-client': 'here', ...(sent.kept && { 'cache-control': 'no-transform' }), ...sent.signature };
     for (const name of remove) delete seen[name];
-    return { seen: { ...seen, ...add }, unseen: remove.filter((name) => !(name in add)), method: sent.method, content: sent.body ?? '' };
+    for (const [name, value] of Object.entries(add)) seen[name] = seen[name] ? `${seen[name]}, ${value}` : value; // beside what is there
+    return { seen, unseen: remove.filter((name) => !(name in add)), method: sent.method, content: sent.body ?? '' };
   }
 
   // {coding, headers}: by which coding the body comes, if by any, and the headers that change with it.

@@ -70,7 +70,7 @@ export class Tenants {
     compression: [0.35, () => ({ enabled: this.random.chance(0.8) })],
     // windows and pauses longer than the model: nothing of a breaker depends on the time
     circuit_breaker: [0.25, () => ({
-      enabled: this.random.chance(0.8), tripped_duration: 86400, rolling_window: 86400, num_buckets: this.random.of([1, 10]),
+      enabled: this.random.chance(0.8), tripped_duration: 86400, rolling_window: 86400, num_buckets: this.random.of([4, 10]),
       volume_threshold: this.random.of([0, 3, 8]), error_threshold_percentage: this.random.of([0, 0.5, 1]) })],
     webhook_verification: [0.12, () => ({ enabled: this.random.chance(0.8), ...this.random.of(HOOKS) })],
     websocket_tcp_converter: [0.1, () => ({ enabled: this.random.chance(0.8) })],

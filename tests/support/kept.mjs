@@ -6,6 +6,8 @@ import tls from 'node:tls';
 import zlib from 'node:zlib';
 import { ca, edge } from './postern.mjs';
 
+export const REQUESTS = 900; // of one connection: nginx ends it after 1,000
+
 const text = (headers, parts) => {
   const body = Buffer.concat(parts);
   return (headers['content-encoding'] === 'gzip' ? zlib.gunzipSync(body) : body).toString();
