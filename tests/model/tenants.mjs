@@ -73,7 +73,7 @@ export class Tenants {
       enabled: this.random.chance(0.8), tripped_duration: 86400, rolling_window: 86400, num_buckets: this.random.of([4, 10]),
       volume_threshold: this.random.of([0, 3, 8]), error_threshold_percentage: this.random.of([0, 0.5, 1]) })],
     webhook_verification: [0.12, () => ({ enabled: this.random.chance(0.8), ...this.random.of(HOOKS) })],
-    websocket_tcp_converter: [0.1, () => ({ enabled: this.random.chance(0.8) })],
+    websocket_tcp_converter: [0.15, () => ({ enabled: this.random.chance(0.8) })],
     traffic_policy: [0.04, () => ({ enabled: this.random.chance(0.4), value: '{"on_http_request":[]}' })],
   };
 
@@ -103,7 +103,7 @@ export class Tenants {
     const { random, upstreams } = this;
     if (kind === 'tunnel_group') return { api: { labels: { model: `${this.serial}` } } };
     if (kind === 'static') {
-      if (random.chance(0.15)) return { api: { address: '127.0.0.1:1' }, known: { name: undefined } }; // where nobody listens
+      if (random.chance(0.25)) return { api: { address: '127.0.0.1:1' }, known: { name: undefined } }; // where nobody listens
       const { address, name, type } = random.of(upstreams);
       return { api: { address }, known: { name, type } };
     }
@@ -181,7 +181,7 @@ export class Tenants {
       return true;
     }],
     make_backend: [5, async (who) => {
-      const kind = this.random.weighed({ http_response: 6, static: 6, weighted: 3, failover: 3, tunnel_group: 0.5 }), backend = this.#backend(who, kind);
+      const kind = this.random.weighed({ http_response: 6, static: 6, weighted: 3, failover: 5, tunnel_group: 0.5 }), backend = this.#backend(who, kind);
       const made = backend && await this.#call(who, 'POST', `/backends/${kind}`, backend.api);
       if (made) this.reference.backends.set(made.id, { id: made.id, account: who.id, kind, ...backend.known });
       return backend;
