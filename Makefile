@@ -53,7 +53,7 @@ help:
 	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
 	@echo "networks    NETWORKS_CHECKS=100000 addresses in networks, as Python's ipaddress sees them; what one costs"
 	@echo "suspend     10,000 requests at once that wait in a route module, and every way in which such a request ends"
-	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
+	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_CHANGES=100000 of modules, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
 	@echo "compose     the containers as a story"
@@ -291,12 +291,14 @@ roles: all $(BUILD)/bin-test/roles
 	exit $$r
 
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
-# So are the stories of bodies, of compression and of converted WebSockets: what they say of memory has no sanitizer in it here.
+# So are the stories of bodies, of compression, of converted WebSockets and of changes that leave nothing behind: what they say of memory has no
+# sanitizer in it here.
 chaos: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/chaos/*.test.mjs; r=$$?; \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs \
+	    tests/growth/changes.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
@@ -307,7 +309,8 @@ growth: all node-packages
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) \
 	    POSTERN_IDEMPOTENCY_SECONDS=60 POSTERN_TIDY_SECONDS=1 POSTERN_EVENT_LOG_EVENTS=1000 POSTERN_EVENT_LOG_TRIM_SECONDS=1; \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	objects=$${GROWTH_OBJECTS:-3000}; STORIES_TIMEOUT_MS=$$((1800000 + 60 * objects)) STORIES_LIMIT=$$((1830 + 6 * objects / 100)) tests/support/stories tests/growth/*.test.mjs; r=$$?; \
+	objects=$${GROWTH_OBJECTS:-3000}; export GROWTH_CHANGES=$${GROWTH_CHANGES:-100000}; \
+	STORIES_TIMEOUT_MS=$$((1800000 + 60 * objects + 20 * GROWTH_CHANGES)) STORIES_LIMIT=$$((1830 + 6 * objects / 100 + GROWTH_CHANGES / 50)) tests/support/stories tests/growth/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r

@@ -174,6 +174,20 @@ test('HTTP/2, other modules and backends without an address are denied', async (
   await up.close();
 });
 
+test('a fixed answer is denied as a member of failover, too: as the first one, and behind one that cannot be dialled', async () => {
+  const gone = await tcp();
+  await gone.close();
+  const dead = (await must('POST', '/backends/static', { address: gone.address })).id, fixed = (await must('POST', '/backends/http_response', { body: 'no' })).id;
+  for (const backends of [[fixed, dead], [dead, fixed]]) {
+    const to = await endpoint(await must('POST', '/backends/failover', { backends }), MODULE);
+    const one = await raw(to.host);
+    assert.match(one.head, /^HTTP\/1.1 503 /);
+    await until(() => one.got.toString().includes('"ERR_POSTERN_942"'), 'its page');
+    assert.deepEqual((await eventOf(to.host)).denied, { module: 'websocket_tcp_converter', route_id: to.route.id });
+    one.socket.destroy();
+  }
+});
+
 test('a circuit breaker counts a 101 as an answer, so that one that opened closes again', async () => {
   const up = await tcp(), gone = await tcp();
   await gone.close();

@@ -1,10 +1,21 @@
 // What an edge must answer, said a second time and in the simplest way: no tree, no claims, no revisions. It shares nothing
-// with services/edge; where the two differ, one of them is wrong (services/edge/README.md, "Matching").
-export const AGENT = 'Model/1'; // of every request
+// with services/edge; where the two differ, one of them is wrong (services/edge/README.md).
+import { isOf } from './requests.mjs';
 
 // Networks of the model's rules (tenants.mjs) that contain 127.0.0.1.
 export const CONTAIN_US = ['0.0.0.0/0', '127.0.0.0/8', '127.0.0.1/32', '::ffff:127.0.0.0/104'];
 export const OTHERS = ['127.0.0.2/32', '128.0.0.0/1', '10.0.0.0/8', '::/0', '::1/128'];
+
+// Modules that the edge cannot enforce: a route with one of them is denied.
+export const UNENFORCED = ['traffic_policy'];
+
+// Backends that cannot be asked, and what is answered in their place.
+const DEAD = { kind: 'dead', page: { status: 502, code: 904 } };
+const NOBODY = { kind: 'nobody', page: { status: 503, code: 903 } }; // a tunnel group, or no member
+const NO_MEMBER = { kind: 'nobody', page: { status: 502, code: 904 } }; // of a failover backend
+
+const SHORTEST = 256; // bytes; what is shorter is not encoded
+const isWorth = (type) => /^(text\/|application\/json)/.test(type ?? '');
 
 export class Reference {
   domains = new Map(); // id -> {id, account, name, certificate}; certificate: an id, or undefined: one of the local authority
@@ -12,7 +23,9 @@ export class Reference {
   edges = new Map(); // id -> {id, account, hosts: [], locked, version}; locked: it demands client certificates, so nobody gets in
   routes = new Map(); // id -> {id, account, edge, exact, match, modules: {name: document}}
   policies = new Map(); // id -> {id, account, rules: Map of id -> [action, network]}
+  restrictions = new Map(); // id -> {id, account, enforced, ip_policy_ids}: of type endpoints
   backends = new Map(); // id -> {id, account, kind, ...document}
+  breakers = new Map(); // route's id and its module's values -> {all, failed, open}
 
   // The edge whose hostport is the host, else the one with a wildcard over its first label.
   edgeOf(host) {
@@ -47,21 +60,33 @@ export class Reference {
     return found[0]?.route;
   }
 
-  // {denied} | {status, code} | {any: [what it may be]}; each of the latter {status, body, headers, without, seen, unseen}.
-  answer(host, path) {
-    const edge = this.edgeOf(host);
-    if (!edge) return this.domainOf(host) ? { status: 404, code: 901 } : { denied: true, status: 404, code: 901 };
-    if (edge.locked) return { denied: true, status: 421, code: 907 };
+  // What the modules of the route that serves the path say, or nothing.
+  on(name, host, path) {
+    const edge = this.edgeOf(host), module = edge && this.routeOf(edge, host, path)?.modules[name];
+    return module?.enabled ? module : undefined;
+  }
+
+  // What a request (requests.mjs) gets: {any: [what it may be], asks: the breaker that lets it pass, denied: the handshake may be
+  // refused instead}; each of any {status, code} of a page, or {status, body, headers, without, seen, unseen, coding, reached}.
+  answer(sent) {
+    const page = (status, code, more) => ({ any: [{ status, code }], ...more });
+    const { host, path } = sent, edge = this.edgeOf(host);
+    if (!edge) return page(404, 901, { denied: !this.domainOf(host) });
+    if (edge.locked) return page(421, 907, { denied: true });
+    const whole = [...this.restrictions.values()].find((one) => one.account === edge.account);
+    if (whole?.enforced && !this.admits(whole.ip_policy_ids)) return page(403, 931);
     const route = this.routeOf(edge, host, path);
-    if (!route) return { status: 404, code: 902 };
+    if (!route) return page(404, 902);
     const on = (name) => (route.modules[name]?.enabled ? route.modules[name] : undefined);
     const texts = [on('request_headers'), on('response_headers')].flatMap((module) => Object.values(module?.add ?? {}));
-    if (texts.some((text) => text.includes('${'))) return { status: 503, code: 908 };
-    if (!on('backend')) return { status: 503, code: 903 };
-    if (on('ip_restriction') && !this.admits(on('ip_restriction').ip_policy_ids)) return { status: 403, code: 930 };
-    const says = (list) => (on('user_agent_filter')?.[list] ?? []).some((text) => new RegExp(text).test(AGENT));
-    if (says('deny') && !says('allow')) return { status: 403, code: 922 };
-    return this.behind(this.backends.get(on('backend').id), on('request_headers'), on('response_headers'));
+    if (UNENFORCED.some(on) || texts.some((text) => text.includes('${'))) return page(503, 908);
+    if (!on('backend')) return page(503, 903);
+    if (on('ip_restriction') && !this.admits(on('ip_restriction').ip_policy_ids)) return page(403, 930);
+    if (on('user_agent_filter') && !this.passes(on('user_agent_filter'), sent.agent)) return page(403, 922);
+    const asks = on('circuit_breaker') && this.breaker(route.id, on('circuit_breaker'));
+    if (asks?.open) return page(503, 923);
+    if (on('webhook_verification') && (sent.socket || !isOf(on('webhook_verification'), sent))) return page(403, 924, { asks });
+    return { asks, any: this.turns(this.backends.get(on('backend').id)).map((turn) => this.behind(turn, on, sent)) };
   }
 
   // Whoever asks comes from 127.0.0.1: of all rules of all policies one allows it, and none denies it.
@@ -70,47 +95,115 @@ export class Reference {
     return actions.includes('allow') && !actions.includes('deny');
   }
 
-  behind(backend, request, response) {
+  passes({ allow, deny }, agent) {
+    const says = (list) => list.some((text) => new RegExp(text).test(agent ?? ''));
+    return says(allow) || (Boolean(agent) && !says(deny));
+  }
+
+  // Other values begin with a closed breaker; those that a route had before find theirs as it was.
+  breaker(id, { enabled, ...rules }) {
+    const key = `${id} ${JSON.stringify(rules)}`;
+    if (!this.breakers.has(key)) this.breakers.set(key, { rules, all: 0, failed: 0, open: false });
+    return this.breakers.get(key);
+  }
+
+  // A request got an answer that answer() allowed it. Windows and pauses of the model's breakers are a day long.
+  heard(want, got) {
+    const breaker = want.asks;
+    if (!breaker || [903, 924, 940, 941, 942].includes(codeOf(got))) return; // denied by another module
+    breaker.all++;
+    if (got.status >= 500) breaker.failed++;
+    const { volume_threshold: volume, error_threshold_percentage: share } = breaker.rules;
+    breaker.open = breaker.all >= volume && breaker.failed > 0 && breaker.failed / breaker.all >= share;
+  }
+
+  // Whom a request to the backend may come to: [static | http_response | what cannot be asked]. Upstreams of the model are always
+  // there, or never.
+  turns(backend) {
+    if (backend.kind === 'static') return [backend.name ? backend : DEAD];
+    if (backend.kind === 'tunnel_group') return [NOBODY];
+    if (backend.kind === 'http_response') return [backend];
     if (backend.kind === 'weighted') {
-      return { any: Object.keys(backend.backends).filter((id) => backend.backends[id] > 0)
-        .flatMap((id) => this.behind(this.backends.get(id), request, response).any) };
+      const some = Object.keys(backend.backends).filter((id) => backend.backends[id] > 0).flatMap((id) => this.turns(this.backends.get(id)));
+      return some.length ? some : [NOBODY];
     }
-    if (backend.kind === 'failover') return this.behind(this.backends.get(backend.members[0]), request, response); // upstreams of the model are always there
-    const headers = { ...(backend.kind === 'http_response' ? backend.headers : { 'x-upstream': backend.name }) };
-    for (const name of response?.remove ?? []) delete headers[name];
-    Object.assign(headers, response?.add);
-    const without = (response?.remove ?? []).filter((name) => !(name in headers));
-    if (backend.kind === 'http_response') return { any: [{ status: backend.status_code, body: backend.body, headers, without }] };
-    const seen = { 'x-client': 'here' };
-    for (const name of request?.remove ?? []) delete seen[name];
-    const unseen = (request?.remove ?? []).filter((name) => !(name in (request?.add ?? {})));
-    return { any: [{ status: 200, headers, without, seen: { ...seen, ...request?.add }, unseen }] };
+    const found = [];
+    let left = [NO_MEMBER]; // what was tried last, of those who still look for one
+    for (const id of backend.members) {
+      const turns = this.turns(this.backends.get(id));
+      if (left.length) found.push(...turns.filter(({ page }) => !page));
+      left = left.flatMap((before) => turns.filter(({ page }) => page).map((turn) => (turn === DEAD || before === DEAD ? DEAD : NO_MEMBER)));
+      left = [...new Set(left)];
+    }
+    return [...found, ...left];
+  }
+
+  behind(turn, on, sent) {
+    if (turn.kind === 'nobody') return turn.page;
+    if (on('websocket_tcp_converter')) {
+      if (!sent.socket) return { status: 400, code: 940 };
+      if (sent.socket !== '13') return { status: 426, code: 941 };
+      if (turn.kind === 'http_response') return { status: 503, code: 942 };
+    }
+    if (turn.kind === 'dead') return turn.page;
+    const own = turn.kind === 'http_response' ? { 'content-type': 'text/plain', ...turn.headers } : { 'x-upstream': turn.name, 'content-type': turn.type };
+    const { remove = [], add = {} } = on('response_headers') ?? {};
+    if (on('websocket_tcp_converter')) return { status: 101, headers: { ...add }, without: remove.filter((name) => !(name in add)), reached: turn.name };
+    const headers = { ...own };
+    for (const name of remove) delete headers[name];
+    Object.assign(headers, add);
+    const without = remove.filter((name) => !(name in headers)), length = turn.kind === 'http_response' ? turn.body.length : Infinity;
+    const answer = { status: turn.status_code ?? 200, headers, without, ...(on('compression') && this.encoded(headers, length, sent)) };
+    if (turn.kind === 'http_response') return { ...answer, body: turn.body };
+    return { ...answer, ...this.upstream(on('request_headers'), sent) };
+  }
+
+  // What the upstream gets of a request.
+  upstream({ remove = [], add = {} } = {}, sent) {
+    const seen = { 'x-client': 'here', ...(sent.kept && { 'cache-control': 'no-transform' }), ...sent.signature };
+    for (const name of remove) delete seen[name];
+    for (const [name, value] of Object.entries(add)) seen[name] = seen[name] ? `${seen[name]}, ${value}` : value; // beside what is there
+    return { seen, unseen: remove.filter((name) => !(name in add)), method: sent.method, content: sent.body ?? '' };
+  }
+
+  // {coding, headers}: by which coding the body comes, if by any, and the headers that change with it.
+  encoded(headers, length, sent) {
+    if (!isWorth(headers['content-type']) || length < SHORTEST || headers['cache-control'] === 'no-transform' || sent.kept) return undefined;
+    const vary = headers.vary ? `${headers.vary}, Accept-Encoding` : 'Accept-Encoding';
+    const etag = headers.etag && sent.accepts[1] ? { etag: `W/${headers.etag}` } : {};
+    return { coding: sent.accepts[1], headers: { ...headers, vary, ...etag } };
   }
 }
 
-// Why got = {status, headers, body} is not what was wanted; undefined when it is.
+const codeOf = (got) => Number(/ERR_POSTERN_(\d+)/.exec(got.body)?.[1]);
+
+// What a report counts of an answer: its page, or whether it is a backend's; its coding.
+export const kindsOf = (got) => [got.refused ? 'refused' : codeOf(got) || (got.reached ? 'WebSocket' : 'of a backend'), got.coding].filter(Boolean);
+
+// Why got = {status, headers, body, coding, reached} or {refused} is not what was wanted; undefined when it is.
 export function differs(want, got) {
   if (want.denied && got.refused) return undefined;
   if (got.refused) return `no answer: ${got.refused}`;
-  if (!want.any) {
-    const code = /ERR_POSTERN_(\d+)/.exec(got.body)?.[1];
-    if (got.status !== want.status) return `${got.status} (${code}) for ${want.status} (${want.code ?? 'any'})`;
-    return want.code && Number(code) !== want.code ? `code ${code} for ${want.code}` : undefined;
-  }
   const reasons = want.any.map((one) => differsFromOne(one, got));
-  return reasons.includes(undefined) ? undefined : reasons.join(' | ');
+  return reasons.includes(undefined) ? undefined : [...new Set(reasons)].join(' | ');
 }
 
 function differsFromOne(want, got) {
-  if (got.status !== want.status) return `status ${got.status} for ${want.status}`;
-  if (want.body !== undefined && got.body !== want.body) return `body ${JSON.stringify(got.body.slice(0, 80))} for ${JSON.stringify(want.body)}`;
+  if (got.status !== want.status) return `status ${got.status} (${codeOf(got)}) for ${want.status} (${want.code})`;
+  if (want.code) return codeOf(got) === want.code ? undefined : `code ${codeOf(got)} for ${want.code}`;
   for (const [name, value] of Object.entries(want.headers)) if (got.headers[name] !== value) return `header ${name}: ${got.headers[name]} for ${value}`;
   for (const name of want.without) if (name in got.headers) return `header ${name} is there`;
-  if (!want.seen) return undefined;
-  const sent = parsed(got.body);
-  if (!sent) return `body ${JSON.stringify(got.body.slice(0, 80))} for the headers that the upstream saw`;
-  for (const [name, value] of Object.entries(want.seen)) if (sent[name] !== value) return `the upstream saw ${name}: ${sent[name]} for ${value}`;
-  for (const name of want.unseen) if (name in sent) return `the upstream saw ${name}`;
+  if (want.reached) return got.reached === want.reached ? undefined : `upstream ${got.reached} for ${want.reached}`;
+  if (got.coding !== want.coding) return `encoded by ${got.coding} for ${want.coding}`;
+  if (want.coding && 'content-length' in got.headers) return 'encoded, with Content-Length';
+  if (want.body !== undefined && got.body !== want.body) return `body ${JSON.stringify(got.body.slice(0, 80))} for ${JSON.stringify(want.body.slice(0, 80))}`;
+  return want.seen && differsAtUpstream(want, parsed(got.body) ?? { headers: {} });
+}
+
+function differsAtUpstream(want, sent) {
+  for (const [name, value] of Object.entries(want.seen)) if (sent.headers[name] !== value) return `the upstream saw ${name}: ${sent.headers[name]} for ${value}`;
+  for (const name of want.unseen) if (name in sent.headers) return `the upstream saw ${name}`;
+  if (sent.method !== want.method || sent.body !== want.content) return `the upstream saw ${sent.method} with ${JSON.stringify(sent.body)}`;
   return undefined;
 }
 
@@ -121,7 +214,7 @@ export function handshakeDiffers(want, got) {
   return got.issuer === 'Postern local authority' && got.names === `DNS:${want.local}` ? undefined : `certificate of ${got.issuer} (${got.names}) for a local one of ${want.local}`;
 }
 
-// What an upstream of the model says: its request's headers as JSON. Another backend of a weighted one says what it likes.
+// What an upstream of the model says: its request as JSON. Another backend of a weighted one says what it likes.
 function parsed(text) {
-  try { const value = JSON.parse(text); return value && typeof value === 'object' ? value : undefined; } catch { return undefined; }
+  try { const value = JSON.parse(text); return value?.headers ? value : undefined; } catch { return undefined; }
 }

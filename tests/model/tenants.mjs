@@ -2,6 +2,7 @@
 import { account } from '../support/account.mjs';
 import { env, api } from '../support/postern.mjs';
 import { CONTAIN_US, OTHERS } from './reference.mjs';
+import { draw, HOOKS, SIGNATURES } from './requests.mjs';
 
 const PATHS = ['/', '/a', '/a/', '/ab', '/a/b', '/a/b/c', '/x', '/x/1', '/nowhere'];
 const MATCHES = ['/', '/a', '/a/', '/a/b', '/x'];
@@ -43,26 +44,52 @@ export class Tenants {
 
   #mine(map, who, fits = () => true) { return this.random.of([...map.values()].filter((one) => one.account === who.id && fits(one))); }
 
-  #headers() {
+  #headers(removable) {
     const { random } = this;
     const add = {}, remove = [];
     if (random.chance(0.6)) add[`x-add-${random.below(2)}`] = random.chance(0.05) ? 'of ${conn.client_ip}' : `v${this.serial}`;
-    if (random.chance(0.4)) remove.push(random.of(['x-client', 'x-of', 'x-upstream']));
+    if (random.chance(0.1)) add['cache-control'] = 'no-transform';
+    if (random.chance(0.4)) remove.push(random.of(removable));
     return { enabled: random.chance(0.8), add, remove };
   }
 
-  #modules(who) {
-    const { random } = this, modules = {};
-    const backend = this.#mine(this.reference.backends, who);
-    if (backend) modules.backend = { enabled: random.chance(0.93), backend_id: backend.id };
-    if (random.chance(0.3)) modules.request_headers = this.#headers();
-    if (random.chance(0.3)) modules.response_headers = this.#headers();
-    if (random.chance(0.1)) modules.user_agent_filter = { enabled: random.chance(0.8), allow: random.chance(0.4) ? [random.of(['^Model/', 'other'])] : [], deny: random.of([[], ['Model'], ['bot', '/1$'], ['bot']]) };
-    const policies = [this.#mine(this.reference.policies, who), this.#mine(this.reference.policies, who)].filter(Boolean).map(({ id }) => id);
-    if (policies.length && random.chance(0.15)) modules.ip_restriction = { enabled: random.chance(0.8), ip_policy_ids: [...new Set(policies)] };
-    if (random.chance(0.05)) modules.compression = { enabled: random.chance(0.5) };
-    if (random.chance(0.05)) modules.circuit_breaker = { enabled: random.chance(0.5), error_threshold_percentage: 0.5, volume_threshold: 4294967295 }; // never open
-    return modules;
+  // Module -> [the share of routes that have it, a document of it, or nothing where what it names is missing].
+  #modules = {
+    backend: [1, (who) => {
+      const backend = this.#mine(this.reference.backends, who);
+      return backend && { enabled: this.random.chance(0.93), backend_id: backend.id };
+    }],
+    request_headers: [0.3, () => this.#headers(['x-client', 'x-of', ...SIGNATURES])],
+    response_headers: [0.3, () => this.#headers(['x-of', 'x-upstream', 'content-type'])],
+    user_agent_filter: [0.12, () => ({
+      enabled: this.random.chance(0.8), allow: this.random.chance(0.4) ? [this.random.of(['^Model/', 'other', '^$'])] : [], deny: this.random.of([[], ['Model'], ['bot', '/1$'], ['bot']]) })],
+    ip_restriction: [0.15, (who) => {
+      const ip_policy_ids = this.#policies(who);
+      return ip_policy_ids && { enabled: this.random.chance(0.8), ip_policy_ids };
+    }],
+    compression: [0.35, () => ({ enabled: this.random.chance(0.8) })],
+    // windows and pauses longer than the model: nothing of a breaker depends on the time
+    circuit_breaker: [0.25, () => ({
+      enabled: this.random.chance(0.8), tripped_duration: 86400, rolling_window: 86400, num_buckets: this.random.of([4, 10]),
+      volume_threshold: this.random.of([0, 3, 8]), error_threshold_percentage: this.random.of([0, 0.5, 1]) })],
+    webhook_verification: [0.12, () => ({ enabled: this.random.chance(0.8), ...this.random.of(HOOKS) })],
+    websocket_tcp_converter: [0.15, () => ({ enabled: this.random.chance(0.8) })],
+    traffic_policy: [0.04, () => ({ enabled: this.random.chance(0.4), value: '{"on_http_request":[]}' })],
+  };
+
+  #shares = Object.fromEntries(Object.entries(this.#modules).map(([name, [share]]) => [name, share + 0.1]));
+
+  #module(who, name) { return this.#modules[name][1](who); }
+
+  // Some of what a route may have.
+  #some(who) {
+    const names = Object.keys(this.#modules).filter((name) => this.random.chance(this.#modules[name][0]));
+    return Object.fromEntries(names.map((name) => [name, this.#module(who, name)]).filter(([, document]) => document));
+  }
+
+  #policies(who) {
+    const some = [this.#mine(this.reference.policies, who), this.#mine(this.reference.policies, who)].filter(Boolean).map(({ id }) => id);
+    return some.length ? [...new Set(some)] : undefined;
   }
 
   #match(edge) {
@@ -74,14 +101,21 @@ export class Tenants {
 
   #backend(who, kind) {
     const { random, upstreams } = this;
-    if (kind === 'static') { const up = random.of(upstreams); return { api: { address: up.address }, known: { name: up.name } }; }
+    if (kind === 'tunnel_group') return { api: { labels: { model: `${this.serial}` } } };
+    if (kind === 'static') {
+      if (random.chance(0.25)) return { api: { address: '127.0.0.1:1' }, known: { name: undefined } }; // where nobody listens
+      const { address, name, type } = random.of(upstreams);
+      return { api: { address }, known: { name, type } };
+    }
     if (kind === 'http_response') {
-      const answer = { body: `b${this.serial}`, status_code: random.of([200, 201, 404, 418, 500]), headers: random.chance(0.5) ? { 'x-of': `${this.serial}` } : {} };
+      const some = { 'x-of': `${this.serial}`, 'content-type': 'image/png', etag: `"${this.serial}"`, vary: 'Origin' };
+      const headers = Object.fromEntries(Object.entries(some).filter(([name]) => random.chance(name === 'content-type' ? 0.1 : 0.3)));
+      const answer = { body: `b${this.serial}${random.chance(0.5) ? '.'.repeat(300) : ''}`, status_code: random.of([200, 200, 201, 404, 418, 500, 503]), headers };
       return { api: answer, known: answer };
     }
-    const members = [...this.reference.backends.values()].filter((one) => one.account === who.id && ['static', 'http_response', ...(kind === 'failover' ? ['weighted'] : [])].includes(one.kind));
+    const members = [...this.reference.backends.values()].filter((one) => one.account === who.id && ['static', 'http_response', 'tunnel_group', ...(kind === 'failover' ? ['weighted'] : [])].includes(one.kind));
     if (!members.length) return undefined;
-    const backends = Object.fromEntries(Array.from({ length: 1 + random.below(3) }, () => [random.of(members).id, 1 + random.below(3)]));
+    const backends = Object.fromEntries(Array.from({ length: 1 + random.below(3) }, () => [random.of(members).id, random.below(4)]));
     return kind === 'weighted' ? { api: { backends }, known: { backends } } : { api: { backends: Object.keys(backends) }, known: { members: Object.keys(backends) } };
   }
 
@@ -147,7 +181,7 @@ export class Tenants {
       return true;
     }],
     make_backend: [5, async (who) => {
-      const kind = this.random.weighed({ http_response: 6, static: 5, weighted: 3, failover: 2 }), backend = this.#backend(who, kind);
+      const kind = this.random.weighed({ http_response: 6, static: 6, weighted: 3, failover: 5, tunnel_group: 0.5 }), backend = this.#backend(who, kind);
       const made = backend && await this.#call(who, 'POST', `/backends/${kind}`, backend.api);
       if (made) this.reference.backends.set(made.id, { id: made.id, account: who.id, kind, ...backend.known });
       return backend;
@@ -185,7 +219,7 @@ export class Tenants {
       if (await this.#call(who, 'PATCH', `/ip_policy_rules/${id}`, { cidr })) policy.rules.get(id)[1] = cidr;
       return true;
     }],
-    drop_rule: [3, async (who) => {
+    drop_rule: [2, async (who) => {
       const policy = this.#mine(this.reference.policies, who, ({ rules }) => rules.size);
       if (!policy) return false;
       const id = this.random.of([...policy.rules.keys()]);
@@ -200,7 +234,7 @@ export class Tenants {
     make_route: [14, async (who) => {
       const edge = this.#mine(this.reference.edges, who);
       if (!edge) return false;
-      const where = this.#match(edge), modules = this.#modules(who);
+      const where = this.#match(edge), modules = this.#some(who);
       const made = await this.#call(who, 'POST', `/edges/https/${edge.id}/routes`, { ...where, ...modules });
       if (made) this.reference.routes.set(made.id, { id: made.id, account: who.id, edge: edge.id, exact: where.match_type === 'exact_path', match: where.match, modules: Tenants.#stored(modules) });
       return true;
@@ -212,15 +246,47 @@ export class Tenants {
       if (await this.#call(who, 'PATCH', `/edges/https/${route.edge}/routes/${route.id}`, where)) Object.assign(route, { exact: where.match_type === 'exact_path', match: where.match });
       return true;
     }],
-    change_module: [14, async (who) => {
-      const route = this.#mine(this.reference.routes, who);
-      if (!route) return false;
-      const modules = this.#modules(who), name = this.random.of(Object.keys(modules).concat('request_headers'));
-      const target = `/edges/https/${route.edge}/routes/${route.id}/${name}`;
-      if (!modules[name] || this.random.chance(0.2)) {
-        if (await this.#call(who, 'DELETE', target)) delete route.modules[name];
-      } else if (await this.#call(who, 'PUT', target, modules[name])) route.modules[name] = Tenants.#stored(modules)[name];
+    change_module: [18, async (who) => {
+      const route = this.#mine(this.reference.routes, who), name = this.random.weighed(this.#shares);
+      const module = route && this.#module(who, name), target = route && `/edges/https/${route.edge}/routes/${route.id}/${name}`;
+      if (module && await this.#call(who, 'PUT', target, module)) Object.assign(route.modules, Tenants.#stored({ [name]: module }));
+      return module;
+    }],
+    drop_module: [6, async (who) => {
+      const route = this.#mine(this.reference.routes, who), name = route && this.random.of(Object.keys(route.modules));
+      if (name && await this.#call(who, 'DELETE', `/edges/https/${route.edge}/routes/${route.id}/${name}`)) delete route.modules[name];
+      return name;
+    }],
+    // what is not given stays, and what is given is replaced whole
+    change_modules: [5, async (who) => {
+      const route = this.#mine(this.reference.routes, who), modules = route && this.#some(who);
+      if (modules && await this.#call(who, 'PATCH', `/edges/https/${route.edge}/routes/${route.id}`, modules)) Object.assign(route.modules, Tenants.#stored(modules));
+      return modules;
+    }],
+    // the same values, on or off
+    switch_module: [5, async (who) => {
+      const route = this.#mine(this.reference.routes, who), name = route && this.random.of(Object.keys(route.modules).filter((one) => one !== 'backend'));
+      if (!name) return false;
+      const module = { ...route.modules[name], enabled: !route.modules[name].enabled };
+      if (await this.#call(who, 'PUT', `/edges/https/${route.edge}/routes/${route.id}/${name}`, module)) route.modules[name] = module;
       return true;
+    }],
+    make_restriction: [1.5, async (who) => {
+      const restriction = { enforced: this.random.chance(0.4), ip_policy_ids: this.#policies(who) };
+      const made = restriction.ip_policy_ids && await this.#call(who, 'POST', '/ip_restrictions', { type: 'endpoints', ...restriction });
+      if (made) this.reference.restrictions.set(made.id, { id: made.id, account: who.id, ...restriction });
+      return restriction.ip_policy_ids;
+    }],
+    change_restriction: [3, async (who) => {
+      const restriction = this.#mine(this.reference.restrictions, who);
+      const change = this.random.chance(0.5) ? { enforced: this.random.chance(0.4) } : { ip_policy_ids: this.#policies(who) };
+      if (restriction && await this.#call(who, 'PATCH', `/ip_restrictions/${restriction.id}`, change)) Object.assign(restriction, change);
+      return restriction;
+    }],
+    drop_restriction: [3, async (who) => {
+      const restriction = this.#mine(this.reference.restrictions, who);
+      if (restriction && await this.#call(who, 'DELETE', `/ip_restrictions/${restriction.id}`)) this.reference.restrictions.delete(restriction.id);
+      return restriction;
     }],
     drop_route: [8, async (who) => {
       const route = this.#mine(this.reference.routes, who);
@@ -247,9 +313,15 @@ export class Tenants {
     }
   }
 
-  sample() { return { host: this.random.of(this.hosts), path: this.random.of(PATHS) }; }
+  // Mostly where something is served, and often where the last one was: breakers count.
+  sample() {
+    const { random } = this, place = () => ({ host: random.of(this.hosts), path: random.of(PATHS) });
+    const serves = ({ host, path }) => this.reference.on('backend', host, path);
+    if (!this.last || !serves(this.last) || random.chance(0.6)) this.last = [place(), place(), place(), place()].find(serves) ?? place();
+    return draw(random, this.reference, this.last.host, this.last.path);
+  }
   handshake() { return { host: this.random.of(this.hosts), version: this.random.of(['TLSv1.2', 'TLSv1.3']) }; }
-  everything() { return this.hosts.flatMap((host) => PATHS.map((path) => ({ host, path }))); }
+  everything() { return this.hosts.flatMap((host) => PATHS.map((path) => draw(this.random, this.reference, host, path))); }
 
   async removeAll() {
     const { reference } = this;
@@ -258,9 +330,10 @@ export class Tenants {
         if (target(one) && await this.#call(this.accounts.find((who) => who.id === one.account), 'DELETE', target(one))) map.delete(one.id);
       }
     };
+    await remove(reference.restrictions, ({ id }) => `/ip_restrictions/${id}`);
     await remove(reference.edges, (edge) => `/edges/https/${edge.id}`);
     reference.routes.clear();
-    await remove(reference.backends, ({ kind, id }) => (['weighted', 'failover'].includes(kind) ? `/backends/${kind}/${id}` : undefined));
+    for (const which of ['failover', 'weighted']) await remove(reference.backends, ({ kind, id }) => (kind === which ? `/backends/${kind}/${id}` : undefined));
     await remove(reference.backends, ({ kind, id }) => `/backends/${kind}/${id}`);
     await remove(reference.policies, (policy) => `/ip_policies/${policy.id}`);
     await remove(reference.domains, (domain) => `/reserved_domains/${domain.id}`);

@@ -5,7 +5,8 @@ import fs from 'node:fs';
 import https from 'node:https';
 import tls from 'node:tls';
 import { ca, edge, env } from '../support/postern.mjs';
-import { AGENT } from './reference.mjs';
+import { decoded, reachedBy } from './bodies.mjs';
+import { headersOf } from './requests.mjs';
 
 const read = (file) => { try { return fs.readFileSync(file, 'utf8'); } catch { return ''; } };
 const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
@@ -31,18 +32,29 @@ function workerOf(port, pids) {
 const trusted = [ca];
 export const trust = (pem) => trusted.push(pem);
 
-// One request on the agent's connection: {status, headers, body, port} or {refused: why}.
-function request(agent, host, path, servername) {
+// One request (requests.mjs) on the agent's connection: {status, headers, body, coding, port}, of a WebSocket {status: 101, headers, reached,
+// port}, or {refused: why}.
+function request(agent, sent) {
   return new Promise((resolve) => {
-    const sent = https.request({ host: edge.host, port: edge.port, servername, ca: trusted, path, agent, headers: { Host: host, 'User-Agent': AGENT, 'X-Client': 'here' } }, (response) => {
-      const parts = [], port = response.socket.localPort;
+    const { host, path, method, body } = sent;
+    const one = https.request({ host: edge.host, port: edge.port, servername: host, ca: trusted, path, method, agent, headers: headersOf(sent) }, (response) => {
+      const parts = [], port = response.socket.localPort, coding = response.headers['content-encoding'];
       response.on('data', (part) => parts.push(part));
       response.on('error', (error) => resolve({ refused: error.code ?? error.message }));
-      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(parts).toString(), port }));
+      response.on('end', () => {
+        try {
+          resolve({ status: response.statusCode, headers: response.headers, coding, body: decoded(coding, Buffer.concat(parts)).toString(), port });
+        } catch (error) { resolve({ refused: `a body that is no ${coding}: ${error.message}` }); }
+      });
     });
-    sent.setTimeout(10000, () => sent.destroy(new Error('no answer within 10 s')));
-    sent.on('error', (error) => resolve({ refused: error.code ?? error.message }));
-    sent.end();
+    one.on('upgrade', async ({ statusCode: status, headers }, socket, first) => {
+      const port = socket.localPort;
+      try { resolve({ status, headers, reached: await reachedBy(socket, first), port }); } catch (error) { resolve({ refused: `behind 101: ${error.message}` }); }
+      socket.destroy();
+    });
+    one.setTimeout(10000, () => one.destroy(new Error('no answer within 10 s')));
+    one.on('error', (error) => resolve({ refused: error.code ?? error.message }));
+    one.end(body);
   });
 }
 
@@ -67,26 +79,34 @@ export class Workers {
   refresh() { this.#pids = workers(); }
   close() { for (const agent of this.#agents.values()) agent.destroy(); this.#agents.clear(); }
 
-  // Each worker's answer: [[pid, answer]]. Where a connection does not outlive its answer, one answer for all: [[0, answer]].
-  async ask(host, path) {
-    const answers = new Map();
+  // Each worker's answer, told with its process id to on, and those of workers that had answered already, too. Where a connection does not
+  // outlive its answer, one answer for all, of process 0.
+  async ask(sent, on) {
+    if (sent.socket) { // its connection is for nothing else
+      const agent = new https.Agent({ maxCachedSessions: 0 });
+      on(0, await request(agent, sent));
+      agent.destroy();
+      return;
+    }
+    const answered = new Set();
     for (const pid of this.#pids) {
-      const key = `${host} ${pid}`, agent = this.#agents.get(key);
+      const key = `${sent.host} ${pid}`, agent = this.#agents.get(key);
       if (!agent) continue;
-      const got = await request(agent, host, path, host);
+      const got = await request(agent, sent);
       // one that was closed meanwhile is no difference: a new one is asked
       if (got.refused || isLast(got)) { agent.destroy(); this.#agents.delete(key); }
-      if (!got.refused) answers.set(pid, got);
+      if (!got.refused) { on(pid, got); answered.add(pid); }
     }
-    for (let tries = 0; answers.size < this.#pids.length && tries < 200; tries++) {
-      const agent = new https.Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 }), got = await request(agent, host, path, host);
-      if (got.refused || isLast(got)) { agent.destroy(); answers.set(0, got); break; }
-      const pid = workerOf(got.port, this.#pids);
-      if (pid === undefined || answers.has(pid)) { agent.destroy(); continue; }
-      answers.set(pid, got);
-      this.#agents.set(`${host} ${pid}`, agent);
+    for (let tries = 0; answered.size < this.#pids.length && tries < 200; tries++) {
+      const agent = new https.Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 }), got = await request(agent, sent);
+      const lasts = !got.refused && !isLast(got), pid = lasts ? workerOf(got.port, this.#pids) : 0;
+      on(pid ?? 0, got);
+      if (!pid || answered.has(pid)) agent.destroy();
+      if (pid === 0) break;
+      if (!pid || answered.has(pid)) continue;
+      answered.add(pid);
+      this.#agents.set(`${sent.host} ${pid}`, agent);
     }
-    return [...answers];
   }
 
   // What a handshake with each worker ends in: [[pid, {fingerprint, names, issuer}]]; [[0, {refused}]] where none is made.

@@ -220,15 +220,24 @@ edge_modules_clean(edge_ctx_t *ctx)
 
 /* ---- what modules call ---- */
 
-intptr_t
-edge_deny(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
-    uintptr_t code, uintptr_t status)
+void
+edge_deny_late(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
+    uintptr_t code)
 {
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "postern: module %s of route %s denied the request with %ui",
                   module_names[module], ctx->route->id, (ngx_uint_t) code);
     edge_modules_note(module, EDGE_MODULE_DENIED);
     ctx->blocked_by = module;
+    ctx->error = code;
+}
+
+
+intptr_t
+edge_deny(ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t module,
+    uintptr_t code, uintptr_t status)
+{
+    edge_deny_late(r, ctx, module, code);
     ctx->status = status;
     return edge_page(r, ctx, code);
 }

@@ -16,9 +16,9 @@
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
-#include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_writer.h"
+#include "services/edge/modules/module.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
@@ -116,22 +116,9 @@ find_peer(peer_t *peer)
 
 /* ---- failover ---- */
 
-/* A fixed answer is none to a WebSocket whose bytes were to go by TCP. */
-static void
-answer_by_itself(edge_ctx_t *ctx)
-{
-    if (ctx->tunnel == NULL) {
-        ctx->answers = 1;
-        return;
-    }
-    ctx->error = ERR_EDGE_WEBSOCKET_BACKEND;
-    ctx->blocked_by = MODULE_WEBSOCKET_TCP_CONVERTER;
-    edge_modules_note(MODULE_WEBSOCKET_TCP_CONVERTER, EDGE_MODULE_DENIED);
-}
-
-
 /* The member that step finds, or the next one that can be dialled. 0: there is none, or it answers
- * by itself, which the page of this failure does then (edge_page.c). */
+ * by itself, which the page of this failure does then (edge_page.c); who came for a tunnel is
+ * denied there, as where that member is the first. */
 static ngx_uint_t
 find_member(peer_t *peer,
     ngx_uint_t (*step)(ngx_http_request_t *r, edge_ctx_t *ctx))
@@ -140,7 +127,12 @@ find_member(peer_t *peer,
 
     for (/* void */; step(peer->request, ctx); step = edge_failover_next) {
         if (ctx->backend->http_response) {
-            answer_by_itself(ctx);
+            if (ctx->tunnel) {
+                edge_deny_late(peer->request, ctx,
+                               MODULE_WEBSOCKET_TCP_CONVERTER,
+                               ERR_EDGE_WEBSOCKET_BACKEND);
+            }
+            ctx->answers = 1;
             return 0;
         }
         if (find_peer(peer)) {

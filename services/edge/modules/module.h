@@ -132,6 +132,10 @@ extern const edge_module_t *const edge_modules[MODULE_COUNT];
  * error's row; 0 keeps that one. Returns what run is to return. */
 intptr_t edge_deny(struct ngx_http_request_s *r, struct edge_ctx *ctx, module_id_t module,
                    uintptr_t code, uintptr_t status);
+/* The same of a request that is on its way upstream: it gets the page when its upstream fails,
+ * which it must have done, or be about to. */
+void edge_deny_late(struct ngx_http_request_s *r, struct edge_ctx *ctx, module_id_t module,
+                    uintptr_t code);
 
 /* The module's state of this request, state_size bytes, allocated by the first call. NULL: no
  * memory. */
