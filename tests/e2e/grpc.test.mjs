@@ -572,6 +572,45 @@ test('what an upstream may do: GOAWAY behind the request, heads in pieces, paddi
   }
 });
 
+test('PINGs that are answered one after the other do not go on for ever, however many answers the edge sends', { timeout: 120000 }, async () => {
+  const EACH = 1000, ROUNDS = 200;
+  let rounds = 0;
+  const up = await framing((stream, send, socket) => {
+    const pings = Buffer.concat(Array.from({ length: EACH }, () => frame(PING, 0, 0, Buffer.alloc(8))));
+    let answered = 0;
+    const more = () => { if (rounds++ < ROUNDS) send(pings); else send(frame(DATA, 0, 1, message), frame(HEADERS, END_HEADERS | END_STREAM, 1, headers([['grpc-status', '0']]))); };
+    socket.on('data', (part) => { answered += part.length; while (answered >= EACH * 17) { answered -= EACH * 17; more(); } });
+    send(raw(head([['content-type', 'application/grpc']])), frame(DATA, 0, 1, message));
+    setTimeout(more, 50);
+  });
+  const got = await request((await endpoint(up.address)).host);
+  assert.deepEqual([got.status, got.reset], [200, INTERNAL], `${rounds} rounds`);
+  await up.close();
+});
+
+test('padding in pieces: wherever an answer is cut in two, it arrives', { timeout: 240000 }, async () => {
+  const parts = [raw(head([['content-type', 'application/grpc']])), frame(DATA, PADDED, 1, Buffer.concat([Buffer.from([5]), message, Buffer.alloc(5)])), frame(DATA, PADDED, 1, Buffer.from([0])),
+    frame(DATA, PADDED, 1, Buffer.concat([Buffer.from([3]), Buffer.alloc(3)])), frame(HEADERS, END_HEADERS | END_STREAM, 1, headers([['grpc-status', '0']]))];
+  for (const parting of [parts, [...parts.slice(0, 3), frame(DATA, PADDED | END_STREAM, 1, Buffer.concat([Buffer.from([3]), message, Buffer.alloc(3)]))]]) {
+    const all = Buffer.concat(parting);
+    let cut = 0;
+    const up = await framing((stream, send, socket) => {
+      socket.setNoDelay(true);
+      const mine = Buffer.from(all);
+      for (let at = 0; at < mine.length; at += 9 + mine.readUIntBE(at, 3)) mine.writeUInt32BE(stream, at + 5);
+      send(mine.subarray(0, cut));
+      setTimeout(() => send(mine.subarray(cut)), 15);
+    });
+    const to = await endpoint(up.address), failed = [];
+    for (cut = 1; cut < all.length; cut++) {
+      const got = await request(to.host);
+      if (got.status !== 200 || got.reset || !got.body.startsWith(message.toString())) failed.push([cut, got.status, got.reset]);
+    }
+    assert.deepEqual(failed, []);
+    await up.close();
+  }
+});
+
 // Good answers with bytes that are changed, taken out and put in: each request ends, in whatever way, and the next is served.
 test('answers that nobody would send', { timeout: 120000 }, async () => {
   let seed = 1;

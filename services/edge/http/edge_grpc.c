@@ -16,6 +16,12 @@ typedef struct {
     h2_fields_t       fields;
 } cursor_t;
 
+/* A link of a chain that nginx has for a buffer of the request. */
+typedef struct lent {
+    struct lent  *next;
+    ngx_chain_t  *link;
+} lent_t;
+
 /* State of one request. */
 struct edge_grpc {
     h2_scan_t   scan;
@@ -26,6 +32,8 @@ struct edge_grpc {
     ngx_int_t (*init)(void *data);
     ngx_int_t (*filter)(void *data, ssize_t bytes);
     void       *data;
+    uint64_t    given;    /* bytes of the request that nginx has been given */
+    lent_t     *lent, **lent_last, *spare;   /* in the order of the buffers; records without one */
     u_char     *scheme;   /* its byte for the upstream; NULL: nginx wrote it otherwise */
 };
 
@@ -185,6 +193,143 @@ edge_grpc_set_scheme(edge_ctx_t *ctx, ngx_uint_t tls)
 }
 
 
+/* ---- links ----
+ *
+ * nginx's filter takes a link for each buffer that it is given, and before 1.26.1 it never gives
+ * one back: 16 bytes of the request's memory for each piece in which a client sends its messages,
+ * for as long as the call lasts. It takes them, before anything else, from the pool's list of free
+ * ones; so they are put there, and are known. When a buffer has been sent nobody refers to its
+ * link, and the pool gets it back. */
+
+#if (nginx_version < 1026001)
+
+static lent_t *
+make_record(ngx_http_request_t *r, edge_grpc_t *grpc)
+{
+    lent_t  *record = grpc->spare;
+
+    if (record == NULL) {
+        return ngx_palloc(r->pool, sizeof(lent_t));
+    }
+    grpc->spare = record->next;
+    return record;
+}
+
+
+static ngx_int_t
+note_link(ngx_http_request_t *r, edge_grpc_t *grpc, ngx_chain_t *link)
+{
+    lent_t  *record = make_record(r, grpc);
+
+    if (record == NULL) {
+        return NGX_ERROR;
+    }
+    record->link = link;
+    record->next = NULL;
+    *grpc->lent_last = record;
+    grpc->lent_last = &record->next;
+    return NGX_OK;
+}
+
+
+/* The first buffer is the request's head, whose link nginx does give back. Of one that is empty
+ * nobody could tell whether it has been sent. */
+static ngx_int_t
+lend_links(ngx_http_request_t *r, edge_grpc_t *grpc, ngx_chain_t *in)
+{
+    ngx_uint_t    is_head = grpc->given == 0;
+    ngx_chain_t  *links = NULL, *link, **last = &links;
+
+    if (grpc->lent == NULL) {
+        grpc->lent_last = &grpc->lent;
+    }
+    for (/* void */; in; in = in->next) {
+        link = ngx_alloc_chain_link(r->pool);
+        if (link == NULL) {
+            return NGX_ERROR;
+        }
+        if (!is_head && ngx_buf_in_memory(in->buf) && ngx_buf_size(in->buf) > 0
+            && note_link(r, grpc, link) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+        is_head = 0;
+        *last = link;
+        last = &link->next;
+    }
+    *last = r->pool->chain;
+    r->pool->chain = links;
+    return NGX_OK;
+}
+
+
+static void
+take_links(ngx_http_request_t *r, edge_grpc_t *grpc)
+{
+    lent_t  *record;
+
+    while ((record = grpc->lent)
+           && record->link->buf->pos == record->link->buf->last)
+    {
+        ngx_free_chain(r->pool, record->link);
+        grpc->lent = record->next;
+        record->next = grpc->spare;
+        grpc->spare = record;
+    }
+}
+
+#else
+
+static ngx_int_t
+lend_links(ngx_http_request_t *r, edge_grpc_t *grpc, ngx_chain_t *in)
+{
+    (void) r;
+    (void) grpc;
+    (void) in;
+    return NGX_OK;
+}
+
+
+static void
+take_links(ngx_http_request_t *r, edge_grpc_t *grpc)
+{
+    (void) r;
+    (void) grpc;
+}
+
+#endif
+
+
+/* A stream may be silent in one direction as long as the other is not: that of a client that sends
+ * more and more. */
+ngx_int_t
+edge_grpc_begin_write(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_chain_t *in)
+{
+    ngx_event_t  *rev = r->upstream->peer.connection->read;
+
+    if (in == NULL) {
+        return NGX_OK;
+    }
+    if (rev->timer_set) {
+        ngx_add_timer(rev, r->upstream->conf->read_timeout);
+    }
+    if (lend_links(r, ctx->grpc, in) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    for (/* void */; in; in = in->next) {
+        ctx->grpc->given += ngx_buf_size(in->buf);
+    }
+    return NGX_OK;
+}
+
+
+void
+edge_grpc_end_write(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    take_links(r, ctx->grpc);
+}
+
+
 /* ---- the response ---- */
 
 static ngx_int_t
@@ -196,12 +341,13 @@ refuse_answer(ngx_http_request_t *r, const char *why, ngx_int_t rc)
 }
 
 
-/* Where the connection's bytes of this request are counted, too. */
+/* What nginx sends by itself says nothing of the request: an upstream's PINGs have answers as long
+ * as they are. */
 static const char *
-scan_bytes(ngx_http_request_t *r, edge_grpc_t *grpc, const u_char *data, size_t len)
+scan_bytes(edge_grpc_t *grpc, const u_char *data, size_t len)
 {
     return h2_scan(&grpc->scan, data, len, edge_conf()->response_header_size,
-                   (uint64_t) r->upstream->peer.connection->sent);
+                   grpc->given);
 }
 
 
@@ -282,7 +428,7 @@ process_head(ngx_http_request_t *r)
     }
     grpc = ctx->grpc;
     edge_failover_stands(r, ctx);
-    why = scan_bytes(r, grpc, u->buffer.pos, u->buffer.last - u->buffer.pos);
+    why = scan_bytes(grpc, u->buffer.pos, u->buffer.last - u->buffer.pos);
     if (why) {
         return refuse_answer(r, why, NGX_HTTP_UPSTREAM_INVALID_HEADER);
     }
@@ -331,17 +477,6 @@ note_read(ngx_http_request_t *r)
 }
 
 
-void
-edge_grpc_note_write(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev = r->upstream->peer.connection->read;
-
-    if (rev->timer_set) {
-        ngx_add_timer(rev, r->upstream->conf->read_timeout);
-    }
-}
-
-
 /* Wraps nginx's filter, which takes frames of DATA and the trailers. */
 static ngx_int_t
 on_read(void *data, ssize_t bytes)
@@ -361,7 +496,7 @@ on_read(void *data, ssize_t bytes)
     grpc = ctx->grpc;
     skip = ngx_min(grpc->scanned, (size_t) bytes);
     grpc->scanned = 0;
-    why = scan_bytes(r, grpc, u->buffer.last + skip, bytes - skip);
+    why = scan_bytes(grpc, u->buffer.last + skip, bytes - skip);
     if (why) {
         return refuse_answer(r, why, NGX_ERROR);
     }

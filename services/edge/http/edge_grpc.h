@@ -16,7 +16,9 @@ void edge_grpc_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* The connection that the call is about to go over has TLS or not, which need not be as when nginx
  * wrote the request's :scheme (RFC 9113 8.3.1). After edge_grpc_watch. */
 void edge_grpc_set_scheme(edge_ctx_t *ctx, ngx_uint_t tls);
-/* Bytes of the client go to the upstream: it may be silent for the whole timeout from here on. */
-void edge_grpc_note_write(ngx_http_request_t *r);
+/* nginx's writer is about to get these buffers of the request, and has had them: around each of its
+ * calls. The upstream may be silent for the whole timeout from here on. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_grpc_begin_write(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_chain_t *in);
+void edge_grpc_end_write(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* When the request's memory is freed. */
 void edge_grpc_end(edge_ctx_t *ctx);

@@ -51,8 +51,8 @@ on_write(void *data, ngx_chain_t *in)
     if (ctx == NULL || c == NULL) {
         return NGX_ERROR;
     }
-    if (ctx->grpc && in) {
-        edge_grpc_note_write(r);
+    if (ctx->grpc && edge_grpc_begin_write(r, ctx, in) != NGX_OK) {
+        return NGX_ERROR;
     }
     if (ctx->grpc == NULL && c->write->error && c->sent) {
         throw_away(in);
@@ -60,6 +60,9 @@ on_write(void *data, ngx_chain_t *in)
     }
     edge_failover_stands(r, ctx);
     rc = ctx->writer.filter(ctx->writer.data, in);
+    if (ctx->grpc && rc != NGX_ERROR) {
+        edge_grpc_end_write(r, ctx);
+    }
     if (rc != NGX_ERROR || !c->write->error || c->sent == 0) {
         return rc;
     }

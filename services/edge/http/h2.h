@@ -33,7 +33,8 @@ typedef struct h2_scan {
 void h2_begin(h2_scan_t *self);
 
 /* Scan the bytes that came next, in pieces of any size. NULL, or why they are refused, in words.
- * block_max: bytes of a header block; sent: bytes that the upstream got of this request. */
+ * block_max: bytes of a header block; sent: bytes of the request so far, without what nginx sends
+ * by itself. */
 const char *h2_scan(h2_scan_t *self, const void *data, size_t len, size_t block_max, uint64_t sent);
 
 /* Of one header block, the head's or the trailers'; begins zeroed. */

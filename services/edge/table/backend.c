@@ -249,10 +249,10 @@ bool table_leads_to(const table_t *self, const backend_t *backend, const char *i
     for (size_t i = 0; i < backend->member_count; i++) {
         backend_t *member = table_backend(self, backend->members[i]);
 
-        if (member && !member->choices && !strcmp(member->id, id))
+        if (member && member->choices)
+            through = !through && backend_shares(member, id) ? member : through;
+        else if (member && !strcmp(member->id, id))
             return true;
-        if (member && !through && backend_shares(member, id))
-            through = member;
     }
     *ret_through = through;
     return through != NULL;
