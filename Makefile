@@ -192,6 +192,7 @@ TIDY      := $(filter %.c,$(EDGE_PURE)) $(filter-out services/edge/%,$(wildcard 
 format:
 	@clang-format -i $(FORMATTED)
 	@tests/house/services --write
+	@tests/house/settings --write
 
 house:
 	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
@@ -203,6 +204,7 @@ recipes: node-packages
 lint: $(BUILD)/gen/kinds.inc
 	@tests/house/includes
 	@tests/house/services
+	@tests/house/settings
 	@tests/house/measure --limits
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) 2>/dev/null' sh

@@ -25,6 +25,7 @@
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/invariant.h"
 
 #include <sodium.h>
 
@@ -285,43 +286,11 @@ init_main_conf(ngx_conf_t *cf, void *data)
     edge_conf_t  *conf = data;
 
     ngx_conf_init_uint_value(conf->https_port, 443);
-    ngx_conf_init_size_value(conf->ring_size, 8 << 20);
-    if (conf->spool_size == NGX_CONF_UNSET) {
-        conf->spool_size = 256 << 20;
-    }
-    ngx_conf_init_size_value(conf->response_header_size, 64 << 10);
-    if (conf->response_header_size < 4 << 10
-        || conf->response_header_size > 1 << 20)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_response_header_size must be from 4k to 1m");
-        return NGX_CONF_ERROR;
-    }
     ngx_conf_init_value(conf->compress_credentials, 1);
-    ngx_conf_init_value(conf->ticket_period, 12 * 3600);
-    if (conf->ticket_period < 3600 || conf->ticket_period > 7 * 24 * 3600) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_ticket_period must be from 1h to 7d");
+    if (edge_conf_settle(cf, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
-    ngx_conf_init_uint_value(conf->trace_sampled, 100);
-    if (conf->trace_sampled > 100) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_trace_sampled must be from 0 to 100");
-        return NGX_CONF_ERROR;
-    }
-    ngx_conf_init_uint_value(conf->route_metrics, 1000);
-    if (conf->route_metrics > EDGE_TALLY_ROUTES_MAX) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_route_metrics must be from 0 to %d",
-                           EDGE_TALLY_ROUTES_MAX);
-        return NGX_CONF_ERROR;
-    }
-    if (conf->ring_size < 1 << 20) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_event_ring must be at least 1m");
-        return NGX_CONF_ERROR;
-    }
+    INVARIANT(conf->route_metrics <= EDGE_TALLY_ROUTES_MAX);
     if (conf->name.len > 64) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "postern_name must be at most 64 bytes");
@@ -367,31 +336,31 @@ set_handler(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-set_trusted(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+set_networks(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
     ngx_int_t     rc;
     ngx_str_t    *value = cf->args->elts;
     ngx_uint_t    i;
     ngx_cidr_t   *cidr;
-    edge_conf_t  *conf = data;
+    ngx_array_t **networks = (ngx_array_t **) ((char *) data + cmd->offset);
 
-    (void) cmd;
-    if (conf->trusted == NULL) {
-        conf->trusted = ngx_array_create(cf->pool, 4, sizeof(ngx_cidr_t));
+    if (*networks == NULL) {
+        *networks = ngx_array_create(cf->pool, 4, sizeof(ngx_cidr_t));
     }
-    for (i = 1; conf->trusted && i < cf->args->nelts; i++) {
-        cidr = ngx_array_push(conf->trusted);
+    for (i = 1; *networks && i < cf->args->nelts; i++) {
+        cidr = ngx_array_push(*networks);
         if (cidr == NULL) {
             return NGX_CONF_ERROR;
         }
         rc = ngx_ptocidr(&value[i], cidr);
         if (rc == NGX_ERROR) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" is not a CIDR",
-                               &value[i]);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" in \"%V\" is not a CIDR",
+                               &value[i], &cmd->name);
             return NGX_CONF_ERROR;
         }
     }
-    return conf->trusted ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return *networks ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -475,9 +444,9 @@ static ngx_command_t  commands[] = {
 
     { ngx_string("postern_trusted_proxies"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
-      set_trusted,
+      set_networks,
       NGX_HTTP_MAIN_CONF_OFFSET,
-      0,
+      offsetof(edge_conf_t, trusted),
       NULL },
 
 #define ADDRESSES(name, field)                                                 \
