@@ -12,6 +12,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
@@ -449,6 +450,20 @@ static ngx_command_t  commands[] = {
       offsetof(edge_conf_t, trusted),
       NULL },
 
+    { ngx_string("postern_proxy_protocol_from"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      set_networks,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, proxy_from),
+      NULL },
+
+    { ngx_string("postern_proxy_protocol_ports"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      edge_proxy_ports_directive,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
 #define ADDRESSES(name, field)                                                 \
     { ngx_string(name), NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,                     \
       edge_address_directive, NGX_HTTP_MAIN_CONF_OFFSET,                       \
@@ -539,6 +554,9 @@ postconfiguration(ngx_conf_t *cf)
                            "endpoints with commas between", &conf->config_log);
         return NGX_ERROR;
     }
+    if (edge_proxy_check(cf, conf) != NGX_OK) {
+        return NGX_ERROR;
+    }
     edge_conf_use(conf);
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
@@ -574,7 +592,13 @@ static const edge_worker_hooks_t  worker_hooks = {
 static ngx_int_t
 init_module(ngx_cycle_t *cycle)
 {
-    if (edge_conf() == NULL || ngx_test_config) {
+    if (edge_conf() == NULL) {
+        return NGX_OK;
+    }
+    if (edge_proxy_install(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    if (ngx_test_config) {
         return NGX_OK;
     }
     if (edge_seat_take(cycle) != NGX_OK

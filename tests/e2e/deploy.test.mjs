@@ -68,7 +68,7 @@ test('every setting of the edge reaches nginx.conf, in containers too, and by it
       assert.match(stack, new RegExp(`POSTERN_${name}\\b`), name);
       if (['EDGE_ADDRESS', 'EDGE_NAME', 'EDGE_WORKERS'].includes(name)) assert.ok(stack.includes(`\${POSTERN_${name}:-${value}}`), name);
     }
-  for (const name of ['TRUSTED_PROXIES', 'EDGE_WORKERS']) for (const text of [container, compose]) assert.match(text, new RegExp(`POSTERN_${name}\\b`), name);
+  for (const name of ['PROXY_PROTOCOL_FROM', 'TRUSTED_PROXIES', 'EDGE_WORKERS']) for (const text of [container, compose]) assert.match(text, new RegExp(`POSTERN_${name}\\b`), name);
 });
 
 const settle = (settings) => { const { status, stdout, stderr } = spawnSync(path.join(root, 'deploy/edge-settings'), { encoding: 'utf8', env: { PATH: process.env.PATH, ...settings } }); return { status, stdout, stderr }; };

@@ -10,7 +10,7 @@ import { own } from '../support/own.mjs';
 import { edge, elsewhere, env, tail, tcpUpstream, unique, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
-const port = edge.port + 1000;
+const port = edge.port + 1000, BALANCER = '127.0.0.8';
 
 // What stories of one stack need: a route to an address, requests, and their events in the order of paths.
 function speaking(state) {
@@ -46,7 +46,8 @@ function speaking(state) {
     const host = await route('127.0.0.1:1');
     await until(async () => { await ask(host); return sub.events.length > 0; }, 'the first event', 30000);
   };
-  return { route, ask, connect, reused, heard, sub };
+  const refused = async (reason) => Number(new RegExp(`^postern_edge_proxy_protocol_refused_total\\{worker="0",reason="${reason}"\\} (\\d+)`, 'm').exec(await fetch(`http://127.0.0.1:${port - 28}/metrics`).then((got) => got.text()))[1]);
+  return { route, ask, connect, reused, heard, refused, sub };
 }
 
 // Connections that came, each with what it has ended by.
@@ -60,7 +61,7 @@ const ended = (socket) => until(() => socket.destroyed || socket.readableEnded, 
 const KEPT = { POSTERN_EDGE_WORKERS: '1', POSTERN_UPSTREAM_KEEPALIVE: '2', POSTERN_UPSTREAM_KEEPALIVE_REQUESTS: '3', POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1h',
   POSTERN_CLIENT_KEEPALIVE_REQUESTS: '2', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1h' };
 const SHORT = { ...KEPT, POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1s', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1s', POSTERN_CONNECT_TIMEOUT: '1s', POSTERN_READ_TIMEOUT: '1s', POSTERN_SEND_TIMEOUT: '1s',
-  POSTERN_CLIENT_HEADER_TIMEOUT: '1s', POSTERN_CLIENT_BODY_TIMEOUT: '1s', POSTERN_CLIENT_SEND_TIMEOUT: '1s' };
+  POSTERN_CLIENT_HEADER_TIMEOUT: '1s', POSTERN_CLIENT_BODY_TIMEOUT: '1s', POSTERN_CLIENT_SEND_TIMEOUT: '1s', POSTERN_PROXY_PROTOCOL_FROM: BALANCER };
 
 async function keepsConnections({ route, ask, reused }) {
   const a = await counted(), b = await counted(), c = await counted();
@@ -125,12 +126,26 @@ async function endsWhatIsLate({ route, ask, connect, sub }) {
   for (const up of [silent, full, large]) await up.close();
 }
 
+// A header of the PROXY protocol that never ends, and one whose client then says nothing.
+async function endsLateHeaders({ refused }) {
+  const before = await refused('header');
+  const closed = await Promise.all(['', 'PROXY TCP4 203.0.113.7', '\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c', 'PROXY TCP4 203.0.113.7 192.0.2.1 1 2\r\n'].map(async (bytes) => {
+    const socket = net.connect({ host: edge.host, port: port + 1, localAddress: BALANCER });
+    socket.on('error', () => {});
+    socket.write(Buffer.from(bytes, 'latin1'));
+    await ended(socket.resume());
+    return true;
+  }));
+  assert.deepEqual([closed.length, await refused('header') - before], [4, 3]);
+}
+
 test('timeouts and kept connections are what the settings say', { skip, timeout: 280000 }, () => own(async ({ state, run }) => {
   const up = run('up', { settings: KEPT });
   assert.equal(up.status, 0, up.stdout + up.stderr);
   const stack = speaking(state);
   await stack.heard();
   await keepsConnections(stack);
+  assert.equal(await fetch(`http://127.0.0.1:${port + 1}/`).catch(({ cause }) => cause.code), 'ECONNREFUSED', 'nothing listens for load balancers that nobody named');
 
   const conf = fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8');
   const beyond = run('replace-edge', { settings: { ...SHORT, POSTERN_READ_TIMEOUT: '2d' } });
@@ -141,5 +156,6 @@ test('timeouts and kept connections are what the settings say', { skip, timeout:
   assert.equal(replaced.status, 0, replaced.stdout + replaced.stderr);
   await endsWhatIsIdle(stack);
   await endsWhatIsLate(stack);
+  await endsLateHeaders(stack);
   await stack.sub.stop();
-}));
+}, { also: { POSTERN_PROXY_PROTOCOL_FROM: '' } }));

@@ -112,7 +112,7 @@ test('down, wipe and replace-edge make no folder, and wipe takes only a stack aw
 test('a setting that would be more than a value in nginx.conf is refused at once, with its name', { skip }, () => own(async ({ folder, run, left }) => {
   for (const [name, value] of [['POSTERN_HOME', `${folder}/a b`], ['POSTERN_HOME', `${folder}/a&b`], ['POSTERN_HOME', `${folder}/a|b;c`],
     ['POSTERN_TRUSTED_PROXIES', '10.0.0.0/8; daemon on'], ['POSTERN_DENIED_UPSTREAMS', '10.0.0.0/8&'], ['POSTERN_EDGE_NAME', 'a|b'],
-    ['POSTERN_API_RATE', 'x[$(id)]'], ['POSTERN_API_CONNECTIONS', '64\ndaemon on']]) {
+    ['POSTERN_PROXY_PROTOCOL_FROM', '10.0.0.1\ndaemon on'], ['POSTERN_API_RATE', 'x[$(id)]'], ['POSTERN_API_CONNECTIONS', '64\ndaemon on']]) {
     const { status, stderr } = run('up', { settings: { [name]: value } });
     assert.equal(status, 1, name);
     assert.match(stderr, new RegExp(`^error: .*${name}.* has a character that has no place there`));
@@ -124,7 +124,7 @@ test('a setting that would be more than a value in nginx.conf is refused at once
     assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);
     assert.match(stderr, new RegExp(`^error: ${name} must be `));
   }
-  for (const name of ['POSTERN_TRUSTED_PROXIES']) {
+  for (const name of ['POSTERN_TRUSTED_PROXIES', 'POSTERN_PROXY_PROTOCOL_FROM']) {
     const unknown = run('up', { settings: { [name]: '10.0.0.0/33' } });
     assert.equal(unknown.status, 1);
     assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in "${name.toLowerCase()}" is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
