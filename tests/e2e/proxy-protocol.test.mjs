@@ -2,6 +2,7 @@
 // stories takes 127.0.0.3 and 127.0.0.8/30 for load balancers (POSTERN_PROXY_PROTOCOL_FROM in the Makefile), and 127.0.0.2 and 127.0.0.3
 // for proxies whose headers are believed: a story is one by connecting from there.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
@@ -10,7 +11,7 @@ import path from 'node:path';
 import test from 'node:test';
 import tls from 'node:tls';
 import { account } from '../support/account.mjs';
-import { WebSocket, ca, edge, elsewhere, endpoint, env, listening, must, unique, until, upstream } from '../support/postern.mjs';
+import { WebSocket, api, ca, edge, elsewhere, endpoint, env, listening, must, unique, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere; // who connects is an address of this machine
 const PORT = edge.port + 1, PLAIN = edge.plainPort + 1, BALANCER = '127.0.0.8', BOTH = '127.0.0.3', STRANGER = '127.0.0.20';
@@ -167,6 +168,29 @@ test('the API at its own name is served there, too', { skip: skip || (env.POSTER
   const { hostname } = new URL(env.POSTERN_API_TLS_URL);
   const got = await ask(hostname, line('203.0.113.7'), { target: '/ip_policies?limit=1', headers: { Authorization: `Bearer ${env.POSTERN_API_KEY}`, 'Service-Version': '2' } });
   assert.equal(got.status, 200, got.body);
+});
+
+test('what is wrong with a request is said of the client that the header names', { skip }, async () => {
+  const host = (await endpoint(up.address)).host, socket = await overTls(host, binary(v4('203.0.113.77')));
+  socket.write('GET /nobody HTTP/1.1\r\n\r\n'); // no Host
+  await new Promise((resolve) => socket.on('close', resolve).resume());
+  const event = await until(() => sub.events.find(({ object }) => object.conn.client_ip === '203.0.113.77'), 'its event');
+  assert.equal(event.object.http.response.status_code, 400);
+});
+
+test('what curl sends is a header', { skip }, async () => {
+  const to = await restricted(['allow', `${BALANCER}/32`]), said = [];
+  const child = spawn('curl', ['-s', '-o', '/dev/null', '-w', '%{http_code}', '--haproxy-protocol', '--interface', BALANCER, '--cacert', env.POSTERN_EDGE_CA, '--connect-to', `${to.host}:443:${edge.host}:${PORT}`, `https://${to.host}/`]);
+  child.stdout.on('data', (part) => said.push(part));
+  await new Promise((resolve) => child.on('close', resolve));
+  assert.equal(Buffer.concat(said).toString(), '200');
+});
+
+test('no backend leads to the ports for load balancers, where the edge itself could be one', { skip }, async () => {
+  for (const port of [PORT, PLAIN]) {
+    const { status, body } = await api('POST', '/backends/static', { address: `127.0.0.1:${port}` });
+    assert.deepEqual([status, body.error_code], [400, 'ERR_POSTERN_218']);
+  }
 });
 
 // ---- trusted proxies ----

@@ -131,7 +131,8 @@ take_client(ngx_connection_t *c, const proxy_header_t *header)
 
 
 /* Takes the header out of the socket, and hands the connection to nginx as if it came from the
- * client. The timer goes on: what the header took is not given again for what follows. */
+ * client. That what follows is there is said so that nginx looks: where it is not, the timer goes
+ * on that began with the connection, instead of another one. */
 static void
 begin_client(ngx_connection_t *c, const proxy_header_t *header)
 {
@@ -143,6 +144,7 @@ begin_client(ngx_connection_t *c, const proxy_header_t *header)
         ngx_http_close_connection(c);
         return;
     }
+    c->read->ready = 1;
     ngx_http_init_connection(c);
 }
 
