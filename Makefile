@@ -166,7 +166,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
@@ -192,6 +192,7 @@ TIDY      := $(filter %.c,$(EDGE_PURE)) $(filter-out services/edge/%,$(wildcard 
 format:
 	@clang-format -i $(FORMATTED)
 	@tests/house/services --write
+	@tests/house/settings --write
 
 house:
 	@tests/house/measure $(if $(HOUSE_BEFORE),--before "$(HOUSE_BEFORE)")
@@ -203,6 +204,7 @@ recipes: node-packages
 lint: $(BUILD)/gen/kinds.inc
 	@tests/house/includes
 	@tests/house/services
+	@tests/house/settings
 	@tests/house/measure --limits
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu17 $(CPPFLAGS) 2>/dev/null' sh
@@ -228,7 +230,7 @@ e2e: asan-programs node-packages
 	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
 	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
-	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" \
+	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \
 	deploy/stack wipe; $(if $(E2E_BEFORE),tests/upgrade/restore $(E2E_HOME);) deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \

@@ -12,6 +12,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
@@ -25,6 +26,7 @@
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/invariant.h"
 
 #include <sodium.h>
 
@@ -285,43 +287,11 @@ init_main_conf(ngx_conf_t *cf, void *data)
     edge_conf_t  *conf = data;
 
     ngx_conf_init_uint_value(conf->https_port, 443);
-    ngx_conf_init_size_value(conf->ring_size, 8 << 20);
-    if (conf->spool_size == NGX_CONF_UNSET) {
-        conf->spool_size = 256 << 20;
-    }
-    ngx_conf_init_size_value(conf->response_header_size, 64 << 10);
-    if (conf->response_header_size < 4 << 10
-        || conf->response_header_size > 1 << 20)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_response_header_size must be from 4k to 1m");
-        return NGX_CONF_ERROR;
-    }
     ngx_conf_init_value(conf->compress_credentials, 1);
-    ngx_conf_init_value(conf->ticket_period, 12 * 3600);
-    if (conf->ticket_period < 3600 || conf->ticket_period > 7 * 24 * 3600) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_ticket_period must be from 1h to 7d");
+    if (edge_conf_settle(cf, conf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
-    ngx_conf_init_uint_value(conf->trace_sampled, 100);
-    if (conf->trace_sampled > 100) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_trace_sampled must be from 0 to 100");
-        return NGX_CONF_ERROR;
-    }
-    ngx_conf_init_uint_value(conf->route_metrics, 1000);
-    if (conf->route_metrics > EDGE_TALLY_ROUTES_MAX) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_route_metrics must be from 0 to %d",
-                           EDGE_TALLY_ROUTES_MAX);
-        return NGX_CONF_ERROR;
-    }
-    if (conf->ring_size < 1 << 20) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_event_ring must be at least 1m");
-        return NGX_CONF_ERROR;
-    }
+    INVARIANT(conf->route_metrics <= EDGE_TALLY_ROUTES_MAX);
     if (conf->name.len > 64) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "postern_name must be at most 64 bytes");
@@ -367,31 +337,31 @@ set_handler(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-set_trusted(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+set_networks(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
     ngx_int_t     rc;
     ngx_str_t    *value = cf->args->elts;
     ngx_uint_t    i;
     ngx_cidr_t   *cidr;
-    edge_conf_t  *conf = data;
+    ngx_array_t **networks = (ngx_array_t **) ((char *) data + cmd->offset);
 
-    (void) cmd;
-    if (conf->trusted == NULL) {
-        conf->trusted = ngx_array_create(cf->pool, 4, sizeof(ngx_cidr_t));
+    if (*networks == NULL) {
+        *networks = ngx_array_create(cf->pool, 4, sizeof(ngx_cidr_t));
     }
-    for (i = 1; conf->trusted && i < cf->args->nelts; i++) {
-        cidr = ngx_array_push(conf->trusted);
+    for (i = 1; *networks && i < cf->args->nelts; i++) {
+        cidr = ngx_array_push(*networks);
         if (cidr == NULL) {
             return NGX_CONF_ERROR;
         }
         rc = ngx_ptocidr(&value[i], cidr);
         if (rc == NGX_ERROR) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" is not a CIDR",
-                               &value[i]);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" in \"%V\" is not a CIDR",
+                               &value[i], &cmd->name);
             return NGX_CONF_ERROR;
         }
     }
-    return conf->trusted ? NGX_CONF_OK : NGX_CONF_ERROR;
+    return *networks ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -475,7 +445,21 @@ static ngx_command_t  commands[] = {
 
     { ngx_string("postern_trusted_proxies"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
-      set_trusted,
+      set_networks,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, trusted),
+      NULL },
+
+    { ngx_string("postern_proxy_protocol_from"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      set_networks,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, proxy_from),
+      NULL },
+
+    { ngx_string("postern_proxy_protocol_ports"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      edge_proxy_ports_directive,
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
@@ -570,6 +554,9 @@ postconfiguration(ngx_conf_t *cf)
                            "endpoints with commas between", &conf->config_log);
         return NGX_ERROR;
     }
+    if (edge_proxy_check(cf, conf) != NGX_OK) {
+        return NGX_ERROR;
+    }
     edge_conf_use(conf);
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
@@ -605,7 +592,13 @@ static const edge_worker_hooks_t  worker_hooks = {
 static ngx_int_t
 init_module(ngx_cycle_t *cycle)
 {
-    if (edge_conf() == NULL || ngx_test_config) {
+    if (edge_conf() == NULL) {
+        return NGX_OK;
+    }
+    if (edge_proxy_install(cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    if (ngx_test_config) {
         return NGX_OK;
     }
     if (edge_seat_take(cycle) != NGX_OK
@@ -676,7 +669,8 @@ init_process(ngx_cycle_t *cycle)
     rc = begin_worker(cycle);
     if (rc == NGX_ERROR && ngx_process == NGX_PROCESS_WORKER) {
         ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
-                      "postern: worker %ui cannot begin: another one tries in its place", ngx_worker);
+                      "postern: worker %ui cannot begin: another one tries in "
+                      "its place", ngx_worker);
         ngx_msleep(AGAIN_MS);
         exit(1);
     }

@@ -36,9 +36,13 @@ function settingsOfPrograms() {
   return found;
 }
 
+// The settings of the edge have a table of their own (services/edge/README.md), which `make lint` compares with these rows.
+const ofEdge = [...read('proto/edge_settings.def').matchAll(/^EDGE_SETTING\((\w+), +(\w+), +"([^"]*)", +"([^"]*)", +"([^"]*)"/gm)].map(([, name, kind, value, least, most]) => ({ name, kind, value, least, most }));
+const bounded = ofEdge.filter(({ kind }) => kind !== 'TEXT');
+
 test('every setting of the table is one, with the default that the table says', { skip }, () => {
   const stack = read('deploy/stack') + read('deploy/api-conf'), programs = settingsOfPrograms();
-  assert.ok(rows().length > 25 && programs.size > 25);
+  assert.ok(rows().length + ofEdge.length > 40 && programs.size > 25);
   for (const [names, defaults] of rows()) {
     const values = defaults.split(', ').map((value) => value.replaceAll('`', ''));
     for (const [i, name] of names.entries()) {
@@ -52,11 +56,52 @@ test('every setting of the table is one, with the default that the table says', 
   }
 });
 
-test('every setting that deploy/ takes stands in the page', () => {
-  const stack = read('deploy/stack') + read('deploy/api-conf'), page = read('deploy/README.md');
+test('every setting of the edge reaches nginx.conf, in containers too, and by its own name', () => {
+  const conf = read('deploy/nginx.conf.in'), stack = read('deploy/stack'), container = read('deploy/container'), compose = read('docker-compose.yml');
+  assert.ok(ofEdge.length > 20 && bounded.length > 15);
+  for (const { name } of bounded) {
+    assert.ok(conf.includes(`@${name}@`), name);
+    assert.ok(compose.includes(`POSTERN_${name}: `), name);
+  }
+  for (const { name, kind, value } of ofEdge)
+    if (kind === 'TEXT') {
+      assert.match(stack, new RegExp(`POSTERN_${name}\\b`), name);
+      if (['EDGE_ADDRESS', 'EDGE_NAME', 'EDGE_WORKERS'].includes(name)) assert.ok(stack.includes(`\${POSTERN_${name}:-${value}}`), name);
+    }
+  for (const name of ['PROXY_PROTOCOL_FROM', 'TRUSTED_PROXIES', 'EDGE_WORKERS']) for (const text of [container, compose]) assert.match(text, new RegExp(`POSTERN_${name}\\b`), name);
+});
+
+const settle = (settings) => { const { status, stdout, stderr } = spawnSync(path.join(root, 'deploy/edge-settings'), { encoding: 'utf8', env: { PATH: process.env.PATH, ...settings } }); return { status, stdout, stderr }; };
+const NOUNS = { TIME: 'a time', SIZE: 'a size', NUMBER: 'a number' };
+const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '2m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'] };
+
+test('a setting of the edge may be its least and its most, and without it is its default', () => {
+  const values = (settings) => Object.fromEntries([...settle(settings).stdout.matchAll(/^s\|@(\w+)@\|(.*)\|g$/gm)].map(([, name, value]) => [name, value]));
+  assert.deepEqual(values({}), Object.fromEntries(bounded.map(({ name, value }) => [name, value])));
+  for (const end of ['least', 'most']) {
+    const wanted = Object.fromEntries(bounded.map((row) => [row.name, row.kind === 'SWITCH' ? 'off' : row[end]]));
+    assert.deepEqual(values(Object.fromEntries(Object.entries(wanted).map(([name, value]) => [`POSTERN_${name}`, value]))), wanted);
+  }
+  assert.equal(values({ POSTERN_CONNECT_TIMEOUT: '' }).CONNECT_TIMEOUT, '5s', 'empty is not set');
+  assert.equal(values({ POSTERN_READ_TIMEOUT: '90' }).READ_TIMEOUT, '90', 'seconds');
+});
+
+for (const { name, kind, least, most } of bounded)
+  test(`POSTERN_${name} out of range is refused, with its name and its rule`, () => {
+    for (const value of [...OUTSIDE[kind], '64k\ndaemon on', '$(id)', '1|g;e id']) {
+      const { status, stderr } = settle({ [`POSTERN_${name}`]: value });
+      assert.equal(status, 1, value);
+      assert.ok(stderr.startsWith(`error: POSTERN_${name} must be ${kind === 'SWITCH' ? 'on or off' : `${NOUNS[kind]} from ${least} to ${most}`}: `), stderr);
+      assert.equal(stderr.trim().split('\n').length, 1, stderr);
+    }
+  });
+
+test('every setting that deploy/ takes stands in the page, or in that of the edge', () => {
+  const stack = read('deploy/stack') + read('deploy/api-conf'), page = read('deploy/README.md') + read('services/edge/README.md');
   const taken = new Set([...stack.matchAll(/\$\{(POSTERN_\w+):?[-+]/g)].map(([, name]) => name));
   for (const [, list] of stack.matchAll(/for name in ((?:[A-Z_]+ |\\\n *)+[A-Z_]+); do/g)) for (const name of list.match(/[A-Z_]+/g)) taken.add(`POSTERN_${name}`);
-  assert.ok(taken.size > 25, [...taken].join(' '));
+  for (const { name } of ofEdge) taken.add(`POSTERN_${name}`);
+  assert.ok(taken.size > 40, [...taken].join(' '));
   assert.deepEqual([...taken].filter((name) => !INTERNAL.includes(name) && !page.includes(`\`${name}\``)), []);
 });
 

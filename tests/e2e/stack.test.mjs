@@ -112,20 +112,23 @@ test('down, wipe and replace-edge make no folder, and wipe takes only a stack aw
 test('a setting that would be more than a value in nginx.conf is refused at once, with its name', { skip }, () => own(async ({ folder, run, left }) => {
   for (const [name, value] of [['POSTERN_HOME', `${folder}/a b`], ['POSTERN_HOME', `${folder}/a&b`], ['POSTERN_HOME', `${folder}/a|b;c`],
     ['POSTERN_TRUSTED_PROXIES', '10.0.0.0/8; daemon on'], ['POSTERN_DENIED_UPSTREAMS', '10.0.0.0/8&'], ['POSTERN_EDGE_NAME', 'a|b'],
-    ['POSTERN_API_RATE', 'x[$(id)]'], ['POSTERN_RESPONSE_HEADER_SIZE', '64k\ndaemon on']]) {
+    ['POSTERN_PROXY_PROTOCOL_FROM', '10.0.0.1\ndaemon on'], ['POSTERN_API_RATE', 'x[$(id)]'], ['POSTERN_API_CONNECTIONS', '64\ndaemon on']]) {
     const { status, stderr } = run('up', { settings: { [name]: value } });
     assert.equal(status, 1, name);
     assert.match(stderr, new RegExp(`^error: .*${name}.* has a character that has no place there`));
   }
   for (const [name, value] of [['POSTERN_ROUTES_COPIES', '4'], ['POSTERN_GATEWAY_COPIES', '0'], ['POSTERN_EVENTS_COPIES', '01'], ['POSTERN_IDENTITY_COPIES', 'x'],
-    ['POSTERN_EDGE_WORKERS', '0'], ['POSTERN_EDGE_WORKERS', 'two'], ['POSTERN_PORT_BASE', '08400'], ['POSTERN_PORT_BASE', '65500'], ['POSTERN_PORT_BASE', '80']]) {
+    ['POSTERN_EDGE_WORKERS', '0'], ['POSTERN_EDGE_WORKERS', 'two'], ['POSTERN_RESPONSE_HEADER_SIZE', '64k\ndaemon on'], ['POSTERN_RESPONSE_HEADER_SIZE', '3k'], ['POSTERN_DRAIN_TIMEOUT', '10 parsecs'],
+    ['POSTERN_CONNECT_TIMEOUT', '0s'], ['POSTERN_UPSTREAM_KEEPALIVE', '0'], ['POSTERN_CLIENT_KEEPALIVE_REQUESTS', 'all'], ['POSTERN_COMPRESS_CREDENTIALS', 'yes'], ['POSTERN_PORT_BASE', '08400'], ['POSTERN_PORT_BASE', '65500'], ['POSTERN_PORT_BASE', '80']]) {
     const { status, stderr } = run('up', { settings: { [name]: value } });
     assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);
     assert.match(stderr, new RegExp(`^error: ${name} must be `));
   }
-  const unknown = run('up', { settings: { POSTERN_DRAIN_TIMEOUT: '10 parsecs' } });
-  assert.equal(unknown.status, 1);
-  assert.match(unknown.stderr, /worker_shutdown_timeout.*\n.*\nerror: the edge does not load: nothing was started/);
+  for (const name of ['POSTERN_TRUSTED_PROXIES', 'POSTERN_PROXY_PROTOCOL_FROM']) {
+    const unknown = run('up', { settings: { [name]: '10.0.0.0/33' } });
+    assert.equal(unknown.status, 1);
+    assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in "${name.toLowerCase()}" is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
+  }
   assert.deepEqual(left(), []);
 }));
 

@@ -1,5 +1,27 @@
 #include "services/edge/worker/edge_conf.h"
 
+/* What a row's least and most are in. Times are in seconds here. */
+typedef enum { TIME, SIZE, NUMBER, SWITCH, TEXT } kind_t;
+
+typedef struct {
+    const char  *name;      /* in capitals, without prefix */
+    kind_t       kind;
+    const char  *fallback, *least, *most;
+} row_t;
+
+#define EDGE_DIRECTIVE  EDGE_SETTING
+enum {
+#define EDGE_SETTING(name, kind, fallback, least, most, meaning)  ROW_##name,
+#include "proto/edge_settings.def"
+};
+
+#define EDGE_DIRECTIVE  EDGE_SETTING
+static const row_t  rows[] = {
+#define EDGE_SETTING(name, kind, fallback, least, most, meaning)               \
+    { #name, kind, fallback, least, most },
+#include "proto/edge_settings.def"
+};
+
 static edge_conf_t  *in_use;
 
 
@@ -14,4 +36,65 @@ void
 edge_conf_use(edge_conf_t *conf)
 {
     in_use = conf;
+}
+
+
+static off_t
+amount_of(kind_t kind, const char *text)
+{
+    ngx_str_t  value = { ngx_strlen(text), (u_char *) text };
+
+    switch (kind) {
+    case TIME:
+        return ngx_parse_time(&value, 1);
+    case SIZE:
+        return ngx_parse_offset(&value);
+    default:
+        return ngx_atoof(value.data, value.len);
+    }
+}
+
+
+/* Gives a setting that nginx.conf does not have its default, and refuses one out of range. */
+static ngx_int_t
+settle(ngx_conf_t *cf, const row_t *row, off_t *value)
+{
+    u_char  name[64];
+    size_t  len = ngx_strlen(row->name);
+
+    if (*value == NGX_CONF_UNSET) {
+        *value = amount_of(row->kind, row->fallback);
+    }
+    if (*value >= amount_of(row->kind, row->least)
+        && *value <= amount_of(row->kind, row->most))
+    {
+        return NGX_OK;
+    }
+    ngx_strlow(name, (u_char *) row->name, len);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "postern_%*s must be from %s to %s",
+                       len, name, row->least, row->most);
+    return NGX_ERROR;
+}
+
+
+#define SETTLE(row, field)                                                     \
+    do {                                                                       \
+        off_t  value = conf->field;                                            \
+                                                                               \
+        if (settle(cf, &rows[row], &value) != NGX_OK) {                        \
+            return NGX_ERROR;                                                  \
+        }                                                                      \
+        conf->field = value;                                                   \
+    } while (0)
+
+ngx_int_t
+edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
+{
+    SETTLE(ROW_EVENT_RING, ring_size);
+    SETTLE(ROW_EVENT_SPOOL, spool_size);
+    SETTLE(ROW_RESPONSE_HEADER_SIZE, response_header_size);
+    SETTLE(ROW_TICKET_PERIOD, ticket_period);
+    SETTLE(ROW_TRACE_SAMPLED, trace_sampled);
+    SETTLE(ROW_ROUTE_METRICS, route_metrics);
+    return NGX_OK;
 }

@@ -23,6 +23,9 @@ typedef struct {
     ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */
+    ngx_array_t *proxy_ports;        /* ngx_uint_t: with the PROXY protocol, see edge_proxy.c */
+    ngx_array_t *proxy_from;         /* ngx_cidr_t: who may connect there */
+    ngx_msec_t proxy_timeout;        /* for the header: the edge's client_header_timeout */
     ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/base/address.h */
     address_rules_t *addresses;                                 /* compiled from these lists */
 } edge_conf_t;
@@ -33,3 +36,7 @@ extern ngx_module_t ngx_http_postern_module;
  * configured. */
 edge_conf_t *edge_conf(void);
 void edge_conf_use(edge_conf_t *conf);
+
+/* Give what nginx.conf does not set its default, by the rows of proto/edge_settings.def. NGX_OK |
+ * NGX_ERROR: a value is out of its row's range, which is logged with name and range. */
+ngx_int_t edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf);

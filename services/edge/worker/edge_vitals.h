@@ -13,6 +13,9 @@ typedef struct {
     uint64_t helper_absent;  /* now: no helper answers */
     time_t config_current;   /* last time that the config log confirmed the revision; 0: never */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
+    /* connections refused at listeners of the PROXY protocol: */
+    uint64_t proxy_strangers; /* by address */
+    uint64_t proxy_headers;   /* without a header, or with one that is broken or late */
 } edge_vitals_t;
 /* Make the records; in the master, before any entry is applied. NGX_OK | NGX_ERROR, logged. */
 ngx_int_t edge_vitals_make(ngx_log_t *log);
