@@ -24,6 +24,8 @@ typedef struct {
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */
     ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/base/address.h */
+    ngx_str_t fetch_program;                                    /* services/fetch; empty: none */
+    ngx_str_t out_allowed, out_connect, out_ca;                 /* its settings */
     address_rules_t *addresses;                                 /* compiled from these lists */
 } edge_conf_t;
 
