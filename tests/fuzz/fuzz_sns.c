@@ -64,10 +64,12 @@ static void try_message(webhook_text_t body)
     if (!webhook_sns_read(body, &message))
         return;
     json = json_loadb(body.at, body.len, JSON_ALLOW_NUL, &error);
-    /* numbers that no double has and names with a NUL are no error to others */
+    /* to others, numbers that no double has, names with a NUL and surrogates that stand alone are no
+     * error */
     check(json || json_error_code(&error) == json_error_numeric_overflow
           || json_error_code(&error) == json_error_null_byte_in_key
-          || json_error_code(&error) == json_error_invalid_syntax);
+          || (json_error_code(&error) == json_error_invalid_syntax
+              && (memmem(body.at, body.len, "\\ud", 3) || memmem(body.at, body.len, "\\uD", 3))));
     if (webhook_sns_content(&message, add, &mine)) {
         if (json) {
             content_of(json, &theirs);
