@@ -680,7 +680,8 @@ init_process(ngx_cycle_t *cycle)
     rc = begin_worker(cycle);
     if (rc == NGX_ERROR && ngx_process == NGX_PROCESS_WORKER) {
         ngx_log_error(NGX_LOG_ALERT, cycle->log, 0,
-                      "postern: worker %ui cannot begin: another one tries in its place", ngx_worker);
+                      "postern: worker %ui cannot begin: another one tries in its place",
+                      ngx_worker);
         ngx_msleep(AGAIN_MS);
         exit(1);
     }
