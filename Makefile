@@ -24,7 +24,7 @@ LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 SHARED   := $(wildcard common/*/*.c)
 SERVICES := $(shell deploy/services)
 MIGRATED := $(patsubst services/%/migrations,%,$(wildcard services/*/migrations))
-PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern
+PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
@@ -81,6 +81,7 @@ $(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(if $(filter $(2),
 	$(Q)$(CXX) $(LDFLAGS) $$^ $(MALLOC) $(LDLIBS) -o $$@
 endef
 $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
+$(eval $(call PROGRAM,postern-fetch,fetch))
 $(eval $(call PROGRAM,postern,cli))
 
 # A service's migrations, from the files that there are; the folder is a prerequisite because one may be taken away.
@@ -107,7 +108,7 @@ $(BUILD)/obj/common/schema/format.c.o $(BUILD)/obj/common/codec/webhook.c.o: $(w
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/token.c common/codec/webhook.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/signer.c common/codec/token.c common/codec/webhook.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)
@@ -138,7 +139,7 @@ clean:
 UNIT_SRC  := $(wildcard tests/unit/*.c)
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/gateway/admission.c services/gateway/body.c services/gateway/framing.c services/gateway/paths.c services/gateway/rate.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/framing.c services/gateway/paths.c services/gateway/rate.c)
 # A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -166,7 +167,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c services/routes/x509.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
@@ -179,7 +180,7 @@ fuzz-library:
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook,$*),$(FUZZED_WEBHOOK)) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 # A parser is one process: as many at once as there are processors.
@@ -229,6 +230,8 @@ e2e: asan-programs node-packages
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
 	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
 	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
+	export POSTERN_OUT_CA=$$resolver/upstream.pem POSTERN_OUT_ALLOWED=127.0.0.1:$$(($(E2E_PORT) + 97))-$$(($(E2E_PORT) + 98)) \
+	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \

@@ -47,9 +47,6 @@ const webhook_provider_t *webhook_provider_next(const webhook_provider_t *row)
 const char *webhook_provider_refusal(const webhook_provider_t *row)
 {
     switch (row->scheme) {
-    case WEBHOOK_FETCHED_KEY:
-        return "cannot be verified by this server: the sender's certificate would have to be "
-               "fetched";
     case WEBHOOK_UNKNOWN:
         return "cannot be verified by this server: how the sender signs is not documented";
     default:
@@ -116,6 +113,8 @@ bool webhook_key_make(const webhook_provider_t *row, const char *secret, unsigne
 
     *ret_len = strlen(secret);
     switch (row->key) {
+    case WEBHOOK_KEY_NONE:
+        return !*secret;
     case WEBHOOK_KEY_TEXT:
         memcpy(out, secret, *ret_len);
         return *ret_len > 0;
@@ -136,6 +135,7 @@ bool webhook_key_make(const webhook_provider_t *row, const char *secret, unsigne
 const char *webhook_secret_fault(const webhook_provider_t *row, const char *secret)
 {
     static const char *const faults[] = {
+        [WEBHOOK_KEY_NONE] = "must be absent for this provider",
         [WEBHOOK_KEY_TEXT] = "is required for this provider",
         [WEBHOOK_KEY_BASE64] = "must be base64 for this provider",
         [WEBHOOK_KEY_WHSEC] = "must be base64 for this provider, with or without whsec_ before it",
@@ -146,6 +146,8 @@ const char *webhook_secret_fault(const webhook_provider_t *row, const char *secr
     unsigned char *key;
     bool made;
 
+    if (row->key == WEBHOOK_KEY_NONE)
+        return *secret ? faults[WEBHOOK_KEY_NONE] : NULL;
     if (!*secret)
         return faults[WEBHOOK_KEY_TEXT];
     key = malloc(room);

@@ -25,7 +25,8 @@ typedef enum webhook_key {
     WEBHOOK_KEY_BASE64,
     WEBHOOK_KEY_WHSEC,
     WEBHOOK_KEY_PUBLIC,
-    WEBHOOK_KEY_PAIR
+    WEBHOOK_KEY_PAIR,
+    WEBHOOK_KEY_NONE
 } webhook_key_t;
 
 typedef enum webhook_hand {
@@ -66,8 +67,8 @@ const webhook_provider_t *webhook_provider_next(const webhook_provider_t *row);
 const char *webhook_provider_refusal(const webhook_provider_t *row);
 
 /* Makes the key of a secret: the bytes that a MAC takes or that a token is compared with (of
- * PAIR: the credentials of RFC 7617), or the DER of a public key. out has room for as many bytes
- * as webhook_key_room says. False: the secret is not of the sender's form. */
+ * PAIR: the credentials of RFC 7617), or the DER of a public key; of NONE nothing. out has room for
+ * as many bytes as webhook_key_room says. False: the secret is not of the sender's form. */
 bool webhook_key_make(const webhook_provider_t *row, const char *secret, unsigned char *out,
                       size_t *ret_len);
 size_t webhook_key_room(const char *secret);

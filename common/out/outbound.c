@@ -3,6 +3,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/invariant.h"
+#include "common/out/connect_to.h"
 #include "common/out/multi.h"
 #include "common/out/request.h"
 #include "common/out/tcp.h"
@@ -26,6 +27,7 @@ struct outbound {
     multi_t *multi;
     address_rules_t *rules, *loopback;
     char *ca_file;
+    struct curl_slist *connect_to;
     unsigned calls_max, calls_of_one;
     zlistx_t *calls;
     bool is_telling; /* on_answer is running */
@@ -391,6 +393,8 @@ static CURLcode set_bounds(outbound_call_t *self, const outbound_request_t *requ
     SET(SSL_VERIFYHOST, 2L);
     if (ca_file)
         SET(CAINFO, ca_file);
+    if (self->outbound->connect_to)
+        SET(CONNECT_TO, self->outbound->connect_to);
     SET(CAPATH, NULL); /* with a CAPATH libcurl loads all authorities for each connection */
     SET(TIMEOUT_MS, (long)request->timeout_ms);
     SET(NOSIGNAL, 1L);
@@ -515,6 +519,8 @@ int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settin
                           ret_bad);
     if (!r)
         r = address_rules_new(&self->loopback, NULL, "127.0.0.0/8 ::1", settings->allowed, ret_bad);
+    if (!r)
+        r = connect_to_read(&self->connect_to, settings->connect_to, ret_bad);
     if (r)
         r = fault(r, "rules of addresses");
     else
@@ -548,6 +554,7 @@ void outbound_destroy(outbound_t **self_p)
     address_rules_destroy(&self->rules);
     address_rules_destroy(&self->loopback);
     free(self->ca_file);
+    curl_slist_free_all(self->connect_to);
     free(self);
     *self_p = NULL; /* not before: callbacks of stopped calls may still call outbound_send */
 }

@@ -30,6 +30,10 @@ typedef struct outbound_settings {
      * and exceptions that are allowed, among them loopback addresses that may be connected to.
      * NULL: an empty list. */
     const char *own_sockets, *denied, *allowed;
+    /* Where connections for a host go instead, for machines that reach it through another address:
+     * items host:port:to-host:to-port, separated by spaces or commas. The URL, its certificate and
+     * the rules of addresses stay what they are. NULL: an empty list. */
+    const char *connect_to;
     const char *ca_file; /* PEM, in place of the system's authorities; NULL or "": the system's */
     unsigned calls, calls_of_one; /* concurrent requests, in all and of one owner; at least 1 */
 } outbound_settings_t;

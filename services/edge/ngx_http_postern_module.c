@@ -386,6 +386,8 @@ static ngx_command_t  commands[] = {
     MAIN_STR("postern_state_key", state_key),
     MAIN_STR("postern_curve_dir", curve_dir),
     MAIN_STR("postern_event_memory", event_memory),
+    MAIN_STR("postern_fetch_program", fetch_program),
+    MAIN_STR("postern_out_ca", out_ca),
 
     { ngx_string("postern_https_port"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
@@ -472,6 +474,8 @@ static ngx_command_t  commands[] = {
     ADDRESSES("postern_own_sockets", own_sockets),
     ADDRESSES("postern_denied_upstreams", denied_upstreams),
     ADDRESSES("postern_allowed_upstreams", allowed_upstreams),
+    ADDRESSES("postern_out_allowed", out_allowed),
+    ADDRESSES("postern_out_connect", out_connect),
 
     { ngx_string("postern_peer"),
       NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,

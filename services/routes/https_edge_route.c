@@ -88,11 +88,6 @@ static void check_webhook(const json_t *document, problem_t *problem)
 
     if (!row)
         return;
-    if (row->scheme == WEBHOOK_FETCHED_KEY && *secret) {
-        problem_add(problem, ERR_WEBHOOK_SECRET, "webhook_verification.secret",
-                    "must be absent for this provider");
-        return;
-    }
     why = webhook_provider_refusal(row);
     if (why) {
         problem_add(problem, ERR_WEBHOOK_UNVERIFIABLE, "webhook_verification.provider", "%s", why);

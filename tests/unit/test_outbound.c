@@ -308,6 +308,53 @@ Test(outbound, metadata_own_sockets_and_denied_networks_are_not_connected_to)
     stop_server(&server);
 }
 
+Test(outbound, a_setting_sends_connections_for_a_host_elsewhere_by_the_same_rules)
+{
+    server_t server = {0};
+    char to[128];
+    client_t client;
+
+    start_server(&server, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx");
+    snprintf(to, sizeof(to), "b.test:80:127.0.0.1:1, a.test:80:127.0.0.1:%u", server.port);
+    client = start_client(&(outbound_settings_t){.allowed = "127.0.0.1", .connect_to = to});
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = "http://a.test/c", .may_be_plain = true}),
+                 OUTBOUND_ANSWERED);
+    cr_assert(strstr(server.request, "Host: a.test\r\n"));
+    stop_client(&client);
+    client = start_client(&(outbound_settings_t){.connect_to = to});
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = "http://a.test/c", .may_be_plain = true}),
+                 OUTBOUND_DENIED);
+    cr_assert_eq(server.requests, 1);
+    stop_client(&client);
+    stop_server(&server);
+}
+
+Test(outbound, where_connections_go_has_four_parts)
+{
+    static const char *const bad[] = {
+        "a",        "a:80",     "a:80:b",   "a:80:b:", "a:80:b:80:",   "a:80:b:x",
+        "a:b:c:80", ":80:b:80", "a:80::80", "a::b:80", "[::1:80:b:80", "a:80:b:80:c"};
+    zloop_t *loop = zloop_new();
+    outbound_t *outbound;
+    char *item;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        outbound_settings_t settings = {.calls = 1, .calls_of_one = 1, .connect_to = bad[i]};
+
+        cr_assert_eq(outbound_new(&outbound, loop, &settings, &item), -EINVAL, "%s", bad[i]);
+        cr_assert_str_eq(item, bad[i]);
+        free(item);
+    }
+    cr_assert_eq(outbound_new(&outbound, loop,
+                              &(outbound_settings_t){.calls = 1,
+                                                     .calls_of_one = 1,
+                                                     .connect_to = "[::1]:80:[::2]:81 a:1:b:2"},
+                              &item),
+                 0);
+    outbound_destroy(&outbound);
+    zloop_destroy(&loop);
+}
+
 Test(outbound, a_redirect_is_judged_like_a_request)
 {
     server_t first = {0}, second = {0};

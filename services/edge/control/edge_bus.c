@@ -5,6 +5,7 @@
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/control/edge_sender.h"
+#include "services/edge/control/edge_signers.h"
 #include "services/edge/control/edge_state.h"
 #include "services/edge/control/edge_sync.h"
 #include "services/edge/control/edge_timer.h"
@@ -52,6 +53,11 @@ on_message(link_message_t *message)
             edge_tickets_take(&message->frames[0]);
         }
         break;
+    case LINK_SIGNER:
+        if (message->n == 1) {
+            edge_signers_take(&message->frames[0]);
+        }
+        break;
     default:
         break;
     }
@@ -64,6 +70,7 @@ begin_again(void)
 {
     edge_follow_hello();
     edge_sender_restart();
+    edge_signers_restart();
 }
 
 

@@ -1,14 +1,16 @@
 /* Speaks ZeroMQ (edge_socket.c), and all of it in a process of its own beside each worker: a
  * second thread would make every allocation and every file descriptor of the worker cost more,
  * and an abort of a library would take requests along. It carries messages between the worker
- * and the bus, copies batches out of the event ring, asks the system's resolver for names,
- * brings the keys of session tickets, and beside worker 0 it keeps the configuration on disk. It
- * ends when its worker does, and the worker starts another one when it dies. */
+ * and the bus, copies batches out of the event ring, asks the system's resolver for names, has
+ * certificates of webhook signers fetched, brings the keys of session tickets, and beside worker
+ * 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts
+ * another one when it dies. */
 #include "services/edge/control/edge_helper.h"
 #include "common/base/invariant.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/control/edge_helper_names.h"
+#include "services/edge/control/edge_helper_signers.h"
 #include "services/edge/control/edge_link.h"
 #include "services/edge/control/edge_socket.h"
 #include "services/edge/control/edge_store.h"
@@ -316,6 +318,11 @@ from_worker(void)
                 link_send(&worker, LINK_NOBODY, NULL, 0, 0);
             }
             break;
+        case LINK_SIGNER:
+            if (message.n == 1) {
+                edge_helper_signers_ask(&worker, &message.frames[0]);
+            }
+            break;
         default:
             break;
         }
@@ -357,7 +364,7 @@ run_loop(void)
 {
     int             i, n = 2;
     ngx_int_t       rc;
-    zmq_pollitem_t  items[2 + MERGE_COPIES_MAX] = {
+    zmq_pollitem_t  items[2 + MERGE_COPIES_MAX + 1] = {
         { NULL, worker.fd, ZMQ_POLLIN, 0 },
         { events.socket, 0, ZMQ_POLLIN, 0 },
     };
@@ -367,8 +374,10 @@ run_loop(void)
         items[n].events = ZMQ_POLLIN;
     }
     do {
-        zmq_poll(items, n, -1);
-        rc = from_worker() == NGX_AGAIN ? NGX_OK : NGX_ERROR;
+        items[n].fd = edge_helper_signers_fd();
+        items[n].events = ZMQ_POLLIN;
+        zmq_poll(items, items[n].fd < 0 ? n : n + 1, -1);
+        rc = from_worker() == NGX_AGAIN ? edge_helper_signers_take(&worker) : NGX_ERROR;
         for (i = 0; i < merge.count && rc == NGX_OK; i++) {
             rc = to_worker(&configs[i]);
         }

@@ -23,7 +23,8 @@ typedef enum {
     LINK_PING,     /* from the worker, and back as it is: the helper is alive */
     LINK_NAME,     /* number, name; and back: number, address; its port is nobody's */
     /* from the helper: edge_tickets_t, or nothing: there are no keys for session tickets */
-    LINK_TICKETS
+    LINK_TICKETS,
+    LINK_SIGNER    /* signer_ask_t; and back: signer_told_t (common/codec/signer.h) */
 } link_kind_t;
 
 typedef struct {

@@ -5,16 +5,22 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/control/edge_signers.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/webhook.h"
 
 #define ME  MODULE_WEBHOOK_VERIFICATION
 
-enum { VERIFIED, ANSWERED, UNSIGNED, MALFORMED, STALE, MISMATCHED, TOO_LARGE, NO_ROOM };
+enum { KEY_WAIT_MS = SIGNERS_WAIT_MS + 1000 };
+
+enum {
+    VERIFIED, ANSWERED, UNSIGNED, MALFORMED, STALE, MISMATCHED, TOO_LARGE, NO_ROOM,
+    UNTRUSTED, UNREACHED
+};
 
 static const char *const  counters[] = {
     "verified", "answered", "unsigned", "malformed", "stale", "mismatched",
-    "too_large", "no_room", NULL
+    "too_large", "no_room", "untrusted", "unreached", NULL
 };
 
 /* The verdicts that deny: what the log says, and what counts them. */
@@ -28,11 +34,18 @@ static const struct {
     [WEBHOOK_STALE] = { "it was signed at another time", STALE },
     [WEBHOOK_MISMATCHED] = { "its signature is not of this content and secret",
                              MISMATCHED },
+    [WEBHOOK_UNTRUSTED] = { "the certificate that it names is not its provider's",
+                            UNTRUSTED },
 };
 
 typedef struct {
     int64_t           now_ms;    /* when the request came; 0: it has not been looked at */
     unsigned          passed:1;  /* the request may go upstream, or is answered */
+    unsigned          asked:1;   /* it has waited for the key of its signer */
+    const char       *body;      /* in one piece; NULL: not yet */
+    size_t            body_len;
+    edge_ctx_t       *ctx;
+    signers_waiter_t  waiter;
     webhook_answer_t  answer;
 } verification_t;
 
@@ -111,6 +124,45 @@ text_of(const ngx_str_t *text)
 
 
 static void
+wake(signers_waiter_t *waiter)
+{
+    verification_t  *state = ngx_queue_data(waiter, verification_t, waiter);
+
+    edge_module_resume(state->ctx);
+}
+
+
+/* A request waits once: where the key is not there then, others have taken its place since. */
+static webhook_verdict_t
+find_key(void *arg, const char *url, EVP_PKEY **ret_key)
+{
+    edge_ctx_t          *ctx = edge_ctx(arg);
+    verification_t      *state = edge_module_state_if_any(ctx, ME);
+    const char          *account = ctx->route->account_id;
+    signers_state_t      found;
+
+    state->ctx = ctx;
+    state->waiter.wake = wake;
+    found = edge_signers_look(account ? account : "", url, &state->waiter, ret_key);
+    switch (found) {
+    case SIGNERS_KEY:
+        return WEBHOOK_VERIFIED;
+    case SIGNERS_REFUSED:
+        return WEBHOOK_UNTRUSTED;
+    case SIGNERS_WAIT:
+        if (!state->asked) {
+            state->asked = 1;
+            return WEBHOOK_NEEDS_KEY;
+        }
+        signers_leave(&state->waiter);
+        return WEBHOOK_UNREACHED;
+    default:
+        return WEBHOOK_UNREACHED;
+    }
+}
+
+
+static void
 describe_request(ngx_http_request_t *r, const edge_ctx_t *ctx,
     const verification_t *state, webhook_request_t *out)
 {
@@ -120,6 +172,7 @@ describe_request(ngx_http_request_t *r, const edge_ctx_t *ctx,
         .target = target_of(r),
         .now_ms = state->now_ms,
         .headers = find_headers,
+        .key = find_key,
         .arg = r,
     };
     if (r->headers_in.content_type) {
@@ -242,12 +295,12 @@ deny_size(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* 503: senders try again. */
 static intptr_t
-deny_for_now(ngx_http_request_t *r, edge_ctx_t *ctx)
+deny_for_now(ngx_http_request_t *r, edge_ctx_t *ctx, unsigned counter, const char *why)
 {
-    edge_module_count(ME, NO_ROOM);
-    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "postern: no room for the body of a webhook");
+    edge_module_count(ME, counter);
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0, "postern: %s", why);
     return edge_deny(r, ctx, ME, ERR_EDGE_MODULE, 0);
 }
 
@@ -258,6 +311,47 @@ now_ms(void)
     ngx_time_t  *now = ngx_timeofday();
 
     return (int64_t) now->sec * 1000 + now->msec;
+}
+
+
+/* Once for a request, also where it waits for a key afterwards. NGX_OK | what is to be made of a
+ * body that is not there: see deny_bodiless. */
+static intptr_t
+read_body(ngx_http_request_t *r, edge_ctx_t *ctx, verification_t *state,
+    webhook_request_t *request)
+{
+    intptr_t  rc;
+
+    if (state->body == NULL) {
+        rc = edge_module_read_body(r, ctx, ME, WEBHOOK_BODY_MAX, 0);
+        if (rc == NGX_OK) {
+            rc = gather_body(r, request);
+        }
+        if (rc != NGX_OK) {
+            return rc;
+        }
+        state->body = request->body;
+        state->body_len = request->body_len;
+    }
+    request->body = state->body;
+    request->body_len = state->body_len;
+    return NGX_OK;
+}
+
+
+static intptr_t
+deny_bodiless(ngx_http_request_t *r, edge_ctx_t *ctx, intptr_t rc)
+{
+    switch (rc) {
+    case NGX_DECLINED:
+        return deny_size(r, ctx);
+    case NGX_BUSY:
+        return deny_for_now(r, ctx, NO_ROOM, "no room for the body of a webhook");
+    case NGX_ERROR:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    default:
+        return rc;   /* it waits */
+    }
 }
 
 
@@ -283,16 +377,18 @@ verify_webhook(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     describe_request(r, ctx, state, &request);
     verdict = webhook_judge(config, &request, &state->answer);
     if (verdict == WEBHOOK_NEEDS_BODY) {
-        rc = edge_module_read_body(r, ctx, ME, WEBHOOK_BODY_MAX, 0);
-        if (rc == NGX_OK) {
-            rc = gather_body(r, &request);
-        }
+        rc = read_body(r, ctx, state, &request);
         if (rc != NGX_OK) {
-            return rc == NGX_DECLINED ? deny_size(r, ctx)
-                   : rc == NGX_BUSY ? deny_for_now(r, ctx)
-                   : rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
+            return deny_bodiless(r, ctx, rc);
         }
         verdict = webhook_judge(config, &request, &state->answer);
+    }
+    if (verdict == WEBHOOK_NEEDS_KEY) {
+        return edge_module_suspend(r, ctx, ME, KEY_WAIT_MS);
+    }
+    if (verdict == WEBHOOK_UNREACHED) {
+        return deny_for_now(r, ctx, UNREACHED,
+                            "the certificate of a webhook's signer cannot be had");
     }
     if (verdict != WEBHOOK_VERIFIED && verdict != WEBHOOK_ANSWERED) {
         return deny_webhook(r, ctx, config, verdict);
@@ -304,6 +400,28 @@ verify_webhook(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
         return NGX_OK;
     }
     return NGX_DECLINED;
+}
+
+
+/* Nobody wakes it any more. */
+static void
+leave_signers(void *data)
+{
+    verification_t  *state = data;
+
+    signers_leave(&state->waiter);
+}
+
+
+static void
+abort_webhook(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    verification_t  *state = edge_module_state_if_any(ctx, ME);
+
+    (void) r;
+    if (state) {
+        leave_signers(state);
+    }
 }
 
 
@@ -344,6 +462,8 @@ const edge_module_t  module_webhook_verification = {
     .beyond = webhook_beyond,
     .state_size = sizeof(verification_t),
     .run = verify_webhook,
+    .clean = leave_signers,
+    .abort = abort_webhook,
     .judge = judge_webhook,
     .describe = describe_verification,
     .counters = counters,

@@ -4,6 +4,7 @@
 #include "services/edge/modules/webhook_content.h"
 #include "services/edge/modules/webhook_header.h"
 #include "services/edge/modules/webhook_json.h"
+#include "services/edge/modules/webhook_sns.h"
 #include "services/edge/table/document.h"
 #include "services/edge/table/slab.h"
 
@@ -42,8 +43,8 @@ void *webhook_parse(const msgpack_object *document, bool *bad)
     self->first = first;
     self->key_room = room;
     *bad = *bad || !first;
-    self->beyond = !first || webhook_provider_refusal(first) || !secret
-                   || !webhook_key_make(first, secret, self->key, &self->key_len);
+    self->beyond = !first || webhook_provider_refusal(first)
+                   || !webhook_key_make(first, secret ? secret : "", self->key, &self->key_len);
     if (!self->beyond && first->scheme == WEBHOOK_ECDSA_P256) {
         const unsigned char *at = self->key;
 
@@ -334,6 +335,8 @@ webhook_verdict_t webhook_judge(const webhook_t *self, const webhook_request_t *
 
     if (self->beyond)
         return WEBHOOK_MALFORMED;
+    if (row->scheme == WEBHOOK_FETCHED_KEY)
+        return webhook_sns_judge(row, request);
     if (webhook_answer_unsigned(row, self->key, self->key_len, request, answer))
         return WEBHOOK_ANSWERED;
     do {

@@ -5,6 +5,7 @@
 #include "common/codec/webhook.h"
 
 #include <msgpack.h>
+#include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,19 @@ typedef struct webhook_text {
     size_t len;
 } webhook_text_t;
 
+typedef enum webhook_verdict {
+    WEBHOOK_VERIFIED,
+    WEBHOOK_ANSWERED,   /* the sender wants to know who is here: the answer is for it alone */
+    WEBHOOK_NEEDS_BODY, /* nothing is wrong so far: ask again, with the body */
+    WEBHOOK_NEEDS_KEY,  /* nothing is wrong so far: ask again, when the signer's key is there */
+    WEBHOOK_UNSIGNED,   /* no header with a signature, or no message with one */
+    WEBHOOK_MALFORMED,  /* a signature or what belongs to it is not of the sender's form */
+    WEBHOOK_STALE,      /* signed too long ago, or too far in the future */
+    WEBHOOK_MISMATCHED,
+    WEBHOOK_UNTRUSTED, /* what the message names as its signer's certificate is not good */
+    WEBHOOK_UNREACHED  /* the signer's certificate cannot be had at the moment */
+} webhook_verdict_t;
+
 typedef struct webhook_request {
     webhook_text_t method;
     webhook_text_t authority; /* the client's Host, in lower case */
@@ -31,18 +45,11 @@ typedef struct webhook_request {
     int64_t now_ms; /* since 1970, when the request came */
     /* The values of a header, in any case: how many there are, of which at most max are in out. */
     size_t (*headers)(void *arg, webhook_text_t name, webhook_text_t *out, size_t max);
+    /* The key of a certificate's URL (common/codec/signer.h), of schemes whose key is fetched:
+     * VERIFIED, with a key that is borrowed, NEEDS_KEY, UNTRUSTED or UNREACHED. */
+    webhook_verdict_t (*key)(void *arg, const char *url, EVP_PKEY **ret_key);
     void *arg;
 } webhook_request_t;
-
-typedef enum webhook_verdict {
-    WEBHOOK_VERIFIED,
-    WEBHOOK_ANSWERED,   /* the sender wants to know who is here: the answer is for it alone */
-    WEBHOOK_NEEDS_BODY, /* nothing is wrong so far: ask again, with the body */
-    WEBHOOK_UNSIGNED,   /* no header with a signature */
-    WEBHOOK_MALFORMED,  /* a signature or what belongs to it is not of the sender's form */
-    WEBHOOK_STALE,      /* signed too long ago, or too far in the future */
-    WEBHOOK_MISMATCHED
-} webhook_verdict_t;
 
 /* Status 200. */
 typedef struct webhook_answer {

@@ -27,6 +27,8 @@ typedef struct {
     ngx_array_t *proxy_from;         /* ngx_cidr_t: who may connect there */
     ngx_msec_t proxy_timeout;        /* for the header: the edge's client_header_timeout */
     ngx_str_t own_sockets, denied_upstreams, allowed_upstreams; /* lists of common/base/address.h */
+    ngx_str_t fetch_program;                                    /* services/fetch; empty: none */
+    ngx_str_t out_allowed, out_connect, out_ca;                 /* its settings */
     address_rules_t *addresses;                                 /* compiled from these lists */
 } edge_conf_t;
 

@@ -1,0 +1,14 @@
+/* In the helper: the program that fetches certificates of webhook signers (services/fetch). */
+#pragma once
+
+#include "services/edge/control/edge_link.h"
+
+/* Pass a question of the worker's on, to a program that is started where there is none. What cannot
+ * be asked is answered so. */
+void edge_helper_signers_ask(link_t *worker, const ngx_str_t *frame);
+
+/* Its end of the link to the program; -1: there is none. */
+int edge_helper_signers_fd(void);
+
+/* Pass on what it answers. NGX_OK, also when it has ended | NGX_ERROR: the worker is gone. */
+ngx_int_t edge_helper_signers_take(link_t *worker);

@@ -1,0 +1,63 @@
+/* Keys of webhook signers, by the URL of their certificates: those that a worker has, those that
+ * are being fetched, and, for a short time, those that could not be had. A URL is fetched once
+ * however many requests wait for it, an account has few fetches under way at once, and all that is
+ * kept is bounded: strangers write the URLs. A URL that brought no key takes no place of one that
+ * did. Single-threaded; without sockets, clock and nginx: now_ms is any clock that never goes back,
+ * now_s the time of day. */
+#pragma once
+
+#include "common/codec/signer.h"
+
+#include <openssl/evp.h>
+
+enum {
+    SIGNERS_KEYS_MAX = 64,       /* the one that was used the longest ago makes room */
+    SIGNERS_FETCHES_MAX = 16,    /* under way at once, of all accounts */
+    SIGNERS_ACCOUNT_MAX = 4,     /* and of one */
+    SIGNERS_REMEMBERED_MAX = 64, /* URLs that are being fetched, or brought no key lately */
+    SIGNERS_REFUSED_MS = 30000,  /* a URL whose certificate is not good is not fetched again */
+    SIGNERS_LATER_MS = 3000,     /* and one that could not be fetched is not tried again */
+    SIGNERS_WAIT_MS = 15000,     /* an answer that takes longer does not come */
+    /* from then on a key is fetched again, while it is used; it goes where what lies there now is
+     * not good, and stays where nothing can be had */
+    SIGNERS_FRESH_MS = 24 * 3600 * 1000,
+    SIGNERS_STALE_MS = 7 * SIGNERS_FRESH_MS /* and from then on it is used no more */
+};
+
+_Static_assert(SIGNERS_REMEMBERED_MAX > SIGNERS_FETCHES_MAX, "a new URL always finds a place");
+
+typedef struct signers signers_t;
+
+/* Somebody who waits for a URL's key; all zero: nobody does. */
+typedef struct signers_waiter {
+    struct signers_waiter *before, *after;
+    struct signers_fetch *fetch;
+    void (*wake)(struct signers_waiter *self);
+} signers_waiter_t;
+
+typedef struct signers_ports {
+    /* Send a question; its answer comes with its number. False: it did not go. */
+    bool (*ask)(void *context, const signer_ask_t *ask);
+} signers_ports_t;
+
+typedef enum signers_state {
+    SIGNERS_KEY,     /* here it is */
+    SIGNERS_WAIT,    /* it is being fetched: the waiter is woken when that is over */
+    SIGNERS_REFUSED, /* what lies there is no certificate that may sign */
+    SIGNERS_LATER    /* it cannot be had at the moment */
+} signers_state_t;
+
+/* ports and context are borrowed. NULL: no memory. */
+signers_t *signers_new(const signers_ports_t *ports, void *context);
+void signers_destroy(signers_t **self_p); /* nobody may wait */
+
+/* The key of a URL that signer_url_read takes. *ret_key is borrowed until the next call of these
+ * functions. waiter: of nobody yet; it must live until it was woken or has left. */
+signers_state_t signers_look(signers_t *self, const char *account, const char *url, int64_t now_ms,
+                             int64_t now_s, signers_waiter_t *waiter, EVP_PKEY **ret_key);
+
+/* The waiter waits no more; it need not have waited. */
+void signers_leave(signers_waiter_t *waiter);
+
+/* An answer, which wakes those who wait for it. One that nobody asked for is ignored. */
+void signers_take(signers_t *self, const signer_told_t *told, int64_t now_ms);
