@@ -37,7 +37,7 @@ help:
 	@echo "run         install, build and start everything in the foreground (Ctrl-C stops it)"
 	@echo "up, down    the same in the background; up writes var/postern.env"
 	@echo "test        install what tests need, then run all of them"
-	@echo "bench       the edge against bare nginx, same run"
+	@echo "bench       the edge against nginx, HAProxy and Caddy, the API against PostgreSQL, same run"
 	@echo "all         build into $(BUILD)/"
 	@echo "check asan  unit and store tests; the same under ASan and UBSan"
 	@echo "e2e         stories against a running system, with the official client"
@@ -334,9 +334,9 @@ test:
 	done; echo "== $$(date +%T) passed"
 
 bench: deps
-	@command -v wrk >/dev/null && command -v node >/dev/null || deploy/install-packages test
+	@for program in wrk h2load node haproxy caddy; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done
 	@$(MAKE) --no-print-directory all node-packages
-	@set -a; tests/bench/edge && tests/bench/resources
+	@for part in edge bodies modules resources; do echo "==== $$(date +%T) $$part"; tests/bench/$$part || exit 1; done
 
 # Both roots to a served request and its event, one to the unit tests. All of make test in one: tests/fresh full bookworm.
 test-fresh:

@@ -7,6 +7,7 @@ import http from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
 import test from 'node:test';
+import tls from 'node:tls';
 import { Readable } from 'node:stream';
 import { ca, edge, elsewhere, endpoint, listening, tcpUpstream, through, until } from '../support/postern.mjs';
 import { workers } from '../model/workers.mjs';
@@ -114,6 +115,46 @@ for (const protocol of ['h1', 'h2']) {
     });
   }
 }
+
+test('what follows a 101 is whole in both directions at once: single bytes, bursts, and more than a client takes', { timeout: 120000 }, async () => {
+  const SIZE = 24 * MIB, bursts = [Buffer.from('a'), Buffer.from('b'), noise.subarray(0, 300000), Buffer.from('c'), noise.subarray(0, 5000), Buffer.from('d')];
+  let received = 0;
+  const up = await tcpUpstream((socket) => socket.once('data', () => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+    socket.on('data', (part) => { received += part.length; });
+    socket.pipe(socket);
+  }));
+  const to = await endpoint(up.address);
+  const client = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca });
+  client.write(`GET / HTTP/1.1\r\nHost: ${to.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`);
+  let head = '';
+  await new Promise((resolve, reject) => {
+    client.on('error', reject);
+    client.on('data', function onHead(part) { head += part; if (head.endsWith('\r\n\r\n')) { client.off('data', onHead); resolve(); } });
+  });
+  assert.match(head, /^HTTP\/1.1 101 /);
+  let bytes = 0, want = 0, hash = sum(), wanted = sum();
+  client.on('data', (part) => { bytes += part.length; hash.update(part); });
+  for (let round = 0; round < 2; round++) {
+    for (const burst of bursts) {
+      client.write(burst);
+      wanted.update(burst);
+      want += burst.length;
+      await until(() => bytes === want, `${want} bytes at the client`);
+    }
+  }
+  assert.equal(hash.digest('hex'), wanted.digest('hex'));
+  bytes = received = 0;
+  hash = sum();
+  client.pause();
+  source(SIZE).on('data', (part) => client.write(part));
+  await until(() => received >= MIB, 'the upstream has more than is sent back', 60000);
+  client.resume();
+  await until(() => bytes === SIZE, 'all of it', 60000);
+  assert.equal(hash.digest('hex'), sumOf(SIZE));
+  client.destroy();
+  await up.close();
+});
 
 test('64 MiB are whole in either direction, and counted', { timeout: 240000, skip: elsewhere }, async () => {
   const SIZE = 64 * MIB, want = sumOf(SIZE);

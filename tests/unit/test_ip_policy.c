@@ -283,3 +283,70 @@ Test(ip_policy, the_same_entries_in_any_order_admit_the_same)
         drop(other);
     }
 }
+
+/* Of names that are parsed once, as a route's are. */
+static admission_t ask(const table_t *table, const policy_names_t *names, uint32_t from)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    const char *which;
+    admission_t admission;
+
+    v4.sin_addr.s_addr = htonl(from);
+    admission = table_admits(table, names, (struct sockaddr *)&v4, &which);
+    cr_assert_eq(admission == ADMISSION_UNKNOWN, which != NULL);
+    return admission;
+}
+
+Test(ip_policy, what_was_said_before_a_change_is_not_said_again)
+{
+    table_t *table = table_new(), *other = table_new();
+    bool bad = false;
+    policy_names_t *names = policy_names_parse(document_of("{\"ip_policy_ids\":[\"p1\"]}"), &bad);
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    const char *which;
+
+    cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_UNKNOWN);
+    policy(table, "p1");
+    cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_DENIED);
+    rule(table, "r1", "p1", "allow", "10.0.0.0/8");
+    for (int again = 0; again < 2; again++)
+        cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_ALLOWED);
+    cr_assert_eq(inet_pton(AF_INET6, "a00:1::", &v6.sin6_addr), 1);
+    cr_assert_eq(table_admits(table, names, (struct sockaddr *)&v6, &which), ADMISSION_DENIED,
+                 "the same first bits, of another family");
+    cr_assert_eq(ask(other, names, 0x0a000001), ADMISSION_UNKNOWN, "of another table");
+    cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_ALLOWED);
+    cr_assert_eq(apply(table, "ip_policy_rule", "r1", NULL, TRUST_SKIP), -1);
+    cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_UNKNOWN);
+    rule(table, "r1", "p1", "allow", "11.0.0.0/8");
+    cr_assert_eq(ask(table, names, 0x0a000001), ADMISSION_DENIED);
+    cr_assert_eq(apply(table, "ip_policy", "p1", NULL, TRUST_ALL), 0);
+    cr_assert_eq(ask(table, names, 0x0b000001), ADMISSION_UNKNOWN);
+    policy_names_free(names);
+    drop(table);
+    drop(other);
+}
+
+Test(ip_policy, many_addresses_and_routes_at_a_time_are_not_mistaken_for_each_other)
+{
+    enum { ADDRESSES = 20000 };
+    table_t *table = table_new();
+    bool bad = false;
+    policy_names_t *one = policy_names_parse(document_of("{\"ip_policy_ids\":[\"p1\"]}"), &bad),
+                   *two = policy_names_parse(document_of("{\"ip_policy_ids\":[\"p2\"]}"), &bad);
+
+    policy(table, "p1");
+    policy(table, "p2");
+    rule(table, "r1", "p1", "allow", "10.0.0.0/8");
+    rule(table, "r2", "p2", "allow", "11.0.0.0/8");
+    for (int again = 0; again < 2; again++)
+        for (uint32_t i = 0; i < ADDRESSES; i++) {
+            uint32_t from = (i % 2 ? 0x0a000000 : 0x0b000000) + i / 2 * 257;
+
+            cr_assert_eq(ask(table, one, from), i % 2 ? ADMISSION_ALLOWED : ADMISSION_DENIED);
+            cr_assert_eq(ask(table, two, from), i % 2 ? ADMISSION_DENIED : ADMISSION_ALLOWED);
+        }
+    policy_names_free(one);
+    policy_names_free(two);
+    drop(table);
+}

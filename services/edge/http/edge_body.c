@@ -2,6 +2,7 @@
  * headers). */
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_suspend.h"
 
 static ngx_http_output_body_filter_pt   next_body_filter;
@@ -82,6 +83,9 @@ body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_int_t  rc = count_and_pass(r, in);
 
+    if (r->upstream && r->upstream->upgrade) {
+        edge_reader_watch_upgraded(r);   /* nginx has set its handlers, and flushes the head */
+    }
 #if (NGX_HTTP_V2)
     if (rc != NGX_ERROR && r->stream && in && in->buf->flush
         && ngx_buf_size(in->buf) == 0)

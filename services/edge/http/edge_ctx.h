@@ -37,15 +37,23 @@ typedef struct {
     ngx_event_t *turn; /* keeps an HTTP/2 stream until this event runs */
 } edge_body_t;
 
-/* State of edge_reader.c while the response's body is read. */
+/* A buffer that the worker has lent for reads, in the place of the request's own: edge_reader.c. */
+typedef struct {
+    ngx_buf_t *buf; /* that reads go to */
+    u_char *large;  /* NULL: nothing is lent */
+    u_char *small;  /* the request's own memory, while it has a large one */
+    u_char *small_end;
+    ngx_http_request_t *request;
+    ngx_queue_t link;    /* in the list of lent buffers */
+    unsigned needed : 1; /* the small one would not have done since the last sweep */
+} edge_loan_t;
+
+/* State of edge_reader.c while the response's body is read, or what comes after a 101. */
 typedef struct {
     ngx_int_t (*init)(void *data); /* nginx's functions, which edge_reader.c wraps */
     ngx_int_t (*filter)(void *data, ssize_t bytes);
-    u_char *large; /* the buffer lent by the worker; NULL: none */
-    u_char *small; /* the request's own buffer, while it has a large one */
-    u_char *small_end;
-    ngx_queue_t link;    /* in the list of lent buffers */
-    unsigned needed : 1; /* the small one would not have done since the last sweep */
+    edge_loan_t loan; /* of what comes from the upstream */
+    struct edge_upgraded *upgraded; /* NULL: there was no 101 of the upstream's */
 } edge_reader_t;
 
 /* nginx's writer to the upstream, which edge_writer.c wraps. */

@@ -4,18 +4,22 @@
  * loop. nginx reads the body into the small buffer that the head came in, one read and one write
  * after the other, and a large body costs twice as much as with reads of 64 KiB. So the worker
  * lends a large buffer to a request whose small one was filled by one read. It takes the large one
- * back when the request ends, or when the small one would have done for a second. A client that does not
- * read keeps what it was lent and no more: while the buffer is full the upstream is not read. */
+ * back when the request ends, or when the small one would have done for a second. A client that
+ * does not read keeps what it was lent and no more: while the buffer is full the upstream is not
+ * read.
+ *
+ * So it is with each side of a WebSocket. There nginx has a handler for each event of either side,
+ * and no filter: before a handler runs, it is seen what the last one carried. */
 #include "services/edge/http/edge_reader.h"
 
 enum {
     LARGE = 64 << 10,
-    LENT_MAX = 1024,   /* of one worker: 64 MiB. Requests beyond it read into their small buffer */
+    LENT_MAX = 1024,   /* of one worker: 64 MiB. Who comes then reads into its small buffer */
     KEPT_MAX = 64,     /* buffers kept for the next request instead of freed */
     SWEEP_MS = 1000
 };
 
-static ngx_queue_t       lent;   /* of reader.link */
+static ngx_queue_t       lent;   /* of loans */
 static ngx_queue_t       kept;   /* the links stand in the buffers themselves */
 static ngx_uint_t        lent_count, kept_count;
 static ngx_event_t       sweep_timer;
@@ -62,11 +66,11 @@ read_into(ngx_buf_t *b, u_char *start, u_char *end)
 }
 
 
+/* There is nothing in the buffer. */
 static void
-lend(ngx_http_request_t *r, edge_reader_t *reader)
+lend(ngx_http_request_t *r, edge_loan_t *loan, ngx_buf_t *b)
 {
-    u_char     *large;
-    ngx_buf_t  *b = &r->upstream->buffer;
+    u_char  *large;
 
     if (lent_count == LENT_MAX) {
         return;
@@ -75,12 +79,14 @@ lend(ngx_http_request_t *r, edge_reader_t *reader)
     if (large == NULL) {
         return;
     }
-    reader->large = large;
-    reader->small = b->start;
-    reader->small_end = b->end;
-    reader->needed = 1;
+    loan->buf = b;
+    loan->large = large;
+    loan->small = b->start;
+    loan->small_end = b->end;
+    loan->request = r;
+    loan->needed = 1;
     read_into(b, large, large + LARGE);
-    ngx_queue_insert_tail(&lent, &reader->link);
+    ngx_queue_insert_tail(&lent, &loan->link);
     lent_count++;
     if (!sweep_timer.timer_set) {
         ngx_add_timer(&sweep_timer, SWEEP_MS);
@@ -89,12 +95,12 @@ lend(ngx_http_request_t *r, edge_reader_t *reader)
 
 
 static void
-take_back(edge_reader_t *reader)
+take_back(edge_loan_t *loan)
 {
-    ngx_queue_remove(&reader->link);
+    ngx_queue_remove(&loan->link);
     lent_count--;
-    keep_large(reader->large);
-    reader->large = NULL;
+    keep_large(loan->large);
+    loan->large = NULL;
 }
 
 
@@ -133,12 +139,13 @@ on_read(void *data, ssize_t bytes)
     if (rc == NGX_ERROR) {
         return rc;
     }
-    if (reader->large) {
-        reader->needed |= bytes > reader->small_end - reader->small;
+    if (reader->loan.large) {
+        reader->loan.needed |= bytes > reader->loan.small_end
+                                       - reader->loan.small;
     } else if (filled && u->buffer.end - u->buffer.start < LARGE
                && much_is_left(ctx, u))
     {
-        lend(r, reader);
+        lend(r, &reader->loan, &u->buffer);
     }
     return rc;
 }
@@ -171,11 +178,146 @@ edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* ---- after a 101 ---- */
+
+/* One way through a WebSocket: the bytes that it had carried when it was looked at last. */
+typedef struct {
+    edge_loan_t  *loan;
+    off_t         carried;
+} way_t;
+
+typedef struct edge_upgraded {
+    way_t        down, up;
+    edge_loan_t  client_loan;   /* of what comes from the client */
+    /* nginx's */
+    ngx_http_upstream_handler_pt  read_upstream, write_upstream;
+    ngx_http_event_handler_pt     read_client, write_client;
+} edge_upgraded_t;
+
+
+static ngx_uint_t
+is_empty(const ngx_buf_t *b)
+{
+    return b->start && b->pos == b->last;
+}
+
+
+/* Before nginx reads into b, which is the request's own memory or lent. */
+static void
+look_at_way(ngx_http_request_t *r, way_t *way, ngx_buf_t *b, off_t carried)
+{
+    off_t         more = carried - way->carried;
+    edge_loan_t  *loan = way->loan;
+
+    way->carried = carried;
+    if (loan->large) {
+        loan->needed |= more > loan->small_end - loan->small;
+    } else if (is_empty(b) && more >= b->end - b->start) {
+        lend(r, loan, b);
+    }
+}
+
+
+static void
+look_down(ngx_http_request_t *r, ngx_http_upstream_t *u, edge_upgraded_t *self)
+{
+    look_at_way(r, &self->down, &u->buffer, u->state->bytes_received);
+}
+
+
+static void
+look_up(ngx_http_request_t *r, ngx_http_upstream_t *u, edge_upgraded_t *self)
+{
+    look_at_way(r, &self->up, &u->from_client, u->peer.connection->sent);
+}
+
+
+/* Each of these may end the request. */
+static void
+on_upstream_readable(ngx_http_request_t *r, ngx_http_upstream_t *u)
+{
+    edge_upgraded_t  *self = edge_ctx(r)->reader.upgraded;
+
+    look_down(r, u, self);
+    self->read_upstream(r, u);
+}
+
+
+static void
+on_upstream_writable(ngx_http_request_t *r, ngx_http_upstream_t *u)
+{
+    edge_upgraded_t  *self = edge_ctx(r)->reader.upgraded;
+
+    look_up(r, u, self);
+    self->write_upstream(r, u);
+}
+
+
+static void
+on_client_readable(ngx_http_request_t *r)
+{
+    edge_upgraded_t  *self = edge_ctx(r)->reader.upgraded;
+
+    look_up(r, r->upstream, self);
+    self->read_client(r);
+}
+
+
+static void
+on_client_writable(ngx_http_request_t *r)
+{
+    edge_upgraded_t  *self = edge_ctx(r)->reader.upgraded;
+
+    look_down(r, r->upstream, self);
+    self->write_client(r);
+}
+
+
+/* A tunnel (modules/edge_converter.c) has handlers and buffers of its own. Without memory for it, a
+ * WebSocket goes on with small reads. */
+void
+edge_reader_watch_upgraded(ngx_http_request_t *r)
+{
+    edge_ctx_t           *ctx = edge_ctx(r);
+    edge_upgraded_t      *self;
+    ngx_http_upstream_t  *u = r->upstream;
+
+    if (ctx == NULL || ctx->tunnel || ctx->reader.upgraded
+        || r->headers_out.status != NGX_HTTP_SWITCHING_PROTOCOLS
+        || u->peer.connection == NULL)
+    {
+        return;
+    }
+    self = ngx_pcalloc(r->pool, sizeof(edge_upgraded_t));
+    if (self == NULL) {
+        return;
+    }
+    self->down.loan = &ctx->reader.loan;
+    self->down.carried = u->state->bytes_received;
+    self->up.loan = &self->client_loan;
+    self->up.carried = u->peer.connection->sent;
+    self->read_upstream = u->read_event_handler;
+    self->write_upstream = u->write_event_handler;
+    self->read_client = r->read_event_handler;
+    self->write_client = r->write_event_handler;
+    ctx->reader.upgraded = self;
+    u->read_event_handler = on_upstream_readable;
+    u->write_event_handler = on_upstream_writable;
+    r->read_event_handler = on_client_readable;
+    r->write_event_handler = on_client_writable;
+}
+
+
 void
 edge_reader_end(edge_ctx_t *ctx)
 {
-    if (ctx->reader.large) {
-        take_back(&ctx->reader);
+    edge_upgraded_t  *upgraded = ctx->reader.upgraded;
+
+    if (ctx->reader.loan.large) {
+        take_back(&ctx->reader.loan);
+    }
+    if (upgraded && upgraded->client_loan.large) {
+        take_back(&upgraded->client_loan);
     }
 }
 
@@ -185,24 +327,22 @@ edge_reader_end(edge_ctx_t *ctx)
 /* Was all that was read sent, and may the upstream send more? Else a part of the response may stand
  * in the buffer. */
 static ngx_uint_t
-is_idle(const ngx_http_upstream_t *u)
+is_idle(const ngx_http_upstream_t *u, const ngx_buf_t *b)
 {
-    return u->peer.connection && u->out_bufs == NULL && u->busy_bufs == NULL;
+    return u->peer.connection && u->out_bufs == NULL && u->busy_bufs == NULL
+           && (!u->upgrade || is_empty(b));
 }
 
 
 static void
-sweep_one(edge_ctx_t *ctx)
+sweep_one(edge_loan_t *loan)
 {
-    edge_reader_t        *reader = &ctx->reader;
-    ngx_http_upstream_t  *u = ctx->request->upstream;
-
-    if (!reader->needed && is_idle(u)) {
-        read_into(&u->buffer, reader->small, reader->small_end);
-        take_back(reader);
+    if (!loan->needed && is_idle(loan->request->upstream, loan->buf)) {
+        read_into(loan->buf, loan->small, loan->small_end);
+        take_back(loan);
         return;
     }
-    reader->needed = 0;
+    loan->needed = 0;
 }
 
 
@@ -213,7 +353,7 @@ on_sweep(ngx_event_t *ev)
 
     for (q = ngx_queue_head(&lent); q != ngx_queue_sentinel(&lent); q = next) {
         next = ngx_queue_next(q);
-        sweep_one(ngx_queue_data(q, edge_ctx_t, reader.link));
+        sweep_one(ngx_queue_data(q, edge_loan_t, link));
     }
     if (lent_count) {
         ngx_add_timer(ev, SWEEP_MS);

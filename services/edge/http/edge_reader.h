@@ -1,4 +1,5 @@
-/* Reads of the response's body from the upstream, and the large buffers that are lent for them. */
+/* Reads of the response's body from the upstream, and of both sides of a connection that has become
+ * a WebSocket; the large buffers that are lent for them. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
@@ -7,5 +8,8 @@
 void edge_reader_start(ngx_cycle_t *cycle);
 /* Wrap nginx's filter of what was read; called when the peer is initialised. */
 void edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Wrap nginx's handlers of a connection that its proxy has just made a WebSocket of; the second
+ * call does nothing. */
+void edge_reader_watch_upgraded(ngx_http_request_t *r);
 /* When the request's memory is freed. */
 void edge_reader_end(edge_ctx_t *ctx);

@@ -151,6 +151,7 @@ const char *table_policy_of(const table_t *self, const char *rule, size_t len)
 void *policy_names_parse(const msgpack_object *document, bool *bad)
 {
     const msgpack_object *ids = document_get(document, "ip_policy_ids");
+    static uint64_t numbers;
     policy_names_t *names;
 
     if (!ids || ids->type != MSGPACK_OBJECT_ARRAY || !ids->via.array.size
@@ -159,6 +160,7 @@ void *policy_names_parse(const msgpack_object *document, bool *bad)
         return NULL;
     }
     names = slab_alloc(sizeof(*names) + ids->via.array.size * sizeof(names->ids[0]));
+    names->number = ++numbers;
     for (uint32_t i = 0; i < ids->via.array.size; i++) {
         char *id = document_text(&ids->via.array.ptr[i], bad);
 
@@ -196,25 +198,82 @@ unsigned policy_names_entries(const void *config, const char **ids)
 
 /* ---- a connection ---- */
 
-admission_t table_admits(const table_t *self, const policy_names_t *names,
-                         const struct sockaddr *address, const char **ret_policy)
-{
-    network_t from;
-    bool has_address = network_of(address, &from), allowed = false;
+/* by: the place of *ret_policy's id among the names; -1: NULL. */
+typedef struct {
+    admission_t admission;
+    int by;
+} verdict_t;
 
-    *ret_policy = NULL;
+/* from NULL: of what has no address. */
+static verdict_t judge_policies(const table_t *self, const policy_names_t *names,
+                                const network_t *from)
+{
+    verdict_t verdict = {ADMISSION_DENIED, -1};
+    bool allowed = false;
+
     for (size_t i = 0; i < names->count; i++) {
         const policy_t *policy = strmap_get(self->policies, names->ids[i], strlen(names->ids[i]));
         unsigned found;
 
-        if (!policy || !policy->present || policy->refused || policy->unread) {
-            *ret_policy = names->ids[i];
-            return ADMISSION_UNKNOWN;
-        }
-        found = has_address ? networks_find(&policy->networks, &from) : 0;
-        if (found & NETWORKS_DENY && !*ret_policy)
-            *ret_policy = names->ids[i];
+        if (!policy || !policy->present || policy->refused || policy->unread)
+            return (verdict_t){ADMISSION_UNKNOWN, (int)i};
+        found = from ? networks_find(&policy->networks, from) : 0;
+        if (found & NETWORKS_DENY && verdict.by < 0)
+            verdict.by = (int)i;
         allowed = allowed || found;
     }
-    return allowed && !*ret_policy ? ADMISSION_ALLOWED : ADMISSION_DENIED;
+    if (allowed && verdict.by < 0)
+        verdict.admission = ADMISSION_ALLOWED;
+    return verdict;
+}
+
+/* Verdicts of late, each in the one place that its key gives it. All that a verdict depends on is
+ * compared: nothing has to be told that a policy, a route or a table is gone. */
+enum { KEPT = 4096 };
+
+static struct {
+    uint64_t version; /* of the table's policies */
+    uint64_t number;  /* of the names; 0: nothing is kept here */
+    network_t from;
+    verdict_t verdict;
+} kept[KEPT];
+
+static size_t place_of(const policy_names_t *names, const network_t *from)
+{
+    uint64_t h = (from->high ^ from->low ^ names->number) * 0x9e3779b97f4a7c15u;
+
+    return (h >> 32) % KEPT;
+}
+
+static bool is_same_network(const network_t *a, const network_t *b)
+{
+    return a->high == b->high && a->low == b->low && a->bits == b->bits && a->v6 == b->v6;
+}
+
+static verdict_t judge_or_recall(const table_t *self, const policy_names_t *names,
+                                 const network_t *from)
+{
+    size_t at = place_of(names, from);
+
+    if (!names->number)
+        return judge_policies(self, names, from);
+    if (kept[at].version != self->policies_version || kept[at].number != names->number
+        || !is_same_network(&kept[at].from, from)) {
+        kept[at].verdict = judge_policies(self, names, from);
+        kept[at].version = self->policies_version;
+        kept[at].number = names->number;
+        kept[at].from = *from;
+    }
+    return kept[at].verdict;
+}
+
+admission_t table_admits(const table_t *self, const policy_names_t *names,
+                         const struct sockaddr *address, const char **ret_policy)
+{
+    network_t from;
+    verdict_t verdict = network_of(address, &from) ? judge_or_recall(self, names, &from)
+                                                   : judge_policies(self, names, NULL);
+
+    *ret_policy = verdict.by < 0 ? NULL : names->ids[verdict.by];
+    return verdict.admission;
 }

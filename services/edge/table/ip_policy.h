@@ -27,6 +27,7 @@ typedef struct rule {
 /* What a route's ip_restriction names: policies by their ids, which come, change and go without the
  * route. */
 typedef struct policy_names {
+    uint64_t number; /* no other has it, nor will; 0: what they say is not kept (table_admits) */
     size_t count;
     char *ids[];
 } policy_names_t;
@@ -51,8 +52,9 @@ typedef enum admission {
 } admission_t;
 
 /* Of a connection from this address, by the rules of all policies that are named, united.
- * *ret_policy: the id of the one that denied it, or of which nothing is known, as long as the table
- * does not change; NULL: there is none. */
+ * *ret_policy: the id of the one that denied it, or of which nothing is known, as long as the names
+ * are there; NULL: there is none. Verdicts are kept, a few thousand, until a policy or a rule of
+ * the table changes: a client that asks again costs no walks. */
 admission_t table_admits(const table_t *self, const policy_names_t *names,
                          const struct sockaddr *address, const char **ret_policy);
 

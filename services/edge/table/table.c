@@ -23,10 +23,19 @@ domain_t *table_domain(const table_t *self, const char *host, size_t len)
     return names_find(self->domain_names, host, len);
 }
 
+/* Before policies or rules of the table change: what was found out of them holds no longer. */
+static void begin_policies(table_t *self)
+{
+    static uint64_t versions;
+
+    self->policies_version = ++versions;
+}
+
 table_t *table_new(void)
 {
     table_t *self = slab_alloc(sizeof(*self));
 
+    begin_policies(self);
     self->edges = strmap_new();
     self->routes = strmap_new();
     self->backends = strmap_new();
@@ -123,6 +132,8 @@ int table_apply(table_t *self, const char *kind, size_t kind_len, const char *id
     if (!kind_len || kind_len > TABLE_ID_MAX || !id_len || id_len > TABLE_ID_MAX
         || memchr(id, '\0', id_len))
         return -1;
+    if (trust == TRUST_SKIP || (kind_len >= 9 && !memcmp(kind, "ip_policy", 9)))
+        begin_policies(self); /* ip_policy_rule, too; what is skipped may be of any kind */
     if (trust == TRUST_SKIP) {
         mark_refused(self, id, id_len);
         note_refused(self, kind, kind_len, id, id_len, true);

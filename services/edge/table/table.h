@@ -109,6 +109,7 @@ typedef struct table {
     strmap_t *edges, *routes, *backends, *domains, *certificates; /* by id */
     strmap_t *policies, *rules;        /* the same; what is in them: ip_policy.h */
     strmap_t *accounts, *restrictions; /* the same; what is in them: restriction.h */
+    uint64_t policies_version;         /* other than that of any other state of any table */
     strmap_t *restricting;             /* policy id -> naming_t's claims */
     strmap_t *hosts;                   /* host -> host_t's claims */
     strmap_t *domain_names;            /* name -> domain_t's claims */
