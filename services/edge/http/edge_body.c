@@ -106,8 +106,8 @@ throw_away(ngx_chain_t *in)
 }
 
 
-/* A body that is cut is not kept, neither what comes nor what came: nginx would write it to a file as
- * soon as its buffer is full. The end of a body is passed on. */
+/* A body that is cut is not kept, neither what comes nor what came: nginx would write it to a file
+ * as soon as its buffer is full. The end of a body is passed on. */
 static ngx_chain_t *
 let_go_of_body(ngx_http_request_t *r, ngx_chain_t *in)
 {

@@ -247,8 +247,8 @@ get_peer(ngx_peer_connection_t *pc, void *data)
 }
 
 
-/* A call of gRPC whose upstream was reached by TCP and has not said a word of HTTP/2: one of HTTP/1.1
- * ends the handshake of TLS, answers 400, or closes. */
+/* A call of gRPC whose upstream was reached by TCP and has not said a word of HTTP/2: one of
+ * HTTP/1.1 ends the handshake of TLS, answers 400, or closes. */
 static ngx_uint_t
 has_no_http2(const edge_ctx_t *ctx, const ngx_peer_connection_t *pc)
 {
