@@ -124,7 +124,7 @@ typedef struct edge_ctx {
     unsigned may_upgrade : 1; /* Connection lists "upgrade" */
     unsigned upgrade : 1;     /* a valid request for a WebSocket */
     unsigned bad_tls : 1;     /* the upstream's certificate was not accepted */
-    unsigned no_http2 : 1;    /* a call of gRPC was not understood: its upstream may have HTTP/1.1 */
+    unsigned no_http2 : 1;    /* a call of gRPC was not understood: HTTP/1.1, perhaps */
     unsigned from_proxy : 1;  /* the peer is a trusted proxy */
     unsigned refused : 1;     /* by nginx, before it was routed */
     unsigned redirect : 1;    /* plain http: not an event of a route */
