@@ -53,10 +53,34 @@ void connection_shut(connection_t *self)
     self->gateway->http->count--;
 }
 
+static void log_call(const call_t *call)
+{
+    char path[300];
+
+    if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
+        return; /* every few seconds would be noise */
+    log_quote(call->path, strlen(call->path), path, sizeof(path));
+    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
+             call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
+             *call->account ? call->account : "-", bus_mono_ms() - call->started_ms);
+}
+
+void connection_end_call(connection_t *self)
+{
+    INVARIANT(self->call && self->call->connection == self);
+    zhashx_delete(self->gateway->calls, self->call->operation_id);
+    log_call(self->call);
+    call_destroy(&self->call);
+    input_done(self);
+    http_resume_listeners(self->gateway->http);
+}
+
 void connection_free_closed(http_t *http)
 {
     for (connection_t *one = http->first, *next; one; one = next) {
         next = one->next;
+        if (one->fd < 0 && one->call && one->call->state != CALLING)
+            connection_end_call(one); /* nothing was done for it yet, and nobody asks any more */
         if (one->fd < 0 && !one->call && !one->waits)
             connection_free(one);
     }
@@ -82,34 +106,14 @@ static void want_events(connection_t *self, uint32_t events)
 
 /* ---- answers ---- */
 
-static void log_call(const call_t *call)
-{
-    char path[300];
-
-    if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
-        return; /* every few seconds would be noise */
-    log_quote(call->path, strlen(call->path), path, sizeof(path));
-    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
-             call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
-             *call->account ? call->account : "-", bus_mono_ms() - call->started_ms);
-}
-
-void connection_end_call(connection_t *self)
-{
-    INVARIANT(self->call && self->call->connection == self);
-    zhashx_delete(self->gateway->calls, self->call->operation_id);
-    log_call(self->call);
-    call_destroy(&self->call);
-    input_done(self);
-    http_resume_listeners(self->gateway->http);
-}
-
 void connection_begin_answer(connection_t *self)
 {
     call_t *call = self->call;
     unsigned status_class = call->status / 100;
 
     INVARIANT(!self->out); /* the answer before is sent */
+    /* the rest of a body is not read as the next request */
+    self->closes = self->closes || !call->is_whole;
     self->gateway->metrics.answers[status_class < 6 ? status_class : 5]++;
     self->out = answer_make(call, self->closes, &self->out_len, &self->file);
     if (!self->out) { /* the answer has bytes that no JSON text can hold */

@@ -76,8 +76,8 @@ struct http {
 void connection_adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy);
 /* Close the descriptor at once; the connection is freed later, when no caller can still use it. */
 void connection_shut(connection_t *self);
-/* Free the connections that were closed. One with a call in progress stays until its answer, which
- * is thrown away. */
+/* Free the connections that were closed. One whose call has reached its service stays until the
+ * answer, which is thrown away; other calls end with their connection. */
 void connection_free_closed(http_t *http);
 /* Begin a phase, which must be over in so many milliseconds. */
 void connection_enter(connection_t *self, phase_t phase, int64_t ms);
@@ -99,6 +99,8 @@ void connection_on_late(connection_t *self);
 bool input_take_head(connection_t *self);
 /* Read what has come of the body. True: it is complete, or refused. */
 bool input_take_body(connection_t *self);
+/* Read the rest of the body of the connection's call, whose caller is known now. */
+void input_begin_body(connection_t *self);
 /* Answer bytes that are no request with an error, and read nothing behind them. why NULL: the
  * outcome's own text. */
 void input_refuse(connection_t *self, int code, const char *why);

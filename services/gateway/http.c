@@ -130,9 +130,21 @@ void http_resume(call_t *call)
         connection_end_call(self);
         return; /* connection_free_closed frees it */
     }
-    connection_begin_answer(self);
+    if (call->state == ANSWERED)
+        connection_begin_answer(self);
     /* no new request: one at a time, however fast the services answer */
     connection_advance(self, 0);
+}
+
+void http_read_body(call_t *call)
+{
+    zhashx_delete(call->gateway->calls, call->operation_id);
+    input_begin_body(call->connection);
+}
+
+body_t *http_body(call_t *call)
+{
+    return &call->connection->body;
 }
 
 const char *http_header(const call_t *call, const char *name)
