@@ -443,6 +443,10 @@ static int check_rate(call_t *call)
 
 static void ask_service(call_t *call)
 {
+    if (!http_take_place(call)) {
+        call_refuse(call, ERR_BUSY, NULL, NULL);
+        return;
+    }
     call->state = CALLING;
     upstream_send(call);
 }

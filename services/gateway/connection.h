@@ -27,6 +27,7 @@ struct connection {
     uint32_t address; /* IPv4, in network byte order */
     bool proxy;       /* it came over the socket of the proxy */
     bool trusted;     /* it showed a valid key, or is the proxy's */
+    owner_t *owner;
     bool closes, ended;
     bool waits; /* it is in the queue of turn.c, with a request to begin */
     connection_t *behind;
@@ -44,6 +45,8 @@ struct connection {
     char *out;
     const docs_file_t *file;
     size_t out_len, sent;
+    size_t unread;    /* bytes of out, counted for the owner while the client does not take them */
+    int64_t moved_ms; /* when the client last took some */
 };
 
 typedef struct listener {
@@ -63,6 +66,7 @@ struct http {
     listener_t listeners[2];
     connection_t *first;
     size_t count; /* connections with an open descriptor */
+    owners_t *owners;
     turn_t turn;
     zmq_pollitem_t poll;
     int timer;
@@ -83,6 +87,8 @@ void connection_free_closed(http_t *http);
 void connection_enter(connection_t *self, phase_t phase, int64_t ms);
 /* Start to send the call's answer; the call is freed. */
 void connection_begin_answer(connection_t *self);
+/* The connection's owner is now the one of that name. */
+void connection_set_owner(connection_t *self, const char *name);
 /* Free the call without an answer: the client is gone. */
 void connection_end_call(connection_t *self);
 /* Move the connection on as far as possible without waiting, beginning at most so many more
@@ -120,6 +126,11 @@ bool room_is_there(gateway_t *gateway);
 bool room_evict(gateway_t *gateway, uint32_t address);
 /* Make a place for one more connection from that address. */
 void room_make(gateway_t *gateway, uint32_t address, bool proxy);
+
+/* The connection's answer waits for its client, or, bytes 0, does so no more. Where its owner, or
+ * all owners together, have more waiting than they may, connections are closed: of the owner with
+ * most the one whose client has taken nothing for longest, which may be this one. */
+void room_set_unread(connection_t *self, size_t bytes);
 
 /* turn.c: make the queue; its fd goes into http's epoll. 0 | fault. */
 int turn_start(http_t *http);

@@ -15,6 +15,7 @@
 #include "services/gateway/docs.h"
 #include "services/gateway/documents.h"
 #include "services/gateway/framing.h"
+#include "services/gateway/owners.h"
 #include "services/gateway/paths.h"
 #include "services/gateway/rate.h"
 
@@ -25,6 +26,11 @@ enum {
     /* a request that got no answer is sent again, because a copy may have lost it */
     RESEND_MS = 1000,
     CONNECTIONS_MAX = 1024,
+    CALLS_MAX = CONNECTIONS_MAX, /* calls that are at a service */
+    /* bytes of answers that clients have not taken, of one owner and of all: the longest answer has
+     * a little more than 8 MiB (the pages of common/resource/crud_list.c) */
+    UNREAD_OWN_MAX = 64 << 20,
+    UNREAD_MAX = 256 << 20,
     QUERY_VALUES_MAX = 100 /* values of one query parameter */
 };
 
@@ -56,8 +62,9 @@ struct call {
     target_t target;
     bool self; /* GET /self, which tells whose key it is */
     bool has_body;
-    bool is_whole; /* all of the body is there */
-    bool is_rated; /* it was counted against its key's rate */
+    bool is_whole;  /* all of the body is there */
+    bool is_rated;  /* it was counted against its key's rate */
+    bool has_place; /* it was counted among its account's calls at services */
     char key[80];
     char account[64];
     char ip[64];      /* address of the client */
@@ -99,7 +106,8 @@ struct gateway {
     docs_file_t openapi;    /* rendered at start; its text is owned by the gateway */
     rates_t *rates;         /* of API keys */
     struct {
-        uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
+        uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, unread,
+            over_share, malformed;
     } metrics;
 };
 
@@ -116,9 +124,12 @@ void http_read_body(call_t *call);
 body_t *http_body(call_t *call);
 /* The value of a request header, borrowed; NULL: it is not there. */
 const char *http_header(const call_t *call, const char *name);
-/* Note that the call's connection showed a valid key: it is not among those that are closed first
- * to make room. */
+/* Note that the call's connection showed a valid key of the call's account: it is not among those
+ * that are closed first to make room, and counts for that account. */
 void http_trust(call_t *call);
+/* Take a place among the calls at services, until the call ends. False: its account has its
+ * share. */
+bool http_take_place(call_t *call);
 size_t http_metrics(const gateway_t *self, char *out, size_t size);
 
 /* answer.c: status line, headers and text of the answer; the caller frees it. *ret_file is sent
