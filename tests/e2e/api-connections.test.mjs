@@ -95,6 +95,7 @@ test(`${MANY} connections of one key keep no other account out, not even when it
     release = await hold(keyed('/event_destinations'), '');
     await until(async () => await metric('calls_over_share_total') > before, 'it has its share of calls', 30000);
     for (let i = 0; i < 10; i++) assert.equal((await ask(false, '/backends/static?limit=1', other.token)).status, 200);
+    for (let i = 0; i < 10; i++) assert.equal((await ask(false, '/event_subscriptions?limit=1', other.token)).status, 200, 'by the service that waits for them');
     assert.ok(await metric('calls_in_flight') <= 520, 'half of the places are free for others');
   } finally {
     await lock.say('ROLLBACK;');
