@@ -22,6 +22,7 @@ crud_t service_crud(const worker_args_t *args)
         .base_url = config_str(args->config, "api-url"),
         .service = args->row->name,
         .object_limit = config_int(args->config, "object-limit"),
+        .config_limit = config_int(args->config, "config-limit"),
         .config_log = args->row->has_config_log,
     };
 }
