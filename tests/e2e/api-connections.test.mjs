@@ -147,6 +147,20 @@ test('answers that nobody reads have a bound, and the slowest client gives way',
   await until(async () => await metric('unread_bytes') === 0, 'nothing waits any more', 30000);
 });
 
+// All of one address, as every check here is: those that are there have a time, however slowly they send.
+test('slow connections keep the health port of a service from nobody for long', { timeout: 60000 }, async () => {
+  const [host, port] = env.POSTERN_HEALTH_URLS.split(',')[0].split(':'), sockets = [];
+  for (let i = 0; i < 100; i++) sockets.push(net.connect(Number(port), host).on('error', () => {}));
+  for (const socket of sockets) socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: ');
+  const timer = setInterval(() => { for (const socket of sockets) if (!socket.destroyed) socket.write('x'); }, 500);
+  try {
+    await until(async () => { try { return (await fetch(`http://${host}:${port}/healthz`, { signal: AbortSignal.timeout(2000) })).status === 200; } catch { return false; } }, 'an answer', 40000);
+  } finally {
+    clearInterval(timer);
+    for (const socket of sockets) socket.destroy();
+  }
+});
+
 // Everything that a connection with these bytes was answered, when it is closed.
 const exchange = (bytes) => new Promise((resolve, reject) => {
   let text = '';
