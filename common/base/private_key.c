@@ -1,4 +1,5 @@
 #include "common/base/private_key.h"
+#include "common/base/cleanup.h"
 
 #include <openssl/core_names.h>
 #include <openssl/bn.h>
@@ -55,7 +56,7 @@ static void rsa_done(rsa_t *self)
     BIGNUM *const numbers[] = {self->n, self->e,  self->d,  self->p,
                                self->q, self->dp, self->dq, self->qinv};
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+    for (size_t i = 0; i < LEN(numbers); i++)
         BN_clear_free(numbers[i]);
     BN_CTX_free(self->ctx);
 }
@@ -117,7 +118,7 @@ static const char *rsa_fault(const rsa_t *self, int trials)
     const BIGNUM *const positive[] = {self->n, self->e,  self->d,  self->p,
                                       self->q, self->dp, self->dq, self->qinv};
 
-    for (size_t i = 0; i < sizeof(positive) / sizeof(*positive); i++)
+    for (size_t i = 0; i < LEN(positive); i++)
         if (BN_is_zero(positive[i]) || BN_is_negative(positive[i]))
             return "each of its numbers must be positive";
     if (!BN_is_odd(self->p) || !BN_is_odd(self->q) || BN_is_one(self->p) || BN_is_one(self->q))

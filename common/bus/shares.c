@@ -120,7 +120,7 @@ int shares_put_held(shares_t *self, const char *name, const char *holder,
         return -ENOMEM;
     }
     *item = (item_t){.bytes = bytes, .what = what};
-    strcpy(item->holder, holder);
+    memcpy(item->holder, holder, strlen(holder) + 1);
     if (owner->last)
         owner->last->next = item;
     else

@@ -20,6 +20,11 @@ typedef struct job {
     json_t *rest;
 } job_t;
 
+/* What the queues carry of a job. */
+typedef struct ticket {
+    job_t *job;
+} ticket_t;
+
 struct documents {
     zloop_t *loop;
     on_parsed_fn on_parsed;
@@ -53,19 +58,20 @@ static void job_run(job_t *job)
 
 static zmsg_t *job_address(job_t *job)
 {
+    const ticket_t ticket = {job};
     zmsg_t *msg = zmsg_new();
 
-    zmsg_addmem(msg, &job, sizeof(job));
+    zmsg_addmem(msg, &ticket, sizeof(ticket));
     return msg;
 }
 
 static job_t *job_at(zmsg_t *msg)
 {
-    job_t *job;
+    ticket_t ticket;
 
-    INVARIANT(zframe_size(zmsg_first(msg)) == sizeof(job));
-    memcpy(&job, zframe_data(zmsg_first(msg)), sizeof(job));
-    return job;
+    INVARIANT(zframe_size(zmsg_first(msg)) == sizeof(ticket));
+    memcpy(&ticket, zframe_data(zmsg_first(msg)), sizeof(ticket));
+    return ticket.job;
 }
 
 static void run_jobs(zsock_t *pipe, void *context)
