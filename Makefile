@@ -139,7 +139,7 @@ clean:
 UNIT_SRC  := $(wildcard tests/unit/*.c)
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/framing.c services/gateway/paths.c services/gateway/rate.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c)
 # A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer

@@ -1,10 +1,12 @@
 #include "common/bus/backlog.h"
 #include "common/base/invariant.h"
+#include "common/base/memory.h"
 #include "common/bus/work.h"
 
 enum {
     LANES = 2,            /* the lanes beside the quick one: slow and guests */
     FRAME_OVERHEAD = 256, /* bytes that a waiting frame costs beside its content */
+    FREE_SHARE = 4        /* one holder leaves a fourth of the workers to others, one at least */
 };
 
 static const shares_bounds_t bounds[] = {
@@ -43,6 +45,8 @@ backlog_t *backlog_new(int workers)
         self->beside[i] = shares_new(destroy_msg);
     if (!self->work || !self->beside[0] || !self->beside[1])
         backlog_destroy(&self);
+    else if (workers > 1)
+        work_bound_held(self->work, (size_t)(workers - (workers + FREE_SHARE - 1) / FREE_SHARE));
     return self;
 }
 
@@ -64,15 +68,15 @@ static size_t size_of(zmsg_t *msg)
     return zmsg_content_size(msg) + zmsg_size(msg) * FRAME_OVERHEAD;
 }
 
-static zmsg_t *take_beside(backlog_t *self)
+/* The lane whose turn it is; NULL: nothing waits in any. */
+static shares_t *next_beside(backlog_t *self)
 {
     for (int i = 0; i < LANES; i++) {
         int lane = (self->next + i) % LANES;
-        zmsg_t *msg = shares_take(self->beside[lane]);
 
-        if (msg) {
+        if (shares_waiting(self->beside[lane])) {
             self->next = (lane + 1) % LANES;
-            return msg;
+            return self->beside[lane];
         }
     }
     return NULL;
@@ -82,10 +86,14 @@ static zmsg_t *take_beside(backlog_t *self)
  * they share one owner, so that they take turns with the quick ones as a single peer would. */
 static void start_beside(backlog_t *self)
 {
-    zmsg_t *msg;
+    shares_t *lane;
 
-    while (self->running < self->running_max && (msg = take_beside(self))) {
-        int r = work_put_of(self->work, "", &boundless, size_of(msg), &msg);
+    while (self->running < self->running_max && (lane = next_beside(self))) {
+        char *holder = memory_copy(shares_next_holder(lane), "a holder of workers");
+        zmsg_t *msg = shares_take(lane);
+        int r = work_put_held(self->work, "", holder, &boundless, size_of(msg), &msg);
+
+        free(holder);
 
         INVARIANT(!r); /* no bounds apply, so only memory can be missing: as in CZMQ */
         self->running++;
@@ -95,12 +103,19 @@ static void start_beside(backlog_t *self)
 
 int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg)
 {
+    return backlog_put_held(self, owner, "", lane, msg);
+}
+
+int backlog_put_held(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                     zmsg_t **msg)
+{
     int r;
 
     INVARIANT(lane <= BACKLOG_GUEST);
     if (lane == BACKLOG_QUICK)
-        return work_put_of(self->work, owner, &bounds[lane], size_of(*msg), msg);
-    r = shares_put(self->beside[lane - BACKLOG_SLOW], owner, &bounds[lane], size_of(*msg), *msg);
+        return work_put_held(self->work, owner, holder, &bounds[lane], size_of(*msg), msg);
+    r = shares_put_held(self->beside[lane - BACKLOG_SLOW], owner, holder, &bounds[lane],
+                        size_of(*msg), *msg);
     if (r)
         return r;
     *msg = NULL;
@@ -115,6 +130,11 @@ void backlog_done(backlog_t *self, backlog_lane_t lane)
     INVARIANT(self->running > 0); /* more would begin than there are workers for */
     self->running--;
     start_beside(self);
+}
+
+void backlog_released(backlog_t *self, const char *holder)
+{
+    work_release(self->work, holder);
 }
 
 zmsg_t *backlog_take(backlog_t *self)

@@ -5,7 +5,7 @@
  * so they never keep a quick API call waiting. In each lane owners take turns and have bounded
  * room (common/bus/shares.h): an owner is a peer, and of the gateway an account that it speaks
  * for, so that one account's requests, however many and slow, are one other's wait. One thread
- * calls backlog_put and backlog_done; any thread takes. */
+ * puts requests and tells that they are done; any thread takes. */
 #pragma once
 
 #include "common/bus/shares.h"
@@ -36,6 +36,13 @@ void backlog_destroy(backlog_t **self_p);
 /* Append a request to a lane. 0, and *msg is taken over | -EDQUOT: its owner is at its bound |
  * -EAGAIN: the lane is at its bound | -ENOMEM. */
 int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t **msg);
+
+/* As backlog_put, for a request that holds its worker for somebody, in whichever lane: where there
+ * are several workers one holder never has all of them. "": for nobody. backlog_released tells that
+ * the worker has finished it; backlog_done is called too. */
+int backlog_put_held(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                     zmsg_t **msg);
+void backlog_released(backlog_t *self, const char *holder);
 
 /* A worker has finished a request of that lane: another one may begin. */
 void backlog_done(backlog_t *self, backlog_lane_t lane);

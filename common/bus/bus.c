@@ -329,10 +329,10 @@ int frame_json(zframe_t *frame, json_t **ret_value)
     return r && r != -ENOMEM ? -EBADMSG : r;
 }
 
-zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
-                       int64_t left_ms, json_t *actor, json_t *body)
+/* [verb][header]; NULL: no memory. */
+static zmsg_t *encode_head(const char *verb, const char *id, const char *key, const char *account,
+                           int64_t left_ms, json_t *actor)
 {
-    _cleanup_(json_clear_ref) json_t *owned = body;
     _cleanup_(json_clear_ref) json_t *header = json_pack(
         "{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:O?}", "v", BUS_VERSION, "id", id, "key",
         key ? key : id, "account", account, "left", (json_int_t)left_ms, "clock",
@@ -340,7 +340,29 @@ zmsg_t *request_encode(const char *verb, const char *id, const char *key, const 
     zmsg_t *msg = zmsg_new();
 
     zmsg_addstr(msg, verb);
-    if (!header || append_json(msg, header) || append_json(msg, owned))
+    if (!header || append_json(msg, header))
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
+                       int64_t left_ms, json_t *actor, json_t *body)
+{
+    _cleanup_(json_clear_ref) json_t *owned = body;
+    zmsg_t *msg = encode_head(verb, id, key, account, left_ms, actor);
+
+    if (msg && append_json(msg, owned))
+        zmsg_destroy(&msg);
+    return msg;
+}
+
+zmsg_t *request_encode_packed(const char *verb, const char *id, const char *key,
+                              const char *account, int64_t left_ms, json_t *actor,
+                              const msgpack_sbuffer *body)
+{
+    zmsg_t *msg = encode_head(verb, id, key, account, left_ms, actor);
+
+    if (msg && (body->size > BUS_FRAME_MAX || zmsg_addmem(msg, body->data, body->size)))
         zmsg_destroy(&msg);
     return msg;
 }

@@ -88,6 +88,11 @@ typedef struct reply {
 zmsg_t *request_encode(const char *verb, const char *id, const char *key, const char *account,
                        int64_t left_ms, json_t *actor, json_t *body);
 
+/* The same where the body is encoded already; it stays the caller's. */
+zmsg_t *request_encode_packed(const char *verb, const char *id, const char *key,
+                              const char *account, int64_t left_ms, json_t *actor,
+                              const msgpack_sbuffer *body);
+
 /* Pop and decode the three frames. 0 | -EBADMSG: nothing is to be freed, and the request's id is
  * set for an error reply, or "" if it cannot be read. */
 int request_decode(zmsg_t *msg, request_t *ret_request);

@@ -1,12 +1,30 @@
 #include "common/bus/health.h"
 #include "common/base/err.h"
+#include "common/base/memory.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+enum {
+    CONNECTIONS_MAX = 64,
+    ADDRESS_MAX = CONNECTIONS_MAX / 2, /* of one address */
+    LIFE_S = 5 /* of a connection, however slowly its bytes trickle in: libmicrohttpd bounds only
+                * the time between two of them */
+};
+
+/* One open connection. */
+typedef struct client {
+    struct client *next, *previous;
+    int64_t since_ms;
+    int fd;
+} client_t;
 
 struct health {
+    client_t *clients; /* the newest first */
     zloop_t *loop;
     struct MHD_Daemon *daemon;
     zmq_pollitem_t poll;
@@ -63,6 +81,43 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return health_respond(connection, 404, "not found\n");
 }
 
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    health_t *self = context;
+    client_t *client = *socket_context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        client = memory_new(sizeof(*client), "a connection of the health port");
+        client->since_ms = zclock_mono();
+        client->fd =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        client->next = self->clients;
+        if (self->clients)
+            self->clients->previous = client;
+        self->clients = client;
+        *socket_context = client;
+    } else if (client) {
+        if (client->previous)
+            client->previous->next = client->next;
+        else
+            self->clients = client->next;
+        if (client->next)
+            client->next->previous = client->previous;
+        free(client);
+        *socket_context = NULL;
+    }
+}
+
+/* End the connections that have had their time. libmicrohttpd closes them when it sees their
+ * end. */
+static void end_old_connections(const health_t *self)
+{
+    for (const client_t *one = self->clients; one; one = one->next)
+        if (zclock_mono() - one->since_ms > LIFE_S * 1000)
+            shutdown(one->fd, SHUT_RDWR);
+}
+
 static int on_event(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
     health_t *self = context;
@@ -76,6 +131,7 @@ static int on_event(zloop_t *loop, zmq_pollitem_t *item, void *context)
 static int on_timer(zloop_t *loop, int timer, void *context)
 {
     (void)timer;
+    end_old_connections(context);
     return on_event(loop, NULL, context);
 }
 
@@ -101,8 +157,10 @@ int health_new(health_t **ret_health, zloop_t *loop, const char *host, int port,
     self->context = context;
     self->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, (uint16_t)port, NULL, NULL, on_request, self, MHD_OPTION_SOCK_ADDR, &address,
-        MHD_OPTION_CONNECTION_LIMIT, 32u, MHD_OPTION_CONNECTION_TIMEOUT, 5u,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)LIFE_S,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)16384, MHD_OPTION_END);
     if (!self->daemon) {
         free(self);
         snprintf(text, sizeof(text), "listen for health checks on %s:%d (is the port taken?)", host,

@@ -8,6 +8,7 @@ typedef struct item {
     struct item *next;
     size_t bytes;
     void *what;
+    char holder[]; /* "": nobody */
 } item_t;
 
 /* Exists only while an item of this owner waits. */
@@ -22,6 +23,8 @@ struct shares {
     zlistx_t *turns; /* the same owners in the order of their turns */
     size_t count, bytes;
     void (*destroy)(void **item);
+    zhashx_t *held;  /* holder -> how many of its items are worked on; only those that have any */
+    size_t held_max; /* 0: no bound, and held is empty */
 };
 
 shares_t *shares_new(void (*destroy)(void **item))
@@ -33,7 +36,8 @@ shares_t *shares_new(void (*destroy)(void **item))
     self->destroy = destroy;
     self->owners = zhashx_new();
     self->turns = zlistx_new();
-    if (!self->owners || !self->turns) {
+    self->held = zhashx_new();
+    if (!self->owners || !self->turns || !self->held) {
         shares_destroy(&self);
         return NULL;
     }
@@ -49,12 +53,14 @@ void shares_destroy(shares_t **self_p)
 
     if (!self)
         return;
+    self->held_max = 0; /* what waits for a holder's other items, too */
     while (self->turns && (what = shares_take(self)))
         if (self->destroy)
             self->destroy(&what);
     INVARIANT(!self->count && !self->bytes); /* nothing is left that nobody frees */
     zhashx_destroy(&self->owners);
     zlistx_destroy(&self->turns);
+    zhashx_destroy(&self->held);
     free(self);
     *self_p = NULL;
 }
@@ -95,6 +101,12 @@ static owner_t *add_owner(shares_t *self, const char *name)
 int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, size_t bytes,
                void *what)
 {
+    return shares_put_held(self, name, "", bounds, bytes, what);
+}
+
+int shares_put_held(shares_t *self, const char *name, const char *holder,
+                    const shares_bounds_t *bounds, size_t bytes, void *what)
+{
     owner_t *owner = zhashx_lookup(self->owners, name);
     int r = check_room(self, owner, bounds);
     item_t *item;
@@ -102,12 +114,13 @@ int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, 
     INVARIANT(!owner || (owner->first && owner->count)); /* it exists only while an item waits */
     if (r)
         return r;
-    item = malloc(sizeof(*item));
+    item = malloc(sizeof(*item) + strlen(holder) + 1);
     if (!item || (!owner && !(owner = add_owner(self, name)))) {
         free(item);
         return -ENOMEM;
     }
-    *item = (item_t){NULL, bytes, what};
+    *item = (item_t){.bytes = bytes, .what = what};
+    memcpy(item->holder, holder, strlen(holder) + 1);
     if (owner->last)
         owner->last->next = item;
     else
@@ -120,14 +133,62 @@ int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, 
     return 0;
 }
 
-void *shares_take(shares_t *self)
+void shares_bound_held(shares_t *self, size_t max)
+{
+    self->held_max = max;
+}
+
+/* The table's values are numbers, not addresses. */
+static size_t held_by(const shares_t *self, const char *holder)
+{
+    return (size_t)zhashx_lookup(self->held, holder);
+}
+
+static void set_held(shares_t *self, const char *holder, size_t count)
+{
+    if (count)
+        zhashx_update(self->held, holder, (void *)count);
+    else
+        zhashx_delete(self->held, holder);
+}
+
+void shares_release(shares_t *self, const char *holder)
+{
+    if (!*holder || !self->held_max)
+        return;
+    INVARIANT(held_by(self, holder) > 0); /* else its bound would be for ever too low or too high */
+    set_held(self, holder, held_by(self, holder) - 1);
+}
+
+/* The owner whose turn it is; the list's cursor is on it. As many are passed over as have their
+ * next item of a holder at its bound: no more than there are workers. */
+static owner_t *find_turn(shares_t *self)
 {
     owner_t *owner = zlistx_first(self->turns);
+
+    while (owner && self->held_max && *owner->first->holder
+           && held_by(self, owner->first->holder) >= self->held_max)
+        owner = zlistx_next(self->turns);
+    return owner;
+}
+
+const char *shares_next_holder(shares_t *self)
+{
+    owner_t *owner = find_turn(self);
+
+    return owner ? owner->first->holder : NULL;
+}
+
+void *shares_take(shares_t *self)
+{
+    owner_t *owner = find_turn(self);
     item_t *item = owner ? owner->first : NULL;
     void *what;
 
     if (!item)
         return NULL;
+    if (self->held_max && *item->holder)
+        set_held(self, item->holder, held_by(self, item->holder) + 1);
     INVARIANT(owner->count && self->count);
     INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;

@@ -27,8 +27,24 @@ void shares_destroy(shares_t **self_p);
 int shares_put(shares_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                void *item);
 
-/* Take the next item, which is the caller's then. NULL: nothing waits. */
+/* Items that were taken are worked on, and each may be somebody's (a holder): from now on so many
+ * of one holder at most are worked on at a time. An owner whose next item must wait for that has no
+ * turn. 0: as many as there are, which holds until this is called. */
+void shares_bound_held(shares_t *self, size_t max);
+
+/* As shares_put, for an item of a holder, whose name is copied; "": it is nobody's. */
+int shares_put_held(shares_t *self, const char *owner, const char *holder,
+                    const shares_bounds_t *bounds, size_t bytes, void *item);
+
+/* An item of that holder is worked on no more. */
+void shares_release(shares_t *self, const char *holder);
+
+/* Take the next item, which is the caller's then. NULL: nothing waits that may be taken. */
 void *shares_take(shares_t *self);
+
+/* The holder of the item that shares_take would take now, borrowed until that is called; NULL:
+ * it would take none. */
+const char *shares_next_holder(shares_t *self);
 
 /* Number of items that wait, and the sum of their bytes as shares_put was told. */
 size_t shares_waiting(const shares_t *self);

@@ -46,13 +46,35 @@ work_t *work_new(size_t max, bool polled)
 int work_put_of(work_t *self, const char *owner, const shares_bounds_t *bounds, size_t bytes,
                 zmsg_t **msg)
 {
+    return work_put_held(self, owner, "", bounds, bytes, msg);
+}
+
+void work_bound_held(work_t *self, size_t max)
+{
+    INVARIANT(self->fd < 0); /* a polled queue is readable while anything waits */
+    pthread_mutex_lock(&self->mutex);
+    shares_bound_held(self->queue, max);
+    pthread_mutex_unlock(&self->mutex);
+}
+
+void work_release(work_t *self, const char *holder)
+{
+    pthread_mutex_lock(&self->mutex);
+    shares_release(self->queue, holder);
+    pthread_mutex_unlock(&self->mutex);
+    pthread_cond_signal(&self->more); /* a message may have waited for that */
+}
+
+int work_put_held(work_t *self, const char *owner, const char *holder,
+                  const shares_bounds_t *bounds, size_t bytes, zmsg_t **msg)
+{
     bool first;
     int r;
 
     INVARIANT(*msg);
     pthread_mutex_lock(&self->mutex);
     first = !shares_waiting(self->queue);
-    r = shares_put(self->queue, owner, bounds, bytes, *msg);
+    r = shares_put_held(self->queue, owner, holder, bounds, bytes, *msg);
     pthread_mutex_unlock(&self->mutex);
     if (r)
         return r;
@@ -97,10 +119,8 @@ zmsg_t *work_take(work_t *self)
 
     INVARIANT(self->fd < 0); /* a polled queue signals nobody who waits here */
     pthread_mutex_lock(&self->mutex);
-    while (!self->stopped && !shares_waiting(self->queue))
+    while (!self->stopped && !(msg = shares_take(self->queue)))
         pthread_cond_wait(&self->more, &self->mutex);
-    if (!self->stopped)
-        msg = shares_take(self->queue);
     pthread_mutex_unlock(&self->mutex);
     return msg;
 }

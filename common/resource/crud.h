@@ -15,6 +15,7 @@ typedef struct crud {
     const char *base_url; /* of the API, for uris in answers */
     const char *service;
     long object_limit;        /* of one kind in an account; 0: none */
+    long config_limit;        /* bytes of an account in the config log; 0: none */
     bool config_log;          /* the schema has config_head and config_entry */
     const request_t *request; /* the call in progress */
     char request_key[160];    /* account/id of it */

@@ -76,7 +76,8 @@ static int commit(crud_t *self, int64_t *ret_revision)
         "                   head.revision, e.value "
         "            FROM head, jsonb_each_text($2::jsonb) e "
         "            ON CONFLICT (kind, id) DO UPDATE "
-        "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc), "
+        "            SET revision = EXCLUDED.revision, doc = EXCLUDED.doc, "
+        "                account_id = coalesce(EXCLUDED.account_id, config_entry.account_id)), "
         "noted AS (UPDATE request SET revision = (SELECT revision FROM head) "
         "          WHERE key = $1) "
         "SELECT revision, " NOTES_NOTIFY(
@@ -139,14 +140,28 @@ static_assert(LEN(handlers) == OPERATIONS, "a handler for each operation");
 static int claim_request(crud_t *self, const kind_t *kind, const handler_t *handler)
 {
     const char *id = crud_text(self->request->body, "id");
+    char limit[24] = "";
 
     if (handler->run == crud_create)
         id_make(kind->prefix, self->object);
     else
         snprintf(self->object, sizeof(self->object), "%s", id ? id : "");
-    return pg_defer(
-        self->pg, "INSERT INTO request (key, verb, object_id, fingerprint) VALUES ($1, $2, $3, $4)",
-        4, self->request_key, self->request->verb, self->object, self->fingerprint);
+    /* config_limit is for the trigger of config_bytes.sql, when the config log is written */
+    if (self->config_log && self->config_limit)
+        snprintf(limit, sizeof(limit), "%ld", self->config_limit);
+    return pg_defer(self->pg,
+                    "INSERT INTO request (key, verb, object_id, fingerprint) SELECT $1, $2, $3, $4 "
+                    "FROM set_config('postern.config_limit', $5, true)",
+                    5, self->request_key, self->request->verb, self->object, self->fingerprint,
+                    limit);
+}
+
+static int refuse_bytes(const crud_t *self, problem_t *problem)
+{
+    return problem_add(problem, ERR_LIMIT_EXCEEDED, NULL,
+                       "the limit is %ld bytes of configuration for edges in an account, and with "
+                       "this change there would be more",
+                       self->config_limit);
 }
 
 /* Answer a repetition from the record of the first execution. Records of older versions have no
@@ -182,6 +197,8 @@ static int change(crud_t *self, const kind_t *kind, const handler_t *handler, re
     if (!r)
         r = handler->run(self, kind, reply);
     r = crud_end(self, r, &reply->revision);
+    if (r == PG_OVER_LIMIT && !strcmp(pg_constraint(self->pg), "config_bytes"))
+        return refuse_bytes(self, &reply->problem);
     if (r != PG_DUPLICATE || strcmp(pg_constraint(self->pg), CRUD_CLAIMED))
         return r;
     reply_done(reply);

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 enum {
@@ -34,6 +35,8 @@ static const setting_t common_settings[] = {
     {"workers", SETTING_INT, "4", 1, SERVICE_WORKERS_MAX, "database workers"},
     {"object-limit", SETTING_INT, "1000000", 0, 1000000000,
      "objects of one kind that an account may have; 0: no limit"},
+    {"config-limit", SETTING_INT, "1073741824", 0, LONG_MAX,
+     "bytes of configuration for edges that an account may have; 0: no limit"},
     {"idempotency-seconds", SETTING_INT, "86400", DEADLINE_LEFT_MAX_MS / 1000, 31536000,
      "how long a request is remembered by its idempotency key"},
     {"tidy-seconds", SETTING_INT, "60", 1, 86400, "between deletions of what is too old"},

@@ -85,13 +85,16 @@ int service_enqueue(service_t *self, const char *key, const char *account, zmsg_
     int r;
 
     owner_of(self, *msg, account, owner, sizeof(owner));
+    if (!(zframe_size(zmsg_first(*msg)) && sender_of(*msg).role & lease_roles(self->row->name)))
+        account = ""; /* only a gateway speaks for accounts */
     zmsg_pushmem(*msg, &arrival, sizeof(arrival));
+    zmsg_pushstr(*msg, account);
     zmsg_pushstrf(*msg, "%d", (int)lane);
     zmsg_pushstr(*msg, key);
-    r = backlog_put(self->backlog, owner, lane, msg);
+    r = backlog_put_held(self->backlog, owner, account, lane, msg);
     if (!r && *key)
         flights_begin(self->flights, key);
-    for (int i = 0; r && i < 3; i++) {
+    for (int i = 0; r && i < 4; i++) {
         zframe_t *frame = zmsg_pop(*msg);
 
         zframe_destroy(&frame);

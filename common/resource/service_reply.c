@@ -69,10 +69,12 @@ static void on_answer(service_t *self, zmsg_t *msg)
 {
     _cleanup_(free_mem) char *key = zmsg_popstr(msg);
     _cleanup_(free_mem) char *lane = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *holder = zmsg_popstr(msg);
     _cleanup_(free_mem) char *revokes = NULL;
     _cleanup_(free_mem) char *revision_text = NULL;
     int64_t revision, epoch = 0;
 
+    backlog_released(self->backlog, holder);
     backlog_done(self->backlog, (backlog_lane_t)strtol(lane, NULL, 10));
     if (!zmsg_size(msg)) { /* expired: nobody waits for a reply */
         zframe_t *newest = flights_end(self->flights, key);

@@ -22,6 +22,7 @@ crud_t service_crud(const worker_args_t *args)
         .base_url = config_str(args->config, "api-url"),
         .service = args->row->name,
         .object_limit = config_int(args->config, "object-limit"),
+        .config_limit = config_int(args->config, "config-limit"),
         .config_log = args->row->has_config_log,
     };
 }
@@ -188,12 +189,13 @@ static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arr
     return out;
 }
 
-/* A request comes with three frames in front: its key, "" for none, the number of its lane, and its
- * arrival_t. Key and lane are sent back before the reply; alone they mean that there is no
- * reply. */
+/* A request comes with four frames in front: its key, "" for none, the number of its lane, the
+ * account that its worker is held for, "" for none, and its arrival_t. The first three are sent
+ * back before the reply; alone they mean that there is no reply. */
 static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 {
-    zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *came = zmsg_pop(msg);
+    zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *holder = zmsg_pop(msg),
+             *came = zmsg_pop(msg);
     arrival_t arrival;
     zmsg_t *out;
 
@@ -203,6 +205,7 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
 
     if (!out)
         out = zmsg_new();
+    zmsg_prepend(out, &holder);
     zmsg_prepend(out, &lane);
     zmsg_prepend(out, &key);
     return out;

@@ -181,16 +181,22 @@ static int judge_row(const pg_t *pg, const migration_t *list, const char *name, 
 
 static int apply_migration(pg_t *pg, const migration_t *migration)
 {
-    char number[16], sum[MIGRATION_SUM_HEX + 1];
+    char number[16], sum[MIGRATION_SUM_HEX + 1], why[200], text[400];
     int r = pg_script(pg, migration->sql);
 
     snprintf(number, sizeof(number), "%d", migration->number);
     migration_sum(migration, sum);
-    return r ? r
-             : pg_exec(pg, NULL,
-                       "INSERT INTO migration (number, name, checksum) "
-                       "VALUES (nullif($1::int, 0), $2, $3)",
-                       3, number, migration->name, sum);
+    if (!r)
+        r = pg_exec(pg, NULL,
+                    "INSERT INTO migration (number, name, checksum) "
+                    "VALUES (nullif($1::int, 0), $2, $3)",
+                    3, number, migration->name, sum);
+    if (!r)
+        return 0;
+    snprintf(why, sizeof(why), "%s", fault_text());
+    snprintf(text, sizeof(text), "migration %s of schema %s: %s", migration->name, pg_schema(pg),
+             *why ? why : outcome_name(r));
+    return fault(r, text);
 }
 
 static bool has_row(const PGresult *rows, const char *name)

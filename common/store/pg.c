@@ -232,6 +232,8 @@ static int check_result(pg_t *self, const PGresult *res)
         return PG_DUPLICATE;
     if (!strcmp(state, "23503"))
         return PG_REFERENCED;
+    if (!strcmp(state, "23514"))
+        return fault(PG_OVER_LIMIT, "a limit is reached, SQLSTATE 23514");
     if (!strcmp(state, "57014"))
         return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
     if (!strcmp(state, "55P03"))

@@ -27,7 +27,8 @@ enum {
  * PG_STATEMENT_TIMEOUT_MS or than pg_until allows; EBUSY, somebody held a lock longer than
  * lock_timeout, which only migrations set; EDOM, data exception, or beyond what PostgreSQL
  * can do (classes 22, 54); ENOSPC, PostgreSQL has no room: disk, memory, connections (class 53), or
- * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation. */
+ * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation; EDQUOT,
+ * check_violation, which only our own triggers raise. */
 #define PG_DOWN       (-107)
 #define PG_AGAIN      (-11)
 #define PG_TIMEOUT    (-110)
@@ -36,6 +37,7 @@ enum {
 #define PG_BUSY       (-16)
 #define PG_DUPLICATE  (-17)
 #define PG_REFERENCED (-39)
+#define PG_OVER_LIMIT (-122)
 
 /* Note where to connect; schema becomes the search path. The first pg_ready connects. 0 |
  * -ENOMEM. */
@@ -84,7 +86,7 @@ const char *pg_trouble(void);
  * (PG_DOWN): a new one may lead to another server. */
 bool pg_is_read_only(void);
 
-/* Constraint of the last PG_DUPLICATE or PG_REFERENCED; "" when there was none. */
+/* Constraint of the last PG_DUPLICATE, PG_REFERENCED or PG_OVER_LIMIT; "" when there was none. */
 const char *pg_constraint(const pg_t *self);
 
 /* The schema that pg_new was given; borrowed. */

@@ -1,6 +1,7 @@
 /* One API request from its head to its answer: checks that need no service, then authentication,
- * then the request on the bus. */
+ * the body, and the request on the bus. */
 #include "common/base/cleanup.h"
+#include "common/base/invariant.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
 #include "common/codec/pack.h"
@@ -20,8 +21,9 @@ void call_destroy(call_t **self_p)
     free(self->path);
     free(self->text);
     json_decref(self->actor);
-    json_decref(self->document);
     json_decref(self->query);
+    json_decref(self->request);
+    msgpack_sbuffer_destroy(&self->packed);
     json_decref(self->answer);
     free(self);
     *self_p = NULL;
@@ -159,96 +161,8 @@ static bool is_json(const char *type)
     return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
 }
 
-/* Replace a document {edge_id, id, module: {...}}, as the TypeScript client sends it, by the
- * module in it. A document that is the module itself may repeat the path's parameters: they are
- * removed. */
-static void unwrap_module(call_t *call)
-{
-    json_t *module = json_object_get(call->document, "module");
-
-    json_object_del(call->document, "id");
-    json_object_del(call->document, "edge_id");
-    if (json_is_object(module) && json_object_size(call->document) == 1) {
-        json_incref(module);
-        json_decref(call->document);
-        call->document = module;
-    }
-}
-
-/* How deep lists and objects are nested, counted up to limit. */
-static int depth_of(const json_t *value, int limit)
-{
-    const char *key;
-    json_t *item;
-    size_t i;
-    int deepest = 0, depth;
-
-    if (!limit || !(json_is_object(value) || json_is_array(value)))
-        return 0;
-    json_array_foreach(value, i, item)
-    {
-        depth = depth_of(item, limit - 1);
-        deepest = depth > deepest ? depth : deepest;
-    }
-    json_object_foreach((json_t *)value, key, item)
-    {
-        depth = depth_of(item, limit - 1);
-        deepest = depth > deepest ? depth : deepest;
-    }
-    return deepest + 1;
-}
-
-/* Say why the body is no JSON object, in the parser's words unless those quote the body. */
-static void refuse_json(call_t *call, const json_error_t *error)
-{
-    char msg[320] = "The request body is not a JSON object.";
-
-    if (!call->document)
-        snprintf(msg, sizeof(msg), "The request body is not JSON: line %d, column %d: %s",
-                 error->line, error->column,
-                 strchr(error->text, '\'') ? "syntax error" : error->text);
-    call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
-}
-
-/* Parse the body as JSON; a failure is answered. */
-static void parse_json(call_t *call)
-{
-    json_error_t error = {.text = ""};
-    bool deep;
-    int r;
-
-    memory_json_begin_outside(DOCUMENT_MAX);
-    call->document =
-        json_loadb(call->body ? call->body : "", call->body_len, JSON_REJECT_DUPLICATES, &error);
-    r = memory_json_end_outside();
-    if (r == -EMSGSIZE) {
-        call_refuse(call, ERR_BODY_TOO_LARGE, NULL, "The request body has too many values.");
-        return;
-    }
-    if (r) {
-        fault(r, "decode the body of a request");
-        call_refuse(call, r, NULL, NULL);
-        return;
-    }
-    deep = call->document ? depth_of(call->document, BODY_DEPTH_MAX + 1) > BODY_DEPTH_MAX
-                          : json_error_code(&error) == json_error_stack_overflow;
-    if (deep) {
-        char msg[120];
-
-        snprintf(msg, sizeof(msg),
-                 "The request body is nested too deeply: the limit is %d objects and lists inside "
-                 "each other.",
-                 BODY_DEPTH_MAX);
-        call_refuse(call, ERR_BODY_UNPARSABLE, NULL, msg);
-    } else if (!json_is_object(call->document)) {
-        refuse_json(call, &error);
-    } else if (call->target.operation->bit == OPERATION_REPLACE_MODULE) {
-        unwrap_module(call);
-    }
-}
-
-/* Check that a body is allowed, and its type. The body is parsed only after authentication: an
- * anonymous client must not cost that time and memory. */
+/* Check that a body is allowed, and its type. A body is parsed, and a large one read, only after
+ * authentication: an anonymous client must not cost that time and memory. */
 static int check_body(call_t *call)
 {
     const operation_t *operation = call->target.operation; /* NULL: of the API itself */
@@ -259,8 +173,8 @@ static int check_body(call_t *call)
         return 0; /* some clients repeat the id in the body, in several ways */
     if (!body)
         /* some clients send Content-Type without a body */
-        return call->body_len ? ERR_UNEXPECTED_BODY : 0;
-    if (body & BODY_OR_EMPTY && !call->body_len)
+        return call->has_body ? ERR_UNEXPECTED_BODY : 0;
+    if (body & BODY_OR_EMPTY && !call->has_body)
         return 0; /* clients that set no field send an empty body */
     if (!type)
         return ERR_CONTENT_TYPE_MISSING;
@@ -269,15 +183,63 @@ static int check_body(call_t *call)
     return 0;
 }
 
-/* Read the document in the body, which check_body accepted; a failure is answered. */
-static void read_document(call_t *call)
+/* Does the request's body, if it has one, have a document that the service needs? */
+static bool has_document(const call_t *call)
 {
     unsigned body = call->target.operation ? call->target.operation->body : BODY_NO_BODY;
 
-    if (body & BODY_OR_EMPTY && !call->body_len)
-        call->document = json_object();
-    else if (body && !(body & BODY_ANY_BODY))
-        parse_json(call);
+    return body && !(body & BODY_ANY_BODY);
+}
+
+/* The body that the service gets, but for the document in a body that is parsed by documents.h. */
+static json_t *make_request(call_t *call, json_t *document)
+{
+    const target_t *target = &call->target;
+    const char *if_match = call_header(call, "If-Match");
+    json_t *request = json_pack("{s:o?, s:o, s:s?}", "document", document, "query",
+                                take(call->query), "if_match", if_match);
+
+    if (*target->id)
+        json_object_set_new(request, "id", json_string(target->id));
+    if (*target->part)
+        json_object_set_new(request, OPERATION_PART, json_string(target->part));
+    if (*target->member)
+        json_object_set_new(request, "member", json_string(target->member));
+    if (*target->parent)
+        json_object_set_new(request, target->parent_key, json_string(target->parent));
+    if (target->operation->answer == ANSWER_OBJECTS && *target->parent)
+        json_object_set_new(request, "within", json_string(target->parent_key));
+    json_object_set_new(request, "path", json_string(call->path));
+    json_object_set_new(request, "base", json_string(call->base));
+    return request;
+}
+
+/* Make the service's request of a call: at once where its body is small, else when the thread has
+ * parsed it. A body that cannot be read is answered. */
+static void read_document(call_t *call)
+{
+    body_t *body = http_body(call);
+    bool is_module = call->target.operation->bit == OPERATION_REPLACE_MODULE;
+    json_t *document = NULL, *request;
+    char msg[DOCUMENT_MSG] = "";
+    int r = 0;
+
+    if (has_document(call) && body->len > BODY_SMALL) {
+        request = make_request(call, NULL);
+        call->state = PARSING;
+        zhashx_update(call->gateway->calls, call->operation_id, call);
+        documents_put(call->gateway->documents, call->account, call->operation_id, body, is_module,
+                      &request);
+        return;
+    }
+    if (has_document(call) && !body->len && call->target.operation->body & BODY_OR_EMPTY)
+        document = json_object();
+    else if (has_document(call))
+        r = document_parse(body->bytes, body->len, is_module, &document, msg);
+    if (r)
+        call_refuse(call, r, NULL, *msg ? msg : NULL);
+    else
+        call->request = make_request(call, document);
 }
 
 /* Values of a query field that narrows a list to any of them; given several times, or with
@@ -464,6 +426,9 @@ static int check_rate(call_t *call)
     const char *caller = id ? id : call->account;
     char creates[192];
 
+    if (call->is_rated)
+        return 0;
+    call->is_rated = true;
     call->retry_after = take_rate(call, "rate-limit", caller);
     if (call->retry_after) {
         call_refuse(call, ERR_RATE_LIMITED, NULL, NULL);
@@ -476,17 +441,66 @@ static int check_rate(call_t *call)
     return call->retry_after;
 }
 
+static void ask_service(call_t *call)
+{
+    if (!http_take_place(call)) {
+        call_refuse(call, ERR_BUSY, NULL, NULL);
+        return;
+    }
+    call->state = CALLING;
+    upstream_send(call);
+}
+
 static void on_admitted(call_t *call)
 {
+    if (!call->is_whole) {
+        call->state = READING;
+        http_read_body(call);
+        return;
+    }
     if (!call->target.kind && !call->self) {
         answer_root(call);
         return;
     }
-    read_document(call);
-    if (call->state != ANSWERED) {
-        call->state = CALLING;
-        upstream_send(call);
+    if (!call->self)
+        read_document(call);
+    if (call->state != ANSWERED && call->state != PARSING)
+        ask_service(call);
+}
+
+void call_on_parsed(void *context, parsed_t *parsed)
+{
+    gateway_t *gateway = context;
+    call_t *call = zhashx_lookup(gateway->calls, parsed->name);
+
+    if (!call)
+        return; /* its client is gone, or it was too late */
+    INVARIANT(call->state == PARSING);
+    if (parsed->code) {
+        call_refuse(call, parsed->code, NULL, *parsed->msg ? parsed->msg : NULL);
+    } else {
+        call->packed = parsed->packed;
+        msgpack_sbuffer_init(&parsed->packed);
+        ask_service(call);
     }
+    if (call->state == ANSWERED || call->state == READING)
+        http_resume(call);
+}
+
+/* Find out who is calling, and whether they may: from memory, or from the services. */
+static void admit(call_t *call)
+{
+    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
+    if (admission_recall(call->gateway->admission, call_token(call), call->ip, bus_mono_ms(),
+                         call->account, &call->actor)) {
+        http_trust(call);
+        if (!check_rate(call))
+            on_admitted(call);
+        return;
+    }
+    call->state = AUTHENTICATING;
+    call->generation = admission_generation(call->gateway->admission);
+    upstream_send(call);
 }
 
 void call_begin(call_t *call)
@@ -499,19 +513,18 @@ void call_begin(call_t *call)
     r = check_request(call);
     if (r)
         call_refuse(call, r, NULL, NULL);
-    if (call->state == ANSWERED)
-        return;
-    call->deadline_ms = bus_mono_ms() + CALL_DEADLINE_MS;
-    if (admission_recall(call->gateway->admission, call_token(call), call->ip, bus_mono_ms(),
-                         call->account, &call->actor)) {
-        http_trust(call);
-        if (!check_rate(call))
-            on_admitted(call);
-        return;
-    }
-    call->state = AUTHENTICATING;
-    call->generation = admission_generation(call->gateway->admission);
-    upstream_send(call);
+    if (call->state != ANSWERED)
+        admit(call);
+}
+
+void call_go_on(call_t *call)
+{
+    INVARIANT(call->state == READING && call->is_whole);
+    /* Sending a body may take seconds, in which a key may have been deleted: who calls is asked
+     * again. */
+    json_decref(call->actor);
+    call->actor = NULL;
+    admit(call);
 }
 
 /* ---- answers of the services ---- */
@@ -577,6 +590,6 @@ void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char 
         on_admitted(call);
     } else
         on_called(call, outcome, body, edges);
-    if (call->state == ANSWERED)
+    if (call->state == ANSWERED || call->state == READING)
         http_resume(call);
 }

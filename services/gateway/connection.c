@@ -7,6 +7,7 @@
 #include "common/base/memory.h"
 #include "services/gateway/connection.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
@@ -38,6 +39,7 @@ static void connection_free(connection_t *self)
     if (self->next)
         self->next->previous = self->previous;
     input_done(self);
+    owners_leave(http->owners, &self->owner);
     free(self->in);
     free(self->out);
     free(self);
@@ -51,12 +53,55 @@ void connection_shut(connection_t *self)
     close(self->fd);
     self->fd = -1;
     self->gateway->http->count--;
+    INVARIANT(self->owner->connections > 0);
+    self->owner->connections--;
+    room_set_unread(self, 0);
+}
+
+void connection_set_owner(connection_t *self, const char *name)
+{
+    owners_t *owners = self->gateway->http->owners;
+    bool open = self->fd >= 0;
+
+    INVARIANT(!self->unread); /* what is counted for one owner is not given back to another */
+    if (self->owner) {
+        self->owner->connections -= open;
+        owners_leave(owners, &self->owner);
+    }
+    self->owner = owners_join(owners, name);
+    self->owner->connections += open;
+}
+
+static void log_call(const call_t *call)
+{
+    char path[300];
+
+    if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
+        return; /* every few seconds would be noise */
+    log_quote(call->path, strlen(call->path), path, sizeof(path));
+    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
+             call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
+             *call->account ? call->account : "-", bus_mono_ms() - call->started_ms);
+}
+
+void connection_end_call(connection_t *self)
+{
+    INVARIANT(self->call && self->call->connection == self);
+    zhashx_delete(self->gateway->calls, self->call->operation_id);
+    if (self->call->has_place)
+        owners_end_call(self->gateway->http->owners, self->owner);
+    log_call(self->call);
+    call_destroy(&self->call);
+    input_done(self);
+    http_resume_listeners(self->gateway->http);
 }
 
 void connection_free_closed(http_t *http)
 {
     for (connection_t *one = http->first, *next; one; one = next) {
         next = one->next;
+        if (one->fd < 0 && one->call && one->call->state != CALLING)
+            connection_end_call(one); /* nothing was done for it yet, and nobody asks any more */
         if (one->fd < 0 && !one->call && !one->waits)
             connection_free(one);
     }
@@ -82,34 +127,14 @@ static void want_events(connection_t *self, uint32_t events)
 
 /* ---- answers ---- */
 
-static void log_call(const call_t *call)
-{
-    char path[300];
-
-    if (call->status == 200 && (!strcmp(call->path, "/readyz") || !strcmp(call->path, "/healthz")))
-        return; /* every few seconds would be noise */
-    log_quote(call->path, strlen(call->path), path, sizeof(path));
-    log_info("method=%s path=\"%s\" status=%u op=%s account=%s ms=%" PRId64,
-             call->head ? "HEAD" : call->method, path, call->status, call->operation_id,
-             *call->account ? call->account : "-", bus_mono_ms() - call->started_ms);
-}
-
-void connection_end_call(connection_t *self)
-{
-    INVARIANT(self->call && self->call->connection == self);
-    zhashx_delete(self->gateway->calls, self->call->operation_id);
-    log_call(self->call);
-    call_destroy(&self->call);
-    input_done(self);
-    http_resume_listeners(self->gateway->http);
-}
-
 void connection_begin_answer(connection_t *self)
 {
     call_t *call = self->call;
     unsigned status_class = call->status / 100;
 
     INVARIANT(!self->out); /* the answer before is sent */
+    /* the rest of a body is not read as the next request */
+    self->closes = self->closes || !call->is_whole;
     self->gateway->metrics.answers[status_class < 6 ? status_class : 5]++;
     self->out = answer_make(call, self->closes, &self->out_len, &self->file);
     if (!self->out) { /* the answer has bytes that no JSON text can hold */
@@ -123,6 +148,7 @@ void connection_begin_answer(connection_t *self)
     if (!self->out)
         connection_shut(self);
     connection_enter(self, ANSWER, WRITE_MS);
+    self->moved_ms = self->since_ms;
 }
 
 /* Write what is left of the answer. True: all of it is sent. */
@@ -146,6 +172,7 @@ static bool flush_output(connection_t *self)
             return false;
         }
         self->sent += (size_t)n;
+        self->moved_ms = bus_mono_ms();
     }
     return true;
 }
@@ -162,6 +189,7 @@ static void begin_linger(connection_t *self)
 static void begin_next_request(connection_t *self)
 {
     INVARIANT(!self->call);
+    room_set_unread(self, 0);
     free(self->out);
     self->out = NULL;
     self->file = NULL;
@@ -242,6 +270,8 @@ void connection_advance(connection_t *self, unsigned requests)
             more = flush_output(self);
             if (more)
                 begin_next_request(self);
+            else if (self->fd >= 0)
+                room_set_unread(self, self->out_len);
             break;
         }
     }
@@ -284,6 +314,7 @@ void connection_adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from
 {
     connection_t *self = memory_new(sizeof(*self), "a connection");
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = self};
+    char address[INET_ADDRSTRLEN] = "proxy";
     http_t *http = gateway->http;
     int on = 1;
 
@@ -299,6 +330,9 @@ void connection_adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from
     self->interest = EPOLLIN;
     self->proxy = self->trusted = proxy;
     self->address = proxy ? 0 : from->sin_addr.s_addr;
+    if (!proxy)
+        inet_ntop(AF_INET, &from->sin_addr, address, sizeof(address));
+    connection_set_owner(self, address);
     self->born_ms = bus_mono_ms();
     connection_enter(self, HEAD, CONNECTION_READ_MS);
     self->next = http->first;

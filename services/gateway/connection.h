@@ -27,6 +27,7 @@ struct connection {
     uint32_t address; /* IPv4, in network byte order */
     bool proxy;       /* it came over the socket of the proxy */
     bool trusted;     /* it showed a valid key, or is the proxy's */
+    owner_t *owner;
     bool closes, ended;
     bool waits; /* it is in the queue of turn.c, with a request to begin */
     connection_t *behind;
@@ -44,6 +45,8 @@ struct connection {
     char *out;
     const docs_file_t *file;
     size_t out_len, sent;
+    size_t unread;    /* bytes of out, counted for the owner while the client does not take them */
+    int64_t moved_ms; /* when the client last took some */
 };
 
 typedef struct listener {
@@ -63,6 +66,7 @@ struct http {
     listener_t listeners[2];
     connection_t *first;
     size_t count; /* connections with an open descriptor */
+    owners_t *owners;
     turn_t turn;
     zmq_pollitem_t poll;
     int timer;
@@ -76,13 +80,15 @@ struct http {
 void connection_adopt(gateway_t *gateway, int fd, const struct sockaddr_in *from, bool proxy);
 /* Close the descriptor at once; the connection is freed later, when no caller can still use it. */
 void connection_shut(connection_t *self);
-/* Free the connections that were closed. One with a call in progress stays until its answer, which
- * is thrown away. */
+/* Free the connections that were closed. One whose call has reached its service stays until the
+ * answer, which is thrown away; other calls end with their connection. */
 void connection_free_closed(http_t *http);
 /* Begin a phase, which must be over in so many milliseconds. */
 void connection_enter(connection_t *self, phase_t phase, int64_t ms);
 /* Start to send the call's answer; the call is freed. */
 void connection_begin_answer(connection_t *self);
+/* The connection's owner is now the one of that name. */
+void connection_set_owner(connection_t *self, const char *name);
 /* Free the call without an answer: the client is gone. */
 void connection_end_call(connection_t *self);
 /* Move the connection on as far as possible without waiting, beginning at most so many more
@@ -99,6 +105,8 @@ void connection_on_late(connection_t *self);
 bool input_take_head(connection_t *self);
 /* Read what has come of the body. True: it is complete, or refused. */
 bool input_take_body(connection_t *self);
+/* Read the rest of the body of the connection's call, whose caller is known now. */
+void input_begin_body(connection_t *self);
 /* Answer bytes that are no request with an error, and read nothing behind them. why NULL: the
  * outcome's own text. */
 void input_refuse(connection_t *self, int code, const char *why);
@@ -118,6 +126,11 @@ bool room_is_there(gateway_t *gateway);
 bool room_evict(gateway_t *gateway, uint32_t address);
 /* Make a place for one more connection from that address. */
 void room_make(gateway_t *gateway, uint32_t address, bool proxy);
+
+/* The connection's answer waits for its client, or, bytes 0, does so no more. Where its owner, or
+ * all owners together, have more waiting than they may, connections are closed: of the owner with
+ * most the one whose client has taken nothing for longest, which may be this one. */
+void room_set_unread(connection_t *self, size_t bytes);
 
 /* turn.c: make the queue; its fd goes into http's epoll. 0 | fault. */
 int turn_start(http_t *http);

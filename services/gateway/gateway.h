@@ -1,6 +1,6 @@
 /* The gateway's parts. http.c has the listeners, connection.c the connections, input.c and body.c
- * what they read, framing.c its framing, answer.c the bytes of
- * answers, call.c the life of one request, upstream.c the services on the bus, copies.c which
+ * what they read, framing.c its framing, document.c and documents.c its JSON, answer.c the bytes
+ * of answers, call.c the life of one request, upstream.c the services on the bus, copies.c which
  * copies of a service answer. */
 #pragma once
 
@@ -13,19 +13,24 @@
 #include "services/gateway/body.h"
 #include "services/gateway/copies.h"
 #include "services/gateway/docs.h"
+#include "services/gateway/documents.h"
 #include "services/gateway/framing.h"
+#include "services/gateway/owners.h"
 #include "services/gateway/paths.h"
 #include "services/gateway/rate.h"
 
 enum {
-    /* the bus carries the body inside an object, one level deeper */
-    BODY_DEPTH_MAX = PACK_DEPTH_MAX - 1,
-    /* bytes of memory for the values of a body: eight times those of the longest one */
-    DOCUMENT_MAX = 8 * BODY_MAX,
+    /* bytes of a body that are read before its sender is known, and that the loop parses itself */
+    BODY_SMALL = 8192,
     CALL_DEADLINE_MS = 10000, /* how long a service may take to answer */
     /* a request that got no answer is sent again, because a copy may have lost it */
     RESEND_MS = 1000,
     CONNECTIONS_MAX = 1024,
+    CALLS_MAX = CONNECTIONS_MAX, /* calls that are at a service */
+    /* bytes of answers that clients have not taken, of one owner and of all: the longest answer has
+     * a little more than 8 MiB (the pages of common/resource/crud_list.c) */
+    UNREAD_OWN_MAX = 64 << 20,
+    UNREAD_MAX = 256 << 20,
     QUERY_VALUES_MAX = 100 /* values of one query parameter */
 };
 
@@ -36,9 +41,11 @@ typedef struct connection connection_t;
 
 /* The state of a call. */
 typedef enum call_state {
-    RECEIVED,       /* the request is read; nothing was done for it yet */
+    RECEIVED,       /* the request, or its head, is read; nothing was done for it yet */
     AUTHENTICATING, /* identity was asked whose key it is */
     ADMITTING,      /* routes was asked whether the address may use the API */
+    READING,        /* the caller is known, and the rest of a large body is read */
+    PARSING,        /* that body is parsed by documents.h */
     CALLING,        /* the service of the kind was asked */
     ANSWERED        /* status and body are set */
 } call_state_t;
@@ -54,16 +61,19 @@ struct call {
     const char *query_text; /* the query without its "?"; NULL: none */
     target_t target;
     bool self; /* GET /self, which tells whose key it is */
-    const char *body;
-    size_t body_len;
+    bool has_body;
+    bool is_whole;  /* all of the body is there */
+    bool is_rated;  /* it was counted against its key's rate */
+    bool has_place; /* it was counted among its account's calls at services */
     char key[80];
     char account[64];
     char ip[64];      /* address of the client */
     const char *base; /* URL that uris in the answer begin with, as this client reaches the API */
     json_t *actor;
     uint64_t generation; /* admission_generation when the services were asked about this caller */
-    json_t *document;    /* the parsed body */
-    json_t *query;
+    json_t *query;       /* until it moves into the request */
+    json_t *request;     /* body of the service's request; NULL: not made yet, or packed */
+    msgpack_sbuffer packed; /* the same where a large body was parsed, encoded; data NULL: none */
     int64_t started_ms, deadline_ms, resend_ms;
     /* the copy of the service that has the request; NULL: it could not be sent yet */
     const copy_t *copy;
@@ -91,11 +101,13 @@ struct gateway {
     http_t *http;
     copies_t *services[SERVICES]; /* by service_id_t; NULL: takes no requests */
     admission_t *admission;
-    zhashx_t *calls;     /* operation id -> call that waits for a service */
-    docs_file_t openapi; /* rendered at start; its text is owned by the gateway */
-    rates_t *rates;      /* of API keys */
+    documents_t *documents; /* parses large bodies */
+    zhashx_t *calls;        /* operation id -> call that waits for a service, or for documents */
+    docs_file_t openapi;    /* rendered at start; its text is owned by the gateway */
+    rates_t *rates;         /* of API keys */
     struct {
-        uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, malformed;
+        uint64_t requests, answers[6], resent, passed_over, timed_out, cut_off, evicted, unread,
+            over_share, malformed;
     } metrics;
 };
 
@@ -103,13 +115,21 @@ struct gateway {
  * all connections. */
 int http_start(gateway_t *self);
 void http_stop(gateway_t *self);
-/* Send the answer of a call that waited for one. The call is freed when this returns. */
+/* Send the answer of a call that waited for one, or read on for it. An answered call is freed when
+ * this returns. */
 void http_resume(call_t *call);
+/* Read the rest of a call's body; when it is whole call_go_on is called. */
+void http_read_body(call_t *call);
+/* What has come of the call's body. */
+body_t *http_body(call_t *call);
 /* The value of a request header, borrowed; NULL: it is not there. */
 const char *http_header(const call_t *call, const char *name);
-/* Note that the call's connection showed a valid key: it is not among those that are closed first
- * to make room. */
+/* Note that the call's connection showed a valid key of the call's account: it is not among those
+ * that are closed first to make room, and counts for that account. */
 void http_trust(call_t *call);
+/* Take a place among the calls at services, until the call ends. False: its account has its
+ * share. */
+bool http_take_place(call_t *call);
 size_t http_metrics(const gateway_t *self, char *out, size_t size);
 
 /* answer.c: status line, headers and text of the answer; the caller frees it. *ret_file is sent
@@ -124,9 +144,13 @@ typedef bool (*query_fn)(call_t *call, const char *name, const char *value);
  * "=". All escapes are resolved, line ends in a filter too: the caller has refused %00. */
 void query_each(call_t *call, query_fn take);
 
-/* call.c: begin a call whose request is complete: it is answered, or its first bus request is on
- * its way. */
+/* call.c: begin a call whose request, or whose head where the body is large, is complete: it is
+ * answered, its first bus request is on its way, or its body is to be read. */
 void call_begin(call_t *call);
+/* The body is whole now. As call_begin. */
+void call_go_on(call_t *call);
+/* on_parsed_fn; context is the gateway. */
+void call_on_parsed(void *context, parsed_t *parsed);
 void call_destroy(call_t **self_p);
 /* The bearer token, "" when there is none. It leaves this process only towards identity. */
 const char *call_token(call_t *call);

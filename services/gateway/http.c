@@ -130,9 +130,21 @@ void http_resume(call_t *call)
         connection_end_call(self);
         return; /* connection_free_closed frees it */
     }
-    connection_begin_answer(self);
+    if (call->state == ANSWERED)
+        connection_begin_answer(self);
     /* no new request: one at a time, however fast the services answer */
     connection_advance(self, 0);
+}
+
+void http_read_body(call_t *call)
+{
+    zhashx_delete(call->gateway->calls, call->operation_id);
+    input_begin_body(call->connection);
+}
+
+body_t *http_body(call_t *call)
+{
+    return &call->connection->body;
 }
 
 const char *http_header(const call_t *call, const char *name)
@@ -143,17 +155,31 @@ const char *http_header(const call_t *call, const char *name)
 void http_trust(call_t *call)
 {
     call->connection->trusted = true;
+    if (strcmp(call->connection->owner->name, call->account))
+        connection_set_owner(call->connection, call->account);
+}
+
+bool http_take_place(call_t *call)
+{
+    call->has_place = owners_begin_call(call->gateway->http->owners, call->connection->owner);
+    call->gateway->metrics.over_share += !call->has_place;
+    return call->has_place;
 }
 
 size_t http_metrics(const gateway_t *self, char *out, size_t size)
 {
-    return (size_t)snprintf(out, size,
-                            "postern_gateway_connections %zu\n"
-                            "postern_gateway_clients_cut_off_total %" PRIu64 "\n"
-                            "postern_gateway_connections_evicted_total %" PRIu64 "\n"
-                            "postern_gateway_malformed_requests_total %" PRIu64 "\n",
-                            self->http ? self->http->count : 0, self->metrics.cut_off,
-                            self->metrics.evicted, self->metrics.malformed);
+    return (size_t)snprintf(
+        out, size,
+        "postern_gateway_connections %zu\n"
+        "postern_gateway_clients_cut_off_total %" PRIu64 "\n"
+        "postern_gateway_connections_evicted_total %" PRIu64 "\n"
+        "postern_gateway_malformed_requests_total %" PRIu64 "\n"
+        "postern_gateway_calls_over_share_total %" PRIu64 "\n"
+        "postern_gateway_unread_bytes %zu\n"
+        "postern_gateway_unread_closed_total %" PRIu64 "\n",
+        self->http ? self->http->count : 0, self->metrics.cut_off, self->metrics.evicted,
+        self->metrics.malformed, self->metrics.over_share,
+        self->http ? owners_unread(self->http->owners) : 0, self->metrics.unread);
 }
 
 /* ---- lifecycle ---- */
@@ -167,6 +193,7 @@ int http_start(gateway_t *self)
     /* the table of connections is the bound, not the limit on open files */
     files_raise(CONNECTIONS_MAX + FILES_MORE);
     self->http = http;
+    http->owners = owners_new(CALLS_MAX);
     http->listeners[0].fd = http->listeners[1].fd = http->turn.fd = -1;
     http->listeners[1].proxy = true;
     http->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -216,6 +243,7 @@ void http_stop(gateway_t *self)
     fd_close(&http->epoll);
     if (*http->socket_path)
         unlink(http->socket_path);
+    owners_destroy(&http->owners);
     free(http);
     self->http = NULL;
 }

@@ -47,11 +47,14 @@ static call_t *input_new_call(connection_t *self)
 
 void input_refuse(connection_t *self, int code, const char *why)
 {
-    call_t *call = input_new_call(self);
+    call_t *call = self->call;
 
+    if (!call) {
+        call = input_new_call(self);
+        call->path = memory_copy("-", "a path");
+    }
     self->closes = true;
     self->in_len = 0;
-    call->path = memory_copy("-", "a path");
     self->gateway->metrics.malformed++;
     call_refuse(call, code, NULL, why);
     connection_begin_answer(self);
@@ -64,7 +67,8 @@ static bool input_set_client(connection_t *self, call_t *call)
     return !self->proxy || framing_client(&self->head, call->ip);
 }
 
-static void input_begin_call(connection_t *self)
+/* is_whole: all of the body is there; else its sender is asked for first. */
+static void input_begin_call(connection_t *self, bool is_whole)
 {
     call_t *call = input_new_call(self);
     char *query = strchr(self->head.target, '?');
@@ -78,14 +82,43 @@ static void input_begin_call(connection_t *self)
     call->query_text = query;
     call->head = !strcmp(self->head.method, "HEAD");
     snprintf(call->method, sizeof(call->method), "%s", call->head ? "GET" : self->head.method);
-    call->body = self->body.bytes;
-    call->body_len = self->body.len;
+    call->has_body = self->body.len || self->head.content_length;
+    call->is_whole = is_whole;
     path_match(call->method, call->path, &call->target);
     if (input_set_client(self, call))
         call_begin(call);
     else
         call_refuse(call, ERR_MALFORMED, NULL,
                     "The proxy must name its client in one X-Forwarded-For.");
+    if (call->state == ANSWERED)
+        connection_begin_answer(self);
+}
+
+void input_begin_body(connection_t *self)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+    self->phase = BODY; /* the deadline covers head and body together, but not what services took */
+    if (self->call)
+        self->deadline_ms += bus_mono_ms() - self->call->started_ms;
+    if (self->head.expects_continue && !self->in_len && self->fd >= 0)
+        send(self->fd, go_on, sizeof(go_on) - 1,
+             MSG_NOSIGNAL); /* best effort: clients go on after a second without it */
+    self->head.expects_continue = false;
+}
+
+/* All of the body is there. */
+static void input_end_body(connection_t *self)
+{
+    call_t *call = self->call;
+
+    if (!call) {
+        input_begin_call(self, true);
+        return;
+    }
+    self->phase = CALL;
+    call->is_whole = true;
+    call_go_on(call);
     if (call->state == ANSWERED)
         connection_begin_answer(self);
 }
@@ -137,7 +170,6 @@ static bool keep_head(connection_t *self, size_t len)
 
 bool input_take_head(connection_t *self)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     const char *why;
     size_t len;
     int r;
@@ -163,14 +195,12 @@ bool input_take_head(connection_t *self)
         input_refuse(self, r, why);
         return true;
     }
-    if (!self->head.chunked && !self->head.content_length) {
-        input_begin_call(self);
-        return true;
-    }
-    self->phase = BODY; /* the deadline covers head and body together */
-    if (self->head.expects_continue && !self->in_len)
-        send(self->fd, go_on, sizeof(go_on) - 1,
-             MSG_NOSIGNAL); /* best effort: clients go on after a second without it */
+    if (self->head.content_length > BODY_SMALL)
+        input_begin_call(self, false);
+    else if (self->head.chunked || self->head.content_length)
+        input_begin_body(self);
+    else
+        input_begin_call(self, true);
     return true;
 }
 
@@ -201,6 +231,10 @@ bool input_take_body(connection_t *self)
     }
     consume_input(self, used);
     if (done)
-        input_begin_call(self);
-    return done;
+        input_end_body(self);
+    else if (!self->call && self->body.len > BODY_SMALL)
+        input_begin_call(self, false);
+    else
+        return false;
+    return true;
 }

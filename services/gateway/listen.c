@@ -25,11 +25,15 @@ int listen_tcp(const char *host, uint16_t port, int *ret_fd)
     char text[160];
     /* seconds that the kernel keeps a connection which says nothing, before it is accepted */
     int on = 1, silent_s = 5;
+    /* of an answer that is not read the kernel keeps no more than this, or twice this; the rest
+     * waits here, where it is counted (room.c) */
+    int send_bytes = 256 << 10;
 
     if (inet_pton(AF_INET, host, &address.sin_addr) != 1)
         return fault(-EINVAL, "http-host must be an IPv4 address");
     fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on))
+        || setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes))
         || setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_s, sizeof(silent_s))
         || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, SOMAXCONN)) {
         snprintf(text, sizeof(text), "listen on %s:%d (is the port taken?)", host, port);

@@ -48,9 +48,11 @@ static size_t gateway_metrics(void *context, char *out, size_t size)
                           "postern_gateway_calls_in_flight %zu\n"
                           "postern_gateway_calls_resent_total %" PRIu64 "\n"
                           "postern_gateway_answers_passed_over_total %" PRIu64 "\n"
-                          "postern_gateway_calls_timed_out_total %" PRIu64 "\n",
+                          "postern_gateway_calls_timed_out_total %" PRIu64 "\n"
+                          "postern_gateway_bodies_waiting %zu\n",
                           self->metrics.requests, zhashx_size(self->calls), self->metrics.resent,
-                          self->metrics.passed_over, self->metrics.timed_out);
+                          self->metrics.passed_over, self->metrics.timed_out,
+                          documents_waiting(self->documents));
     n += upstream_metrics(self, out + n, size - n);
     n += http_metrics(self, out + n, size - n);
     return n + admission_metrics(self->admission, bus_mono_ms(), out + n, size - n);
@@ -109,6 +111,8 @@ static int gateway_start(void *context, zloop_t *loop, const config_t *config)
         r = admission_new(&self->admission, self->services[SERVICE_identity],
                           self->services[SERVICE_routes]);
     if (!r)
+        r = documents_new(&self->documents, loop, call_on_parsed, self);
+    if (!r)
         r = http_start(self);
     return r;
 }
@@ -130,6 +134,7 @@ static void gateway_stop(void *context)
 {
     gateway_t *self = context;
 
+    documents_destroy(&self->documents);
     admission_destroy(&self->admission);
     upstream_stop(self);
     rates_destroy(&self->rates);

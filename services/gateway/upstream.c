@@ -29,28 +29,6 @@ static const char *suffix_of(call_state_t state)
     return state == AUTHENTICATING ? ".auth" : state == ADMITTING ? ".admit" : "";
 }
 
-static json_t *call_body(call_t *call)
-{
-    const target_t *target = &call->target;
-    const char *if_match = http_header(call, "If-Match");
-    json_t *body = json_pack("{s:O?, s:O, s:s?}", "document", call->document, "query", call->query,
-                             "if_match", if_match);
-
-    if (*target->id)
-        json_object_set_new(body, "id", json_string(target->id));
-    if (*target->part)
-        json_object_set_new(body, OPERATION_PART, json_string(target->part));
-    if (*target->member)
-        json_object_set_new(body, "member", json_string(target->member));
-    if (*target->parent)
-        json_object_set_new(body, target->parent_key, json_string(target->parent));
-    if (target->operation->answer == ANSWER_OBJECTS && *target->parent)
-        json_object_set_new(body, "within", json_string(target->parent_key));
-    json_object_set_new(body, "path", json_string(call->path));
-    json_object_set_new(body, "base", json_string(call->base));
-    return body;
-}
-
 /* The service that the call's current question goes to. */
 static copies_t *service_of(const call_t *call)
 {
@@ -84,15 +62,19 @@ static zmsg_t *encode_request(call_t *call)
     } else {
         snprintf(verb, sizeof(verb), "%s.%s", call->target.kind->name,
                  call->target.operation->name);
-        body = call_body(call);
+        body = json_incref(call->request);
     }
-    if (!body) { /* the token is not UTF-8: no key */
+    if (!body && !call->packed.data) { /* the token is not UTF-8: no key */
         call_refuse(call, ERR_AUTH_MALFORMED, NULL, NULL);
         return NULL;
     }
     snprintf(id, sizeof(id), "%s%s", call->operation_id, suffix_of(call->state));
-    msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account, left,
-                         call->actor, body);
+    if (body)
+        msg = request_encode(verb, id, call->state == CALLING ? call->key : NULL, call->account,
+                             left, call->actor, body);
+    else
+        msg = request_encode_packed(verb, id, call->key, call->account, left, call->actor,
+                                    &call->packed);
     if (!msg) { /* out of memory, or beyond the caps of the bus */
         log_error("op=%s the request cannot be put on the bus", call->operation_id);
         call_refuse(call, ERR_INTERNAL, NULL, NULL);
@@ -191,6 +173,12 @@ static bool is_passed_over(call_t *call, const copy_t *copy, const json_t *outco
     return true;
 }
 
+/* Was a service asked? Else the call waits for its body to be parsed. */
+static bool is_asking(const call_t *call)
+{
+    return call->state == AUTHENTICATING || call->state == ADMITTING || call->state == CALLING;
+}
+
 static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
@@ -207,7 +195,8 @@ static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
         snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
         id[strcspn(id, ".")] = '\0';
         call = zhashx_lookup(self->calls, id);
-        if (call && !strcmp(suffix, suffix_of(call->state)) && !is_passed_over(call, copy, outcome))
+        if (call && is_asking(call) && !strcmp(suffix, suffix_of(call->state))
+            && !is_passed_over(call, copy, outcome))
             call_reply(call, outcome, body, edges);
     }
     zframe_destroy(&body);
@@ -254,10 +243,11 @@ static bool is_late(const call_t *call, int64_t now)
 {
     const copy_t *copy = call->copy;
 
-    return now >= call->resend_ms
-           || (copy
-               && (!copy_is_connected(copy)
-                   || (!copy->answers && copies_answer(service_of(call)))));
+    return is_asking(call)
+           && (now >= call->resend_ms
+               || (copy
+                   && (!copy_is_connected(copy)
+                       || (!copy->answers && copies_answer(service_of(call))))));
 }
 
 /* Is the call over without an answer? Its deadline is over, or no copy of its service has answered

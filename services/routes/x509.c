@@ -198,6 +198,7 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
     _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(chain_pem);
     _cleanup_(pkey_clear) EVP_PKEY *key = read_key(key_pem);
     X509 *leaf = chain ? sk_X509_value(chain, 0) : NULL;
+    const char *fault;
 
     ERR_clear_error();
     if (!chain)
@@ -221,6 +222,11 @@ int x509_describe(const char *chain_pem, const char *key_pem, json_t *document, 
         return problem_add(problem, ERR_CERT_PEM, "private_key_pem",
                            "does not belong to the first certificate");
     }
+    fault = private_key_fault(key, PRIVATE_KEY_TRIALS);
+    if (fault)
+        return problem_add(
+            problem, ERR_CERT_PEM, "private_key_pem",
+            "is an RSA key whose numbers do not belong together: %s (RFC 8017 A.1.2)", fault);
     for (int i = 0; i + 1 < sk_X509_num(chain); i++) {
         _cleanup_(pkey_clear) EVP_PKEY *issuer = X509_get_pubkey(sk_X509_value(chain, i + 1));
 

@@ -1,9 +1,11 @@
-// Clients without a key that hold as many connections as they can get: whoever has a key is served all the same.
+// Clients that hold as many connections as they can get, without a key or with one: everybody else is served all the same.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import net from 'node:net';
 import test from 'node:test';
-import { env, until } from '../support/postern.mjs';
+import { account } from '../support/account.mjs';
+import { session } from '../support/events.mjs';
+import { elsewhere, env, until } from '../support/postern.mjs';
 
 const url = new URL(env.POSTERN_API_URL);
 const MANY = 1100;
@@ -27,10 +29,10 @@ async function hold(first, again) {
 }
 
 // {status, port of the connection}; fails after 5 s.
-const ask = (agent, path = '/api_keys?limit=1') => new Promise((resolve, reject) => {
+const ask = (agent, path = '/api_keys?limit=1', key = env.POSTERN_API_KEY) => new Promise((resolve, reject) => {
   const request = http.get({
     host: url.hostname, port: url.port, path, agent, timeout: 5000,
-    headers: { Authorization: `Bearer ${env.POSTERN_API_KEY}`, 'Service-Version': '2' },
+    headers: { Authorization: `Bearer ${key}`, 'Service-Version': '2' },
   }, (response) => {
     const port = response.socket.localPort;
     response.resume().on('end', () => resolve({ status: response.statusCode, port }));
@@ -79,6 +81,83 @@ test('an address has a bounded share of connections that showed no key', { timeo
     await until(async () => await read('connections') <= 300, 'no more than its share is there', 30000); // some of the stories before still linger
   } finally {
     release();
+  }
+});
+
+const metric = async (name) => Number(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm').exec(await (await fetch(`http://${env.POSTERN_HEALTH_URLS.split(',')[0]}/metrics`)).text())[1]);
+const keyed = (path, key = env.POSTERN_API_KEY) => `GET ${path} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer ${key}\r\nService-Version: 2\r\n\r\n`;
+
+test(`${MANY} connections of one key keep no other account out, not even when its calls stand still`, { skip: elsewhere, timeout: 120000 }, async () => {
+  const other = account(), lock = session(env.DATABASE_URL), before = await metric('calls_over_share_total');
+  let release;
+  try {
+    await lock.say('BEGIN; LOCK TABLE events.event_destination IN ACCESS EXCLUSIVE MODE;');
+    release = await hold(keyed('/event_destinations'), '');
+    await until(async () => await metric('calls_over_share_total') > before, 'it has its share of calls', 30000);
+    for (let i = 0; i < 10; i++) assert.equal((await ask(false, '/backends/static?limit=1', other.token)).status, 200);
+    for (let i = 0; i < 10; i++) assert.equal((await ask(false, '/event_subscriptions?limit=1', other.token)).status, 200, 'by the service that waits for them');
+    assert.ok(await metric('calls_in_flight') <= 520, 'half of the places are free for others');
+  } finally {
+    await lock.say('ROLLBACK;');
+    lock.end();
+    release?.();
+  }
+  await until(async () => await metric('calls_in_flight') === 0, 'all of its calls end', 30000);
+  assert.equal((await ask(false)).status, 200, 'and it is served again');
+});
+
+test('idle connections of the account that has most give way to others', { timeout: 60000 }, async () => {
+  const other = account(), kept = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const first = await ask(kept, '/backends/static?limit=1', other.token); // the oldest of all
+  const release = await hold(keyed('/api_keys?limit=1'), '');
+  try {
+    await until(async () => await metric('connections') >= 1024, 'there is no room', 30000);
+    for (let i = 0; i < 10; i++) assert.equal((await ask(false, '/backends/static?limit=1', other.token)).status, 200);
+    assert.deepEqual(await ask(kept, '/backends/static?limit=1', other.token), first, 'a small account keeps its connection');
+  } finally {
+    release();
+    kept.destroy();
+  }
+});
+
+test('answers that nobody reads have a bound, and the slowest client gives way', { timeout: 120000 }, async () => {
+  const OWN = 64 << 20, many = account(), other = account();
+  for (let i = 0; i < 100; i += 10) await Promise.all(Array.from({ length: 10 }, () => many.must('POST', '/backends/http_response', { body: 'x'.repeat(65000) })));
+  const closed = await metric('unread_closed_total'), sockets = [];
+  let size = 0;
+  const closings = async () => await metric('unread_closed_total') - closed;
+  try {
+    for (let i = 0; i < 24; i++) {
+      const socket = net.connect(Number(url.port), url.hostname, () => socket.write(keyed('/backends/http_response?limit=100', many.token)));
+      socket.pause().on('error', () => {});
+      sockets.push(socket);
+      await until(async () => await metric('unread_bytes') + await closings() * size > i * size, 'its answer waits', 30000);
+      size ||= await metric('unread_bytes');
+      assert.ok(await metric('unread_bytes') <= OWN, 'within the bound');
+    }
+    assert.equal(await closings(), 24 - Math.floor(OWN / size), 'those before are closed');
+    assert.equal((await ask(false, '/backends/static?limit=1', other.token)).status, 200);
+    const last = sockets.at(-1);
+    let bytes = 0;
+    last.on('data', (part) => { bytes += part.length; }).resume();
+    await until(() => bytes > 100 * 65000, 'the newest is whole');
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
+  await until(async () => await metric('unread_bytes') === 0, 'nothing waits any more', 30000);
+});
+
+// All of one address, as every check here is: those that are there have a time, however slowly they send.
+test('slow connections keep the health port of a service from nobody for long', { timeout: 60000 }, async () => {
+  const [host, port] = env.POSTERN_HEALTH_URLS.split(',')[0].split(':'), sockets = [];
+  for (let i = 0; i < 100; i++) sockets.push(net.connect(Number(port), host).on('error', () => {}));
+  for (const socket of sockets) socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: ');
+  const timer = setInterval(() => { for (const socket of sockets) if (!socket.destroyed) socket.write('x'); }, 500);
+  try {
+    await until(async () => { try { return (await fetch(`http://${host}:${port}/healthz`, { signal: AbortSignal.timeout(2000) })).status === 200; } catch { return false; } }, 'an answer', 40000);
+  } finally {
+    clearInterval(timer);
+    for (const socket of sockets) socket.destroy();
   }
 });
 

@@ -183,6 +183,26 @@ test('an_uploaded_certificate_is_parsed_and_served', async () => {
   await must('DELETE', `/tls_certificates/${certificate.id}`);
 });
 
+test('a_certificate_whose_key_would_be_slow_is_refused', async () => {
+  const { execFileSync } = await import('node:child_process');
+  const { createPrivateKey } = await import('node:crypto');
+  const fs = await import('node:fs');
+  const os = await import('node:os');
+  const dir = fs.mkdtempSync(`${os.tmpdir()}/postern-cert-`);
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '30', '-subj', '/CN=story', '-keyout', `${dir}/key.pem`, '-out', `${dir}/cert.pem`], { stdio: 'ignore' });
+  const certificate_pem = fs.readFileSync(`${dir}/cert.pem`, 'utf8'), key = createPrivateKey(fs.readFileSync(`${dir}/key.pem`)).export({ format: 'jwk' });
+  fs.rmSync(dir, { recursive: true });
+  for (const [number, rule] of [['dp', /exponent1/], ['dq', /exponent2/], ['qi', /coefficient/]]) {
+    const wrong = Buffer.from(key[number], 'base64url');
+    wrong[wrong.length - 1] ^= 2;
+    const private_key_pem = createPrivateKey({ format: 'jwk', key: { ...key, [number]: wrong.toString('base64url') } }).export({ type: 'pkcs8', format: 'pem' });
+    const answer = await api('POST', '/tls_certificates', { certificate_pem, private_key_pem });
+    assert.equal(answer.status, 400, answer.raw);
+    assert.equal(answer.body.error_code, 'ERR_POSTERN_184');
+    assert.match(answer.body.details.private_key_pem, rule);
+  }
+});
+
 test('a_retried_create_makes_one_object', async () => {
   const headers = { 'Idempotency-Key': `story-${process.pid}-${Date.now()}` };
   const body = { address: '127.0.0.1:9', description: 'once' };

@@ -30,6 +30,7 @@ export function ownEvents(mark) {
   const vars = { POSTERN_EVENTS: socket('in'), POSTERN_INTAKE: socket('in'), POSTERN_EVENTS_RPC: socket('rpc') };
   const self = { made: 0, mark, socket, other: health + 1 }; // other: the port where the outbox's service says how it is
 
+  self.url = as;
   self.sql = (text, url = own) => execFileSync('psql', [url, '-Atqc', text], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   self.outbox = () => Number(self.sql('SELECT count(*) FROM identity.outbox'));
   self.logged = () => Number(self.sql('SELECT count(*) FROM events.log'));

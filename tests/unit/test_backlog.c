@@ -192,3 +192,54 @@ Test(backlog, one_account_that_asks_without_end_is_one_turn_of_another)
     takes(backlog, "gateway ac_2");
     backlog_destroy(&backlog);
 }
+
+static int put_held(backlog_t *backlog, const char *account, backlog_lane_t lane)
+{
+    zmsg_t *msg = zmsg_new();
+    int r;
+
+    zmsg_addstr(msg, account);
+    r = backlog_put_held(backlog, account, account, lane, &msg);
+    zmsg_destroy(&msg);
+    return r;
+}
+
+Test(backlog, one_account_never_has_all_workers)
+{
+    static const struct {
+        int workers, most;
+    } cases[] = {{2, 1}, {3, 2}, {4, 3}, {8, 6}};
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        backlog_t *backlog = backlog_new(cases[i].workers);
+
+        for (int n = 0; n < 20; n++) {
+            cr_assert_eq(put_held(backlog, "ac_1", BACKLOG_QUICK), 0);
+            cr_assert_eq(put_held(backlog, "ac_1", BACKLOG_SLOW), 0);
+        }
+        for (int n = 0; n < cases[i].most; n++)
+            takes(backlog, "ac_1");
+        for (int n = 0; n < 5; n++) { /* whoever comes behind all of them */
+            cr_assert_eq(put_held(backlog, "ac_2", BACKLOG_QUICK), 0);
+            takes(backlog, "ac_2");
+            backlog_released(backlog, "ac_2");
+        }
+        backlog_released(backlog, "ac_1");
+        takes(backlog, "ac_1");
+        backlog_destroy(&backlog);
+    }
+}
+
+Test(backlog, one_worker_is_whose_turn_it_is)
+{
+    backlog_t *backlog = backlog_new(1);
+
+    cr_assert_eq(put_held(backlog, "ac_1", BACKLOG_QUICK), 0);
+    takes(backlog, "ac_1");
+    backlog_released(backlog, "ac_1");
+    cr_assert_eq(put_held(backlog, "ac_1", BACKLOG_QUICK), 0);
+    cr_assert_eq(put_held(backlog, "ac_2", BACKLOG_QUICK), 0);
+    takes(backlog, "ac_1");
+    takes(backlog, "ac_2");
+    backlog_destroy(&backlog);
+}

@@ -118,3 +118,34 @@ Test(shares, let_nobody_wait_for_more_than_one_of_each)
     cr_assert_null(shares_take(shares));
     shares_destroy(&shares);
 }
+
+static int put_held(shares_t *shares, const char *owner, const char *holder, char *what)
+{
+    return shares_put_held(shares, owner, holder, &bounds, 1, what);
+}
+
+Test(shares, of_one_holder_are_worked_on_up_to_a_bound)
+{
+    shares_t *shares = shares_new(NULL);
+
+    shares_bound_held(shares, 2);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(put_held(shares, "a", "one", "a"), 0);
+    cr_assert_eq(put_held(shares, "b", "one", "b"), 0);
+    takes(shares, "a");
+    takes(shares, "b");
+    cr_assert_null(shares_next_holder(shares));
+    cr_assert_null(shares_take(shares), "it has two already, whoever owns them");
+    cr_assert_eq(shares_waiting(shares), 2);
+    cr_assert_eq(put_held(shares, "c", "other", "c"), 0);
+    cr_assert_str_eq(shares_next_holder(shares), "other");
+    takes(shares, "c");
+    cr_assert_eq(put(shares, "d", "d", 1), 0);
+    takes(shares, "d");
+    shares_release(shares, "other");
+    cr_assert_null(shares_take(shares));
+    shares_release(shares, "one");
+    takes(shares, "a");
+    cr_assert_null(shares_take(shares));
+    shares_destroy(&shares); /* one waits still */
+}

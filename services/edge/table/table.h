@@ -102,7 +102,8 @@ typedef struct domain {
     char *id, *name;
     char *certificate_id; /* NULL: its own pair below, which one that is refused does not have */
     char *chain_pem, *key_pem;
-    void *parsed; /* edge_tls.c's, made at the first handshake */
+    void *parsed;    /* edge_tls.c's, made at the first handshake */
+    bool is_refused; /* edge_tls.c found that it cannot be served */
 } domain_t;
 
 typedef struct table {

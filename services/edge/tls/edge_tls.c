@@ -38,14 +38,41 @@ edge_tls_free_parsed(void *parsed)
 }
 
 
-/* NULL: it cannot be read, or a signature with its key would take too long for the event loop. */
+/* Why this pair is not served; NULL: it is. The short check of the key's numbers only: a new
+ * certificate passed the long one when it came to postern-routes. */
+static const char *
+pair_fault(const pair_t *pair)
+{
+    const char  *fault;
+
+    if (pair->leaf == NULL) {
+        return "its first certificate cannot be read";
+    }
+    if (pair->key == NULL) {
+        return "its private key cannot be read";
+    }
+    if (private_key_type(pair->key) == NULL) {
+        return "its private key is of no kind that is served, or has numbers "
+               "that are too long";
+    }
+    fault = private_key_fault(pair->key, 0);
+    if (fault == NULL && X509_check_private_key(pair->leaf, pair->key) != 1) {
+        fault = "its private key belongs to another certificate";
+    }
+    ERR_clear_error();
+    return fault;
+}
+
+
+/* NULL: *ret_fault says why it is not served; no memory: NULL. */
 static pair_t *
-parse_pair(const char *chain_pem, const char *key_pem)
+parse_pair(const char *chain_pem, const char *key_pem, const char **ret_fault)
 {
     BIO     *bio;
     X509    *one;
     pair_t  *pair = calloc(1, sizeof(*pair));
 
+    *ret_fault = NULL;
     if (pair == NULL) {
         return NULL;
     }
@@ -60,13 +87,32 @@ parse_pair(const char *chain_pem, const char *key_pem)
     pair->key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
     BIO_free(bio);
     ERR_clear_error();
-    if (pair->leaf == NULL || pair->key == NULL
-        || private_key_type(pair->key) == NULL)
-    {
+    *ret_fault = pair_fault(pair);
+    if (*ret_fault) {
         edge_tls_free_parsed(pair);
         return NULL;
     }
     return pair;
+}
+
+
+/* Parsed once, also where it is refused: a client may say hello without end. */
+static pair_t *
+parse_once(domain_t *domain)
+{
+    const char  *fault;
+
+    if (domain->parsed || domain->is_refused) {
+        return domain->parsed;
+    }
+    domain->parsed = parse_pair(domain->chain_pem, domain->key_pem, &fault);
+    if (domain->parsed == NULL && fault) {
+        domain->is_refused = true;
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "certificate %s is not served, its names end handshakes: "
+                      "%s", domain->id, fault);
+    }
+    return domain->parsed;
 }
 
 
@@ -84,10 +130,7 @@ pair_for(const char *name, size_t len)
     if (domain == NULL || domain->chain_pem == NULL) {
         return NULL;
     }
-    if (domain->parsed == NULL) {
-        domain->parsed = parse_pair(domain->chain_pem, domain->key_pem);
-    }
-    return domain->parsed;
+    return parse_once(domain);
 }
 
 
