@@ -3,6 +3,7 @@
 #include "common/base/err.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
+#include "services/edge/http/edge_grpc.h"
 #include "services/edge/modules/breaker.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/slab.h"
@@ -170,9 +171,20 @@ waits_for_client(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
+/* Does a failure say nothing, because the request was a call of gRPC, which any client may make, and
+ * there may be HTTP/1.1 only? A member that refused HTTP/2 is passed over by later calls, and then
+ * a fixed answer stands in for it. */
+static ngx_uint_t
+is_no_http2(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    return ctx->no_http2
+           || (ctx->failover && ctx->backend && ctx->backend->http_response
+               && edge_grpc_is_asked(r));
+}
+
+
 /* Did the upstream answer, or whatever the route has in its place? Pages of the edge say so only
- * where they are for want of its answer: who was denied, or left, or was wrong, never asked it, nor
- * did who called gRPC, which any client may, where there is HTTP/1.1. */
+ * where they are for want of its answer: who was denied, or left, or was wrong, never asked it. */
 static ngx_uint_t
 is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
 {
@@ -183,7 +195,8 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
                 || (ctx->tunnel   /* the edge's own 101: the upstream was reached */
                     && r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
                 || (ctx->backend && ctx->backend->http_response))
-               && !(*failed && (ctx->no_http2 || waits_for_client(r, ctx)));
+               && !(*failed
+                    && (is_no_http2(r, ctx) || waits_for_client(r, ctx)));
     case ERR_EDGE_REFUSED:
         *failed = 1;
         return !ctx->no_http2 && !waits_for_client(r, ctx);
