@@ -144,6 +144,12 @@ static void fill(BIGNUM *numbers[8], const BIGNUM *p, const BIGNUM *q)
     BN_CTX_free(ctx);
 }
 
+static void free_all(BIGNUM *numbers[8])
+{
+    for (int i = 0; i < 8; i++)
+        BN_free(numbers[i]);
+}
+
 static BIGNUM *prime(int bits)
 {
     BIGNUM *made = BN_new();
@@ -177,6 +183,9 @@ Test(private_key, says_which_numbers_of_rsa_do_not_belong_together)
                   cases[i].want, fault ? fault : "none");
         EVP_PKEY_free(key);
     }
+    free_all(numbers);
+    BN_free(p);
+    BN_free(q);
 }
 
 Test(private_key, tries_whether_factors_are_primes)
@@ -192,6 +201,12 @@ Test(private_key, tries_whether_factors_are_primes)
     cr_assert_str_eq(private_key_fault(key, PRIVATE_KEY_TRIALS),
                      "prime1 and prime2 must be primes");
     EVP_PKEY_free(key);
+    free_all(numbers);
+    BN_free(a);
+    BN_free(b);
+    BN_free(p);
+    BN_free(q);
+    BN_CTX_free(ctx);
 }
 
 Test(private_key, of_other_kinds_has_no_such_rule)
