@@ -42,6 +42,8 @@ static enum MHD_Result health_respond(struct MHD_Connection *connection, unsigne
     enum MHD_Result r;
 
     MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4");
+    /* a connection ends LIFE_S after it began: no client is to begin another request just then */
+    MHD_add_response_header(response, "Connection", "close");
     r = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return r;

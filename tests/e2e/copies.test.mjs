@@ -30,8 +30,8 @@ test.before(async () => {
     POSTERN_ROUTES_RPC: `ipc://${run}/routes.rpc,${socket('routes')}`, POSTERN_IDENTITY_RPC: `ipc://${run}/identity.rpc,${socket('identity')}`,
   });
   api = apiAt(PORT, PORT + 1);
-  lone = another('gateway', { POSTERN_HTTP_PORT: String(PORT + 2), POSTERN_HEALTH_PORT: String(PORT + 4), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: socket('routes') });
-  loneApi = apiAt(PORT + 2, PORT + 4);
+  lone = another('gateway', { POSTERN_HTTP_PORT: String(PORT + 2), POSTERN_HEALTH_PORT: String(PORT + 5), POSTERN_PROXY_SOCKET: '', POSTERN_ROUTES_RPC: socket('routes') });
+  loneApi = apiAt(PORT + 2, PORT + 5);
   await ready();
   await until(async () => (await loneApi.ask('GET', '/ip_policies?limit=1').catch(() => ({}))).status === 200, 'a gateway of the second copy alone');
 });

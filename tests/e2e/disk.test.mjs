@@ -107,7 +107,7 @@ test('a state file that somebody else changed is written again', { skip: elsewhe
 async function onFullDisk(story) {
   const kilobytes = Number(run('du', '-sk', dir).split('\t')[0]);
   const small = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-small-'));
-  run('mount', '-t', 'tmpfs', '-o', `size=${kilobytes + 4096}k`, 'tmpfs', small);
+  run('mount', '-t', 'tmpfs', '-o', `size=${2 * kilobytes + 8192}k`, 'tmpfs', small);
   run('cp', '-a', `${dir}/.`, small);
   run('mount', '--bind', small, dir);
   try {
