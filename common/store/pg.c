@@ -232,8 +232,6 @@ static int check_result(pg_t *self, const PGresult *res)
         return PG_DUPLICATE;
     if (!strcmp(state, "23503"))
         return PG_REFERENCED;
-    if (!strcmp(state, "23514"))
-        return fault(PG_OVER_LIMIT, "a limit is reached, SQLSTATE 23514");
     if (!strcmp(state, "57014"))
         return fault(PG_TIMEOUT, "PostgreSQL took too long for a statement");
     if (!strcmp(state, "55P03"))
@@ -243,6 +241,8 @@ static int check_result(pg_t *self, const PGresult *res)
     /* Log the SQLSTATE and the position in our own SQL only: messages quote rows. */
     snprintf(text, sizeof(text), "SQL failed, SQLSTATE %s%s%s", state, *self->constraint ? " " : "",
              self->constraint);
+    if (!strcmp(state, "23514"))
+        return fault(PG_OVER_LIMIT, text);
     if (!strncmp(state, "53", 2) || !strcmp(state, "58030")) {
         full_at = time(NULL);
         return fault(PG_FULL, text);

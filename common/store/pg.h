@@ -28,7 +28,7 @@ enum {
  * lock_timeout, which only migrations set; EDOM, data exception, or beyond what PostgreSQL
  * can do (classes 22, 54); ENOSPC, PostgreSQL has no room: disk, memory, connections (class 53), or
  * an I/O error; EEXIST, unique_violation; ENOTEMPTY, foreign_key_violation; EDQUOT,
- * check_violation, which only our own triggers raise. */
+ * check_violation, as triggers raise that keep a bound (pg_constraint says which). */
 #define PG_DOWN       (-107)
 #define PG_AGAIN      (-11)
 #define PG_TIMEOUT    (-110)

@@ -9,6 +9,7 @@
 #include "services/edge/table/slab.h"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 #include <sodium.h>
@@ -271,6 +272,7 @@ static bool has_ecdsa(const webhook_t *self, const webhook_claims_t *claims,
               && EVP_PKEY_verify(context, signature, size, sum, len) == 1;
 
     EVP_PKEY_CTX_free(context);
+    ERR_clear_error(); /* a signature that is wrong leaves one, which nginx would find */
     return is;
 }
 
