@@ -1,0 +1,150 @@
+#include "services/edge/modules/cookies.h"
+
+#include <string.h>
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static cookie_text_t trimmed(const char *begin, const char *end)
+{
+    while (begin < end && is_space(*begin))
+        begin++;
+    while (end > begin && is_space(end[-1]))
+        end--;
+    return (cookie_text_t){begin, (size_t)(end - begin)};
+}
+
+/* The next pair from *at on, up to its ';' or the end; *at is behind it. Quotes mean nothing here:
+ * RFC 6265 5.2 has no other separator, and what a reader that knows of quotes makes of one is no
+ * more than a cookie that its client could have sent. */
+static cookie_text_t next_pair(const char **at, const char *end)
+{
+    const char *begin = *at, *stop = memchr(begin, ';', (size_t)(end - begin));
+
+    stop = stop ? stop : end;
+    *at = stop < end ? stop + 1 : end;
+    return (cookie_text_t){begin, (size_t)(stop - begin)};
+}
+
+/* The name of a pair, which without '=' is all of it. */
+static cookie_text_t name_of(cookie_text_t pair, const char **value)
+{
+    const char *equals = memchr(pair.at, '=', pair.len);
+
+    *value = equals ? equals + 1 : pair.at + pair.len;
+    return trimmed(pair.at, equals ? equals : pair.at + pair.len);
+}
+
+unsigned cookies_find(cookie_text_t line, cookie_text_t name, cookie_text_t *value)
+{
+    const char *at = line.at, *end = line.at + line.len, *begin;
+    unsigned count = 0;
+
+    while (at < end) {
+        cookie_text_t pair = next_pair(&at, end), its_name = name_of(pair, &begin);
+
+        if (its_name.len == name.len && !memcmp(its_name.at, name.at, name.len)) {
+            *value = trimmed(begin, pair.at + pair.len);
+            count++;
+        }
+    }
+    return count;
+}
+
+bool cookies_is_token(cookie_text_t value)
+{
+    if (value.len != COOKIE_TOKEN_LEN)
+        return false;
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.at[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+              || c == '-' || c == '_'))
+            return false;
+    }
+    return true;
+}
+
+/* What PHP makes one character of in a cookie's name, and case. */
+static char folded(char c)
+{
+    if (c == '_' || c == ' ' || c == '\t')
+        return '.';
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = folded(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The next character of a name as a reader may take it, which decodes %5F or does not. */
+static char next_character(const char **at, const char *end)
+{
+    char c = *(*at)++;
+
+    if (c == '%' && end - *at >= 2 && digit_of((*at)[0]) >= 0 && digit_of((*at)[1]) >= 0) {
+        c = (char)(digit_of((*at)[0]) << 4 | digit_of((*at)[1]));
+        *at += 2;
+    }
+    return folded(c);
+}
+
+static bool may_be(cookie_text_t name, cookie_text_t other)
+{
+    const char *at = name.at, *end = name.at + name.len;
+    size_t i = 0;
+
+    while (at < end && i < other.len)
+        if (next_character(&at, end) != folded(other.at[i++]))
+            return false;
+    return at == end && i == other.len;
+}
+
+static bool is_one_of(cookie_text_t pair, const cookie_text_t *names, size_t count)
+{
+    const char *value;
+    cookie_text_t name = name_of(pair, &value);
+
+    while (name.len && (*name.at == '"' || *name.at == '$')) { /* RFC 2109's forms */
+        name.at++;
+        name.len--;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (may_be(name, names[i]))
+            return true;
+    return false;
+}
+
+size_t cookies_cut(char *out, cookie_text_t line, const cookie_text_t *names, size_t count)
+{
+    const char *at = line.at, *end = line.at + line.len;
+    size_t used = 0;
+    bool first = true;
+
+    while (at < end) {
+        cookie_text_t pair = next_pair(&at, end);
+
+        if (is_one_of(pair, names, count))
+            continue;
+        if (!first)
+            out[used++] = ';';
+        else if (pair.at != line.at) /* the space behind the ';' of what was cut */
+            while (pair.len && is_space(*pair.at)) {
+                pair.at++;
+                pair.len--;
+            }
+        if (pair.len)
+            memcpy(out + used, pair.at, pair.len);
+        used += pair.len;
+        first = false;
+    }
+    if (!first && line.len && line.at[line.len - 1] == ';' && used + 1 <= line.len)
+        out[used++] = ';';
+    return used;
+}

@@ -1,0 +1,127 @@
+#include "services/edge/modules/sign_in_rules.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { TARGET_MAX = 2048 };
+
+static bool is_word(sign_in_text_t text, const char *word)
+{
+    return text.len == strlen(word) && !strncasecmp(text.at, word, text.len);
+}
+
+static bool has_word(sign_in_text_t text, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (size_t i = 0; i + len <= text.len; i++)
+        if (!strncasecmp(text.at + i, word, len))
+            return true;
+    return false;
+}
+
+bool sign_in_navigates(const sign_in_asked_t *asked)
+{
+    if (!asked->get || asked->upgrade)
+        return false;
+    if (!asked->fetch_mode.at && !asked->fetch_dest.at)
+        return asked->accept.at && has_word(asked->accept, "text/html");
+    return asked->fetch_mode.at && is_word(asked->fetch_mode, "navigate")
+           && (!asked->fetch_dest.at || is_word(asked->fetch_dest, "document")
+               || is_word(asked->fetch_dest, "iframe"));
+}
+
+sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, size_t prefix_len)
+{
+    static const struct {
+        const char *name;
+        sign_in_path_t path;
+    } paths[] = {
+        {"authn", SIGN_IN_BEGIN}, {"done", SIGN_IN_DONE}, {"logout", SIGN_IN_LOGOUT}};
+    static const char own[] = "/auth/";
+
+    if (prefix_len && prefix[prefix_len - 1] == '/')
+        prefix_len--;
+    if (len < prefix_len + sizeof(own) - 1 || memcmp(path, prefix, prefix_len) != 0
+        || memcmp(path + prefix_len, own, sizeof(own) - 1) != 0)
+        return SIGN_IN_UPSTREAM;
+    path += prefix_len + sizeof(own) - 1;
+    len -= prefix_len + sizeof(own) - 1;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (strlen(paths[i].name) == len && !memcmp(path, paths[i].name, len))
+            return paths[i].path;
+    return SIGN_IN_NOWHERE;
+}
+
+/* 0 is for ever. */
+static bool is_expired(const session_t *session, int64_t now_ms)
+{
+    return session->expires_ms && now_ms >= session->expires_ms;
+}
+
+static bool is_idle(const session_t *session, int64_t now_ms)
+{
+    return session->inactivity_s
+           && now_ms - session->last_active_ms >= session->inactivity_s * (int64_t)1000;
+}
+
+static bool is_due(const session_t *session, const unsigned char *bound, int64_t now_ms)
+{
+    return memcmp(session->bound, bound, SESSION_BOUND_BYTES) != 0
+           || (session->due_ms && now_ms >= session->due_ms);
+}
+
+sign_in_verdict_t sign_in_judge(const session_t *session, const unsigned char *bound,
+                                int64_t now_ms, bool in_touch, int64_t trusted_ms)
+{
+    if (is_expired(session, now_ms))
+        return SIGN_IN_OVER;
+    if (is_due(session, bound, now_ms))
+        return SIGN_IN_ASK_RULES;
+    if (is_idle(session, now_ms) || !in_touch || session->asked_ms < trusted_ms)
+        return SIGN_IN_ASK;
+    return SIGN_IN_ADMIT;
+}
+
+bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, int64_t now_ms,
+                        int64_t last_ms, int64_t now_clock_ms, int64_t trust_ms)
+{
+    return !is_expired(session, now_ms) && !is_idle(session, now_ms)
+           && !is_due(session, bound, now_ms) && now_clock_ms - last_ms < trust_ms;
+}
+
+size_t sign_in_value(char *out, const char *text, size_t len, bool is_list)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t used = 0;
+
+    if (is_list && len && !text[len - 1])
+        len--;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        bool at_end = i == 0 || i == len - 1;
+
+        if (!c && is_list) {
+            out[used++] = ',';
+        } else if (c < 0x20 || c >= 0x7f || c == '%' || (c == ',' && is_list)
+                   || (c == ' ' && at_end)) {
+            out[used++] = '%';
+            out[used++] = digits[c >> 4];
+            out[used++] = digits[c & 15];
+        } else {
+            out[used++] = (char)c;
+        }
+    }
+    return used;
+}
+
+bool sign_in_is_target(const char *text, size_t len)
+{
+    if (!len || len > TARGET_MAX || text[0] != '/'
+        || (len > 1 && (text[1] == '/' || text[1] == '\\')))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] <= 0x20 || text[i] == 0x7f || text[i] == '\\')
+            return false;
+    return true;
+}

@@ -1,0 +1,66 @@
+/* Rules of sign-in that need neither nginx nor identity: what a request without a session is
+ * answered, which paths are the edge's own, whether a session may be admitted, and how an upstream
+ * is told who somebody is. Texts are not ended by a NUL. */
+#pragma once
+
+#include "services/edge/modules/sessions.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sign_in_text {
+    const char *at; /* NULL: it is not there */
+    size_t len;
+} sign_in_text_t;
+
+/* What of a request says whether a person waits for a page. */
+typedef struct sign_in_asked {
+    bool get;                                /* GET or HEAD */
+    bool upgrade;                            /* a handshake of a WebSocket, or for anything else */
+    sign_in_text_t fetch_mode, fetch_dest;   /* Sec-Fetch-Mode and -Dest (Fetch Metadata) */
+    sign_in_text_t accept;
+} sign_in_asked_t;
+
+/* Is it a navigation, so that it may be sent away to sign in? Else it is answered 401: whoever sent
+ * it would take the provider's page for the answer. */
+bool sign_in_navigates(const sign_in_asked_t *asked);
+
+typedef enum sign_in_path {
+    SIGN_IN_UPSTREAM, /* not one of the edge's */
+    SIGN_IN_BEGIN,    /* <prefix>/auth/authn */
+    SIGN_IN_DONE,     /* <prefix>/auth/done */
+    SIGN_IN_LOGOUT,   /* <prefix>/auth/logout */
+    SIGN_IN_NOWHERE   /* <prefix>/auth/ and anything else */
+} sign_in_path_t;
+
+/* Whose a normalised path is, on a route that has prefix as its path: a '/' at its end counts for
+ * nothing. */
+sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, size_t prefix_len);
+
+typedef enum sign_in_verdict {
+    SIGN_IN_ADMIT,
+    SIGN_IN_ASK,      /* identity, before it is admitted */
+    SIGN_IN_ASK_RULES, /* the same, which has to look at the rules anew */
+    SIGN_IN_OVER      /* it has expired */
+} sign_in_verdict_t;
+
+/* May what is cached be admitted? Who was idle here for too long may have been active at another
+ * edge: identity knows. bound is what the route asks for now; in_touch: this worker knows
+ * all that has ended since trusted_ms (as session_t.asked_ms). */
+sign_in_verdict_t sign_in_judge(const session_t *session, const unsigned char *bound,
+                                int64_t now_ms, bool in_touch, int64_t trusted_ms);
+
+/* The same where identity cannot be asked: is it trusted until it can be? last_ms is when it was
+ * last known to be good, now_clock_ms the same clock now. */
+bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, int64_t now_ms,
+                        int64_t last_ms, int64_t now_clock_ms, int64_t trust_ms);
+
+/* Write a text as the value of a header: bytes that it may not have, and '%', percent-encoded. Of a
+ * list each part has a NUL behind it, which becomes a ',' between two. Returns the bytes written,
+ * of at most 3 * len. */
+size_t sign_in_value(char *out, const char *text, size_t len, bool is_list);
+
+/* Is it a path on this host, to come back to after a sign-in: "/", not followed by '/' or '\',
+ * without control characters? */
+bool sign_in_is_target(const char *text, size_t len);

@@ -1,0 +1,109 @@
+#include "services/edge/table/sign_in.h"
+
+#include "services/edge/table/document.h"
+#include "services/edge/table/slab.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A cookie that only this host can set, and that goes to no other (RFC 6265bis 4.1.3.2). */
+#define HOST_PREFIX "__Host-postern."
+
+/* Of a cookie's name (RFC 6265 4.1.1) only what the API takes in a prefix. */
+static bool is_prefix(const char *text)
+{
+    return text && strlen(text) <= SIGN_IN_PREFIX_MAX
+           && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+                  == strlen(text);
+}
+
+static bool is_digest(const char *text)
+{
+    return text && strlen(text) == SIGN_IN_DIGEST_LEN
+           && strspn(text, "0123456789abcdef") == SIGN_IN_DIGEST_LEN;
+}
+
+static char *cookie_named(const char *prefix, const char *name, size_t *len)
+{
+    const char *front = *prefix ? prefix : HOST_PREFIX;
+    char *out;
+
+    *len = strlen(front) + strlen(name);
+    out = slab_alloc(*len + 1);
+    snprintf(out, *len + 1, "%s%s", front, name);
+    return out;
+}
+
+/* A text that must be there. */
+static char *needed(const msgpack_object *document, const char *key, bool *bad)
+{
+    char *text = document_str(document, key, bad);
+
+    *bad = *bad || !text;
+    return text;
+}
+
+/* A document that is here is that of a module which is on. */
+static void check_module(const msgpack_object *document, const char *module, bool *bad)
+{
+    char *name = needed(document, "module", bad);
+
+    *bad = *bad || !document_bool(document, "enabled", bad) || strcmp(name ? name : "", module) != 0;
+    slab_free(name);
+}
+
+sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, bool *bad)
+{
+    sign_in_t *self = slab_alloc(sizeof(*self));
+    char *prefix = needed(document, "cookie_prefix", bad);
+
+    check_module(document, module, bad);
+    self->options_passthrough = document_bool(document, "options_passthrough", bad);
+#define SECONDS(key) document_number(document, key, 0, SIGN_IN_YEAR_S, 0, bad)
+    self->inactivity_s = SECONDS("inactivity_timeout");
+    self->maximum_s = SECONDS("maximum_duration");
+    self->check_s = SECONDS("auth_check_interval");
+#undef SECONDS
+    self->client_id = needed(document, "client_id", bad);
+    self->digest = needed(document, "digest", bad);
+    self->sealed = needed(document, "sealed", bad);
+    self->sealed_len = self->sealed ? strlen(self->sealed) : 0;
+    if (!is_prefix(prefix) || !is_digest(self->digest) || !self->sealed_len
+        || self->sealed_len > SIGN_IN_SEALED_MAX) {
+        *bad = true;
+    } else {
+        self->session_cookie = cookie_named(prefix, "session", &self->session_cookie_len);
+        self->nonce_cookie = cookie_named(prefix, "nonce", &self->nonce_cookie_len);
+    }
+    slab_free(prefix);
+    return self;
+}
+
+void sign_in_free(void *config)
+{
+    sign_in_t *self = config;
+
+    slab_free(self->session_cookie);
+    slab_free(self->nonce_cookie);
+    slab_free(self->client_id);
+    slab_free(self->digest);
+    slab_free(self->sealed);
+    slab_free(self);
+}
+
+const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id)
+{
+    crypto_hash_sha256_state state;
+    unsigned char sum[crypto_hash_sha256_BYTES];
+
+    if (!self->is_bound) {
+        crypto_hash_sha256_init(&state);
+        crypto_hash_sha256_update(&state, (const unsigned char *)route_id, strlen(route_id) + 1);
+        crypto_hash_sha256_update(&state, (const unsigned char *)self->digest, SIGN_IN_DIGEST_LEN);
+        crypto_hash_sha256_final(&state, sum);
+        memcpy(self->bound, sum, sizeof(self->bound));
+        self->is_bound = true;
+    }
+    return self->bound;
+}

@@ -1,0 +1,36 @@
+/* What a route's module oauth, oidc or saml says to the edge: how its cookies are called, and what
+ * identity needs to know of it, sealed. No nginx in here. */
+#pragma once
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SIGN_IN_PREFIX_MAX = 128,     /* of cookies' names */
+    SIGN_IN_DIGEST_LEN = 64,      /* hexadecimal digits */
+    SIGN_IN_SEALED_MAX = 1 << 20, /* bytes of what only identity can read */
+    SIGN_IN_YEAR_S = 366 * 86400,
+    SIGN_IN_BOUND_BYTES = 16
+};
+
+typedef struct sign_in {
+    char *session_cookie, *nonce_cookie; /* names */
+    size_t session_cookie_len, nonce_cookie_len;
+    bool options_passthrough; /* requests of this method need no session */
+    uint32_t inactivity_s, maximum_s, check_s; /* 0: off */
+    char *client_id;                           /* "": there is none */
+    char *digest;                              /* of the rules, SIGN_IN_DIGEST_LEN digits */
+    char *sealed;
+    size_t sealed_len;
+    bool is_bound; /* the next is set: sign_in_bind */
+    unsigned char bound[SIGN_IN_BOUND_BYTES];
+} sign_in_t;
+
+/* The hooks parse and free of module.h; module is its name, which the document must have. */
+sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, bool *bad);
+void sign_in_free(void *config);
+
+/* What sessions of the route under these rules are bound to. */
+const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id);
