@@ -13,6 +13,7 @@ typedef struct {
     uint64_t helper_absent;  /* now: no helper answers */
     time_t config_current;   /* last time that the config log confirmed the revision; 0: never */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
+    uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */
     uint64_t proxy_headers;   /* without a header, or with one that is broken or late */
