@@ -275,6 +275,8 @@ create_main_conf(ngx_conf_t *cf)
         conf->ticket_period = NGX_CONF_UNSET;
         conf->trace_sampled = NGX_CONF_UNSET_UINT;
         conf->route_metrics = NGX_CONF_UNSET_UINT;
+        conf->sessions_size = NGX_CONF_UNSET_SIZE;
+        conf->session_trust = NGX_CONF_UNSET;
         conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
@@ -438,6 +440,27 @@ static ngx_command_t  commands[] = {
       offsetof(edge_conf_t, route_metrics),
       NULL },
 
+    { ngx_string("postern_sessions"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, sessions_size),
+      NULL },
+
+    { ngx_string("postern_session_trust"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_sec_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, session_trust),
+      NULL },
+
+    { ngx_string("postern_identity_headers"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_str_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, identity_headers),
+      NULL },
+
     { ngx_string("postern_compress_credentials"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_FLAG,
       ngx_conf_set_flag_slot,
@@ -565,6 +588,7 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
+    forwarded_begin((char *) conf->identity_headers.data, conf->identity_headers.len);
     if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -645,6 +669,7 @@ begin_worker(ngx_cycle_t *cycle)
     }
     edge_streams_start(cycle);
     edge_reader_start(cycle);
+    edge_modules_start(cycle);
     edge_bus_start(cycle);
     edge_handover_start(cycle);
     return NGX_OK;

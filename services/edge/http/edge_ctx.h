@@ -99,6 +99,8 @@ typedef struct edge_ctx {
     struct sockaddr *client;   /* the peer, or the client that a trusted proxy names */
     ngx_str_t client_ip;       /* text of client */
     ngx_str_t forwarded_for;   /* X-Forwarded-For of a trusted proxy, all lines joined */
+    const char *session;       /* 64 hex of the hash of the session that admitted it; NULL: none */
+    ngx_str_t again;           /* URL to sign in with as somebody else, for pages; may be empty */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
@@ -128,6 +130,7 @@ typedef struct edge_ctx {
     unsigned bad_tls : 1;     /* the upstream's certificate was not accepted */
     unsigned no_http2 : 1;    /* the upstream of a call of gRPC may have HTTP/1.1 only */
     unsigned from_proxy : 1;  /* the peer is a trusted proxy */
+    unsigned concealed : 1;   /* its URL has a code, a ticket or a state: not for events */
     unsigned refused : 1;     /* by nginx, before it was routed */
     unsigned redirect : 1;    /* plain http: not an event of a route */
     unsigned answers : 1;     /* no upstream was reached, and backend is an http_response one */

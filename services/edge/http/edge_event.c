@@ -16,7 +16,7 @@
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 296 /* what every event has: numbers of fields, ids, times */ };
+       FIXED_MAX = 312 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -301,6 +301,7 @@ put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_uint_t        i;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
+    static const ngx_str_t  redacted = ngx_string("[redacted]");
 
     if (!r->header_sent) {
         return;
@@ -310,7 +311,9 @@ put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
             if (header[i].hash) {
-                put_header(pk, list, &header[i].key, &header[i].value);
+                put_header(pk, list, &header[i].key,
+                           ctx->concealed && &header[i] == r->headers_out.location
+                           ? &redacted : &header[i].value);
             }
         }
     }
@@ -394,6 +397,21 @@ split_userinfo(ngx_str_t *uri, ngx_str_t *scheme, ngx_str_t *args,
 }
 
 
+/* A query with a code, a ticket or a state says only that there was one. */
+static void
+conceal(ngx_str_t *uri, ngx_str_t *args)
+{
+    u_char  *mark = ngx_strlchr(uri->data, uri->data + uri->len, '?');
+
+    if (mark) {
+        uri->len = mark - uri->data;
+    }
+    if (args->len) {
+        ngx_str_set(args, "[redacted]");
+    }
+}
+
+
 static void
 put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -403,6 +421,9 @@ put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     ngx_str_t   scheme = ngx_string("https://");
     size_t      host_len, uri_len, begin, after;
 
+    if (ctx->concealed) {
+        conceal(&uri, &args);
+    }
     if (r->connection->ssl == NULL) {
         ngx_str_set(&scheme, "http://");
         EVENT_WORD(EVENT_HTTP_REQUEST_URL_SCHEME, "http");

@@ -356,6 +356,14 @@ add_zone(ngx_conf_t *cf, const char *name, size_t size,
 }
 
 
+/* Bytes of the module's shared memory. */
+static size_t
+zone_bytes(const edge_module_t *module)
+{
+    return module->zone_bytes ? module->zone_bytes() : module->zone_size;
+}
+
+
 static ngx_uint_t
 is_valid(const edge_module_t *module)
 {
@@ -366,8 +374,8 @@ is_valid(const edge_module_t *module)
     }
     return module->state_size <= MODULE_STATE_MAX && n <= MODULE_COUNTERS_MAX
            && (module->entries == NULL) == (module->entries_max == 0)
-           && (module->zone == NULL) == (module->zone_size == 0)
-           && (module->zone == NULL || module->zone_size >= ZONE_MIN);
+           && (module->zone == NULL) == (zone_bytes(module) == 0)
+           && (module->zone == NULL || zone_bytes(module) >= ZONE_MIN);
 }
 
 
@@ -394,7 +402,7 @@ install_module(ngx_conf_t *cf, ngx_uint_t i)
     having.response_body |= module->response_body ? bit : 0;
     having.describe |= module->describe ? bit : 0;
     return module->zone == NULL ? NGX_OK
-           : add_zone(cf, module_names[i], module->zone_size, init_zone,
+           : add_zone(cf, module_names[i], zone_bytes(module), init_zone,
                       (void *) &edge_modules[i]);
 }
 
@@ -424,6 +432,19 @@ edge_modules_install(ngx_conf_t *cf)
     }
     return add_zone(cf, "modules", sizeof(counters_t) + ZONE_MIN, init_counters,
                     NULL);
+}
+
+
+void
+edge_modules_start(ngx_cycle_t *cycle)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < MODULE_COUNT; i++) {
+        if (edge_modules[i] && edge_modules[i]->start) {
+            edge_modules[i]->start(cycle);
+        }
+    }
 }
 
 
@@ -462,6 +483,9 @@ edge_modules_metrics(u_char *p, u_char *end)
             p = ngx_slprintf(p, end, "postern_edge_module_%s_total"
                              "{module=\"%s\"} %uL\n", names[k], module_names[i],
                              sum_of(i, EDGE_MODULE_NOTES + k));
+        }
+        if (edge_modules[i] && edge_modules[i]->metrics) {
+            p = edge_modules[i]->metrics(p, end);
         }
     }
     return p;

@@ -7,6 +7,8 @@
 
 /* While the configuration is read: check the modules, and ask nginx for their shared memory. */
 ngx_int_t edge_modules_install(ngx_conf_t *cf);
+/* Call start of all modules; in a worker, before it has requests. */
+void edge_modules_start(ngx_cycle_t *cycle);
 /* Call run of the route's enabled modules, beginning with module first. Returns the result that
  * ended the walk; NGX_DECLINED when no module ended it. */
 ngx_int_t edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first);
@@ -27,7 +29,7 @@ ngx_uint_t edge_modules_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const rout
                               int *module);
 /* Ids of the config log's entries on which judge of the route's modules depends, at most
  * EDGE_MODULE_ENTRIES_MAX; they live as long as route. Returns how many. */
-enum { EDGE_MODULE_ENTRIES_MAX = 3 };   /* with the five of edge_streams.c: STREAM_KEYS_MAX */
+enum { EDGE_MODULE_ENTRIES_MAX = 3 };   /* with the six of edge_streams.c: STREAM_KEYS_MAX */
 ngx_uint_t edge_modules_entries(const route_t *route, const char **ids);
 /* Call response_header of the modules of the request's route. NGX_OK | 500. */
 ngx_int_t edge_modules_response_header(ngx_http_request_t *r);

@@ -30,6 +30,9 @@ enum {
     TURN_US = 5000   /* a module may need milliseconds to judge one */
 };
 
+/* Modules that a request goes by a session for. */
+#define SIGN_IN  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
+
 static registry_t   registry;
 static sweeps_t     sweeps;
 static ngx_event_t  turn;
@@ -76,6 +79,9 @@ keys_of(const stream_t *stream, stream_key_t *keys)
     }
     if (ctx->through) {
         keys[n++] = key_of(STREAM_ENTRY, ctx->through->id);
+    }
+    if (ctx->session) {
+        keys[n++] = key_of(STREAM_SESSION, ctx->session);
     }
     count = edge_modules_entries(route_of(ctx), entries);
     for (i = 0; i < count; i++) {
@@ -133,6 +139,9 @@ judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
                & (1u << MODULE_WEBSOCKET_TCP_CONVERTER))
     {
         module = MODULE_WEBSOCKET_TCP_CONVERTER;   /* the route speaks another protocol by now */
+        code = ERR_EDGE_CHANGED;
+    } else if (ctx->session && ((route->enabled ^ ctx->route->enabled) & SIGN_IN)) {
+        module = __builtin_ctz(ctx->route->enabled & SIGN_IN);   /* nobody vouches for it now */
         code = ERR_EDGE_CHANGED;
     } else {
         code = edge_modules_judge(r, ctx, route, &module);

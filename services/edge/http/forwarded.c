@@ -10,11 +10,14 @@ typedef struct {
     forwarded_t who;
 } row_t;
 
-static const row_t rows[] = {
+static char own_prefix[FORWARDED_PREFIX_MAX]; /* in lower case */
+
+static row_t rows[] = {
 #define FORWARDED(text, who, what)                                                                 \
     {text, sizeof(text) - 1 - ((text)[sizeof(text) - 2] == '*'), (text)[sizeof(text) - 2] == '*',  \
      FORWARDED_##who},
 #include "proto/forwarded.def"
+    {own_prefix, 0, true, FORWARDED_NEVER}, /* forwarded_begin; 0: no name begins so */
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), KEYS = 32 * 32 * 32 };
@@ -42,6 +45,7 @@ static unsigned key_of(const unsigned char *name, size_t len)
 
 static void make_keys(void)
 {
+    memset(first, 0, sizeof(first));
     for (unsigned i = ROWS; i-- > 0;) {
         unsigned key = key_of((const unsigned char *)rows[i].name, rows[i].len);
 
@@ -52,7 +56,7 @@ static void make_keys(void)
 
 static bool is(const row_t *row, const unsigned char *name, size_t len)
 {
-    if (len < row->len || (len > row->len && !row->prefix))
+    if (!row->len || len < row->len || (len > row->len && !row->prefix))
         return false;
     for (size_t i = 0; i < row->len; i++)
         if (fold(name[i]) != (unsigned char)row->name[i])
@@ -60,9 +64,21 @@ static bool is(const row_t *row, const unsigned char *name, size_t len)
     return true;
 }
 
+static bool made;
+
+void forwarded_begin(const char *prefix, size_t len)
+{
+    row_t *row = &rows[ROWS - 1];
+
+    row->len = len < FORWARDED_PREFIX_MAX ? len : FORWARDED_PREFIX_MAX;
+    for (size_t i = 0; i < row->len; i++)
+        own_prefix[i] = prefix[i] >= 'A' && prefix[i] <= 'Z' ? (char)(prefix[i] + ('a' - 'A'))
+                                                             : (char)fold((unsigned char)prefix[i]);
+    made = false;
+}
+
 forwarded_t forwarded_of(const unsigned char *name, size_t len)
 {
-    static bool made;
     unsigned key = key_of(name, len);
 
     if (!made) {

@@ -7,7 +7,7 @@
  * left NULL, and costs a request nothing.
  *
  * When hooks are called:
- *   at start   zone, in the master, before workers are forked.
+ *   at start   zone, in the master, before workers are forked; start, in each worker.
  *   a change   parse makes a configuration of the module's document, once for each version of a
  *              route; then beyond checks the configuration. free is called when the route has been
  *              replaced and the last request that refers to it has ended.
@@ -41,6 +41,7 @@ _Static_assert(MODULE_COUNT <= 32, "a route has 32 bits for its modules");
 extern const char *const module_names[MODULE_COUNT];
 
 struct ngx_http_request_s;
+struct ngx_cycle_s;
 struct ngx_chain_s;
 struct edge_ctx;
 struct pack;
@@ -68,7 +69,11 @@ typedef struct edge_module {
      * worker; NULL: the edge does not start, and logs which module failed. Workers hold the pool's
      * mutex while they change this memory. */
     size_t zone_size;
+    size_t (*zone_bytes)(void); /* NULL, or in place of zone_size, where a setting says it */
     void *(*zone)(void *slab_pool);
+
+    /* In each worker, before it has requests, and before it follows the config log. */
+    void (*start)(struct ngx_cycle_s *cycle);
 
     /* Size of the module's state of one request, in bytes. The first edge_module_state of a request
      * allocates it, zeroed and aligned for 8 bytes; without such a call there is none. */
@@ -119,6 +124,8 @@ typedef struct edge_module {
      * sum of all workers. Denials and the outcomes of suspended requests are counted by the edge
      * (http/edge_modules.h). */
     const char *const *counters;
+    /* Writes gauges of the module for /metrics, up to end; returns the end of the text. */
+    unsigned char *(*metrics)(unsigned char *p, unsigned char *end);
 } edge_module_t;
 
 /* Indexed by module_id_t. NULL: the edge cannot enforce the module, and a route that enables it

@@ -1,5 +1,7 @@
 #include "services/edge/worker/edge_conf.h"
 
+#include <ctype.h>
+
 /* What a row's least and most are in. Times are in seconds here. */
 typedef enum { TIME, SIZE, NUMBER, SWITCH, TEXT } kind_t;
 
@@ -77,6 +79,34 @@ settle(ngx_conf_t *cf, const row_t *row, off_t *value)
 }
 
 
+/* Names begin with it, so that it is part of one (RFC 9110 5.1), and so that all that begin so can
+ * be kept from clients. */
+static ngx_int_t
+settle_prefix(ngx_conf_t *cf, ngx_str_t *prefix)
+{
+    size_t  i;
+
+    if (prefix->len == 0) {
+        prefix->data = (u_char *) rows[ROW_IDENTITY_HEADERS].fallback;
+        prefix->len = ngx_strlen(prefix->data);
+    }
+    for (i = 0; i < prefix->len; i++) {
+        if (!isalnum(prefix->data[i]) && prefix->data[i] != '-') {
+            break;
+        }
+    }
+    if (i == prefix->len && i >= 5 && i <= 64 && prefix->data[i - 1] == '-'
+        && isalpha(prefix->data[0]))
+    {
+        return NGX_OK;
+    }
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "postern_identity_headers must be 5 to 64 letters, digits "
+                       "and dashes, a letter first and a dash last: \"%V\"", prefix);
+    return NGX_ERROR;
+}
+
+
 #define SETTLE(row, field)                                                     \
     do {                                                                       \
         off_t  value = conf->field;                                            \
@@ -96,5 +126,7 @@ edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
     SETTLE(ROW_TICKET_PERIOD, ticket_period);
     SETTLE(ROW_TRACE_SAMPLED, trace_sampled);
     SETTLE(ROW_ROUTE_METRICS, route_metrics);
-    return NGX_OK;
+    SETTLE(ROW_SESSIONS, sessions_size);
+    SETTLE(ROW_SESSION_TRUST, session_trust);
+    return settle_prefix(cf, &conf->identity_headers);
 }

@@ -21,6 +21,9 @@ typedef struct {
     time_t ticket_period;            /* seconds for which one key seals session tickets */
     ngx_uint_t route_metrics;        /* routes that /metrics has by themselves */
     ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
+    size_t sessions_size;            /* memory for sessions, of all workers */
+    time_t session_trust;            /* seconds for which they are trusted unasked */
+    ngx_str_t identity_headers;      /* how names of headers begin that say who it is */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */
     ngx_array_t *proxy_ports;        /* ngx_uint_t: with the PROXY protocol, see edge_proxy.c */

@@ -1,0 +1,239 @@
+#include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/table/document.h"
+#include "common/base/err.h"
+#include "common/base/utf8.h"
+
+enum { BETWEEN = 64 /* what a pair has beside its text */ };
+
+
+void
+edge_sign_in_conceal(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    u_char  *mark;
+
+    ctx->concealed = 1;
+    /* nginx's own lines of the error log repeat the request line */
+    mark = ngx_strlchr(r->request_line.data,
+                       r->request_line.data + r->request_line.len, '?');
+    if (mark) {
+        r->request_line.len = mark - r->request_line.data;
+    }
+}
+
+
+static ngx_int_t
+add_header(ngx_http_request_t *r, const char *name, const char *value, size_t len)
+{
+    const header_t  add = {
+        .name = (char *) name, .name_len = ngx_strlen(name), .lower = "",
+        .value = (char *) value, .value_len = len
+    };
+
+    return edge_header_answer(r, &add);
+}
+
+
+#define ADD(name, value)  add_header(r, name, value, sizeof(value) - 1)
+
+
+ngx_int_t
+edge_sign_in_set_cookie(ngx_http_request_t *r, const ngx_str_t *name,
+    const ngx_str_t *value, const char *attributes)
+{
+    size_t   size = name->len + value->len + ngx_strlen(attributes) + 64;
+    u_char  *text = ngx_pnalloc(r->pool, size), *last;
+
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+    last = ngx_snprintf(text, size, "%V=%V; Path=/; Secure; HttpOnly%s%s", name,
+                        value, value->len ? "" : "; Max-Age=0", attributes);
+    return add_header(r, "Set-Cookie", (char *) text, last - text);
+}
+
+
+/* Not to be kept by anybody, framed by anybody, or told to whoever is visited next. */
+static ngx_int_t
+add_guards(ngx_http_request_t *r)
+{
+    if (ADD("Cache-Control", "no-store") != NGX_OK
+        || ADD("Referrer-Policy", "no-referrer") != NGX_OK
+        || ADD("X-Content-Type-Options", "nosniff") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    return ADD("Content-Security-Policy",
+               "default-src 'none'; style-src 'unsafe-inline'; "
+               "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+}
+
+
+/* nginx makes a Location of its own of one that has no host. */
+ngx_int_t
+edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx,
+    const ngx_str_t *location)
+{
+    ngx_int_t         rc;
+    ngx_table_elt_t  *header;
+
+    rc = edge_body_discard(r, ctx);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    ngx_http_clear_location(r);
+    header = ngx_list_push(&r->headers_out.headers);
+    if (header == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ngx_memzero(header, sizeof(*header));
+    header->hash = 1;
+    ngx_str_set(&header->key, "Location");
+    header->value = *location;
+    r->headers_out.location = header;
+    if (add_guards(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->headers_out.status = NGX_HTTP_MOVED_TEMPORARILY;
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    return ngx_http_send_header(r);
+}
+
+
+ngx_int_t
+edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
+{
+    ngx_int_t     rc;
+    ngx_buf_t    *b;
+    ngx_chain_t   out;
+
+    rc = edge_body_discard(r, ctx);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    if (add_guards(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_length_n = html->len;
+    ngx_str_set(&r->headers_out.content_type, "text/html; charset=utf-8");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    b->pos = html->data;
+    b->last = html->data + html->len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
+}
+
+
+ngx_uint_t
+edge_sign_in_error(int code)
+{
+    switch (code) {
+    case ERR_SIGN_IN_DENIED:
+        return ERR_EDGE_SIGN_IN_DENIED;
+    case ERR_SIGN_IN_STATE:
+    case ERR_SIGN_IN_CODE:
+    case ERR_SIGN_IN_PROVIDER:
+        return ERR_EDGE_SIGN_IN_FAILED;
+    default:   /* the provider or identity cannot be reached, or nobody knows what it is */
+        return ERR_EDGE_SIGN_IN_UNAVAILABLE;
+    }
+}
+
+
+ngx_str_t
+edge_sign_in_text(ngx_pool_t *pool, const ask_answer_t *answer, const char *key,
+    size_t max)
+{
+    size_t                 i;
+    ngx_str_t              none = ngx_null_string, out;
+    const msgpack_object  *value;
+
+    value = answer->body ? document_get(answer->body, key) : NULL;
+    if (value == NULL || value->type != MSGPACK_OBJECT_STR
+        || value->via.str.size == 0 || value->via.str.size > max)
+    {
+        return none;
+    }
+    for (i = 0; i < value->via.str.size; i++) {
+        if ((u_char) value->via.str.ptr[i] <= 0x20
+            || (u_char) value->via.str.ptr[i] >= 0x7f)
+        {
+            return none;
+        }
+    }
+    out.len = value->via.str.size;
+    out.data = ngx_pnalloc(pool, out.len);
+    if (out.data == NULL) {
+        return none;
+    }
+    ngx_memcpy(out.data, value->via.str.ptr, out.len);
+    return out;
+}
+
+
+/* ---- questions ---- */
+
+ngx_int_t
+edge_sign_in_body(ngx_pool_t *pool, pack_t *pk, u_char **start, size_t size,
+    size_t pairs)
+{
+    size += BETWEEN * (pairs + 1);
+    *start = ngx_palloc(pool, size);
+    if (*start == NULL) {
+        return NGX_ERROR;
+    }
+    *pk = (pack_t) { *start, *start + size, false };
+    pack_map(pk, pairs);
+    return NGX_OK;
+}
+
+
+void
+edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len)
+{
+    pack_str(pk, key, ngx_strlen(key));
+    if (len <= UINT16_MAX) {
+        pack_str(pk, text, len);
+        return;
+    }
+    pack_number(pk, 0xdb, len, 4);
+    pack_append(pk, text, len);
+}
+
+
+void
+edge_sign_in_put_clean(pack_t *pk, const char *key, const ngx_str_t *text,
+    size_t max)
+{
+    size_t   n, len = ngx_min(text->len, max), i;
+    u_char  *end = text->data + len, *p = text->data;
+
+    pack_str(pk, key, ngx_strlen(key));
+    pack_str_head(pk, len);
+    while (p < end) {
+        n = *p ? utf8_character(p, end) : 0;
+        if (n == 0) {
+            pack_byte(pk, '?');
+            p++;
+            continue;
+        }
+        for (i = 0; i < n; i++) {
+            pack_byte(pk, *p++);
+        }
+    }
+}

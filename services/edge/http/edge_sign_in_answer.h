@@ -1,0 +1,42 @@
+/* What the edge itself answers where somebody signs in: redirects, cookies, and which of its pages
+ * stands for what identity says. */
+#pragma once
+
+#include <msgpack.h>
+
+#include "services/edge/control/edge_ask.h"
+#include "services/edge/events/edge_pack.h"
+#include "services/edge/http/edge_ctx.h"
+
+enum { EDGE_SIGN_IN_LOCATION_MAX = 8192, EDGE_SIGN_IN_COOKIE_MAX = 3800 };
+
+/* The request's URL has a code, a ticket or a state: from here on neither log nor event repeats its
+ * query, nor where it is sent. */
+void edge_sign_in_conceal(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* Add Set-Cookie: name=value; and attributes, and what keeps such answers from being stored. Value
+ * empty: the cookie is to be forgotten. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_set_cookie(ngx_http_request_t *r, const ngx_str_t *name,
+                                  const ngx_str_t *value, const char *attributes);
+
+/* Send the client away: 302. location lives as long as the request. For content handlers. */
+ngx_int_t edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *location);
+
+/* Send a page of ours, which is HTML. For content handlers. */
+ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html);
+
+/* The edge's page for what identity answered, or for that nobody did. */
+ngx_uint_t edge_sign_in_error(int code);
+
+/* A text of an answer, copied into the pool; empty: it is not there, is longer than max, or has
+ * what a header may not have. */
+ngx_str_t edge_sign_in_text(ngx_pool_t *pool, const ask_answer_t *answer, const char *key,
+                            size_t max);
+
+/* The body of a question to identity: begin allocates size bytes for the texts beside what is
+ * between them, put adds a text with its key, and put_clean one of outside that may be no UTF-8.
+ * NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_body(ngx_pool_t *pool, pack_t *pk, u_char **start, size_t size,
+                            size_t pairs);
+void edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len);
+void edge_sign_in_put_clean(pack_t *pk, const char *key, const ngx_str_t *text, size_t max);

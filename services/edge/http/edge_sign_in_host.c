@@ -1,0 +1,470 @@
+/* The sign-in host carries messages between browsers and identity: /login, to which a route sends
+ * a browser with a ticket, and /oauth2/callback, to which a provider sends it back. ticket and
+ * state begin with the id of a route, whose sealed rules go along. What a browser has begun is in
+ * one cookie, sealed by identity, too: the edge keeps nothing. */
+#include "services/edge/http/edge_sign_in_host.h"
+#include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/params.h"
+#include "services/edge/modules/module.h"
+#include "services/edge/table/sign_in.h"
+#include "services/edge/worker/edge_worker.h"
+#include "common/base/err.h"
+
+enum {
+    LOGIN_MS = 15000,      /* identity may have to ask the provider where it is */
+    CALLBACK_MS = 30000,   /* and who somebody is */
+    ROUTE_ID_MAX = 64,
+    AGENT_MAX = 512
+};
+
+#define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
+
+static ngx_str_t  login_cookie = ngx_string("__Host-postern.login");
+
+/* A request of this host, while identity is asked. */
+typedef struct {
+    asker_t              asker;
+    ngx_http_request_t  *request;
+    route_t             *route;
+    params_t             params;
+    unsigned             asking:1;
+    unsigned             callback:1;
+} visit_t;
+
+
+static ngx_int_t
+send_error(ngx_http_request_t *r, ngx_uint_t code)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    ctx->error = code;
+    return edge_error_handler(r);
+}
+
+
+static void
+leave(void *data)
+{
+    visit_t  *visit = data;
+
+    if (visit->asking) {
+        edge_ask_leave(&visit->asker);
+    }
+    visit->asking = 0;
+    route_release(visit->route);
+    visit->route = NULL;
+}
+
+
+static visit_t *
+visit_new(ngx_http_request_t *r)
+{
+    visit_t             *visit;
+    ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(r->pool, sizeof(visit_t));
+
+    if (cln == NULL) {
+        return NULL;
+    }
+    visit = cln->data;
+    ngx_memzero(visit, sizeof(*visit));
+    visit->request = r;
+    cln->handler = leave;
+    return visit;
+}
+
+
+static const sign_in_t *
+config_of(const route_t *route)
+{
+    return route->configs[__builtin_ctz(route->enabled & SIGN_IN_BITS)];
+}
+
+
+/* The route that "<route id>.<rest>" is of, which the visit keeps. NGX_DECLINED: there is none that
+ * anybody signs in to. */
+static ngx_int_t
+find_route(visit_t *visit, const param_t *token)
+{
+    size_t    len;
+    route_t  *route;
+    u_char   *dot = token == NULL ? NULL
+                    : ngx_strlchr((u_char *) token->value,
+                                  (u_char *) token->value + token->value_len, '.');
+
+    if (dot == NULL) {
+        return NGX_DECLINED;
+    }
+    len = dot - (u_char *) token->value;
+    if (len == 0 || len > ROUTE_ID_MAX) {
+        return NGX_DECLINED;
+    }
+    route = strmap_get(edge_worker_table()->routes, token->value, len);
+    if (route == NULL || route->refused || route->beyond
+        || (route->enabled & SIGN_IN_BITS) == 0 || route->match == NULL)
+    {
+        return NGX_DECLINED;
+    }
+    route->refs++;
+    visit->route = route;
+    return NGX_OK;
+}
+
+
+/* The cookie of what this browser has begun. Empty: it has none, or several. */
+static ngx_str_t
+find_cookie(ngx_http_request_t *r)
+{
+    u_char           *p, *end, *stop;
+    ngx_str_t         value = ngx_null_string;
+    ngx_uint_t        i, n = 0;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].key.len != 6
+                || ngx_memcmp(header[i].lowcase_key, "cookie", 6) != 0)
+            {
+                continue;
+            }
+            p = header[i].value.data;
+            for (end = p + header[i].value.len; p < end; p = stop + 1) {
+                stop = ngx_strlchr(p, end, ';');
+                stop = stop ? stop : end;
+                for (/* void */; p < stop && *p == ' '; p++) { /* void */ }
+                if ((size_t) (stop - p) > login_cookie.len
+                    && ngx_memcmp(p, login_cookie.data, login_cookie.len) == 0
+                    && p[login_cookie.len] == '=')
+                {
+                    value.data = p + login_cookie.len + 1;
+                    value.len = stop - value.data;
+                    n++;
+                }
+            }
+        }
+    }
+    if (n != 1 || value.len > EDGE_SIGN_IN_COOKIE_MAX) {
+        ngx_str_null(&value);
+    }
+    return value;
+}
+
+
+/* ---- what identity answers ---- */
+
+/* A route's paths begin with its own: /auth/done of one at /app is /app/auth/done. */
+static ngx_str_t
+place_done(ngx_pool_t *pool, const ngx_str_t *location, const route_t *route)
+{
+    u_char      *path, *end = location->data + location->len;
+    size_t       before, len;
+    ngx_str_t    out = ngx_null_string;
+    const char  *prefix = route->match + route->host_len;
+
+    len = ngx_strlen(prefix);
+    if (len && prefix[len - 1] == '/') {
+        len--;
+    }
+    path = location->len > 8 ? ngx_strlchr(location->data + 8, end, '/') : NULL;
+    if (path == NULL || ngx_strncmp(location->data, "https://", 8) != 0) {
+        return out;
+    }
+    out.data = ngx_pnalloc(pool, location->len + len);
+    if (out.data == NULL) {
+        return out;
+    }
+    before = path - location->data;
+    ngx_memcpy(out.data, location->data, before);
+    ngx_memcpy(out.data + before, prefix, len);
+    ngx_memcpy(out.data + before + len, path, end - path);
+    out.len = location->len + len;
+    return out;
+}
+
+
+static ngx_int_t
+send_answer(visit_t *visit, const ask_answer_t *answer)
+{
+    ngx_str_t            location, cookie;
+    ngx_http_request_t  *r = visit->request;
+
+    if (answer->code != 0) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "postern: a sign-in of route %s ends here with %d",
+                      visit->route->id, answer->code);
+        return send_error(r, edge_sign_in_error(answer->code));
+    }
+    location = edge_sign_in_text(r->pool, answer, "location",
+                                 EDGE_SIGN_IN_LOCATION_MAX);
+    cookie = edge_sign_in_text(r->pool, answer, "cookie", EDGE_SIGN_IN_COOKIE_MAX);
+    if (visit->callback && location.len) {
+        location = place_done(r->pool, &location, visit->route);
+    }
+    if (location.len == 0) {
+        return send_error(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+    }
+    /* SameSite=None: some providers send browsers back with a form */
+    if (edge_sign_in_set_cookie(r, &login_cookie, &cookie,
+                                cookie.len ? "; SameSite=None; Max-Age=900"
+                                           : "; SameSite=None") != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_sign_in_redirect(r, edge_ctx(r), &location);
+}
+
+
+static void
+on_answer(asker_t *asker, const ask_answer_t *answer)
+{
+    visit_t             *visit = (visit_t *) ((char *) asker - offsetof(visit_t, asker));
+    ngx_connection_t    *c = visit->request->connection;
+    ngx_http_request_t  *r = visit->request;
+
+    visit->asking = 0;
+    ngx_http_set_log_request(c->log, r);
+    ngx_http_finalize_request(r, send_answer(visit, answer));
+    ngx_http_run_posted_requests(c);   /* r may have been freed */
+}
+
+
+/* ---- questions ---- */
+
+/* The request waits: it is finalized by on_answer, or when its client leaves. */
+static ngx_int_t
+ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
+    ngx_msec_t ms)
+{
+    ngx_str_t            account = { visit->route->account_id_len,
+                                     (u_char *) visit->route->account_id };
+    ngx_http_request_t  *r = visit->request;
+
+    visit->asker.answered = on_answer;
+    if (pk->full
+        || edge_ask(&visit->asker, verb, &account, start, pk->at - start, ms) != NGX_OK)
+    {
+        return send_error(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+    }
+    visit->asking = 1;
+    r->main->count++;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+    return NGX_DONE;
+}
+
+
+static ngx_int_t
+ask_login(visit_t *visit)
+{
+    size_t            id_len;
+    pack_t            pk;
+    u_char           *start;
+    ngx_str_t         cookie = find_cookie(visit->request);
+    const param_t    *ticket = params_one(&visit->params, "t");
+    const sign_in_t  *config;
+
+    if (find_route(visit, ticket) != NGX_OK) {
+        return send_error(visit->request, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    config = config_of(visit->route);
+    id_len = ngx_strlen(visit->route->id) + 1;
+    if (edge_sign_in_body(visit->request->pool, &pk, &start,
+                          config->sealed_len + ticket->value_len + cookie.len,
+                          2 + (cookie.len ? 1 : 0)) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    edge_sign_in_put(&pk, "ticket", ticket->value + id_len, ticket->value_len - id_len);
+    if (cookie.len) {
+        edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
+    }
+    return ask(visit, "sign_in.login", start, &pk, LOGIN_MS);
+}
+
+
+static ngx_uint_t
+is_same(const param_t *one, const param_t *other)
+{
+    return one->name_len == other->name_len
+           && ngx_memcmp(one->name, other->name, one->name_len) == 0;
+}
+
+
+/* {name: [values]}: what a parameter that comes twice means is for identity to say. */
+static void
+put_params(pack_t *pk, const params_t *params)
+{
+    size_t  i, k, names = 0, first[PARAMS_MAX], values[PARAMS_MAX];
+
+    for (i = 0; i < params->count; i++) {
+        for (k = 0; !is_same(&params->each[k], &params->each[i]); k++) { /* void */ }
+        if (k == i) {
+            first[names++] = i;
+            values[i] = 0;
+        }
+        values[k]++;
+    }
+    pack_str(pk, "params", 6);
+    pack_map(pk, names);
+    for (i = 0; i < names; i++) {
+        pack_str(pk, params->each[first[i]].name, params->each[first[i]].name_len);
+        pack_array(pk, values[first[i]]);
+        for (k = first[i]; k < params->count; k++) {
+            if (is_same(&params->each[first[i]], &params->each[k])) {
+                pack_str(pk, params->each[k].value, params->each[k].value_len);
+            }
+        }
+    }
+}
+
+
+static ngx_int_t
+ask_callback(visit_t *visit)
+{
+    pack_t               pk;
+    u_char              *start;
+    ngx_str_t            agent = ngx_null_string;
+    ngx_str_t            cookie = find_cookie(visit->request);
+    edge_ctx_t          *ctx = edge_ctx(visit->request);
+    const param_t       *state = params_one(&visit->params, "state");
+    const sign_in_t     *config;
+    ngx_http_request_t  *r = visit->request;
+
+    if (find_route(visit, state) != NGX_OK) {
+        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    config = config_of(visit->route);
+    if (r->headers_in.user_agent) {
+        agent = r->headers_in.user_agent->value;
+    }
+    if (edge_sign_in_body(r->pool, &pk, &start,
+                          config->sealed_len + 2 * PARAMS_BYTES + cookie.len
+                          + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX,
+                          5 + (cookie.len ? 1 : 0)) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    edge_sign_in_put(&pk, "state", state->value, state->value_len);
+    put_params(&pk, &visit->params);
+    if (cookie.len) {
+        edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
+    }
+    edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
+    edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
+    visit->callback = 1;
+    return ask(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
+}
+
+
+/* ---- requests ---- */
+
+static ngx_int_t
+read_params(visit_t *visit, const ngx_str_t *text)
+{
+    char  *memory = ngx_pnalloc(visit->request->pool, text->len + 1);
+
+    if (memory == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return params_parse(&visit->params, (char *) text->data, text->len, memory)
+           ? NGX_DECLINED : NGX_OK;
+}
+
+
+/* The form that came, in one buffer. */
+static ngx_int_t
+take_form(ngx_http_request_t *r)
+{
+    ngx_int_t     rc;
+    visit_t      *visit = visit_new(r);
+    ngx_str_t     text;
+    ngx_chain_t  *body = r->request_body ? r->request_body->bufs : NULL;
+
+    if (visit == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (body == NULL || body->next || body->buf->in_file) {
+        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    text.data = body->buf->pos;
+    text.len = body->buf->last - body->buf->pos;
+    rc = read_params(visit, &text);
+    if (rc == NGX_DECLINED) {
+        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    return rc == NGX_OK ? ask_callback(visit) : rc;
+}
+
+
+static void
+on_form(ngx_http_request_t *r)
+{
+    ngx_http_finalize_request(r, take_form(r));
+}
+
+
+/* A form whose length is not said, or is larger than one may be, is not read. */
+static ngx_int_t
+read_form(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+
+    if (r->headers_in.content_length_n <= 0
+        || r->headers_in.content_length_n > PARAMS_BYTES)
+    {
+        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    r->request_body_in_single_buf = 1;
+    rc = ngx_http_read_client_request_body(r, on_form);
+    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
+}
+
+
+static ngx_int_t
+take_query(ngx_http_request_t *r, ngx_int_t (*go_on)(visit_t *visit))
+{
+    ngx_int_t   rc;
+    visit_t    *visit = visit_new(r);
+
+    if (visit == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    rc = read_params(visit, &r->args);
+    if (rc == NGX_DECLINED) {
+        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    return rc == NGX_OK ? go_on(visit) : rc;
+}
+
+
+static ngx_uint_t
+is_path(const ngx_http_request_t *r, const char *path)
+{
+    return r->uri.len == ngx_strlen(path)
+           && ngx_memcmp(r->uri.data, path, r->uri.len) == 0;
+}
+
+
+ngx_int_t
+edge_sign_in_host_handler(ngx_http_request_t *r)
+{
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    edge_sign_in_conceal(r, ctx);
+    if (is_path(r, "/login") && r->method == NGX_HTTP_GET) {
+        return take_query(r, ask_login);
+    }
+    if (is_path(r, "/oauth2/callback")) {
+        if (r->method == NGX_HTTP_GET) {
+            return take_query(r, ask_callback);
+        }
+        if (r->method == NGX_HTTP_POST) {
+            return read_form(r);
+        }
+    }
+    return send_error(r, ERR_EDGE_SIGN_IN_PATH);
+}

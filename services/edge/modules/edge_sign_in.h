@@ -1,0 +1,118 @@
+/* Sign-in at the edge: what module_oauth.c, module_oidc.c and module_saml.c share. */
+#pragma once
+
+#include "services/edge/control/edge_ask.h"
+#include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_event.h"
+#include "services/edge/modules/module.h"
+#include "services/edge/modules/sessions.h"
+#include "services/edge/table/sign_in.h"
+
+/* What a request waits for, or waited for. */
+typedef enum {
+    SIGN_IN_STEP_NEW,
+    SIGN_IN_STEP_CHECK,    /* what identity says of its session */
+    SIGN_IN_STEP_BEGIN,    /* where to sign in */
+    SIGN_IN_STEP_REDEEM,   /* a session for its code */
+    SIGN_IN_STEP_END       /* the end of its session */
+} sign_in_step_t;
+
+/* A request's. */
+typedef struct edge_sign_in_state {
+    ngx_http_request_t  *r;
+    edge_ctx_t          *ctx;
+    sign_in_t           *config;
+    module_id_t          me;
+    sign_in_step_t       step;
+    ngx_str_t            token, nonce;   /* values of its cookies; empty: none that counts */
+    u_char               hash[SESSION_HASH_BYTES];   /* of token */
+    char                 hex[2 * SESSION_HASH_BYTES + 1];
+    session_t           *session;        /* NULL: none was found, or given by identity */
+    unsigned             found:1;        /* session was in the cache */
+    unsigned             sealed:1;       /* identity is to look at the rules anew */
+    unsigned             tries:3;
+    unsigned             passed:1;       /* it goes upstream without a session */
+    unsigned             admitted:1;     /* it goes upstream, as session says */
+    unsigned             ended:1;        /* the session is over: it may not go on */
+    unsigned             refused:1;      /* sent away to sign in */
+    unsigned             asking:1;       /* asker is in use */
+    unsigned             waiting:1;      /* in the queue of a check */
+    unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
+    int                  outcome;        /* of what it waited for: ask_answer_t.code */
+    asker_t              asker;
+    ngx_queue_t          waiter;         /* in edge_sign_in_check.c */
+    ngx_str_t            location, value, target;   /* what identity answered */
+    ngx_queue_t          bucket, all;    /* in edge_sign_in_live.c */
+    off_t                bytes;          /* of its bodies, when it was looked at last */
+} edge_sign_in_state_t;
+
+_Static_assert(sizeof(edge_sign_in_state_t) <= MODULE_STATE_MAX,
+               "a state is small");
+
+enum {
+    SIGN_IN_MODULES = 1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML
+};
+
+enum {   /* counters of each module */
+    SIGN_IN_ADMITTED_CACHED, SIGN_IN_ADMITTED_ASKED, SIGN_IN_ADMITTED_TRUSTED,
+    SIGN_IN_SENT_AWAY, SIGN_IN_SIGNED_IN, SIGN_IN_SIGNED_OUT, SIGN_IN_ASKS,
+    SIGN_IN_UNANSWERED, SIGN_IN_STREAMS_OVER, SIGN_IN_TEXTS_LEFT_OUT
+};
+extern const char *const  edge_sign_in_counters[];
+
+/* Hooks of module.h. */
+intptr_t edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config);
+uintptr_t edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config);
+void edge_sign_in_abort(ngx_http_request_t *r, edge_ctx_t *ctx);
+void edge_sign_in_clean(void *state);
+void edge_sign_in_describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx, module_id_t me);
+size_t edge_sign_in_zone_size(void);
+void *edge_sign_in_zone(void *slab_pool);
+void edge_sign_in_start(ngx_cycle_t *cycle);
+u_char *edge_sign_in_metrics(u_char *p, u_char *end);
+
+/* ---- edge_sign_in_check.c: the cache, and what identity says of a session ---- */
+
+void edge_sign_in_check_start(void);
+sessions_t *edge_sign_in_sessions(void);
+/* Milliseconds of a clock that all workers share, and since 1970. */
+int64_t edge_sign_in_clock(void);
+int64_t edge_sign_in_now(void);
+/* The moment from which on what identity said counts: before it sessions may have ended of which
+ * this worker was not told. */
+int64_t edge_sign_in_doubted(void);
+/* Ask identity about the state's session; others that ask the same wait for the same answer.
+ * Afterwards its outcome is set, session too where that is 0, and it is resumed. NGX_OK |
+ * NGX_DECLINED: nobody can be asked. */
+ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
+/* The same on behalf of a request that goes on meanwhile: what comes of it is in the cache, or
+ * ends those that are live. */
+void edge_sign_in_check_again(edge_sign_in_state_t *state);
+/* The state does not wait any more. */
+void edge_sign_in_check_leave(edge_sign_in_state_t *state);
+/* Is the session to be trusted, where identity cannot be asked? */
+ngx_uint_t edge_sign_in_is_trusted(const session_t *session, const u_char *bound);
+
+/* ---- edge_sign_in_live.c: requests that go on by a session ---- */
+
+void edge_sign_in_live_start(ngx_cycle_t *cycle);
+/* The state's request was admitted by its session. */
+void edge_sign_in_live_add(edge_sign_in_state_t *state);
+void edge_sign_in_live_remove(edge_sign_in_state_t *state);
+/* The session is over: requests that it admitted may not go on. sweep: judge them soon. Returns how
+ * many they are. */
+ngx_uint_t edge_sign_in_live_end(const u_char *hash, ngx_uint_t sweep);
+/* Identity could not be asked by a check of its own for those of the session. */
+void edge_sign_in_live_unasked(const u_char *hash);
+/* The session was active now. */
+void edge_sign_in_touch(session_t *session);
+
+/* ---- edge_sign_in_upstream.c: what the upstream gets ---- */
+
+/* Keep the cookies of sign-in from the upstream. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx, const sign_in_t *config);
+/* Tell the upstream who it is. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session);
+/* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |
+ * NGX_ERROR. */
+ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state);

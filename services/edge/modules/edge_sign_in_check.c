@@ -1,0 +1,522 @@
+/* The cache of sessions, and what identity says of one: session.check. Requests of a worker that
+ * ask the same at the same time ask once. */
+#include "services/edge/modules/edge_sign_in.h"
+#include "services/edge/control/edge_session_log.h"
+#include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/table/document.h"
+#include "services/edge/worker/edge_conf.h"
+#include "common/base/err.h"
+
+#include <sodium.h>
+#include <time.h>
+
+enum {
+    BUCKETS = 256,
+    CHECKS_MAX = 8192,     /* of this worker at once */
+    CHECK_MS = 5000,
+    RULES_MS = 25000,      /* identity may have to ask the provider */
+    BODY_BYTES = 2048
+};
+
+/* One question, and who waits for its answer. */
+typedef struct {
+    asker_t              asker;
+    ngx_queue_t          link, waiters;
+    u_char               hash[SESSION_HASH_BYTES], bound[SESSION_BOUND_BYTES];
+    char                 digest[SIGN_IN_DIGEST_LEN + 1];
+    uint32_t             generation;
+    int64_t              asked_ms;
+    unsigned             sealed:1;
+} check_t;
+
+static ngx_queue_t  pending[BUCKETS];
+static ngx_uint_t   count;
+static int64_t      doubted;
+
+
+/* ---- clocks ---- */
+
+int64_t
+edge_sign_in_clock(void)
+{
+    struct timespec  now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+
+int64_t
+edge_sign_in_now(void)
+{
+    ngx_time_t  *now = ngx_timeofday();
+
+    return (int64_t) now->sec * 1000 + now->msec;
+}
+
+
+int64_t
+edge_sign_in_doubted(void)
+{
+    return doubted;
+}
+
+
+/* ---- the cache ---- */
+
+sessions_t *
+edge_sign_in_sessions(void)
+{
+    return edge_module_zone(MODULE_OAUTH);
+}
+
+
+/* nginx divides the memory into pages, and needs some of it for that. */
+size_t
+edge_sign_in_zone_size(void)
+{
+    size_t  size = edge_conf()->sessions_size;
+
+    return size + size / 32 + 64 * 1024;
+}
+
+
+/* nginx has just mapped the memory: it is all zero, and no page of it is touched before it is
+ * used. */
+void *
+edge_sign_in_zone(void *slab_pool)
+{
+    void    *memory = ngx_slab_alloc(slab_pool, edge_conf()->sessions_size);
+    u_char   secret[SESSION_SECRET_BYTES];
+
+    if (memory == NULL || sodium_init() < 0) {
+        return NULL;
+    }
+    randombytes_buf(secret, sizeof(secret));
+    return sessions_init(memory, edge_conf()->sessions_size, secret);
+}
+
+
+u_char *
+edge_sign_in_metrics(u_char *p, u_char *end)
+{
+    const sessions_t  *sessions = edge_sign_in_sessions();
+
+    return ngx_slprintf(p, end, "postern_edge_sessions %uz\n"
+                        "postern_edge_sessions_max %uz\n",
+                        sessions_count(sessions), sessions_places(sessions));
+}
+
+
+static void
+on_ended(const u_char hash[32])
+{
+    sessions_end(edge_sign_in_sessions(), hash);
+    edge_sign_in_live_end(hash, 0);   /* the log asks for the sweep, and waits for it */
+}
+
+
+/* What identity was asked in this millisecond may have been said before the log began anew. */
+static void
+on_doubt(void)
+{
+    doubted = edge_sign_in_clock() + 1;
+}
+
+
+void
+edge_sign_in_check_start(void)
+{
+    ngx_uint_t                                 i;
+    static const edge_session_log_handlers_t  handlers = { on_ended, on_doubt };
+
+    for (i = 0; i < BUCKETS; i++) {
+        ngx_queue_init(&pending[i]);
+    }
+    on_doubt();
+    edge_session_log_set(&handlers);
+}
+
+
+/* A worker that was in touch later than the session was asked for knows that it has not ended
+ * until then. */
+ngx_uint_t
+edge_sign_in_is_trusted(const session_t *session, const u_char *bound)
+{
+    int64_t  last = session->asked_ms;
+
+    if (session->asked_ms >= doubted) {
+        last = ngx_max(last, (int64_t) edge_session_log_touched());
+    }
+    return sign_in_is_trusted(session, bound, edge_sign_in_now(), last,
+                              edge_sign_in_clock(),
+                              (int64_t) edge_conf()->session_trust * 1000);
+}
+
+
+/* ---- what identity answers ---- */
+
+static int64_t
+number_of(const msgpack_object *map, const char *key, ngx_uint_t *bad)
+{
+    const msgpack_object  *value = document_get(map, key);
+
+    if (value == NULL || value->type == MSGPACK_OBJECT_NIL) {
+        return 0;
+    }
+    if (value->type != MSGPACK_OBJECT_POSITIVE_INTEGER
+        || value->via.u64 > (uint64_t) 1 << 46)
+    {
+        *bad = 1;
+        return 0;
+    }
+    return (int64_t) value->via.u64;
+}
+
+
+static void
+text_of(const msgpack_object *map, const char *key, const char **text, size_t *len)
+{
+    const msgpack_object  *value = document_get(map, key);
+
+    *len = 0;
+    if (value && value->type == MSGPACK_OBJECT_STR) {
+        *text = value->via.str.ptr;
+        *len = value->via.str.size;
+    }
+}
+
+
+/* All groups, each with a NUL behind it; nothing where they take more than size, or one of them has
+ * a NUL: half a list says something else. */
+static size_t
+read_groups(const msgpack_object *map, char *out, size_t size)
+{
+    size_t                     used = 0;
+    uint32_t                   i;
+    const msgpack_object      *value = document_get(map, "groups");
+    const msgpack_object_str  *one;
+
+    if (value == NULL || value->type != MSGPACK_OBJECT_ARRAY) {
+        return 0;
+    }
+    for (i = 0; i < value->via.array.size; i++) {
+        one = &value->via.array.ptr[i].via.str;
+        if (value->via.array.ptr[i].type != MSGPACK_OBJECT_STR
+            || one->size >= size - used || memchr(one->ptr, '\0', one->size))
+        {
+            return 0;
+        }
+        ngx_memcpy(out + used, one->ptr, one->size);
+        used += one->size;
+        out[used++] = '\0';
+    }
+    return used;
+}
+
+
+/* Texts for which there is no room are left out: groups first, never who it is. */
+static ngx_uint_t
+read_texts(const msgpack_object *map, session_t *out)
+{
+    char        *groups = out->text;   /* until the others are there */
+    size_t       left = SESSION_TEXT_MAX, lens[SESSION_TEXTS], i;
+    char         copy[SESSION_TEXT_MAX];
+    const char  *texts[SESSION_TEXTS] = { "", "", "", "", copy };
+    static const struct {
+        session_text_t   which;
+        const char      *key;
+    } order[] = {
+        { SESSION_USER, "user" }, { SESSION_PROVIDER_ID, "provider_user_id" },
+        { SESSION_EMAIL, "email" }, { SESSION_NAME, "name" }
+    };
+
+    for (i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        text_of(map, order[i].key, &texts[order[i].which], &lens[order[i].which]);
+        if (lens[order[i].which] > left) {
+            if (order[i].which <= SESSION_PROVIDER_ID) {
+                return 0;
+            }
+            lens[order[i].which] = 0;
+        }
+        left -= lens[order[i].which];
+    }
+    lens[SESSION_GROUPS] = read_groups(map, groups, left + 1);
+    ngx_memcpy(copy, groups, lens[SESSION_GROUPS]);
+    return lens[SESSION_USER] && session_set_texts(out, texts, lens);
+}
+
+
+/* Whether identity admits it by the rules that this worker knows: it looked at those that it was
+ * asked with. */
+static ngx_uint_t
+has_digest(const msgpack_object *map, const char *digest)
+{
+    const msgpack_object  *value = document_get(map, "digest");
+
+    return value && value->type == MSGPACK_OBJECT_STR
+           && value->via.str.size == SIGN_IN_DIGEST_LEN
+           && ngx_memcmp(value->via.str.ptr, digest, SIGN_IN_DIGEST_LEN) == 0;
+}
+
+
+/* 0, or the error that stands for it. */
+static int
+read_session(const check_t *check, const ask_answer_t *answer, session_t *out)
+{
+    ngx_uint_t             bad = 0;
+    const msgpack_object  *map;
+
+    map = answer->body ? document_get(answer->body, "session") : NULL;
+    if (map == NULL || map->type != MSGPACK_OBJECT_MAP) {
+        return ERR_INTERNAL;
+    }
+    if (!has_digest(map, check->digest)) {
+        return ERR_SESSION_STALE;
+    }
+    ngx_memcpy(out->hash, check->hash, sizeof(out->hash));
+    ngx_memcpy(out->bound, check->bound, sizeof(out->bound));
+    out->expires_ms = number_of(map, "expires_ms", &bad);
+    out->due_ms = number_of(map, "due_ms", &bad);
+    out->last_active_ms = number_of(map, "last_active_ms", &bad);
+    out->inactivity_s = (uint32_t) ((number_of(map, "inactivity_ms", &bad) + 999) / 1000);
+    out->asked_ms = check->asked_ms;
+    out->generation = check->generation;
+    return bad || !read_texts(map, out) ? ERR_INTERNAL : 0;
+}
+
+
+/* A copy for the waiter's request, no longer than its texts. NULL: no memory. */
+static session_t *
+copy_session(ngx_pool_t *pool, const session_t *session)
+{
+    int         i;
+    size_t      size = offsetof(session_t, text);
+    session_t  *copy;
+
+    for (i = 0; i < SESSION_TEXTS; i++) {
+        size += session->lens[i];
+    }
+    copy = ngx_palloc(pool, size);
+    if (copy) {
+        ngx_memcpy(copy, session, size);
+    }
+    return copy;
+}
+
+
+static void
+tell_waiters(check_t *check, int outcome, const session_t *session)
+{
+    ngx_queue_t           *q;
+    edge_sign_in_state_t  *state;
+
+    while (!ngx_queue_empty(&check->waiters)) {
+        q = ngx_queue_head(&check->waiters);
+        state = ngx_queue_data(q, edge_sign_in_state_t, waiter);
+        edge_sign_in_check_leave(state);
+        state->outcome = outcome;
+        if (outcome == 0) {
+            state->session = copy_session(state->r->pool, session);
+            state->found = 0;
+            if (state->session == NULL) {
+                state->outcome = ERR_INTERNAL;
+            }
+        }
+        edge_module_resume(state->ctx);
+    }
+}
+
+
+/* Requests that go on by the session, where identity says that it is over, or nobody says
+ * anything. */
+static void
+tell_live(const check_t *check, int outcome)
+{
+    session_t  known;
+
+    switch (outcome) {
+    case 0:
+    case ERR_SESSION_STALE:
+        return;
+    case ERR_SESSION_GONE:
+    case ERR_SIGN_IN_DENIED:
+        /* whoever makes up cookies is not to put other sessions in doubt */
+        if (sessions_find(edge_sign_in_sessions(), check->hash, &known)) {
+            sessions_end(edge_sign_in_sessions(), check->hash);
+        }
+        edge_sign_in_live_end(check->hash, 1);
+        return;
+    default:
+        edge_sign_in_live_unasked(check->hash);
+    }
+}
+
+
+static void
+on_answer(asker_t *asker, const ask_answer_t *answer)
+{
+    int        outcome = answer->code;
+    check_t   *check = (check_t *) ((char *) asker - offsetof(check_t, asker));
+    session_t  session;
+
+    ngx_queue_remove(&check->link);
+    count--;
+    if (outcome == 0) {
+        outcome = read_session(check, answer, &session);
+    }
+    if (outcome == 0) {
+        (void) sessions_put(edge_sign_in_sessions(), &session);
+    }
+    tell_waiters(check, outcome, &session);
+    tell_live(check, outcome);
+    ngx_free(check);
+}
+
+
+/* ---- asking ---- */
+
+static ngx_queue_t *
+bucket_of(const u_char *hash)
+{
+    return &pending[hash[0] % BUCKETS];
+}
+
+
+/* A question whose answer will do: asked since the session may have ended unseen, by the same
+ * rules. */
+static check_t *
+find_check(const edge_sign_in_state_t *state, const u_char *bound)
+{
+    check_t      *check;
+    ngx_queue_t  *q, *bucket = bucket_of(state->hash);
+
+    for (q = ngx_queue_head(bucket); q != ngx_queue_sentinel(bucket);
+         q = ngx_queue_next(q))
+    {
+        check = ngx_queue_data(q, check_t, link);
+        if (ngx_memcmp(check->hash, state->hash, SESSION_HASH_BYTES) == 0
+            && ngx_memcmp(check->bound, bound, SESSION_BOUND_BYTES) == 0
+            && check->sealed == state->sealed && check->asked_ms >= doubted
+            && check->generation == sessions_generation(edge_sign_in_sessions(),
+                                                        state->hash))
+        {
+            return check;
+        }
+    }
+    return NULL;
+}
+
+
+static ngx_int_t
+send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
+{
+    pack_t           pk;
+    u_char          *start;
+    const route_t   *route = state->ctx->route;
+    ngx_str_t        account = { route->account_id_len, (u_char *) route->account_id };
+    const sign_in_t *config = state->config;
+
+    if (edge_sign_in_body(pool, &pk, &start,
+                          BODY_BYTES + (check->sealed ? config->sealed_len : 0),
+                          4u + check->sealed) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+    edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
+    edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
+    pack_str(&pk, "last_active_ms", 14);
+    pack_int64(&pk, state->session ? state->session->last_active_ms : 0);
+    if (check->sealed) {
+        edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    }
+    if (pk.full) {
+        return NGX_DECLINED;
+    }
+    check->asker.answered = on_answer;
+    return edge_ask(&check->asker, "session.check", &account, start,
+                    pk.at - start, check->sealed ? RULES_MS : CHECK_MS);
+}
+
+
+/* NULL: nobody can be asked. */
+static check_t *
+begin_check(edge_sign_in_state_t *state, const u_char *bound)
+{
+    check_t     *check;
+    ngx_int_t    rc = NGX_DECLINED;
+    ngx_pool_t  *pool;
+
+    if (count >= CHECKS_MAX || !edge_ask_is_there()) {
+        return NULL;
+    }
+    check = ngx_calloc(sizeof(check_t), ngx_cycle->log);
+    pool = ngx_create_pool(4096, ngx_cycle->log);
+    if (check && pool) {
+        ngx_memcpy(check->hash, state->hash, SESSION_HASH_BYTES);
+        ngx_memcpy(check->bound, bound, SESSION_BOUND_BYTES);
+        ngx_memcpy(check->digest, state->config->digest, SIGN_IN_DIGEST_LEN);
+        check->sealed = state->sealed;
+        check->generation = sessions_generation(edge_sign_in_sessions(), state->hash);
+        check->asked_ms = edge_sign_in_clock();
+        ngx_queue_init(&check->waiters);
+        rc = send_check(check, state, pool);
+    }
+    if (pool) {
+        ngx_destroy_pool(pool);
+    }
+    if (rc != NGX_OK) {
+        ngx_free(check);
+        return NULL;
+    }
+    ngx_queue_insert_tail(bucket_of(state->hash), &check->link);
+    count++;
+    edge_module_count(state->me, SIGN_IN_ASKS);
+    return check;
+}
+
+
+static check_t *
+join_check(edge_sign_in_state_t *state)
+{
+    check_t       *check;
+    const u_char  *bound = sign_in_bind(state->config, state->ctx->route->id);
+
+    check = find_check(state, bound);
+    return check ? check : begin_check(state, bound);
+}
+
+
+ngx_int_t
+edge_sign_in_check(edge_sign_in_state_t *state)
+{
+    check_t  *check = join_check(state);
+
+    if (check == NULL) {
+        return NGX_DECLINED;
+    }
+    ngx_queue_insert_tail(&check->waiters, &state->waiter);
+    state->waiting = 1;
+    return NGX_OK;
+}
+
+
+void
+edge_sign_in_check_again(edge_sign_in_state_t *state)
+{
+    if (join_check(state) == NULL) {
+        edge_sign_in_live_unasked(state->hash);
+    }
+}
+
+
+void
+edge_sign_in_check_leave(edge_sign_in_state_t *state)
+{
+    if (state->waiting) {
+        ngx_queue_remove(&state->waiter);
+        state->waiting = 0;
+    }
+}

@@ -1,0 +1,242 @@
+/* Cookies of sign-in and the headers that tell an upstream who somebody is. A client's own headers
+ * of these names are gone before modules run: proto/forwarded.def. */
+#include "services/edge/modules/edge_sign_in.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/modules/cookies.h"
+#include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/worker/edge_conf.h"
+
+#include <openssl/evp.h>
+
+enum { HOSTED, OURS, FAMILIES };
+
+/* Which text of a session each name says, behind its family's prefix. */
+static const struct {
+    const char      *name;
+    session_text_t   texts[FAMILIES];
+    unsigned         hosted:1;   /* has the hosted service the name? */
+} names[] = {
+    { "User-Id", { SESSION_PROVIDER_ID, SESSION_USER }, 1 },
+    { "User-Name", { SESSION_NAME, SESSION_NAME }, 1 },
+    { "User-Email", { SESSION_EMAIL, SESSION_EMAIL }, 1 },
+    { "User-Groups", { SESSION_GROUPS, SESSION_GROUPS }, 0 }
+};
+
+enum { NAMES = sizeof(names) / sizeof(names[0]), NAME_BYTES = 96 };
+
+typedef struct {
+    header_t  header;
+    char      name[NAME_BYTES], lower[NAME_BYTES];
+} named_t;
+
+static named_t  made[FAMILIES][NAMES];
+
+
+/* ---- cookies ---- */
+
+static ngx_uint_t
+is_cookie(const ngx_table_elt_t *header)
+{
+    return header->key.len == sizeof("cookie") - 1
+           && ngx_memcmp(header->lowcase_key, "cookie", sizeof("cookie") - 1) == 0;
+}
+
+
+static cookie_text_t
+text_of(const ngx_str_t *text)
+{
+    return (cookie_text_t) { (char *) text->data, text->len };
+}
+
+
+static ngx_str_t
+counted(unsigned count, cookie_text_t value)
+{
+    ngx_str_t  none = ngx_null_string;
+
+    if (count != 1 || !cookies_is_token(value)) {
+        return none;
+    }
+    return (ngx_str_t) { value.len, (u_char *) value.at };
+}
+
+
+/* With what OpenSSL looked up once: its SHA256() looks it up each time, which takes longer than the
+ * sum. NGX_OK | NGX_ERROR. */
+static ngx_int_t
+hash_token(edge_sign_in_state_t *state)
+{
+    static EVP_MD      *sha256;
+    static EVP_MD_CTX  *sum;
+
+    if (sum == NULL) {
+        sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+        sum = EVP_MD_CTX_new();
+    }
+    if (sha256 == NULL || sum == NULL
+        || !EVP_DigestInit_ex(sum, sha256, NULL)
+        || !EVP_DigestUpdate(sum, state->token.data, state->token.len)
+        || !EVP_DigestFinal_ex(sum, state->hash, NULL))
+    {
+        return NGX_ERROR;
+    }
+    *ngx_hex_dump((u_char *) state->hex, state->hash, SESSION_HASH_BYTES) = '\0';
+    return NGX_OK;
+}
+
+
+/* Of several cookies of one name none counts: a browser has one, and who of several hosts has set
+ * which of them nobody can say. */
+ngx_int_t
+edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
+{
+    ngx_uint_t        i;
+    unsigned          sessions = 0, nonces = 0;
+    sign_in_t        *config = state->config;
+    cookie_text_t     line, session = { NULL, 0 }, nonce = { NULL, 0 };
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (!is_cookie(&header[i])) {
+                continue;
+            }
+            line = text_of(&header[i].value);
+            sessions += cookies_find(line, (cookie_text_t) {
+                                     config->session_cookie,
+                                     config->session_cookie_len }, &session);
+            nonces += cookies_find(line, (cookie_text_t) {
+                                   config->nonce_cookie,
+                                   config->nonce_cookie_len }, &nonce);
+        }
+    }
+    state->token = counted(sessions, session);
+    state->nonce = counted(nonces, nonce);
+    return state->token.len ? hash_token(state) : NGX_OK;
+}
+
+
+/* nginx's own list of cookies leads to the same header, which gets another value. */
+static ngx_int_t
+cut_cookies(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header,
+    const cookie_text_t *cut, size_t count)
+{
+    char    *out = ngx_pnalloc(r->pool, header->value.len + 1);
+    size_t   len;
+
+    if (out == NULL) {
+        return NGX_ERROR;
+    }
+    len = cookies_cut(out, text_of(&header->value), cut, count);
+    if (len == header->value.len) {
+        return NGX_OK;
+    }
+    header->value.data = (u_char *) out;
+    header->value.len = len;
+    out[len] = '\0';
+    return len ? NGX_OK : edge_header_hide(r, ctx, header);
+}
+
+
+ngx_int_t
+edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx,
+    const sign_in_t *config)
+{
+    ngx_uint_t           i;
+    ngx_list_part_t     *part;
+    ngx_table_elt_t     *header;
+    const cookie_text_t  cut[] = {
+        { config->session_cookie, config->session_cookie_len },
+        { config->nonce_cookie, config->nonce_cookie_len }
+    };
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (is_cookie(&header[i])
+                && cut_cookies(r, ctx, &header[i], cut, 2) != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+    return NGX_OK;
+}
+
+
+/* ---- who it is ---- */
+
+static void
+make_name(named_t *out, const char *prefix, size_t len, const char *name)
+{
+    snprintf(out->name, NAME_BYTES, "%.*s%s", (int) len, prefix, name);
+    out->header.name = out->name;
+    out->header.name_len = ngx_strlen(out->name);
+    ngx_strlow((u_char *) out->lower, (u_char *) out->name,
+               out->header.name_len + 1);
+    out->header.lower = out->lower;
+    out->header.hash = header_hash(out->lower);
+}
+
+
+static void
+make_names(void)
+{
+    ngx_uint_t   i;
+    ngx_str_t   *prefix = &edge_conf()->identity_headers;
+
+    for (i = 0; i < NAMES; i++) {
+        make_name(&made[HOSTED][i], "Ngrok-Auth-", 11, names[i].name);
+        make_name(&made[OURS][i], (char *) prefix->data, prefix->len,
+                  names[i].name);
+    }
+}
+
+
+static ngx_int_t
+tell_text(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session,
+    session_text_t which, const named_t *name)
+{
+    char        *value;
+    size_t       len;
+    header_t     add = name->header;
+    const char  *text = session_text(session, which, &len);
+
+    if (len == 0) {
+        return NGX_OK;
+    }
+    value = ngx_pnalloc(r->pool, 3 * len + 1);
+    if (value == NULL) {
+        return NGX_ERROR;
+    }
+    add.value = value;
+    add.value_len = sign_in_value(value, text, len, which == SESSION_GROUPS);
+    value[add.value_len] = '\0';
+    return edge_header_add(r, ctx, &add);
+}
+
+
+ngx_int_t
+edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx,
+    const session_t *session)
+{
+    ngx_uint_t  i, family;
+
+    if (made[OURS][0].header.name == NULL) {
+        make_names();
+    }
+    for (family = 0; family < FAMILIES; family++) {
+        for (i = 0; i < NAMES; i++) {
+            if ((family == OURS || names[i].hosted)
+                && tell_text(r, ctx, session, names[i].texts[family],
+                             &made[family][i])
+                   != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+    return NGX_OK;
+}
