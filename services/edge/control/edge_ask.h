@@ -1,0 +1,48 @@
+/* Questions of this worker's to postern-identity: a verb of proto/verbs.def with a body, and one
+ * answer. The rules are asks.c's; here are its clock, and its link to the helper, which speaks to
+ * the copies of the service (edge_helper_ask.c). Nothing here waits: who asked is called from the
+ * event loop. */
+#pragma once
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <msgpack.h>
+
+enum {
+    ASK_NOBODY = -1,   /* no copy of postern-identity took it and answered */
+    ASK_LATE = -2      /* one took it, and there was no answer in time: perhaps it was done */
+};
+
+typedef struct {
+    int                    code;   /* 0 | ERR_.. of proto/errors.def | ASK_.. */
+    const msgpack_object  *body;   /* a map, of an answer with code 0; else NULL */
+    const char            *msg;    /* for people, "" where there is none; never NULL */
+} ask_answer_t;                    /* all of it is valid until the call returns */
+
+typedef struct asker asker_t;
+
+struct asker {
+    /* called once; it may ask again, and free the asker */
+    void      (*answered)(asker_t *asker, const ask_answer_t *answer);
+    uint64_t    number;   /* of the question that is under way; 0: none */
+
+    /* private: */
+    ngx_queue_t  link;
+    ngx_msec_t   until;
+};
+
+/* Ask; the asker is set to zero but for answered, or was called, or left. body: a map in msgpack,
+ * copied. NGX_OK: answered is called once, never before this returns, and within the timeout.
+ * NGX_DECLINED: nobody can be asked now, the body is larger than ASKS_BODY_MAX, or too many
+ * questions are under way, of this worker or of this account. */
+ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body,
+    size_t len, ngx_msec_t timeout);
+
+/* Nobody is called any more; the asker need not have asked. What was asked may be done still. */
+void edge_ask_leave(asker_t *asker);
+
+/* Does a copy of postern-identity answer? */
+ngx_uint_t edge_ask_is_there(void);
+
+/* The helper is another one, and has no questions: those that are under way are over. */
+void edge_ask_restart(void);
