@@ -21,6 +21,7 @@
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/http/edge_trace.h"
 #include "services/edge/http/edge_writer.h"
+#include "services/edge/http/forwarded.h"
 #include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_seat.h"

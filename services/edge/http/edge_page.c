@@ -15,6 +15,7 @@
 #include "common/base/err.h"
 
 enum {
+    PAGE_BYTES = 4096,
     STATUS_BYTES = 144 * 1024,  /* 64 workers, 2 KB each, and what is said once */
     UPGRADE_REQUIRED = 426,
     RECENT_S = 60,
@@ -152,6 +153,59 @@ add_status_headers(ngx_http_request_t *r, ngx_uint_t status)
 }
 
 
+static ngx_uint_t
+is_sign_in(ngx_uint_t code)
+{
+    return code == ERR_EDGE_SIGN_IN_DENIED || code == ERR_EDGE_SIGN_IN_FAILED
+           || code == ERR_EDGE_SIGN_IN_UNAVAILABLE || code == ERR_EDGE_SIGN_IN_PATH;
+}
+
+
+/* Pages on the way of a sign-in: nobody frames them, and nobody is told where they were. */
+static ngx_int_t
+add_sign_in_headers(ngx_http_request_t *r, ngx_uint_t code)
+{
+    if (code == ERR_EDGE_SIGN_IN_UNAVAILABLE
+        && add_header(r, "Retry-After", "5") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    if (!is_sign_in(code)) {
+        return NGX_OK;
+    }
+    if (add_header(r, "Referrer-Policy", "no-referrer") != NGX_OK
+        || add_header(r, "X-Content-Type-Options", "nosniff") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    return add_header(r, "Content-Security-Policy",
+                      "default-src 'none'; style-src 'unsafe-inline'; "
+                      "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+}
+
+
+/* A page that tries again by itself, where a browser asked for it and may ask again. */
+static const char *
+refresh_of(ngx_http_request_t *r, ngx_uint_t code)
+{
+    return code == ERR_EDGE_SIGN_IN_UNAVAILABLE && r->method == NGX_HTTP_GET
+           ? "<meta http-equiv=\"refresh\" content=\"5\">" : "";
+}
+
+
+/* What the page offers beside its text; ctx->again has nothing that HTML knows. */
+static u_char *
+write_offer(u_char *p, u_char *end, const edge_ctx_t *ctx)
+{
+    if (ctx->again.len == 0 || !is_sign_in(ctx->error)) {
+        return p;
+    }
+    return ngx_slprintf(p, end, "<p><a href=\"%V\">%s</a></p>", &ctx->again,
+                        ctx->error == ERR_EDGE_SIGN_IN_DENIED
+                        ? "Sign in as somebody else" : "Sign in again");
+}
+
+
 /* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
  * request. */
 ngx_int_t
@@ -182,27 +236,31 @@ edge_error_handler(ngx_http_request_t *r)
     row = find(ctx->error);
     status = ctx->status ? ctx->status : (ngx_uint_t) row->status;
     edge_body_discard(r, ctx);
-    text = ngx_pnalloc(r->pool, 2048);
+    text = ngx_pnalloc(r->pool, PAGE_BYTES);
     if (text == NULL
         || add_header(r, "Cache-Control", "no-store") != NGX_OK
-        || add_status_headers(r, status) != NGX_OK)
+        || add_status_headers(r, status) != NGX_OK
+        || add_sign_in_headers(r, ctx->error) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->err_status = 0;
     if (wants_html(r)) {
-        last = ngx_snprintf(text, 2048,
+        last = ngx_snprintf(text, PAGE_BYTES,
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-            "<meta name=\"viewport\" content=\"width=device-width\">"
+            "<meta name=\"viewport\" content=\"width=device-width\">%s"
             "<title>%ui</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
             "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
             "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
-            "<p><code>%s</code></p></html>\n",
-            status, row->text, row->code, ctx->request_id);
+            "<p><code>%s</code></p>",
+            refresh_of(r, ctx->error), status, row->text, row->code,
+            ctx->request_id);
+        last = write_offer(last, text + PAGE_BYTES, ctx);
+        last = ngx_slprintf(last, text + PAGE_BYTES, "</html>\n");
         return send_text(r, status, "text/html; charset=utf-8", text,
                          last - text);
     }
-    last = ngx_snprintf(text, 2048,
+    last = ngx_snprintf(text, PAGE_BYTES,
         "{\"error_code\":\"ERR_POSTERN_%d\",\"status_code\":%ui,\"msg\":\"%s\","
         "\"details\":{\"request_id\":\"%s\"}}\n",
         row->code, status, row->text, ctx->request_id);
