@@ -143,7 +143,8 @@ Test(sessions, takes_256_bytes_for_ordinary_names)
     size_t bytes = 32 << 20;
     sessions_t *self = table_of(bytes);
     const char *texts[] = {"usr_2VsQ8z1GkQ9c0mB7hT5dJwLfXyZ", "108234567890123456789",
-                           "Wilhelmina Featherstonehaugh", "wilhelmina.featherston@example.com", ""};
+                           "Wilhelmina Featherstonehaugh", "wilhelmina.featherston@example.com",
+                           ""};
     size_t lens[] = {31, 21, 28, 34, 0};
     session_t session = {0};
 
@@ -380,8 +381,8 @@ static pid_t begin_worker(crowd_t *all, uint64_t seed)
 
 Test(sessions, nobody_finds_a_mixture_nor_what_ended_however_workers_die, .timeout = 120)
 {
-    crowd_t *all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                        0);
+    crowd_t *all =
+        mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t workers[WORKERS];
     uint64_t state = 7;
 

@@ -64,9 +64,14 @@ ParameterizedTest(find_case_t *one, cookies, find)
 
 Test(cookies, takes_no_other_value_for_a_token)
 {
-    static const char *const others[] = {
-        "", "A", TOKEN "A", "=" TOKEN, TOKEN "\"", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",
-        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "};
+    static const char *const others[] = {"",
+                                         "A",
+                                         TOKEN "A",
+                                         "=" TOKEN,
+                                         TOKEN "\"",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "};
 
     cr_assert(cookies_is_token((cookie_text_t){TOKEN, COOKIE_TOKEN_LEN}));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
@@ -284,22 +289,14 @@ typedef struct {
 ParameterizedTestParameters(sign_in, own_paths)
 {
     static path_case_t cases[] = {
-        {"/auth/authn", "", SIGN_IN_BEGIN},
-        {"/auth/done", "/", SIGN_IN_DONE},
-        {"/auth/logout", "", SIGN_IN_LOGOUT},
-        {"/auth/", "", SIGN_IN_NOWHERE},
-        {"/auth/logout/", "", SIGN_IN_NOWHERE},
-        {"/auth/Done", "", SIGN_IN_NOWHERE},
-        {"/auth/x/y", "/", SIGN_IN_NOWHERE},
-        {"/auth", "", SIGN_IN_UPSTREAM},
-        {"/authn", "", SIGN_IN_UPSTREAM},
-        {"/", "", SIGN_IN_UPSTREAM},
-        {"/app/auth/done", "/app", SIGN_IN_DONE},
-        {"/app/auth/done", "/app/", SIGN_IN_DONE},
-        {"/app/auth/done", "", SIGN_IN_UPSTREAM},
-        {"/auth/done", "/app", SIGN_IN_UPSTREAM},
-        {"/app", "/app/", SIGN_IN_UPSTREAM},
-        {"/a", "/app", SIGN_IN_UPSTREAM},
+        {"/auth/authn", "", SIGN_IN_BEGIN},       {"/auth/done", "/", SIGN_IN_DONE},
+        {"/auth/logout", "", SIGN_IN_LOGOUT},     {"/auth/", "", SIGN_IN_NOWHERE},
+        {"/auth/logout/", "", SIGN_IN_NOWHERE},   {"/auth/Done", "", SIGN_IN_NOWHERE},
+        {"/auth/x/y", "/", SIGN_IN_NOWHERE},      {"/auth", "", SIGN_IN_UPSTREAM},
+        {"/authn", "", SIGN_IN_UPSTREAM},         {"/", "", SIGN_IN_UPSTREAM},
+        {"/app/auth/done", "/app", SIGN_IN_DONE}, {"/app/auth/done", "/app/", SIGN_IN_DONE},
+        {"/app/auth/done", "", SIGN_IN_UPSTREAM}, {"/auth/done", "/app", SIGN_IN_UPSTREAM},
+        {"/app", "/app/", SIGN_IN_UPSTREAM},      {"/a", "/app", SIGN_IN_UPSTREAM},
     };
 
     return cr_make_param_array(path_case_t, cases, sizeof(cases) / sizeof(cases[0]));
@@ -314,8 +311,9 @@ ParameterizedTest(path_case_t *one, sign_in, own_paths)
 Test(sign_in, comes_back_to_this_host_only)
 {
     static const char *const good[] = {"/", "/a", "/a?b=c#d", "/a//b", "/%0d%0a"};
-    static const char *const bad[] = {"",      "a",      "//evil", "/\\evil", "https://evil", "/a b",
-                                      "/a\nb", "/a\tb", "/\\",    "/a\\b",   "\\/evil",      "/\x7f"};
+    static const char *const bad[] = {"",        "a",     "//evil", "/\\evil", "https://evil",
+                                      "/a b",    "/a\nb", "/a\tb",  "/\\",     "/a\\b",
+                                      "\\/evil", "/\x7f"};
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         cr_assert(sign_in_is_target(good[i], strlen(good[i])), "%s", good[i]);
@@ -426,10 +424,10 @@ static sign_in_t *parse(const char *text, bool *bad)
 
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define DOCUMENT(enabled, module, prefix, digest, sealed, more)                                    \
-    "{\"enabled\":" enabled ",\"module\":\"" module "\",\"cookie_prefix\":\"" prefix                \
-    "\",\"options_passthrough\":true,\"inactivity_timeout\":60,\"maximum_duration\":0,"              \
-    "\"auth_check_interval\":0,\"client_id\":\"c\",\"digest\":\"" digest                            \
-    "\",\"sealed\":\"" sealed "\"" more "}"
+    "{\"enabled\":" enabled ",\"module\":\"" module "\",\"cookie_prefix\":\"" prefix               \
+    "\",\"options_passthrough\":true,\"inactivity_timeout\":60,\"maximum_duration\":0,"            \
+    "\"auth_check_interval\":0,\"client_id\":\"c\",\"digest\":\"" digest "\",\"sealed\":\"" sealed \
+    "\"" more "}"
 
 Test(sign_in, reads_what_a_route_says)
 {

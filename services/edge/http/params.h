@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 enum {
-    PARAMS_MAX = 32,           /* of one request */
-    PARAMS_BYTES = 16 * 1024,  /* as they were sent */
+    PARAMS_MAX = 32,          /* of one request */
+    PARAMS_BYTES = 16 * 1024, /* as they were sent */
     PARAMS_NAME_MAX = 128
 };
 

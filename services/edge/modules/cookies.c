@@ -60,8 +60,8 @@ bool cookies_is_token(cookie_text_t value)
     for (size_t i = 0; i < value.len; i++) {
         char c = value.at[i];
 
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
-              || c == '-' || c == '_'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'
+              || c == '_'))
             return false;
     }
     return true;

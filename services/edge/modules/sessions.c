@@ -37,7 +37,8 @@ typedef struct {
 
 enum { UNSEALED_WORDS = 3, TEXT_AT = offsetof(sealed_t, text) };
 
-_Static_assert((int)TEXT_AT == (int)SESSION_HEAD_BYTES, "texts have what the head leaves of the cells");
+_Static_assert((int)TEXT_AT == (int)SESSION_HEAD_BYTES,
+               "texts have what the head leaves of the cells");
 
 typedef _Atomic uint64_t word_t;
 
@@ -86,8 +87,7 @@ static word_t *cell_of(const sessions_t *self, size_t place)
 
 static _Atomic uint32_t *generation_of(const sessions_t *self, const where_t *where)
 {
-    return (_Atomic uint32_t *)((char *)(uintptr_t)self + self->generations_at)
-           + where->generation;
+    return (_Atomic uint32_t *)((char *)(uintptr_t)self + self->generations_at) + where->generation;
 }
 
 /* ---- start ---- */
@@ -216,8 +216,7 @@ static int64_t find_place(const sessions_t *self, const where_t *where, const un
         for (size_t way = 0; way < WAYS; way++)
             if (atomic_load_explicit(&tags[way], memory_order_relaxed) == where->tag
                 && load_sealed(self, where->sets[s], way, sealed)
-                && !memcmp(sealed->hash, hash, SESSION_HASH_BYTES)
-                && is_of(sealed->active, where)
+                && !memcmp(sealed->hash, hash, SESSION_HASH_BYTES) && is_of(sealed->active, where)
                 && is_current(self, where, sealed->generation))
                 return (int64_t)(where->sets[s] * WAYS + way);
     }

@@ -16,9 +16,10 @@
 #include <stdint.h>
 
 enum {
-    SESSION_HASH_BYTES = 32,  /* SHA-256 of the cookie's value */
-    SESSION_BOUND_BYTES = 16, /* of what it is bound to: its route, and the rules that admitted it */
-    SESSION_CELLS_MAX = 8,    /* of one session */
+    SESSION_HASH_BYTES = 32, /* SHA-256 of the cookie's value */
+    SESSION_BOUND_BYTES =
+        16,                /* of what it is bound to: its route, and the rules that admitted it */
+    SESSION_CELLS_MAX = 8, /* of one session */
     SESSION_CELL_BYTES = 240,
     SESSION_HEAD_BYTES = 114,
     SESSION_TEXT_MAX = SESSION_CELLS_MAX * SESSION_CELL_BYTES - SESSION_HEAD_BYTES
@@ -45,7 +46,7 @@ typedef struct session {
     uint32_t inactivity_s;  /* 0: off */
     uint32_t generation;    /* before identity was asked: sessions_generation */
     uint16_t lens[SESSION_TEXTS];
-    uint32_t place; /* of sessions_find, for sessions_touch */
+    uint32_t place;              /* of sessions_find, for sessions_touch */
     char text[SESSION_TEXT_MAX]; /* all of them, one behind the other */
 } session_t;
 

@@ -36,8 +36,7 @@ sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, si
     static const struct {
         const char *name;
         sign_in_path_t path;
-    } paths[] = {
-        {"authn", SIGN_IN_BEGIN}, {"done", SIGN_IN_DONE}, {"logout", SIGN_IN_LOGOUT}};
+    } paths[] = {{"authn", SIGN_IN_BEGIN}, {"done", SIGN_IN_DONE}, {"logout", SIGN_IN_LOGOUT}};
     static const char own[] = "/auth/";
 
     if (prefix_len && prefix[prefix_len - 1] == '/')

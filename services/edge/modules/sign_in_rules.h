@@ -16,9 +16,9 @@ typedef struct sign_in_text {
 
 /* What of a request says whether a person waits for a page. */
 typedef struct sign_in_asked {
-    bool get;                                /* GET or HEAD */
-    bool upgrade;                            /* a handshake of a WebSocket, or for anything else */
-    sign_in_text_t fetch_mode, fetch_dest;   /* Sec-Fetch-Mode and -Dest (Fetch Metadata) */
+    bool get;                              /* GET or HEAD */
+    bool upgrade;                          /* a handshake of a WebSocket, or for anything else */
+    sign_in_text_t fetch_mode, fetch_dest; /* Sec-Fetch-Mode and -Dest (Fetch Metadata) */
     sign_in_text_t accept;
 } sign_in_asked_t;
 
@@ -40,9 +40,9 @@ sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, si
 
 typedef enum sign_in_verdict {
     SIGN_IN_ADMIT,
-    SIGN_IN_ASK,      /* identity, before it is admitted */
+    SIGN_IN_ASK,       /* identity, before it is admitted */
     SIGN_IN_ASK_RULES, /* the same, which has to look at the rules anew */
-    SIGN_IN_OVER      /* it has expired */
+    SIGN_IN_OVER       /* it has expired */
 } sign_in_verdict_t;
 
 /* May what is cached be admitted? Who was idle here for too long may have been active at another

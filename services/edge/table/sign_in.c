@@ -49,7 +49,8 @@ static void check_module(const msgpack_object *document, const char *module, boo
 {
     char *name = needed(document, "module", bad);
 
-    *bad = *bad || !document_bool(document, "enabled", bad) || strcmp(name ? name : "", module) != 0;
+    *bad =
+        *bad || !document_bool(document, "enabled", bad) || strcmp(name ? name : "", module) != 0;
     slab_free(name);
 }
 

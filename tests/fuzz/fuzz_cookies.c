@@ -1,0 +1,37 @@
+/* Cookies of a request, as any client sends them: what is left of a line has none of the names. */
+#include "services/edge/modules/cookies.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "__Host-postern.session"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const cookie_text_t names[] = {{NAME, sizeof(NAME) - 1}, {"a.nonce", 7}};
+    cookie_text_t line = {(const char *)data, size}, value = {NULL, 0};
+    char *out = malloc(size + 1);
+    size_t len, again;
+
+    if (!out)
+        return 0;
+    if (cookies_find(line, names[0], &value)) {
+        if (value.at < line.at || value.at + value.len > line.at + size)
+            abort();
+        (void)cookies_is_token(value);
+    }
+    len = cookies_cut(out, line, names, 2);
+    if (len > size)
+        abort();
+    line = (cookie_text_t){out, len};
+    if (cookies_find(line, names[0], &value) || cookies_find(line, names[1], &value))
+        abort(); /* it would go upstream */
+    again = cookies_cut(out, line, names, 2);
+    if (again != len)
+        abort(); /* what is left, nothing is to be cut out of */
+    free(out);
+    return 0;
+}
