@@ -29,6 +29,10 @@ typedef struct kind_rules {
      * fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 
+    /* A row is being deleted, by a call of its own or with its parent: write to the service's log
+     * what edges must know of it. 0 | fault. */
+    int (*gone)(crud_t *crud, const json_t *row);
+
     /* Carry out a command of proto/kinds.def; only commands that may be carried out twice. 0
      * | code | fault. */
     int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);

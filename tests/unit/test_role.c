@@ -13,12 +13,13 @@ static roles_t who_may(const char *service, const char *verb)
     return who;
 }
 
-/* It is on the internet: with its key one reads the configuration and sends its events. */
-Test(role, an_edge_s_key_opens_the_config_log_and_the_intake_only)
+/* It is on the internet: with its key one reads the configuration and which
+ * sessions ended, and sends its events. */
+Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_and_the_intake_only)
 {
     for (int id = 0; id < SOCKETS; id++)
         cr_assert_eq((socket_row((socket_id_t)id).who & ROLE_EDGE) != 0,
-                     id == SOCKET_CONFIG_LOG || id == SOCKET_INTAKE, "socket %d", id);
+                     id == SOCKET_ROUTES_LOG || id == SOCKET_IDENTITY_LOG || id == SOCKET_INTAKE, "socket %d", id);
 }
 
 Test(role, accounts_are_made_by_the_command_line_only)
