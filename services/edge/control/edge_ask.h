@@ -8,6 +8,8 @@
 #include <ngx_core.h>
 #include <msgpack.h>
 
+#include "services/edge/control/ask_packet.h"   /* ASK_BODY_MAX */
+
 enum {
     ASK_NOBODY = -1,   /* no copy of postern-identity took it and answered */
     ASK_LATE = -2      /* one took it, and there was no answer in time: perhaps it was done */
@@ -25,16 +27,14 @@ struct asker {
     /* called once; it may ask again, and free the asker */
     void      (*answered)(asker_t *asker, const ask_answer_t *answer);
     uint64_t    number;   /* of the question that is under way; 0: none */
-
-    /* private: */
-    ngx_queue_t  link;
-    ngx_msec_t   until;
 };
 
 /* Ask; the asker is set to zero but for answered, or was called, or left. body: a map in msgpack,
- * copied. NGX_OK: answered is called once, never before this returns, and within the timeout.
- * NGX_DECLINED: nobody can be asked now, the body is larger than ASKS_BODY_MAX, or too many
- * questions are under way, of this worker or of this account. */
+ * copied. NGX_OK: answered is called once, never before this returns, and about when the timeout
+ * is over at the latest. NGX_DECLINED: nobody can be asked now, the body is larger than
+ * ASK_BODY_MAX, or too many questions are under way, of this worker or of this account (asks.h).
+ * A question that was lost on its way to one copy is asked of another one, under the same
+ * idempotency key. */
 ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body,
     size_t len, ngx_msec_t timeout);
 

@@ -1,0 +1,38 @@
+/* Questions of one worker to postern-identity that are under way: whose they are, until when, and
+ * how many there may be. Single-threaded; without sockets, clock and nginx: now_ms is any clock that
+ * never goes back. */
+#pragma once
+
+#include "services/edge/control/ask_packet.h"
+
+enum {
+    ASKS_MAX = 128,             /* under way at once, of all accounts */
+    ASKS_ACCOUNT_MAX = 32,      /* and of one */
+    ASKS_TIMEOUT_MAX_MS = 60000 /* a question that asks for more has so long */
+};
+
+/* All zero: none is under way. */
+typedef struct asks {
+    struct {
+        uint64_t number; /* 0: free */
+        void *whose;     /* NULL: who asked has left */
+        int64_t until_ms;
+        char account[ASK_ACCOUNT_SIZE];
+    } list[ASKS_MAX];
+    uint64_t begun;
+    size_t count;
+} asks_t;
+
+/* One more: its number, or 0: there is no room. whose is not NULL. */
+uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
+                    int64_t until_ms);
+
+/* Who asked does not wait any more. The question keeps its place until it is over, so those who come
+ * and go do not ask more at once than those who stay. */
+void asks_leave(asks_t *self, uint64_t number);
+
+/* It is over: who asked it, NULL: nobody who waits, or there is no such question. */
+void *asks_end(asks_t *self, uint64_t number);
+
+/* One whose time is over by now, 0: none. INT64_MAX: any. */
+uint64_t asks_late(const asks_t *self, int64_t now_ms);

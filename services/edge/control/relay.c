@@ -1,0 +1,300 @@
+#include "services/edge/control/relay.h"
+#include "common/base/err.h"
+#include "common/base/invariant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(RELAY_COPIES_MAX <= 8 * sizeof(unsigned), "a bit for each copy");
+
+typedef struct relay_item {
+    relay_question_t question; /* number 0: a free place */
+    int copy;                  /* that was asked last and may answer; -1: it goes to none now */
+    unsigned asked;            /* copies that may answer */
+    unsigned tried;            /* copies that were asked */
+    bool was_sent;             /* once, to anybody */
+    int64_t until_ms, sent_ms;
+    int64_t idle_ms; /* since when it goes to no copy */
+} relay_item_t;
+
+struct relay {
+    const relay_ports_t *ports;
+    void *context;
+    int copies, next;
+    int64_t heard_ms[RELAY_COPIES_MAX];
+    int64_t passed_ms[RELAY_COPIES_MAX]; /* until then it is the last choice */
+    relay_item_t items[RELAY_QUESTIONS_MAX];
+    size_t count;
+    struct { /* the question whose parts come */
+        ask_head_t head;
+        char *body; /* NULL: none */
+        size_t len;
+    } arriving;
+};
+
+relay_t *relay_new(int copies, const relay_ports_t *ports, void *context)
+{
+    relay_t *self = calloc(1, sizeof(*self));
+
+    INVARIANT(copies >= 0 && copies <= RELAY_COPIES_MAX);
+    if (self) {
+        self->ports = ports;
+        self->context = context;
+        self->copies = copies;
+    }
+    return self;
+}
+
+void relay_destroy(relay_t **self_p)
+{
+    relay_t *self = *self_p;
+
+    if (!self)
+        return;
+    for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++)
+        free(self->items[i].question.body);
+    free(self->arriving.body);
+    free(self);
+    *self_p = NULL;
+}
+
+size_t relay_count(const relay_t *self)
+{
+    return self->count;
+}
+
+/* A provider takes a code once, and may end what it gave for one that comes twice; and what is made
+ * for a code of ours goes to who asked first. So these go to another copy only where the connection
+ * to the one that has them is gone. */
+static bool is_for_one(const relay_question_t *question)
+{
+    return !strcmp(question->verb, "sign_in.callback")
+           || !strcmp(question->verb, "sign_in.redeem");
+}
+
+/* ---- the end of a question ---- */
+
+static void end_item(relay_t *self, relay_item_t *item, const ask_told_t *told, const void *body,
+                     size_t len)
+{
+    INVARIANT(self->count > 0);
+    self->count--;
+    free(item->question.body);
+    memset(item, 0, sizeof(*item));
+    self->ports->answer(self->context, told, body, len);
+}
+
+static void end_unanswered(relay_t *self, relay_item_t *item)
+{
+    ask_told_t told;
+
+    ask_told_init(&told, item->question.number, item->was_sent ? RELAY_LATE : RELAY_NOBODY, "", 0);
+    end_item(self, item, &told, "", 0);
+}
+
+/* ---- to a copy ---- */
+
+static unsigned bit(int copy)
+{
+    return 1u << copy;
+}
+
+/* The next in turn that is connected, and not among those; one that let a question pass lately only
+ * where there is no other. -1: none. */
+static int choose_copy(relay_t *self, unsigned except, int64_t now_ms)
+{
+    int last_choice = -1;
+
+    for (int n = 0; n < self->copies; n++) {
+        int copy = (self->next + n) % self->copies;
+
+        if (except & bit(copy) || !self->ports->is_there(self->context, copy))
+            continue;
+        if (now_ms >= self->passed_ms[copy]) {
+            self->next = (copy + 1) % self->copies;
+            return copy;
+        }
+        if (last_choice < 0)
+            last_choice = copy;
+    }
+    return last_choice;
+}
+
+static bool send_to(relay_t *self, relay_item_t *item, int copy, int64_t now_ms)
+{
+    if (copy < 0
+        || !self->ports->send(self->context, copy, &item->question, item->until_ms - now_ms))
+        return false;
+    item->copy = copy;
+    item->asked |= bit(copy);
+    item->tried |= bit(copy);
+    item->was_sent = true;
+    item->sent_ms = now_ms;
+    return true;
+}
+
+/* It goes to no copy now: to one, or it waits for one. */
+static void send_anywhere(relay_t *self, relay_item_t *item, int64_t now_ms)
+{
+    int copy = choose_copy(self, item->tried, now_ms);
+
+    if (copy < 0)
+        copy = choose_copy(self, 0, now_ms);
+    if (!send_to(self, item, copy, now_ms) && now_ms - item->idle_ms >= RELAY_HOPE_MS)
+        end_unanswered(self, item);
+}
+
+/* ---- from the worker ---- */
+
+static void drop_arriving(relay_t *self)
+{
+    free(self->arriving.body);
+    self->arriving.body = NULL;
+    self->arriving.len = 0;
+}
+
+static relay_item_t *free_item(relay_t *self)
+{
+    for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++)
+        if (!self->items[i].question.number)
+            return &self->items[i];
+    return NULL;
+}
+
+static void begin_item(relay_t *self, int64_t now_ms)
+{
+    const ask_head_t *head = &self->arriving.head;
+    relay_item_t *item = free_item(self);
+    ask_told_t told;
+
+    if (!item) {
+        drop_arriving(self);
+        ask_told_init(&told, head->number, RELAY_NOBODY, "", 0);
+        self->ports->answer(self->context, &told, "", 0);
+        return;
+    }
+    self->count++;
+    item->question.number = head->number;
+    self->ports->make_id(self->context, item->question.id);
+    memcpy(item->question.verb, head->verb, sizeof(head->verb));
+    memcpy(item->question.account, head->account, sizeof(head->account));
+    item->question.body = self->arriving.body;
+    item->question.len = self->arriving.len;
+    self->arriving.body = NULL;
+    drop_arriving(self);
+    item->copy = -1;
+    item->until_ms = now_ms + head->left_ms;
+    item->idle_ms = now_ms;
+    send_anywhere(self, item, now_ms);
+}
+
+void relay_take(relay_t *self, const ask_head_t *head, const void *part, size_t len, int64_t now_ms)
+{
+    if (head->offset == 0) {
+        drop_arriving(self);
+        self->arriving.head = *head;
+        self->arriving.body = malloc(head->total + 1);
+    }
+    if (!self->arriving.body || self->arriving.head.number != head->number
+        || self->arriving.head.total != head->total || self->arriving.len != head->offset)
+        return; /* its worker stops waiting when its time is over */
+    INVARIANT(len <= head->total - head->offset);
+    memcpy(self->arriving.body + self->arriving.len, part, len);
+    self->arriving.len += len;
+    self->arriving.head.left_ms = head->left_ms;
+    if (self->arriving.len == head->total)
+        begin_item(self, now_ms);
+}
+
+/* ---- from the copies ---- */
+
+static relay_item_t *item_of(relay_t *self, uint64_t number)
+{
+    for (size_t i = 0; number && i < RELAY_QUESTIONS_MAX; i++)
+        if (self->items[i].question.number == number)
+            return &self->items[i];
+    return NULL;
+}
+
+uint64_t relay_heard(relay_t *self, int copy, const void *id, size_t len, int64_t now_ms)
+{
+    INVARIANT(copy >= 0 && copy < self->copies);
+    self->heard_ms[copy] = now_ms;
+    self->passed_ms[copy] = 0;
+    for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++) {
+        const relay_question_t *question = &self->items[i].question;
+
+        if (question->number && strlen(question->id) == len && !memcmp(question->id, id, len))
+            return question->number;
+    }
+    return 0;
+}
+
+/* One that cannot do it now says nothing of other copies: they may do it, or be doing it. */
+static bool is_passed_over(relay_t *self, relay_item_t *item, int copy, int code, int64_t now_ms)
+{
+    if (code != ERR_BUSY && code != ERR_MAINTENANCE)
+        return false;
+    item->asked &= ~bit(copy);
+    if (item->asked)
+        return true;
+    return !is_for_one(&item->question)
+           && send_to(self, item, choose_copy(self, item->tried, now_ms), now_ms);
+}
+
+void relay_reply(relay_t *self, int copy, const ask_told_t *told, const void *body, size_t len,
+                 int64_t now_ms)
+{
+    relay_item_t *item = item_of(self, told->number);
+
+    if (item && item->asked & bit(copy) && !is_passed_over(self, item, copy, told->code, now_ms))
+        end_item(self, item, told, body, len);
+}
+
+void relay_lost(relay_t *self, int copy, int64_t now_ms)
+{
+    for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++) {
+        relay_item_t *item = &self->items[i];
+
+        if (!item->question.number || !(item->asked & bit(copy)))
+            continue;
+        item->asked &= ~bit(copy);
+        if (item->asked)
+            continue; /* another one has it, too */
+        item->copy = -1;
+        item->idle_ms = now_ms;
+        send_anywhere(self, item, now_ms);
+    }
+}
+
+/* ---- time ---- */
+
+/* Is the copy that has it so silent that another one is asked, too? */
+static void look_after(relay_t *self, relay_item_t *item, int64_t now_ms)
+{
+    int copy = item->copy, other;
+
+    if (is_for_one(&item->question) || now_ms - item->sent_ms < RELAY_RESEND_MS)
+        return;
+    if (self->heard_ms[copy] < item->sent_ms)
+        self->passed_ms[copy] = now_ms + RELAY_PASS_MS;
+    other = choose_copy(self, item->tried, now_ms);
+    if (other >= 0 && now_ms >= self->passed_ms[other])
+        (void)send_to(self, item, other, now_ms);
+}
+
+void relay_tick(relay_t *self, int64_t now_ms)
+{
+    for (size_t i = 0; self->count && i < RELAY_QUESTIONS_MAX; i++) {
+        relay_item_t *item = &self->items[i];
+
+        if (!item->question.number)
+            continue;
+        if (now_ms >= item->until_ms)
+            end_unanswered(self, item);
+        else if (item->copy < 0)
+            send_anywhere(self, item, now_ms);
+        else
+            look_after(self, item, now_ms);
+    }
+}
