@@ -5,6 +5,7 @@
 #include "common/base/id.h"
 #include "common/resource/service.h"
 #include "services/identity/api_key.h"
+#include "services/identity/oauth.h"
 #include "services/identity/owner.h"
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
@@ -51,6 +52,18 @@ static const verb_t verbs[] = {
     {NULL, NULL},
 };
 
+static const setting_t settings[] = {
+#define OAUTH_PROVIDER(name, app, ...) OAUTH_SETTINGS(name, app)
+#include "proto/oauth_providers.def"
+    {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
+static int identity_setup(crud_t *crud, const config_t *config)
+{
+    (void)crud;
+    return oauth_setup(config);
+}
+
 extern const migration_t identity_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
@@ -60,6 +73,8 @@ int main(int argc, char **argv)
         .migrations = identity_migrations,
         .verbs = verbs,
         .is_slow = ssh_authority_is_slow,
+        .setup = identity_setup,
+        .settings = settings,
     };
 
     return service_main(&spec, argc, argv);
