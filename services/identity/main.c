@@ -1,11 +1,16 @@
-/* postern-identity owns accounts, API keys and their owners, vaults, identities and sessions.
+/* postern-identity owns accounts, API keys and their owners, vaults, users who sign in and their
+ * sessions.
  * Binds: RPC, the session log. Publishes: audit events through its outbox. Sole holder of key hashes.
  * Must never forward traffic. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/resource/service.h"
+#include "common/resource/way_out.h"
 #include "services/identity/api_key.h"
 #include "services/identity/owner.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in.h"
+#include "services/identity/sign_in_run.h"
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
 #include "services/identity/token.h"
@@ -51,6 +56,16 @@ static const verb_t verbs[] = {
     {NULL, NULL},
 };
 
+static const setting_t settings[] = {
+    {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0,
+     "base URL of the host where people sign in; as edges have it"},
+    {"session-max", SETTING_INT, "7776000", 60, 31536000,
+     "seconds that a session lasts whose module says nothing of it"},
+    {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
+     "between deletions of sessions and sign-ins that are over"},
+    {NULL, SETTING_STR, NULL, 0, 0, NULL},
+};
+
 extern const migration_t identity_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
@@ -59,7 +74,12 @@ int main(int argc, char **argv)
         .id = SERVICE_identity,
         .migrations = identity_migrations,
         .verbs = verbs,
+        .settings = settings,
+        .periodic = "sign_in.tidy",
+        .period = "sign-in-tidy-seconds",
         .is_slow = ssh_authority_is_slow,
+        .way_out = &way_out,
+        .setup = sign_in_setup,
     };
 
     return service_main(&spec, argc, argv);

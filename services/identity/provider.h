@@ -1,0 +1,108 @@
+/* Engines of sign-in: the protocol of one kind of identity provider, as a state machine. An engine
+ * has no sockets, no clock and no database: it is asked something, says which HTTP request it needs
+ * next, is given what came of it, and ends with an outcome. Whoever drives it (sign_in_flow.c) does
+ * the requests through the one way out, binds the flow to a browser, and decides with
+ * sign_in_admits (rules.h) whether the person may enter. All that an engine is given but the
+ * module's document is hostile: parameters of a callback and answers of a provider alike. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FETCH_HEADERS = 8 };
+
+/* An HTTP request that a provider's flow needs next; owned by the flow, valid until the next step
+ * or the flow's end. */
+typedef struct fetch {
+    const char *method;           /* "GET" | "POST" */
+    char *url;                    /* absolute */
+    char *headers[FETCH_HEADERS]; /* "Name: value", ended by NULL */
+    char *body;                   /* NULL: none */
+    size_t body_len;
+    size_t max_bytes; /* of the answer's body; at most 1 MiB */
+    unsigned timeout_ms;
+} fetch_t;
+
+/* What came of it. Borrowed: valid during the call that is given it. Headers are NULL where the
+ * answer has none of that name. */
+typedef struct fetched {
+    int end; /* an outbound_end_t (common/out/outbound.h); 0: answered, whatever the status */
+    unsigned status;  /* of HTTP; 0: no response came */
+    const char *body; /* of body_len bytes, and a NUL after them */
+    size_t body_len;
+    const char *retry_after, *link, *cache_control, *content_type;
+} fetched_t;
+
+typedef enum provider_step {
+    PROVIDER_FETCH,      /* *out is the request to make; next is called with its answer */
+    PROVIDER_DONE,       /* location (begin) or person (callback, refresh) says the result */
+    PROVIDER_DENIED,     /* the provider says no: consent refused, or the grant is revoked */
+    PROVIDER_INVALID,    /* an answer or a callback that breaks the protocol, or looks forged */
+    PROVIDER_UNAVAILABLE /* the provider cannot be reached, or says that it is out of order */
+} provider_step_t;
+
+/* What an engine is asked for. */
+typedef enum provider_operation {
+    PROVIDER_BEGIN,    /* the URL of the provider to which the browser is sent */
+    PROVIDER_CALLBACK, /* who the browser that came back with params is */
+    PROVIDER_REFRESH   /* what the provider says now about who is signed in (ask->known) */
+} provider_operation_t;
+
+/* Who the provider says it is. Owns everything. */
+typedef struct person {
+    /* identity_provider of the API: of oidc "oidc" and the issuer, of oauth e.g. "github" and its
+     * URL. Together with id they name the user within an account. */
+    char *provider_name, *provider_url;
+    char *id; /* the provider's own, which it never gives to anybody else: sub */
+    char *username, *name, *email; /* NULL: the provider does not say */
+    bool email_verified;
+    json_t *groups; /* array of texts: claims, or teams and organizations; may be empty */
+    char *refresh_token, *access_token, *id_token; /* NULL: none */
+    int64_t access_expires_s;  /* of the access token, seconds since 1970; 0: unknown */
+    char *session_at_provider; /* sid of OpenID Connect, SessionIndex of SAML; NULL: none */
+} person_t;
+
+/* Wipe the tokens and free what the person owns; *self is all zero then. */
+void person_done(person_t *self);
+
+struct provider_cache; /* documents of providers: metadata, keys; shared by the workers' threads */
+
+/* What a flow begins with. Borrowed: valid during start only, except cache. */
+typedef struct provider_ask {
+    const json_t *config;     /* the module's document, opened, with its secrets */
+    const char *module;       /* "oidc" | "oauth" | "saml" */
+    const char *redirect_uri; /* https://H/oauth2/callback */
+    /* Of begin and callback; NULL for refresh. state is put into the authorization URL as it is;
+     * nonce and verifier (PKCE, RFC 7636) are 43 characters base64url, and never leave the service
+     * but as the protocol says. */
+    const char *state, *nonce, *verifier;
+    const char *refresh_token, *access_token; /* of refresh; NULL: the session has none */
+    const person_t *known; /* of refresh: who was signed in; the answer must be about the same id */
+    const json_t *params;  /* of callback: {name: [values]}, decoded, as the browser brought them */
+    int64_t now_s;         /* seconds since 1970 */
+    bool force;            /* of begin: sign in anew, as somebody else (prompt) */
+    struct provider_cache *cache;
+} provider_ask_t;
+
+/* An engine. Functions may be called from several threads, of one flow from one at a time. */
+typedef struct provider {
+    const char *module; /* of proto/modules.def, in lower case */
+    /* Begin a flow. 0 | fault (-ENOMEM): *ret_flow is set for free also then. What is wrong with
+     * ask is the outcome of the first next. */
+    int (*start)(void **ret_flow, int operation, const provider_ask_t *ask);
+    /* The next step: first with NULL, then with the answer to each request. Not after an outcome.
+     * *out is set with PROVIDER_FETCH only. */
+    provider_step_t (*next)(void *flow, const fetched_t *answer, fetch_t *out);
+    /* After DONE of begin: the URL; borrowed. */
+    const char *(*location)(void *flow);
+    /* After DONE of callback or refresh: *out owns copies, for person_done. */
+    void (*person)(void *flow, person_t *out);
+    /* After DENIED, INVALID, UNAVAILABLE: one line that says why, printable, without a secret or a
+     * token; borrowed. */
+    const char *(*why)(void *flow);
+    void (*free)(void **flow_p); /* NULL is fine; wipes what is secret */
+} provider_t;
+
+extern const provider_t provider_oidc, provider_oauth;
