@@ -13,10 +13,9 @@ static roles_t who_may(const char *service, const char *verb)
     return who;
 }
 
-/* It is on the internet: with its key one reads the configuration and which
- * sessions ended, sends its events, and carries
- * sign-ins. */
-Test(role, an_edge_s_key_opens_the_logs_the_intake_and_the_verbs_of_sign_in_only)
+/* It is on the internet: with its key one reads the configuration and which sessions ended, sends
+ * its events, and carries sign-ins. */
+Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_the_intake_and_the_verbs_of_sign_in_only)
 {
     static const char *const verbs[] = {
 #define VERB(service, name, handler, who, most, shapes) name,
