@@ -5,6 +5,9 @@
 #include "common/base/err.h"
 #include "common/base/utf8.h"
 
+#include <ctype.h>
+#include <string.h>
+
 enum { BETWEEN = 64 /* what a pair has beside its text */ };
 
 
@@ -136,6 +139,48 @@ edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
     out.buf = b;
     out.next = NULL;
     return ngx_http_output_filter(r, &out);
+}
+
+
+/* Of what paths and hosts are made of, all that HTML leaves as it is. */
+static ngx_uint_t
+is_plain(const char *text, size_t len)
+{
+    size_t  i;
+
+    for (i = 0; i < len; i++) {
+        if (!isalnum((u_char) text[i]) && strchr("/._~-:[]%", text[i]) == NULL) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+
+void
+edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+    const ngx_str_t *authority, ngx_uint_t other)
+{
+    size_t       len;
+    const char  *prefix = route->match ? route->match + route->host_len : "";
+
+    len = ngx_strlen(prefix);
+    if (len && prefix[len - 1] == '/') {
+        len--;
+    }
+    if (authority->len == 0 || authority->len > 300 || len > 1024
+        || !is_plain((char *) authority->data, authority->len)
+        || !is_plain(prefix, len))
+    {
+        return;
+    }
+    ctx->again.data = ngx_pnalloc(r->pool, authority->len + len + 64);
+    if (ctx->again.data) {
+        ctx->again.len = ngx_sprintf(ctx->again.data, "https://%V%*s/auth/authn%s",
+                                     authority, len, prefix,
+                                     other ? "?other=1" : "")
+                         - ctx->again.data;
+    }
 }
 
 

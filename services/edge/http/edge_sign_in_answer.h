@@ -25,6 +25,11 @@ ngx_int_t edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx, const ng
 /* Send a page of ours, which is HTML. For content handlers. */
 ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html);
 
+/* Let the page offer to begin again, at authority, a host of the route; other: as somebody else.
+ * Without effect where the route's path has what would have to be written otherwise in HTML. */
+void edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+                        const ngx_str_t *authority, ngx_uint_t other);
+
 /* The edge's page for what identity answered, or for that nobody did. */
 ngx_uint_t edge_sign_in_error(int code);
 

@@ -8,6 +8,7 @@
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/sign_in.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "common/base/err.h"
 
@@ -184,6 +185,57 @@ place_done(ngx_pool_t *pool, const ngx_str_t *location, const route_t *route)
 }
 
 
+/* A host of the route: its own, or the first name of its edge. Empty: it has only names with a
+ * wildcard. */
+static ngx_str_t
+host_of(ngx_pool_t *pool, const route_t *route)
+{
+    size_t         i;
+    ngx_str_t      out = ngx_null_string;
+    const char    *name = NULL;
+    const edge_t  *edge;
+    ngx_uint_t     port = edge_conf()->https_port;
+
+    edge = strmap_get(edge_worker_table()->edges, route->edge_id, ngx_strlen(route->edge_id));
+    for (i = 0; edge && name == NULL && i < edge->host_count; i++) {
+        name = edge->hosts[i].name[0] != '*' ? edge->hosts[i].name : NULL;
+    }
+    if (route->host_len && route->match[0] != '*') {
+        name = route->match;
+    }
+    out.data = name ? ngx_pnalloc(pool, ngx_strlen(name) + 8) : NULL;
+    if (out.data) {
+        out.len = ngx_sprintf(out.data, "%*s",
+                              name == route->match ? route->host_len : ngx_strlen(name),
+                              name) - out.data;
+        if (port != 443) {
+            out.len = ngx_sprintf(out.data + out.len, ":%ui", port) - out.data;
+        }
+    }
+    return out;
+}
+
+
+/* The page of what identity did not grant, with a way to begin again. */
+static ngx_int_t
+refuse_visit(visit_t *visit, int code)
+{
+    ngx_str_t            host;
+    ngx_uint_t           error = edge_sign_in_error(code);
+    ngx_http_request_t  *r = visit->request;
+
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                  "postern: a sign-in of route %s ends here with %d",
+                  visit->route->id, code);
+    if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
+        host = host_of(r->pool, visit->route);
+        edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
+                           error == ERR_EDGE_SIGN_IN_DENIED);
+    }
+    return send_error(r, error);
+}
+
+
 static ngx_int_t
 send_answer(visit_t *visit, const ask_answer_t *answer)
 {
@@ -191,10 +243,7 @@ send_answer(visit_t *visit, const ask_answer_t *answer)
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code != 0) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "postern: a sign-in of route %s ends here with %d",
-                      visit->route->id, answer->code);
-        return send_error(r, edge_sign_in_error(answer->code));
+        return refuse_visit(visit, answer->code);
     }
     location = edge_sign_in_text(r->pool, answer, "location",
                                  EDGE_SIGN_IN_LOCATION_MAX);
@@ -234,7 +283,7 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* The request waits: it is finalized by on_answer, or when its client leaves. */
 static ngx_int_t
-ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
+ask_identity(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
     ngx_msec_t ms)
 {
     ngx_str_t            account = { visit->route->account_id_len,
@@ -281,7 +330,7 @@ ask_login(visit_t *visit)
     if (cookie.len) {
         edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
     }
-    return ask(visit, "sign_in.login", start, &pk, LOGIN_MS);
+    return ask_identity(visit, "sign_in.login", start, &pk, LOGIN_MS);
 }
 
 
@@ -356,7 +405,7 @@ ask_callback(visit_t *visit)
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
     visit->callback = 1;
-    return ask(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
+    return ask_identity(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
 }
 
 

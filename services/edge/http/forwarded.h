@@ -13,10 +13,11 @@ typedef enum {
     FORWARDED_HOST
 } forwarded_t;
 
+enum { FORWARDED_PREFIX_MAX = 64 };
+
 /* Names that begin with prefix are the edge's own, too (NEVER), like a row of the table; it is
  * copied. Before the first header is classified; a prefix of more than FORWARDED_PREFIX_MAX bytes
  * is cut to that. */
-enum { FORWARDED_PREFIX_MAX = 64 };
 void forwarded_begin(const char *prefix, size_t len);
 
 /* Classify a header by its name, given in lower case. Most names cost one table lookup. */

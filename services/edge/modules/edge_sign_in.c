@@ -46,8 +46,13 @@ bound_of(const edge_sign_in_state_t *state)
 
 
 static intptr_t
-deny(edge_sign_in_state_t *state, ngx_uint_t code)
+deny_request(edge_sign_in_state_t *state, ngx_uint_t code)
 {
+    if (code == ERR_EDGE_SIGN_IN_DENIED || code == ERR_EDGE_SIGN_IN_FAILED) {
+        edge_sign_in_offer(state->r, state->ctx, state->ctx->route,
+                           &state->ctx->authority,
+                           code == ERR_EDGE_SIGN_IN_DENIED);
+    }
     return edge_deny(state->r, state->ctx, state->me, code, 0);
 }
 
@@ -120,7 +125,7 @@ on_own_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* Ask for the request alone. What run is to return. */
 static intptr_t
-ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
+ask_identity(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
     const u_char *start, const pack_t *pk, unsigned ms)
 {
     const route_t  *route = state->ctx->route;
@@ -131,7 +136,7 @@ ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
         || edge_ask(&state->asker, verb, &account, start, pk->at - start, ms) != NGX_OK)
     {
         edge_module_count(state->me, SIGN_IN_UNANSWERED);
-        return deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     state->asking = 1;
     state->step = step;
@@ -151,7 +156,7 @@ deny_unanswered(edge_sign_in_state_t *state)
                       "postern: identity gives no answer to a sign-in of route "
                       "%s: %d", state->ctx->route->id, state->outcome);
     }
-    return deny(state, code);
+    return deny_request(state, code);
 }
 
 
@@ -214,7 +219,7 @@ begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
         pack_str(&pk, "force", 5);
         pack_bool(&pk, true);
     }
-    return ask(state, SIGN_IN_STEP_BEGIN, "sign_in.begin", start, &pk, BEGIN_MS);
+    return ask_identity(state, SIGN_IN_STEP_BEGIN, "sign_in.begin", start, &pk, BEGIN_MS);
 }
 
 
@@ -272,7 +277,7 @@ refuse_stranger(edge_sign_in_state_t *state)
     if (edge_header_answer(r, &challenge) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    return deny(state, ERR_EDGE_SIGN_IN_NEEDED);
+    return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
 }
 
 
@@ -317,7 +322,7 @@ admit_unasked(edge_sign_in_state_t *state)
         return pass_by_session(state, SIGN_IN_ADMITTED_TRUSTED);
     }
     edge_module_count(state->me, SIGN_IN_UNANSWERED);
-    return deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+    return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
 }
 
 
@@ -325,7 +330,7 @@ static intptr_t
 check_session(edge_sign_in_state_t *state)
 {
     if (state->tries++ == TRIES_MAX) {
-        return deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     if (edge_sign_in_check(state) != NGX_OK) {
         return admit_unasked(state);
@@ -351,7 +356,7 @@ admit_checked(edge_sign_in_state_t *state)
         return pass_by_session(state, SIGN_IN_ADMITTED_ASKED);
     case SIGN_IN_ASK_RULES:
         if (state->sealed) {
-            return deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+            return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
         }
         state->sealed = 1;
         return check_session(state);
@@ -370,7 +375,7 @@ after_check(edge_sign_in_state_t *state)
     case ERR_SESSION_GONE:
         return refuse_stranger(state);
     case ERR_SIGN_IN_DENIED:
-        return deny(state, ERR_EDGE_SIGN_IN_DENIED);
+        return deny_request(state, ERR_EDGE_SIGN_IN_DENIED);
     case ERR_SIGN_IN_UNAVAILABLE:   /* the provider's, which had to be asked */
         return deny_unanswered(state);
     case ERR_SESSION_STALE:
@@ -406,7 +411,7 @@ take_found(edge_sign_in_state_t *state, const session_t *found)
 
 
 static intptr_t
-admit(edge_sign_in_state_t *state)
+admit_request(edge_sign_in_state_t *state)
 {
     session_t          found;
     sign_in_verdict_t  verdict;
@@ -461,7 +466,7 @@ begin_asked(edge_sign_in_state_t *state)
     ngx_http_request_t  *r = state->r;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        return deny(state, ERR_EDGE_SIGN_IN_NEEDED);
+        return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
     }
     read_query(r, &params);
     to = params_one(&params, "to");
@@ -475,7 +480,7 @@ begin_asked(edge_sign_in_state_t *state)
 
 /* Identity takes a code once, and from the browser alone that has the nonce. */
 static intptr_t
-redeem(edge_sign_in_state_t *state)
+redeem_code(edge_sign_in_state_t *state)
 {
     pack_t               pk;
     u_char              *start;
@@ -491,7 +496,7 @@ redeem(edge_sign_in_state_t *state)
     if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
         || state->nonce.len == 0)
     {
-        return deny(state, ERR_EDGE_SIGN_IN_FAILED);
+        return deny_request(state, ERR_EDGE_SIGN_IN_FAILED);
     }
     if (r->headers_in.user_agent) {
         agent = r->headers_in.user_agent->value;
@@ -513,7 +518,7 @@ redeem(edge_sign_in_state_t *state)
     if (state->token.len) {
         edge_sign_in_put(&pk, "old", state->token.data, state->token.len);
     }
-    return ask(state, SIGN_IN_STEP_REDEEM, "sign_in.redeem", start, &pk, REDEEM_MS);
+    return ask_identity(state, SIGN_IN_STEP_REDEEM, "sign_in.redeem", start, &pk, REDEEM_MS);
 }
 
 
@@ -585,7 +590,7 @@ sign_out(edge_sign_in_state_t *state)
     const route_t  *route = state->ctx->route;
 
     if (!(state->r->method & (NGX_HTTP_GET|NGX_HTTP_POST))) {
-        return deny(state, ERR_EDGE_SIGN_IN_PATH);
+        return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
     }
     if (state->token.len == 0) {
         return finish_sign_out(state);
@@ -595,7 +600,7 @@ sign_out(edge_sign_in_state_t *state)
     }
     edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
-    return ask(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
+    return ask_identity(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
 }
 
 
@@ -650,13 +655,13 @@ run_first(edge_sign_in_state_t *state)
     case SIGN_IN_BEGIN:
         return begin_asked(state);
     case SIGN_IN_DONE:
-        return redeem(state);
+        return redeem_code(state);
     case SIGN_IN_LOGOUT:
         return sign_out(state);
     case SIGN_IN_NOWHERE:
-        return deny(state, ERR_EDGE_SIGN_IN_PATH);
+        return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
     default:
-        return admit(state);
+        return admit_request(state);
     }
 }
 
@@ -700,7 +705,7 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                       "postern: route %s cannot have a sign-in: it matches one "
                       "path only", ctx->route->id);
-        return deny(state, ERR_EDGE_MODULE);
+        return deny_request(state, ERR_EDGE_MODULE);
     }
     return run_first(state);
 }

@@ -73,7 +73,9 @@ u_char *edge_sign_in_metrics(u_char *p, u_char *end);
 
 /* ---- edge_sign_in_check.c: the cache, and what identity says of a session ---- */
 
+/* In a worker, before it has requests. */
 void edge_sign_in_check_start(void);
+/* The sessions that all workers share. */
 sessions_t *edge_sign_in_sessions(void);
 /* Milliseconds of a clock that all workers share, and since 1970. */
 int64_t edge_sign_in_clock(void);
@@ -95,6 +97,7 @@ ngx_uint_t edge_sign_in_is_trusted(const session_t *session, const u_char *bound
 
 /* ---- edge_sign_in_live.c: requests that go on by a session ---- */
 
+/* In a worker, before it has requests. */
 void edge_sign_in_live_start(ngx_cycle_t *cycle);
 /* The state's request was admitted by its session. */
 void edge_sign_in_live_add(edge_sign_in_state_t *state);

@@ -19,6 +19,7 @@ enum {
     SESSION_HASH_BYTES = 32, /* SHA-256 of the cookie's value */
     SESSION_BOUND_BYTES =
         16,                /* of what it is bound to: its route, and the rules that admitted it */
+    SESSION_SECRET_BYTES = 16,
     SESSION_CELLS_MAX = 8, /* of one session */
     SESSION_CELL_BYTES = 240,
     SESSION_HEAD_BYTES = 114,
@@ -54,7 +55,6 @@ typedef struct sessions sessions_t;
 
 /* Make an empty table of that many bytes, which are all zero, with a secret of
  * SESSION_SECRET_BYTES. NULL: less than 64 KiB. */
-enum { SESSION_SECRET_BYTES = 16 };
 sessions_t *sessions_init(void *memory, size_t bytes, const unsigned char *secret);
 
 /* Read before identity is asked, and put into the session's generation. */
