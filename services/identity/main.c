@@ -59,6 +59,8 @@ static const verb_t verbs[] = {
 static const setting_t settings[] = {
     {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0,
      "base URL of the host where people sign in; as edges have it"},
+    {"sign-in-key", SETTING_STR, "", 0, 0,
+     "file of the key that postern-routes seals sign-in modules with; empty: the master key"},
     {"session-max", SETTING_INT, "7776000", 60, 31536000,
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
