@@ -7,6 +7,7 @@
 #include "common/resource/service.h"
 #include "common/resource/way_out.h"
 #include "services/identity/api_key.h"
+#include "services/identity/oauth.h"
 #include "services/identity/owner.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in.h"
@@ -65,8 +66,17 @@ static const setting_t settings[] = {
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
      "between deletions of sessions and sign-ins that are over"},
+#define OAUTH_PROVIDER(name, app, ...) OAUTH_SETTINGS(name, app)
+#include "proto/oauth_providers.def"
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
+
+static int identity_setup(crud_t *crud, const config_t *config)
+{
+    int r = oauth_setup(config);
+
+    return r ? r : sign_in_setup(crud, config);
+}
 
 extern const migration_t identity_migrations[]; /* made by the build */
 
@@ -81,7 +91,7 @@ int main(int argc, char **argv)
         .period = "sign-in-tidy-seconds",
         .is_slow = ssh_authority_is_slow,
         .way_out = &way_out,
-        .setup = sign_in_setup,
+        .setup = identity_setup,
     };
 
     return service_main(&spec, argc, argv);
