@@ -1,9 +1,9 @@
 /* Sessions and their users come, change and go: in the transactions of their callers. */
 #include "common/base/cleanup.h"
+#include "services/identity/browser.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in_run.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -85,29 +85,6 @@ static const char *text_of(const request_t *request, const char *key)
     return json_string_value(json_object_get(request->body, key));
 }
 
-/* The address, if it is one, in its canonical form; else "". */
-static void copy_address(const char *text, char out[INET6_ADDRSTRLEN])
-{
-    unsigned char bytes[16];
-    int family = text && strchr(text, ':') ? AF_INET6 : AF_INET;
-
-    out[0] = '\0';
-    if (text && inet_pton(family, text, bytes) == 1)
-        inet_ntop(family, bytes, out, INET6_ADDRSTRLEN);
-}
-
-/* What the API shows of the browser. */
-static json_t *describe_browser(const request_t *request)
-{
-    char address[INET6_ADDRSTRLEN];
-
-    copy_address(text_of(request, "ip"), address);
-    return json_pack("{s:{s:o, s:s, s:s, s:s, s:s, s:s}, s:s, s:n}", "user_agent", "raw",
-                     words_agent(text_of(request, "user_agent")), "browser_name", "",
-                     "browser_version", "", "device_type", "", "os_name", "", "os_version", "",
-                     "ip_address", address, "location");
-}
-
 static void format_time(int64_t ms, char out[32])
 {
     time_t seconds = (time_t)(ms / 1000);
@@ -129,9 +106,9 @@ static int add_object(crud_t *crud, const sealed_t *sealed, const char *user,
     format_time(expires_ms, expires);
     document = json_pack("{s:o, s:o, s:s, s:s, s:s, s:n, s:s, s:s}", "public_url",
                          json_sprintf("https://%s", text_of(request, "host")), "browser_session",
-                         describe_browser(request), "application_user_id", user, "last_active", now,
-                         "expires_at", expires, "endpoint_id", "edge_id", sealed->edge, "route_id",
-                         sealed->route);
+                         browser_describe(text_of(request, "ip"), text_of(request, "user_agent")),
+                         "application_user_id", user, "last_active", now, "expires_at", expires,
+                         "endpoint_id", "edge_id", sealed->edge, "route_id", sealed->route);
     return document ? crud_add(crud, kind_find("application_session"), document, problem, ret_row)
                     : -ENOMEM;
 }

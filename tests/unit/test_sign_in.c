@@ -1,479 +1,442 @@
-/* Sign-in at the edge, without nginx: cookies of browsers and of others, which requests are sent
- * away, whose a path is, which session is let in, and what an upstream is told. */
-#include "common/codec/pack.h"
-#include "services/edge/http/params.h"
-#include "services/edge/modules/cookies.h"
-#include "services/edge/modules/sign_in_rules.h"
-#include "services/edge/table/sign_in.h"
+/* Sign-ins before anybody has proved who he is: what the browser carries is ours, fresh, of this
+ * browser and route, and leads nowhere else. */
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "services/identity/person.h"
+#include "services/identity/sign_in_state.h"
 
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-#define TOKEN "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" /* 43 characters */
-#define NAME  "__Host-postern.session"
-#define NONCE "__Host-postern.nonce"
+enum { NOW = 1800000000 };
 
-/* ---- cookies ---- */
+#define ROUTE "edghtsrt_000000000000000000000000001"
+#define OTHER "edghtsrt_000000000000000000000000002"
+#define NONCE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
 
-typedef struct {
-    char line[256];
-    unsigned count;
-    char value[64];
-} find_case_t;
-
-ParameterizedTestParameters(cookies, find)
+static secret_key_t *a_key(void)
 {
-    static find_case_t cases[] = {
-        {NAME "=" TOKEN, 1, TOKEN},
-        {"a=1; " NAME "=" TOKEN "; b=2", 1, TOKEN},
-        {"a=1;" NAME "=" TOKEN, 1, TOKEN},
-        {";;; ;" NAME "=" TOKEN ";;", 1, TOKEN},
-        {" \t" NAME " = " TOKEN " ", 1, TOKEN},
-        {NAME "=x; " NAME "=" TOKEN, 2, TOKEN},
-        {NAME "=" TOKEN "; " NAME "=", 2, ""},
-        {NAME, 1, ""},
-        {NAME "=", 1, ""},
-        {"x" NAME "=" TOKEN, 0, ""},
-        {NAME "x=" TOKEN, 0, ""},
-        {"__host-postern.session=" TOKEN, 0, ""},
-        {"__Host-postern_session=" TOKEN, 0, ""},
-        {"a=\"b; " NAME "=" TOKEN "\"", 1, TOKEN "\""},
-        {"a=" NAME "=" TOKEN, 0, ""},
-        {"$Version=1; " NAME "=" TOKEN, 1, TOKEN},
-        {NAME "==" TOKEN, 1, "=" TOKEN},
-        {"a=1, " NAME "=" TOKEN, 0, ""},
-        {"", 0, ""},
-        {"=", 0, ""},
-        {"=;=;=", 0, ""},
+    char folder[] = "/tmp/postern-sign-in-XXXXXX", file[64];
+    secret_key_t *key;
+
+    cr_assert(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/key", folder);
+    cr_assert_eq(secret_key_load(&key, file), 0);
+    unlink(file);
+    rmdir(folder);
+    return key;
+}
+
+static ticket_t a_ticket(void)
+{
+    ticket_t ticket = {.route = ROUTE,
+                       .host = "app.example.test:8443",
+                       .target = "/deep/link?q=1",
+                       .expires_s = NOW + STATE_SECONDS};
+
+    words_hex(NONCE, ticket.nonce_hash);
+    return ticket;
+}
+
+static flow_t a_flow(void)
+{
+    flow_t flow = {.ticket = a_ticket()};
+
+    words_state(flow.state);
+    words_token(flow.verifier);
+    words_token(flow.nonce);
+    return flow;
+}
+
+/* ---- words ---- */
+
+Test(sign_in, after_it_a_browser_goes_to_a_path_of_the_same_host_only)
+{
+    static const char *const refused[] = {
+        "",
+        "x",
+        "evil.test",
+        "//evil.test",
+        "///evil.test",
+        "////evil.test",
+        "/\\evil.test",
+        "\\/evil.test",
+        "\\\\evil.test",
+        "/path\\..\\x",
+        "https://evil.test/",
+        "http:evil.test",
+        "https:/evil.test",
+        "javascript:alert(1)",
+        " /x",
+        "\t//evil.test",
+        "/\t/evil.test",
+        "/\n/evil.test",
+        "/\r/evil.test",
+        "/x\r\nSet-Cookie: a=b",
+        "/ /evil.test",
+        "/x y",
+        "/\x7f",
+        "/\x01",
+        "/\xc3\xa4",
+        "/\xe2\x80\xae",
+        "user@evil.test",
+        "@evil.test",
+        "/.//evil.test",
+        "/./x",
+        "/../x",
+        "/..",
+        "/.",
+        "/x/..//evil.test",
+        "/%2e//evil.test",
+        "/%2E%2E/x",
+        "/.%2e//evil.test",
+        "/%2e%2e",
+        "/x/%2e?y",
+        "/..#x",
+        "/auth/logout",
+        "/AUTH/logout",
+        "/auth/authn?to=/",
+        "#/x",
+        "?x",
     };
-
-    return cr_make_param_array(find_case_t, cases, sizeof(cases) / sizeof(cases[0]));
-}
-
-ParameterizedTest(find_case_t *one, cookies, find)
-{
-    cookie_text_t line = {one->line, strlen(one->line)}, value = {"", 0};
-    cookie_text_t name = {NAME, sizeof(NAME) - 1};
-
-    cr_assert_eq(cookies_find(line, name, &value), one->count, "%s", one->line);
-    cr_assert_eq(value.len, strlen(one->value));
-    cr_assert_arr_eq(value.at, one->value, value.len);
-}
-
-Test(cookies, takes_no_other_value_for_a_token)
-{
-    static const char *const others[] = {"",
-                                         "A",
-                                         TOKEN "A",
-                                         "=" TOKEN,
-                                         TOKEN "\"",
-                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",
-                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
-                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "};
-
-    cr_assert(cookies_is_token((cookie_text_t){TOKEN, COOKIE_TOKEN_LEN}));
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        cr_assert_not(cookies_is_token((cookie_text_t){others[i], strlen(others[i])}), "%s",
-                      others[i]);
-}
-
-typedef struct {
-    char line[256], want[256];
-} cut_case_t;
-
-ParameterizedTestParameters(cookies, cut)
-{
-    static cut_case_t cases[] = {
-        {"a=1; b=2", "a=1; b=2"},
-        {" a=1 ;b=2; ;c", " a=1 ;b=2; ;c"},
-        {";a=1;", ";a=1;"},
-        {NAME "=x", ""},
-        {NAME "=x; " NONCE "=y", ""},
-        {NAME "=x;", ""},
-        {NAME, ""},
-        {"a=1; " NAME "=x", "a=1"},
-        {NAME "=x; a=1", "a=1"},
-        {"a=1; " NAME "=x; b=2", "a=1; b=2"},
-        {"a=1; " NAME "=x; b=2;", "a=1; b=2;"},
-        {"a=1; " NAME "=x; " NAME "=y; b=2", "a=1; b=2"},
-        {"a=1; " NONCE "=x; b=2", "a=1; b=2"},
-        {"a=1; __HOST-POSTERN.SESSION=x; b=2", "a=1; b=2"},
-        {"a=1; __Host-postern_session=x; b=2", "a=1; b=2"},
-        {"a=1; __Host-postern session=x; b=2", "a=1; b=2"},
-        {"a=1; __Host-postern%2Esession=x; b=2", "a=1; b=2"},
-        {"a=1; %5f_Host-postern%2esession=x; b=2", "a=1; b=2"},
-        {"a=1; " NAME "\t =x; b=2", "a=1; b=2"},
-        {"a=1; \"" NAME "=x; b=2", "a=1; b=2"},
-        {"a=1; $" NAME "=x; b=2", "a=1; b=2"},
-        {"a=1; " NAME "x=x; b=2", "a=1; " NAME "x=x; b=2"},
-        {"a=1; x" NAME "=x; b=2", "a=1; x" NAME "=x; b=2"},
-        {"session=x", "session=x"},
-        {"", ""},
+    static const char *const kept[] = {
+        "/",
+        "/x",
+        "/x//y",
+        "/x?to=//evil.test",
+        "/x?u=https://evil.test/",
+        "/%2f/evil.test",
+        "/%5cevil.test",
+        "/@evil.test",
+        "/:80/x",
+        "/x?a=../b",
+        "/...",
+        "/.x",
+        "/x..",
+        "/a/..b/c",
+        "/x#/../y",
+        "/author",
+        "/auth",
+        "/x;y=1&z",
+        "/%C3%A4",
     };
+    char longest[WORDS_TARGET_MAX + 2];
 
-    return cr_make_param_array(cut_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+    cr_assert_str_eq(words_target(NULL), "/");
+    for (size_t i = 0; i < LEN(refused); i++)
+        cr_assert_str_eq(words_target(refused[i]), "/", "%s", refused[i]);
+    for (size_t i = 0; i < LEN(kept); i++)
+        cr_assert_str_eq(words_target(kept[i]), kept[i], "%s", kept[i]);
+    memset(longest, 'a', sizeof(longest));
+    longest[0] = '/';
+    longest[WORDS_TARGET_MAX + 1] = '\0';
+    cr_assert_str_eq(words_target(longest), "/");
+    longest[WORDS_TARGET_MAX] = '\0';
+    cr_assert_eq(words_target(longest), longest);
 }
 
-ParameterizedTest(cut_case_t *one, cookies, cut)
+Test(sign_in, a_host_is_a_name_with_or_without_a_port)
 {
-    const cookie_text_t names[] = {{NAME, sizeof(NAME) - 1}, {NONCE, sizeof(NONCE) - 1}};
-    cookie_text_t line = {one->line, strlen(one->line)};
-    char *out = malloc(line.len + 1); /* no byte more than the line: sanitizers look */
-    size_t len = cookies_cut(out, line, names, 2);
+    static const char *const good[] = {"app.example.test", "a",       "a:1", "a.b:65535",
+                                       "10.0.0.1:8443",    "a_b.test"};
+    static const char *const bad[] = {"",       ":443",  "a:",  "a:123456", "a:x",  "a:1x",
+                                      "A.test", "a/b",   "a@b", "a b",      "a\n",  "a?b",
+                                      ".a",     "a:1:2", "a#b", "[::1]",    "a\\b", "a%2f"};
+    char longest[WORDS_HOST_MAX + 2];
 
-    cr_assert_eq(len, strlen(one->want), "%s: %.*s", one->line, (int)len, out);
-    cr_assert_arr_eq(out, one->want, len);
-    free(out);
+    for (size_t i = 0; i < LEN(good); i++)
+        cr_assert(words_is_host(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < LEN(bad); i++)
+        cr_assert_not(words_is_host(bad[i]), "%s", bad[i]);
+    cr_assert_not(words_is_host(NULL));
+    memset(longest, 'a', sizeof(longest));
+    longest[WORDS_HOST_MAX + 1] = '\0';
+    cr_assert_not(words_is_host(longest));
 }
 
-Test(cookies, takes_64_KB_of_nothing)
+Test(sign_in, a_state_names_a_route_and_a_flow)
 {
-    enum { BYTES = 64 * 1024 };
-    char *line = malloc(BYTES), *out = malloc(BYTES);
-    const cookie_text_t name = {NAME, sizeof(NAME) - 1};
-    cookie_text_t value;
+    char route[ID_MAX], state[WORDS_STATE_LEN + 1];
+    static const char *const bad[] = {
+        "",
+        ".",
+        ROUTE,
+        ROUTE ".",
+        ROUTE ".short",
+        ROUTE ".abcdefghijklmnopqrstuvw",
+        ROUTE ".abcdefghijklmnopqrst=v",
+        "x" ROUTE ".abcdefghijklmnopqrstuv",
+        ".abcdefghijklmnopqrstuv",
+        ROUTE "..abcdefghijklmnopqrstu",
+        "app_user_000000000000000000000000001.abcdefghijklmnopqrstuv",
+        "edghtsrt_00000000000000000000000000000000000000000000000000000000000001."
+        "abcdefghijklmnopqrstuv"};
 
-    for (const char *fill = ";= \"a%"; *fill; fill++) {
-        memset(line, *fill, BYTES);
-        cr_assert_eq(cookies_find((cookie_text_t){line, BYTES}, name, &value), 0);
-        cr_assert_eq(cookies_cut(out, (cookie_text_t){line, BYTES}, &name, 1), BYTES);
-        cr_assert_arr_eq(out, line, BYTES);
+    cr_assert(words_split_state(ROUTE ".abcdefghijklmnopqrst-_", route, state));
+    cr_assert_str_eq(route, ROUTE);
+    cr_assert_str_eq(state, "abcdefghijklmnopqrst-_");
+    for (size_t i = 0; i < LEN(bad); i++)
+        cr_assert_not(words_split_state(bad[i], route, state), "%s", bad[i]);
+    cr_assert_not(words_split_state(NULL, route, state));
+}
+
+Test(sign_in, what_is_random_has_its_shape_and_differs)
+{
+    char one[WORDS_TOKEN_LEN + 1], other[WORDS_TOKEN_LEN + 1], state[WORDS_STATE_LEN + 1];
+
+    words_token(one);
+    words_token(other);
+    words_state(state);
+    cr_assert(words_is_token(one, WORDS_TOKEN_LEN));
+    cr_assert(words_is_token(state, WORDS_STATE_LEN));
+    cr_assert_str_neq(one, other);
+    cr_assert_not(words_is_token(one, WORDS_TOKEN_LEN - 1));
+    cr_assert_not(words_is_token(state, WORDS_TOKEN_LEN));
+    cr_assert_not(words_is_token(NULL, 0));
+}
+
+Test(sign_in, parameters_of_a_callback_are_bounded)
+{
+    _cleanup_(json_clear_ref) json_t *good = json_loads("{\"code\": [\"x\"], \"s\": []}", 0, NULL);
+    _cleanup_(json_clear_ref) json_t *text = json_loads("{\"code\": \"x\"}", 0, NULL);
+    _cleanup_(json_clear_ref) json_t *number = json_loads("{\"code\": [1]}", 0, NULL);
+    _cleanup_(json_clear_ref) json_t *nul =
+        json_loads("{\"code\": [\"a\\u0000b\"]}", JSON_ALLOW_NUL, NULL);
+    _cleanup_(json_clear_ref) json_t *large = json_object();
+    static char value[WORDS_PARAMS_MAX + 1];
+
+    memset(value, 'a', sizeof(value) - 1);
+    json_object_set_new(large, "code", json_pack("[s]", value));
+    cr_assert(words_are_params(good));
+    cr_assert_not(words_are_params(text));
+    cr_assert_not(words_are_params(number));
+    cr_assert_not(words_are_params(nul));
+    cr_assert_not(words_are_params(large));
+    cr_assert_not(words_are_params(NULL));
+}
+
+Test(sign_in, a_user_agent_is_cut_between_characters)
+{
+    char text[WORDS_AGENT_MAX + 3];
+    _cleanup_(json_clear_ref) json_t *cut = NULL;
+    _cleanup_(json_clear_ref) json_t *none = words_agent(NULL);
+
+    memset(text, 'a', sizeof(text));
+    strcpy(text + WORDS_AGENT_MAX - 1, "\xc3\xa4");
+    cut = words_agent(text);
+    cr_assert_eq(json_string_length(cut), WORDS_AGENT_MAX - 1);
+    cr_assert_str_eq(json_string_value(none), "");
+}
+
+/* ---- what is sealed ---- */
+
+Test(sign_in, a_ticket_comes_back_as_it_was_until_it_is_too_late)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    ticket_t ticket = a_ticket(), back;
+    _cleanup_(free_mem) char *sealed = ticket_seal(key, &ticket);
+
+    cr_assert_eq(ticket_open(key, sealed, NOW, &back), 0);
+    cr_assert_str_eq(back.route, ROUTE);
+    cr_assert_str_eq(back.host, "app.example.test:8443");
+    cr_assert_str_eq(back.target, "/deep/link?q=1");
+    cr_assert_str_eq(back.nonce_hash, ticket.nonce_hash);
+    cr_assert_not(back.force);
+    cr_assert_eq(ticket_open(key, sealed, NOW + STATE_SECONDS - 1, &back), 0);
+    cr_assert_eq(ticket_open(key, sealed, NOW + STATE_SECONDS, &back), ERR_SIGN_IN_STATE);
+    cr_assert_eq(ticket_open(key, NULL, NOW, &back), ERR_SIGN_IN_STATE);
+    cr_assert_eq(ticket_open(key, "", NOW, &back), ERR_SIGN_IN_STATE);
+}
+
+/* CVE-2026-47775, CVE-2023-37464: any bit that differs, and any length, is refused alike. */
+Test(sign_in, class_sealed_state_tampered_cve_2026_47775)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    ticket_t ticket = a_ticket(), back;
+    _cleanup_(free_mem) char *sealed = ticket_seal(key, &ticket);
+    size_t len = strlen(sealed);
+
+    for (size_t i = 0; i < len; i++) {
+        char was = sealed[i];
+
+        sealed[i] = was == 'A' ? 'B' : 'A';
+        cr_assert_eq(ticket_open(key, sealed, NOW, &back), ERR_SIGN_IN_STATE, "byte %zu", i);
+        sealed[i] = was;
     }
-    free(line);
-    free(out);
-}
+    for (size_t i = 0; i < len; i++) {
+        char was = sealed[i];
 
-/* ---- parameters ---- */
-
-typedef struct {
-    char text[64];
-    int want; /* how many; -1: refused */
-    char name[16], value[32];
-} params_case_t;
-
-ParameterizedTestParameters(params, parse)
-{
-    static params_case_t cases[] = {
-        {"code=abc&state=x.y", 2, "code", "abc"},
-        {"a=1&&b=2&", 2, "b", "2"},
-        {"code", 1, "code", ""},
-        {"=x", 1, "", "x"},
-        {"a+b=c%20d%2B", 1, "a b", "c d+"},
-        {"a=%C3%A4", 1, "a", "\xc3\xa4"},
-        {"a=b=c", 1, "a", "b=c"},
-        {"", 0, "", ""},
-        {"a=%", -1, "", ""},
-        {"a=%4", -1, "", ""},
-        {"a=%zz", -1, "", ""},
-        {"a=%00", -1, "", ""},
-        {"a=%ff", -1, "", ""},
-        {"a=\xc0\xaf", -1, "", ""},
-        {"%c3=%a4", -1, "", ""},
-    };
-
-    return cr_make_param_array(params_case_t, cases, sizeof(cases) / sizeof(cases[0]));
-}
-
-ParameterizedTest(params_case_t *one, params, parse)
-{
-    params_t params = {0};
-    char memory[64];
-    const param_t *found;
-
-    if (one->want < 0) {
-        cr_assert_eq(params_parse(&params, one->text, strlen(one->text), memory), -1);
-        return;
+        sealed[i] = '\0';
+        cr_assert_eq(ticket_open(key, sealed, NOW, &back), ERR_SIGN_IN_STATE, "%zu bytes", i);
+        sealed[i] = was;
     }
-    cr_assert_eq(params_parse(&params, one->text, strlen(one->text), memory), 0);
-    cr_assert_eq(params.count, (size_t)one->want);
-    if (!one->want)
-        return;
-    found = params_one(&params, one->name);
-    cr_assert_not_null(found);
-    cr_assert_eq(found->value_len, strlen(one->value));
-    cr_assert_arr_eq(found->value, one->value, found->value_len);
+    cr_assert_eq(ticket_open(key, sealed, NOW, &back), 0);
 }
 
-Test(params, knows_which_come_twice)
+/* CVE-2023-35941: what stands in one field is never read as another's. */
+Test(sign_in, class_sealed_state_fields_cve_2023_35941)
 {
-    params_t params = {0};
-    char memory[64];
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    ticket_t ticket = a_ticket(), back;
+    _cleanup_(free_mem) char *sealed = NULL;
 
-    cr_assert_eq(params_parse(&params, "code=a&state=s&code=b", 21, memory), 0);
-    cr_assert_eq(params.count, 3);
-    cr_assert_null(params_one(&params, "code"));
-    cr_assert_not_null(params_one(&params, "state"));
-    cr_assert_null(params_one(&params, "stat"));
+    strcpy(ticket.host, "app.example.test");
+    strcpy(ticket.target, "/\",\"h\":\"evil.test\",\"t\":\"/x");
+    sealed = ticket_seal(key, &ticket);
+    cr_assert_eq(ticket_open(key, sealed, NOW, &back), 0);
+    cr_assert_str_eq(back.host, "app.example.test");
+    cr_assert_str_eq(back.target, ticket.target);
 }
 
-Test(params, are_bounded)
+Test(sign_in, what_is_sealed_for_one_purpose_or_key_opens_for_no_other)
 {
-    enum { BYTES = PARAMS_BYTES + 1 };
-    char *text = malloc(BYTES), *memory = malloc(BYTES);
-    params_t params = {0};
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    _cleanup_(secret_key_destroy) secret_key_t *other = a_key();
+    ticket_t ticket = a_ticket(), back;
+    login_t login = {0};
+    flow_t flow = a_flow();
+    _cleanup_(free_mem) char *sealed = ticket_seal(key, &ticket);
+    _cleanup_(free_mem) char *plain = secret_seal(key, "{}", 2);
+    _cleanup_(free_mem) char *cookie = NULL;
 
-    memset(text, 'a', BYTES);
-    cr_assert_eq(params_parse(&params, text, BYTES, memory), -1);
-    params.count = 0;
-    memset(text, '&', BYTES);
-    cr_assert_eq(params_parse(&params, text, PARAMS_BYTES, memory), 0);
-    for (int i = 0; i < BYTES; i += 2)
-        text[i] = 'a';
-    params.count = 0;
-    cr_assert_eq(params_parse(&params, text, 2 * PARAMS_MAX, memory), 0);
-    cr_assert_eq(params.count, PARAMS_MAX);
-    params.count = 0;
-    cr_assert_eq(params_parse(&params, text, 2 * PARAMS_MAX + 1, memory), -1);
-    free(text);
-    free(memory);
+    login_add(&login, &flow);
+    cookie = login_seal(key, &login);
+    cr_assert_eq(ticket_open(other, sealed, NOW, &back), ERR_SIGN_IN_STATE);
+    cr_assert_eq(ticket_open(key, cookie, NOW, &back), ERR_SIGN_IN_STATE);
+    cr_assert_eq(ticket_open(key, plain, NOW, &back), ERR_SIGN_IN_STATE);
+    cr_assert_eq(login_open(key, sealed, NOW, &login), 0);
+    cr_assert_eq(login.count, 0, "a browser without flows");
+    cr_assert_eq(login_open(other, cookie, NOW, &login), 0);
+    cr_assert_eq(login.count, 0);
 }
 
-/* ---- navigations ---- */
-
-typedef struct {
-    bool get, upgrade;
-    char mode[16], dest[16], accept[64]; /* "-": it is not there */
-    bool navigates;
-} asked_case_t;
-
-ParameterizedTestParameters(sign_in, sends_people_away_and_nobody_else)
+Test(sign_in, a_flow_is_taken_out_once_by_its_own_state_and_route)
 {
-    static asked_case_t cases[] = {
-        {true, false, "navigate", "document", "text/html", true},
-        {true, false, "navigate", "iframe", "*/*", true},
-        {true, false, "Navigate", "Document", "-", true},
-        {true, false, "navigate", "-", "-", true},
-        {true, false, "navigate", "object", "text/html", false},
-        {true, false, "cors", "empty", "text/html", false},
-        {true, false, "no-cors", "image", "image/*", false},
-        {true, false, "-", "document", "text/html", false},
-        {true, false, "-", "-", "text/html,*/*;q=0.8", true},
-        {true, false, "-", "-", "TEXT/HTML", true},
-        {true, false, "-", "-", "application/json", false},
-        {true, false, "-", "-", "*/*", false},
-        {true, false, "-", "-", "-", false},
-        {false, false, "navigate", "document", "text/html", false},
-        {false, false, "-", "-", "text/html", false},
-        {true, true, "navigate", "document", "text/html", false},
-        {true, true, "websocket", "empty", "-", false},
-    };
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    login_t login = {0};
+    flow_t flow = a_flow(), other = a_flow(), taken;
+    _cleanup_(free_mem) char *cookie = NULL;
 
-    return cr_make_param_array(asked_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+    login_add(&login, &flow);
+    login_add(&login, &other);
+    cookie = login_seal(key, &login);
+    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
+    cr_assert_eq(login.count, 2);
+    cr_assert_not(login_take(&login, OTHER, flow.state, &taken), "another route's");
+    cr_assert_not(login_take(&login, ROUTE, "abcdefghijklmnopqrstuv", &taken), "nobody's");
+    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
+    cr_assert_str_eq(taken.verifier, flow.verifier);
+    cr_assert_str_eq(taken.ticket.host, flow.ticket.host);
+    cr_assert_not(login_take(&login, ROUTE, flow.state, &taken), "once");
+    cr_assert_eq(login.count, 1);
+    cr_assert(login_take(&login, ROUTE, other.state, &taken));
 }
 
-static sign_in_text_t text_or_none(const char *text)
+Test(sign_in, four_tabs_may_sign_in_and_the_oldest_makes_room)
 {
-    sign_in_text_t none = {NULL, 0};
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    login_t login = {0};
+    flow_t flows[STATE_FLOWS + 1], taken;
+    _cleanup_(free_mem) char *cookie = NULL;
 
-    return strcmp(text, "-") ? (sign_in_text_t){text, strlen(text)} : none;
+    for (int i = 0; i <= STATE_FLOWS; i++) {
+        flows[i] = a_flow();
+        login_add(&login, &flows[i]);
+    }
+    cookie = login_seal(key, &login);
+    cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
+    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
+    cr_assert_not(login_take(&login, ROUTE, flows[0].state, &taken));
+    for (int i = 1; i <= STATE_FLOWS; i++)
+        cr_assert(login_take(&login, ROUTE, flows[i].state, &taken), "%d", i);
 }
 
-ParameterizedTest(asked_case_t *one, sign_in, sends_people_away_and_nobody_else)
+Test(sign_in, a_cookie_has_room_for_the_longest_target_and_host)
 {
-    const sign_in_asked_t asked = {one->get, one->upgrade, text_or_none(one->mode),
-                                   text_or_none(one->dest), text_or_none(one->accept)};
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    login_t login = {0};
+    flow_t flow = a_flow(), other = a_flow(), taken;
+    _cleanup_(free_mem) char *cookie = NULL;
 
-    cr_assert_eq(sign_in_navigates(&asked), one->navigates, "%s %s %s", one->mode, one->dest,
-                 one->accept);
+    memset(flow.ticket.target, 'a', WORDS_TARGET_MAX);
+    memset(flow.ticket.host, 'h', WORDS_HOST_MAX);
+    login_add(&login, &other);
+    login_add(&login, &flow);
+    cookie = login_seal(key, &login);
+    cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
+    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
+    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
+    cr_assert_eq(strlen(taken.ticket.host), WORDS_HOST_MAX);
+    cr_assert_eq(strlen(taken.ticket.target), WORDS_TARGET_MAX, "the other flow made room");
 }
 
-/* ---- paths ---- */
-
-typedef struct {
-    char path[32], prefix[16];
-    sign_in_path_t want;
-} path_case_t;
-
-ParameterizedTestParameters(sign_in, own_paths)
+Test(sign_in, a_target_that_grows_when_it_is_written_becomes_the_root)
 {
-    static path_case_t cases[] = {
-        {"/auth/authn", "", SIGN_IN_BEGIN},       {"/auth/done", "/", SIGN_IN_DONE},
-        {"/auth/logout", "", SIGN_IN_LOGOUT},     {"/auth/", "", SIGN_IN_NOWHERE},
-        {"/auth/logout/", "", SIGN_IN_NOWHERE},   {"/auth/Done", "", SIGN_IN_NOWHERE},
-        {"/auth/x/y", "/", SIGN_IN_NOWHERE},      {"/auth", "", SIGN_IN_UPSTREAM},
-        {"/authn", "", SIGN_IN_UPSTREAM},         {"/", "", SIGN_IN_UPSTREAM},
-        {"/app/auth/done", "/app", SIGN_IN_DONE}, {"/app/auth/done", "/app/", SIGN_IN_DONE},
-        {"/app/auth/done", "", SIGN_IN_UPSTREAM}, {"/auth/done", "/app", SIGN_IN_UPSTREAM},
-        {"/app", "/app/", SIGN_IN_UPSTREAM},      {"/a", "/app", SIGN_IN_UPSTREAM},
-    };
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    login_t login = {0};
+    flow_t flow = a_flow(), taken;
+    _cleanup_(free_mem) char *cookie = NULL;
 
-    return cr_make_param_array(path_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+    memset(flow.ticket.target, '"', WORDS_TARGET_MAX);
+    login_add(&login, &flow);
+    cookie = login_seal(key, &login);
+    cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
+    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
+    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
+    cr_assert_str_eq(taken.ticket.target, "/");
 }
 
-ParameterizedTest(path_case_t *one, sign_in, own_paths)
+Test(sign_in, flows_that_are_too_late_are_gone)
 {
-    cr_assert_eq(sign_in_path(one->path, strlen(one->path), one->prefix, strlen(one->prefix)),
-                 one->want, "%s of %s", one->path, one->prefix);
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    login_t login = {0};
+    flow_t flow = a_flow(), late = a_flow(), taken;
+    _cleanup_(free_mem) char *cookie = NULL;
+
+    late.ticket.expires_s = NOW + 10;
+    login_add(&login, &late);
+    login_add(&login, &flow);
+    cookie = login_seal(key, &login);
+    cr_assert_eq(login_open(key, cookie, NOW + 10, &login), 0);
+    cr_assert_eq(login.count, 1);
+    cr_assert_not(login_take(&login, ROUTE, late.state, &taken));
 }
 
-Test(sign_in, comes_back_to_this_host_only)
+/* ---- persons ---- */
+
+Test(sign_in, a_person_is_carried_whole_and_a_refresh_keeps_what_it_does_not_say)
 {
-    static const char *const good[] = {"/", "/a", "/a?b=c#d", "/a//b", "/%0d%0a"};
-    static const char *const bad[] = {"",        "a",     "//evil", "/\\evil", "https://evil",
-                                      "/a b",    "/a\nb", "/a\tb",  "/\\",     "/a\\b",
-                                      "\\/evil", "/\x7f"};
+    person_t person = {.provider_name = strdup("oidc"),
+                       .provider_url = strdup("https://issuer.test"),
+                       .id = strdup("1234"),
+                       .email = strdup("ada@example.test"),
+                       .email_verified = true,
+                       .groups = json_pack("[s]", "staff"),
+                       .refresh_token = strdup("old refresh"),
+                       .access_token = strdup("old access"),
+                       .access_expires_s = 5};
+    _cleanup_(json_clear_ref) json_t *value = person_json(&person);
+    _cleanup_(json_clear_ref) json_t *tokens = person_tokens(&person);
+    person_t back, now = {.access_token = strdup("new access"), .access_expires_s = 9};
 
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        cr_assert(sign_in_is_target(good[i], strlen(good[i])), "%s", good[i]);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        cr_assert_not(sign_in_is_target(bad[i], strlen(bad[i])), "%s", bad[i]);
-}
-
-/* ---- who is let in ---- */
-
-enum { NOW = 1000000 };
-
-static session_t a_session(void)
-{
-    session_t out = {.expires_ms = NOW + 10000,
-                     .due_ms = NOW + 5000,
-                     .asked_ms = 500,
-                     .last_active_ms = NOW - 1000,
-                     .inactivity_s = 3};
-
-    memset(out.bound, 7, sizeof(out.bound));
-    return out;
-}
-
-static const unsigned char bound[SESSION_BOUND_BYTES] = {7, 7, 7, 7, 7, 7, 7, 7,
-                                                         7, 7, 7, 7, 7, 7, 7, 7};
-static const unsigned char other[SESSION_BOUND_BYTES] = {8};
-
-Test(sign_in, lets_in_whom_nothing_speaks_against)
-{
-    session_t session = a_session();
-
-    cr_assert_eq(sign_in_judge(&session, bound, NOW, true, 500), SIGN_IN_ADMIT);
-    cr_assert_eq(sign_in_judge(&session, bound, NOW, true, 501), SIGN_IN_ASK, "in doubt since");
-    cr_assert_eq(sign_in_judge(&session, bound, NOW, false, 500), SIGN_IN_ASK, "not in touch");
-    cr_assert_eq(sign_in_judge(&session, other, NOW, true, 500), SIGN_IN_ASK_RULES);
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 1999, true, 500), SIGN_IN_ADMIT);
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 2000, true, 500), SIGN_IN_ASK, "idle");
-    session.inactivity_s = 0;
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 4999, true, 500), SIGN_IN_ADMIT);
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 5000, true, 500), SIGN_IN_ASK_RULES, "due");
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 10000, true, 500), SIGN_IN_OVER);
-    session.due_ms = session.expires_ms = 0; /* never */
-    cr_assert_eq(sign_in_judge(&session, bound, NOW + 10000000, true, 500), SIGN_IN_ADMIT);
-}
-
-Test(sign_in, trusts_for_as_long_as_it_is_told_to)
-{
-    session_t session = a_session();
-
-    cr_assert(sign_in_is_trusted(&session, bound, NOW, 500, 800, 301));
-    cr_assert_not(sign_in_is_trusted(&session, bound, NOW, 500, 800, 300));
-    cr_assert_not(sign_in_is_trusted(&session, other, NOW, 500, 800, 301));
-    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 2000, 500, 800, 301), "idle");
-    session.inactivity_s = 0;
-    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 5000, 500, 800, 301), "due");
-    session.due_ms = 0;
-    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 10000, 500, 800, 301), "over");
-}
-
-/* ---- what an upstream is told ---- */
-
-static void assert_value(const char *text, size_t len, bool is_list, const char *want)
-{
-    char *out = malloc(3 * len + 1);
-    size_t used = sign_in_value(out, text, len, is_list);
-
-    cr_assert_eq(used, strlen(want), "%.*s", (int)used, out);
-    cr_assert_arr_eq(out, want, used);
-    free(out);
-}
-
-Test(sign_in, puts_no_byte_into_a_header_that_it_may_not_have)
-{
-    assert_value("Jane Doe", 8, false, "Jane Doe");
-    assert_value("Doe, Jane", 9, false, "Doe, Jane");
-    assert_value("a\r\nX: y", 7, false, "a%0D%0AX: y");
-    assert_value("J\xc3\xbcrgen", 7, false, "J%C3%BCrgen");
-    assert_value("100%", 4, false, "100%25");
-    assert_value(" a ", 3, false, "%20a%20");
-    assert_value("\0", 1, false, "%00");
-    assert_value("", 0, false, "");
-    assert_value("admins\0dev,ops\0", 15, true, "admins,dev%2Cops");
-    assert_value("one\0", 4, true, "one");
-    assert_value("\0\0", 2, true, ",");
-}
-
-/* ---- the document ---- */
-
-static sign_in_t *parse(const char *text, bool *bad)
-{
-    json_t *json = json_loads(text, 0, NULL);
-    msgpack_sbuffer buffer;
-    msgpack_unpacked unpacked;
-    sign_in_t *out;
-
-    cr_assert_not_null(json);
-    msgpack_sbuffer_init(&buffer);
-    cr_assert_eq(pack_json(&buffer, json), 0);
-    msgpack_unpacked_init(&unpacked);
-    cr_assert(msgpack_unpack_next(&unpacked, buffer.data, buffer.size, NULL));
-    *bad = false;
-    out = sign_in_parse(&unpacked.data, "oidc", bad);
-    msgpack_unpacked_destroy(&unpacked);
-    msgpack_sbuffer_destroy(&buffer);
-    json_decref(json);
-    return out;
-}
-
-#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define DOCUMENT(enabled, module, prefix, digest, sealed, more)                                    \
-    "{\"enabled\":" enabled ",\"module\":\"" module "\",\"cookie_prefix\":\"" prefix               \
-    "\",\"options_passthrough\":true,\"inactivity_timeout\":60,\"maximum_duration\":0,"            \
-    "\"auth_check_interval\":0,\"client_id\":\"c\",\"digest\":\"" digest "\",\"sealed\":\"" sealed \
-    "\"" more "}"
-
-Test(sign_in, reads_what_a_route_says)
-{
-    bool bad;
-    sign_in_t *self = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad), *prefixed;
-    unsigned char kept[SIGN_IN_BOUND_BYTES];
-
-    cr_assert_not(bad);
-    cr_assert_str_eq(self->session_cookie, "__Host-postern.session");
-    cr_assert_str_eq(self->nonce_cookie, "__Host-postern.nonce");
-    cr_assert(self->options_passthrough);
-    cr_assert_eq(self->inactivity_s, 60);
-    memcpy(kept, sign_in_bind(self, "route_1"), sizeof(kept));
-    prefixed = parse(DOCUMENT("true", "oidc", "my.", DIGEST, "s", ",\"later\":1"), &bad);
-    cr_assert_not(bad);
-    cr_assert_str_eq(prefixed->session_cookie, "my.session");
-    cr_assert_arr_neq(kept, sign_in_bind(prefixed, "route_2"), sizeof(kept));
-    sign_in_free(self);
-    sign_in_free(prefixed);
-}
-
-typedef struct {
-    char text[512];
-} document_case_t;
-
-ParameterizedTestParameters(sign_in, refuses_a_document_that_it_cannot_enforce)
-{
-    static document_case_t cases[] = {
-        {"{}"},
-        {DOCUMENT("false", "oidc", "", DIGEST, "s", "")},
-        {DOCUMENT("true", "oauth", "", DIGEST, "s", "")},
-        {DOCUMENT("true", "oidc", "a;b", DIGEST, "s", "")},
-        {DOCUMENT("true", "oidc", "a=b", DIGEST, "s", "")},
-        {DOCUMENT("true", "oidc", "", "0123", "s", "")},
-        {DOCUMENT("true", "oidc", "", "", "s", "")},
-        {DOCUMENT("true", "oidc", "", DIGEST, "", "")},
-    };
-
-    return cr_make_param_array(document_case_t, cases, sizeof(cases) / sizeof(cases[0]));
-}
-
-ParameterizedTest(document_case_t *one, sign_in, refuses_a_document_that_it_cannot_enforce)
-{
-    bool bad;
-    sign_in_t *self = parse(one->text, &bad);
-
-    cr_assert(bad, "%s", one->text);
-    sign_in_free(self);
+    cr_assert(person_read(&back, value));
+    cr_assert_str_eq(back.id, "1234");
+    cr_assert_null(back.name);
+    cr_assert(back.email_verified);
+    cr_assert_str_eq(json_string_value(json_array_get(back.groups, 0)), "staff");
+    cr_assert_null(json_object_get(tokens, "email"));
+    person_add_tokens(&now, tokens);
+    cr_assert_str_eq(now.refresh_token, "old refresh");
+    cr_assert_str_eq(now.access_token, "new access");
+    cr_assert_eq(now.access_expires_s, 9);
+    cr_assert_null(now.email);
+    json_object_del(value, "id");
+    person_done(&back);
+    cr_assert_not(person_read(&back, value), "nobody");
+    person_done(&back);
+    person_done(&now);
+    person_done(&person);
+    cr_assert_null(person.id);
 }

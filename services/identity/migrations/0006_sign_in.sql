@@ -11,7 +11,7 @@ CREATE TABLE sign_in_session (
     digest            text NOT NULL, -- of the rules that admitted it last
     groups            jsonb NOT NULL,
     email_verified    boolean NOT NULL,
-    tokens            text NOT NULL, -- the provider's, sealed
+    tokens            text NOT NULL, -- the provider's, sealed; '': none
     created_ms        bigint NOT NULL,
     expires_ms        bigint NOT NULL,
     inactivity_ms     bigint NOT NULL, -- 0: off

@@ -1,0 +1,479 @@
+/* Sign-in at the edge, without nginx: cookies of browsers and of others, which requests are sent
+ * away, whose a path is, which session is let in, and what an upstream is told. */
+#include "common/codec/pack.h"
+#include "services/edge/http/params.h"
+#include "services/edge/modules/cookies.h"
+#include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/table/sign_in.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" /* 43 characters */
+#define NAME  "__Host-postern.session"
+#define NONCE "__Host-postern.nonce"
+
+/* ---- cookies ---- */
+
+typedef struct {
+    char line[256];
+    unsigned count;
+    char value[64];
+} find_case_t;
+
+ParameterizedTestParameters(cookies, find)
+{
+    static find_case_t cases[] = {
+        {NAME "=" TOKEN, 1, TOKEN},
+        {"a=1; " NAME "=" TOKEN "; b=2", 1, TOKEN},
+        {"a=1;" NAME "=" TOKEN, 1, TOKEN},
+        {";;; ;" NAME "=" TOKEN ";;", 1, TOKEN},
+        {" \t" NAME " = " TOKEN " ", 1, TOKEN},
+        {NAME "=x; " NAME "=" TOKEN, 2, TOKEN},
+        {NAME "=" TOKEN "; " NAME "=", 2, ""},
+        {NAME, 1, ""},
+        {NAME "=", 1, ""},
+        {"x" NAME "=" TOKEN, 0, ""},
+        {NAME "x=" TOKEN, 0, ""},
+        {"__host-postern.session=" TOKEN, 0, ""},
+        {"__Host-postern_session=" TOKEN, 0, ""},
+        {"a=\"b; " NAME "=" TOKEN "\"", 1, TOKEN "\""},
+        {"a=" NAME "=" TOKEN, 0, ""},
+        {"$Version=1; " NAME "=" TOKEN, 1, TOKEN},
+        {NAME "==" TOKEN, 1, "=" TOKEN},
+        {"a=1, " NAME "=" TOKEN, 0, ""},
+        {"", 0, ""},
+        {"=", 0, ""},
+        {"=;=;=", 0, ""},
+    };
+
+    return cr_make_param_array(find_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(find_case_t *one, cookies, find)
+{
+    cookie_text_t line = {one->line, strlen(one->line)}, value = {"", 0};
+    cookie_text_t name = {NAME, sizeof(NAME) - 1};
+
+    cr_assert_eq(cookies_find(line, name, &value), one->count, "%s", one->line);
+    cr_assert_eq(value.len, strlen(one->value));
+    cr_assert_arr_eq(value.at, one->value, value.len);
+}
+
+Test(cookies, takes_no_other_value_for_a_token)
+{
+    static const char *const others[] = {"",
+                                         "A",
+                                         TOKEN "A",
+                                         "=" TOKEN,
+                                         TOKEN "\"",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+                                         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "};
+
+    cr_assert(cookies_is_token((cookie_text_t){TOKEN, COOKIE_TOKEN_LEN}));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        cr_assert_not(cookies_is_token((cookie_text_t){others[i], strlen(others[i])}), "%s",
+                      others[i]);
+}
+
+typedef struct {
+    char line[256], want[256];
+} cut_case_t;
+
+ParameterizedTestParameters(cookies, cut)
+{
+    static cut_case_t cases[] = {
+        {"a=1; b=2", "a=1; b=2"},
+        {" a=1 ;b=2; ;c", " a=1 ;b=2; ;c"},
+        {";a=1;", ";a=1;"},
+        {NAME "=x", ""},
+        {NAME "=x; " NONCE "=y", ""},
+        {NAME "=x;", ""},
+        {NAME, ""},
+        {"a=1; " NAME "=x", "a=1"},
+        {NAME "=x; a=1", "a=1"},
+        {"a=1; " NAME "=x; b=2", "a=1; b=2"},
+        {"a=1; " NAME "=x; b=2;", "a=1; b=2;"},
+        {"a=1; " NAME "=x; " NAME "=y; b=2", "a=1; b=2"},
+        {"a=1; " NONCE "=x; b=2", "a=1; b=2"},
+        {"a=1; __HOST-POSTERN.SESSION=x; b=2", "a=1; b=2"},
+        {"a=1; __Host-postern_session=x; b=2", "a=1; b=2"},
+        {"a=1; __Host-postern session=x; b=2", "a=1; b=2"},
+        {"a=1; __Host-postern%2Esession=x; b=2", "a=1; b=2"},
+        {"a=1; %5f_Host-postern%2esession=x; b=2", "a=1; b=2"},
+        {"a=1; " NAME "\t =x; b=2", "a=1; b=2"},
+        {"a=1; \"" NAME "=x; b=2", "a=1; b=2"},
+        {"a=1; $" NAME "=x; b=2", "a=1; b=2"},
+        {"a=1; " NAME "x=x; b=2", "a=1; " NAME "x=x; b=2"},
+        {"a=1; x" NAME "=x; b=2", "a=1; x" NAME "=x; b=2"},
+        {"session=x", "session=x"},
+        {"", ""},
+    };
+
+    return cr_make_param_array(cut_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(cut_case_t *one, cookies, cut)
+{
+    const cookie_text_t names[] = {{NAME, sizeof(NAME) - 1}, {NONCE, sizeof(NONCE) - 1}};
+    cookie_text_t line = {one->line, strlen(one->line)};
+    char *out = malloc(line.len + 1); /* no byte more than the line: sanitizers look */
+    size_t len = cookies_cut(out, line, names, 2);
+
+    cr_assert_eq(len, strlen(one->want), "%s: %.*s", one->line, (int)len, out);
+    cr_assert_arr_eq(out, one->want, len);
+    free(out);
+}
+
+Test(cookies, takes_64_KB_of_nothing)
+{
+    enum { BYTES = 64 * 1024 };
+    char *line = malloc(BYTES), *out = malloc(BYTES);
+    const cookie_text_t name = {NAME, sizeof(NAME) - 1};
+    cookie_text_t value;
+
+    for (const char *fill = ";= \"a%"; *fill; fill++) {
+        memset(line, *fill, BYTES);
+        cr_assert_eq(cookies_find((cookie_text_t){line, BYTES}, name, &value), 0);
+        cr_assert_eq(cookies_cut(out, (cookie_text_t){line, BYTES}, &name, 1), BYTES);
+        cr_assert_arr_eq(out, line, BYTES);
+    }
+    free(line);
+    free(out);
+}
+
+/* ---- parameters ---- */
+
+typedef struct {
+    char text[64];
+    int want; /* how many; -1: refused */
+    char name[16], value[32];
+} params_case_t;
+
+ParameterizedTestParameters(params, parse)
+{
+    static params_case_t cases[] = {
+        {"code=abc&state=x.y", 2, "code", "abc"},
+        {"a=1&&b=2&", 2, "b", "2"},
+        {"code", 1, "code", ""},
+        {"=x", 1, "", "x"},
+        {"a+b=c%20d%2B", 1, "a b", "c d+"},
+        {"a=%C3%A4", 1, "a", "\xc3\xa4"},
+        {"a=b=c", 1, "a", "b=c"},
+        {"", 0, "", ""},
+        {"a=%", -1, "", ""},
+        {"a=%4", -1, "", ""},
+        {"a=%zz", -1, "", ""},
+        {"a=%00", -1, "", ""},
+        {"a=%ff", -1, "", ""},
+        {"a=\xc0\xaf", -1, "", ""},
+        {"%c3=%a4", -1, "", ""},
+    };
+
+    return cr_make_param_array(params_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(params_case_t *one, params, parse)
+{
+    params_t params = {0};
+    char memory[64];
+    const param_t *found;
+
+    if (one->want < 0) {
+        cr_assert_eq(params_parse(&params, one->text, strlen(one->text), memory), -1);
+        return;
+    }
+    cr_assert_eq(params_parse(&params, one->text, strlen(one->text), memory), 0);
+    cr_assert_eq(params.count, (size_t)one->want);
+    if (!one->want)
+        return;
+    found = params_one(&params, one->name);
+    cr_assert_not_null(found);
+    cr_assert_eq(found->value_len, strlen(one->value));
+    cr_assert_arr_eq(found->value, one->value, found->value_len);
+}
+
+Test(params, knows_which_come_twice)
+{
+    params_t params = {0};
+    char memory[64];
+
+    cr_assert_eq(params_parse(&params, "code=a&state=s&code=b", 21, memory), 0);
+    cr_assert_eq(params.count, 3);
+    cr_assert_null(params_one(&params, "code"));
+    cr_assert_not_null(params_one(&params, "state"));
+    cr_assert_null(params_one(&params, "stat"));
+}
+
+Test(params, are_bounded)
+{
+    enum { BYTES = PARAMS_BYTES + 1 };
+    char *text = malloc(BYTES), *memory = malloc(BYTES);
+    params_t params = {0};
+
+    memset(text, 'a', BYTES);
+    cr_assert_eq(params_parse(&params, text, BYTES, memory), -1);
+    params.count = 0;
+    memset(text, '&', BYTES);
+    cr_assert_eq(params_parse(&params, text, PARAMS_BYTES, memory), 0);
+    for (int i = 0; i < BYTES; i += 2)
+        text[i] = 'a';
+    params.count = 0;
+    cr_assert_eq(params_parse(&params, text, 2 * PARAMS_MAX, memory), 0);
+    cr_assert_eq(params.count, PARAMS_MAX);
+    params.count = 0;
+    cr_assert_eq(params_parse(&params, text, 2 * PARAMS_MAX + 1, memory), -1);
+    free(text);
+    free(memory);
+}
+
+/* ---- navigations ---- */
+
+typedef struct {
+    bool get, upgrade;
+    char mode[16], dest[16], accept[64]; /* "-": it is not there */
+    bool navigates;
+} asked_case_t;
+
+ParameterizedTestParameters(edge_sign_in, sends_people_away_and_nobody_else)
+{
+    static asked_case_t cases[] = {
+        {true, false, "navigate", "document", "text/html", true},
+        {true, false, "navigate", "iframe", "*/*", true},
+        {true, false, "Navigate", "Document", "-", true},
+        {true, false, "navigate", "-", "-", true},
+        {true, false, "navigate", "object", "text/html", false},
+        {true, false, "cors", "empty", "text/html", false},
+        {true, false, "no-cors", "image", "image/*", false},
+        {true, false, "-", "document", "text/html", false},
+        {true, false, "-", "-", "text/html,*/*;q=0.8", true},
+        {true, false, "-", "-", "TEXT/HTML", true},
+        {true, false, "-", "-", "application/json", false},
+        {true, false, "-", "-", "*/*", false},
+        {true, false, "-", "-", "-", false},
+        {false, false, "navigate", "document", "text/html", false},
+        {false, false, "-", "-", "text/html", false},
+        {true, true, "navigate", "document", "text/html", false},
+        {true, true, "websocket", "empty", "-", false},
+    };
+
+    return cr_make_param_array(asked_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static sign_in_text_t text_or_none(const char *text)
+{
+    sign_in_text_t none = {NULL, 0};
+
+    return strcmp(text, "-") ? (sign_in_text_t){text, strlen(text)} : none;
+}
+
+ParameterizedTest(asked_case_t *one, edge_sign_in, sends_people_away_and_nobody_else)
+{
+    const sign_in_asked_t asked = {one->get, one->upgrade, text_or_none(one->mode),
+                                   text_or_none(one->dest), text_or_none(one->accept)};
+
+    cr_assert_eq(sign_in_navigates(&asked), one->navigates, "%s %s %s", one->mode, one->dest,
+                 one->accept);
+}
+
+/* ---- paths ---- */
+
+typedef struct {
+    char path[32], prefix[16];
+    sign_in_path_t want;
+} path_case_t;
+
+ParameterizedTestParameters(edge_sign_in, own_paths)
+{
+    static path_case_t cases[] = {
+        {"/auth/authn", "", SIGN_IN_BEGIN},       {"/auth/done", "/", SIGN_IN_DONE},
+        {"/auth/logout", "", SIGN_IN_LOGOUT},     {"/auth/", "", SIGN_IN_NOWHERE},
+        {"/auth/logout/", "", SIGN_IN_NOWHERE},   {"/auth/Done", "", SIGN_IN_NOWHERE},
+        {"/auth/x/y", "/", SIGN_IN_NOWHERE},      {"/auth", "", SIGN_IN_UPSTREAM},
+        {"/authn", "", SIGN_IN_UPSTREAM},         {"/", "", SIGN_IN_UPSTREAM},
+        {"/app/auth/done", "/app", SIGN_IN_DONE}, {"/app/auth/done", "/app/", SIGN_IN_DONE},
+        {"/app/auth/done", "", SIGN_IN_UPSTREAM}, {"/auth/done", "/app", SIGN_IN_UPSTREAM},
+        {"/app", "/app/", SIGN_IN_UPSTREAM},      {"/a", "/app", SIGN_IN_UPSTREAM},
+    };
+
+    return cr_make_param_array(path_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(path_case_t *one, edge_sign_in, own_paths)
+{
+    cr_assert_eq(sign_in_path(one->path, strlen(one->path), one->prefix, strlen(one->prefix)),
+                 one->want, "%s of %s", one->path, one->prefix);
+}
+
+Test(edge_sign_in, comes_back_to_this_host_only)
+{
+    static const char *const good[] = {"/", "/a", "/a?b=c#d", "/a//b", "/%0d%0a"};
+    static const char *const bad[] = {"",        "a",     "//evil", "/\\evil", "https://evil",
+                                      "/a b",    "/a\nb", "/a\tb",  "/\\",     "/a\\b",
+                                      "\\/evil", "/\x7f"};
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        cr_assert(sign_in_is_target(good[i], strlen(good[i])), "%s", good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_not(sign_in_is_target(bad[i], strlen(bad[i])), "%s", bad[i]);
+}
+
+/* ---- who is let in ---- */
+
+enum { NOW = 1000000 };
+
+static session_t a_session(void)
+{
+    session_t out = {.expires_ms = NOW + 10000,
+                     .due_ms = NOW + 5000,
+                     .asked_ms = 500,
+                     .last_active_ms = NOW - 1000,
+                     .inactivity_s = 3};
+
+    memset(out.bound, 7, sizeof(out.bound));
+    return out;
+}
+
+static const unsigned char bound[SESSION_BOUND_BYTES] = {7, 7, 7, 7, 7, 7, 7, 7,
+                                                         7, 7, 7, 7, 7, 7, 7, 7};
+static const unsigned char other[SESSION_BOUND_BYTES] = {8};
+
+Test(edge_sign_in, lets_in_whom_nothing_speaks_against)
+{
+    session_t session = a_session();
+
+    cr_assert_eq(sign_in_judge(&session, bound, NOW, true, 500), SIGN_IN_ADMIT);
+    cr_assert_eq(sign_in_judge(&session, bound, NOW, true, 501), SIGN_IN_ASK, "in doubt since");
+    cr_assert_eq(sign_in_judge(&session, bound, NOW, false, 500), SIGN_IN_ASK, "not in touch");
+    cr_assert_eq(sign_in_judge(&session, other, NOW, true, 500), SIGN_IN_ASK_RULES);
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 1999, true, 500), SIGN_IN_ADMIT);
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 2000, true, 500), SIGN_IN_ASK, "idle");
+    session.inactivity_s = 0;
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 4999, true, 500), SIGN_IN_ADMIT);
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 5000, true, 500), SIGN_IN_ASK_RULES, "due");
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 10000, true, 500), SIGN_IN_OVER);
+    session.due_ms = session.expires_ms = 0; /* never */
+    cr_assert_eq(sign_in_judge(&session, bound, NOW + 10000000, true, 500), SIGN_IN_ADMIT);
+}
+
+Test(edge_sign_in, trusts_for_as_long_as_it_is_told_to)
+{
+    session_t session = a_session();
+
+    cr_assert(sign_in_is_trusted(&session, bound, NOW, 500, 800, 301));
+    cr_assert_not(sign_in_is_trusted(&session, bound, NOW, 500, 800, 300));
+    cr_assert_not(sign_in_is_trusted(&session, other, NOW, 500, 800, 301));
+    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 2000, 500, 800, 301), "idle");
+    session.inactivity_s = 0;
+    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 5000, 500, 800, 301), "due");
+    session.due_ms = 0;
+    cr_assert_not(sign_in_is_trusted(&session, bound, NOW + 10000, 500, 800, 301), "over");
+}
+
+/* ---- what an upstream is told ---- */
+
+static void assert_value(const char *text, size_t len, bool is_list, const char *want)
+{
+    char *out = malloc(3 * len + 1);
+    size_t used = sign_in_value(out, text, len, is_list);
+
+    cr_assert_eq(used, strlen(want), "%.*s", (int)used, out);
+    cr_assert_arr_eq(out, want, used);
+    free(out);
+}
+
+Test(edge_sign_in, puts_no_byte_into_a_header_that_it_may_not_have)
+{
+    assert_value("Jane Doe", 8, false, "Jane Doe");
+    assert_value("Doe, Jane", 9, false, "Doe, Jane");
+    assert_value("a\r\nX: y", 7, false, "a%0D%0AX: y");
+    assert_value("J\xc3\xbcrgen", 7, false, "J%C3%BCrgen");
+    assert_value("100%", 4, false, "100%25");
+    assert_value(" a ", 3, false, "%20a%20");
+    assert_value("\0", 1, false, "%00");
+    assert_value("", 0, false, "");
+    assert_value("admins\0dev,ops\0", 15, true, "admins,dev%2Cops");
+    assert_value("one\0", 4, true, "one");
+    assert_value("\0\0", 2, true, ",");
+}
+
+/* ---- the document ---- */
+
+static sign_in_t *parse(const char *text, bool *bad)
+{
+    json_t *json = json_loads(text, 0, NULL);
+    msgpack_sbuffer buffer;
+    msgpack_unpacked unpacked;
+    sign_in_t *out;
+
+    cr_assert_not_null(json);
+    msgpack_sbuffer_init(&buffer);
+    cr_assert_eq(pack_json(&buffer, json), 0);
+    msgpack_unpacked_init(&unpacked);
+    cr_assert(msgpack_unpack_next(&unpacked, buffer.data, buffer.size, NULL));
+    *bad = false;
+    out = sign_in_parse(&unpacked.data, "oidc", bad);
+    msgpack_unpacked_destroy(&unpacked);
+    msgpack_sbuffer_destroy(&buffer);
+    json_decref(json);
+    return out;
+}
+
+#define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define DOCUMENT(enabled, module, prefix, digest, sealed, more)                                    \
+    "{\"enabled\":" enabled ",\"module\":\"" module "\",\"cookie_prefix\":\"" prefix               \
+    "\",\"options_passthrough\":true,\"inactivity_timeout\":60,\"maximum_duration\":0,"            \
+    "\"auth_check_interval\":0,\"client_id\":\"c\",\"digest\":\"" digest "\",\"sealed\":\"" sealed \
+    "\"" more "}"
+
+Test(edge_sign_in, reads_what_a_route_says)
+{
+    bool bad;
+    sign_in_t *self = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad), *prefixed;
+    unsigned char kept[SIGN_IN_BOUND_BYTES];
+
+    cr_assert_not(bad);
+    cr_assert_str_eq(self->session_cookie, "__Host-postern.session");
+    cr_assert_str_eq(self->nonce_cookie, "__Host-postern.nonce");
+    cr_assert(self->options_passthrough);
+    cr_assert_eq(self->inactivity_s, 60);
+    memcpy(kept, sign_in_bind(self, "route_1"), sizeof(kept));
+    prefixed = parse(DOCUMENT("true", "oidc", "my.", DIGEST, "s", ",\"later\":1"), &bad);
+    cr_assert_not(bad);
+    cr_assert_str_eq(prefixed->session_cookie, "my.session");
+    cr_assert_arr_neq(kept, sign_in_bind(prefixed, "route_2"), sizeof(kept));
+    sign_in_free(self);
+    sign_in_free(prefixed);
+}
+
+typedef struct {
+    char text[512];
+} document_case_t;
+
+ParameterizedTestParameters(edge_sign_in, refuses_a_document_that_it_cannot_enforce)
+{
+    static document_case_t cases[] = {
+        {"{}"},
+        {DOCUMENT("false", "oidc", "", DIGEST, "s", "")},
+        {DOCUMENT("true", "oauth", "", DIGEST, "s", "")},
+        {DOCUMENT("true", "oidc", "a;b", DIGEST, "s", "")},
+        {DOCUMENT("true", "oidc", "a=b", DIGEST, "s", "")},
+        {DOCUMENT("true", "oidc", "", "0123", "s", "")},
+        {DOCUMENT("true", "oidc", "", "", "s", "")},
+        {DOCUMENT("true", "oidc", "", DIGEST, "", "")},
+    };
+
+    return cr_make_param_array(document_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(document_case_t *one, edge_sign_in, refuses_a_document_that_it_cannot_enforce)
+{
+    bool bad;
+    sign_in_t *self = parse(one->text, &bad);
+
+    cr_assert(bad, "%s", one->text);
+    sign_in_free(self);
+}
