@@ -17,6 +17,7 @@
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
+#include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_tally.h"
 #include "services/edge/http/edge_upstream.h"
@@ -386,6 +387,8 @@ static ngx_command_t  commands[] = {
     MAIN_STR("postern_edge_name", name),
     MAIN_STR("postern_config_log", config_log),
     MAIN_STR("postern_session_log", session_log),
+    MAIN_STR("postern_identity", identity),
+    MAIN_STR("postern_sign_in_url", sign_in_url),
     MAIN_STR("postern_events", events),
     MAIN_STR("postern_state_dir", state_dir),
     MAIN_STR("postern_state_key", state_key),
@@ -560,6 +563,20 @@ add_phase(ngx_conf_t *cf, ngx_http_phases phase, ngx_http_handler_pt handler)
 }
 
 
+/* Endpoints of the copies of a service; none: the directive is not there. */
+static ngx_int_t
+check_endpoints(ngx_conf_t *cf, const char *name, const ngx_str_t *endpoints)
+{
+    if (endpoints->len == 0 || edge_helper_copies(endpoints) != NGX_ERROR) {
+        return NGX_OK;
+    }
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "%s \"%V\" must be 1 to 16 endpoints with commas "
+                       "between", name, endpoints);
+    return NGX_ERROR;
+}
+
+
 static ngx_int_t
 postconfiguration(ngx_conf_t *cf)
 {
@@ -578,16 +595,11 @@ postconfiguration(ngx_conf_t *cf)
                            "postern_state_key belong together");
         return NGX_ERROR;
     }
-    if (edge_helper_copies(&conf->config_log) == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_config_log \"%V\" must be 1 to 16 "
-                           "endpoints with commas between", &conf->config_log);
-        return NGX_ERROR;
-    }
-    if (conf->session_log.len && edge_helper_copies(&conf->session_log) == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_session_log \"%V\" must be 1 to 16 "
-                           "endpoints with commas between", &conf->session_log);
+    if (check_endpoints(cf, "postern_config_log", &conf->config_log) != NGX_OK
+        || check_endpoints(cf, "postern_session_log", &conf->session_log) != NGX_OK
+        || check_endpoints(cf, "postern_identity", &conf->identity) != NGX_OK
+        || edge_sign_in_url_check(cf, conf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
     if (edge_proxy_check(cf, conf) != NGX_OK) {

@@ -5,7 +5,7 @@
 
 static bool is_of_account(const char *account, const char *text, size_t len)
 {
-    return strlen(account) == len && memcmp(account, text, len) == 0;
+    return strlen(account) == len && (!len || memcmp(account, text, len) == 0);
 }
 
 /* May the account have one more under way? *ret_free: a free place. */

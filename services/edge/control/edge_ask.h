@@ -9,6 +9,7 @@
 #include <msgpack.h>
 
 #include "services/edge/control/ask_packet.h"   /* ASK_BODY_MAX */
+#include "services/edge/control/edge_link.h"
 
 enum {
     ASK_NOBODY = -1,   /* no copy of postern-identity took it and answered */
@@ -43,6 +44,9 @@ void edge_ask_leave(asker_t *asker);
 
 /* Does a copy of postern-identity answer? */
 ngx_uint_t edge_ask_is_there(void);
+
+/* A message of the helper's, LINK_ASK or LINK_ASK_THERE. */
+void edge_ask_message(const link_message_t *message);
 
 /* The helper is another one, and has no questions: those that are under way are over. */
 void edge_ask_restart(void);

@@ -1,5 +1,6 @@
 #include "services/edge/control/edge_bus.h"
 #include "services/edge/control/edge_ack.h"
+#include "services/edge/control/edge_ask.h"
 #include "services/edge/control/edge_clock.h"
 #include "services/edge/control/edge_config_log.h"
 #include "services/edge/control/edge_follow.h"
@@ -63,6 +64,10 @@ on_message(link_message_t *message)
             edge_signers_take(&message->frames[0]);
         }
         break;
+    case LINK_ASK:
+    case LINK_ASK_THERE:
+        edge_ask_message(message);
+        break;
     default:
         break;
     }
@@ -77,6 +82,7 @@ begin_again(void)
     edge_follow_hello(EDGE_LOG_SESSIONS);
     edge_sender_restart();
     edge_signers_restart();
+    edge_ask_restart();
 }
 
 

@@ -2,13 +2,14 @@
  * second thread would make every allocation and every file descriptor of the worker cost more,
  * and an abort of a library would take requests along. It carries messages between the worker
  * and the bus, copies batches out of the event ring, asks the system's resolver for names, has
- * certificates of webhook signers fetched, brings the keys of session tickets, and beside worker
+ * certificates of webhook signers fetched, asks postern-identity what the worker asks, brings the keys of session tickets, and beside worker
  * 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts
  * another one when it dies. */
 #include "services/edge/control/edge_helper.h"
 #include "common/base/invariant.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
+#include "services/edge/control/edge_helper_ask.h"
 #include "services/edge/control/edge_helper_names.h"
 #include "services/edge/control/edge_helper_signers.h"
 #include "services/edge/control/edge_link.h"
@@ -45,7 +46,7 @@ static told_t         logs[LOGS] = {
     { .peer = "routes", .kind = LINK_CONFIG },
     { .peer = "identity", .kind = LINK_SESSIONS }
 };
-static edge_socket_t  events = { NULL, LINK_EVENTS };
+static edge_socket_t  events = { .kind = LINK_EVENTS };
 static link_t         worker = LINK_CLOSED;
 static int            names = -1;    /* the helper's end of the names' link */
 
@@ -115,8 +116,9 @@ open_sockets(void)
     if (open_log(&logs[CONFIG], &edge_conf()->config_log) != NGX_OK) {
         return NGX_ERROR;
     }
-    /* logged: without it everything else is served, and sessions are asked for */
+    /* logged: without them everything else is served, and nobody signs in */
     (void) open_log(&logs[SESSIONS], &edge_conf()->session_log);
+    (void) edge_helper_ask_open(&contexts[0]);
     sched_setscheduler(0, SCHED_BATCH, &none);
     rc = edge_socket_open(&events, &contexts[1], &edge_conf()->events,
                      "events");
@@ -340,6 +342,9 @@ from_worker(void)
                 edge_helper_signers_ask(&worker, &message.frames[0]);
             }
             break;
+        case LINK_ASK:
+            edge_helper_ask_take(&worker, &message);
+            break;
         default:
             break;
         }
@@ -398,7 +403,7 @@ run_loop(void)
 {
     int             i, k, n = 2;
     ngx_int_t       rc;
-    zmq_pollitem_t  items[2 + LOGS * MERGE_COPIES_MAX + 1] = {
+    zmq_pollitem_t  items[2 + LOGS * MERGE_COPIES_MAX + EDGE_HELPER_ASK_ITEMS + 1] = {
         { NULL, worker.fd, ZMQ_POLLIN, 0 },
         { events.socket, 0, ZMQ_POLLIN, 0 },
     };
@@ -409,12 +414,14 @@ run_loop(void)
             items[n].events = ZMQ_POLLIN;
         }
     }
+    n += edge_helper_ask_poll(items + n);
     do {
         items[n].fd = edge_helper_signers_fd();
         items[n].events = ZMQ_POLLIN;
-        zmq_poll(items, items[n].fd < 0 ? n : n + 1, -1);
+        zmq_poll(items, items[n].fd < 0 ? n : n + 1, edge_helper_ask_patience());
         rc = from_worker() == NGX_AGAIN ? edge_helper_signers_take(&worker) : NGX_ERROR;
         rc = rc == NGX_OK ? logs_to_worker() : rc;
+        rc = rc == NGX_OK ? edge_helper_ask_turn(&worker) : rc;
     } while (rc == NGX_OK && to_worker(&events, NULL) == NGX_OK);
 }
 
@@ -512,6 +519,7 @@ run_helper(int link, int names_fd)
             zmq_close(logs[i].copies[k].socket);
         }
     }
+    edge_helper_ask_close();
     zmq_close(events.socket);
     zmq_ctx_term(contexts[0]);
     zmq_ctx_term(contexts[1]);   /* as long as the linger, for the last batches */

@@ -88,6 +88,23 @@ set_heartbeat(void *socket)
 }
 
 
+/* A question that was on its way when its connection ended is asked again: the socket itself says
+ * nothing of that, as it has another connection soon. */
+static ngx_int_t
+watch(edge_socket_t *bus, void *context)
+{
+    char             name[64];
+    static unsigned  watched;
+
+    snprintf(name, sizeof(name), "inproc://connections-%u", ++watched);
+    if (zmq_socket_monitor(bus->socket, name, ZMQ_EVENT_DISCONNECTED|ZMQ_EVENT_HANDSHAKE_SUCCEEDED)) {
+        return NGX_ERROR;
+    }
+    bus->monitor = zmq_socket(context, ZMQ_PAIR);
+    return bus->monitor && zmq_connect(bus->monitor, name) == 0 ? NGX_OK : NGX_ERROR;
+}
+
+
 ngx_int_t
 edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer)
@@ -105,9 +122,12 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
         return NGX_ERROR;
     }
     /* IMMEDIATE: messages are queued for connections that there are, only. PROBE_ROUTER: a peer
-     * that was restarted learns of us at once, and asks who we are. */
+     * that was restarted learns of us at once, and asks who we are; one that takes requests would
+     * take it for one. */
     zmq_setsockopt(bus->socket, ZMQ_IMMEDIATE, &one, sizeof(one));
-    zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
+    if (bus->kind != LINK_ASK) {
+        zmq_setsockopt(bus->socket, ZMQ_PROBE_ROUTER, &one, sizeof(one));
+    }
     zmq_setsockopt(bus->socket, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(bus->socket, ZMQ_SNDHWM, &hwm, sizeof(hwm));
     zmq_setsockopt(bus->socket, ZMQ_RCVHWM, &unbounded, sizeof(unbounded));
@@ -123,6 +143,9 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     {
         return NGX_ERROR;
     }
+    if (bus->kind == LINK_ASK && watch(bus, *context) != NGX_OK) {
+        return NGX_ERROR;
+    }
     if (zmq_connect(bus->socket, address)) {
         ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, 0,
                       "postern: cannot connect to %s: %s", address,
@@ -130,6 +153,36 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
         return NGX_ERROR;
     }
     return NGX_OK;
+}
+
+
+/* An event is a number and a value, and the endpoint in a frame of its own. */
+ngx_uint_t
+edge_socket_has_ended(const edge_socket_t *bus)
+{
+    u_char      event[6], endpoint[1];
+    uint16_t    number;
+    ngx_uint_t  ended = 0;
+
+    while (bus->monitor && zmq_recv(bus->monitor, event, sizeof(event), ZMQ_DONTWAIT) == 6) {
+        ngx_memcpy(&number, event, sizeof(number));
+        ended |= number == ZMQ_EVENT_DISCONNECTED;
+        (void) zmq_recv(bus->monitor, endpoint, sizeof(endpoint), ZMQ_DONTWAIT);
+    }
+    return ended;
+}
+
+
+void
+edge_socket_close(edge_socket_t *bus)
+{
+    if (bus->monitor) {
+        zmq_socket_monitor(bus->socket, NULL, 0);
+        zmq_close(bus->monitor);
+    }
+    if (bus->socket) {
+        zmq_close(bus->socket);
+    }
 }
 
 

@@ -1,4 +1,5 @@
-/* A ZeroMQ socket of the helper's, to one peer. */
+/* A ZeroMQ socket of the helper's, to one peer: of the config log or the session log, the intake, or
+ * requests (LINK_ASK). One for requests has a monitor. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
@@ -8,12 +9,18 @@
 typedef struct {
     void        *socket;
     link_kind_t  kind;   /* of its messages in the link to the worker */
+    void        *monitor;   /* of its connections, to be polled; NULL: none */
 } edge_socket_t;
 
 /* Connect it, in *context, which is made when it is NULL. peer: whose key the other end has.
  * NGX_OK | NGX_ERROR, logged. */
 ngx_int_t edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer);
+
+/* Take what the monitor says: 1 where the connection has ended since the last time. */
+ngx_uint_t edge_socket_has_ended(const edge_socket_t *bus);
+
+void edge_socket_close(edge_socket_t *bus);
 
 /* Can a message be received (ZMQ_POLLIN) or sent (ZMQ_POLLOUT) without waiting? */
 ngx_uint_t edge_socket_is_ready(const edge_socket_t *bus, int direction);

@@ -120,6 +120,15 @@ static int choose_copy(relay_t *self, unsigned except, int64_t now_ms)
     return last_choice;
 }
 
+/* The copy may not answer any more. False: no other one has the question. */
+static bool leave_copy(relay_item_t *item, int copy)
+{
+    item->asked &= ~bit(copy);
+    if (item->copy == copy)
+        item->copy = item->asked ? __builtin_ctz(item->asked) : -1;
+    return item->asked != 0;
+}
+
 static bool send_to(relay_t *self, relay_item_t *item, int copy, int64_t now_ms)
 {
     if (copy < 0
@@ -235,8 +244,7 @@ static bool is_passed_over(relay_t *self, relay_item_t *item, int copy, int code
 {
     if (code != ERR_BUSY && code != ERR_MAINTENANCE)
         return false;
-    item->asked &= ~bit(copy);
-    if (item->asked)
+    if (leave_copy(item, copy))
         return true;
     return !is_for_one(&item->question)
            && send_to(self, item, choose_copy(self, item->tried, now_ms), now_ms);
@@ -247,7 +255,7 @@ void relay_reply(relay_t *self, int copy, const ask_told_t *told, const void *bo
 {
     relay_item_t *item = item_of(self, told->number);
 
-    if (item && item->asked & bit(copy) && !is_passed_over(self, item, copy, told->code, now_ms))
+    if (item && item->tried & bit(copy) && !is_passed_over(self, item, copy, told->code, now_ms))
         end_item(self, item, told, body, len);
 }
 
@@ -256,12 +264,8 @@ void relay_lost(relay_t *self, int copy, int64_t now_ms)
     for (size_t i = 0; i < RELAY_QUESTIONS_MAX; i++) {
         relay_item_t *item = &self->items[i];
 
-        if (!item->question.number || !(item->asked & bit(copy)))
+        if (!item->question.number || !(item->asked & bit(copy)) || leave_copy(item, copy))
             continue;
-        item->asked &= ~bit(copy);
-        if (item->asked)
-            continue; /* another one has it, too */
-        item->copy = -1;
         item->idle_ms = now_ms;
         send_anywhere(self, item, now_ms);
     }

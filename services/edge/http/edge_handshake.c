@@ -19,17 +19,24 @@ meets_demands(ngx_connection_t *c, const edge_client_t *client,
 }
 
 
+ngx_uint_t
+edge_tls_is_of_host(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    edge_client_t  *client = edge_client(r->connection);
+
+    return client->name_len == ctx->host.len
+           && ngx_memcmp(client->name, ctx->host.data, ctx->host.len) == 0;
+}
+
+
 /* A connection made for one name of an edge serves its other names, too: the TLS settings are the
  * same. */
 ngx_uint_t
 edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx)
 {
-    ngx_str_t      *host = &ctx->host;
     edge_client_t  *client = edge_client(r->connection);
 
-    if (client->name_len == host->len
-        && ngx_memcmp(client->name, host->data, host->len) == 0)
-    {
+    if (edge_tls_is_of_host(r, ctx)) {
         return 1;   /* the usual case: host and server name are equal */
     }
     return client->name_len > 0

@@ -9,6 +9,8 @@ ngx_uint_t edge_tls_is_of(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t 
 /* May this request use this connection? NGX_OK, or NGX_DECLINED: 421. Where the handshake does not
  * meet the edge's TLS settings any more, this is the connection's last request. */
 ngx_int_t edge_tls_agrees(ngx_http_request_t *r, const edge_t *edge, edge_ctx_t *ctx);
+/* Was the server name of this connection's handshake the request's host itself? */
+ngx_uint_t edge_tls_is_of_host(ngx_http_request_t *r, const edge_ctx_t *ctx);
 /* If the server name of the handshake is not served any more, make this the connection's last
  * request. */
 void edge_tls_check_name(ngx_http_request_t *r);

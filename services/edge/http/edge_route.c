@@ -14,6 +14,8 @@
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_sign_in_host.h"
+#include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
@@ -351,6 +353,30 @@ is_http_09(ngx_http_request_t *r)
 }
 
 
+/* The sign-in host has no edge, route, module or upstream. */
+static ngx_int_t
+go_to_sign_in_host(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_int_t  rc;
+
+    if (!edge_tls_is_of_host(r, ctx)) {
+        return edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
+    }
+    if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+    }
+    rc = normalize(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->content_handler = edge_sign_in_host_handler;
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 route_request(ngx_http_request_t *r)
 {
@@ -376,6 +402,9 @@ route_request(ngx_http_request_t *r)
     }
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (edge_sign_in_url_is(ctx)) {
+        return go_to_sign_in_host(r, ctx);
     }
     edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
@@ -473,13 +502,24 @@ set_location(ngx_http_request_t *r, const ngx_str_t *host)
 }
 
 
-/* Content handler of the plain HTTP server: redirects hosts that have an edge to HTTPS. */
+/* 0: the host has an edge that the client may use | the code to refuse with. */
+static ngx_uint_t
+check_redirected(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_str_t  *host = &ctx->host;
+    edge_t     *edge = host->len ? table_edge(edge_worker_table(), (char *) host->data, host->len)
+                                 : NULL;
+
+    return edge && edge->present ? edge_restriction_begin(r, ctx, edge) : ERR_EDGE_NO_HOST;
+}
+
+
+/* Content handler of the plain HTTP server: redirects hosts that have an edge, and the sign-in
+ * host, to HTTPS. */
 ngx_int_t
 edge_redirect_handler(ngx_http_request_t *r)
 {
-    edge_t      *edge;
     ngx_int_t    rc;
-    ngx_str_t   *host;
     edge_ctx_t  *ctx;
 
     edge_worker_refresh();
@@ -501,15 +541,7 @@ edge_redirect_handler(ngx_http_request_t *r)
         ctx->error = ERR_EDGE_BAD_HOST;
         return edge_error_handler(r);
     }
-    host = &ctx->host;
-    edge = host->len ? table_edge(edge_worker_table(), (char *) host->data,
-                                  host->len)
-                     : NULL;
-    if (edge == NULL || !edge->present) {
-        ctx->error = ERR_EDGE_NO_HOST;
-        return edge_error_handler(r);
-    }
-    ctx->error = edge_restriction_begin(r, ctx, edge);
+    ctx->error = edge_sign_in_url_is(ctx) ? 0 : check_redirected(r, ctx);
     if (ctx->error) {
         return edge_error_handler(r);
     }
@@ -517,7 +549,7 @@ edge_redirect_handler(ngx_http_request_t *r)
         ctx->error = ERR_EDGE_BAD_REQUEST;
         return edge_error_handler(r);
     }
-    if (set_location(r, host) != NGX_OK) {
+    if (set_location(r, &ctx->host) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->headers_out.status = r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)

@@ -10,6 +10,8 @@ typedef struct {
     ngx_str_t name;       /* of this edge, in events and logs */
     ngx_str_t config_log; /* endpoints */
     ngx_str_t session_log; /* endpoints; empty: no session is followed */
+    ngx_str_t identity;   /* endpoints of its requests; empty: nobody is asked */
+    ngx_str_t sign_in_url, sign_in_host; /* where people sign in, and its name; empty: nowhere */
     ngx_str_t events;     /* endpoint */
     ngx_str_t state_dir;
     ngx_str_t state_key; /* 32-byte file */

@@ -1,0 +1,310 @@
+#include "services/edge/control/edge_ask.h"
+#include "services/edge/control/asks.h"
+#include "services/edge/control/edge_life.h"
+#include "services/edge/control/edge_timer.h"
+
+enum {
+    TICK_MS = 50,               /* while questions are under way */
+    SEND_MS = 5,                /* while parts of one wait for room in the link */
+    UNSENT_BYTES_MAX = 4 << 20  /* of questions that wait for that */
+};
+
+/* A question that has not gone to the helper in whole. */
+typedef struct {
+    ngx_queue_t  link;
+    ask_head_t   head;
+    u_char       body[];
+} unsent_t;
+
+/* An answer that is told from the event loop: what brings it may be a request's own turn. */
+typedef struct {
+    ngx_queue_t  link;
+    uint64_t     number;
+    ask_told_t   told;
+    size_t       len;
+    u_char       body[];
+} answer_t;
+
+static asks_t       asks;
+static ngx_queue_t  unsent, answers;
+static size_t       unsent_bytes;
+static ngx_event_t  tick, telling;
+static ngx_uint_t   there, is_made;
+
+
+/* ---- to the helper ---- */
+
+static void
+drop_unsent(unsent_t *question)
+{
+    ngx_queue_remove(&question->link);
+    unsent_bytes -= question->head.total;
+    free(question);
+}
+
+
+/* A question whose time was over before it had gone in whole. */
+static void
+forget_unsent(uint64_t number)
+{
+    unsent_t     *question;
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(&unsent); q != ngx_queue_sentinel(&unsent); q = ngx_queue_next(q)) {
+        question = ngx_queue_data(q, unsent_t, link);
+        if (question->head.number == number) {
+            drop_unsent(question);
+            return;
+        }
+    }
+}
+
+
+/* NGX_OK: all of it | NGX_AGAIN: there is no room now | NGX_ERROR: there is no helper. */
+static ngx_int_t
+send_parts(unsent_t *question)
+{
+    ngx_int_t   rc;
+    ngx_str_t   frames[2];
+    ask_head_t *head = &question->head;
+
+    do {
+        frames[0].data = (u_char *) head;
+        frames[0].len = sizeof(*head);
+        frames[1].data = question->body + head->offset;
+        frames[1].len = ngx_min(head->total - head->offset, (uint32_t) ASK_PART_MAX);
+        rc = edge_life_send(LINK_ASK, frames, 2);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+        head->offset += frames[1].len;
+    } while (head->offset < head->total);
+    return NGX_OK;
+}
+
+
+/* One after the other, in their order. */
+static ngx_int_t
+send_unsent(void)
+{
+    ngx_int_t   rc = NGX_OK;
+    unsent_t   *question;
+
+    while (rc == NGX_OK && !ngx_queue_empty(&unsent)) {
+        question = ngx_queue_data(ngx_queue_head(&unsent), unsent_t, link);
+        rc = send_parts(question);
+        if (rc == NGX_OK) {
+            drop_unsent(question);
+        }
+    }
+    return rc;
+}
+
+
+/* ---- answers ---- */
+
+/* It is told in the next turn of the event loop. Where there is no memory, when its time is over. */
+static void
+post_answer(const ask_told_t *told, const void *body, size_t len)
+{
+    answer_t  *answer = malloc(sizeof(*answer) + len);
+
+    if (answer == NULL) {
+        return;
+    }
+    answer->number = told->number;
+    answer->told = *told;
+    answer->len = len;
+    ngx_memcpy(answer->body, body, len);
+    ngx_queue_insert_tail(&answers, &answer->link);
+    ngx_post_event(&telling, &ngx_posted_events);
+}
+
+
+static void
+tell_asker(asker_t *asker, const ask_told_t *told, const u_char *body, size_t len)
+{
+    msgpack_unpacked  read;
+    ask_answer_t      answer = { told->code, NULL, told->msg };
+
+    msgpack_unpacked_init(&read);
+    if (told->code == 0) {
+        if (msgpack_unpack_next(&read, (const char *) body, len, NULL) == MSGPACK_UNPACK_SUCCESS
+            && read.data.type == MSGPACK_OBJECT_MAP)
+        {
+            answer.body = &read.data;
+        } else {
+            answer.code = ASK_LATE;   /* no memory for it */
+        }
+    }
+    asker->number = 0;
+    asker->answered(asker, &answer);
+    msgpack_unpacked_destroy(&read);
+}
+
+
+static void
+on_telling(ngx_event_t *ev)
+{
+    asker_t   *asker;
+    answer_t  *answer;
+
+    (void) ev;
+    while (!ngx_queue_empty(&answers)) {
+        answer = ngx_queue_data(ngx_queue_head(&answers), answer_t, link);
+        ngx_queue_remove(&answer->link);
+        asker = asks_end(&asks, answer->number);
+        if (asker) {
+            tell_asker(asker, &answer->told, answer->body, answer->len);
+        }
+        free(answer);
+    }
+}
+
+
+static void
+end_late(uint64_t number, int code)
+{
+    asker_t     *asker;
+    ask_told_t   told;
+
+    forget_unsent(number);
+    asker = asks_end(&asks, number);
+    if (asker) {
+        ask_told_init(&told, number, code, "", 0);
+        tell_asker(asker, &told, NULL, 0);
+    }
+}
+
+
+static void
+on_tick(ngx_event_t *ev)
+{
+    uint64_t  number;
+
+    while ((number = asks_late(&asks, ngx_current_msec)) != 0) {
+        end_late(number, ASK_LATE);
+    }
+    (void) send_unsent();
+    if (asks.count && !ev->timer_set) {
+        ngx_add_timer(ev, ngx_queue_empty(&unsent) ? TICK_MS : SEND_MS);
+    }
+}
+
+
+/* ---- the worker's ---- */
+
+static void
+make_all(void)
+{
+    if (is_made) {
+        return;
+    }
+    is_made = 1;
+    ngx_queue_init(&unsent);
+    ngx_queue_init(&answers);
+    edge_timer_start(&tick, on_tick, ngx_cycle->log, 0);
+    edge_timer_start(&telling, on_telling, ngx_cycle->log, 0);
+    tick.cancelable = 0;   /* a worker does not end while somebody waits */
+}
+
+
+static unsent_t *
+new_question(const void *body, size_t len)
+{
+    unsent_t  *question;
+
+    if (len > ASK_BODY_MAX || unsent_bytes + len > UNSENT_BYTES_MAX) {
+        return NULL;
+    }
+    question = malloc(sizeof(*question) + len);
+    if (question) {
+        ngx_memcpy(question->body, body, len);
+    }
+    return question;
+}
+
+
+ngx_int_t
+edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body, size_t len,
+    ngx_msec_t timeout)
+{
+    uint64_t   number;
+    unsent_t  *question;
+
+    make_all();
+    timeout = ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS);
+    question = there && asker->number == 0 ? new_question(body, len) : NULL;
+    if (question == NULL) {
+        return NGX_DECLINED;
+    }
+    number = asks_begin(&asks, asker, (char *) account->data, account->len,
+                        ngx_current_msec + timeout);
+    if (number == 0
+        || !ask_head_init(&question->head, number, verb, (char *) account->data, account->len, len))
+    {
+        (void) asks_end(&asks, number);
+        free(question);
+        return NGX_DECLINED;
+    }
+    question->head.left_ms = timeout;
+    unsent_bytes += len;
+    ngx_queue_insert_tail(&unsent, &question->link);
+    (void) send_unsent();   /* where there is no helper, edge_ask_restart ends it */
+    asker->number = number;
+    if (!tick.timer_set || !ngx_queue_empty(&unsent)) {
+        ngx_add_timer(&tick, ngx_queue_empty(&unsent) ? TICK_MS : SEND_MS);
+    }
+    return NGX_OK;
+}
+
+
+void
+edge_ask_leave(asker_t *asker)
+{
+    asks_leave(&asks, asker->number);
+    asker->number = 0;
+}
+
+
+ngx_uint_t
+edge_ask_is_there(void)
+{
+    return there;
+}
+
+
+/* ---- from the helper ---- */
+
+void
+edge_ask_message(const link_message_t *message)
+{
+    ask_told_t  told;
+
+    make_all();
+    if (message->kind == LINK_ASK_THERE) {
+        there = message->n == 1 && message->frames[0].len == 1 && message->frames[0].data[0];
+    } else if (message->n == 2
+               && ask_told_read(&told, message->frames[0].data, message->frames[0].len))
+    {
+        post_answer(&told, message->frames[1].data, message->frames[1].len);
+    }
+}
+
+
+/* What was asked may be done still, and nobody will say so. */
+void
+edge_ask_restart(void)
+{
+    size_t      i;
+    ask_told_t  told;
+
+    there = 0;
+    for (i = 0; i < ASKS_MAX && asks.count; i++) {
+        if (asks.list[i].number) {
+            forget_unsent(asks.list[i].number);
+            ask_told_init(&told, asks.list[i].number, ASK_LATE, "", 0);
+            post_answer(&told, "", 0);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+/* Questions of an edge's worker to postern-identity: how many there may be, and whose. Time is
+ * set. */
+#include "services/edge/control/asks.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static asks_t asks;
+static int someone, other;
+
+static uint64_t begin(const char *account)
+{
+    return asks_begin(&asks, &someone, account, strlen(account), 1000);
+}
+
+Test(asks, a_question_is_answered_once)
+{
+    uint64_t number = begin("ac_one");
+
+    cr_assert(number);
+    cr_assert_eq(asks_end(&asks, number), &someone);
+    cr_assert_null(asks_end(&asks, number), "its answer came twice");
+    cr_assert_null(asks_end(&asks, 0));
+    cr_assert_eq(asks.count, 0);
+}
+
+Test(asks, a_late_answer_is_not_that_of_the_question_that_has_its_place)
+{
+    uint64_t first = begin("ac_one"), second;
+
+    asks_end(&asks, first);
+    second = asks_begin(&asks, &other, "ac_two", 6, 1000);
+    cr_assert_neq(first, second);
+    cr_assert_null(asks_end(&asks, first));
+    cr_assert_eq(asks_end(&asks, second), &other);
+}
+
+Test(asks, an_account_has_its_share_only)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < ASKS_ACCOUNT_MAX; i++)
+        cr_assert((last = begin("ac_one")));
+    cr_assert_eq(begin("ac_one"), 0);
+    cr_assert(begin("ac_two"));
+    cr_assert(begin("ac_on"), "whose name begins alike");
+    cr_assert(begin(""), "and what is of no account");
+    asks_end(&asks, last);
+    cr_assert(begin("ac_one"));
+}
+
+Test(asks, a_worker_has_its_share_only)
+{
+    char account[16];
+
+    for (int i = 0; i < ASKS_MAX; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        cr_assert(begin(account));
+    }
+    cr_assert_eq(begin("ac_more"), 0);
+}
+
+Test(asks, who_comes_and_goes_asks_no_more_than_who_stays)
+{
+    for (int i = 0; i < ASKS_ACCOUNT_MAX; i++)
+        asks_leave(&asks, begin("ac_one"));
+    cr_assert_eq(begin("ac_one"), 0);
+    for (uint64_t number; (number = asks_late(&asks, 1000));)
+        cr_assert_null(asks_end(&asks, number), "nobody who left is called");
+    cr_assert(begin("ac_one"));
+}
+
+Test(asks, a_question_is_over_at_its_time)
+{
+    uint64_t number = begin("ac_one");
+
+    cr_assert_eq(asks_late(&asks, 999), 0);
+    cr_assert_eq(asks_late(&asks, 1000), number);
+    asks_leave(&asks, 12345);
+    cr_assert_eq(asks_end(&asks, number), &someone);
+    cr_assert_eq(asks_late(&asks, INT64_MAX), 0);
+}
+
+Test(asks, an_account_that_is_too_long_asks_nothing)
+{
+    char account[ASK_ACCOUNT_SIZE + 1];
+
+    memset(account, 'a', sizeof(account));
+    cr_assert_eq(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE, 1), 0);
+    cr_assert(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE - 1, 1));
+}
