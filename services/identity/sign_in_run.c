@@ -12,6 +12,7 @@ enum { FETCH_BYTES_MAX = 1 << 20, FETCH_MS = 10000 };
 /* Set once, before the workers start. */
 static char url[512];
 static int64_t session_max_ms;
+static secret_key_t *routes_key; /* NULL: the master key */
 
 int sign_in_setup(crud_t *crud, const config_t *config)
 {
@@ -24,7 +25,14 @@ int sign_in_setup(crud_t *crud, const config_t *config)
     while (len && url[len - 1] == '/')
         url[--len] = '\0';
     session_max_ms = 1000 * (int64_t)config_int(config, "session-max");
-    return 0;
+    return *config_str(config, "sign-in-key")
+               ? secret_key_load(&routes_key, config_str(config, "sign-in-key"))
+               : 0;
+}
+
+const secret_key_t *sign_in_key(const crud_t *crud)
+{
+    return routes_key ? routes_key : crud->key;
 }
 
 const char *sign_in_url(void)
