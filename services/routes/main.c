@@ -12,9 +12,6 @@ static const verb_t verbs[] = {
 
 static const setting_t settings[] = {
     {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
-    {"sign-in-key", SETTING_STR, "", 0, 0,
-     "file of the key that sign-in modules are sealed with for postern-identity; empty: the master "
-     "key"},
     {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
     {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
     {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
@@ -48,8 +45,6 @@ static int routes_setup(crud_t *crud, const config_t *config)
 
     names_setup(config);
     oauth_applications_setup(config);
-    if (!r)
-        r = sign_in_modules_setup(config);
     if (!r)
         r = backend_setup(config);
     if (!r)

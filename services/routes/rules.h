@@ -39,14 +39,6 @@ bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
  * before requests. */
 void oauth_applications_setup(const config_t *config);
 
-/* sign_in.c: before the workers start. 0 | fault. */
-int sign_in_modules_setup(const config_t *config);
-/* Is it a module by which people sign in? */
-bool sign_in_is_module(const char *name);
-/* What edges get of this module of a route. 0 | -ENOMEM. */
-int sign_in_module_publish(const crud_t *crud, const json_t *row, const char *module,
-                           json_t **ret_document);
-
 /* Why a route cannot use an application of the operator's at this provider, as the end of "the
  * provider ..."; NULL: it can. Lives until the next call on this thread. */
 const char *oauth_application_refusal(const char *provider);
