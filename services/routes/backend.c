@@ -127,11 +127,11 @@ int failover_backend_publish_missing(crud_t *crud, int64_t *ret_revision)
     static const publish_pass_t passes[] = {
         {"SELECT kind, id FROM config_entry e WHERE kind = 'failover_backend' AND doc IS NOT NULL "
          "AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT $1::int",
-         NULL},
+         NULL, NULL},
         {"UPDATE failover_backend t SET published = backends WHERE id IN "
          "(SELECT id FROM failover_backend WHERE published IS DISTINCT FROM backends "
          "ORDER BY id LIMIT $1::int FOR UPDATE) RETURNING 'failover_backend', id, to_jsonb(t)",
-         failover_backend_publish},
+         failover_backend_publish, NULL},
     };
     int count, r;
 

@@ -1,9 +1,12 @@
 /* https_edge_route: the rules that the modules' tables cannot express. */
 #include "common/base/cleanup.h"
+#include "common/base/log.h"
 #include "common/codec/regex.h"
 #include "common/codec/webhook.h"
 #include "common/resource/kind_rules.h"
+#include "services/routes/publish.h"
 #include "services/routes/rules.h"
+#include "services/routes/sign_in_module.h"
 #include "services/routes/x509.h"
 #include "services/routes/header_names.h"
 
@@ -221,24 +224,117 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
     return complete_saml(document, old);
 }
 
-/* Edges get every enabled module; a disabled one is left out, as if it were not there. */
-static int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+/* ---- what edges get ---- */
+
+/* Set once, before requests. */
+static secret_key_t *identity_key; /* NULL: the master key */
+static char published_form[24];    /* of what edges are told now: how column sign_in_published begins */
+
+/* Rises when the document of a sign-in module changes, so that all are published anew. */
+static const char FORM[] = "1";
+
+static const secret_key_t *sign_in_key(const crud_t *crud)
+{
+    return identity_key ? identity_key : crud->key;
+}
+
+/* What column sign_in_published is, where edges have what the row says; $1 is the form. */
+#define PUBLISHED                                                                                  \
+    "$1::text || ' ' || encode(sha256(convert_to(format('%s|%s|%s', oauth, oidc, saml), 'UTF8')), "       \
+    "'hex')"
+
+static int note_published(crud_t *crud, const char *id)
+{
+    return pg_defer(crud->pg,
+                    "UPDATE https_edge_route SET sign_in_published = " PUBLISHED " WHERE id = $2",
+                    2, published_form, id);
+}
+
+/* Edges get every enabled module; a disabled one is left out, as if it were not there. Of those that
+ * sign people in they get what they need and no secret. */
+static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *ret_sign_in)
 {
     const kind_t *kind = kind_find("https_edge_route");
-    json_t *document;
 
-    (void)crud;
+    for (const field_t *field = kind->type.fields; field->name; field++) {
+        if (field->type != FIELD_NESTED || !is_enabled(row, field->name))
+            continue;
+        if (!sign_in_module_is(field->name)) {
+            json_object_set(document, field->name, json_object_get(row, field->name));
+            continue;
+        }
+        *ret_sign_in = true;
+        if (json_object_set_new(document, field->name,
+                                sign_in_module_publish(sign_in_key(crud), field->name, row)))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int https_edge_route_publish(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    _cleanup_(json_clear_ref) json_t *document = NULL;
+    bool sign_in = false;
+    int r;
+
     document =
         json_pack("{s:O, s:O, s:O, s:O}", "account_id", json_object_get(row, "account_id"),
                   "edge_id", json_object_get(row, "edge_id"), "match_type",
                   json_object_get(row, "match_type"), "match", json_object_get(row, "match"));
     if (!document)
         return -ENOMEM;
-    for (const field_t *field = kind->type.fields; field->name; field++)
-        if (field->type == FIELD_NESTED && is_enabled(row, field->name))
-            json_object_set(document, field->name, json_object_get(row, field->name));
-    *ret_document = document;
+    r = add_modules(crud, row, document, &sign_in);
+    if (!r && sign_in)
+        r = note_published(crud, text_of(row, "id"));
+    if (!r)
+        *ret_document = take(document);
+    return r;
+}
+
+/* As https_edge_route_publish, of a row as it is stored. */
+static int publish_stored(crud_t *crud, const json_t *row, json_t **ret_document)
+{
+    _cleanup_(json_clear_ref) json_t *opened = json_deep_copy(row);
+    int r;
+
+    if (!opened)
+        return -ENOMEM;
+    r = schema_unseal(kind_find("https_edge_route"), opened, crud->key);
+    return r ? r : https_edge_route_publish(crud, opened, ret_document);
+}
+
+/* The form and a fingerprint of the key: with another key all is published anew. */
+int sign_in_key_setup(const crud_t *crud, const config_t *config)
+{
+    const char *path = config_str(config, "sign-in-key");
+    unsigned char print[32];
+    int r = *path ? secret_key_load(&identity_key, path) : 0;
+
+    if (r)
+        return r;
+    secret_derive(sign_in_key(crud), "sign-in modules", FORM, print);
+    snprintf(published_form, sizeof(published_form), "%s-%02x%02x%02x%02x", FORM, print[0],
+             print[1], print[2], print[3]);
     return 0;
+}
+
+#define SIGN_IN_ENABLED                                                                            \
+    "(oauth->'enabled' = 'true' OR oidc->'enabled' = 'true' OR saml->'enabled' = 'true')"
+
+int sign_in_publish_missing(crud_t *crud, int64_t *ret_revision)
+{
+    static const publish_pass_t passes[] = {
+        {"SELECT 'https_edge_route', id, to_jsonb(t) FROM https_edge_route t "
+         "WHERE " SIGN_IN_ENABLED " AND sign_in_published IS DISTINCT FROM " PUBLISHED
+         " ORDER BY id LIMIT $2::int FOR UPDATE",
+         publish_stored, published_form},
+    };
+    int count, r;
+
+    r = publish_missing(crud, "sign-in modules", passes, LEN(passes), &count, ret_revision);
+    if (!r && count)
+        log_info("told edges of %d routes with sign-in what they may know of it", count);
+    return r;
 }
 
 /* Does the request make a key pair, which takes long? The body is searched for the word and not

@@ -93,21 +93,21 @@ int ip_policy_publish_missing(crud_t *crud, int64_t *ret_revision)
          "'ip_restriction') "
          "AND doc IS NOT NULL AND NOT EXISTS (SELECT FROM object o WHERE o.id = e.id) LIMIT "
          "$1::int",
-         NULL},
+         NULL, NULL},
         {"UPDATE ip_policy_rule t SET published = cidr WHERE id IN (SELECT id FROM ip_policy_rule "
          "WHERE published IS DISTINCT FROM cidr ORDER BY id LIMIT $1::int FOR UPDATE) "
          "RETURNING 'ip_policy_rule', id, to_jsonb(t)",
-         ip_policy_rule_publish},
+         ip_policy_rule_publish, NULL},
         {"UPDATE ip_policy t SET published = true WHERE id IN (SELECT id FROM ip_policy "
          "WHERE published IS NULL ORDER BY id LIMIT $1::int FOR UPDATE) "
          "RETURNING 'ip_policy', id, to_jsonb(t)",
-         ip_policy_publish},
+         ip_policy_publish, NULL},
         {"UPDATE ip_restriction t SET published = jsonb_build_object('enforced', enforced, "
          "'ip_policy_ids', ip_policy_ids) WHERE id IN (SELECT id FROM ip_restriction "
          "WHERE type = 'endpoints' AND (published->'ip_policy_ids' IS DISTINCT FROM ip_policy_ids "
          "OR (published->>'enforced')::boolean IS DISTINCT FROM enforced) "
          "ORDER BY id LIMIT $1::int FOR UPDATE) RETURNING 'ip_restriction', id, to_jsonb(t)",
-         ip_restriction_publish},
+         ip_restriction_publish, NULL},
     };
     int count, r;
 

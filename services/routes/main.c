@@ -12,6 +12,13 @@ static const verb_t verbs[] = {
 
 static const setting_t settings[] = {
     {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
+    {"idp-certificate", SETTING_STR, "", 0, 0,
+     "PEM file with the certificate of its host, read again with renew-seconds; empty: of the local "
+     "authority"},
+    {"idp-certificate-key", SETTING_STR, "", 0, 0, "PEM file with that certificate's key"},
+    {"sign-in-key", SETTING_STR, "", 0, 0,
+     "file of the key that sign-in modules are sealed with for postern-identity; empty: the master "
+     "key"},
     {"ca-file", SETTING_STR, "", 0, 0, "where to write the local authority's certificate"},
     {"tcp-host", SETTING_STR, "localhost", 0, 0, "public host of reserved TCP addresses"},
     {"tcp-port-first", SETTING_INT, "20000", 1, 65535, "their lowest port"},
@@ -51,6 +58,10 @@ static int routes_setup(crud_t *crud, const config_t *config)
         r = ip_policy_publish_missing(crud, &revision);
     if (!r)
         r = failover_backend_publish_missing(crud, &revision);
+    if (!r)
+        r = sign_in_key_setup(crud, config);
+    if (!r)
+        r = sign_in_publish_missing(crud, &revision);
     return r ? r : local_authority_setup(crud, config);
 }
 

@@ -15,10 +15,22 @@ static bool is_wildcard(const char *name)
 }
 
 static const char *sign_in = ""; /* of setting idp-url */
+static char sign_in_name[260];   /* its host in lower case; "" where it names none */
 
 void names_setup(const config_t *config)
 {
+    const char *at;
+    size_t len;
+
     sign_in = config_str(config, "idp-url");
+    at = strstr(sign_in, "://");
+    at = at ? at + 3 : sign_in;
+    len = strcspn(at, ":/?#");
+    snprintf(sign_in_name, sizeof(sign_in_name), "%.*s",
+             len < sizeof(sign_in_name) ? (int)len : 0, at);
+    for (char *c = sign_in_name; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + 'a' - 'A');
 }
 
 const char *sign_in_url(void)
@@ -26,19 +38,9 @@ const char *sign_in_url(void)
     return sign_in;
 }
 
-/* The host of setting idp-url; "" where that names none. */
-static const char *sign_in_host(char out[260])
+const char *sign_in_host(void)
 {
-    const char *at = strstr(sign_in, "://");
-    size_t len;
-
-    at = at ? at + 3 : sign_in;
-    len = strcspn(at, ":/?#");
-    snprintf(out, 260, "%.*s", len < 260 ? (int)len : 0, at);
-    for (char *c = out; *c; c++)
-        if (*c >= 'A' && *c <= 'Z')
-            *c = (char)(*c + 'a' - 'A');
-    return out;
+    return sign_in_name;
 }
 
 /* Is it the same name, or a wildcard over it? */
@@ -53,19 +55,15 @@ static bool name_covers(const char *name, const char *host)
 
 bool name_is_own(const char *host)
 {
-    char other[260];
-
-    return (*api_host() && !strcmp(host, api_host())) || !strcmp(host, sign_in_host(other));
+    return (*api_host() && !strcmp(host, api_host())) || !strcmp(host, sign_in_host());
 }
 
 static int check_own(const char *name, const char *path, problem_t *problem)
 {
-    char other[260];
-
     if (name_covers(name, api_host()))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the API's own host, or would cover it");
-    if (name_covers(name, sign_in_host(other)))
+    if (name_covers(name, sign_in_host()))
         return problem_add(problem, ERR_TAKEN_BY_OTHER_ACCOUNT, path,
                            "is the host of the sign-in endpoints, or would cover it");
     return 0;

@@ -40,7 +40,9 @@ static int publish_page(crud_t *crud, const char *what, const publish_pass_t *pa
     if (!r) /* of copies that start together, one after the other */
         r = pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", 1,
                     what);
-    if (!r)
+    if (!r && pass->given)
+        r = pg_exec(crud->pg, &rows, pass->sql, 2, pass->given, page);
+    else if (!r)
         r = pg_exec(crud->pg, &rows, pass->sql, 1, page);
     if (!r)
         r = publish_rows(crud, rows, pass->publish);

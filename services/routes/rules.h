@@ -23,9 +23,11 @@ int name_claim(crud_t *crud, const char *owner_id, const char *name, const char 
  * a wildcard. */
 bool name_is_own(const char *host);
 
-/* Base URL of the sign-in endpoints, without a slash at its end; once, before requests. */
+/* Base URL of the sign-in endpoints, without a slash at its end, and its host; once, before
+ * requests. */
 void names_setup(const config_t *config);
 const char *sign_in_url(void);
+const char *sign_in_host(void);
 
 /* endpoint.c: an edge cannot have a hostport that pooled endpoints have. Locks the hostport until
  * the transaction ends. 0 | fault. */
@@ -42,6 +44,13 @@ void oauth_applications_setup(const config_t *config);
 /* Why a route cannot use an application of the operator's at this provider, as the end of "the
  * provider ..."; NULL: it can. Lives until the next call on this thread. */
 const char *oauth_application_refusal(const char *provider);
+
+/* https_edge_route.c: publish anew the routes whose sign-in modules an older version published, or
+ * one with another key. *ret_revision and result as of ip_policy_publish_missing. */
+int sign_in_publish_missing(crud_t *crud, int64_t *ret_revision);
+/* The key that sign-in modules are sealed with for postern-identity: setting sign-in-key, or the
+ * master key. Once, before requests. 0 | fault. */
+int sign_in_key_setup(const crud_t *crud, const config_t *config);
 
 /* ip_restriction.c: ip_restriction.admit {ip} -> {}: may this address use the API for the
  * request's account? */
@@ -74,8 +83,8 @@ int reserved_domain_issue(crud_t *crud, json_t *document);
 
 /* api_host.c: the API's own host name; "" where it has none. */
 const char *api_host(void);
-/* Reserve the host name of the settings with its certificate; also called to read the files again.
- * 0 | fault. */
+/* Reserve the host names of the API and of sign-in with their certificates; also called to read the
+ * files again. 0 | fault. */
 int api_host_setup(crud_t *crud, const config_t *config);
 int api_host_refresh(crud_t *crud, int64_t *ret_revision);
 

@@ -1,0 +1,67 @@
+#include "services/routes/sign_in_module.h"
+#include "common/base/cleanup.h"
+#include "common/schema/sign_in_digest.h"
+
+#include <string.h>
+
+bool sign_in_module_is(const char *name)
+{
+    return !strcmp(name, "oauth") || !strcmp(name, "oidc") || !strcmp(name, "saml");
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value ? value : "";
+}
+
+/* Of oauth, that of the one provider that it has; "" where the application is the operator's. */
+static const char *client_id_of(const json_t *config)
+{
+    json_t *provider;
+    const char *name;
+
+    json_object_foreach(json_object_get(config, "provider"), name, provider)
+    {
+        if (json_is_object(provider))
+            return text_of(provider, "client_id");
+    }
+    return text_of(config, "client_id");
+}
+
+static char *seal_whole(const secret_key_t *key, const char *name, const json_t *row,
+                        const json_t *config)
+{
+    _cleanup_(json_clear_ref) json_t *whole =
+        json_pack("{s:s, s:s, s:s, s:s, s:O}", "route", text_of(row, "id"), "account",
+                  text_of(row, "account_id"), "edge", text_of(row, "edge_id"), "module", name,
+                  "config", config);
+    char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
+    char *sealed = text ? secret_seal(key, text, strlen(text)) : NULL;
+
+    secret_free(&text, text ? strlen(text) : 0);
+    return sealed;
+}
+
+json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row)
+{
+    const json_t *config = json_object_get(row, name);
+    _cleanup_(free_mem) char *sealed = seal_whole(key, name, row, config);
+    char digest[SIGN_IN_DIGEST_SIZE];
+
+#define NUMBER(field) (json_int_t) json_integer_value(json_object_get(config, field))
+#define SWITCH(field) json_is_true(json_object_get(config, field))
+    if (!sealed || sign_in_digest(key, name, config, digest))
+        return NULL;
+    return json_pack("{s:b, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:s, s:s, s:s}", "enabled",
+                     SWITCH("enabled"), "module", name, "cookie_prefix",
+                     text_of(config, "cookie_prefix"), "options_passthrough",
+                     SWITCH("options_passthrough"), "inactivity_timeout",
+                     NUMBER("inactivity_timeout"), "maximum_duration", NUMBER("maximum_duration"),
+                     "auth_check_interval", NUMBER("auth_check_interval"), "allow_idp_initiated",
+                     SWITCH("allow_idp_initiated"), "client_id", client_id_of(config), "digest",
+                     digest, "sealed", sealed);
+#undef NUMBER
+#undef SWITCH
+}
