@@ -15,7 +15,7 @@ typedef struct setting {
     const char *meaning;
 } setting_t;
 
-enum { CONFIG_MAX = 48 };
+enum { CONFIG_MAX = 96 };
 
 typedef struct config {
     const setting_t *rows;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { SHARED_DOCUMENTS = 1000, SHARED_BYTES = 32 << 20 };
+
 typedef struct entry {
     char *name; /* kind, a line end, name */
     char *text;
@@ -185,6 +187,21 @@ void provider_cache_put(provider_cache_t *self, const char *kind, const char *na
     self->entries[self->count++] = made;
     self->bytes += bytes;
     pthread_mutex_unlock(&self->lock);
+}
+
+static provider_cache_t *shared;
+
+static void make_shared(void)
+{
+    shared = provider_cache_new(SHARED_DOCUMENTS, SHARED_BYTES);
+}
+
+provider_cache_t *provider_cache_shared(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_shared);
+    return shared;
 }
 
 /* Digits of a directive's value, perhaps in quotes. Too many of them are as many as can be. */

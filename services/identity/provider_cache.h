@@ -33,6 +33,9 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes);
 /* NULL is fine. */
 void provider_cache_destroy(provider_cache_t **self_p);
 
+/* The one of all flows of this program; it lives as long as the program. */
+provider_cache_t *provider_cache_shared(void);
+
 /* The document of this kind ("metadata", "keys") and name (issuer, or URL). Unless it is NONE,
  * *ret_text is a copy that ends with NUL, and the caller frees it. A cache that is NULL has
  * nothing. */

@@ -16,8 +16,10 @@ void session_done(session_t *self)
 
 char *session_seal_tokens(crud_t *crud, const person_t *person)
 {
+    bool any = person->refresh_token || person->access_token || person->id_token
+               || person->session_at_provider;
     json_t *tokens = person_tokens(person);
-    char *text = json_dumps(tokens, JSON_COMPACT), *sealed = NULL;
+    char *text = any ? json_dumps(tokens, JSON_COMPACT) : NULL, *sealed = any ? NULL : strdup("");
 
     if (text) {
         sealed = secret_seal_for(crud->key, TOKENS, text, strlen(text));
@@ -32,8 +34,11 @@ static int open_tokens(crud_t *crud, const char *sealed, person_t *person)
     _cleanup_(json_clear_ref) json_t *tokens = NULL;
     size_t len = 0;
     char *text = NULL;
-    int r = secret_open_for(crud->key, TOKENS, sealed, &text, &len);
+    int r;
 
+    if (!*sealed)
+        return 0;
+    r = secret_open_for(crud->key, TOKENS, sealed, &text, &len);
     if (r)
         return fault(r, "open a session's tokens: is this the master key that sealed them?");
     tokens = json_loadb(text, len, 0, NULL);
@@ -111,7 +116,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.retry_ms FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
                 "JOIN application_user u ON u.id = a.application_user_id "
-                "WHERE s.token_hash = decode($1, 'hex')",
+                "WHERE a.token_hash = $1",
                 1, hash);
     if (r || !PQntuples(res))
         return r ? r : ERR_SESSION_GONE;

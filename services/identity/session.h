@@ -47,7 +47,7 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem);
 int session_checked(crud_t *crud, const session_t *session, const sealed_t *sealed,
                     const person_t *person);
 
-/* Sealed tokens of a person; NULL: no memory. */
+/* Sealed tokens of a person, "" where there are none; NULL: no memory. */
 char *session_seal_tokens(crud_t *crud, const person_t *person);
 
 /* When the provider must vouch again after now, by the module; 0: never. */

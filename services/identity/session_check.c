@@ -198,7 +198,7 @@ static int open_rules(crud_t *crud, const session_t *session, const request_t *r
 
     if (!text_of(request, "sealed"))
         return ERR_SESSION_STALE;
-    r = sealed_open(&run->sealed, crud->key, request->body, problem);
+    r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
     if (r)
         return r;
     if (strcmp(run->sealed.route, session->route) || strcmp(run->sealed.account, session->account))

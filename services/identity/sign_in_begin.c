@@ -42,7 +42,7 @@ int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply)
     _cleanup_(free_mem) char *text = NULL;
     char nonce[WORDS_TOKEN_LEN + 1];
     ticket_t ticket;
-    int r = sealed_open(&sealed, crud->key, request->body, &reply->problem);
+    int r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
 
     if (!r)
         r = sealed_check_engine(&sealed, &reply->problem);
@@ -66,7 +66,7 @@ static int begin_login(crud_t *crud, const request_t *request, problem_t *proble
     _cleanup_(run_free) run_t *run = run_new();
     char state[ID_MAX + WORDS_STATE_LEN + 2];
     int64_t now = time(NULL);
-    int r = sealed_open(&run->sealed, crud->key, request->body, problem);
+    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (!r)
         r = sealed_check_engine(&run->sealed, problem);

@@ -39,7 +39,7 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
 {
     _cleanup_(run_free) run_t *run = run_new();
     const json_t *params = json_object_get(request->body, "params");
-    int r = sealed_open(&run->sealed, crud->key, request->body, problem);
+    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (!r)
         r = sealed_check_engine(&run->sealed, problem);

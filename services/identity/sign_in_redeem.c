@@ -4,6 +4,7 @@
 #include "services/identity/session.h"
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_code.h"
+#include "services/identity/sign_in_run.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -74,7 +75,7 @@ int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply)
     _cleanup_(sealed_done) sealed_t sealed;
     _cleanup_(proven_done) proven_t proven = {0};
     char token[WORDS_TOKEN_LEN + 1];
-    int refused = 0, r = sealed_open(&sealed, crud->key, request->body, &reply->problem);
+    int refused = 0, r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
 
     if (r)
         return r;

@@ -1,6 +1,7 @@
 #include "services/identity/sign_in_run.h"
 #include "common/base/cleanup.h"
 #include "common/base/memory.h"
+#include "services/identity/provider_cache.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@ enum { FETCH_BYTES_MAX = 1 << 20, FETCH_MS = 10000 };
 /* Set once, before the workers start. */
 static char url[512];
 static int64_t session_max_ms;
+static secret_key_t *routes_key; /* NULL: the master key */
 
 int sign_in_setup(crud_t *crud, const config_t *config)
 {
@@ -24,7 +26,14 @@ int sign_in_setup(crud_t *crud, const config_t *config)
     while (len && url[len - 1] == '/')
         url[--len] = '\0';
     session_max_ms = 1000 * (int64_t)config_int(config, "session-max");
-    return 0;
+    return *config_str(config, "sign-in-key")
+               ? secret_key_load(&routes_key, config_str(config, "sign-in-key"))
+               : 0;
+}
+
+const secret_key_t *sign_in_key(const crud_t *crud)
+{
+    return routes_key ? routes_key : crud->key;
 }
 
 const char *sign_in_url(void)
@@ -70,7 +79,7 @@ int run_start(run_t *self, int operation, provider_ask_t *ask)
     ask->module = self->sealed.module;
     ask->redirect_uri = redirect;
     ask->now_s = time(NULL);
-    ask->cache = NULL;
+    ask->cache = provider_cache_shared();
     self->ended = false;
     return self->sealed.engine->start(&self->engine_flow, operation, ask);
 }

@@ -44,3 +44,5 @@ int sign_in_setup(crud_t *crud, const config_t *config);
  * whose module says nothing. */
 const char *sign_in_url(void);
 int64_t sign_in_session_max_ms(void);
+/* The key under which postern-routes sealed the modules of routes; borrowed. */
+const secret_key_t *sign_in_key(const crud_t *crud);

@@ -54,7 +54,7 @@ static void check_oauth(const json_t *document, problem_t *problem)
         return;
     json_object_foreach(json_object_get(oauth, "provider"), name, provider)
     {
-        const char *id, *secret;
+        const char *id, *secret, *why;
         char path[80];
 
         if (!json_is_object(provider))
@@ -69,9 +69,9 @@ static void check_oauth(const json_t *document, problem_t *problem)
         if (!*id && json_array_size(json_object_get(provider, "scopes")))
             problem_add(problem, ERR_OAUTH_SCOPES_MANAGED, path,
                         "scopes need your own client_id and client_secret");
-        if (!*id && (!strcmp(name, "amazon") || !strcmp(name, "facebook")))
-            problem_add(problem, ERR_OAUTH_NO_MANAGED_APP, path,
-                        "needs client_id and client_secret");
+        why = *id ? NULL : oauth_application_refusal(name);
+        if (why)
+            problem_add(problem, ERR_OAUTH_NO_MANAGED_APP, path, "%s", why);
     }
     if (given != 1)
         problem_add(problem, ERR_OAUTH_PROVIDER_COUNT, "oauth.provider",

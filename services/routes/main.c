@@ -26,6 +26,14 @@ static const setting_t settings[] = {
      "there"},
     {"denied-upstreams", SETTING_STR, "", 0, 0, "addresses, networks that no backend leads to"},
     {"allowed-upstreams", SETTING_STR, "", 0, 0, "those that one may lead to all the same"},
+#define MANAGED(...) __VA_ARGS__
+#define OWN_ONLY(...)
+#define OAUTH_PROVIDER(name, app, ...)                                                             \
+    app({"oauth-" #name "-client-id", SETTING_STR, "", 0, 0,                                       \
+         "that postern-identity has for " #name "; empty: routes bring an application"}, )
+#include "proto/oauth_providers.def"
+#undef MANAGED
+#undef OWN_ONLY
     {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
@@ -36,6 +44,7 @@ static int routes_setup(crud_t *crud, const config_t *config)
     int r = reserved_addr_setup(config);
 
     names_setup(config);
+    oauth_applications_setup(config);
     if (!r)
         r = backend_setup(config);
     if (!r)

@@ -35,6 +35,14 @@ int endpoint_check_pool(crud_t *crud, const char *hostport, const char *path, pr
  * long. */
 bool https_edge_route_is_slow(const char *verb, const void *body, size_t len);
 
+/* oauth_application.c: read for which identity providers the operator has an application; once,
+ * before requests. */
+void oauth_applications_setup(const config_t *config);
+
+/* Why a route cannot use an application of the operator's at this provider, as the end of "the
+ * provider ..."; NULL: it can. Lives until the next call on this thread. */
+const char *oauth_application_refusal(const char *provider);
+
 /* ip_restriction.c: ip_restriction.admit {ip} -> {}: may this address use the API for the
  * request's account? */
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);

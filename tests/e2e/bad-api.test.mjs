@@ -124,6 +124,7 @@ const cases = [
   ['client id alone', 400, 170, ...routed({ oauth: { provider: { github: { client_id: 'x' } } } })],
   ['scopes without application', 400, 171, ...routed({ oauth: { provider: { github: { scopes: ['x'] } } } })],
   ['no managed application', 400, 172, ...routed({ oauth: { provider: { amazon: {} } } })],
+  ['no application of the operator', 400, 172, ...routed({ oauth: { provider: { twitch: {} } } }), {}, 'oauth.provider.twitch'],
   ['e-mail with two ats', 400, 173, ...routed({ oauth: { provider: { github: { email_addresses: ['a@evil.com@good.com'] } } } })],
   ['upper-case domain', 400, 173, ...routed({ oauth: { provider: { github: { email_domains: ['Good.com'] } } } })],
   ['cookie prefix', 400, 174, ...routed({ oidc: { issuer: 'https://a.test', client_id: 'c', client_secret: 's', cookie_prefix: 'a b' } })],
