@@ -68,6 +68,8 @@ static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *perso
     session_act_as(&act, crud, sealed->account, ret_id, person->email, "SIGN_IN");
     r = crud_add(crud, kind_find("application_user"), document, problem, &row);
     session_act_done(&act);
+    if (!r)
+        snprintf(ret_id, ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
     return r == PG_DUPLICATE ? PG_AGAIN : r; /* another call has made it meanwhile */
 }
 
