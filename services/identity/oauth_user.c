@@ -318,7 +318,8 @@ static const char *read_parameters(const char *at, bool *ret_is_next)
         if (*at == '=') {
             const char *value = at + 1;
 
-            len = *value == '"' ? strcspn(value + 1, "\"") + 2 : strcspn(value, ";, \t\"<>");
+            /* a backslash, which could hide the end of a quoted string, ends it for us, too */
+            len = *value == '"' ? strcspn(value + 1, "\"\\") + 2 : strcspn(value, ";, \t\"<>");
             if (*value == '"' && value[len - 1] != '"')
                 return NULL;
             if (name_len == 3 && !strncasecmp(name, "rel", 3) && !has_rel) {
