@@ -79,10 +79,10 @@ void secret_key_destroy(secret_key_t **self_p)
     *self_p = NULL;
 }
 
-char *secret_seal(const secret_key_t *self, const void *data, size_t len)
+static char *seal_with(const unsigned char *key, int variant, const void *data, size_t len)
 {
     size_t box_len = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + len;
-    size_t text_len = sodium_base64_ENCODED_LEN(box_len, sodium_base64_VARIANT_ORIGINAL);
+    size_t text_len = sodium_base64_encoded_len(box_len, variant);
     _cleanup_(free_mem) unsigned char *box = malloc(box_len);
     char *text = malloc(text_len);
 
@@ -91,12 +91,13 @@ char *secret_seal(const secret_key_t *self, const void *data, size_t len)
         return NULL;
     }
     randombytes_buf(box, crypto_secretbox_NONCEBYTES);
-    crypto_secretbox_easy(box + crypto_secretbox_NONCEBYTES, data, len, box, self->bytes);
-    sodium_bin2base64(text, text_len, box, box_len, sodium_base64_VARIANT_ORIGINAL);
+    crypto_secretbox_easy(box + crypto_secretbox_NONCEBYTES, data, len, box, key);
+    sodium_bin2base64(text, text_len, box, box_len, variant);
     return text;
 }
 
-int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, size_t *ret_len)
+static int open_with(const unsigned char *key, int variant, const char *sealed, char **ret_data,
+                     size_t *ret_len)
 {
     size_t max = strlen(sealed) / 4 * 3 + 3, box_len = 0, len;
     _cleanup_(free_mem) unsigned char *box = malloc(max);
@@ -104,8 +105,7 @@ int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, s
 
     if (!box)
         return -ENOMEM;
-    if (sodium_base642bin(box, max, sealed, strlen(sealed), NULL, &box_len, NULL,
-                          sodium_base64_VARIANT_ORIGINAL)
+    if (sodium_base642bin(box, max, sealed, strlen(sealed), NULL, &box_len, NULL, variant)
         || box_len < crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES)
         return -EBADMSG;
     len = box_len - crypto_secretbox_NONCEBYTES - crypto_secretbox_MACBYTES;
@@ -113,7 +113,7 @@ int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, s
     if (!data)
         return -ENOMEM;
     if (crypto_secretbox_open_easy((unsigned char *)data, box + crypto_secretbox_NONCEBYTES,
-                                   box_len - crypto_secretbox_NONCEBYTES, box, self->bytes)) {
+                                   box_len - crypto_secretbox_NONCEBYTES, box, key)) {
         free(data);
         return -EBADMSG;
     }
@@ -121,6 +121,46 @@ int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, s
     *ret_data = data;
     *ret_len = len;
     return 0;
+}
+
+char *secret_seal(const secret_key_t *self, const void *data, size_t len)
+{
+    return seal_with(self->bytes, sodium_base64_VARIANT_ORIGINAL, data, len);
+}
+
+int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, size_t *ret_len)
+{
+    return open_with(self->bytes, sodium_base64_VARIANT_ORIGINAL, sealed, ret_data, ret_len);
+}
+
+/* No purpose of secret_derive begins with these words, so no key is used in two ways. */
+static void derive_sealing_key(const secret_key_t *self, const char *purpose,
+                               unsigned char out[crypto_secretbox_KEYBYTES])
+{
+    secret_derive(self, "key for sealing", purpose, out);
+}
+
+char *secret_seal_for(const secret_key_t *self, const char *purpose, const void *data, size_t len)
+{
+    unsigned char key[crypto_secretbox_KEYBYTES];
+    char *sealed;
+
+    derive_sealing_key(self, purpose, key);
+    sealed = seal_with(key, sodium_base64_VARIANT_URLSAFE_NO_PADDING, data, len);
+    sodium_memzero(key, sizeof(key));
+    return sealed;
+}
+
+int secret_open_for(const secret_key_t *self, const char *purpose, const char *sealed,
+                    char **ret_data, size_t *ret_len)
+{
+    unsigned char key[crypto_secretbox_KEYBYTES];
+    int r;
+
+    derive_sealing_key(self, purpose, key);
+    r = open_with(key, sodium_base64_VARIANT_URLSAFE_NO_PADDING, sealed, ret_data, ret_len);
+    sodium_memzero(key, sizeof(key));
+    return r;
 }
 
 void secret_free(char **data_p, size_t len)

@@ -20,6 +20,14 @@ char *secret_seal(const secret_key_t *self, const void *data, size_t len);
  * 0 | -EBADMSG (not sealed by us, or with another master key) | -ENOMEM. */
 int secret_open(const secret_key_t *self, const char *sealed, char **ret_data, size_t *ret_len);
 
+/* The same under a key for this purpose only, derived from the master key: what was sealed for one
+ * purpose opens for no other. base64url without padding, so that it may stand in a URL or a cookie
+ * as it is; SECRET_SEALED_LEN(len) characters. Results as above. */
+#define SECRET_SEALED_LEN(len) (((len) + 24 + 16) * 4 / 3 + 1) /* at most */
+char *secret_seal_for(const secret_key_t *self, const char *purpose, const void *data, size_t len);
+int secret_open_for(const secret_key_t *self, const char *purpose, const char *sealed,
+                    char **ret_data, size_t *ret_len);
+
 /* Wipe and free; NULL is fine. */
 void secret_free(char **data_p, size_t len);
 

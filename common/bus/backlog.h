@@ -21,8 +21,8 @@ enum {
     BACKLOG_OWN_BYTES = 96 << 20,
     BACKLOG_GUESTS_ALL = 2048,
     BACKLOG_GUESTS_OWN = 256,
-    BACKLOG_GUESTS_ALL_BYTES = 32 << 20,
-    BACKLOG_GUESTS_OWN_BYTES = 4 << 20
+    BACKLOG_GUESTS_ALL_BYTES = 64 << 20,
+    BACKLOG_GUESTS_OWN_BYTES = 16 << 20 /* sign-ins of edges have up to 512 KiB each */
 };
 
 typedef struct backlog backlog_t;

@@ -281,6 +281,29 @@ static int create_in_transaction(crud_t *self, const kind_t *kind, json_t *docum
     return r;
 }
 
+int crud_add(crud_t *self, const kind_t *kind, json_t *document, problem_t *problem,
+             json_t **ret_row)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    _cleanup_(json_clear_ref) json_t *audit = NULL;
+    char id[ID_MAX], at[32];
+    int r;
+
+    id_make(kind->prefix, id);
+    crud_now(at);
+    json_object_set_new(document, "id", json_string(id));
+    json_object_set_new(document, "account_id", json_string(self->request->account));
+    json_object_set_new(document, "created_at", json_string(at));
+    r = insert_row(self, kind, document, problem, &row);
+    if (!r)
+        r = crud_render_row(self, kind, row, &audit);
+    if (!r)
+        r = add_audit(self, kind, "created", audit);
+    if (!r)
+        *ret_row = take(row);
+    return r;
+}
+
 int crud_create(crud_t *self, const kind_t *kind, reply_t *reply)
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
@@ -413,9 +436,30 @@ static int lock_out_children(crud_t *self, const char *id)
     return pg_exec(self->pg, NULL, "SELECT 1 FROM object WHERE id = $1 FOR UPDATE", 1, id);
 }
 
-int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+/* Delete an object whose row is locked. */
+static int delete_row(crud_t *self, const kind_t *kind, const json_t *row, problem_t *problem)
 {
     const kind_rules_t *rules = kind_rules_find(kind);
+    int r = 0;
+
+    if (rules && rules->keep)
+        r = rules->keep(self, row, problem);
+    if (!r && rules && rules->retire)
+        r = rules->retire(self, row, problem);
+    if (!r)
+        r = retire_row(self, kind, row);
+    if (r)
+        return r;
+    r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, crud_text(row, "id"));
+    if (r == PG_REFERENCED)
+        return problem_add(problem, ERR_IN_USE, NULL,
+                           "%s is used by another object: change or delete that one first",
+                           crud_text(row, "id"));
+    return r;
+}
+
+int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
+{
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
@@ -424,20 +468,18 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
         r = lock_out_children(self, crud_text(row, "id"));
     if (!r)
         r = check_row_precondition(self, kind, row, &reply->problem);
-    if (!r && rules && rules->keep)
-        r = rules->keep(self, row, &reply->problem);
-    if (!r && rules && rules->retire)
-        r = rules->retire(self, row, &reply->problem);
+    return r ? r : delete_row(self, kind, row, &reply->problem);
+}
+
+int crud_remove(crud_t *self, const kind_t *kind, const char *id, problem_t *problem)
+{
+    _cleanup_(json_clear_ref) json_t *row = NULL;
+    int r;
+
+    r = crud_load(self, kind, self->request->account, id, true, &row);
     if (!r)
-        r = retire_row(self, kind, row);
-    if (r)
-        return r;
-    r = pg_exec(self->pg, NULL, "DELETE FROM object WHERE id = $1", 1, crud_text(row, "id"));
-    if (r == PG_REFERENCED)
-        return problem_add(&reply->problem, ERR_IN_USE, NULL,
-                           "%s is used by another object: change or delete that one first",
-                           crud_text(row, "id"));
-    return r;
+        r = lock_out_children(self, id);
+    return r ? r : delete_row(self, kind, row, problem);
 }
 
 int crud_command(crud_t *self, const kind_t *kind, reply_t *reply)

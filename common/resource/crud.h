@@ -5,6 +5,7 @@
 
 #include "common/bus/bus.h"
 #include "common/base/id.h"
+#include "common/resource/waits.h"
 #include "common/store/pg.h"
 #include "common/base/secret.h"
 #include "common/schema/schema.h"
@@ -25,6 +26,7 @@ typedef struct crud {
         *entries; /* "kind id" to sealed document or null: what crud_end writes to the config log */
     bool revokes; /* the call writes a kind with ADMITS: gateways must drop their caches */
     bool changes; /* the call began a transaction */
+    wait_t *wait; /* of the request, for verbs that wait */
 } crud_t;
 
 /* Run "<kind>.<operation>". 0 | code | fault; PG_DOWN and PG_AGAIN may be retried as they are. */
@@ -43,6 +45,34 @@ int crud_publish(crud_t *self, const char *kind, const char *id, const json_t *d
 /* End it: r 0 closes its config entries under one new revision and commits, anything else rolls
  * back and is returned. *ret_revision 0 when nothing was published. */
 int crud_end(crud_t *self, int r, int64_t *ret_revision);
+
+/* For verbs of a service's own: wait, without a worker, for the answer to an HTTP request that
+ * is made for the sake of request->owner, which must be an account that the verb knows for sure
+ * and not what its caller says. The handler returns what this returns; when the answer is there
+ * it is run again, perhaps on another thread, and crud_resumed gives it *state_p, which is taken
+ * over. free_state frees the state, also where the handler is never run again: the request's
+ * deadline passed, too many wait, or the service stops. The request's timeout is shortened so
+ * that some of the deadline is left. Not inside a transaction. VERB_WAITS | -EINVAL: nothing is
+ * taken over. */
+int crud_fetch(crud_t *self, const outbound_request_t *request, void **state_p,
+               void (*free_state)(void **state_p));
+/* The same for a while. */
+int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
+               void (*free_state)(void **state_p));
+/* The state that the handler left, borrowed; NULL: this is its first run. *ret_answer: what came,
+ * valid until the handler returns; NULL: it paused, or an earlier try of this run, which the
+ * database ended, was given the answer. */
+void *crud_resumed(crud_t *self, const wait_answer_t **ret_answer);
+
+/* For verbs of a service's own, inside a transaction: make an object of the account as a call would
+ * that no caller makes, with its audit event, for which request has the actor. document: all that
+ * its row has but id, account_id and created_at, which are added. The caller owns *ret_row, as
+ * crud_load's. 0 | ERR_LIMIT_EXCEEDED, ERR_NOT_FOUND: its parent is gone | PG_DUPLICATE | fault. */
+int crud_add(crud_t *self, const kind_t *kind, json_t *document, problem_t *problem,
+             json_t **ret_row);
+/* The same: delete one, with its children and all their audit events. 0 | ERR_NOT_FOUND | a code of
+ * the kind's rules | fault. */
+int crud_remove(crud_t *self, const kind_t *kind, const char *id, problem_t *problem);
 
 /* Load one row of any kind with its secrets opened. 0 | ERR_NOT_FOUND | fault. */
 int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,

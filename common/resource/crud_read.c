@@ -3,6 +3,7 @@
 #include "common/codec/pack.h"
 #include "common/resource/change.h"
 #include "common/resource/crud_internal.h"
+#include "common/resource/kind_rules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -175,11 +176,18 @@ int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t 
     return r;
 }
 
-static int check_addressed_id(const crud_t *self, const kind_t *kind)
+/* The id of the object that the path names. 0 | ERR_ID_MALFORMED | ERR_NOT_FOUND | fault. */
+static int addressed_id(crud_t *self, const kind_t *kind, char out[ID_MAX])
 {
     const char *id = crud_text(self->request->body, "id");
+    const kind_rules_t *rules = kind_rules_find(kind);
 
-    return id && id_check(kind->prefix, id) ? 0 : ERR_ID_MALFORMED;
+    if (!id)
+        return ERR_ID_MALFORMED;
+    if (!id_check(kind->prefix, id))
+        return rules && rules->named ? rules->named(self, id, out) : ERR_ID_MALFORMED;
+    snprintf(out, ID_MAX, "%s", id);
+    return 0;
 }
 
 /* The parent in the path must be the object's. */
@@ -194,11 +202,11 @@ static int check_addressed_parent(const crud_t *self, const kind_t *kind, const 
 int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
-    int r = check_addressed_id(self, kind);
+    char id[ID_MAX];
+    int r = addressed_id(self, kind, id);
 
     if (!r)
-        r = crud_load(self, kind, self->request->account, crud_text(self->request->body, "id"),
-                      lock, &row);
+        r = crud_load(self, kind, self->request->account, id, lock, &row);
     if (!r && kind->parent_key)
         r = check_addressed_parent(self, kind, crud_text(row, kind->parent_key));
     if (r)
@@ -213,13 +221,12 @@ static int get_text(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(json_clear_ref) json_t *rendered = NULL;
     msgpack_sbuffer *out = &reply->packed;
-    char parent[ID_MAX] = "";
+    char parent[ID_MAX] = "", id[ID_MAX];
     size_t start;
-    int r = check_addressed_id(self, kind);
+    int r = addressed_id(self, kind, id);
 
     if (!r)
-        r = select_row(self, kind, self->request->account, crud_text(self->request->body, "id"),
-                       false, &res);
+        r = select_row(self, kind, self->request->account, id, false, &res);
     if (!r && kind->parent_key) {
         r = schema_text_member(PQgetvalue(res, 0, 0), kind->parent_key, parent, sizeof(parent));
         if (!r)

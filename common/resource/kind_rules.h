@@ -29,6 +29,10 @@ typedef struct kind_rules {
      * fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 
+    /* The object that an id of another kind stands for, where a path names it so. 0 |
+     * ERR_ID_MALFORMED: none of those either | ERR_NOT_FOUND | fault. */
+    int (*named)(crud_t *crud, const char *id, char out[ID_MAX]);
+
     /* Carry out a command of proto/kinds.def; only commands that may be carried out twice. 0
      * | code | fault. */
     int (*command)(crud_t *crud, const json_t *row, const char *name, problem_t *problem);

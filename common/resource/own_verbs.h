@@ -14,6 +14,6 @@
 #define OWN_VERB_NONE(name, handler)
 #define OWN_VERB_SECOND(first, second, ...) second
 #define OWN_VERB_PICK(...)                  OWN_VERB_SECOND(__VA_ARGS__, )
-#define VERB(service, name, handler, who, shapes)                                                  \
+#define VERB(service, name, handler, who, most, shapes)                                            \
     OWN_VERB_PICK(OWN_VERBS_##service OWN_VERB_ROW, OWN_VERB_NONE)(name, handler)
 #include "proto/verbs.def"

@@ -48,6 +48,7 @@ static int on_tick(zloop_t *loop, int timer, void *context)
     (void)loop;
     (void)timer;
     service_release_held(context);
+    service_waits_tick(context);
     return 0;
 }
 
@@ -191,6 +192,8 @@ static int service_start(void *context, zloop_t *loop, const config_t *config)
         r = prepare_database(self);
     if (!r)
         r = open_rpc(self);
+    if (!r)
+        r = service_waits_start(self);
     if (!r && self->spec->part)
         r = self->spec->part->start(&self->part, loop, config);
     if (!r)
@@ -223,6 +226,7 @@ static void service_drain(void *context)
         zactor_destroy(&self->workers[i]);
     if (self->done)
         service_on_done(NULL, NULL, self);
+    service_waits_drain(self);
     held_destroy(&self->held);
 }
 
@@ -245,10 +249,12 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
     const service_row_t *row = service_row(spec->id);
     service_t self = {.spec = spec, .row = row};
     char domain[80];
+    const setting_t *settings[4] = {common_settings};
+    int tables = 1;
     const reactor_spec_t process = {
         .name = row->name,
         .about = row->about,
-        .settings = (const setting_t *const[]){common_settings, spec->settings, NULL},
+        .settings = settings,
         .files = FILES_SERVICE,
         .start = service_start,
         .describe = service_describe,
@@ -258,6 +264,10 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         .is_ready = service_is_ready,
     };
 
+    if (spec->settings)
+        settings[tables++] = spec->settings;
+    if (spec->way_out)
+        settings[tables] = spec->way_out->settings;
     snprintf(domain, sizeof(domain), "%s.rpc", row->name);
     self.socket = socket_find(domain);
     assert(row->has_database && self.socket < SOCKETS);

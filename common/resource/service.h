@@ -6,6 +6,7 @@
 
 #include "common/base/config.h"
 #include "common/resource/crud.h"
+#include "common/resource/way_out.h"
 #include "common/schema/service_row.h"
 #include "common/store/migrate.h"
 
@@ -13,7 +14,8 @@
 
 typedef struct verb {
     const char *name;
-    /* 0 | code | fault, like crud_call. Not in a transaction. */
+    /* 0 | code | fault, like crud_call | VERB_WAITS, of crud_fetch or crud_pause. Not in a
+     * transaction. */
     int (*run)(crud_t *crud, const request_t *request, reply_t *reply);
 } verb_t;
 
@@ -40,6 +42,8 @@ typedef struct service_spec {
     /* Does the request keep a worker busy for long, making keys? At most half of the workers run
      * such requests (backlog.h); body is encoded as it came on the bus. May be NULL. */
     bool (*is_slow)(const char *verb, const void *body, size_t len);
+    /* What crud_fetch makes its requests with: &way_out. NULL: no verb of the service makes any. */
+    const way_out_t *way_out;
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;

@@ -12,9 +12,9 @@
 enum {
     BURST_MAX = 64, /* requests taken before the loop does anything else */
     COMPLAIN_MS = 60000,
-    WORDS_MAX = 8 * 1024, /* bytes of a request from a peer that sends no documents */
-    OWNER_SIZE = 256,
-    FRAMES_MAX = 8 /* of a request with its identity: more than any needs */
+    OWNER_SIZE = WAIT_TURN_SIZE,
+    HEAD_FRAMES = 6, /* that workers expect in front of a request */
+    FRAMES_MAX = 8   /* of a request with its identity: more than any needs */
 };
 
 /* Refuse a request at once, so that its sender need not wait for the deadline. The body is not
@@ -77,6 +77,18 @@ static void owner_of(const service_t *self, zmsg_t *msg, const char *account, ch
              sender.role & lease_roles(self->row->name) ? account : "");
 }
 
+/* Put the frames in front of a message that workers expect there (service_worker.c). */
+static void push_head(zmsg_t *msg, const char *key, backlog_lane_t lane, const char *holder,
+                      const char *turn, const wait_t *wait, const arrival_t *arrival)
+{
+    zmsg_pushmem(msg, arrival, sizeof(*arrival));
+    zmsg_pushmem(msg, &wait, wait ? sizeof(wait) : 0);
+    zmsg_pushstr(msg, turn);
+    zmsg_pushstr(msg, holder);
+    zmsg_pushstrf(msg, "%d", (int)lane);
+    zmsg_pushstr(msg, key);
+}
+
 int service_enqueue(service_t *self, const char *key, const char *account, zmsg_t **msg)
 {
     arrival_t arrival = arrival_now(leases_clock(&self->leases, zmsg_first(*msg)), bus_mono_ms());
@@ -87,18 +99,27 @@ int service_enqueue(service_t *self, const char *key, const char *account, zmsg_
     owner_of(self, *msg, account, owner, sizeof(owner));
     if (!(zframe_size(zmsg_first(*msg)) && sender_of(*msg).role & lease_roles(self->row->name)))
         account = ""; /* only a gateway speaks for accounts */
-    zmsg_pushmem(*msg, &arrival, sizeof(arrival));
-    zmsg_pushstr(*msg, account);
-    zmsg_pushstrf(*msg, "%d", (int)lane);
-    zmsg_pushstr(*msg, key);
+    push_head(*msg, key, lane, account, owner, NULL, &arrival);
     r = backlog_put_held(self->backlog, owner, account, lane, msg);
     if (!r && *key)
         flights_begin(self->flights, key);
-    for (int i = 0; r && i < 4; i++) {
+    for (int i = 0; r && i < HEAD_FRAMES; i++) {
         zframe_t *frame = zmsg_pop(*msg);
 
         zframe_destroy(&frame);
     }
+    return r;
+}
+
+int service_enqueue_again(service_t *self, wait_t *wait)
+{
+    const arrival_t arrival = {0};
+    zmsg_t *msg = zmsg_new();
+    int r;
+
+    push_head(msg, wait->key, (backlog_lane_t)wait->lane, wait->holder, wait->turn, wait, &arrival);
+    r = backlog_put_held(self->backlog, wait->turn, wait->holder, (backlog_lane_t)wait->lane, &msg);
+    zmsg_destroy(&msg);
     return r;
 }
 
@@ -141,7 +162,8 @@ static int check_role(service_t *self, zmsg_t *msg)
         return ERR_DENIED;
     }
     if (zmsg_size(msg) <= FRAMES_MAX
-        && (role_has_documents(service, peer.role) || zmsg_content_size(msg) <= WORDS_MAX))
+        && (role_has_documents(service, peer.role)
+            || zmsg_content_size(msg) <= verb_bytes(service, verb)))
         return 0;
     snprintf(why, sizeof(why), "sends more than it can have to say for %s", verb);
     peer_refused(self->socket, peer.id, why);

@@ -12,6 +12,7 @@
 #include "common/resource/outbox.h"
 #include "common/resource/replog.h"
 #include "common/resource/service.h"
+#include "common/resource/waits.h"
 
 enum { SERVICE_WORKERS_MAX = 32 };
 
@@ -43,6 +44,8 @@ typedef struct service {
     work_t *done;       /* replies, from the workers */
     flights_t *flights;
     held_t *held;
+    waits_t *waits;       /* requests that wait without a worker */
+    outbound_t *outbound; /* of spec->way_out; NULL: none */
     zactor_t *replog, *outbox;
     edges_t edges;
     leases_t leases;
@@ -71,6 +74,8 @@ int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
  * account: see flight_key, "" for none. 0:
  * *msg is taken over | as backlog_put: *msg is still the caller's. */
 int service_enqueue(service_t *self, const char *key, const char *account, zmsg_t **msg);
+/* Hand one that has waited to them again. Results as backlog_put. */
+int service_enqueue_again(service_t *self, wait_t *wait);
 
 /* ---- service_reply.c ---- */
 
@@ -86,6 +91,25 @@ int service_on_replog(zloop_t *loop, zsock_t *reader, void *context);
 
 /* Send held replies whose change is in force. */
 void service_release_held(service_t *self);
+
+/* Answer a request for which no worker has a reply: the code alone. identity is taken. */
+void service_answer_code(service_t *self, const char *key, const char *id, zframe_t **identity_p,
+                         int code);
+
+/* ---- service_wait.c ---- */
+
+/* Make what service_wait.c needs. 0 | fault. */
+int service_waits_start(service_t *self);
+
+/* A request whose verb waits, from its worker. */
+void service_wait_begin(service_t *self, wait_t *wait);
+
+/* Go on with those whose pause is over. */
+void service_waits_tick(service_t *self);
+
+/* Before the loop is freed, when no worker runs any more: what waits is answered
+ * ERR_MAINTENANCE. */
+void service_waits_drain(service_t *self);
 
 /* ---- service_metrics.c ---- */
 

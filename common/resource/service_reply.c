@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* held->reply: identity and three frames. Appends how many edge workers have the change in force,
  * how many are live, and how many open streams the change has ended. */
@@ -65,17 +66,46 @@ static char *pop_last(zmsg_t *msg)
     return text;
 }
 
-static void on_answer(service_t *self, zmsg_t *msg)
+void service_answer_code(service_t *self, const char *key, const char *id, zframe_t **identity_p,
+                         int code)
 {
-    _cleanup_(free_mem) char *key = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *lane = zmsg_popstr(msg);
-    _cleanup_(free_mem) char *holder = zmsg_popstr(msg);
+    const reply_t reply = {.problem = {.code = code}};
+    zmsg_t *msg = reply_encode(id, &reply);
+
+    if (!msg)
+        return;
+    zmsg_prepend(msg, identity_p);
+    held_add(self->held, msg, key, 0, 0, bus_mono_ms());
+}
+
+/* The address of a wait_t, if there is one. */
+static wait_t *pop_wait(zmsg_t *msg)
+{
+    zframe_t *frame = zmsg_pop(msg);
+    wait_t *wait = NULL;
+
+    if (frame && zframe_size(frame) == sizeof(wait))
+        memcpy(&wait, zframe_data(frame), sizeof(wait));
+    zframe_destroy(&frame);
+    return wait;
+}
+
+/* Note in front of whom it stands in the workers' queue. */
+static void note_head(wait_t *wait, const char *key, int lane, const char *holder, const char *turn)
+{
+    wait->lane = lane;
+    snprintf(wait->key, sizeof(wait->key), "%s", key);
+    snprintf(wait->holder, sizeof(wait->holder), "%s", holder);
+    snprintf(wait->turn, sizeof(wait->turn), "%s", turn);
+}
+
+/* A reply, or none: the frames of a request that expired are gone. */
+static void on_reply(service_t *self, const char *key, zmsg_t *msg)
+{
     _cleanup_(free_mem) char *revokes = NULL;
     _cleanup_(free_mem) char *revision_text = NULL;
     int64_t revision, epoch = 0;
 
-    backlog_released(self->backlog, holder);
-    backlog_done(self->backlog, (backlog_lane_t)strtol(lane, NULL, 10));
     if (!zmsg_size(msg)) { /* expired: nobody waits for a reply */
         zframe_t *newest = flights_end(self->flights, key);
 
@@ -90,6 +120,28 @@ static void on_answer(service_t *self, zmsg_t *msg)
     if (*revokes)
         epoch = leases_revoke(&self->leases);
     held_add(self->held, msg, key, revision, epoch, bus_mono_ms());
+}
+
+static void on_answer(service_t *self, zmsg_t *msg)
+{
+    _cleanup_(free_mem) char *key = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *lane = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *holder = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *turn = zmsg_popstr(msg);
+    wait_t *wait = pop_wait(msg);
+    int lane_number = (int)strtol(lane, NULL, 10);
+
+    backlog_released(self->backlog, holder);
+    backlog_done(self->backlog, (backlog_lane_t)lane_number);
+    if (wait && wait->waits) {
+        note_head(wait, key, lane_number, holder, turn);
+        zmsg_destroy(&msg);
+        service_wait_begin(self, wait);
+        return;
+    }
+    if (wait)
+        waits_forget(self->waits, &wait);
+    on_reply(self, key, msg);
 }
 
 int service_on_done(zloop_t *loop, zmq_pollitem_t *item, void *context)

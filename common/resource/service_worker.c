@@ -118,13 +118,12 @@ static zmsg_t *refuse_unreadable(const request_t *request)
     return reply_encode(request->id, &reply);
 }
 
-/* Has the request's deadline passed, so that nobody waits for a reply? Also sets the deadline. */
-static bool is_expired(const arrival_t *arrival, request_t *request)
+/* Has the request's deadline passed, so that nobody waits for a reply? */
+static bool is_expired(const request_t *request)
 {
     int64_t now = bus_mono_ms();
     char verb[140], id[140];
 
-    request->deadline_ms = arrival_deadline(arrival, request);
     if (request->deadline_ms > now)
         return false;
     log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
@@ -134,81 +133,126 @@ static bool is_expired(const arrival_t *arrival, request_t *request)
     return true;
 }
 
-/* In: identity and request frames. Out: identity, reply frames, revision, "revokes" or "". */
-static zmsg_t *handle_request(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
-                              zmsg_t *msg)
+/* The reply of a verb that ended with r, without whom it goes to. */
+static zmsg_t *encode_reply(crud_t *crud, const request_t *request, int r, reply_t *reply)
 {
-    zframe_t *identity = zmsg_pop(msg);
-    int64_t start = zclock_usecs();
-    request_t request;
+    if (r)
+        reply->revision = 0;
+    if (r > 0 && r != ERR_MAINTENANCE)
+        crud->revokes = false; /* refused; any other failure may have been committed */
+    if (r < 0)
+        r = ERR_INTERNAL;
+    if (r) {
+        reply_drop_body(reply);
+        if (!reply->problem.code)
+            reply->problem.code = r;
+    } else {
+        problem_done(&reply->problem);
+        reply->problem.code = 0;
+    }
+    return reply_encode(request->id, reply);
+}
+
+/* Run the request of a job. NULL: there is no reply, because the verb waits. Else identity, reply
+ * frames, revision, "revokes" or "". */
+static zmsg_t *run_job(crud_t *crud, const worker_args_t *args, wait_t *job)
+{
+    const char *own = crud->base_url;
     reply_t reply = {0};
     zmsg_t *out = NULL;
     int r;
 
-    crud->revokes = crud->changes = false;
-    if (!identity) {
-        return NULL;
-    } else if (request_decode(msg, &request)) {
-        out = refuse_unreadable(&request);
-    } else if (!is_expired(arrival, &request)) {
-        json_t *base = take_base(&request);
-        const char *own = crud->base_url;
-
-        if (base)
-            crud->base_url = json_string_value(base);
-        /* The service's own periodic request has no deadline: it works in small steps. */
-        pg_until(crud->pg, zframe_size(identity) ? request.deadline_ms : 0);
-        r = run_with_retry(crud, args, &request, &reply);
-        crud->base_url = own;
-        json_decref(base);
-        log_request(crud, &request, r, zclock_usecs() - start, &reply);
-        if (r)
-            reply.revision = 0;
-        if (r > 0 && r != ERR_MAINTENANCE)
-            crud->revokes = false; /* refused; any other failure may have been committed */
-        if (r < 0)
-            r = ERR_INTERNAL;
-        if (r) {
-            reply_drop_body(&reply);
-            if (!reply.problem.code)
-                reply.problem.code = r;
-        } else {
-            problem_done(&reply.problem);
-            reply.problem.code = 0;
-        }
-        out = reply_encode(request.id, &reply);
+    if (job->base)
+        crud->base_url = json_string_value(job->base);
+    /* The service's own periodic request has no deadline: it works in small steps. */
+    pg_until(crud->pg, zframe_size(job->identity) ? job->request.deadline_ms : 0);
+    job->waits = false;
+    crud->wait = job;
+    r = run_with_retry(crud, args, &job->request, &reply);
+    crud->wait = NULL;
+    crud->base_url = own;
+    job->waits = r == VERB_WAITS;
+    if (!job->waits) {
+        log_request(crud, &job->request, r, zclock_usecs() - job->start_us, &reply);
+        out = encode_reply(crud, &job->request, r, &reply);
     }
     if (out) {
-        zmsg_prepend(out, &identity);
+        zmsg_prepend(out, &job->identity);
         zmsg_addstrf(out, "%" PRId64, reply.revision);
         zmsg_addstr(out, crud->revokes ? "revokes" : "");
     }
-    zframe_destroy(&identity);
     reply_done(&reply);
-    request_done(&request);
     return out;
 }
 
-/* A request comes with four frames in front: its key, "" for none, the number of its lane, the
- * account that its worker is held for, "" for none, and its arrival_t. The first three are sent
- * back before the reply; alone they mean that there is no reply. */
-static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
+/* In: identity and request frames, for an empty job. Out: as run_job, or NULL because nobody waits
+ * for a reply any more. */
+static zmsg_t *begin_job(crud_t *crud, const worker_args_t *args, const arrival_t *arrival,
+                         zmsg_t *msg, wait_t *job)
 {
-    zframe_t *key = zmsg_pop(msg), *lane = zmsg_pop(msg), *holder = zmsg_pop(msg),
-             *came = zmsg_pop(msg);
-    arrival_t arrival;
     zmsg_t *out;
 
-    memcpy(&arrival, zframe_data(came), sizeof(arrival));
-    zframe_destroy(&came);
-    out = handle_request(crud, args, &arrival, msg);
+    job->start_us = zclock_usecs();
+    job->bytes = zmsg_content_size(msg);
+    job->identity = zmsg_pop(msg);
+    if (!job->identity)
+        return NULL;
+    if (request_decode(msg, &job->request)) {
+        out = refuse_unreadable(&job->request);
+        if (out) {
+            zmsg_prepend(out, &job->identity);
+            zmsg_addstr(out, "0");
+            zmsg_addstr(out, "");
+        }
+        return out;
+    }
+    job->begun = true;
+    job->request.deadline_ms = arrival_deadline(arrival, &job->request);
+    if (is_expired(&job->request))
+        return NULL;
+    job->base = take_base(&job->request);
+    return run_job(crud, args, job);
+}
 
-    if (!out)
-        out = zmsg_new();
-    zmsg_prepend(out, &holder);
-    zmsg_prepend(out, &lane);
-    zmsg_prepend(out, &key);
-    return out;
+/* A request comes with frames in front: its key, "" for none, the number of its lane, the
+ * account that its worker is held for, "" for none, whose turn it is, the address of its wait_t,
+ * "" where it has not waited, and its arrival_t. The first four are sent back before the reply,
+ * and behind them the address of a wait_t that begins, goes on, or has ended. Alone they mean
+ * that there is no reply yet, or none at all. */
+static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
+{
+    zmsg_t *head = zmsg_new(), *out = NULL;
+    wait_t *job = NULL;
+    arrival_t arrival;
+    zframe_t *frame;
+
+    for (int i = 0; i < 4; i++) {
+        frame = zmsg_pop(msg);
+        zmsg_append(head, &frame);
+    }
+    frame = zmsg_pop(msg);
+    if (zframe_size(frame))
+        memcpy(&job, zframe_data(frame), sizeof(job));
+    zframe_destroy(&frame);
+    frame = zmsg_pop(msg);
+    memcpy(&arrival, zframe_data(frame), sizeof(arrival));
+    zframe_destroy(&frame);
+    crud->revokes = crud->changes = false;
+    if (!job) {
+        job = wait_new();
+        out = begin_job(crud, args, &arrival, msg, job);
+    } else if (!is_expired(&job->request)) {
+        out = run_job(crud, args, job);
+    } else {
+        job->waits = false;
+    }
+    if (!job->waits && !job->admitted)
+        wait_free(&job);
+    zmsg_addmem(head, &job, job ? sizeof(job) : 0);
+    while (out && (frame = zmsg_pop(out)))
+        zmsg_append(head, &frame);
+    zmsg_destroy(&out);
+    return head;
 }
 
 void service_worker(zsock_t *pipe, void *context)

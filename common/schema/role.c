@@ -20,6 +20,7 @@ enum { NAME_MAX_BYTES = 63 };
 typedef struct verb_row {
     const char *service, *kind, *operation; /* of no kind: NULL and the whole verb */
     roles_t who;
+    unsigned most_kib; /* of a request; 0: a kind's */
 } verb_row_t;
 
 static const char *const names[] = {
@@ -29,17 +30,17 @@ static const char *const names[] = {
 };
 
 static const verb_row_t verbs[] = {
-#define VERB(service, name, handler, who, shapes) {#service, NULL, name, who},
-#define KIND_VERB(service, kind, operation, who)  {service, kind, operation, who},
+#define VERB(service, name, handler, who, most, shapes) {#service, NULL, name, who, most},
+#define KIND_VERB(service, kind, operation, who)        {service, kind, operation, who, 0},
 #include "proto/verbs.def"
-    {NULL, NULL, NULL, NOBODY},
+    {NULL, NULL, NULL, NOBODY, 0},
 };
 
 static const struct {
     const char *service;
     roles_t who;
 } leases[] = {
-#define VERB(service, name, handler, who, shapes)
+#define VERB(service, name, handler, who, most, shapes)
 #define LEASE(service, who) {service, who},
 #include "proto/verbs.def"
 };
@@ -116,6 +117,14 @@ bool verb_roles(const char *service, const char *verb, roles_t *ret_roles)
             break;
         }
     return true;
+}
+
+size_t verb_bytes(const char *service, const char *verb)
+{
+    for (const verb_row_t *row = verbs; row->service; row++)
+        if (!row->kind && !strcmp(row->service, service) && !strcmp(row->operation, verb))
+            return (size_t)row->most_kib << 10;
+    return VERB_BYTES;
 }
 
 bool role_has_documents(const char *service, roles_t role)

@@ -60,6 +60,11 @@ bool roles_meet(roles_t one, roles_t other);
 /* Who may call a verb of the service. False: there is no such verb. */
 bool verb_roles(const char *service, const char *verb, roles_t *ret_roles);
 
+enum { VERB_BYTES = 8 << 10 };
+/* Bytes of a request of the verb from a peer without documents, at most; VERB_BYTES for what is no
+ * verb of the service's own. */
+size_t verb_bytes(const char *service, const char *verb);
+
 /* May a peer of the role call operations of a kind at the service? Only then may its requests be
  * large. */
 bool role_has_documents(const char *service, roles_t role);

@@ -1,12 +1,19 @@
-/* postern-identity owns accounts, API keys and their owners, vaults; later identities and sessions.
+/* postern-identity owns accounts, API keys and their owners, vaults, users who sign in and their
+ * sessions.
  * Binds: RPC. Publishes: audit events through its outbox. Sole holder of key hashes.
  * Must never forward traffic. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
+#include "common/device/device.h"
 #include "common/resource/service.h"
+#include "common/resource/way_out.h"
 #include "services/identity/api_key.h"
+#include "services/identity/browser.h"
 #include "services/identity/oauth.h"
 #include "services/identity/owner.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in.h"
+#include "services/identity/sign_in_run.h"
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
 #include "services/identity/token.h"
@@ -53,6 +60,18 @@ static const verb_t verbs[] = {
 };
 
 static const setting_t settings[] = {
+    {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0,
+     "base URL of the host where people sign in; as edges have it"},
+    {"sign-in-key", SETTING_STR, "", 0, 0,
+     "file of the key that postern-routes seals sign-in modules with; empty: the master key"},
+    {"session-max", SETTING_INT, "7776000", 60, 31536000,
+     "seconds that a session lasts whose module says nothing of it"},
+    {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
+     "between deletions of sessions and sign-ins that are over"},
+    {"device-patterns", SETTING_STR, DEVICE_PATTERNS, 0, 0,
+     "file of uap-core's patterns of browsers; empty: none"},
+    {"place-cities", SETTING_STR, "", 0, 0, "MaxMind DB of cities or countries; empty: none"},
+    {"place-networks", SETTING_STR, "", 0, 0, "MaxMind DB of networks; empty: none"},
 #define OAUTH_PROVIDER(name, app, ...) OAUTH_SETTINGS(name, app)
 #include "proto/oauth_providers.def"
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
@@ -60,8 +79,11 @@ static const setting_t settings[] = {
 
 static int identity_setup(crud_t *crud, const config_t *config)
 {
-    (void)crud;
-    return oauth_setup(config);
+    int r = oauth_setup(config);
+
+    if (!r)
+        r = sign_in_setup(crud, config);
+    return r ? r : browser_setup(config);
 }
 
 extern const migration_t identity_migrations[]; /* made by the build */
@@ -72,9 +94,12 @@ int main(int argc, char **argv)
         .id = SERVICE_identity,
         .migrations = identity_migrations,
         .verbs = verbs,
-        .is_slow = ssh_authority_is_slow,
-        .setup = identity_setup,
         .settings = settings,
+        .periodic = "sign_in.tidy",
+        .period = "sign-in-tidy-seconds",
+        .is_slow = ssh_authority_is_slow,
+        .way_out = &way_out,
+        .setup = identity_setup,
     };
 
     return service_main(&spec, argc, argv);

@@ -163,7 +163,7 @@ static void add_question(const char *service, const char *verb)
 static void list_questions(const char *service)
 {
     static const char *const own[] = {
-#define VERB(service, name, handler, who, shapes) name,
+#define VERB(service, name, handler, who, most, shapes) name,
 #include "proto/verbs.def"
     };
     static const char *const operations[] = {

@@ -1,5 +1,6 @@
 /* Expressions from outside: what they cost to read is bounded, too. */
 #include "common/codec/regex.h"
+#include "common/codec/regex_list.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -64,4 +65,54 @@ Test(regex, fifty_usual_ones_are_none_of_them)
         patterns[i] = "^Mozilla/[0-9]+ [a-z-]+ bot-\\d+";
     cr_assert_eq(regex_set_new(&set, patterns, 50, why, sizeof(why)), 0, "%s", why);
     regex_set_destroy(&set);
+}
+
+Test(regex, the_first_of_a_list_that_matches_counts)
+{
+    static const regex_row_t rows[] = {
+        {"firefox/(\\d+)", false},
+        {"Firefox/(\\d+)(z)?", false},
+        {"FOX", true},
+        {"a.c", false},
+        {"^x", false},
+    };
+    static const struct {
+        const char *text, *group;
+        int want;
+    } cases[] = {
+        {"Firefox/140", "140", 1}, {"firefox/1", "1", 0}, {"a fox", NULL, 2}, {"abc x", NULL, 3},
+        {"xa", NULL, 4},           {"nothing", NULL, -1}, {"", NULL, -1},
+    };
+    regex_list_t *list = NULL;
+    char why[200];
+    size_t bad;
+
+    cr_assert_eq(regex_list_new(&list, rows, sizeof(rows) / sizeof(*rows), &bad, why, 200), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        regex_part_t parts[3];
+        size_t len = strlen(cases[i].text);
+
+        cr_expect_eq(regex_list_first(list, cases[i].text, len, parts, 3), cases[i].want, "%s",
+                     cases[i].text);
+        if (cases[i].group)
+            cr_expect(parts[1].len == strlen(cases[i].group)
+                          && !memcmp(parts[1].text, cases[i].group, parts[1].len) && !parts[2].text,
+                      "%s", cases[i].text);
+    }
+    regex_list_destroy(&list);
+}
+
+Test(regex, a_list_names_what_is_no_expression)
+{
+    static const regex_row_t rows[] = {{"a", false}, {"(", false}};
+    regex_list_t *list = NULL;
+    char why[200] = "";
+    size_t bad;
+
+    cr_assert_eq(regex_list_new(&list, rows, 2, &bad, why, sizeof(why)), -EINVAL);
+    cr_assert_eq(bad, 1);
+    cr_assert(*why);
+    cr_assert_eq(regex_list_new(&list, rows, 0, &bad, why, sizeof(why)), 0);
+    cr_assert_eq(regex_list_first(list, "a", 1, NULL, 0), -1);
+    regex_list_destroy(&list);
 }

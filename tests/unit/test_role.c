@@ -13,12 +13,36 @@ static roles_t who_may(const char *service, const char *verb)
     return who;
 }
 
-/* It is on the internet: with its key one reads the configuration and sends its events. */
-Test(role, an_edge_s_key_opens_the_config_log_and_the_intake_only)
+/* It is on the internet: with its key one reads the configuration, sends its events, and carries
+ * sign-ins. */
+Test(role, an_edge_s_key_opens_the_config_log_the_intake_and_the_verbs_of_sign_in_only)
 {
+    static const char *const verbs[] = {
+#define VERB(service, name, handler, who, most, shapes) name,
+#include "proto/verbs.def"
+    };
+
     for (int id = 0; id < SOCKETS; id++)
         cr_assert_eq((socket_row((socket_id_t)id).who & ROLE_EDGE) != 0,
-                     id == SOCKET_CONFIG_LOG || id == SOCKET_INTAKE, "socket %d", id);
+                     id == SOCKET_CONFIG_LOG || id == SOCKET_INTAKE || id == SOCKET_IDENTITY_RPC,
+                     "socket %d", id);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        roles_t who = ROLE_NOBODY;
+
+        if (verb_roles("identity", verbs[i], &who) && who & ROLE_EDGE)
+            cr_assert(!strncmp(verbs[i], "sign_in.", 8) || !strncmp(verbs[i], "session.", 8), "%s",
+                      verbs[i]);
+    }
+    cr_assert_eq(who_may("identity", "sign_in.redeem"), ROLE_EDGE);
+    cr_assert_eq(who_may("identity", "sign_in.tidy"), ROLE_NOBODY);
+}
+
+Test(role, how_large_a_request_may_be_is_said_by_the_row_of_its_verb)
+{
+    cr_assert_eq(verb_bytes("identity", "sign_in.begin"), 512 << 10);
+    cr_assert_eq(verb_bytes("identity", "session.end"), 8 << 10);
+    cr_assert_eq(verb_bytes("events", "sign_in.begin"), VERB_BYTES, "another service's");
+    cr_assert_eq(verb_bytes("identity", "account.created"), VERB_BYTES, "none");
 }
 
 Test(role, accounts_are_made_by_the_command_line_only)
@@ -119,4 +143,5 @@ Test(role, documents_are_sent_by_whom_some_kind_s_operation_is)
     cr_assert_not(role_has_documents("events", ROLE_SUBSCRIBER));
     cr_assert_not(role_has_documents("events", ROLE_NOBODY));
     cr_assert_not(role_has_documents("routes", ROLE_EDGE));
+    cr_assert_not(role_has_documents("identity", ROLE_EDGE));
 }

@@ -1,0 +1,110 @@
+/* Requests whose verb waits (waits.h): the reactor makes their HTTP requests, watches their pauses,
+ * and gives them to a worker again. */
+#include "common/base/err.h"
+#include "common/resource/service_internal.h"
+
+#include <errno.h>
+
+int service_waits_start(service_t *self)
+{
+    const way_out_t *out = self->spec->way_out;
+    unsigned calls = 1, calls_of_one = 1;
+
+    if (out) {
+        calls = (unsigned)config_int(self->config, out->calls);
+        calls_of_one = (unsigned)config_int(self->config, out->calls_of_one);
+    }
+    self->waits = waits_new(calls, calls_of_one);
+    return out ? out->start(&self->outbound, self->loop, self->config) : 0;
+}
+
+/* End a request that waits without its verb. */
+static void refuse(service_t *self, wait_t *wait, int code)
+{
+    service_answer_code(self, wait->key, wait->request.id, &wait->identity, code);
+    if (wait->admitted)
+        waits_forget(self->waits, &wait);
+    else
+        wait_free(&wait);
+}
+
+static void resume(service_t *self, wait_t *wait)
+{
+    if (service_enqueue_again(self, wait))
+        refuse(self, wait, ERR_BUSY);
+}
+
+static void on_fetched(void *context, const outbound_answer_t *answer);
+
+/* Make the requests that there are calls left for. A request that cannot be made is answered as one
+ * that came to nothing: its verb says what that means. */
+static void send_queued(service_t *self)
+{
+    wait_t *wait;
+
+    while ((wait = waits_next(self->waits))) {
+        int r = -EINVAL;
+
+        if (self->outbound)
+            r = self->spec->way_out->send(self->outbound, &wait->fetch, on_fetched, wait,
+                                          &wait->call);
+        if (!r)
+            continue;
+        waits_fetched(self->waits, wait);
+        if (r == -EINVAL)
+            wait_take_end(wait, OUTBOUND_DENIED, "the request is malformed, or plain HTTP");
+        else
+            wait_take_end(wait, OUTBOUND_TIMEOUT, "too many requests of the account are under way");
+        resume(self, wait);
+    }
+}
+
+static void on_fetched(void *context, const outbound_answer_t *answer)
+{
+    wait_t *wait = context;
+    service_t *self = wait->service;
+
+    wait->call = NULL;
+    waits_fetched(self->waits, wait);
+    if (answer->end == OUTBOUND_STOPPED) /* service_waits_drain answers */
+        return;
+    wait_take_answer(wait, answer, self->spec->way_out->header);
+    resume(self, wait);
+    send_queued(self);
+}
+
+void service_wait_begin(service_t *self, wait_t *wait)
+{
+    int r = waits_admit(self->waits, wait);
+
+    wait->service = self;
+    if (r) {
+        self->metrics.refused++;
+        refuse(self, wait, ERR_BUSY);
+    } else if (wait->fetch.url) {
+        waits_queue(self->waits, wait);
+        send_queued(self);
+    }
+}
+
+void service_waits_tick(service_t *self)
+{
+    int64_t now = bus_mono_ms();
+    wait_t *wait;
+
+    while ((wait = waits_due(self->waits, now)))
+        resume(self, wait);
+}
+
+void service_waits_drain(service_t *self)
+{
+    wait_t *wait;
+
+    if (!self->waits)
+        return;
+    if (self->spec->way_out && self->outbound)
+        self->spec->way_out->stop(&self->outbound);
+    while ((wait = waits_first(self->waits)))
+        refuse(self, wait, ERR_MAINTENANCE);
+    waits_destroy(&self->waits);
+}

@@ -1,0 +1,120 @@
+/* Requests whose verb waits without a worker: for the answer to an HTTP request (common/out), or
+ * for a while. The verb returns VERB_WAITS; the reactor keeps the request and what the verb left
+ * with it, and when that has come hands both to a worker, which runs the verb again. Neither a
+ * worker nor a database connection is held meanwhile. Bounded in number and bytes, of everybody and
+ * of an owner, the account for whose sake the verb waits. No sockets and no clock in here; used by
+ * the reactor's thread, but for a wait that a worker has. */
+#pragma once
+
+#include "common/bus/bus.h"
+#include "common/bus/flight.h"
+#include "common/out/outbound.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a handler returns after crud_fetch or crud_pause: no answer yet. No fault has this
+ * number. */
+#define VERB_WAITS (-2000000)
+
+/* How much may wait at once. */
+enum { WAITS_ALL = 2048, WAITS_OWN = 512, WAITS_ALL_BYTES = 64 << 20, WAITS_OWN_BYTES = 16 << 20 };
+
+enum { WAIT_OWNER_SIZE = 64, WAIT_TURN_SIZE = 256 };
+
+/* Headers of an answer that verbs read. */
+typedef enum wait_header {
+    WAIT_RETRY_AFTER,
+    WAIT_LINK,
+    WAIT_CACHE_CONTROL,
+    WAIT_CONTENT_TYPE,
+    WAIT_HEADERS
+} wait_header_t;
+
+/* What came of an HTTP request. */
+typedef struct wait_answer {
+    outbound_end_t end;
+    unsigned status;
+    char *body; /* of body_bytes, and a NUL after them; NULL: none */
+    size_t body_bytes;
+    char *headers[WAIT_HEADERS]; /* NULL: the answer has none of that name */
+    char why[160];               /* reason of an end, for logs; may hold the peer's bytes */
+} wait_answer_t;
+
+typedef struct wait wait_t;
+struct wait {
+    char owner[WAIT_OWNER_SIZE];
+    outbound_request_t fetch; /* owns its texts; url NULL: it pauses */
+    int64_t until_ms;         /* monotonic: the end of the pause */
+    wait_answer_t answer;
+    bool answered; /* answer is there, and the verb has not taken it */
+    void *state;   /* the verb's, with what frees it; also when the verb is never resumed */
+    void (*free_state)(void **state_p);
+
+    /* The request; set by service_worker.c. */
+    request_t request;
+    json_t *base;
+    zframe_t *identity;
+    int64_t start_us;
+    size_t bytes; /* of its frames as they came */
+    bool begun;   /* the request is in here */
+    bool waits;   /* its verb waits: else it has ended */
+
+    /* The reactor's. */
+    char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
+    int lane;
+    bool admitted;
+    void *service; /* for the callback of its request */
+    outbound_call_t *call;
+    wait_t *previous, *next; /* of all that are admitted */
+};
+
+/* ---- a wait ---- */
+
+/* Make one, of nobody. */
+wait_t *wait_new(void);
+/* Wipe and free all of it, the verb's state too. */
+void wait_free(wait_t **self_p);
+
+/* Take over copies of a request, in place of what it waited for before. 0 | -EINVAL: its owner has
+ * no name, or too long a one. */
+int wait_fetch(wait_t *self, const outbound_request_t *request);
+/* Wait until then instead. owner: for whose sake. Results as above. */
+int wait_pause(wait_t *self, const char *owner, int64_t until_ms);
+
+/* Note what came; copies all. header: outbound_header, as a parameter so that services without a
+ * way out do without libcurl. */
+void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
+                      const char *(*header)(const outbound_answer_t *answer, const char *name));
+/* Note that the request was not made. */
+void wait_take_end(wait_t *self, outbound_end_t end, const char *why);
+
+/* ---- all of them ---- */
+
+typedef struct waits waits_t;
+
+/* At most so many requests are made at once, in all and of one owner. */
+waits_t *waits_new(unsigned calls, unsigned calls_of_one);
+/* Free also all waits that are admitted. */
+void waits_destroy(waits_t **self_p);
+
+/* May it wait? One that waits again is let in. 0: it is this registry's | -EDQUOT: its owner has as
+ * many as it may have | -EAGAIN: everybody together has. */
+int waits_admit(waits_t *self, wait_t *wait);
+
+/* Put it into the queue for requests; owners take turns. */
+void waits_queue(waits_t *self, wait_t *wait);
+/* The next one whose request may be made now; NULL: none. Its place is taken until
+ * waits_fetched. */
+wait_t *waits_next(waits_t *self);
+void waits_fetched(waits_t *self, const wait_t *wait);
+
+/* The next one whose pause is over; it is in a worker's hands then. NULL: none. */
+wait_t *waits_due(waits_t *self, int64_t now_ms);
+
+/* Any that is admitted; NULL: there is none. */
+wait_t *waits_first(const waits_t *self);
+/* Free one that is in no queue. */
+void waits_forget(waits_t *self, wait_t **wait_p);
+
+size_t waits_count(const waits_t *self);

@@ -1,0 +1,81 @@
+#include "services/identity/browser.h"
+#include "common/base/log.h"
+#include "common/bus/bus.h"
+#include "common/device/device.h"
+#include "common/place/place.h"
+#include "services/identity/sign_in_words.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+/* Set once, before the workers start. */
+static device_patterns_t *patterns;
+static place_bases_t *bases;
+
+int browser_setup(const config_t *config)
+{
+    const char *path = config_str(config, "device-patterns");
+    char why[200];
+
+    bases =
+        place_bases_new(config_str(config, "place-cities"), config_str(config, "place-networks"));
+    place_bases_look(bases, bus_mono_ms());
+    if (*path && device_patterns_load(&patterns, path, why, sizeof(why)))
+        log_warn("browsers of sessions are not known by name: %s", why);
+    return 0;
+}
+
+/* The text as an address, and its canonical form. False: it is none. */
+static bool read_address(const char *text, struct sockaddr_storage *out,
+                         char canonical[INET6_ADDRSTRLEN])
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+
+    memset(out, 0, sizeof(*out));
+    canonical[0] = '\0';
+    if (!text)
+        return false;
+    if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+        in->sin_family = AF_INET;
+        return inet_ntop(AF_INET, &in->sin_addr, canonical, INET6_ADDRSTRLEN);
+    }
+    if (inet_pton(AF_INET6, text, &in6->sin6_addr) != 1)
+        return false;
+    in6->sin6_family = AF_INET6;
+    return inet_ntop(AF_INET6, &in6->sin6_addr, canonical, INET6_ADDRSTRLEN);
+}
+
+/* null where nothing is known. */
+static json_t *describe_place(const struct sockaddr_storage *address)
+{
+    place_t place;
+
+    place_bases_look(bases, bus_mono_ms());
+    place_find(bases, (const struct sockaddr *)address, &place);
+    if (!*place.country_code && !place.has_point)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o}", "country_code",
+                     *place.country_code ? json_string(place.country_code) : json_null(),
+                     "latitude", place.has_point ? json_real(place.latitude) : json_null(),
+                     "longitude", place.has_point ? json_real(place.longitude) : json_null(),
+                     "lat_long_radius_km",
+                     place.has_radius ? json_integer(place.radius_km) : json_null());
+}
+
+json_t *browser_describe(const char *address, const char *agent)
+{
+    json_t *raw = words_agent(agent);
+    struct sockaddr_storage socket_address;
+    char canonical[INET6_ADDRSTRLEN];
+    device_t device;
+    bool known = read_address(address, &socket_address, canonical);
+
+    device_find(patterns, json_string_value(raw), json_string_length(raw), &device);
+    return json_pack("{s:{s:o, s:s, s:s, s:s, s:s, s:s}, s:s, s:o}", "user_agent", "raw", raw,
+                     "browser_name", device.browser, "browser_version", device.browser_version,
+                     "device_type", device.type, "os_name", device.os, "os_version",
+                     device.os_version, "ip_address", canonical, "location",
+                     known ? describe_place(&socket_address) : json_null());
+}

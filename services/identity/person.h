@@ -1,0 +1,15 @@
+/* A person (provider.h) as JSON: what a sign-in's code carries, and what a session keeps of its
+ * provider's tokens. */
+#pragma once
+
+#include "services/identity/provider.h"
+
+/* All of it. A new reference; NULL: no memory. */
+json_t *person_json(const person_t *self);
+/* The reverse; the caller calls person_done. False: an id, or who vouches for it, is missing. */
+bool person_read(person_t *self, const json_t *value);
+
+/* Its tokens alone, and what goes with them. */
+json_t *person_tokens(const person_t *self);
+/* Take those of the tokens that the person has none of. */
+void person_add_tokens(person_t *self, const json_t *tokens);

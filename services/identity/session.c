@@ -1,0 +1,174 @@
+/* Rows of sessions: what there is of one, and what edges are told. */
+#include "services/identity/session.h"
+#include "common/base/cleanup.h"
+#include "common/base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOKENS "tokens of a session"
+
+void session_done(session_t *self)
+{
+    person_done(&self->person);
+}
+
+char *session_seal_tokens(crud_t *crud, const person_t *person)
+{
+    bool any = person->refresh_token || person->access_token || person->id_token
+               || person->session_at_provider;
+    json_t *tokens = person_tokens(person);
+    char *text = any ? json_dumps(tokens, JSON_COMPACT) : NULL, *sealed = any ? NULL : strdup("");
+
+    if (text) {
+        sealed = secret_seal_for(crud->key, TOKENS, text, strlen(text));
+        secret_free(&text, strlen(text));
+    }
+    json_decref(tokens);
+    return sealed;
+}
+
+static int open_tokens(crud_t *crud, const char *sealed, person_t *person)
+{
+    _cleanup_(json_clear_ref) json_t *tokens = NULL;
+    size_t len = 0;
+    char *text = NULL;
+    int r;
+
+    if (!*sealed)
+        return 0;
+    r = secret_open_for(crud->key, TOKENS, sealed, &text, &len);
+    if (r)
+        return fault(r, "open a session's tokens: is this the master key that sealed them?");
+    tokens = json_loadb(text, len, 0, NULL);
+    secret_free(&text, len);
+    person_add_tokens(person, tokens);
+    return 0;
+}
+
+/* Columns of the query below, in its order. */
+enum {
+    AT_ID,
+    AT_USER,
+    AT_ACCOUNT,
+    AT_ROUTE,
+    AT_DIGEST,
+    AT_PROVIDER,
+    AT_URL,
+    AT_PERSON,
+    AT_USERNAME,
+    AT_NAME,
+    AT_EMAIL,
+    AT_VERIFIED,
+    AT_GROUPS,
+    AT_TOKENS,
+    AT_CREATED,
+    AT_EXPIRES,
+    AT_DUE,
+    AT_INACTIVITY,
+    AT_ACTIVE,
+    AT_CHECKED,
+    AT_RETRY
+};
+
+static int64_t number_at(const PGresult *res, int column)
+{
+    return strtoll(PQgetvalue(res, 0, column), NULL, 10);
+}
+
+static void copy_at(const PGresult *res, int column, char *out, size_t size)
+{
+    snprintf(out, size, "%s", PQgetvalue(res, 0, column));
+}
+
+/* NULL where it is empty. */
+static char *text_at(const PGresult *res, int column)
+{
+    const char *text = PQgetvalue(res, 0, column);
+
+    return *text ? memory_copy(text, "what is known of a person") : NULL;
+}
+
+static void read_person(const PGresult *res, person_t *out)
+{
+    out->provider_name = text_at(res, AT_PROVIDER);
+    out->provider_url = text_at(res, AT_URL);
+    out->id = text_at(res, AT_PERSON);
+    out->username = text_at(res, AT_USERNAME);
+    out->name = text_at(res, AT_NAME);
+    out->email = text_at(res, AT_EMAIL);
+    out->email_verified = *PQgetvalue(res, 0, AT_VERIFIED) == 't';
+    out->groups = json_loads(PQgetvalue(res, 0, AT_GROUPS), 0, NULL);
+}
+
+int session_load(crud_t *crud, const char *hash, session_t *out)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    *out = (session_t){0};
+    r = pg_exec(crud->pg, &res,
+                "SELECT s.session_id, u.id, a.account_id, a.route_id, s.digest, "
+                "u.identity_provider->>'name', u.identity_provider->>'url', u.provider_user_id, "
+                "u.username, u.name, u.email, s.email_verified, s.groups, s.tokens, s.created_ms, "
+                "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
+                "s.retry_ms FROM sign_in_session s "
+                "JOIN application_session a ON a.id = s.session_id "
+                "JOIN application_user u ON u.id = a.application_user_id "
+                "WHERE s.token_hash = decode($1, 'hex')",
+                1, hash);
+    if (r || !PQntuples(res))
+        return r ? r : ERR_SESSION_GONE;
+    copy_at(res, AT_ID, out->id, sizeof(out->id));
+    copy_at(res, AT_USER, out->user, sizeof(out->user));
+    copy_at(res, AT_ACCOUNT, out->account, sizeof(out->account));
+    copy_at(res, AT_ROUTE, out->route, sizeof(out->route));
+    copy_at(res, AT_DIGEST, out->digest, sizeof(out->digest));
+    snprintf(out->hash, sizeof(out->hash), "%s", hash);
+    out->created_ms = number_at(res, AT_CREATED);
+    out->expires_ms = number_at(res, AT_EXPIRES);
+    out->due_ms = number_at(res, AT_DUE);
+    out->inactivity_ms = number_at(res, AT_INACTIVITY);
+    out->last_active_ms = number_at(res, AT_ACTIVE);
+    out->checked_ms = number_at(res, AT_CHECKED);
+    out->retry_ms = number_at(res, AT_RETRY);
+    read_person(res, &out->person);
+    return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
+}
+
+bool session_is_over(const session_t *self, int64_t now_ms)
+{
+    return self->expires_ms <= now_ms
+           || (self->inactivity_ms && self->last_active_ms + self->inactivity_ms <= now_ms);
+}
+
+json_t *session_json(const session_t *self)
+{
+    const person_t *who = &self->person;
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+                     self->id, "user", self->user, "route", self->route, "digest", self->digest,
+                     "provider_user_id", who->id ? who->id : "", "name", who->name ? who->name : "",
+                     "email", who->email ? who->email : "", "groups", who->groups, "created_ms",
+                     (json_int_t)self->created_ms, "expires_ms", (json_int_t)self->expires_ms,
+                     "due_ms", (json_int_t)self->due_ms, "inactivity_ms",
+                     (json_int_t)self->inactivity_ms, "last_active_ms",
+                     (json_int_t)self->last_active_ms, "checked_ms", (json_int_t)self->checked_ms);
+}
+
+void session_act_as(session_act_t *self, crud_t *crud, const char *account, const char *user,
+                    const char *subject, const char *source)
+{
+    *self = (session_act_t){.crud = crud, .before = crud->request, .request = *crud->request};
+    snprintf(self->request.account, sizeof(self->request.account), "%s", account);
+    self->request.actor = json_pack("{s:s, s:s, s:s, s:n}", "id", user, "subject",
+                                    subject ? subject : user, "source", source, "credential");
+    crud->request = &self->request;
+}
+
+void session_act_done(session_act_t *self)
+{
+    json_decref(self->request.actor);
+    self->crud->request = self->before;
+}

@@ -1,0 +1,63 @@
+/* Sessions: who is signed in at a route, in which browser. Known by the SHA-256 of the cookie's
+ * value, in hexadecimal; the value itself is nowhere stored. */
+#pragma once
+
+#include "services/identity/person.h"
+#include "services/identity/sign_in_sealed.h"
+#include "services/identity/sign_in_words.h"
+
+typedef struct session {
+    char id[ID_MAX], user[ID_MAX], account[64], route[ID_MAX];
+    char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
+    person_t person; /* as the provider described it last, with its tokens */
+    int64_t created_ms, expires_ms, due_ms, inactivity_ms, last_active_ms, checked_ms;
+    int64_t retry_ms; /* the provider is not asked before */
+} session_t;
+
+void session_done(session_t *self);
+
+/* Load the one of that hash. 0: *out is for session_done | ERR_SESSION_GONE | fault. */
+int session_load(crud_t *crud, const char *hash, session_t *out);
+/* Is it over by itself? */
+bool session_is_over(const session_t *self, int64_t now_ms);
+/* As edges get it (proto/WIRE.md). A new reference; NULL: no memory. */
+json_t *session_json(const session_t *self);
+
+/* The request of the account, with who it is that does this, for crud_add and crud_remove. Until
+ * session_act_done. source: how. */
+typedef struct session_act {
+    crud_t *crud;
+    const request_t *before;
+    request_t request;
+} session_act_t;
+void session_act_as(session_act_t *self, crud_t *crud, const char *account, const char *user,
+                    const char *subject, const char *source);
+void session_act_done(session_act_t *self);
+
+/* In a transaction: make or update the user that this person is, and make a session of his. token:
+ * the cookie's value. 0 | ERR_LIMIT_EXCEEDED | PG_AGAIN | fault. */
+int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                 const request_t *request, const char *token, problem_t *problem);
+
+/* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
+int session_end(crud_t *crud, const session_t *session, problem_t *problem);
+
+/* In a transaction: what a person is called now, and that its provider was asked. 0 |
+ * ERR_SESSION_GONE | fault. */
+int session_checked(crud_t *crud, const session_t *session, const sealed_t *sealed,
+                    const person_t *person);
+
+/* Sealed tokens of a person, "" where there are none; NULL: no memory. */
+char *session_seal_tokens(crud_t *crud, const person_t *person);
+
+/* When the provider must vouch again after now, by the module; 0: never. */
+int64_t session_due_ms(const sealed_t *sealed, int64_t now_ms);
+
+/* The verbs, for edges. session.check {hash, route, digest, last_active_ms?, sealed?} -> {session}.
+ * 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended |
+ * ERR_SIGN_IN_UNAVAILABLE | fault. */
+int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
+/* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
+int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
+/* session.end {hash, route} -> {}; also where there is none. 0 | ERR_INVALID_FIELD | fault. */
+int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

@@ -1,0 +1,130 @@
+/* session.touch, session.end, sign_in.tidy: sessions in use, signed out, and over. */
+#include "common/base/cleanup.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TOUCHED_MAX = 512,
+    LATE_MS = 600000 /* edges may know of activity that they have not told yet */
+};
+
+/* ---- touch ---- */
+
+static int check_touched(const json_t *sessions, problem_t *problem)
+{
+    json_t *one;
+    size_t i;
+
+    if (!json_is_array(sessions) || json_array_size(sessions) > TOUCHED_MAX)
+        return problem_add(problem, ERR_INVALID_FIELD, "sessions",
+                           "must be a list of at most %d sessions", TOUCHED_MAX);
+    json_array_foreach(sessions, i, one)
+    {
+        if (!words_is_hex(json_string_value(json_object_get(one, "hash")))
+            || !json_is_integer(json_object_get(one, "last_active_ms")))
+            return problem_add(
+                problem, ERR_INVALID_FIELD, "sessions",
+                "each must be {hash: 64 hexadecimal digits, last_active_ms: number}");
+    }
+    return 0;
+}
+
+int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    const json_t *sessions = json_object_get(request->body, "sessions");
+    _cleanup_(free_mem) char *text = NULL;
+    int r = check_touched(sessions, &reply->problem);
+    char now[24];
+
+    if (r)
+        return r;
+    text = json_dumps(sessions, JSON_COMPACT);
+    reply->body = json_object();
+    if (!text || !reply->body)
+        return -ENOMEM;
+    snprintf(now, sizeof(now), "%" PRId64, bus_now_ms());
+    /* Rows are locked in the order of their ids: edges touch the same sessions at once. What moves
+     * on by less than a second changes nothing that anybody reads. */
+    return pg_exec(
+        crud->pg, NULL,
+        "WITH given AS (SELECT decode(e->>'hash', 'hex') AS hash, "
+        "     least(max((e->>'last_active_ms')::bigint), $2::bigint) AS ms "
+        "     FROM jsonb_array_elements($1::jsonb) e GROUP BY 1), "
+        "mine AS MATERIALIZED (SELECT s.session_id, g.ms FROM sign_in_session s "
+        "     JOIN given g ON g.hash = s.token_hash AND g.ms > s.last_active_ms "
+        "     ORDER BY s.session_id FOR UPDATE OF s), "
+        "kept AS (UPDATE sign_in_session s SET last_active_ms = m.ms FROM mine m "
+        "     WHERE s.session_id = m.session_id), "
+        "shown AS (UPDATE application_session a SET last_active = "
+        "     greatest(a.last_active, date_trunc('second', to_timestamp(m.ms / 1000.0))) "
+        "     FROM mine m WHERE a.id = m.session_id RETURNING a.application_user_id, "
+        "     a.last_active), "
+        "users AS MATERIALIZED (SELECT u.id, max(s.last_active) AS last FROM application_user u "
+        "     JOIN shown s ON s.application_user_id = u.id GROUP BY u.id) "
+        "UPDATE application_user u SET last_active = users.last FROM users "
+        "WHERE u.id = users.id AND u.last_active < users.last",
+        2, text, now);
+}
+
+/* ---- end ---- */
+
+int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    const char *hash = json_string_value(json_object_get(request->body, "hash"));
+    const char *route = json_string_value(json_object_get(request->body, "route"));
+    _cleanup_(session_done) session_t session = {0};
+    session_act_t act;
+    int r;
+
+    if (!words_is_hex(hash))
+        return problem_add(&reply->problem, ERR_INVALID_FIELD, "hash",
+                           "must be 64 hexadecimal digits");
+    reply->body = json_object();
+    if (!reply->body)
+        return -ENOMEM;
+    r = session_load(crud, hash, &session);
+    if (r || !words_equal(session.route, route))
+        return r == ERR_SESSION_GONE ? 0 : r;
+    crud->request_key[0] = '\0';
+    r = crud_begin(crud);
+    session_act_as(&act, crud, session.account, session.user, session.person.email, "SIGN_OUT");
+    if (!r)
+        r = session_end(crud, &session, &reply->problem);
+    r = crud_end(crud, r, &reply->revision);
+    session_act_done(&act);
+    return r == ERR_SESSION_GONE ? 0 : r;
+}
+
+/* ---- tidy ---- */
+
+int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char now[24];
+    int r;
+
+    (void)request;
+    snprintf(now, sizeof(now), "%" PRId64, bus_now_ms() - LATE_MS);
+    r = pg_exec(
+        crud->pg, &res,
+        "WITH codes AS (DELETE FROM sign_in_code WHERE code_hash IN (SELECT code_hash "
+        "     FROM sign_in_code WHERE expires_at < now() LIMIT 10000) RETURNING 1), "
+        "over AS (SELECT session_id FROM sign_in_session WHERE expires_ms <= $1::bigint "
+        "     UNION SELECT session_id FROM sign_in_session WHERE inactivity_ms > 0 "
+        "     AND last_active_ms + inactivity_ms <= $1::bigint LIMIT 1000), "
+        "sessions AS (DELETE FROM object WHERE id IN (SELECT id FROM object "
+        "     WHERE id IN (SELECT session_id FROM over) FOR UPDATE SKIP LOCKED) RETURNING 1) "
+        "SELECT (SELECT count(*) FROM codes), (SELECT count(*) FROM sessions)",
+        1, now);
+    if (r)
+        return r;
+    reply->body =
+        json_pack("{s:I, s:I}", "codes", (json_int_t)strtoll(PQgetvalue(res, 0, 0), NULL, 10),
+                  "sessions", (json_int_t)strtoll(PQgetvalue(res, 0, 1), NULL, 10));
+    return reply->body ? 0 : -ENOMEM;
+}

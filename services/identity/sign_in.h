@@ -1,0 +1,25 @@
+/* The verbs of a sign-in, which edges call (proto/WIRE.md): from the first click at a route's
+ * host to the session. Each checks all that it is given anew: an edge only carries. */
+#pragma once
+
+#include "common/resource/crud.h"
+
+/* {sealed, host, target, nonce?, force?} -> {location, nonce}. force: as somebody else. Stores
+ * nothing. 0 | ERR_INVALID_FIELD and what sealed_open answers | ERR_SIGN_IN_UNAVAILABLE | fault. */
+int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply);
+
+/* {sealed, ticket, cookie?} -> {location, cookie}: the provider's URL. Stores nothing. As begin,
+ * and ERR_SIGN_IN_STATE | ERR_SIGN_IN_PROVIDER. */
+int on_sign_in_login(crud_t *crud, const request_t *request, reply_t *reply);
+
+/* {sealed, state, params, cookie?, ip, user_agent} -> {location, cookie}. Stores one row, of a code
+ * that lasts 30 s, once the provider has vouched and the rules admit. As login, and
+ * ERR_SIGN_IN_DENIED. */
+int on_sign_in_callback(crud_t *crud, const request_t *request, reply_t *reply);
+
+/* {sealed, code, nonce, host, ip, user_agent, old?} -> {token, target, session}. 0 |
+ * ERR_SIGN_IN_CODE: and it is gone, if it was there | ERR_SIGN_IN_DENIED | fault. */
+int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply);
+
+/* {} -> {codes, sessions}: delete what is over, some of it. 0 | fault. */
+int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply);

@@ -1,0 +1,101 @@
+/* sign_in.callback: back from the provider. What it vouches for becomes a code of 30 s, which
+ * only the browser that began can redeem, at the host where it began. */
+#include "common/base/cleanup.h"
+#include "services/identity/rules.h"
+#include "services/identity/sign_in.h"
+#include "services/identity/sign_in_code.h"
+#include "services/identity/sign_in_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { WHY_SIZE = 200 };
+
+static const char *text_of(const request_t *request, const char *key)
+{
+    return json_string_value(json_object_get(request->body, key));
+}
+
+/* The flow that the state names, out of this browser's cookie. The state's route, the flow's and
+ * the sealed module's are one. 0 | ERR_SIGN_IN_STATE | -ENOMEM. */
+static int take_flow(crud_t *crud, const request_t *request, run_t *run)
+{
+    char route[ID_MAX], state[WORDS_STATE_LEN + 1];
+    int r;
+
+    if (!words_split_state(text_of(request, "state"), route, state)
+        || !words_equal(route, run->sealed.route))
+        return ERR_SIGN_IN_STATE;
+    r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
+    if (r)
+        return r;
+    return login_take(&run->login, route, state, &run->flow) ? 0 : ERR_SIGN_IN_STATE;
+}
+
+static int begin_callback(crud_t *crud, const request_t *request, problem_t *problem,
+                          run_t **ret_run)
+{
+    _cleanup_(run_free) run_t *run = run_new();
+    const json_t *params = json_object_get(request->body, "params");
+    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
+
+    if (!r)
+        r = sealed_check_engine(&run->sealed, problem);
+    if (!r && !words_are_params(params))
+        r = problem_add(problem, ERR_INVALID_FIELD, "params",
+                        "must be {name: [texts]}, in at most %d bytes", WORDS_PARAMS_MAX);
+    if (!r)
+        r = take_flow(crud, request, run);
+    if (!r)
+        r = run_start(run, PROVIDER_CALLBACK,
+                      &(provider_ask_t){.state = text_of(request, "state"),
+                                        .nonce = run->flow.nonce,
+                                        .verifier = run->flow.verifier,
+                                        .params = params});
+    if (!r)
+        *ret_run = take(run);
+    return r;
+}
+
+/* The provider vouches: may this person enter? Then there is a code. */
+static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
+{
+    _cleanup_(free_mem) char *cookie = login_seal(crud->key, &run->login);
+    _cleanup_(person_done) person_t person = {0};
+    char why[WHY_SIZE] = "", code[WORDS_TOKEN_LEN + 1];
+    int r;
+
+    if (!cookie)
+        return -ENOMEM;
+    run->sealed.engine->person(run->engine_flow, &person);
+    if (!sign_in_admits(run->sealed.module, run->sealed.config, &person, why, sizeof(why)))
+        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+    r = sign_in_code_make(crud, &run->flow.ticket, &person, code);
+    if (r)
+        return r;
+    reply->body =
+        json_pack("{s:o, s:s}", "location",
+                  json_sprintf("https://%s/auth/done?code=%s", run->flow.ticket.host, code),
+                  "cookie", cookie);
+    return reply->body ? 0 : -ENOMEM;
+}
+
+int on_sign_in_callback(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(run_free) run_t *fresh = NULL;
+    const wait_answer_t *answer;
+    run_t *run = crud_resumed(crud, &answer);
+    int r = 0;
+
+    if (!run) {
+        r = begin_callback(crud, request, &reply->problem, &fresh);
+        run = fresh;
+    }
+    if (!r)
+        r = run_advance(crud, run, fresh ? &fresh : &run, answer);
+    if (!r)
+        r = run_refusal(run, &reply->problem);
+    return r ? r : finish_callback(crud, run, reply);
+}

@@ -1,0 +1,97 @@
+#include "services/identity/sign_in_code.h"
+#include "common/base/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROVEN "code of a sign-in"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* What the row keeps, sealed: who it is, and for which browser, host and route. */
+static char *seal_proven(crud_t *crud, const ticket_t *ticket, const person_t *person)
+{
+    json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:o}", "route", ticket->route, "host",
+                              ticket->host, "target", ticket->target, "nonce_hash",
+                              ticket->nonce_hash, "person", person_json(person));
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL, *sealed = NULL;
+
+    if (text) {
+        sealed = secret_seal_for(crud->key, PROVEN, text, strlen(text));
+        secret_free(&text, strlen(text));
+    }
+    json_decref(value);
+    return sealed;
+}
+
+int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *person,
+                      char out[WORDS_TOKEN_LEN + 1])
+{
+    _cleanup_(free_mem) char *sealed = seal_proven(crud, ticket, person);
+    char hex[WORDS_HEX_SIZE], seconds[16];
+
+    if (!sealed)
+        return -ENOMEM;
+    words_token(out);
+    words_hex(out, hex);
+    snprintf(seconds, sizeof(seconds), "%d", SIGN_IN_CODE_SECONDS);
+    crud->changes = true; /* one statement by itself, without crud_begin */
+    return pg_exec(crud->pg, NULL,
+                   "INSERT INTO sign_in_code (code_hash, expires_at, sealed) VALUES "
+                   "(decode($1, 'hex'), now() + $2::int * interval '1 s', $3)",
+                   3, hex, seconds, sealed);
+}
+
+/* Is it of this browser, host and route? */
+static bool is_of(const json_t *value, const sealed_t *sealed, const request_t *request)
+{
+    const char *nonce = text_of(request->body, "nonce");
+    char hash[WORDS_HEX_SIZE];
+
+    if (!words_is_token(nonce, WORDS_TOKEN_LEN))
+        return false;
+    words_hex(nonce, hash);
+    return words_equal(hash, text_of(value, "nonce_hash"))
+           && words_equal(text_of(request->body, "host"), text_of(value, "host"))
+           && words_equal(sealed->route, text_of(value, "route"));
+}
+
+int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *request, proven_t *out)
+{
+    const char *code = text_of(request->body, "code");
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    char hex[WORDS_HEX_SIZE], *text = NULL;
+    size_t len = 0;
+    int r;
+
+    *out = (proven_t){0};
+    if (!words_is_token(code, WORDS_TOKEN_LEN))
+        return ERR_SIGN_IN_CODE;
+    words_hex(code, hex);
+    r = pg_exec(crud->pg, &res,
+                "DELETE FROM sign_in_code WHERE code_hash = decode($1, 'hex') "
+                "RETURNING sealed, expires_at > now()",
+                1, hex);
+    if (r || !PQntuples(res) || *PQgetvalue(res, 0, 1) != 't')
+        return r ? r : ERR_SIGN_IN_CODE;
+    r = secret_open_for(crud->key, PROVEN, PQgetvalue(res, 0, 0), &text, &len);
+    if (r)
+        return r == -EBADMSG ? ERR_SIGN_IN_CODE : r; /* another master key's */
+    value = json_loadb(text, len, 0, NULL);
+    secret_free(&text, len);
+    if (!is_of(value, sealed, request)
+        || !person_read(&out->person, json_object_get(value, "person")))
+        return ERR_SIGN_IN_CODE;
+    snprintf(out->target, sizeof(out->target), "%s", words_target(text_of(value, "target")));
+    return 0;
+}
+
+void proven_done(proven_t *self)
+{
+    person_done(&self->person);
+}

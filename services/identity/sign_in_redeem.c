@@ -1,0 +1,96 @@
+/* sign_in.redeem: at the route's host, the code becomes a session. */
+#include "common/base/cleanup.h"
+#include "services/identity/rules.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in.h"
+#include "services/identity/sign_in_code.h"
+#include "services/identity/sign_in_run.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <string.h>
+
+enum { WHY_SIZE = 200 };
+
+static const char *text_of(const request_t *request, const char *key)
+{
+    return json_string_value(json_object_get(request->body, key));
+}
+
+/* A new sign-in takes the place of the session that the browser had at this route. */
+static int end_old(crud_t *crud, const sealed_t *sealed, const request_t *request,
+                   problem_t *problem)
+{
+    const char *old = text_of(request, "old");
+    _cleanup_(session_done) session_t session = {0};
+    char hex[WORDS_HEX_SIZE];
+    session_act_t act;
+    int r;
+
+    if (!words_is_token(old, WORDS_TOKEN_LEN))
+        return 0;
+    words_hex(old, hex);
+    r = session_load(crud, hex, &session);
+    if (r || strcmp(session.route, sealed->route))
+        return r == ERR_SESSION_GONE ? 0 : r;
+    session_act_as(&act, crud, session.account, session.user, session.person.email, "SIGN_IN");
+    r = session_end(crud, &session, problem);
+    session_act_done(&act);
+    return r == ERR_SESSION_GONE ? 0 : r;
+}
+
+/* 0 | ERR_SIGN_IN_CODE, ERR_SIGN_IN_DENIED: to be committed, so that the code is gone | other. */
+static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *token,
+                  proven_t *proven, problem_t *problem)
+{
+    char why[WHY_SIZE] = "";
+    int r = sign_in_code_take(crud, sealed, request, proven);
+
+    if (r)
+        return r;
+    if (!sign_in_admits(sealed->module, sealed->config, &proven->person, why, sizeof(why)))
+        return problem_add(problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+    r = end_old(crud, sealed, request, problem);
+    return r ? r : session_make(crud, sealed, &proven->person, request, token, problem);
+}
+
+/* Say what was made. */
+static int answer(crud_t *crud, const char *token, const proven_t *proven, reply_t *reply)
+{
+    _cleanup_(session_done) session_t session = {0};
+    char hex[WORDS_HEX_SIZE];
+    int r;
+
+    words_hex(token, hex);
+    r = session_load(crud, hex, &session);
+    if (r)
+        return r;
+    reply->body = json_pack("{s:s, s:s, s:o}", "token", token, "target", proven->target, "session",
+                            session_json(&session));
+    return reply->body ? 0 : -ENOMEM;
+}
+
+int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(sealed_done) sealed_t sealed;
+    _cleanup_(proven_done) proven_t proven = {0};
+    char token[WORDS_TOKEN_LEN + 1];
+    int refused = 0, r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
+
+    if (r)
+        return r;
+    words_token(token);
+    crud->request_key[0] = '\0';
+    r = crud_begin(crud);
+    if (!r)
+        r = redeem(crud, &sealed, request, token, &proven, &reply->problem);
+    if (!r)
+        r = answer(crud, token, &proven, reply);
+    if (r == ERR_SIGN_IN_CODE || r == ERR_SIGN_IN_DENIED) {
+        refused = r;
+        r = 0;
+    }
+    r = crud_end(crud, r, &reply->revision);
+    sodium_memzero(token, sizeof(token));
+    return r ? r : refused;
+}

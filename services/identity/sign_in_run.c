@@ -1,0 +1,140 @@
+#include "services/identity/sign_in_run.h"
+#include "common/base/cleanup.h"
+#include "common/base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { FETCH_BYTES_MAX = 1 << 20, FETCH_MS = 10000 };
+
+/* Set once, before the workers start. */
+static char url[512];
+static int64_t session_max_ms;
+static secret_key_t *routes_key; /* NULL: the master key */
+
+int sign_in_setup(crud_t *crud, const config_t *config)
+{
+    size_t len = strlen(config_str(config, "idp-url"));
+
+    (void)crud;
+    if (len >= sizeof(url) || strncmp(config_str(config, "idp-url"), "https://", 8))
+        return fault(-EINVAL, "idp-url must be https:// and a host, in less than 512 bytes");
+    snprintf(url, sizeof(url), "%s", config_str(config, "idp-url"));
+    while (len && url[len - 1] == '/')
+        url[--len] = '\0';
+    session_max_ms = 1000 * (int64_t)config_int(config, "session-max");
+    return *config_str(config, "sign-in-key")
+               ? secret_key_load(&routes_key, config_str(config, "sign-in-key"))
+               : 0;
+}
+
+const secret_key_t *sign_in_key(const crud_t *crud)
+{
+    return routes_key ? routes_key : crud->key;
+}
+
+const char *sign_in_url(void)
+{
+    return url;
+}
+
+int64_t sign_in_session_max_ms(void)
+{
+    return session_max_ms;
+}
+
+run_t *run_new(void)
+{
+    return memory_new(sizeof(run_t), "a sign-in");
+}
+
+void run_free(run_t **self_p)
+{
+    run_t *self = *self_p;
+
+    if (!self)
+        return;
+    if (self->engine_flow)
+        self->sealed.engine->free(&self->engine_flow);
+    sealed_done(&self->sealed);
+    person_done(&self->person);
+    free(self);
+    *self_p = NULL;
+}
+
+void run_free_state(void **state_p)
+{
+    run_free((run_t **)state_p);
+}
+
+int run_start(run_t *self, int operation, provider_ask_t *ask)
+{
+    char redirect[sizeof(url) + 32];
+
+    snprintf(redirect, sizeof(redirect), "%s/oauth2/callback", url);
+    ask->config = self->sealed.config;
+    ask->module = self->sealed.module;
+    ask->redirect_uri = redirect;
+    ask->now_s = time(NULL);
+    ask->cache = NULL;
+    self->ended = false;
+    return self->sealed.engine->start(&self->engine_flow, operation, ask);
+}
+
+/* Ask for what the engine wants. It is the account's request: the sealed module says whose. */
+static int fetch(crud_t *crud, const run_t *self, const fetch_t *want, run_t **self_p)
+{
+    const outbound_request_t request = {
+        .owner = self->sealed.account,
+        .method = want->method,
+        .url = want->url,
+        .headers = (const char *const *)want->headers,
+        .body = want->body,
+        .body_bytes = want->body_len,
+        .timeout_ms = want->timeout_ms ? want->timeout_ms : FETCH_MS,
+        .max_bytes = want->max_bytes && want->max_bytes < FETCH_BYTES_MAX ? want->max_bytes
+                                                                          : FETCH_BYTES_MAX,
+    };
+    void *state = *self_p;
+    int r = crud_fetch(crud, &request, &state, run_free_state);
+
+    *self_p = state;
+    return r;
+}
+
+int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer)
+{
+    fetched_t came;
+    fetch_t want = {0};
+
+    if (self->ended)
+        return 0;
+    if (answer)
+        came = (fetched_t){
+            .end = (int)answer->end,
+            .status = answer->status,
+            .body = answer->body,
+            .body_len = answer->body_bytes,
+            .retry_after = answer->headers[WAIT_RETRY_AFTER],
+            .link = answer->headers[WAIT_LINK],
+            .cache_control = answer->headers[WAIT_CACHE_CONTROL],
+            .content_type = answer->headers[WAIT_CONTENT_TYPE],
+        };
+    self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &want);
+    if (self->step == PROVIDER_FETCH)
+        return fetch(crud, self, &want, self_p);
+    self->ended = true;
+    return 0;
+}
+
+int run_refusal(const run_t *self, problem_t *problem)
+{
+    if (self->step == PROVIDER_DONE)
+        return 0;
+    return problem_add(problem,
+                       self->step == PROVIDER_UNAVAILABLE ? ERR_SIGN_IN_UNAVAILABLE
+                                                          : ERR_SIGN_IN_PROVIDER,
+                       NULL, "%s", self->sealed.engine->why(self->engine_flow));
+}

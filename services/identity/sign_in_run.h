@@ -1,0 +1,48 @@
+/* A verb that drives an engine (provider.h): what it has opened, the engine's flow, and how that
+ * ended. Between two steps, while the provider is asked, it lies with the request (waits.h). */
+#pragma once
+
+#include "services/identity/person.h"
+#include "services/identity/sign_in_sealed.h"
+#include "common/base/config.h"
+#include "services/identity/sign_in_state.h"
+
+typedef struct run {
+    sealed_t sealed;
+    void *engine_flow;
+    bool ended; /* step is how */
+    provider_step_t step;
+
+    /* The verb's own. */
+    login_t login;   /* the browser's cookie at the sign-in host */
+    flow_t flow;     /* the sign-in that it is about */
+    person_t person; /* who was signed in, of a check */
+    char session[ID_MAX];
+    int64_t checked_ms;
+} run_t;
+
+run_t *run_new(void);
+/* For crud_fetch and _cleanup_. */
+void run_free(run_t **self_p);
+void run_free_state(void **state_p);
+
+/* Begin the engine's flow. ask: all but config, module, now and cache, which this adds. 0 |
+ * fault. */
+int run_start(run_t *self, int operation, provider_ask_t *ask);
+
+/* Go on with it: with the answer that came, or from the beginning (NULL). self_p: the run, which is
+ * taken over where the verb must wait. 0: it has ended | VERB_WAITS | fault. */
+int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer);
+
+/* How it ended, if not well: 0: PROVIDER_DONE | ERR_SIGN_IN_PROVIDER | ERR_SIGN_IN_UNAVAILABLE,
+ * with the engine's reason. */
+int run_refusal(const run_t *self, problem_t *problem);
+
+/* The settings that sign-ins need, from service_spec_t.setup. 0. */
+int sign_in_setup(crud_t *crud, const config_t *config);
+/* "https://host:port" of the sign-in host, without a slash at the end; ms that a session lasts
+ * whose module says nothing. */
+const char *sign_in_url(void);
+int64_t sign_in_session_max_ms(void);
+/* The key under which postern-routes sealed the modules of routes; borrowed. */
+const secret_key_t *sign_in_key(const crud_t *crud);

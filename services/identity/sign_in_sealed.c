@@ -1,0 +1,60 @@
+#include "services/identity/sign_in_sealed.h"
+#include "services/identity/engines.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
+{
+    const char *sealed = text_of(body, "sealed");
+    char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    *self = (sealed_t){0};
+    if (!sealed)
+        return problem_add(problem, ERR_REQUIRED_MISSING, "sealed", "is required");
+    r = strnlen(sealed, SEALED_MAX + 1) > SEALED_MAX ? -EBADMSG
+                                                     : secret_open(key, sealed, &text, &len);
+    if (r == -ENOMEM)
+        return r;
+    if (!r)
+        self->all = json_loadb(text, len, 0, NULL);
+    secret_free(&text, len);
+    self->route = text_of(self->all, "route");
+    self->account = text_of(self->all, "account");
+    self->edge = text_of(self->all, "edge");
+    self->module = text_of(self->all, "module");
+    self->config = json_object_get(self->all, "config");
+    if (!self->route || !self->account || !self->edge || !self->module
+        || !json_is_object(self->config))
+        return problem_add(problem, ERR_INVALID_FIELD, "sealed",
+                           "is not a module that postern-routes sealed under this master key");
+    self->engine = engine_find(self->module);
+    return sign_in_digest(key, self->module, self->config, self->digest);
+}
+
+int sealed_check_engine(const sealed_t *self, problem_t *problem)
+{
+    if (self->engine)
+        return 0;
+    return problem_add(problem, ERR_SIGN_IN_UNAVAILABLE, NULL,
+                       "this version of postern-identity cannot sign anybody in by the module %s",
+                       self->module);
+}
+
+int64_t sealed_number(const sealed_t *self, const char *field)
+{
+    return json_integer_value(json_object_get(self->config, field));
+}
+
+void sealed_done(sealed_t *self)
+{
+    json_decref(self->all);
+    *self = (sealed_t){0};
+}

@@ -1,0 +1,27 @@
+/* The sealed module of a route, which edges carry and cannot read: postern-routes sealed it
+ * under the master key. What it says is certain; what the edge says beside it is not. */
+#pragma once
+
+#include "common/resource/crud.h"
+#include "common/schema/sign_in_digest.h"
+#include "services/identity/provider.h"
+
+enum { SEALED_MAX = 512 << 10 };
+
+typedef struct sealed {
+    json_t *all; /* {route, account, edge, module, config}; the others are borrowed from it */
+    const char *route, *account, *edge, *module;
+    const json_t *config;
+    char digest[SIGN_IN_DIGEST_SIZE];
+    const provider_t *engine; /* of the module; NULL: this version has none */
+} sealed_t;
+
+/* Open the body's field "sealed". 0 | ERR_REQUIRED_MISSING, ERR_INVALID_FIELD | -ENOMEM. *self is
+ * for sealed_done in any case. */
+int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem);
+/* Does it name an engine that this version has? 0 | ERR_SIGN_IN_UNAVAILABLE. */
+int sealed_check_engine(const sealed_t *self, problem_t *problem);
+/* A number of the module's document; 0: it has none. */
+int64_t sealed_number(const sealed_t *self, const char *field);
+/* Wipe and free. */
+void sealed_done(sealed_t *self);

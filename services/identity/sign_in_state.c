@@ -1,0 +1,177 @@
+#include "services/identity/sign_in_state.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICKET "ticket of a sign-in"
+#define LOGIN  "cookie of a sign-in"
+
+/* Seal a value, which is taken over. */
+static char *seal_json(const secret_key_t *key, const char *purpose, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL, *sealed = NULL;
+
+    if (text) {
+        sealed = secret_seal_for(key, purpose, text, strlen(text));
+        secret_free(&text, strlen(text));
+    }
+    json_decref(value);
+    return sealed;
+}
+
+/* Open one. *ret_value NULL: it is not sealed by us for this purpose. 0 | -ENOMEM. */
+static int open_json(const secret_key_t *key, const char *purpose, const char *sealed, size_t max,
+                     json_t **ret_value)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int r = -EBADMSG;
+
+    *ret_value = NULL;
+    if (sealed && strnlen(sealed, max + 1) <= max)
+        r = secret_open_for(key, purpose, sealed, &text, &len);
+    if (r)
+        return r == -ENOMEM ? r : 0;
+    *ret_value = json_loadb(text, len, 0, NULL);
+    secret_free(&text, len);
+    return 0;
+}
+
+/* Copy a text. False: it is missing or too long. */
+static bool copy_text(const json_t *object, const char *key, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    if (!text || strlen(text) >= size)
+        return false;
+    snprintf(out, size, "%s", text);
+    return true;
+}
+
+/* ---- tickets ---- */
+
+static json_t *write_ticket(const ticket_t *ticket)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:b}", "r", ticket->route, "h", ticket->host, "t",
+                     ticket->target, "n", ticket->nonce_hash, "e", (json_int_t)ticket->expires_s,
+                     "f", ticket->force);
+}
+
+/* False: it is not whole, or too late. */
+static bool read_ticket(const json_t *value, int64_t now_s, ticket_t *out)
+{
+    out->expires_s = json_integer_value(json_object_get(value, "e"));
+    out->force = json_is_true(json_object_get(value, "f"));
+    return copy_text(value, "r", out->route, sizeof(out->route))
+           && copy_text(value, "h", out->host, sizeof(out->host))
+           && copy_text(value, "t", out->target, sizeof(out->target))
+           && copy_text(value, "n", out->nonce_hash, sizeof(out->nonce_hash))
+           && out->expires_s > now_s;
+}
+
+char *ticket_seal(const secret_key_t *key, const ticket_t *ticket)
+{
+    return seal_json(key, TICKET, write_ticket(ticket));
+}
+
+int ticket_open(const secret_key_t *key, const char *sealed, int64_t now_s, ticket_t *ret_ticket)
+{
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    int r = open_json(key, TICKET, sealed, STATE_TICKET_MAX, &value);
+
+    *ret_ticket = (ticket_t){0};
+    if (r)
+        return r;
+    return read_ticket(value, now_s, ret_ticket) ? 0 : ERR_SIGN_IN_STATE;
+}
+
+/* ---- the login cookie ---- */
+
+static bool read_flow(const json_t *value, int64_t now_s, flow_t *out)
+{
+    return read_ticket(value, now_s, &out->ticket)
+           && copy_text(value, "s", out->state, sizeof(out->state))
+           && copy_text(value, "v", out->verifier, sizeof(out->verifier))
+           && copy_text(value, "o", out->nonce, sizeof(out->nonce));
+}
+
+int login_open(const secret_key_t *key, const char *sealed, int64_t now_s, login_t *ret_login)
+{
+    _cleanup_(json_clear_ref) json_t *value = NULL;
+    int r = open_json(key, LOGIN, sealed, STATE_COOKIE_MAX, &value);
+    json_t *one;
+    size_t i;
+
+    *ret_login = (login_t){0};
+    if (r)
+        return r;
+    json_array_foreach(json_object_get(value, "f"), i, one)
+    {
+        if (ret_login->count < STATE_FLOWS
+            && read_flow(one, now_s, &ret_login->flows[ret_login->count]))
+            ret_login->count++;
+    }
+    if (!copy_text(value, "b", ret_login->browser, sizeof(ret_login->browser)))
+        words_state(ret_login->browser);
+    return 0;
+}
+
+void login_add(login_t *self, const flow_t *flow)
+{
+    int kept = self->count < STATE_FLOWS ? self->count : STATE_FLOWS - 1;
+
+    memmove(&self->flows[1], &self->flows[0], (size_t)kept * sizeof(self->flows[0]));
+    self->flows[0] = *flow;
+    self->count = kept + 1;
+}
+
+bool login_take(login_t *self, const char *route, const char *state, flow_t *ret_flow)
+{
+    for (int i = 0; i < self->count; i++) {
+        if (!words_equal(self->flows[i].state, state)
+            || !words_equal(self->flows[i].ticket.route, route))
+            continue;
+        *ret_flow = self->flows[i];
+        self->count--;
+        memmove(&self->flows[i], &self->flows[i + 1],
+                (size_t)(self->count - i) * sizeof(self->flows[0]));
+        return true;
+    }
+    return false;
+}
+
+static json_t *write_login(const login_t *self)
+{
+    json_t *flows = json_array();
+
+    for (int i = 0; i < self->count; i++) {
+        json_t *one = write_ticket(&self->flows[i].ticket);
+
+        json_object_set_new(one, "s", json_string(self->flows[i].state));
+        json_object_set_new(one, "v", json_string(self->flows[i].verifier));
+        json_object_set_new(one, "o", json_string(self->flows[i].nonce));
+        json_array_append_new(flows, one);
+    }
+    return json_pack("{s:s, s:o}", "b", self->browser, "f", flows);
+}
+
+char *login_seal(const secret_key_t *key, login_t *self)
+{
+    for (;;) {
+        char *sealed = seal_json(key, LOGIN, write_login(self));
+
+        if (!sealed || strlen(sealed) <= STATE_COOKIE_MAX)
+            return sealed;
+        free(sealed);
+        if (self->count > 1)
+            self->count--;
+        else if (self->count && strcmp(self->flows[0].ticket.target, "/"))
+            strcpy(self->flows[0].ticket.target, "/");
+        else
+            return NULL;
+    }
+}

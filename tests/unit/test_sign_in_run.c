@@ -1,0 +1,223 @@
+/* A verb that drives an engine: each step asks what the engine wants, for the account of the sealed
+ * module, and nothing of it stays behind. The engine here answers as the test says. */
+#include "common/base/cleanup.h"
+#include "common/resource/crud.h"
+#include "services/identity/engines.h"
+#include "services/identity/sign_in_run.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int flows; /* that are not freed */
+
+typedef struct toy {
+    provider_step_t end;
+    char *headers[2];
+    unsigned status; /* of the answer that came */
+    char state[80];
+} toy_t;
+
+static int toy_start(void **ret_flow, int operation, const provider_ask_t *ask)
+{
+    toy_t *toy = calloc(1, sizeof(*toy));
+
+    (void)operation;
+    toy->end = (provider_step_t)json_integer_value(json_object_get(ask->config, "end"));
+    snprintf(toy->state, sizeof(toy->state), "%s", ask->state ? ask->state : "");
+    *ret_flow = toy;
+    flows++;
+    return 0;
+}
+
+static provider_step_t toy_next(void *flow, const fetched_t *answer, fetch_t *out)
+{
+    toy_t *toy = flow;
+
+    if (!answer) {
+        *out = (fetch_t){.method = "GET", .url = "https://issuer.test/keys", .max_bytes = 1000};
+        return PROVIDER_FETCH;
+    }
+    toy->status = answer->status;
+    return toy->end;
+}
+
+static const char *toy_why(void *flow)
+{
+    (void)flow;
+    return "the toy says so";
+}
+
+static void toy_free(void **flow_p)
+{
+    flows -= *flow_p != NULL;
+    free(*flow_p);
+    *flow_p = NULL;
+}
+
+static const provider_t toy = {
+    .module = "toy", .start = toy_start, .next = toy_next, .why = toy_why, .free = toy_free};
+
+/* In place of the service's. */
+const provider_t *engine_find(const char *module)
+{
+    return strcmp(module, "toy") ? NULL : &toy;
+}
+
+static secret_key_t *a_key(void)
+{
+    char folder[] = "/tmp/postern-run-XXXXXX", file[64];
+    secret_key_t *key;
+
+    cr_assert(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/key", folder);
+    cr_assert_eq(secret_key_load(&key, file), 0);
+    unlink(file);
+    rmdir(folder);
+    return key;
+}
+
+/* The body of a request with that module, sealed under the key. */
+static json_t *body_of(const secret_key_t *key, const char *text)
+{
+    char *sealed = secret_seal(key, text, strlen(text));
+    json_t *body = json_pack("{s:s}", "sealed", sealed);
+
+    free(sealed);
+    return body;
+}
+
+#define SEALED(module, end)                                                                        \
+    "{\"route\": \"edghtsrt_1\", \"account\": \"ac_1\", \"edge\": \"edghts_1\", \"module\": "      \
+    "\"" module "\", \"config\": {\"end\": " end "}}"
+
+static run_t *a_run(const secret_key_t *key, const char *text)
+{
+    _cleanup_(json_clear_ref) json_t *body = body_of(key, text);
+    run_t *run = run_new();
+    problem_t problem = {0};
+
+    cr_assert_eq(sealed_open(&run->sealed, key, body, &problem), 0);
+    cr_assert_eq(sealed_check_engine(&run->sealed, &problem), 0);
+    cr_assert_eq(run_start(run, PROVIDER_CALLBACK, &(provider_ask_t){.state = "a state"}), 0);
+    return run;
+}
+
+Test(sign_in_run, the_provider_is_asked_for_the_account_of_the_sealed_module)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    request_t request = {.account = "ac_said_by_the_edge", .deadline_ms = bus_mono_ms() + 60000};
+    wait_t *wait = wait_new();
+    crud_t crud = {.wait = wait, .request = &request};
+    run_t *run = a_run(key, SEALED("toy", "1")), *fresh = run;
+    const wait_answer_t *answer;
+    problem_t problem = {0};
+
+    cr_assert_eq(run_advance(&crud, run, &fresh, NULL), VERB_WAITS);
+    cr_assert_null(fresh, "it lies with the request");
+    cr_assert_str_eq(wait->owner, "ac_1");
+    cr_assert_str_eq(wait->fetch.url, "https://issuer.test/keys");
+    cr_assert_not(wait->fetch.may_be_plain);
+    cr_assert_eq(wait->fetch.redirects, 0);
+    cr_assert_eq(wait->fetch.max_bytes, 1000);
+    wait_take_end(wait, OUTBOUND_CONNECT, "refused");
+    wait->answer.status = 204;
+    cr_assert_eq(crud_resumed(&crud, &answer), run);
+    cr_assert_eq(run_advance(&crud, run, &run, answer), 0);
+    cr_assert_eq(run->step, PROVIDER_DONE);
+    cr_assert_eq(run_refusal(run, &problem), 0);
+    cr_assert_eq(crud_resumed(&crud, &answer), run, "the database was away");
+    cr_assert_eq(run_advance(&crud, run, &run, answer), 0, "and it has ended already");
+    wait_free(&wait);
+    cr_assert_eq(flows, 0);
+}
+
+Test(sign_in_run, each_end_has_its_answer_and_its_reason)
+{
+    static const struct {
+        const char *sealed;
+        int want;
+    } cases[] = {
+        {SEALED("toy", "2"), ERR_SIGN_IN_PROVIDER},
+        {SEALED("toy", "3"), ERR_SIGN_IN_PROVIDER},
+        {SEALED("toy", "4"), ERR_SIGN_IN_UNAVAILABLE},
+    };
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        _cleanup_(run_free) run_t *run = a_run(key, cases[i].sealed);
+        problem_t problem = {0};
+
+        run->step = (provider_step_t)(PROVIDER_DENIED + i);
+        cr_assert_eq(run_refusal(run, &problem), cases[i].want, "%zu", i);
+        cr_assert_str_eq(problem.msg, "the toy says so");
+        problem_done(&problem);
+    }
+}
+
+Test(sign_in_run, what_postern_routes_did_not_seal_is_refused)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    _cleanup_(secret_key_destroy) secret_key_t *other = a_key();
+    static const char *const bad[] = {
+        "",
+        "{}",
+        "[]",
+        "no JSON",
+        "{\"route\": \"r\", \"account\": \"a\", \"edge\": \"e\", \"module\": \"toy\"}",
+        "{\"route\": \"r\", \"account\": 1, \"edge\": \"e\", \"module\": \"toy\", \"config\": {}}",
+    };
+    sealed_t sealed;
+
+    for (size_t i = 0; i < LEN(bad); i++) {
+        _cleanup_(json_clear_ref) json_t *body = body_of(key, bad[i]);
+        problem_t problem = {0};
+
+        cr_assert_eq(sealed_open(&sealed, key, body, &problem), ERR_INVALID_FIELD, "%s", bad[i]);
+        sealed_done(&sealed);
+        problem_done(&problem);
+    }
+    {
+        _cleanup_(json_clear_ref) json_t *body = body_of(other, SEALED("toy", "1"));
+        _cleanup_(json_clear_ref) json_t *none = json_object();
+        problem_t problem = {0};
+
+        cr_assert_eq(sealed_open(&sealed, key, body, &problem), ERR_INVALID_FIELD, "another key");
+        problem_done(&problem);
+        cr_assert_eq(sealed_open(&sealed, key, none, &problem), ERR_REQUIRED_MISSING);
+        problem_done(&problem);
+    }
+}
+
+Test(sign_in_run, a_module_without_an_engine_is_unavailable)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    _cleanup_(json_clear_ref) json_t *body = body_of(key, SEALED("saml", "1"));
+    problem_t problem = {0};
+    sealed_t sealed;
+
+    cr_assert_eq(sealed_open(&sealed, key, body, &problem), 0);
+    cr_assert_eq(sealed_check_engine(&sealed, &problem), ERR_SIGN_IN_UNAVAILABLE);
+    cr_assert(strstr(problem.msg, "saml"), "%s", problem.msg);
+    problem_done(&problem);
+    sealed_done(&sealed);
+}
+
+Test(sign_in_run, the_digest_follows_the_rules_and_not_their_spelling)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    _cleanup_(json_clear_ref) json_t *one = json_loads("{\"a\": 1, \"b\": [\"x\"]}", 0, NULL);
+    _cleanup_(json_clear_ref) json_t *same = json_loads("{ \"b\":[\"x\"], \"a\":1 }", 0, NULL);
+    _cleanup_(json_clear_ref) json_t *other = json_loads("{\"a\": 1, \"b\": [\"y\"]}", 0, NULL);
+    char a[SIGN_IN_DIGEST_SIZE], b[SIGN_IN_DIGEST_SIZE];
+
+    cr_assert_eq(sign_in_digest(key, "oidc", one, a), 0);
+    cr_assert_eq(sign_in_digest(key, "oidc", same, b), 0);
+    cr_assert_str_eq(a, b);
+    cr_assert(words_is_hex(a));
+    cr_assert_eq(sign_in_digest(key, "oidc", other, b), 0);
+    cr_assert_str_neq(a, b);
+    cr_assert_eq(sign_in_digest(key, "oauth", one, b), 0);
+    cr_assert_str_neq(a, b);
+}

@@ -1,0 +1,255 @@
+/* Requests whose verb waits without a worker: bounded, in turn, and nothing of them stays behind. */
+#include "common/resource/waits.h"
+#include "common/base/cleanup.h"
+#include "common/resource/crud.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+static int freed;
+
+static void free_state(void **state_p)
+{
+    free(*state_p);
+    *state_p = NULL;
+    freed++;
+}
+
+static wait_t *a_wait(const char *owner)
+{
+    wait_t *wait = wait_new();
+    const char *const headers[] = {"Accept: application/json", NULL};
+    const outbound_request_t request = {.owner = owner,
+                                        .url = "https://issuer.test/token",
+                                        .headers = headers,
+                                        .body = "code=1",
+                                        .body_bytes = 6};
+
+    cr_assert_eq(wait_fetch(wait, &request), 0);
+    return wait;
+}
+
+/* Admit and queue one of the owner. */
+static wait_t *queued(waits_t *waits, const char *owner)
+{
+    wait_t *wait = a_wait(owner);
+
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    waits_queue(waits, wait);
+    return wait;
+}
+
+Test(waits, a_request_is_copied)
+{
+    char owner[] = "ac_1", url[] = "https://one.test/", header[] = "A: b", body[] = "x=y";
+    const char *const headers[] = {header, NULL};
+    wait_t *wait = wait_new();
+
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.owner = owner,
+                                                        .method = "POST",
+                                                        .url = url,
+                                                        .headers = headers,
+                                                        .body = body,
+                                                        .body_bytes = 3}),
+                 0);
+    owner[0] = url[0] = header[0] = body[0] = '!';
+    cr_assert_str_eq(wait->fetch.owner, "ac_1");
+    cr_assert_str_eq(wait->fetch.url, "https://one.test/");
+    cr_assert_str_eq(wait->fetch.headers[0], "A: b");
+    cr_assert_null(wait->fetch.headers[1]);
+    cr_assert_eq(memcmp(wait->fetch.body, "x=y", 3), 0);
+    wait_free(&wait);
+    cr_assert_null(wait);
+}
+
+Test(waits, whose_request_it_is_must_be_known)
+{
+    wait_t *wait = wait_new();
+    char longer[WAIT_OWNER_SIZE + 1];
+
+    memset(longer, 'a', WAIT_OWNER_SIZE);
+    longer[WAIT_OWNER_SIZE] = '\0';
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.url = "https://one.test/"}), -EINVAL);
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.owner = "", .url = "https://one.test/"}),
+                 -EINVAL);
+    cr_assert_eq(
+        wait_fetch(wait, &(outbound_request_t){.owner = longer, .url = "https://one.test/"}),
+        -EINVAL);
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.owner = "ac_1"}), -EINVAL);
+    cr_assert_eq(wait_pause(wait, "", 1), -EINVAL);
+    wait_free(&wait);
+}
+
+Test(waits, owners_take_turns_and_one_never_has_all_calls)
+{
+    waits_t *waits = waits_new(3, 2);
+    wait_t *busy[5], *other, *next[3];
+
+    for (int i = 0; i < 5; i++)
+        busy[i] = queued(waits, "ac_busy");
+    other = queued(waits, "ac_other");
+    for (int i = 0; i < 3; i++)
+        next[i] = waits_next(waits);
+    cr_assert_eq(next[0], busy[0]);
+    cr_assert_eq(next[1], other, "it has its turn");
+    cr_assert_eq(next[2], busy[1]);
+    cr_assert_null(waits_next(waits), "three are under way");
+    waits_fetched(waits, other);
+    cr_assert_null(waits_next(waits), "two of one owner");
+    waits_fetched(waits, busy[0]);
+    cr_assert_eq(waits_next(waits), busy[2]);
+    waits_destroy(&waits);
+}
+
+Test(waits, an_owner_s_share_is_bounded_and_so_is_everybody_s)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait;
+    char owner[32];
+
+    for (int i = 0; i < WAITS_OWN; i++)
+        cr_assert_eq(waits_admit(waits, a_wait("ac_busy")), 0);
+    wait = a_wait("ac_busy");
+    cr_assert_eq(waits_admit(waits, wait), -EDQUOT);
+    wait_free(&wait);
+    for (int i = WAITS_OWN; i < WAITS_ALL; i++) {
+        snprintf(owner, sizeof(owner), "ac_%d", i % 8);
+        cr_assert_eq(waits_admit(waits, a_wait(owner)), 0, "%d", i);
+    }
+    wait = a_wait("ac_new");
+    cr_assert_eq(waits_admit(waits, wait), -EAGAIN);
+    wait_free(&wait);
+    cr_assert_eq(waits_count(waits), WAITS_ALL);
+    wait = waits_first(waits);
+    cr_assert_eq(waits_admit(waits, wait), 0, "one that waits again");
+    waits_forget(waits, &wait);
+    cr_assert_eq(waits_admit(waits, a_wait("ac_new")), 0, "there is room again");
+    waits_destroy(&waits);
+}
+
+Test(waits, bytes_are_bounded_too)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait = a_wait("ac_1"), *more = a_wait("ac_1"), *others[4];
+
+    wait->bytes = WAITS_OWN_BYTES;
+    more->bytes = 1;
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    cr_assert_eq(waits_admit(waits, more), -EDQUOT);
+    wait_free(&more);
+    for (int i = 0; i < 4; i++) {
+        others[i] = a_wait(i == 0 ? "ac_2" : i == 1 ? "ac_3" : i == 2 ? "ac_4" : "ac_5");
+        others[i]->bytes = WAITS_OWN_BYTES;
+        cr_assert_eq(waits_admit(waits, others[i]), i < 3 ? 0 : -EAGAIN);
+    }
+    wait_free(&others[3]);
+    waits_destroy(&waits);
+}
+
+Test(waits, a_pause_ends_when_it_is_over_and_once)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait = wait_new();
+
+    cr_assert_eq(wait_pause(wait, "ac_1", 500), 0);
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    cr_assert_null(waits_due(waits, 499));
+    cr_assert_eq(waits_due(waits, 500), wait);
+    cr_assert_null(waits_due(waits, 501), "a worker has it");
+    waits_destroy(&waits);
+}
+
+Test(waits, what_is_never_resumed_is_freed)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait = queued(waits, "ac_1"), *other = queued(waits, "ac_2");
+
+    wait->state = strdup("of a verb");
+    wait->free_state = free_state;
+    other->state = strdup("of another");
+    other->free_state = free_state;
+    cr_assert_eq(waits_next(waits), wait);
+    waits_fetched(waits, wait);
+    waits_forget(waits, &wait);
+    cr_assert_eq(freed, 1, "its deadline passed");
+    waits_destroy(&waits);
+    cr_assert_eq(freed, 2, "the service stops");
+}
+
+static const char *header(const outbound_answer_t *answer, const char *name)
+{
+    (void)answer;
+    return strcmp(name, "link") ? NULL : "<https://one.test/?page=2>; rel=next";
+}
+
+/* ---- what handlers see ---- */
+
+static crud_t crud_of(wait_t *wait, request_t *request, int left_ms)
+{
+    request->deadline_ms = bus_mono_ms() + left_ms;
+    return (crud_t){.wait = wait, .request = request};
+}
+
+Test(waits, a_handler_is_given_the_answer_once_and_its_state_each_time)
+{
+    const outbound_request_t ask = {.owner = "ac_1", .url = "https://one.test/", .timeout_ms = 99};
+    request_t request = {0};
+    wait_t *wait = wait_new();
+    crud_t crud = crud_of(wait, &request, 60000);
+    const wait_answer_t *answer;
+    void *state = strdup("mine");
+
+    cr_assert_null(crud_resumed(&crud, &answer));
+    cr_assert_null(answer);
+    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
+    cr_assert_null(state, "taken over");
+    cr_assert_eq(wait->fetch.timeout_ms, 99);
+    wait_take_answer(
+        wait,
+        &(outbound_answer_t){.status = 200, .body = "{}...", .body_bytes = 2, .headers = &state},
+        header);
+    cr_assert_str_eq(crud_resumed(&crud, &answer), "mine");
+    cr_assert_eq(answer->status, 200);
+    cr_assert_str_eq(answer->body, "{}");
+    cr_assert_str_eq(answer->headers[WAIT_LINK], "<https://one.test/?page=2>; rel=next");
+    cr_assert_null(answer->headers[WAIT_RETRY_AFTER]);
+    cr_assert_str_eq(crud_resumed(&crud, &answer), "mine");
+    cr_assert_null(answer, "the database was away, and the verb is tried again");
+    wait_free(&wait);
+    cr_assert_eq(freed, 1);
+}
+
+Test(waits, the_answer_comes_before_the_request_s_deadline)
+{
+    const outbound_request_t ask = {
+        .owner = "ac_1", .url = "https://one.test/", .timeout_ms = 10000};
+    request_t request = {0};
+    wait_t *wait = wait_new();
+    crud_t crud = crud_of(wait, &request, 2000);
+    void *state = strdup("mine");
+
+    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
+    cr_assert_lt(wait->fetch.timeout_ms, 2000);
+    state = wait->state;
+    request.deadline_ms = 0;
+    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
+    cr_assert_eq(wait->fetch.timeout_ms, 1);
+    cr_assert_eq(freed, 0, "the same state goes on");
+    wait_free(&wait);
+}
+
+Test(waits, what_a_handler_may_not_ask_leaves_it_its_state)
+{
+    request_t request = {0};
+    wait_t *wait = wait_new();
+    crud_t crud = crud_of(wait, &request, 2000);
+    void *state = strdup("mine");
+
+    cr_assert_eq(
+        crud_fetch(&crud, &(outbound_request_t){.url = "https://one.test/"}, &state, free_state),
+        -EINVAL);
+    cr_assert_str_eq(state, "mine");
+    free(state);
+    wait_free(&wait);
+}
