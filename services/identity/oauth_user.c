@@ -111,7 +111,7 @@ provider_step_t oauth_read_user(oauth_flow_t *flow, const fetched_t *answer)
     if (!take_id(flow, user))
         return oauth_fail(flow, PROVIDER_INVALID, "the user's record has no id");
     if (flow->known_id && strcmp(flow->known_id, flow->id) != 0)
-        return oauth_fail(flow, PROVIDER_INVALID, "the user's record is another user's");
+        return oauth_fail(flow, PROVIDER_DENIED, "the user's record is another user's");
     take_name(&flow->username, text_at(user, row->username));
     take_name(&flow->name, text_at(user, row->name_at));
     if (!flow->name)

@@ -704,7 +704,7 @@ static const struct refresh_case {
      "https://github.com",
      NULL,
      {{"https://api.github.com/user", NULL, 200, "{\"id\": 43}"}},
-     PROVIDER_INVALID,
+     PROVIDER_DENIED,
      NULL},
     {"facebook",
      "https://www.facebook.com/v26.0",
