@@ -52,7 +52,7 @@ test('whoever signs in comes to where they wanted to go, and the upstream learns
   const { up, to, close } = await guarded();
   const browser = await signedIn(to, ada, '/deep/link?x=1&y=%2F%20z');
   assert.deepEqual(browser.visited.map(({ url, status }) => [new URL(url).host.split(':')[0].replace(to.host, 'app'), new URL(url).pathname, status]), [
-    ['app', '/deep/link', 302], ['idp.localhost', '/login', 302], ['localhost', '/login/oauth/authorize', 302], ['idp.localhost', '/oauth2/callback', 302], ['app', '/auth/done', 302], ['app', '/deep/link', 200]]);
+    ['app', '/deep/link', 302], ['idp.localhost', '/login', 302], ['localhost', '/github/web/login/oauth/authorize', 302], ['idp.localhost', '/oauth2/callback', 302], ['app', '/auth/done', 302], ['app', '/deep/link', 200]]);
   assert.equal(browser.last.url, at(to, '/deep/link?x=1&y=%2F%20z'));
   assert.equal(JSON.parse(browser.last.body).url, '/deep/link?x=1&y=%2F%20z');
   const headers = got(browser.last);

@@ -57,7 +57,7 @@ export class Browser {
 export async function github(port) {
   const codes = new Map(), tokens = new Map(), self = { who: null, asked: [], down: false };
   const server = https.createServer({ key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`) }, async (request, response) => {
-    const url = new URL(request.url, `https://localhost:${port}`);
+    const url = new URL(request.url.replace(/^\/github\/(web|api|token)/, ''), `https://localhost:${port}`);
     const json = (status, value) => { response.writeHead(status, { 'Content-Type': 'application/json' }); response.end(JSON.stringify(value)); };
     let body = '';
     for await (const part of request) body += part;
@@ -81,8 +81,8 @@ export async function github(port) {
     }
     const who = tokens.get((request.headers.authorization ?? '').split(' ')[1]);
     if (!who) return json(401, {});
-    if (url.pathname === '/api/v3/user') return json(200, { id: who.id, login: who.login, name: who.name, email: who.email });
-    if (url.pathname === '/api/v3/user/emails') return json(200, [{ email: who.email, primary: true, verified: true }]);
+    if (url.pathname === '/user') return json(200, { id: who.id, login: who.login, name: who.name, email: who.email });
+    if (url.pathname === '/user/emails') return json(200, [{ email: who.email, primary: true, verified: true }]);
     return json(404, {});
   });
   await new Promise((resolve, reject) => { server.on('error', reject); server.listen(port, '127.0.0.1', resolve); });
