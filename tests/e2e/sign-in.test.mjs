@@ -7,7 +7,8 @@ import { api, ca, edge, elsewhere, endpoint, env, listening, must, raw, through,
 import { ask, Browser, github, PAGE } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
-const SESSION = '__Host-postern.session', NONCE = '__Host-postern.nonce', LOGIN = '__Host-postern.login';
+// names with the prefix that the module oauth has where none is given
+const SESSION = 'postern.session', NONCE = 'postern.nonce', LOGIN = '__Host-postern.login';
 const PAGES = { needed: 'ERR_POSTERN_950', denied: 'ERR_POSTERN_951', failed: 'ERR_POSTERN_952', unavailable: 'ERR_POSTERN_953', path: 'ERR_POSTERN_954' };
 const ada = { id: 1001, login: 'ada', name: 'Ada Lovelace, Countess', email: 'ada@example.test' };
 const bob = { id: 1002, login: 'bob', name: 'J\u00fcrgen 100%', email: 'bob@example.org' };
@@ -15,7 +16,7 @@ const provider = skip ? null : await github(edge.port - 43 + 96);
 const sub = skip ? null : await listening('http_request_complete');
 test.after(() => provider?.close());
 
-const oauth = (more = {}) => ({ provider: { github: { email_domains: ['example.test', 'example.org'] } }, cookie_prefix: '', ...more });
+const oauth = (more = {}) => ({ provider: { github: { email_domains: ['example.test', 'example.org'] } }, ...more });
 const at = (to, path = '/') => `https://${to.host}:${edge.port}${path}`;
 const code = (answer) => /ERR_POSTERN_\d+/.exec(answer.body)?.[0];
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -64,7 +65,7 @@ test('whoever signs in comes to where they wanted to go, and the upstream learns
   assert.equal(headers.cookie, undefined);
   assert.equal(up.seen.length, 1);
   const set = (index, name) => browser.visited[index].headers['set-cookie'].find((line) => line.startsWith(`${name}=`));
-  assert.match(set(0, NONCE), /^[^;]{64}; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=900$/);
+  assert.match(set(0, NONCE), /^postern\.nonce=[A-Za-z0-9_-]{43}; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=900$/);
   assert.match(set(1, LOGIN), /; Path=\/; Secure; HttpOnly; SameSite=None; Max-Age=900$/);
   assert.match(set(4, SESSION), /=[A-Za-z0-9_-]{43}; Path=\/; Secure; HttpOnly; SameSite=Lax$/);
   for (const answer of browser.visited.slice(0, 5).filter(({ url }) => !url.includes('//localhost'))) {
@@ -150,7 +151,7 @@ test('where a sign-in leads to is a path of the same host, whatever is asked for
     for (const query of [`to=${encodeURIComponent(target)}`, `to=${encodeURIComponent(target)}&to=/`]) {
       const answer = await browser.go(at(to, `/auth/authn?${query}`));
       assert.equal(new URL(answer.url).host, new URL(at(to)).host, query);
-      assert.doesNotMatch(new URL(answer.url).pathname, /evil\.test/, query);
+      assert.doesNotMatch(new URL(answer.url).pathname, /^\/[/\\]/, query);
     }
   await close();
 });
@@ -224,7 +225,7 @@ test('two cookies of a session are none, and no spelling of one goes upstream', 
   assert.equal((await send(`${SESSION}=${value}; ${SESSION}=${value}`)).status, 401);
   assert.equal((await send(`${SESSION}=${value}; ${SESSION}=x`)).status, 401);
   up.seen.length = 0;
-  const others = ['__HOST-POSTERN.SESSION', '__Host-postern_session', '__Host-postern%2Esession', ` ${NONCE} `];
+  const others = ['POSTERN.SESSION', 'postern_session', 'postern%2Esession', ` ${NONCE} `];
   const answer = await send(`a=1; ${SESSION}=${value}; ${others.map((name) => `${name}=${value}`).join('; ')}; b=2;`);
   assert.equal(answer.status, 200, answer.body);
   assert.deepEqual(got(answer).cookie, ['a=1; b=2;']);
