@@ -29,7 +29,7 @@ async function guarded(more, fields = {}) {
     const accept = crypto.createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
     open.add(socket);
-    socket.on('error', () => {}).on('close', () => open.delete(socket));
+    socket.on('error', () => {}).on('end', () => socket.end()).on('close', () => open.delete(socket)).resume();
   });
   const to = await endpoint(up.address, { oauth: oauth(more), ...fields });
   return { up, to, open, close: () => { for (const socket of open) socket.destroy(); return up.close(); } };
