@@ -18,10 +18,11 @@ enum { FILE_MAX = 65536 };
 static const char NOBODY[] = "postern";
 
 typedef struct own_host {
-    const char *what;        /* it is the name of, for people */
-    const char *setting;     /* that names it */
-    const char *certificate; /* the setting of its certificate; that of its key has -key behind it */
-    char name[260];          /* "": there is none */
+    const char *what;    /* it is the name of, for people */
+    const char *setting; /* that names it */
+    const char
+        *certificate; /* the setting of its certificate; that of its key has -key behind it */
+    char name[260];   /* "": there is none */
     char certificate_file[4096], key_file[4096];
 } own_host_t;
 
@@ -55,8 +56,7 @@ static int read_file(const own_host_t *host, const char *path, char **ret_text)
         len = fread(data, 1, FILE_MAX - 1, file);
     if (file)
         fclose(file);
-    snprintf(why, sizeof(why), "read %s, the certificate or key of %s", path,
-             host->setting);
+    snprintf(why, sizeof(why), "read %s, the certificate or key of %s", path, host->setting);
     if (!len)
         return fault(-EIO, why);
     *ret_text = take(data);
@@ -135,10 +135,9 @@ static int find_row(crud_t *crud, const own_host_t *host, json_t **ret_row)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char why[700];
-    int r =
-        pg_exec(crud->pg, &res,
-                "SELECT to_jsonb(t), account_id FROM reserved_domain t WHERE domain = $1", 1,
-                host->name);
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT to_jsonb(t), account_id FROM reserved_domain t WHERE domain = $1", 1,
+                    host->name);
 
     if (r)
         return r;
