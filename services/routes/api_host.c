@@ -18,15 +18,17 @@ enum { FILE_MAX = 65536 };
 static const char NOBODY[] = "postern";
 
 typedef struct own_host {
-    const char *what;        /* it is the name of, for people */
-    const char *certificate; /* the setting; that of its key has -key behind it */
-    char name[260];          /* "": there is none */
+    const char *what;    /* it is the name of, for people */
+    const char *setting; /* that names it */
+    const char
+        *certificate; /* the setting of its certificate; that of its key has -key behind it */
+    char name[260];   /* "": there is none */
     char certificate_file[4096], key_file[4096];
 } own_host_t;
 
 static own_host_t hosts[] = {
-    {.what = "the API", .certificate = "api-certificate"},
-    {.what = "sign-in", .certificate = "idp-certificate"},
+    {.what = "the API", .setting = "api-host", .certificate = "api-certificate"},
+    {.what = "sign-in", .setting = "idp-url", .certificate = "idp-certificate"},
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -43,7 +45,7 @@ const char *api_host(void)
 
 /* ---- the certificate from files ---- */
 
-static int read_file(const char *path, char **ret_text)
+static int read_file(const own_host_t *host, const char *path, char **ret_text)
 {
     _cleanup_(free_mem) char *data = calloc(1, FILE_MAX);
     char why[4200];
@@ -54,7 +56,7 @@ static int read_file(const char *path, char **ret_text)
         len = fread(data, 1, FILE_MAX - 1, file);
     if (file)
         fclose(file);
-    snprintf(why, sizeof(why), "read %s, a certificate or key of api-host or idp-url", path);
+    snprintf(why, sizeof(why), "read %s, the certificate or key of %s", path, host->setting);
     if (!len)
         return fault(-EIO, why);
     *ret_text = take(data);
@@ -71,12 +73,12 @@ static int take_given(crud_t *crud, const own_host_t *host, json_t *row, bool *r
     char *key = NULL, why[160];
     int r;
 
-    r = read_file(host->certificate_file, &chain);
+    r = read_file(host, host->certificate_file, &chain);
     if (!chain)
         return r;
     if (!strcmp(chain, text_of(row, "local_certificate_pem")))
         return 0;
-    r = read_file(host->key_file, &key);
+    r = read_file(host, host->key_file, &key);
     if (!r && x509_describe(chain, key, described, &problem)) {
         snprintf(why, sizeof(why), "%s and %s-key are no certificate and its key",
                  host->certificate, host->certificate);
@@ -133,10 +135,9 @@ static int find_row(crud_t *crud, const own_host_t *host, json_t **ret_row)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char why[700];
-    int r =
-        pg_exec(crud->pg, &res,
-                "SELECT to_jsonb(t), account_id FROM reserved_domain t WHERE domain = $1", 1,
-                host->name);
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT to_jsonb(t), account_id FROM reserved_domain t WHERE domain = $1", 1,
+                    host->name);
 
     if (r)
         return r;
@@ -187,8 +188,11 @@ static int refresh_row(crud_t *crud, const own_host_t *host)
     bool changed = false;
     int r;
 
-    if (!*host->name)
-        return 0;
+    r = pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended('api host', 0))", 0);
+    if (!r)
+        r = drop_others(crud);
+    if (r || !*host->name)
+        return r;
     r = find_row(crud, host, &row);
     if (!r)
         r = *host->certificate_file ? take_given(crud, host, row, &changed)
@@ -206,18 +210,25 @@ static int refresh_row(crud_t *crud, const own_host_t *host)
     return r;
 }
 
+/* What is wrong with the certificate of one leaves the other's as it is. */
 int api_host_refresh(crud_t *crud, int64_t *ret_revision)
 {
-    int r = crud_begin(crud);
+    int result = 0;
 
-    if (!r)
-        r = pg_exec(crud->pg, NULL,
-                    "SELECT pg_advisory_xact_lock(hashtextextended('api host', 0))", 0);
-    if (!r)
-        r = drop_others(crud);
-    for (size_t i = 0; !r && i < LEN(hosts); i++)
-        r = refresh_row(crud, &hosts[i]);
-    return crud_end(crud, r, ret_revision);
+    *ret_revision = 0;
+    for (size_t i = 0; i < LEN(hosts); i++) {
+        int64_t revision = 0;
+        int r = crud_begin(crud);
+
+        if (!r)
+            r = refresh_row(crud, &hosts[i]);
+        r = crud_end(crud, r, &revision);
+        if (revision)
+            *ret_revision = revision;
+        if (!result)
+            result = r;
+    }
+    return result;
 }
 
 /* ---- settings ---- */

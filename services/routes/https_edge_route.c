@@ -228,7 +228,8 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
 
 /* Set once, before requests. */
 static secret_key_t *identity_key; /* NULL: the master key */
-static char published_form[24];    /* of what edges are told now: how column sign_in_published begins */
+static char
+    published_form[24]; /* of what edges are told now: how column sign_in_published begins */
 
 /* Rises when the document of a sign-in module changes, so that all are published anew. */
 static const char FORM[] = "1";
@@ -240,7 +241,8 @@ static const secret_key_t *sign_in_key(const crud_t *crud)
 
 /* What column sign_in_published is, where edges have what the row says; $1 is the form. */
 #define PUBLISHED                                                                                  \
-    "$1::text || ' ' || encode(sha256(convert_to(format('%s|%s|%s', oauth, oidc, saml), 'UTF8')), "       \
+    "$1::text || ' ' || encode(sha256(convert_to(format('%s|%s|%s', oauth, oidc, saml), "          \
+    "'UTF8')), "                                                                                   \
     "'hex')"
 
 static int note_published(crud_t *crud, const char *id)

@@ -26,8 +26,8 @@ void names_setup(const config_t *config)
     at = strstr(sign_in, "://");
     at = at ? at + 3 : sign_in;
     len = strcspn(at, ":/?#");
-    snprintf(sign_in_name, sizeof(sign_in_name), "%.*s",
-             len < sizeof(sign_in_name) ? (int)len : 0, at);
+    snprintf(sign_in_name, sizeof(sign_in_name), "%.*s", len < sizeof(sign_in_name) ? (int)len : 0,
+             at);
     for (char *c = sign_in_name; *c; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c + 'a' - 'A');

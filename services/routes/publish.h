@@ -8,7 +8,8 @@
 typedef int publish_fn(crud_t *crud, const json_t *row, json_t **ret_document);
 
 typedef struct publish_pass {
-    const char *sql; /* at most so many rows of (kind, id, row as JSON) as its last parameter says; it,
+    const char
+        *sql; /* at most so many rows of (kind, id, row as JSON) as its last parameter says; it,
                       * or publish, marks them as published */
     publish_fn *publish; /* NULL: entries whose objects are gone, which have no row */
     const char *given;   /* its $1; NULL: it has the last parameter only */

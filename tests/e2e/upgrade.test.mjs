@@ -47,7 +47,7 @@ function routes() {
 
 // As the version before left it: no migration has a name, and those that never had a number have not been.
 const unname = (more = '') => sql(`DROP TRIGGER own_config ON routes.config_entry; DROP TRIGGER count_config ON routes.config_entry; DROP FUNCTION routes.own_config, routes.count_config; DROP TABLE routes.config_bytes;
-  ALTER TABLE routes.config_entry DROP COLUMN account_id; ALTER TABLE routes.ip_policy DROP COLUMN published; ALTER TABLE routes.ip_policy_rule DROP COLUMN published; ALTER TABLE routes.ip_restriction DROP COLUMN published; ALTER TABLE routes.failover_backend DROP COLUMN published;
+  ALTER TABLE routes.config_entry DROP COLUMN account_id; ALTER TABLE routes.ip_policy DROP COLUMN published; ALTER TABLE routes.ip_policy_rule DROP COLUMN published; ALTER TABLE routes.ip_restriction DROP COLUMN published; ALTER TABLE routes.failover_backend DROP COLUMN published; ALTER TABLE routes.https_edge_route DROP COLUMN sign_in_published;
   DELETE FROM routes.migration WHERE number IS NULL; ${more}; ALTER TABLE routes.migration DROP COLUMN name, DROP COLUMN checksum, ADD CONSTRAINT migration_pkey PRIMARY KEY (number)`);
 
 // Its log says that it serves.
@@ -177,6 +177,9 @@ test("every row of before is served as it was, the edge serves its route, and th
   const count = (table, where = '') => Number(psql(ofStack(), `SELECT count(*) FROM routes.${table} ${where}`));
   assert.ok(count('ip_policy') > 0 && count('ip_policy_rule') > 0);
   assert.equal(count('config_entry', "WHERE kind IN ('ip_policy', 'ip_policy_rule') AND doc IS NOT NULL"), count('ip_policy') + count('ip_policy_rule'));
+  // and told them sign-in modules in clear
+  const signIn = "WHERE 'true' IN (oauth->'enabled', oidc->'enabled', saml->'enabled')";
+  assert.equal(count('https_edge_route', `${signIn} AND sign_in_published LIKE '1-%'`), count('https_edge_route', signIn));
 });
 
 test('and is changed and deleted', { skip, timeout: 180000 }, async () => {

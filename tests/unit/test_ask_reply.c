@@ -104,8 +104,8 @@ Test(ask_reply, a_header_says_what_the_bus_wants_to_know)
     cr_assert_str_eq(json_string_value(json_object_get(header, "key")), "op_1");
     cr_assert_str_eq(json_string_value(json_object_get(header, "account")), "ac_one");
     cr_assert_eq(json_integer_value(json_object_get(header, "left")), 2500);
-    cr_assert_str_eq(
-        json_string_value(json_object_get(json_object_get(header, "actor"), "source")), "edge");
+    cr_assert_str_eq(json_string_value(json_object_get(json_object_get(header, "actor"), "source")),
+                     "edge");
     json_decref(header);
     msgpack_sbuffer_destroy(&out);
 }

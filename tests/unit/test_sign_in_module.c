@@ -140,9 +140,10 @@ Test(sign_in_module, a_digest_does_not_depend_on_the_order_of_fields_and_on_all_
 Test(sign_in_module, a_client_id_is_that_of_the_provider_which_oauth_has)
 {
     secret_key_t *key = make_key();
-    json_t *own = publish(key, "oauth",
-                          "{\"enabled\": true, \"auth_check_interval\": 30, \"provider\": {\"github\": "
-                          "null, \"google\": {\"client_id\": \"mine\", \"client_secret\": \"s\"}}}");
+    json_t *own =
+        publish(key, "oauth",
+                "{\"enabled\": true, \"auth_check_interval\": 30, \"provider\": {\"github\": "
+                "null, \"google\": {\"client_id\": \"mine\", \"client_secret\": \"s\"}}}");
     json_t *theirs = publish(
         key, "oauth", "{\"enabled\": true, \"provider\": {\"github\": {\"client_id\": null}}}");
     json_t *saml = publish(key, "saml", "{\"enabled\": true, \"allow_idp_initiated\": true}");

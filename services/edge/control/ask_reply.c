@@ -92,5 +92,5 @@ int ask_header_pack(msgpack_sbuffer *out, const char *id, const char *account, i
     pack_text(&packer, edge);
     /* what did not go in for want of memory leaves the map shorter than it says */
     return out->size > before && pack_check(out->data + before, out->size - before) == 0 ? 0
-                                                                                       : -ENOMEM;
+                                                                                         : -ENOMEM;
 }

@@ -2,6 +2,7 @@
 #include "services/edge/control/asks.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_timer.h"
+#include "services/edge/worker/edge_vitals.h"
 
 enum {
     TICK_MS = 50,               /* while questions are under way */
@@ -127,6 +128,7 @@ tell_asker(asker_t *asker, const ask_told_t *told, const u_char *body, size_t le
     msgpack_unpacked  read;
     ask_answer_t      answer = { told->code, NULL, told->msg };
 
+    edge_vitals(ngx_worker)->asks_unanswered += told->code < 0;
     msgpack_unpacked_init(&read);
     if (told->code == 0) {
         if (msgpack_unpack_next(&read, (const char *) body, len, NULL) == MSGPACK_UNPACK_SUCCESS
@@ -252,6 +254,7 @@ edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void 
     ngx_queue_insert_tail(&unsent, &question->link);
     (void) send_unsent();   /* where there is no helper, edge_ask_restart ends it */
     asker->number = number;
+    edge_vitals(ngx_worker)->asks++;
     if (!tick.timer_set || !ngx_queue_empty(&unsent)) {
         ngx_add_timer(&tick, ngx_queue_empty(&unsent) ? TICK_MS : SEND_MS);
     }
@@ -276,6 +279,14 @@ edge_ask_is_there(void)
 
 /* ---- from the helper ---- */
 
+static void
+set_there(ngx_uint_t is_there)
+{
+    there = is_there;
+    edge_vitals(ngx_worker)->identity_there = is_there;
+}
+
+
 void
 edge_ask_message(const link_message_t *message)
 {
@@ -283,7 +294,7 @@ edge_ask_message(const link_message_t *message)
 
     make_all();
     if (message->kind == LINK_ASK_THERE) {
-        there = message->n == 1 && message->frames[0].len == 1 && message->frames[0].data[0];
+        set_there(message->n == 1 && message->frames[0].len == 1 && message->frames[0].data[0]);
     } else if (message->n == 2
                && ask_told_read(&told, message->frames[0].data, message->frames[0].len))
     {
@@ -299,7 +310,7 @@ edge_ask_restart(void)
     size_t      i;
     ask_told_t  told;
 
-    there = 0;
+    set_there(0);
     for (i = 0; i < ASKS_MAX && asks.count; i++) {
         if (asks.list[i].number) {
             forget_unsent(asks.list[i].number);

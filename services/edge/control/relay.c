@@ -68,8 +68,7 @@ size_t relay_count(const relay_t *self)
  * to the one that has them is gone. */
 static bool is_for_one(const relay_question_t *question)
 {
-    return !strcmp(question->verb, "sign_in.callback")
-           || !strcmp(question->verb, "sign_in.redeem");
+    return !strcmp(question->verb, "sign_in.callback") || !strcmp(question->verb, "sign_in.redeem");
 }
 
 /* ---- the end of a question ---- */

@@ -52,7 +52,8 @@ void relay_destroy(relay_t **self_p);
 
 /* A part of a question. The parts of one come in their order, and those of another one after them:
  * what is not whole when another begins is forgotten. */
-void relay_take(relay_t *self, const ask_head_t *head, const void *part, size_t len, int64_t now_ms);
+void relay_take(relay_t *self, const ask_head_t *head, const void *part, size_t len,
+                int64_t now_ms);
 
 /* The number of the question with this id, 0: there is none. Something came from the copy, whatever
  * it is. */

@@ -351,6 +351,11 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_sessions_ended_total{worker=\"%ui\"} %uL\n",
         i, vitals->sessions_revision, i, edge_session_log_has_touch(i),
         i, vitals->sessions_ended);
+    p = ngx_slprintf(p, end,
+        "postern_edge_identity_there{worker=\"%ui\"} %uL\n"
+        "postern_edge_identity_questions_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_identity_unanswered_total{worker=\"%ui\"} %uL\n",
+        i, vitals->identity_there, i, vitals->asks, i, vitals->asks_unanswered);
     return ngx_slprintf(p, end,
         "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_total{worker=\"%ui\"} %uL\n"

@@ -16,6 +16,10 @@ typedef struct {
     int64_t sessions_revision;
     uint64_t sessions_ended;
     uint64_t sessions_touched_ms; /* last time in touch, by edge_clock_boot_ms; 0: in doubt */
+    /* questions to postern-identity: */
+    uint64_t identity_there; /* now: a copy of it is connected */
+    uint64_t asks;
+    uint64_t asks_unanswered; /* of them: without an answer in time */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
     uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
     /* connections refused at listeners of the PROXY protocol: */
