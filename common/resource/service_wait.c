@@ -21,7 +21,7 @@ int service_waits_start(service_t *self)
 }
 
 /* End a request that waits without its verb. */
-static void refuse(service_t *self, wait_t *wait, int code)
+static void refuse_wait(service_t *self, wait_t *wait, int code)
 {
     service_answer_code(self, wait->key, wait->request.id, &wait->identity, code);
     if (wait->admitted)
@@ -30,10 +30,10 @@ static void refuse(service_t *self, wait_t *wait, int code)
         wait_free(&wait);
 }
 
-static void resume(service_t *self, wait_t *wait)
+static void resume_verb(service_t *self, wait_t *wait)
 {
     if (service_enqueue_again(self, wait))
-        refuse(self, wait, ERR_BUSY);
+        refuse_wait(self, wait, ERR_BUSY);
 }
 
 static void on_fetched(void *context, const outbound_answer_t *answer);
@@ -46,7 +46,7 @@ static bool send_one(service_t *self, wait_t *wait)
 
     if (wait->request.deadline_ms <= bus_mono_ms()) { /* the worker drops it */
         waits_fetched(self->waits, wait);
-        resume(self, wait);
+        resume_verb(self, wait);
         return true;
     }
     if (self->outbound)
@@ -59,7 +59,7 @@ static bool send_one(service_t *self, wait_t *wait)
         return false;
     }
     wait_take_end(wait, OUTBOUND_DENIED, "the request is malformed, or plain HTTP");
-    resume(self, wait);
+    resume_verb(self, wait);
     return true;
 }
 
@@ -101,7 +101,7 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
     if (answer->end == OUTBOUND_STOPPED) /* service_waits_drain answers */
         return;
     wait_take_answer(wait, answer, self->spec->way_out->header);
-    resume(self, wait);
+    resume_verb(self, wait);
     tell_room(self);
 }
 
@@ -112,7 +112,7 @@ void service_wait_begin(service_t *self, wait_t *wait)
     wait->service = self;
     if (r) {
         self->metrics.refused++;
-        refuse(self, wait, ERR_BUSY);
+        refuse_wait(self, wait, ERR_BUSY);
     } else if (wait->fetch.url) {
         waits_queue(self->waits, wait);
         send_queued(self);
@@ -125,7 +125,7 @@ void service_waits_tick(service_t *self)
     wait_t *wait;
 
     while ((wait = waits_due(self->waits, now)))
-        resume(self, wait);
+        resume_verb(self, wait);
     send_queued(self);
 }
 
@@ -138,6 +138,6 @@ void service_waits_drain(service_t *self)
     if (self->spec->way_out && self->outbound)
         self->spec->way_out->stop(&self->outbound);
     while ((wait = waits_first(self->waits)))
-        refuse(self, wait, ERR_MAINTENANCE);
+        refuse_wait(self, wait, ERR_MAINTENANCE);
     waits_destroy(&self->waits);
 }
