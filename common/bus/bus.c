@@ -89,9 +89,9 @@ static int frame_max(socket_id_t id)
 
     if (!strcmp(socket_row(id).name, "rpc"))
         return BUS_REQUEST_MAX + ENVELOPE;
-    switch (id) {
-    case SOCKET_CONFIG_LOG: /* peers send only names and numbers */
+    if (!strcmp(socket_row(id).name, "config_log")) /* peers send only names and numbers */
         return WORDS;
+    switch (id) {
     case SOCKET_PUB: /* a subscription: prefix of an event type; handshakes take over 276 bytes */
         return PREFIX;
     case SOCKET_INTAKE:

@@ -426,6 +426,8 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
         r = add_audit(self, kind, "deleted", rendered);
     if (!r && rules && rules->publish && !rules->retire)
         r = crud_publish(self, kind->name, crud_text(row, "id"), NULL);
+    if (!r && rules && rules->gone)
+        r = rules->gone(self, row);
     return r;
 }
 

@@ -29,6 +29,10 @@ typedef struct kind_rules {
      * fault. */
     int (*retire)(crud_t *crud, const json_t *row, problem_t *problem);
 
+    /* A row is being deleted, by a call of its own or with its parent: write to the service's log
+     * what edges must know of it. 0 | fault. */
+    int (*gone)(crud_t *crud, const json_t *row);
+
     /* The object that an id of another kind stands for, where a path names it so. 0 |
      * ERR_ID_MALFORMED: none of those either | ERR_NOT_FOUND | fault. */
     int (*named)(crud_t *crud, const char *id, char out[ID_MAX]);

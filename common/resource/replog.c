@@ -375,7 +375,7 @@ void replog_actor(zsock_t *pipe, void *context)
     snprintf(self->workers_channel, sizeof(self->workers_channel), REPLOG_WORKERS_CHANNEL,
              self->args->schema);
     self->router = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = MARK, .receive = 1000},
-                                   self->args->endpoint, self->args->curve_dir, SOCKET_CONFIG_LOG);
+                                   self->args->endpoint, self->args->curve_dir, self->args->socket);
     id_make("copy", self->name);
     notes_key_init(&self->notes, self->args->key);
     self->roster = roster_new(self->name);

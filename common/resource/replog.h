@@ -8,6 +8,8 @@
  * revisions (ended.h), then one frame for each live worker: its acknowledged revision. */
 #pragma once
 
+#include "common/schema/role.h"
+
 #include <czmq.h>
 
 /* Channels of NOTIFY in PostgreSQL; %s is the service's schema: revisions of changes, and lists of
@@ -17,6 +19,7 @@
 
 typedef struct replog_args {
     const char *database_url, *schema, *endpoint, *curve_dir;
+    socket_id_t socket; /* the one that it binds */
     const struct secret_key *key;
 } replog_args_t;
 

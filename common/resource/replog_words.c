@@ -99,9 +99,9 @@ static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const cha
     _cleanup_(free_mem) char *name = NULL;
     char why[200];
 
-    if (!(peer.role & socket_row(SOCKET_CONFIG_LOG).who)
+    if (!(peer.role & socket_row(self->args->socket).who)
         || (place && strcmp(place->peer, peer.id))) {
-        peer_refused(SOCKET_CONFIG_LOG, peer.id, "speaks over another's connection");
+        peer_refused(self->args->socket, peer.id, "speaks over another's connection");
         return false;
     }
     if (strcmp(word, "hello"))
@@ -114,7 +114,7 @@ static bool may_speak(replog_t *self, zframe_t *identity, peer_t peer, const cha
     if (peer_name_covers(peer.name, name))
         return true;
     snprintf(why, sizeof(why), "says that it is %s", name);
-    peer_refused(SOCKET_CONFIG_LOG, peer.id, why);
+    peer_refused(self->args->socket, peer.id, why);
     tell_refused(self, identity, name);
     return false;
 }

@@ -29,7 +29,7 @@ static const setting_t common_settings[] = {
     {"master-key", SETTING_STR, NULL, 0, 0, "file of the key that seals secrets at rest"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
     {"rpc", SETTING_STR, NULL, 0, 0, "endpoint of this service's requests"},
-    {"config-log", SETTING_STR, "", 0, 0, "endpoint of the config log"},
+    {"config-log", SETTING_STR, "", 0, 0, "endpoint of its log, which edges follow"},
     {"events", SETTING_STR, NULL, 0, 0, "endpoint of the event service's intake"},
     {"curve-dir", SETTING_STR, "", 0, 0, "CURVE keys; needed for tcp:// endpoints"},
     {"workers", SETTING_INT, "4", 1, SERVICE_WORKERS_MAX, "database workers"},
@@ -125,9 +125,12 @@ static int start_actors(service_t *self)
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
     if (!self->row->has_config_log)
         return 0;
-    self->replog_args = (replog_args_t){config_str(self->config, "database-url"), self->row->name,
+    self->replog_args = (replog_args_t){config_str(self->config, "database-url"),
+                                        self->row->name,
                                         config_str(self->config, "config-log"),
-                                        config_str(self->config, "curve-dir"), self->key};
+                                        config_str(self->config, "curve-dir"),
+                                        self->log,
+                                        self->key};
     self->edges.settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);
     zloop_reader(self->loop, zactor_sock(self->replog), service_on_replog, self);
@@ -270,6 +273,9 @@ int service_main(const service_spec_t *spec, int argc, char **argv)
         settings[tables] = spec->way_out->settings;
     snprintf(domain, sizeof(domain), "%s.rpc", row->name);
     self.socket = socket_find(domain);
+    snprintf(domain, sizeof(domain), "%s.config_log", row->name);
+    self.log = socket_find(domain);
     assert(row->has_database && self.socket < SOCKETS);
+    assert(row->has_config_log == (self.log < SOCKETS));
     return reactor_main(&process, &self, argc, argv);
 }

@@ -30,6 +30,7 @@ typedef struct service {
     const service_spec_t *spec;
     const service_row_t *row;
     socket_id_t socket; /* of its requests */
+    socket_id_t log;    /* where edges follow its log; SOCKETS: it has none */
     const config_t *config;
     void *part;
     secret_key_t *key;

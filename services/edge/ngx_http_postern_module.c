@@ -4,6 +4,7 @@
 #include "services/edge/events/edge_handover.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/control/edge_resolve.h"
+#include "services/edge/control/edge_session_log.h"
 #include "services/edge/control/edge_state.h"
 #include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
@@ -381,6 +382,7 @@ static ngx_command_t  commands[] = {
 
     MAIN_STR("postern_edge_name", name),
     MAIN_STR("postern_config_log", config_log),
+    MAIN_STR("postern_session_log", session_log),
     MAIN_STR("postern_events", events),
     MAIN_STR("postern_state_dir", state_dir),
     MAIN_STR("postern_state_key", state_key),
@@ -558,6 +560,12 @@ postconfiguration(ngx_conf_t *cf)
                            "endpoints with commas between", &conf->config_log);
         return NGX_ERROR;
     }
+    if (conf->session_log.len && edge_helper_copies(&conf->session_log) == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "postern_session_log \"%V\" must be 1 to 16 "
+                           "endpoints with commas between", &conf->session_log);
+        return NGX_ERROR;
+    }
     if (edge_proxy_check(cf, conf) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -644,6 +652,7 @@ begin_worker(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
     edge_streams_start(cycle);
+    edge_session_log_set_touched(edge_streams_touch_session);
     edge_reader_start(cycle);
     edge_bus_start(cycle);
     edge_handover_start(cycle);

@@ -1,6 +1,7 @@
 /* postern-identity owns accounts, API keys and their owners, vaults, users who sign in and their
  * sessions.
- * Binds: RPC. Publishes: audit events through its outbox. Sole holder of key hashes.
+ * Binds: RPC, the session log. Publishes: audit events through its outbox. Sole holder of key
+ * hashes.
  * Must never forward traffic. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"

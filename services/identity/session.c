@@ -116,7 +116,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.retry_ms FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
                 "JOIN application_user u ON u.id = a.application_user_id "
-                "WHERE s.token_hash = decode($1, 'hex')",
+                "WHERE a.token_hash = $1",
                 1, hash);
     if (r || !PQntuples(res))
         return r ? r : ERR_SESSION_GONE;

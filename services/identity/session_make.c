@@ -96,46 +96,47 @@ static void format_time(int64_t ms, char out[32])
 
 /* The object that the API shows. */
 static int add_object(crud_t *crud, const sealed_t *sealed, const char *user,
-                      const request_t *request, int64_t expires_ms, problem_t *problem,
-                      json_t **ret_row)
+                      const request_t *request, const char *token, int64_t expires_ms,
+                      problem_t *problem, json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
-    char now[32], expires[32];
+    char now[32], expires[32], hex[WORDS_HEX_SIZE];
 
     crud_now(now);
+    words_hex(token, hex);
     format_time(expires_ms, expires);
-    document = json_pack("{s:o, s:o, s:s, s:s, s:s, s:n, s:s, s:s}", "public_url",
+    document = json_pack("{s:o, s:o, s:s, s:s, s:s, s:n, s:s, s:s, s:s}", "public_url",
                          json_sprintf("https://%s", text_of(request, "host")), "browser_session",
                          browser_describe(text_of(request, "ip"), text_of(request, "user_agent")),
                          "application_user_id", user, "last_active", now, "expires_at", expires,
-                         "endpoint_id", "edge_id", sealed->edge, "route_id", sealed->route);
+                         "endpoint_id", "edge_id", sealed->edge, "route_id", sealed->route,
+                         "token_hash", hex);
     return document ? crud_add(crud, kind_find("application_session"), document, problem, ret_row)
                     : -ENOMEM;
 }
 
 /* What is beside it. */
 static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const person_t *person,
-                     const char *token, int64_t now_ms, int64_t expires_ms)
+                     int64_t now_ms, int64_t expires_ms)
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
-    char hex[WORDS_HEX_SIZE], now[24], expires[24], inactivity[24], due[24];
+    char now[24], expires[24], inactivity[24], due[24];
 
     if (!tokens || !groups)
         return -ENOMEM;
-    words_hex(token, hex);
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
     snprintf(expires, sizeof(expires), "%" PRId64, expires_ms);
     snprintf(inactivity, sizeof(inactivity), "%" PRId64,
              1000 * sealed_number(sealed, "inactivity_timeout"));
     snprintf(due, sizeof(due), "%" PRId64, session_due_ms(sealed, now_ms));
     return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_session (session_id, token_hash, module, digest, groups, "
+                   "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
-                   "last_active_ms, checked_ms, due_ms) VALUES ($1, decode($2, 'hex'), $3, $4, "
-                   "$5::jsonb, $6::boolean, $7, $8::bigint, $9::bigint, $10::bigint, "
-                   "$8::bigint, $8::bigint, $11::bigint)",
-                   11, id, hex, sealed->module, sealed->digest, groups,
+                   "last_active_ms, checked_ms, due_ms) VALUES ($1, $2, $3, $4::jsonb, "
+                   "$5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, $7::bigint, "
+                   "$10::bigint)",
+                   10, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due);
 }
 
@@ -152,13 +153,13 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
     if (r)
         return r;
     session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
-    r = add_object(crud, sealed, user, request, expires, problem, &row);
+    r = add_object(crud, sealed, user, request, token, expires, problem, &row);
     session_act_done(&act);
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */
     return r ? r
-             : add_state(crud, sealed, json_string_value(json_object_get(row, "id")), person, token,
-                         now, expires);
+             : add_state(crud, sealed, json_string_value(json_object_get(row, "id")), person, now,
+                         expires);
 }
 
 int session_end(crud_t *crud, const session_t *session, problem_t *problem)

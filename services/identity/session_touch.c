@@ -52,11 +52,12 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
      * on by less than a second changes nothing that anybody reads. */
     return pg_exec(
         crud->pg, NULL,
-        "WITH given AS (SELECT decode(e->>'hash', 'hex') AS hash, "
+        "WITH given AS (SELECT e->>'hash' AS hash, "
         "     least(max((e->>'last_active_ms')::bigint), $2::bigint) AS ms "
         "     FROM jsonb_array_elements($1::jsonb) e GROUP BY 1), "
-        "mine AS MATERIALIZED (SELECT s.session_id, g.ms FROM sign_in_session s "
-        "     JOIN given g ON g.hash = s.token_hash AND g.ms > s.last_active_ms "
+        "mine AS MATERIALIZED (SELECT s.session_id, g.ms FROM given g "
+        "     JOIN application_session a ON a.token_hash = g.hash "
+        "     JOIN sign_in_session s ON s.session_id = a.id AND g.ms > s.last_active_ms "
         "     ORDER BY s.session_id FOR UPDATE OF s), "
         "kept AS (UPDATE sign_in_session s SET last_active_ms = m.ms FROM mine m "
         "     WHERE s.session_id = m.session_id), "

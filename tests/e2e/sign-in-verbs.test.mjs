@@ -34,9 +34,9 @@ function addSession({ at = route(), account = env.POSTERN_ACCOUNT, user = `app_u
   sql(`INSERT INTO object (id, account_id, kind) VALUES ('${user}', '${account}', 'application_user') ON CONFLICT DO NOTHING;
        INSERT INTO application_user VALUES ('${user}', '${account}', '2026-01-02T03:04:05Z', '{"name": "oidc", "url": "https://issuer.test"}', '${user}', 'ada', 'ada@example.test', 'Ada', '2026-01-03T03:04:05Z', '2026-01-04T03:04:05Z', 'https://issuer.test') ON CONFLICT DO NOTHING;
        INSERT INTO object (id, account_id, kind, parent_id) VALUES ('${id}', '${account}', 'application_session', '${user}');
-       INSERT INTO application_session VALUES ('${id}', '${account}', '2026-01-02T03:04:05Z', 'https://app.example.test', '{"user_agent": {"raw": "", "browser_name": "", "browser_version": "", "device_type": "", "os_name": "", "os_version": ""}, "ip_address": "192.0.2.7", "location": null}', '${user}', '2026-01-03T03:04:05Z', '2026-02-02T03:04:05Z', NULL, NULL, '${at}');
-       INSERT INTO sign_in_session (session_id, token_hash, module, digest, groups, email_verified, tokens, created_ms, expires_ms, inactivity_ms, last_active_ms, checked_ms, due_ms)
-         VALUES ('${id}', decode('${hash}', 'hex'), 'oidc', '${digest}', '["staff"]', true, '', ${now}, ${now + ends}, ${inactivity}, ${now + active}, ${now}, ${due ? now + due : 0})`);
+       INSERT INTO application_session (id, account_id, created_at, public_url, browser_session, application_user_id, last_active, expires_at, route_id, token_hash) VALUES ('${id}', '${account}', '2026-01-02T03:04:05Z', 'https://app.example.test', '{"user_agent": {"raw": "", "browser_name": "", "browser_version": "", "device_type": "", "os_name": "", "os_version": ""}, "ip_address": "192.0.2.7", "location": null}', '${user}', '2026-01-03T03:04:05Z', '2026-02-02T03:04:05Z', '${at}', '${hash}');
+       INSERT INTO sign_in_session (session_id, module, digest, groups, email_verified, tokens, created_ms, expires_ms, inactivity_ms, last_active_ms, checked_ms, due_ms)
+         VALUES ('${id}', 'oidc', '${digest}', '["staff"]', true, '', ${now}, ${now + ends}, ${inactivity}, ${now + active}, ${now}, ${due ? now + due : 0})`);
   return { id, user, at, value, hash, digest, now };
 }
 const check = (session, more = {}) => ask('session.check', { hash: session.hash, route: session.at, digest: session.digest, ...more });

@@ -75,9 +75,10 @@ static zcert_t *key_of(const char *name)
 static const char *endpoint_of(socket_id_t id, char out[PATH_SIZE])
 {
     static const char *const files[SOCKETS] = {
-        [SOCKET_IDENTITY_RPC] = "identity.rpc", [SOCKET_ROUTES_RPC] = "routes.rpc",
-        [SOCKET_EVENTS_RPC] = "events.rpc",     [SOCKET_CONFIG_LOG] = "config.log",
-        [SOCKET_INTAKE] = "events.in",          [SOCKET_PUB] = "events.pub",
+        [SOCKET_IDENTITY_RPC] = "identity.rpc", [SOCKET_IDENTITY_LOG] = "session.log",
+        [SOCKET_ROUTES_RPC] = "routes.rpc",     [SOCKET_ROUTES_LOG] = "config.log",
+        [SOCKET_EVENTS_RPC] = "events.rpc",     [SOCKET_INTAKE] = "events.in",
+        [SOCKET_PUB] = "events.pub",
     };
 
     if (!files[id])
@@ -295,12 +296,13 @@ static void hear(zsock_t *sock, int wait_ms, char word[16])
     zmsg_destroy(&msg);
 }
 
-static void try_name(const tester_t *tester, const char *own, const char *name)
+static void try_name(const tester_t *tester, socket_id_t log, const char *own, const char *name)
 {
-    zsock_t *sock = dial(tester, SOCKET_CONFIG_LOG, NULL);
-    char word[16], what[200];
+    zsock_t *sock = dial(tester, log, NULL);
+    char word[16], what[200], domain[64];
 
-    snprintf(what, sizeof(what), "the config log under the name %s", name);
+    snprintf(what, sizeof(what), "%s under the name %s",
+             socket_domain(log, domain, sizeof(domain)), name);
     zstr_sendx(sock, "hello", "-", "0", name, NULL);
     hear(sock, WAIT_MS, word);
     figures.names++;
@@ -311,9 +313,9 @@ static void try_name(const tester_t *tester, const char *own, const char *name)
 }
 
 /* A connection that calls itself as another's did, which the writer still counts. */
-static void try_takeover(const tester_t *one, const tester_t *other)
+static void try_takeover(const tester_t *one, const tester_t *other, socket_id_t log)
 {
-    zsock_t *first = dial(one, SOCKET_CONFIG_LOG, "roles-taken"), *second, *third;
+    zsock_t *first = dial(one, log, "roles-taken"), *second, *third;
     char name[200], word[16];
     int beats = 0;
 
@@ -321,8 +323,8 @@ static void try_takeover(const tester_t *one, const tester_t *other)
     zstr_sendx(first, "hello", "-", "0", name, NULL);
     hear(first, WAIT_MS, word);
     zsock_destroy(&first);
-    second = dial(other, SOCKET_CONFIG_LOG, "roles-taken");
-    third = dial(other, SOCKET_CONFIG_LOG, NULL);
+    second = dial(other, log, "roles-taken");
+    third = dial(other, log, NULL);
     snprintf(name, sizeof(name), "%s/98", strchr(other->name, '@') + 1);
     zstr_sendx(second, "hello", "-", "0", name, NULL);
     zstr_sendx(third, "hello", "-", "0", name, NULL);
@@ -346,20 +348,20 @@ static const char *name_of(const tester_t *tester)
     return at ? at + 1 : tester->name;
 }
 
-static void try_names(const tester_t *tester)
+static void try_names(const tester_t *tester, socket_id_t log)
 {
     const char *own = name_of(tester);
     char name[200];
 
     snprintf(name, sizeof(name), "%s/97", own);
-    try_name(tester, own, name);
+    try_name(tester, log, own, name);
     for (int i = 0; i < tester_count; i++) {
         snprintf(name, sizeof(name), "%s/97", name_of(&testers[i]));
-        try_name(tester, own, name);
+        try_name(tester, log, own, name);
     }
     snprintf(name, sizeof(name), "%sx/97", own);
-    try_name(tester, own, name);
-    try_name(tester, own, "");
+    try_name(tester, log, own, name);
+    try_name(tester, log, own, "");
 }
 
 /* ---- the intake ---- */
@@ -525,8 +527,8 @@ static void try_socket(const tester_t *tester, socket_id_t id)
     if (sock && !strcmp(row.name, "rpc")) {
         try_lease(tester, role_name(row.owner), sock);
         try_verbs(tester, role_name(row.owner), sock);
-    } else if (sock && id == SOCKET_CONFIG_LOG) {
-        try_names(tester);
+    } else if (sock && !strcmp(row.name, "config_log")) {
+        try_names(tester, id);
     } else if (sock && id == SOCKET_INTAKE) {
         try_producers(tester, sock);
         if (tester->role == ROLE_EDGE)
@@ -585,7 +587,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < tester_count; i++)
         for (int id = 0; id < SOCKETS; id++)
             try_socket(&testers[i], (socket_id_t)id);
-    try_takeover(&testers[ROLE_AT_EDGE], &testers[ROLES]);
+    try_takeover(&testers[ROLE_AT_EDGE], &testers[ROLES], SOCKET_ROUTES_LOG);
+    try_takeover(&testers[ROLE_AT_EDGE], &testers[ROLES], SOCKET_IDENTITY_LOG);
     try_starts(&testers[ROLES]);
     try_health();
     printf("roles: %d peers at %d sockets, %d of %d let in; %d requests, %d denied; %d leases, %d "

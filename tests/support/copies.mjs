@@ -14,11 +14,14 @@ export const settingsOf = (name) => {
 
 // {pid, stop(), kill(signal)}; start() begins it again under the same settings after a kill. It ends with the story, however that ends:
 // it would go on with the database of the next system in this place.
+let count = 0;
 export function another(name, changed) {
   const { program, vars } = settingsOf(name);
   const self = { pid: 0, child: null };
+  const log = `${env.POSTERN_RUN_DIR}/another-${process.pid}-${count++}.log`; // the one in vars is taken, and would be taken away
+  process.on('exit', () => fs.rmSync(log, { force: true }));
   self.start = () => {
-    self.child = spawn('setpriv', ['--pdeathsig', 'KILL', program], { env: { ...vars, POSTERN_HEALTH_PORT: '0', ...changed }, stdio: 'ignore' });
+    self.child = spawn('setpriv', ['--pdeathsig', 'KILL', program], { env: { ...vars, POSTERN_HEALTH_PORT: '0', POSTERN_CONFIG_LOG: `ipc://${log}`, ...changed }, stdio: 'ignore' });
     self.pid = self.child.pid;
   };
   self.kill = (signal) => process.kill(self.pid, signal);

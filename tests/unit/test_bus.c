@@ -124,7 +124,7 @@ Test(bus, class_only_known_keys_get_in_case_52)
     friend_dir = make_keys("edge@friend", server_only);
     stranger_dir = make_keys("edge@stranger", server_only);
     add_peer(server_dir, "edge@friend");
-    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
+    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_ROUTES_LOG);
     cr_assert_not_null(server, "%s", fault_text());
     snprintf(endpoint, sizeof(endpoint), "%s", zsock_endpoint(server));
     stranger = bus_connect(ZMQ_DEALER, endpoint, stranger_dir, "routes");
@@ -148,8 +148,8 @@ Test(bus, class_every_socket_needs_keys_case_52)
     char endpoint[128];
 
     snprintf(endpoint, sizeof(endpoint), "ipc://%s/sock", dir);
-    cr_assert_null(bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", "", SOCKET_CONFIG_LOG));
-    cr_assert_null(bus_bind(ZMQ_ROUTER, endpoint, "", SOCKET_CONFIG_LOG));
+    cr_assert_null(bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", "", SOCKET_ROUTES_LOG));
+    cr_assert_null(bus_bind(ZMQ_ROUTER, endpoint, "", SOCKET_ROUTES_LOG));
     cr_assert_null(bus_connect(ZMQ_DEALER, "tcp://127.0.0.1:1", "", "routes"));
     cr_assert_null(bus_connect(ZMQ_DEALER, endpoint, "", "routes"));
     cr_assert_null(bus_bind(ZMQ_XPUB, "tcp://127.0.0.1:*", "/nonexistent", SOCKET_PUB));
@@ -313,7 +313,7 @@ Test(bus, class_broken_greetings_case_52)
 
     friend_dir = make_keys("edge@friend", server_only);
     add_peer(server_dir, "edge@friend");
-    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
+    server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_ROUTES_LOG);
     snprintf(endpoint, sizeof(endpoint), "%s", zsock_endpoint(server));
     for (int i = 0; i < 200; i++) {
         size_t which = (size_t)i % (sizeof(greetings) / sizeof(greetings[0]));
@@ -445,7 +445,7 @@ Test(bus, a_peer_that_goes_while_it_is_not_read_ends_nobody)
         _exit(0); /* killed with messages on the way */
     }
     server = bus_bind_marked(ZMQ_ROUTER, (bus_marks_t){.send = 10, .receive = 10}, endpoint,
-                             server_dir, SOCKET_CONFIG_LOG);
+                             server_dir, SOCKET_ROUTES_LOG);
     cr_assert_not_null(server);
     while (!(zsock_events(server) & ZMQ_POLLIN))
         zclock_sleep(10);
@@ -551,7 +551,7 @@ static void say_too_much(socket_id_t id, int types[2], const char *names[2], siz
 
 Test(bus, a_frame_is_as_large_as_what_peers_of_the_socket_say)
 {
-    say_too_much(SOCKET_CONFIG_LOG, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
+    say_too_much(SOCKET_ROUTES_LOG, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
                  (const char *[]){"routes", "edge@log"}, 256);
     say_too_much(SOCKET_EVENTS_RPC, (int[]){ZMQ_ROUTER, ZMQ_DEALER},
                  (const char *[]){"events", "cli@rpc"}, BUS_REQUEST_MAX);
@@ -570,7 +570,7 @@ Test(bus, a_connection_that_says_nothing_is_closed)
 {
     static const char *const none[] = {NULL};
     const char *server_dir = make_keys("routes", none);
-    zsock_t *server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_CONFIG_LOG);
+    zsock_t *server = bus_bind(ZMQ_ROUTER, "tcp://127.0.0.1:*", server_dir, SOCKET_ROUTES_LOG);
     struct timeval limit = {.tv_sec = 20}; /* libzmq itself waits for 30 */
     char byte;
     ssize_t n;

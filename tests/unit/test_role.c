@@ -13,9 +13,9 @@ static roles_t who_may(const char *service, const char *verb)
     return who;
 }
 
-/* It is on the internet: with its key one reads the configuration, sends its events, and carries
- * sign-ins. */
-Test(role, an_edge_s_key_opens_the_config_log_the_intake_and_the_verbs_of_sign_in_only)
+/* It is on the internet: with its key one reads the configuration and which sessions ended, sends
+ * its events, and carries sign-ins. */
+Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_the_intake_and_the_verbs_of_sign_in_only)
 {
     static const char *const verbs[] = {
 #define VERB(service, name, handler, who, most, shapes) name,
@@ -24,7 +24,8 @@ Test(role, an_edge_s_key_opens_the_config_log_the_intake_and_the_verbs_of_sign_i
 
     for (int id = 0; id < SOCKETS; id++)
         cr_assert_eq((socket_row((socket_id_t)id).who & ROLE_EDGE) != 0,
-                     id == SOCKET_CONFIG_LOG || id == SOCKET_INTAKE || id == SOCKET_IDENTITY_RPC,
+                     id == SOCKET_ROUTES_LOG || id == SOCKET_IDENTITY_LOG || id == SOCKET_INTAKE
+                         || id == SOCKET_IDENTITY_RPC,
                      "socket %d", id);
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         roles_t who = ROLE_NOBODY;

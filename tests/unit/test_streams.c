@@ -145,19 +145,21 @@ Test(sweeps, judge_each_once_for_all_that_asked_meanwhile)
     registry_t *registry = a_registry();
     stream_key_t edge = key(STREAM_EDGE, "e"), one = key(STREAM_ROUTE, "r1");
     unsigned budget = 100;
-    int64_t revision;
+    sweep_change_t change;
 
     sweeps_init(&sweeps, registry);
     registry_add(registry, &toys[0].stream, 0);
     registry_add(registry, &toys[1].stream, 0);
-    cr_assert_eq(sweeps_ask(&sweeps, &one, 70), 1);
-    cr_assert_eq(sweeps_ask(&sweeps, &edge, 80), 2);
+    cr_assert_eq(sweeps_ask(&sweeps, &one, (sweep_change_t){0, 70}), 1);
+    cr_assert_eq(sweeps_ask(&sweeps, &edge, (sweep_change_t){1, 80}), 2);
     cr_assert_eq(sweeps_done(&sweeps), 0);
-    cr_assert_eq(sweeps_next(&sweeps, &budget, &revision), &toys[0].stream);
-    cr_assert_eq(revision, 70);
-    cr_assert_eq(sweeps_next(&sweeps, &budget, &revision), &toys[1].stream);
-    cr_assert_eq(revision, 80);
-    cr_assert_null(sweeps_next(&sweeps, &budget, &revision));
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toys[0].stream);
+    cr_assert_eq(change.log, 0);
+    cr_assert_eq(change.revision, 70);
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toys[1].stream);
+    cr_assert_eq(change.log, 1);
+    cr_assert_eq(change.revision, 80);
+    cr_assert_null(sweeps_next(&sweeps, &budget, &change));
     cr_assert_eq(sweeps_done(&sweeps), 2);
     cr_assert(sweeps_are_done(&sweeps));
     free(registry);
@@ -169,7 +171,7 @@ Test(sweeps, look_at_no_more_than_they_may)
     static sweeps_t sweeps;
     registry_t *registry = a_registry();
     stream_key_t edge = key(STREAM_EDGE, "e");
-    int64_t revision;
+    sweep_change_t change;
     unsigned judged = 0, turns = 0;
 
     sweeps_init(&sweeps, registry);
@@ -177,11 +179,11 @@ Test(sweeps, look_at_no_more_than_they_may)
         strcpy(toys[i].names[STREAM_EDGE], "e");
         registry_add(registry, &toys[i].stream, 0);
     }
-    sweeps_ask(&sweeps, &edge, 1);
+    sweeps_ask(&sweeps, &edge, (sweep_change_t){0, 1});
     for (; !sweeps_are_done(&sweeps); turns++) {
         unsigned budget = 3;
 
-        while (sweeps_next(&sweeps, &budget, &revision))
+        while (sweeps_next(&sweeps, &budget, &change))
             judged++;
         cr_assert(turns < 20);
     }
@@ -196,7 +198,7 @@ Test(sweeps, a_change_is_not_put_off_by_those_that_follow)
     static sweeps_t sweeps;
     registry_t *registry = a_registry();
     stream_key_t edge = key(STREAM_EDGE, "e");
-    int64_t revision;
+    sweep_change_t change;
     uint64_t first;
 
     sweeps_init(&sweeps, registry);
@@ -204,13 +206,13 @@ Test(sweeps, a_change_is_not_put_off_by_those_that_follow)
         strcpy(toys[i].names[STREAM_EDGE], "e");
         registry_add(registry, &toys[i].stream, 0);
     }
-    first = sweeps_ask(&sweeps, &edge, 1);
+    first = sweeps_ask(&sweeps, &edge, (sweep_change_t){0, 1});
     for (int i = 0; i < 20; i++) {
         unsigned budget = 2;
 
-        while (sweeps_next(&sweeps, &budget, &revision))
+        while (sweeps_next(&sweeps, &budget, &change))
             ;
-        sweeps_ask(&sweeps, &edge, 2 + i);
+        sweeps_ask(&sweeps, &edge, (sweep_change_t){0, 2 + i});
     }
     cr_assert_geq(sweeps_done(&sweeps), first);
     free(registry);
@@ -268,7 +270,7 @@ static void ask(model_t *model)
         snprintf(name, sizeof(name), "n%u", random_below(NAMES + 2));
         asked = key((stream_kind_t)random_below(KINDS), name);
     }
-    number = sweeps_ask(&model->sweeps, &asked, (int64_t)model->sweeps.number);
+    number = sweeps_ask(&model->sweeps, &asked, (sweep_change_t){0, (int64_t)model->sweeps.number});
     for (int i = 0; i < STREAMS; i++) {
         toy_t *toy = &model->toys[i];
 
@@ -281,16 +283,16 @@ static void ask(model_t *model)
 static void judge_some(model_t *model)
 {
     unsigned budget = random_below(60);
-    int64_t revision;
+    sweep_change_t change;
     stream_t *stream;
 
-    while ((stream = sweeps_next(&model->sweeps, &budget, &revision))) {
+    while ((stream = sweeps_next(&model->sweeps, &budget, &change))) {
         toy_t *toy = toy_of(stream);
 
         cr_assert(toy->there);
         cr_assert(model->sweeps.list[0].kind == STREAM_ALL || toy->judged < toy->owed,
                   "nobody asked for it");
-        cr_assert(revision >= 0 && revision < (int64_t)model->sweeps.number);
+        cr_assert(change.revision >= 0 && change.revision < (int64_t)model->sweeps.number);
         toy->judged = model->sweeps.number;
         model->judged++;
         if (random_below(3) == 0)
@@ -377,7 +379,7 @@ Test(sweeps, of_more_keys_than_there_is_room_for_judge_every_stream)
 
             snprintf(name, sizeof(name), "k%d", i);
             one = key(STREAM_ENTRY, name);
-            sweeps_ask(&model->sweeps, &one, 0);
+            sweeps_ask(&model->sweeps, &one, (sweep_change_t){0, 0});
             if (random_below(30) == 0)
                 judge_some(model);
         }
@@ -401,17 +403,17 @@ Test(sweeps, a_key_that_is_too_long_is_everybodys)
     char name[SWEEPS_KEY_BYTES + 2];
     stream_key_t one;
     unsigned budget = 10;
-    int64_t revision;
+    sweep_change_t change;
 
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     one = key(STREAM_ENTRY, name);
     sweeps_init(&sweeps, registry);
     registry_add(registry, &toy.stream, 0);
-    sweeps_ask(&sweeps, &one, 0);
+    sweeps_ask(&sweeps, &one, (sweep_change_t){0, 0});
     cr_assert_eq(sweeps_done(&sweeps), 0);
-    cr_assert_eq(sweeps_next(&sweeps, &budget, &revision), &toy.stream);
-    while (sweeps_next(&sweeps, &budget, &revision))
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toy.stream);
+    while (sweeps_next(&sweeps, &budget, &change))
         ;
     cr_assert_eq(sweeps_done(&sweeps), 1);
     free(registry);

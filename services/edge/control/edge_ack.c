@@ -1,159 +1,193 @@
 #include "services/edge/control/edge_ack.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/worker/edge_vitals.h"
-#include "services/edge/worker/edge_worker.h"
 #include "common/base/invariant.h"
 
 enum {
-    HOLD_MS = 1500,   /* a change with names to resolve is acknowledged after this anyway */
     HOLDS_MAX = 64,
     ENDED_MAX = 8,
     ENDED_BYTES = ENDED_MAX * 42
 };
 
-/* Revisions in force that are not acknowledged yet, because names that came with them are being
- * resolved, or open streams are being judged by them. */
-static struct {
+/* A revision in force that is not acknowledged yet, because names that came with it are being
+ * resolved, or open streams are being judged by it. */
+typedef struct {
     int64_t       revision;
     ngx_msec_t    deadline;
     edge_wait_t  *names;    /* NULL: none */
     uint64_t      judged;   /* the number that is to be judged */
-} holds[HOLDS_MAX];
-static ngx_uint_t  hold_count;
-static int64_t     acked;
-static ngx_uint_t  unkept;          /* what comes is not on disk */
-static int64_t     kept_revision;   /* then: the last that is, of the log in force */
+} hold_t;
 
-/* Numbers of changes (streams/sweeps.h): the last that asked for streams, and up to which all of
- * those have been judged. */
-static uint64_t  judging, judged;
-
-/* Open streams that were ended, for the last revisions that ended any, the newest last. */
-static struct {
+/* Open streams that were ended for a revision. */
+typedef struct {
     int64_t   revision;
     uint64_t  streams;
-} ended[ENDED_MAX];
-static ngx_uint_t  ended_count;
+} ended_t;
+
+/* The acknowledgements of one log. */
+typedef struct {
+    hold_t      holds[HOLDS_MAX];
+    ngx_uint_t  hold_count;
+    int64_t     acked;
+    uint64_t    judging;            /* number of the last change that asked for streams */
+    ended_t     ended[ENDED_MAX];   /* for the last that ended any, the newest last */
+    ngx_uint_t  ended_count;
+} acks_t;
+
+static acks_t      all[EDGE_LOGS];
+static ngx_uint_t  unkept;          /* what comes of the config log is not on disk */
+static int64_t     kept_revision;   /* then: the last that is, of the log in force */
+
+/* Numbers of changes (streams/sweeps.h), over all logs: the last that asked for streams, and up
+ * to which all of those have been judged. */
+static uint64_t  judging, judged;
 
 
 /* NULL: none. */
 static const char *
-write_ended(char *text)
+write_ended(const acks_t *self, char *text)
 {
     size_t      at = 0;
     ngx_uint_t  i;
 
-    for (i = 0; i < ended_count; i++) {
+    for (i = 0; i < self->ended_count; i++) {
         at += snprintf(text + at, ENDED_BYTES - at, "%s%lld %llu", i ? " " : "",
-                       (long long) ended[i].revision,
-                       (unsigned long long) ended[i].streams);
+                       (long long) self->ended[i].revision,
+                       (unsigned long long) self->ended[i].streams);
     }
-    return ended_count ? text : NULL;
+    return self->ended_count ? text : NULL;
 }
 
 
 /* What would not survive a restart is in force, but not acknowledged. */
 static void
-acknowledge(int64_t revision)
+acknowledge(edge_log_t log, int64_t revision)
 {
-    char  text[24], streams[ENDED_BYTES];
+    char                   text[24], streams[ENDED_BYTES];
+    const edge_log_row_t  *row = edge_log(log);
 
-    INVARIANT(revision <= edge_worker_at()->revision);
-    if (unkept && revision > kept_revision) {
+    INVARIANT(revision <= row->at()->revision);
+    if (log == EDGE_LOG_CONFIG && unkept && revision > kept_revision) {
         revision = kept_revision;
     }
-    acked = revision;
+    all[log].acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
-    edge_life_say(LINK_CONFIG,
-                  (const char *[]) { "ack", text, edge_worker_at()->log_id,
-                                     write_ended(streams), NULL });
+    edge_life_say(row->link,
+                  (const char *[]) { "ack", text, row->at()->log_id,
+                                     write_ended(&all[log], streams), NULL });
 }
 
 
 void
-edge_ack_repeat(void)
+edge_ack_repeat(edge_log_t log)
 {
-    acknowledge(hold_count ? acked : edge_worker_at()->revision);
+    acknowledge(log, all[log].hold_count ? all[log].acked
+                                         : edge_log(log)->at()->revision);
 }
 
 
 static ngx_uint_t
-is_due(ngx_uint_t n)
+is_due(const hold_t *hold, ngx_msec_t patience)
 {
-    if ((ngx_msec_int_t) (ngx_current_msec - holds[n].deadline) >= 0) {
+    if (patience && (ngx_msec_int_t) (ngx_current_msec - hold->deadline) >= 0) {
         return 1;
     }
-    return edge_resolve_wait_pending(holds[n].names) == 0
-           && judged >= holds[n].judged;
+    return edge_resolve_wait_pending(hold->names) == 0
+           && judged >= hold->judged;
 }
 
 
 void
-edge_ack_release(void)
+edge_ack_release(edge_log_t log)
 {
-    ngx_uint_t  n = 0;
-    int64_t     revision;
+    acks_t      *self = &all[log];
+    ngx_uint_t   n = 0;
+    int64_t      revision;
 
-    while (n < hold_count && is_due(n)) {
-        edge_resolve_wait_drop(holds[n].names);
+    while (n < self->hold_count && is_due(&self->holds[n], edge_log(log)->patience)) {
+        edge_resolve_wait_drop(self->holds[n].names);
         n++;
     }
     if (n) {
-        revision = holds[n - 1].revision;
-        hold_count -= n;
-        ngx_memmove(holds, holds + n, hold_count * sizeof(holds[0]));
-        acknowledge(revision);
+        revision = self->holds[n - 1].revision;
+        self->hold_count -= n;
+        ngx_memmove(self->holds, self->holds + n,
+                    self->hold_count * sizeof(self->holds[0]));
+        acknowledge(log, revision);
+    }
+}
+
+
+void
+edge_ack_release_all(void)
+{
+    edge_log_t  log;
+
+    for (log = 0; log < EDGE_LOGS; log++) {
+        edge_ack_release(log);
     }
 }
 
 
 /* In their order: a later revision does not overtake one that waits. */
 static void
-hold_revision(int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
+hold_revision(acks_t *self, int64_t revision, ngx_msec_t deadline, edge_wait_t *names)
 {
-    if (hold_count == HOLDS_MAX) {
-        edge_resolve_wait_drop(holds[--hold_count].names);   /* the last two go together */
+    hold_t  *hold;
+
+    if (self->hold_count == HOLDS_MAX) {
+        /* the last two go together */
+        edge_resolve_wait_drop(self->holds[--self->hold_count].names);
     }
-    INVARIANT(hold_count == 0 || holds[hold_count - 1].revision <= revision);
-    holds[hold_count].revision = revision;
-    holds[hold_count].names = names;
-    holds[hold_count].judged = judging;
-    holds[hold_count++].deadline = deadline;
+    hold = &self->holds[self->hold_count];
+    INVARIANT(self->hold_count == 0 || hold[-1].revision <= revision);
+    hold->revision = revision;
+    hold->names = names;
+    hold->judged = self->judging;
+    hold->deadline = deadline;
+    self->hold_count++;
 }
 
 
 void
-edge_ack_take(int64_t revision, edge_wait_t *names)
+edge_ack_take(edge_log_t log, int64_t revision, edge_wait_t *names)
 {
-    if (edge_resolve_wait_pending(names) || judged < judging) {
-        hold_revision(revision, ngx_current_msec + HOLD_MS, names);
+    acks_t  *self = &all[log];
+
+    if (edge_resolve_wait_pending(names) || judged < self->judging) {
+        hold_revision(self, revision, ngx_current_msec + edge_log(log)->patience, names);
         return;
     }
     edge_resolve_wait_drop(names);
-    if (hold_count) {
-        hold_revision(revision, holds[hold_count - 1].deadline, NULL);
+    if (self->hold_count) {
+        hold_revision(self, revision, self->holds[self->hold_count - 1].deadline, NULL);
     } else {
-        acknowledge(revision);
+        acknowledge(log, revision);
     }
 }
 
 
 void
-edge_ack_reset(void)
+edge_ack_reset(edge_log_t log)
 {
-    while (hold_count) {
-        edge_resolve_wait_drop(holds[--hold_count].names);
+    acks_t  *self = &all[log];
+
+    while (self->hold_count) {
+        edge_resolve_wait_drop(self->holds[--self->hold_count].names);
     }
-    acked = kept_revision = 0;
-    ended_count = 0;
+    self->acked = 0;
+    self->ended_count = 0;
+    if (log == EDGE_LOG_CONFIG) {
+        kept_revision = 0;
+    }
 }
 
 
 void
-edge_ack_expect_judged(uint64_t number)
+edge_ack_expect_judged(edge_log_t log, uint64_t number)
 {
     INVARIANT(number > judging);
-    judging = number;
+    judging = all[log].judging = number;
 }
 
 
@@ -162,31 +196,33 @@ edge_ack_set_judged(uint64_t number)
 {
     INVARIANT(number >= judged && number <= judging);
     judged = number;
-    edge_ack_release();
+    edge_ack_release_all();
 }
 
 
 void
-edge_ack_count_ended(int64_t revision)
+edge_ack_count_ended(edge_log_t log, int64_t revision)
 {
-    ngx_uint_t  last = ended_count - 1;
+    acks_t   *self = &all[log];
+    ended_t  *last = self->ended + self->ended_count - 1;
 
-    if (ended_count && ended[last].revision == revision) {
-        ended[last].streams++;
+    if (self->ended_count && last->revision == revision) {
+        last->streams++;
         return;
     }
-    if (ended_count == ENDED_MAX) {
-        ngx_memmove(ended, ended + 1, --ended_count * sizeof(ended[0]));
+    if (self->ended_count == ENDED_MAX) {
+        ngx_memmove(self->ended, self->ended + 1,
+                    --self->ended_count * sizeof(self->ended[0]));
     }
-    ended[ended_count].revision = revision;
-    ended[ended_count++].streams = 1;
+    self->ended[self->ended_count].revision = revision;
+    self->ended[self->ended_count++].streams = 1;
 }
 
 
 ngx_uint_t
-edge_ack_is_waiting(void)
+edge_ack_is_waiting(edge_log_t log)
 {
-    return hold_count > 0;
+    return all[log].hold_count > 0;
 }
 
 
@@ -194,7 +230,7 @@ void
 edge_ack_set_kept(ngx_uint_t kept)
 {
     if (!kept && !unkept) {
-        kept_revision = edge_worker_at()->revision;
+        kept_revision = edge_log(EDGE_LOG_CONFIG)->at()->revision;
     }
     unkept = !kept;
     edge_vitals(ngx_worker)->state_behind = unkept;

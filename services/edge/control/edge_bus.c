@@ -1,10 +1,12 @@
 #include "services/edge/control/edge_bus.h"
 #include "services/edge/control/edge_ack.h"
 #include "services/edge/control/edge_clock.h"
+#include "services/edge/control/edge_config_log.h"
 #include "services/edge/control/edge_follow.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_resolve.h"
 #include "services/edge/control/edge_sender.h"
+#include "services/edge/control/edge_session_log.h"
 #include "services/edge/control/edge_signers.h"
 #include "services/edge/control/edge_state.h"
 #include "services/edge/control/edge_sync.h"
@@ -33,14 +35,17 @@ on_message(link_message_t *message)
 {
     switch (message->kind) {
     case LINK_CONFIG:
-        edge_follow_message(message);
+        edge_follow_message(EDGE_LOG_CONFIG, message);
+        break;
+    case LINK_SESSIONS:
+        edge_session_log_message(message);
         break;
     case LINK_SNAPSHOT:
-        edge_follow_want_all();
+        edge_config_log_want_all();
         break;
     case LINK_KEPT:
     case LINK_UNKEPT:
-        edge_follow_set_kept(message->kind == LINK_KEPT);
+        edge_config_log_set_kept(message->kind == LINK_KEPT);
         break;
     case LINK_EVENTS:
         edge_sender_message(message);
@@ -64,11 +69,12 @@ on_message(link_message_t *message)
 }
 
 
-/* The old helper may have died with messages queued: both conversations begin again. */
+/* The old helper may have died with messages queued: all conversations begin again. */
 static void
 begin_again(void)
 {
-    edge_follow_hello();
+    edge_follow_hello(EDGE_LOG_CONFIG);
+    edge_follow_hello(EDGE_LOG_SESSIONS);
     edge_sender_restart();
     edge_signers_restart();
 }
@@ -84,7 +90,8 @@ on_beat(ngx_event_t *ev)
     if (edge_life_revive()) {
         begin_again();
     }
-    edge_follow_beat();
+    edge_config_log_beat();
+    edge_follow_beat(EDGE_LOG_SESSIONS);
     edge_sync_sign();
     edge_sender_beat();
     ngx_add_timer(ev, EDGE_SYNC_BEAT_MS);
@@ -126,12 +133,14 @@ void
 edge_bus_start(ngx_cycle_t *cycle)
 {
     running = 1;
-    edge_follow_start(ngx_worker == 0 && edge_state_is_cut());
-    edge_resolve_start(cycle, edge_ack_release);
+    edge_config_log_start(ngx_worker == 0 && edge_state_is_cut());
+    edge_resolve_start(cycle, edge_ack_release_all);
     edge_sender_start(cycle->log);
     edge_worker_set_refresh(edge_sync_check_pause);
+    edge_follow_hello(EDGE_LOG_SESSIONS);
     edge_sync_start(begin_again);
-    edge_follow_listen();
+    edge_follow_listen(EDGE_LOG_CONFIG);
+    edge_follow_listen(EDGE_LOG_SESSIONS);
     edge_sender_begin();
     edge_timer_start(&beat_timer, on_beat, cycle->log, EDGE_SYNC_BEAT_MS);
     edge_timer_start(&retire_timer, on_retire, cycle->log, RETIRE_IDLE_MS);
@@ -149,6 +158,7 @@ edge_bus_stop(void)
     edge_sync_stop();
     /* nothing is served any more: no change waits for this worker */
     edge_life_say(LINK_CONFIG, (const char *[]) { "bye", NULL });
+    edge_life_say(LINK_SESSIONS, (const char *[]) { "bye", NULL });
     edge_life_stop();
     edge_ring_close();   /* the helper has sent the batches that it was given */
 }

@@ -28,12 +28,24 @@ enum {
     BETWEEN = 5   /* the frame with the revisions between: of use to the state file only */
 };
 
-static void          *contexts[2];   /* of config, of events */
-static edge_socket_t  configs[MERGE_COPIES_MAX];   /* of each copy */
-static parts_t        parts_of[MERGE_COPIES_MAX];
+/* One of the logs that the worker follows, as the copies of its service tell it. */
+typedef struct {
+    const char     *peer;            /* the service: its key */
+    link_kind_t     kind;            /* of its messages in the link to the worker */
+    edge_socket_t   copies[MERGE_COPIES_MAX];
+    parts_t         parts[MERGE_COPIES_MAX];
+    merge_t         merge;           /* what the copies say, for one worker */
+    ngx_int_t       passed;          /* NGX_OK, while the worker takes what is passed to it */
+} told_t;
+
+enum { CONFIG, SESSIONS, LOGS };
+
+static void          *contexts[2];   /* of the logs, of events */
+static told_t         logs[LOGS] = {
+    { .peer = "routes", .kind = LINK_CONFIG },
+    { .peer = "identity", .kind = LINK_SESSIONS }
+};
 static edge_socket_t  events = { NULL, LINK_EVENTS };
-static merge_t        merge;         /* what the copies say, for one worker */
-static ngx_int_t      passed;        /* NGX_OK, while the worker takes what is passed to it */
 static link_t         worker = LINK_CLOSED;
 static int            names = -1;    /* the helper's end of the names' link */
 
@@ -46,30 +58,30 @@ _Static_assert((int) MERGE_FRAMES_MAX == (int) LINK_FRAMES_MAX, "frames of a mes
 
 /* ---- sockets ---- */
 
-/* Copies of postern-routes, with commas between; see edge_helper_copies. */
+/* endpoints: of the service's copies, with commas between; see edge_helper_copies. */
 static ngx_int_t
-open_configs(void)
+open_log(told_t *log, const ngx_str_t *endpoints)
 {
-    u_char     *at = edge_conf()->config_log.data;
-    u_char     *end = at + edge_conf()->config_log.len, *comma;
+    u_char     *at = endpoints->data, *end = at + endpoints->len, *comma;
     ngx_str_t   endpoint;
-    ngx_int_t   n = 0;
+    ngx_int_t   n = 0, rc = NGX_OK;
 
-    for ( ; at < end; at = comma + 1) {
+    for ( ; at < end && rc == NGX_OK; at = comma + 1) {
         comma = ngx_strlchr(at, end, ',');
         comma = comma ? comma : end;
         endpoint.data = at;
         endpoint.len = comma - at;
         INVARIANT(n < MERGE_COPIES_MAX);   /* see edge_helper_copies */
-        configs[n].kind = LINK_CONFIG;
-        if (edge_socket_open(&configs[n++], &contexts[0], &endpoint, "routes")
-            != NGX_OK)
-        {
-            return NGX_ERROR;
+        log->copies[n].kind = log->kind;
+        rc = edge_socket_open(&log->copies[n], &contexts[0], &endpoint, log->peer);
+        if (rc == NGX_OK) {
+            n++;
+        } else if (log->copies[n].socket) {
+            zmq_close(log->copies[n].socket);
         }
     }
-    merge_init(&merge, n, &ports, NULL);
-    return NGX_OK;
+    merge_init(&log->merge, n, &ports, log);
+    return rc;
 }
 
 
@@ -100,9 +112,11 @@ open_sockets(void)
     ngx_int_t           rc;
     struct sched_param  none = { 0 };
 
-    if (open_configs() != NGX_OK) {
+    if (open_log(&logs[CONFIG], &edge_conf()->config_log) != NGX_OK) {
         return NGX_ERROR;
     }
+    /* logged: without it everything else is served, and sessions are asked for */
+    (void) open_log(&logs[SESSIONS], &edge_conf()->session_log);
     sched_setscheduler(0, SCHED_BATCH, &none);
     rc = edge_socket_open(&events, &contexts[1], &edge_conf()->events,
                      "events");
@@ -134,7 +148,7 @@ keep_message(const ngx_str_t *frames, ngx_uint_t n)
 }
 
 
-/* ---- the copies of the config log ---- */
+/* ---- the copies of the logs ---- */
 
 static int64_t
 now_ms(void)
@@ -147,21 +161,22 @@ now_ms(void)
 
 
 static bool
-copy_is_there(void *unused, int copy)
+copy_is_there(void *context, int copy)
 {
-    (void) unused;
-    return edge_socket_is_ready(&configs[copy], ZMQ_POLLOUT);
+    const told_t  *log = context;
+
+    return edge_socket_is_ready(&log->copies[copy], ZMQ_POLLOUT);
 }
 
 
 static bool
-to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
+to_copy(void *context, int copy, const merge_frame_t *frames, size_t n)
 {
-    size_t          i;
-    link_message_t  message;
+    size_t           i;
+    told_t          *log = context;
+    link_message_t   message;
 
-    (void) unused;
-    INVARIANT(copy >= 0 && copy < merge.count && n <= LINK_FRAMES_MAX);
+    INVARIANT(copy >= 0 && copy < log->merge.count && n <= LINK_FRAMES_MAX);
     message.n = n;
     for (i = 0; i < n; i++) {
         message.frames[i].data = (u_char *) frames[i].data;
@@ -173,26 +188,25 @@ to_copy(void *unused, int copy, const merge_frame_t *frames, size_t n)
         ngx_str_set(&message.frames[n], "parts");   /* it may send large bodies so: parts.h */
         message.n++;
     }
-    return edge_socket_send(&configs[copy], message.frames, message.n) == NGX_OK;
+    return edge_socket_send(&log->copies[copy], message.frames, message.n) == NGX_OK;
 }
 
 
 static void
-pass_to_worker(void *unused, const merge_frame_t *frames, size_t n)
+pass_to_worker(void *context, const merge_frame_t *frames, size_t n)
 {
-    size_t     i;
-    ngx_str_t  texts[LINK_FRAMES_MAX];
+    size_t      i;
+    told_t     *log = context;
+    ngx_str_t   texts[LINK_FRAMES_MAX];
 
-    (void) unused;
     for (i = 0; i < n; i++) {
         texts[i].data = (u_char *) frames[i].data;
         texts[i].len = frames[i].len;
     }
-    if (ngx_worker == 0) {
+    if (ngx_worker == 0 && log->kind == LINK_CONFIG) {
         keep_message(texts, n);
     }
-    passed = link_send(&worker, LINK_CONFIG, texts,
-                       ngx_min(n, BETWEEN), 0);
+    log->passed = link_send(&worker, log->kind, texts, ngx_min(n, BETWEEN), 0);
 }
 
 
@@ -213,36 +227,36 @@ frames_of(const ngx_str_t *texts, size_t n, merge_frame_t *frames)
 
 
 static void
-config_from_worker(const link_message_t *message)
+log_from_worker(told_t *log, const link_message_t *message)
 {
     merge_frame_t  frames[LINK_FRAMES_MAX];
 
-    merge_from_worker(&merge, frames,
+    merge_from_worker(&log->merge, frames,
                       frames_of(message->frames, message->n, frames), now_ms());
 }
 
 
 static ngx_int_t
-config_from_copy(int copy, const ngx_str_t *texts, ngx_uint_t n)
+log_from_copy(told_t *log, int copy, const ngx_str_t *texts, ngx_uint_t n)
 {
     size_t         count;
     ngx_str_t      word;
     merge_frame_t  frames[LINK_FRAMES_MAX];
 
     count = frames_of(texts, n, frames);
-    switch (parts_take(&parts_of[copy], frames, &count)) {
+    switch (parts_take(&log->parts[copy], frames, &count)) {
     case PARTS_WAIT:
-        ngx_str_set(&word, "part");   /* the config log is not silent */
-        return link_send(&worker, LINK_CONFIG, &word, 1, 0);
+        ngx_str_set(&word, "part");   /* the log is not silent */
+        return link_send(&worker, log->kind, &word, 1, 0);
     case PARTS_LOST:
         /* its next beat names another revision than what passed, and it is greeted */
         return NGX_OK;
     default:
         break;
     }
-    passed = NGX_OK;
-    merge_from_copy(&merge, copy, frames, count, now_ms());
-    return passed;
+    log->passed = NGX_OK;
+    merge_from_copy(&log->merge, copy, frames, count, now_ms());
+    return log->passed;
 }
 
 
@@ -304,7 +318,10 @@ from_worker(void)
     while ((rc = link_receive(&worker, &message, MSG_DONTWAIT)) == NGX_OK) {
         switch (message.kind) {
         case LINK_CONFIG:
-            config_from_worker(&message);
+            log_from_worker(&logs[CONFIG], &message);
+            break;
+        case LINK_SESSIONS:
+            log_from_worker(&logs[SESSIONS], &message);
             break;
         case LINK_EVENTS:
             (void) edge_socket_send(&events, message.frames, message.n);
@@ -333,9 +350,10 @@ from_worker(void)
 
 /* ---- to the worker ---- */
 
-/* Messages of one socket to the worker, BURST at most: the other sockets have some, too. */
+/* Messages of one socket to the worker, BURST at most: the other sockets have some, too. log: whose
+ * copy the socket leads to; NULL: of events. */
 static ngx_int_t
-to_worker(edge_socket_t *bus)
+to_worker(edge_socket_t *bus, told_t *log)
 {
     ngx_int_t   rc = NGX_OK;
     zmq_msg_t   parts[LINK_FRAMES_MAX];
@@ -347,8 +365,8 @@ to_worker(edge_socket_t *bus)
     {
         n = edge_socket_receive(bus, parts, frames);
         INVARIANT(n <= LINK_FRAMES_MAX);
-        rc = bus == &events ? link_send(&worker, bus->kind, frames, n, 0)
-                            : config_from_copy(bus - configs, frames, n);
+        rc = log ? log_from_copy(log, bus - log->copies, frames, n)
+                 : link_send(&worker, bus->kind, frames, n, 0);
         while (n > 0) {
             zmq_msg_close(&parts[--n]);
         }
@@ -359,29 +377,45 @@ to_worker(edge_socket_t *bus)
 
 /* ---- the process ---- */
 
+/* What the copies of both logs have for the worker. */
+static ngx_int_t
+logs_to_worker(void)
+{
+    int         i, k;
+    ngx_int_t   rc = NGX_OK;
+
+    for (i = 0; i < LOGS; i++) {
+        for (k = 0; k < logs[i].merge.count && rc == NGX_OK; k++) {
+            rc = to_worker(&logs[i].copies[k], &logs[i]);
+        }
+    }
+    return rc;
+}
+
+
 static void
 run_loop(void)
 {
-    int             i, n = 2;
+    int             i, k, n = 2;
     ngx_int_t       rc;
-    zmq_pollitem_t  items[2 + MERGE_COPIES_MAX + 1] = {
+    zmq_pollitem_t  items[2 + LOGS * MERGE_COPIES_MAX + 1] = {
         { NULL, worker.fd, ZMQ_POLLIN, 0 },
         { events.socket, 0, ZMQ_POLLIN, 0 },
     };
 
-    for (i = 0; i < merge.count; i++, n++) {
-        items[n].socket = configs[i].socket;
-        items[n].events = ZMQ_POLLIN;
+    for (i = 0; i < LOGS; i++) {
+        for (k = 0; k < logs[i].merge.count; k++, n++) {
+            items[n].socket = logs[i].copies[k].socket;
+            items[n].events = ZMQ_POLLIN;
+        }
     }
     do {
         items[n].fd = edge_helper_signers_fd();
         items[n].events = ZMQ_POLLIN;
         zmq_poll(items, items[n].fd < 0 ? n : n + 1, -1);
         rc = from_worker() == NGX_AGAIN ? edge_helper_signers_take(&worker) : NGX_ERROR;
-        for (i = 0; i < merge.count && rc == NGX_OK; i++) {
-            rc = to_worker(&configs[i]);
-        }
-    } while (rc == NGX_OK && to_worker(&events) == NGX_OK);
+        rc = rc == NGX_OK ? logs_to_worker() : rc;
+    } while (rc == NGX_OK && to_worker(&events, NULL) == NGX_OK);
 }
 
 
@@ -451,7 +485,7 @@ end_with(pid_t parent)
 static void __attribute__((noreturn))
 run_helper(int link, int names_fd)
 {
-    int    i;
+    int    i, k;
     pid_t  parent = ngx_pid;
 
     ngx_pid = ngx_getpid();
@@ -473,8 +507,10 @@ run_helper(int link, int names_fd)
     /* before any news of the config log: a worker has them when it begins to serve */
     bring_tickets();
     run_loop();
-    for (i = 0; i < merge.count; i++) {
-        zmq_close(configs[i].socket);
+    for (i = 0; i < LOGS; i++) {
+        for (k = 0; k < logs[i].merge.count; k++) {
+            zmq_close(logs[i].copies[k].socket);
+        }
     }
     zmq_close(events.socket);
     zmq_ctx_term(contexts[0]);

@@ -14,6 +14,7 @@ enum { LINK_FRAMES_MAX = FRAMES_MAX };
 typedef enum {
     LINK_READY,    /* from the helper: its sockets exist */
     LINK_CONFIG,   /* a message of the config log, either way */
+    LINK_SESSIONS, /* a message of the session log, either way */
     LINK_EVENTS,   /* a message of the event intake, either way */
     LINK_BATCH,    /* header, edge_place_t: the helper sends the batch that lies there */
     LINK_SNAPSHOT, /* from the helper: the state file needs one */

@@ -33,11 +33,16 @@ edge_sync_sign(void)
     signed_ms = edge_clock_boot_ms();
     if (at->revision && !at->arriving) {
         edge_resolve_release_spent();
-        edge_ack_release();
-        edge_ack_repeat();
-    } else {
-        edge_life_say(LINK_CONFIG, (const char *[]) { "ack", "0", NULL });
     }
+    edge_follow_sign(EDGE_LOG_CONFIG);
+    edge_follow_sign(EDGE_LOG_SESSIONS);
+}
+
+
+ngx_uint_t
+edge_sync_is_awake(void)
+{
+    return edge_clock_boot_ms() - signed_ms <= PAUSE_MS;
 }
 
 
@@ -45,7 +50,7 @@ edge_sync_sign(void)
 static ngx_msec_t
 sync_patience(void)
 {
-    return edge_follow_is_absent() ? ABSENT_MS : SYNC_MS;
+    return edge_follow_is_absent(EDGE_LOG_CONFIG) ? ABSENT_MS : SYNC_MS;
 }
 
 
@@ -59,12 +64,12 @@ say_hello(ngx_msec_t *said)
     }
     if (*said == 0) {
         *said = ngx_current_msec;
-        edge_follow_hello();
+        edge_follow_hello(EDGE_LOG_CONFIG);
     } else if (ngx_current_msec - *said > HELLO_AGAIN_MS
-               && !edge_follow_is_receiving(PART_MS))
+               && !edge_follow_is_receiving(EDGE_LOG_CONFIG, PART_MS))
     {
         *said = ngx_current_msec;
-        edge_follow_hello_again();
+        edge_follow_hello_again(EDGE_LOG_CONFIG);
     }
 }
 
@@ -79,8 +84,8 @@ wait_for_config(void)
 
     ngx_time_update();
     start = beat = ngx_current_msec;
-    edge_follow_expect();
-    while (!edge_follow_is_synced() && ngx_current_msec - start < sync_patience()) {
+    edge_follow_expect(EDGE_LOG_CONFIG);
+    while (!edge_follow_is_synced(EDGE_LOG_CONFIG) && ngx_current_msec - start < sync_patience()) {
         if (edge_life_revive()) {
             greet();
         }
@@ -96,8 +101,8 @@ wait_for_config(void)
         ngx_time_update();
     }
     signed_ms = edge_clock_boot_ms();
-    edge_follow_expected();
-    return edge_follow_is_synced() ? NGX_OK : NGX_DECLINED;
+    edge_follow_expected(EDGE_LOG_CONFIG);
+    return edge_follow_is_synced(EDGE_LOG_CONFIG) ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -116,7 +121,8 @@ edge_sync_check_pause(void)
         return;
     }
     signed_ms = now;
-    edge_follow_doubt();
+    edge_follow_doubt(EDGE_LOG_CONFIG);
+    edge_follow_hello(EDGE_LOG_SESSIONS);   /* until it answers, sessions are asked for */
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "postern: this worker stood still for %uL ms: it asks the "
                   "config log what is in force", pause);
@@ -125,8 +131,8 @@ edge_sync_check_pause(void)
                       "postern: the config log does not answer: serving "
                       "revision %L", edge_worker_at()->revision);
     }
-    edge_follow_trust();
-    if (edge_ack_is_waiting()) {
+    edge_follow_trust(EDGE_LOG_CONFIG);
+    if (edge_ack_is_waiting(EDGE_LOG_CONFIG)) {
         edge_resolve_wait(PAUSE_RESOLVE_MS);
     }
 }
@@ -140,7 +146,7 @@ edge_sync_start(void (*again)(void))
 
     running = 1;
     greet = again;
-    edge_follow_trust();   /* nothing was said to this worker before */
+    edge_follow_trust(EDGE_LOG_CONFIG);   /* nothing was said to this worker before */
     if (wait_for_config() != NGX_OK) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "postern: the config log does not answer: serving "
@@ -148,7 +154,7 @@ edge_sync_start(void (*again)(void))
     }
     edge_resolve_wait(RESOLVE_MS);
     counters->revision = at->revision;
-    counters->ready = edge_follow_is_synced() || at->revision > 0;
+    counters->ready = edge_follow_is_synced(EDGE_LOG_CONFIG) || at->revision > 0;
 }
 
 

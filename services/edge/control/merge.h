@@ -1,4 +1,4 @@
-/* The config log as several copies of postern-routes tell it, made one for a worker: each change
+/* A log as several copies of its service tell it, made one for a worker: each change
  * passes once, in order, from whichever copy says it first. All copies tell the same log, so a
  * revision means the same in each (proto/WIRE.md, "Several copies"). No sockets, no clock and no
  * nginx in here. */

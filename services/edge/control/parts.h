@@ -1,4 +1,4 @@
-/* A message of the config log that came in parts, made whole again (proto/WIRE.md): so that no
+/* A message of a log that came in parts, made whole again (proto/WIRE.md): so that no
  * message takes long over a slow link, and what comes between says that the other end lives. One
  * for each copy. No sockets and no nginx in here. */
 #pragma once

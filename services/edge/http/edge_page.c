@@ -1,6 +1,7 @@
 /* Responses of the edge itself: errors as HTML or JSON by Accept, and the operator's status
  * pages. */
 #include "services/edge/http/edge_page.h"
+#include "services/edge/control/edge_session_log.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_answer.h"
 #include "services/edge/http/edge_body.h"
@@ -15,7 +16,7 @@
 #include "common/base/err.h"
 
 enum {
-    STATUS_BYTES = 144 * 1024,  /* 64 workers, 2 KB each, and what is said once */
+    STATUS_BYTES = 160 * 1024,  /* 64 workers, 2 KB each, and what is said once */
     UPGRADE_REQUIRED = 426,
     RECENT_S = 60,
     BEHIND_S = 5   /* of silence; the config log's heartbeat comes each quarter of a second */
@@ -286,6 +287,12 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         i, vitals->entries_refused, i, vitals->helper_restarts,
         i, vitals->helper_absent, i, vitals->config_current,
         i, vitals->state_behind);
+    p = ngx_slprintf(p, end,
+        "postern_edge_session_log_revision{worker=\"%ui\"} %L\n"
+        "postern_edge_session_log_current{worker=\"%ui\"} %ui\n"
+        "postern_edge_sessions_ended_total{worker=\"%ui\"} %uL\n",
+        i, vitals->sessions_revision, i, edge_session_log_has_touch(i),
+        i, vitals->sessions_ended);
     return ngx_slprintf(p, end,
         "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_total{worker=\"%ui\"} %uL\n"

@@ -239,7 +239,7 @@ is_over(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 /* ctx may have been freed when this returns. */
 static void
-end_stream(edge_ctx_t *ctx, ngx_uint_t code, int64_t revision)
+end_stream(edge_ctx_t *ctx, ngx_uint_t code, const sweep_change_t *change)
 {
     ngx_http_request_t  *r = ctx->request;
 
@@ -248,7 +248,7 @@ end_stream(edge_ctx_t *ctx, ngx_uint_t code, int64_t revision)
                   "postern: the configuration no longer allows a request of "
                   "route %s: ended with %ui", ctx->route->id, code);
     edge_ring_counters(ngx_worker)->streams_ended++;
-    edge_ack_count_ended(revision);
+    edge_ack_count_ended(change->log, change->revision);
     registry_remove(&registry, &ctx->stream);
     edge_end_request(ctx, code);
 }
@@ -256,14 +256,14 @@ end_stream(edge_ctx_t *ctx, ngx_uint_t code, int64_t revision)
 
 /* Judges a request and ends it where it may not go on. Was it ended? */
 static ngx_uint_t
-judge_stream(edge_ctx_t *ctx, int64_t revision)
+judge_stream(edge_ctx_t *ctx, const sweep_change_t *change)
 {
     ngx_uint_t  code;
 
     code = is_over(ctx->request, ctx)
            ? 0 : edge_streams_judge(ctx->request, ctx);
     if (code) {
-        end_stream(ctx, code, revision);
+        end_stream(ctx, code, change);
     }
     return code != 0;
 }
@@ -272,16 +272,16 @@ judge_stream(edge_ctx_t *ctx, int64_t revision)
 static void
 on_turn(ngx_event_t *ev)
 {
-    int64_t      revision;
-    stream_t    *stream;
-    unsigned     budget = LOOKED_AT;
-    uint64_t     until = edge_clock_us() + TURN_US;
-    ngx_uint_t   ended = 0;
+    stream_t        *stream;
+    unsigned         budget = LOOKED_AT;
+    uint64_t         until = edge_clock_us() + TURN_US;
+    ngx_uint_t       ended = 0;
+    sweep_change_t   change;
 
     while (ended < ENDED && edge_clock_us() < until
-           && (stream = sweeps_next(&sweeps, &budget, &revision)))
+           && (stream = sweeps_next(&sweeps, &budget, &change)))
     {
-        ended += judge_stream(ctx_of(stream), revision);
+        ended += judge_stream(ctx_of(stream), &change);
     }
     edge_ack_set_judged(sweeps_done(&sweeps));
     if (!sweeps_are_done(&sweeps)) {
@@ -292,18 +292,35 @@ on_turn(ngx_event_t *ev)
 
 /* Judging is posted, not done here: a change may be applied while another request is being
  * handled. */
-void
-edge_streams_touch(const stream_key_t *key)
+static void
+ask_sweeps(edge_log_t log, const stream_key_t *key)
 {
+    sweep_change_t  change = { log, edge_log(log)->at()->revision };
+
     if (!started) {
         return;
     }
-    edge_ack_expect_judged(sweeps_ask(&sweeps, key, edge_worker_at()->revision));
+    edge_ack_expect_judged(log, sweeps_ask(&sweeps, key, change));
     if (sweeps_are_done(&sweeps)) {
         edge_ack_set_judged(sweeps_done(&sweeps));   /* nothing is open */
     } else if (!turn.posted) {
         ngx_post_event(&turn, &ngx_posted_events);
     }
+}
+
+
+void
+edge_streams_touch(const stream_key_t *key)
+{
+    ask_sweeps(EDGE_LOG_CONFIG, key);
+}
+
+
+void
+edge_streams_touch_session(const char *hex, size_t len)
+{
+    ask_sweeps(EDGE_LOG_SESSIONS,
+               &(stream_key_t) { len ? STREAM_SESSION : STREAM_ALL, len ? hex : "", len });
 }
 
 

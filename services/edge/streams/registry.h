@@ -15,12 +15,13 @@ typedef enum stream_kind {
     STREAM_ROUTE,
     STREAM_EDGE,
     STREAM_ACCOUNT,
-    STREAM_ENTRY, /* any other entry of the config log that it depends on: a backend */
-    STREAM_ALL    /* every stream, whatever its keys are */
+    STREAM_ENTRY,   /* any other entry of the config log that it depends on: a backend */
+    STREAM_SESSION, /* the session that it was admitted by: 64 hex of its hash */
+    STREAM_ALL      /* every stream, whatever its keys are */
 } stream_kind_t;
 
 enum {
-    STREAM_KEYS_MAX = 8, /* of one stream */
+    STREAM_KEYS_MAX = 9, /* of one stream */
     STREAM_BUCKETS = 16384
 };
 

@@ -24,12 +24,12 @@ uint64_t sweeps_done(const sweeps_t *self)
 
 /* ---- asking ---- */
 
-static void join_pass(sweep_pass_t *pass, uint64_t number, int64_t revision)
+static void join_pass(sweep_pass_t *pass, uint64_t number, sweep_change_t change)
 {
     if (!pass->asked)
         pass->since = number;
     pass->asked = number;
-    pass->revision = revision;
+    pass->last = change;
 }
 
 static sweep_t *sweep_of(sweeps_t *self, const stream_key_t *key)
@@ -68,7 +68,7 @@ static sweep_t *merge_into_all(sweeps_t *self)
     return &self->list[0];
 }
 
-uint64_t sweeps_ask(sweeps_t *self, const stream_key_t *key, int64_t revision)
+uint64_t sweeps_ask(sweeps_t *self, const stream_key_t *key, sweep_change_t change)
 {
     sweep_t *one;
 
@@ -80,7 +80,7 @@ uint64_t sweeps_ask(sweeps_t *self, const stream_key_t *key, int64_t revision)
         one = merge_into_all(self);
     if (!one)
         one = add_sweep(self, key);
-    join_pass(one->begun ? &one->again : &one->now, self->number, revision);
+    join_pass(one->begun ? &one->again : &one->now, self->number, change);
     return self->number;
 }
 
@@ -113,7 +113,7 @@ static bool begin_pass(sweeps_t *self, sweep_t *one, const stream_key_t *key, un
     return true;
 }
 
-stream_t *sweeps_next(sweeps_t *self, unsigned *budget, int64_t *ret_revision)
+stream_t *sweeps_next(sweeps_t *self, unsigned *budget, sweep_change_t *ret_change)
 {
     while (self->count && *budget) {
         sweep_t *one = &self->list[0];
@@ -131,7 +131,7 @@ stream_t *sweeps_next(sweeps_t *self, unsigned *budget, int64_t *ret_revision)
         --*budget;
         if (stream->judged < one->now.asked) {
             stream->judged = self->number;
-            *ret_revision = one->now.revision;
+            *ret_change = one->now.last;
             return stream;
         }
     }

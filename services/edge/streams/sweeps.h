@@ -10,11 +10,17 @@ enum {
     SWEEPS_KEY_BYTES = 128
 };
 
+/* A change: the caller's number of its log, and its revision there. */
+typedef struct sweep_change {
+    int log;
+    int64_t revision;
+} sweep_change_t;
+
 /* One walk over all streams with a key. Changes that arrive during a pass are served by a second
  * pass, so that a steady flow of changes does not delay the first. */
 typedef struct sweep_pass {
     uint64_t since, asked; /* first and last number of its changes; 0: no pass */
-    int64_t revision;      /* of the last of these changes */
+    sweep_change_t last;   /* of these changes */
 } sweep_pass_t;
 
 typedef struct sweep {
@@ -36,14 +42,13 @@ typedef struct sweeps {
 /* Initialise; *self must be all zeros. */
 void sweeps_init(sweeps_t *self, registry_t *registry);
 
-/* Request that streams with the key are judged again, for a change of that revision. Returns the
- * change's number. */
-uint64_t sweeps_ask(sweeps_t *self, const stream_key_t *key, int64_t revision);
+/* Request that streams with the key are judged again, for that change. Returns its number. */
+uint64_t sweeps_ask(sweeps_t *self, const stream_key_t *key, sweep_change_t change);
 
-/* The next stream to judge, with the revision for which it is judged; it is marked as judged by all
+/* The next stream to judge, with the change for which it is judged; it is marked as judged by all
  * changes so far. Each stream that is visited costs one of *budget. NULL: nothing is left, or the
  * budget is spent. The caller may add and remove any streams. */
-stream_t *sweeps_next(sweeps_t *self, unsigned *budget, int64_t *ret_revision);
+stream_t *sweeps_next(sweeps_t *self, unsigned *budget, sweep_change_t *ret_change);
 
 /* Is nothing left to be judged? */
 bool sweeps_are_done(const sweeps_t *self);

@@ -8,7 +8,8 @@
 
 typedef struct {
     ngx_str_t name;       /* of this edge, in events and logs */
-    ngx_str_t config_log; /* endpoint */
+    ngx_str_t config_log; /* endpoints */
+    ngx_str_t session_log; /* endpoints; empty: no session is followed */
     ngx_str_t events;     /* endpoint */
     ngx_str_t state_dir;
     ngx_str_t state_key; /* 32-byte file */

@@ -12,6 +12,10 @@ typedef struct {
     time_t helper_restarted; /* last time that a helper was given up as dead; 0: never */
     uint64_t helper_absent;  /* now: no helper answers */
     time_t config_current;   /* last time that the config log confirmed the revision; 0: never */
+    /* of the session log: in force, and ended by it since the master began */
+    int64_t sessions_revision;
+    uint64_t sessions_ended;
+    uint64_t sessions_touched_ms; /* last time in touch, by edge_clock_boot_ms; 0: in doubt */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */

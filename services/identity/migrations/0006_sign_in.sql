@@ -3,10 +3,12 @@ ALTER TABLE application_user ADD COLUMN provider_url text;
 ALTER TABLE application_user ADD CONSTRAINT application_user_person UNIQUE (account_id, provider_url, provider_user_id);
 CREATE INDEX application_session_user ON application_session (application_user_id);
 
+-- Sessions are found by the SHA-256 of their cookie's value, in hex.
+ALTER TABLE application_session ADD CONSTRAINT application_session_token UNIQUE (token_hash);
+
 -- What a session is beside what the API shows of it. Times that end in _ms are Unix time.
 CREATE TABLE sign_in_session (
     session_id        text PRIMARY KEY COLLATE "C" REFERENCES application_session ON DELETE CASCADE,
-    token_hash        bytea NOT NULL CONSTRAINT sign_in_session_token UNIQUE, -- SHA-256 of the cookie's value
     module            text NOT NULL,
     digest            text NOT NULL, -- of the rules that admitted it last
     groups            jsonb NOT NULL,

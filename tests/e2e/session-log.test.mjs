@@ -1,0 +1,236 @@
+// 204 means gone: a session that is deleted, by itself or with its user, is gone at every worker of the edge when that is answered.
+// Sessions are rows here; what a worker does with the news is counted in its metrics, in the place where its cache hears of them.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import test from 'node:test';
+import { another } from '../support/copies.mjs';
+import { api, edge, elsewhere, env, must, until } from '../support/postern.mjs';
+
+const WORKERS = 2;
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAt'], { input: `SET search_path = identity; ${text}`, encoding: 'utf8', maxBuffer: 1 << 26 }).trim();
+const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
+const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
+// From any worker that goes on: one that stands still may have the connection.
+function metrics() {
+  const ask = () => new Promise((resolve, reject) => {
+    const request = http.get({ host: '127.0.0.1', port: edge.port - 28, path: '/metrics', agent: false, timeout: 500 }, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8').on('data', (part) => { text += part; }).on('end', () => resolve(text)).on('error', reject);
+    });
+    request.on('timeout', () => request.destroy(new Error('it stands still'))).on('error', reject);
+  });
+  return until(() => ask().catch(() => ''), 'the metrics of the edge', 60000);
+}
+const eachOf = (text, name) => [...text.matchAll(new RegExp(`^postern_edge_${name}\\{worker="\\d+"\\} (\\d+)`, 'gm'))].map((row) => Number(row[1]));
+const each = async (name) => eachOf(await metrics(), name);
+const inTouch = () => until(async () => { const now = await each('session_log_current').catch(() => []); return now.length === WORKERS && now.every(Boolean); }, 'every worker is in touch with the session log', 30000);
+const settled = () => until(async () => { const [one] = addSessions(1); return (await api('DELETE', `/app/sessions/${one.id}`)).headers['postern-edges'] === `${WORKERS}/${WORKERS}`; }, 'every worker is waited for', 30000);
+const signal = (pids, name) => { for (const pid of pids) process.kill(pid, name); };
+
+let count = 0;
+const ksuid = () => `${Date.now().toString(36)}${process.pid.toString(36)}${(count++).toString(36)}`.replace(/[^0-9a-z]/g, '').padStart(27, '0');
+
+function addUser() {
+  const id = `app_user_${ksuid()}`, account = env.POSTERN_ACCOUNT;
+  sql(`INSERT INTO object (id, account_id, kind) VALUES ('${id}', '${account}', 'application_user');
+       INSERT INTO application_user VALUES ('${id}', '${account}', now(), '{"name": "oidc", "url": "https://issuer.example.test"}', '1234', 'ada', 'ada@example.test', 'Ada', now(), now())`);
+  return id;
+}
+
+// The events of what was deleted are nothing that the next story has to hear.
+test.after(() => until(() => sql('SELECT count(*) FROM outbox') === '0', 'all events are sent', 120000));
+
+// Sessions as sign-in writes them: {id, hash}.
+let shared;
+function addSessions(n, user = shared ??= addUser()) {
+  const account = env.POSTERN_ACCOUNT, made = Array.from({ length: n }, () => ({ id: `app_sess_${ksuid()}`, hash: crypto.randomBytes(32).toString('hex') }));
+  const browser = '{"user_agent": {"raw": "x", "browser_name": "", "browser_version": "", "device_type": "", "os_name": "", "os_version": ""}, "ip_address": "192.0.2.7", "location": null}';
+  sql(`INSERT INTO object (id, account_id, kind, parent_id) VALUES ${made.map(({ id }) => `('${id}', '${account}', 'application_session', '${user}')`)};
+       INSERT INTO application_session (id, account_id, created_at, public_url, browser_session, application_user_id, last_active, expires_at, token_hash)
+       VALUES ${made.map(({ id, hash }) => `('${id}', '${account}', now(), 'https://app.example.test', '${browser}', '${user}', now(), now() + interval '1 day', '${hash}')`)}`);
+  return made;
+}
+
+const end = (one) => api('DELETE', `/app/sessions/${one.id}`);
+
+test('a session that is deleted is gone at all workers when that is answered', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  await settled();
+  for (const one of addSessions(50)) {
+    const before = await each('sessions_ended_total'), { status, headers } = await end(one), after = await each('sessions_ended_total');
+    assert.equal(status, 204);
+    assert.equal(headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+    assert.ok(Number(headers['postern-revision']) > 0);
+    assert.equal(headers['postern-streams-ended'] ?? '0', '0');
+    assert.deepEqual(after, before.map((ended) => ended + 1), 'each worker has ended it, once');
+    assert.deepEqual(await each('session_log_revision'), [Number(headers['postern-revision']), Number(headers['postern-revision'])]);
+  }
+});
+
+test('the same key repeats the answer, and ends nothing more', { skip: elsewhere, timeout: 60000 }, async () => {
+  await inTouch();
+  const [one] = addSessions(1), key = { 'Idempotency-Key': `gone-${ksuid()}` };
+  const first = await api('DELETE', `/app/sessions/${one.id}`, undefined, key), before = await each('sessions_ended_total');
+  const second = await api('DELETE', `/app/sessions/${one.id}`, undefined, key);
+  assert.deepEqual([first.status, second.status], [204, 204]);
+  assert.equal(second.headers['postern-revision'], first.headers['postern-revision']);
+  assert.deepEqual(await each('sessions_ended_total'), before);
+  assert.equal((await api('DELETE', `/app/sessions/${one.id}`)).status, 404);
+});
+
+test('a user who is deleted takes all sessions along, under one revision', { skip: elsewhere, timeout: 60000 }, async () => {
+  await inTouch();
+  const user = addUser(), all = addSessions(300, user), before = await each('sessions_ended_total');
+  const { status, headers } = await api('DELETE', `/app/users/${user}`);
+  assert.equal(status, 204);
+  assert.equal(headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+  assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + all.length));
+  assert.deepEqual(await each('session_log_revision'), [Number(headers['postern-revision']), Number(headers['postern-revision'])]);
+});
+
+test('a session that no browser ever had ends without the edges', { skip: elsewhere }, async () => {
+  const [one] = addSessions(1);
+  sql(`UPDATE application_session SET token_hash = NULL WHERE id = '${one.id}'`);
+  const before = await each('session_log_revision'), { status } = await end(one);
+  assert.equal(status, 204);
+  assert.deepEqual(await each('session_log_revision'), before);
+});
+
+test('a worker that stands still is waited for, then given up, and is not in touch before it has heard anew', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  await settled();
+  const pid = children(pidOf('edge'))[0], [one, two, three] = addSessions(3), before = await each('sessions_ended_total');
+  signal([pid], 'SIGSTOP');
+  try {
+    assert.equal((await end(one)).headers['postern-edges'].split('/')[0], '1', 'the other one has it');
+    await until(async () => (await end(addSessions(1)[0])).headers['postern-edges'] === '1/1', 'nobody waits for it any more');
+    assert.equal((await end(two)).headers['postern-edges'], '1/1');
+    await until(async () => (await each('session_log_current')).filter(Boolean).length === 1, 'it is not in touch');
+  } finally {
+    signal([pid], 'SIGCONT');
+  }
+  // The moment that it is in touch, it has heard of all that ended meanwhile.
+  let text;
+  await until(async () => eachOf(text = await metrics(), 'session_log_current').every(Boolean), 'it is in touch', 30000);
+  const ended = eachOf(text, 'sessions_ended_total').map((now, i) => now - before[i]);
+  assert.ok(ended[0] >= 3 && ended[0] === ended[1], `each heard of all: ${ended}`);
+  await settled();
+  assert.equal((await end(three)).headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+});
+
+test('while a worker stands still for a moment only, the answer waits for it', { skip: elsewhere, timeout: 60000 }, async () => {
+  await inTouch();
+  await settled();
+  const pid = children(pidOf('edge'))[0], [one] = addSessions(1), before = await each('sessions_ended_total');
+  signal([pid], 'SIGSTOP');
+  let answered = false;
+  const answer = end(one).then((got) => { answered = true; return got; });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const early = answered;
+  signal([pid], 'SIGCONT');
+  const { status, headers } = await answer;
+  assert.equal(status, 204);
+  assert.ok(!early || headers['postern-edges'] !== `${WORKERS}/${WORKERS}`, 'it cannot have it yet');
+  if (headers['postern-edges'] === `${WORKERS}/${WORKERS}`) assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
+});
+
+test('with identity away no worker is in touch; when it is back, they are, and changes are live', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  const master = pidOf('edge'), before = await each('sessions_ended_total'), old = pidOf('identity');
+  process.kill(old, 'SIGSTOP');
+  try {
+    await until(async () => (await each('session_log_current')).every((now) => !now), 'nobody is in touch');
+  } finally {
+    process.kill(old, 'SIGKILL');
+  }
+  await until(() => ![0, old].includes(pidOf('identity')), 'another identity', 30000);
+  await inTouch();
+  await settled();
+  const [one] = addSessions(1);
+  assert.equal((await end(one)).headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+  const after = await each('sessions_ended_total');
+  assert.ok(after.every((ended, i) => ended > before[i]) && pidOf('edge') === master);
+});
+
+test('a worker and a helper that die are replaced, and their successors follow', { skip: elsewhere, timeout: 120000 }, async () => {
+  for (const victim of [() => children(pidOf('edge'))[0], () => children(children(pidOf('edge'))[1])[0]]) {
+    await inTouch();
+    await settled();
+    process.kill(victim(), 'SIGKILL');
+    const [one] = addSessions(1);
+    assert.equal((await end(one)).status, 204);
+    await inTouch();
+    await settled();
+  }
+});
+
+test('an edge that is started anew has nothing of the log, and is in touch', { skip: elsewhere, timeout: 120000 }, async () => {
+  const old = pidOf('edge');
+  process.kill(old, 'SIGTERM');
+  await until(() => ![0, old].includes(pidOf('edge')) && children(pidOf('edge')).length === WORKERS, 'another edge', 60000);
+  await inTouch();
+  assert.deepEqual(await each('sessions_ended_total'), [0, 0], 'a snapshot names none');
+  await settled();
+  assert.ok((await each('sessions_ended_total')).every((ended) => ended > 0));
+});
+
+test('two copies of identity, one of which dies: what either does is live, and sessions end', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  await settled();
+  // The edge follows the first copy only; the second hears from it who is where.
+  const socket = `${env.POSTERN_RUN_DIR}/sessions-${process.pid}`, copy = another('identity', { POSTERN_RPC: `ipc://${socket}.rpc` });
+  const gateway = another('gateway', { POSTERN_HTTP_PORT: String(edge.port + 34), POSTERN_PROXY_SOCKET: '', POSTERN_IDENTITY_RPC: `ipc://${socket}.rpc` });
+  const there = (path) => fetch(`http://127.0.0.1:${edge.port + 34}${path}`, { method: 'DELETE', headers: { Authorization: `Bearer ${env.POSTERN_API_KEY}`, 'Service-Version': '2' } });
+  try {
+    await until(async () => (await there(`/app/sessions/${addSessions(1)[0].id}`).catch(() => null))?.headers.get('postern-edges') === `${WORKERS}/${WORKERS}`, 'the second copy knows both workers', 30000);
+    for (const one of addSessions(20)) {
+      const before = await each('sessions_ended_total'), answer = await there(`/app/sessions/${one.id}`);
+      assert.equal(answer.status, 204);
+      assert.equal(answer.headers.get('postern-edges'), `${WORKERS}/${WORKERS}`);
+      assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
+    }
+    copy.kill('SIGKILL');
+    await settled();
+    for (const one of addSessions(5)) assert.equal((await end(one)).headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+  } finally {
+    await gateway.stop();
+    await copy.stop();
+    fs.rmSync(`${socket}.rpc`, { force: true });
+  }
+});
+
+test('10,000 sessions are deleted: each is gone when that is answered, and the log keeps the newest', { skip: elsewhere, timeout: 600000 }, async () => {
+  await inTouch();
+  await settled();
+  const before = await each('sessions_ended_total'), all = addSessions(10000, addUser());
+  let next = 0, whole = 0;
+  const one = async () => {
+    while (next < all.length) {
+      const answer = await end(all[next++]);
+      assert.equal(answer.status, 204, answer.raw);
+      whole += answer.headers['postern-edges'] === `${WORKERS}/${WORKERS}`;
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, one));
+  assert.equal(whole, all.length);
+  assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + all.length));
+  await until(() => Number(sql('SELECT count(*) FROM config_entry')) <= 2048, 'old deletions are forgotten', 60000);
+  assert.equal(sql('SELECT count(*) FROM config_entry WHERE doc IS NOT NULL'), '0');
+  await inTouch();
+  await settled();
+});
+
+test('what is more than a change may name puts every session in doubt, and is acknowledged', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  await settled();
+  const user = addUser(), before = await each('sessions_ended_total');
+  addSessions(1500, user);
+  const { status, headers } = await api('DELETE', `/app/users/${user}`);
+  assert.equal(status, 204);
+  assert.equal(headers['postern-edges'], `${WORKERS}/${WORKERS}`);
+  assert.deepEqual(await each('session_log_revision'), [Number(headers['postern-revision']), Number(headers['postern-revision'])]);
+  assert.deepEqual(await each('sessions_ended_total'), before, 'by a snapshot, which names none');
+});
