@@ -124,9 +124,11 @@ static int start_actors(service_t *self)
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
     if (!self->row->has_config_log)
         return 0;
-    self->replog_args = (replog_args_t){config_str(self->config, "database-url"), self->row->name,
+    self->replog_args = (replog_args_t){config_str(self->config, "database-url"),
+                                        self->row->name,
                                         config_str(self->config, "config-log"),
-                                        config_str(self->config, "curve-dir"), self->log,
+                                        config_str(self->config, "curve-dir"),
+                                        self->log,
                                         self->key};
     self->edges.settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);

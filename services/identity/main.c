@@ -1,6 +1,6 @@
 /* postern-identity owns accounts, API keys and their owners, vaults, identities and sessions.
- * Binds: RPC, the session log. Publishes: audit events through its outbox. Sole holder of key hashes.
- * Must never forward traffic. */
+ * Binds: RPC, the session log. Publishes: audit events through its outbox. Sole holder of key
+ * hashes. Must never forward traffic. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/resource/service.h"

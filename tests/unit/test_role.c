@@ -19,7 +19,8 @@ Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_and_the_intake_only)
 {
     for (int id = 0; id < SOCKETS; id++)
         cr_assert_eq((socket_row((socket_id_t)id).who & ROLE_EDGE) != 0,
-                     id == SOCKET_ROUTES_LOG || id == SOCKET_IDENTITY_LOG || id == SOCKET_INTAKE, "socket %d", id);
+                     id == SOCKET_ROUTES_LOG || id == SOCKET_IDENTITY_LOG || id == SOCKET_INTAKE,
+                     "socket %d", id);
 }
 
 Test(role, accounts_are_made_by_the_command_line_only)
