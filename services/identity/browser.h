@@ -1,5 +1,5 @@
 /* What the API shows of the browser that somebody signed in with: browser, system and device by its
- * User-Agent, and where its address is. */
+ * User-Agent, and where its address is and whose network. */
 #pragma once
 
 #include "common/base/config.h"

@@ -96,7 +96,7 @@ test('somebody signs in: the provider vouches, the code becomes a session, and t
   assert.equal(shown.public_url, `https://${at.host}`);
   assert.equal(shown.application_user.id, session.user);
   assert.deepEqual([shown.route.id, shown.edge.id, shown.endpoint], [at.route, at.edge, null]);
-  assert.deepEqual(shown.browser_session, { user_agent: { raw: FIREFOX, browser_name: 'Firefox', browser_version: '140.0', device_type: 'desktop', os_name: 'Linux', os_version: '' }, ip_address: '192.0.2.9', location: null });
+  assert.deepEqual(shown.browser_session, { user_agent: { raw: FIREFOX, browser_name: 'Firefox', browser_version: '140.0', device_type: 'desktop', os_name: 'Linux', os_version: '' }, ip_address: '192.0.2.9', location: null, network: null });
   await until(() => sub2.events.some(({ object }) => object?.id === session.id), 'its event');
   for (const [type, id] of [['application_user_created.v0', session.user], ['application_session_created.v0', session.id]]) {
     const event = sub2.events.find(({ object }) => object?.id === id);
