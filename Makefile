@@ -140,6 +140,9 @@ UNIT_SRC  := $(wildcard tests/unit/*.c)
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
 UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,browser.c person.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c)
+# The engine of OpenID Connect, which is pure.
+OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/person.c
+UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
 # A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -168,6 +171,7 @@ asan-programs:
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
 FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/control/session_entries.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c)
+FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
