@@ -186,7 +186,7 @@ static void complain(source_t *source, const char *why)
 
 static void look_at(place_bases_t *self, source_t *source, bool first)
 {
-    version_t now, read;
+    version_t now, read = {0};
     base_t *base = NULL;
     const char *why = NULL;
     struct stat st;

@@ -401,8 +401,8 @@ static int both(compiler_t *self, const cel_node_t *node, const char *before, co
     return r;
 }
 
-/* A field that is equal to a text: PostgreSQL looks for that in an index, where there is one, but not
- * for IS NOT DISTINCT FROM. */
+/* A field that is equal to a text: PostgreSQL looks for that in an index, where there is one, but
+ * not for IS NOT DISTINCT FROM. */
 static int equals_text(compiler_t *self, const cel_node_t *field, const cel_node_t *text)
 {
     int r;

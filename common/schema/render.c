@@ -167,8 +167,8 @@ char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, cons
     return strdup(text);
 }
 
-/* {id, uri}. beside: the object that the reference stands in, which also refers to the parent of what
- * has one; NULL: none does. */
+/* {id, uri}. beside: the object that the reference stands in, which also refers to the parent of
+ * what has one; NULL: none does. */
 static int put_ref(msgpack_sbuffer *out, span_t value, const object_t *beside, const char *base_url)
 {
     _cleanup_(free_mem) char *uri = NULL;

@@ -146,6 +146,13 @@ void agents_free(void *config)
     slab_free(self);
 }
 
+size_t agents_bytes(const void *config)
+{
+    const agents_t *self = config;
+
+    return (size_t)((self->allow != NULL) + (self->deny != NULL)) * REGEX_SET_BYTES;
+}
+
 bool agents_are_same(const agents_t *self, const agents_t *other)
 {
     return self->allow == other->allow && self->deny == other->deny;
