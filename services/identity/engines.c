@@ -5,6 +5,7 @@
 /* A module that is not in here cannot be signed in by: it is answered ERR_SIGN_IN_UNAVAILABLE. */
 static const provider_t *const engines[] = {
     &provider_oauth,
+    &provider_oidc,
     NULL,
 };
 

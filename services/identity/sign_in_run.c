@@ -1,6 +1,7 @@
 #include "services/identity/sign_in_run.h"
 #include "common/base/cleanup.h"
 #include "common/base/memory.h"
+#include "services/identity/provider_cache.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ int run_start(run_t *self, int operation, provider_ask_t *ask)
     ask->module = self->sealed.module;
     ask->redirect_uri = redirect;
     ask->now_s = time(NULL);
-    ask->cache = NULL;
+    ask->cache = provider_cache_shared();
     self->ended = false;
     return self->sealed.engine->start(&self->engine_flow, operation, ask);
 }

@@ -1,0 +1,418 @@
+#include "services/identity/oidc.h"
+#include "common/base/cleanup.h"
+#include "common/base/memory.h"
+#include "common/base/quote.h"
+#include "common/base/secret.h"
+#include "services/identity/oidc_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char metadata_kind[] = "metadata", keys_kind[] = "keys";
+
+void oidc_set(char **text_p, const char *value)
+{
+    char *copy = value ? memory_copy(value, "a sign-in") : NULL;
+
+    if (*text_p)
+        secret_free(text_p, strlen(*text_p));
+    *text_p = copy;
+}
+
+provider_step_t oidc_fail(oidc_flow_t *self, provider_step_t step, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(self->why, sizeof(self->why), format, args);
+    va_end(args);
+    quote_plain(self->why, sizeof(self->why), self->why);
+    return step;
+}
+
+/* ---- beginning ---- */
+
+/* A text of the module's document; NULL: it is none. */
+static char *config_copy(const json_t *config, const char *name, size_t max)
+{
+    const char *text = oidc_text(config, name, max);
+
+    return text ? memory_copy(text, "a sign-in") : NULL;
+}
+
+static void take_known(oidc_flow_t *self, const person_t *known)
+{
+    if (!known)
+        return;
+    oidc_set(&self->known.provider_url, known->provider_url);
+    oidc_set(&self->known.id, known->id);
+    oidc_set(&self->known.username, known->username);
+    oidc_set(&self->known.name, known->name);
+    oidc_set(&self->known.email, known->email);
+    oidc_set(&self->known.id_token, known->id_token);
+    oidc_set(&self->known.session_at_provider, known->session_at_provider);
+    self->known.email_verified = known->email_verified;
+    self->known.groups = json_deep_copy(known->groups);
+    self->access_expires_s = known->access_expires_s;
+}
+
+static const char *config_fault(const oidc_flow_t *self)
+{
+    if (!self->issuer || !oidc_is_url(self->issuer) || strchr(self->issuer, '?'))
+        return "issuer must be an https URL without query";
+    if (!self->client_id || !self->client_secret)
+        return "client_id and client_secret must be there";
+    return self->scopes ? NULL : "a scope has characters that no scope has (RFC 6749 3.3)";
+}
+
+static const char *ask_fault(const oidc_flow_t *self)
+{
+    const char *fault = config_fault(self);
+
+    if (fault)
+        return fault;
+    if (self->operation == PROVIDER_REFRESH)
+        return self->known.id && self->known.provider_url ? NULL : "it is not known whom to renew";
+    if (!self->redirect_uri || !self->state || !self->nonce || !self->verifier)
+        return "redirect_uri, state, nonce and verifier must be there";
+    return self->operation == PROVIDER_CALLBACK && !json_is_object(self->params)
+               ? "the answer has no parameters"
+               : NULL;
+}
+
+static int oidc_start(void **ret_flow, int operation, const provider_ask_t *ask)
+{
+    oidc_flow_t *self = memory_new(sizeof(*self), "a sign-in");
+
+    self->operation = (provider_operation_t)operation;
+    self->now_s = ask->now_s;
+    self->is_forced = ask->force;
+    self->cache = ask->cache;
+    self->issuer = config_copy(ask->config, "issuer", OIDC_URL_MAX);
+    self->client_id = config_copy(ask->config, "client_id", 1024);
+    self->client_secret = config_copy(ask->config, "client_secret", 4096);
+    self->scopes = oidc_scopes(json_object_get(ask->config, "scopes"));
+    oidc_set(&self->redirect_uri, ask->redirect_uri);
+    oidc_set(&self->state, ask->state);
+    oidc_set(&self->nonce, ask->nonce);
+    oidc_set(&self->verifier, ask->verifier);
+    oidc_set(&self->refresh_token, ask->refresh_token);
+    oidc_set(&self->access_token, ask->access_token);
+    self->params = ask->params ? json_deep_copy(ask->params) : NULL;
+    take_known(self, ask->known);
+    self->fault = ask_fault(self);
+    *ret_flow = self;
+    return 0;
+}
+
+static void oidc_free(void **flow_p)
+{
+    oidc_flow_t *self = take(*flow_p);
+    char **const texts[] = {&self->issuer,        &self->client_id, &self->client_secret,
+                            &self->redirect_uri,  &self->state,     &self->nonce,
+                            &self->verifier,      &self->scopes,    &self->access_token,
+                            &self->refresh_token, &self->id_token,  &self->old_text};
+
+    if (!self)
+        return;
+    for (size_t i = 0; i < LEN(texts); i++)
+        oidc_set(texts[i], NULL);
+    for (size_t i = 0; i < LEN(self->headers); i++)
+        oidc_set(&self->headers[i], NULL);
+    json_decref(self->params);
+    json_decref(self->userinfo);
+    person_done(&self->known);
+    oidc_token_done(&self->token);
+    oidc_metadata_done(&self->metadata);
+    oidc_form_end(&self->url);
+    oidc_form_end(&self->body);
+    free(self);
+}
+
+/* ---- the steps ---- */
+
+static provider_step_t ask_for(oidc_flow_t *self, oidc_stage_t stage, bool fits)
+{
+    self->stage = stage;
+    return fits ? PROVIDER_FETCH
+                : oidc_fail(self, PROVIDER_INVALID, "the request to the provider is too long");
+}
+
+/* What comes behind the ID token, or behind a refresh without one. */
+static provider_step_t go_to_userinfo(oidc_flow_t *self)
+{
+    if (self->metadata.userinfo && self->access_token)
+        return ask_for(self, OIDC_STAGE_USERINFO, oidc_ask_userinfo(self));
+    return PROVIDER_DONE;
+}
+
+static provider_step_t judge_token(oidc_flow_t *self)
+{
+    const bool is_refresh = self->operation == PROVIDER_REFRESH;
+    const oidc_expected_t expected = {.issuer = self->issuer,
+                                      .client_id = self->client_id,
+                                      .nonce = is_refresh ? NULL : self->nonce,
+                                      .sub = is_refresh ? self->known.id : NULL,
+                                      .access_token = self->access_token,
+                                      .max_age_s = -1,
+                                      .now_s = self->now_s};
+    const char *fault = oidc_token_fault(&self->token, &expected);
+
+    if (fault)
+        return oidc_fail(self, PROVIDER_INVALID, "the ID token is not valid: %s", fault);
+    self->is_verified = true;
+    return go_to_userinfo(self);
+}
+
+static provider_step_t fetch_keys(oidc_flow_t *self)
+{
+    self->were_keys_fetched = true;
+    return ask_for(self, OIDC_STAGE_KEYS, oidc_ask_keys(self));
+}
+
+/* Verify with this key set. One that was not fetched just now may be too old: the provider has
+ * changed its keys. */
+static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t len)
+{
+    oidc_keys_t *keys = NULL;
+    const char *fault = oidc_keys_read(&keys, text, len);
+    oidc_verdict_t verdict = OIDC_NO_KEY;
+
+    if (!fault)
+        verdict = oidc_token_verify(&self->token, keys);
+    oidc_keys_free(&keys);
+    if (verdict == OIDC_VERIFIED)
+        return judge_token(self);
+    if (!self->were_keys_fetched
+        && provider_cache_again(self->cache, keys_kind, self->metadata.keys, self->now_s))
+        return fetch_keys(self);
+    if (fault)
+        return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
+    return oidc_fail(self, PROVIDER_INVALID, "the ID token is not valid: %s",
+                     verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
+                                            : "its signature is wrong");
+}
+
+static provider_step_t go_to_keys(oidc_flow_t *self)
+{
+    provider_cached_t state;
+    char *text = NULL;
+    size_t len = 0;
+    provider_step_t step;
+
+    state =
+        provider_cache_find(self->cache, keys_kind, self->metadata.keys, self->now_s, &text, &len);
+    if (state != PROVIDER_CACHE_FRESH) {
+        oidc_set(&self->old_text, NULL);
+        self->old_text = text;
+        self->old_len = len;
+        return fetch_keys(self);
+    }
+    step = verify_with(self, text, len);
+    if (step == PROVIDER_FETCH && self->stage == OIDC_STAGE_KEYS) {
+        self->old_text = text;
+        self->old_len = len;
+    } else {
+        free(text);
+    }
+    return step;
+}
+
+static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
+{
+    _cleanup_(free_mem) char *old = take(self->old_text);
+    provider_step_t step = oidc_judge(self, "the key set", answer);
+    oidc_keys_t *keys = NULL;
+    const char *fault = NULL;
+
+    if (step == PROVIDER_DONE && answer->status != 200)
+        step = oidc_fail(self, PROVIDER_INVALID, "the key set of the provider answers with %u",
+                         answer->status);
+    if (step == PROVIDER_DONE) {
+        fault = oidc_keys_read(&keys, answer->body, answer->body_len);
+        oidc_keys_free(&keys);
+        if (!fault) {
+            provider_cache_put(self->cache, keys_kind, self->metadata.keys, answer->body,
+                               answer->body_len, answer->cache_control, self->now_s);
+            return verify_with(self, answer->body, answer->body_len);
+        }
+        step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
+    }
+    return old ? verify_with(self, old, self->old_len) : step;
+}
+
+/* The provider's answer to a code, or to a refresh token. */
+static provider_step_t on_tokens(oidc_flow_t *self, const fetched_t *answer)
+{
+    provider_step_t step = oidc_read_tokens(self, answer);
+
+    if (step != PROVIDER_DONE)
+        return step;
+    return self->id_token ? go_to_keys(self) : go_to_userinfo(self);
+}
+
+/* Without a refresh token, what can be asked is who an access token is of. */
+static provider_step_t begin_refresh(oidc_flow_t *self)
+{
+    if (strcmp(self->known.provider_url, self->issuer) != 0)
+        return oidc_fail(self, PROVIDER_DENIED, "the session is of another issuer");
+    if (self->refresh_token)
+        return ask_for(self, OIDC_STAGE_TOKENS, oidc_ask_tokens(self, NULL));
+    if (!self->access_token || !self->metadata.userinfo || !oidc_is_visible(self->access_token)
+        || (self->access_expires_s && self->access_expires_s <= self->now_s))
+        return oidc_fail(self, PROVIDER_DENIED,
+                         "the provider gave no token with which it can still be asked");
+    return go_to_userinfo(self);
+}
+
+static provider_step_t go_on(oidc_flow_t *self)
+{
+    provider_step_t step;
+    const char *code = NULL;
+
+    switch (self->operation) {
+    case PROVIDER_BEGIN:
+        return oidc_ask_authorize(self)
+                   ? PROVIDER_DONE
+                   : oidc_fail(self, PROVIDER_INVALID, "the URL of the sign-in is too long");
+    case PROVIDER_CALLBACK:
+        step = oidc_read_callback(self, &code);
+        return step == PROVIDER_DONE ? ask_for(self, OIDC_STAGE_TOKENS, oidc_ask_tokens(self, code))
+                                     : step;
+    case PROVIDER_REFRESH:
+        break;
+    }
+    return begin_refresh(self);
+}
+
+static provider_step_t go_to_metadata(oidc_flow_t *self)
+{
+    provider_cached_t state;
+    char *text = NULL;
+    size_t len = 0;
+    const char *fault;
+
+    if (self->fault)
+        return oidc_fail(self, PROVIDER_INVALID, "%s", self->fault);
+    state = provider_cache_find(self->cache, metadata_kind, self->issuer, self->now_s, &text, &len);
+    if (state == PROVIDER_CACHE_FRESH) {
+        fault = oidc_metadata_read(&self->metadata, text, len, self->issuer);
+        free(text);
+        if (!fault)
+            return go_on(self);
+        text = NULL;
+    }
+    self->old_text = text;
+    self->old_len = len;
+    return ask_for(self, OIDC_STAGE_METADATA, oidc_ask_metadata(self));
+}
+
+static provider_step_t on_metadata(oidc_flow_t *self, const fetched_t *answer)
+{
+    _cleanup_(free_mem) char *old = take(self->old_text);
+    provider_step_t step = oidc_judge(self, "the metadata", answer);
+    const char *fault;
+
+    if (step == PROVIDER_DONE && answer->status != 200)
+        step = oidc_fail(self, PROVIDER_INVALID, "the metadata of the provider answers with %u",
+                         answer->status);
+    if (step == PROVIDER_DONE) {
+        fault = oidc_metadata_read(&self->metadata, answer->body, answer->body_len, self->issuer);
+        if (!fault) {
+            provider_cache_put(self->cache, metadata_kind, self->issuer, answer->body,
+                               answer->body_len, answer->cache_control, self->now_s);
+            return go_on(self);
+        }
+        step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
+    }
+    if (!old || oidc_metadata_read(&self->metadata, old, self->old_len, self->issuer))
+        return step;
+    return go_on(self);
+}
+
+static provider_step_t step_of(oidc_flow_t *self, const fetched_t *answer)
+{
+    if (!answer)
+        return go_to_metadata(self);
+    switch (self->stage) {
+    case OIDC_STAGE_METADATA:
+        return on_metadata(self, answer);
+    case OIDC_STAGE_TOKENS:
+        return on_tokens(self, answer);
+    case OIDC_STAGE_KEYS:
+        return on_keys(self, answer);
+    case OIDC_STAGE_USERINFO:
+        break;
+    }
+    return oidc_read_userinfo(self, answer);
+}
+
+static provider_step_t oidc_next(void *flow, const fetched_t *answer, fetch_t *out)
+{
+    oidc_flow_t *self = flow;
+    provider_step_t step = step_of(self, answer);
+
+    if (step != PROVIDER_FETCH)
+        return step;
+    *out = (fetch_t){.method = self->body.bytes ? "POST" : "GET",
+                     .url = self->url.bytes,
+                     .body = self->body.bytes,
+                     .body_len = self->body.len,
+                     .max_bytes = self->max_bytes,
+                     .timeout_ms = OIDC_TIMEOUT_MS};
+    memcpy(out->headers, self->headers, sizeof(out->headers));
+    return step;
+}
+
+/* ---- results ---- */
+
+static const char *oidc_location(void *flow)
+{
+    return ((oidc_flow_t *)flow)->url.bytes;
+}
+
+/* The provider was asked again and said no more than that it still vouches. */
+static void copy_known(const oidc_flow_t *self, person_t *out)
+{
+    oidc_set(&out->username, self->known.username);
+    oidc_set(&out->name, self->known.name);
+    oidc_set(&out->email, self->known.email);
+    out->email_verified = self->known.email_verified;
+    out->groups = self->known.groups ? json_deep_copy(self->known.groups) : json_array();
+}
+
+static void oidc_person(void *flow, person_t *out)
+{
+    const oidc_flow_t *self = flow;
+    const json_t *claims = self->is_verified ? self->token.claims : NULL;
+    const char *session = oidc_text(claims, "sid", OIDC_ID_MAX);
+
+    *out = (person_t){.access_expires_s = self->access_expires_s};
+    oidc_set(&out->provider_name, "oidc");
+    oidc_set(&out->provider_url, self->issuer);
+    oidc_set(&out->id, claims ? oidc_text(claims, "sub", OIDC_ID_MAX) : self->known.id);
+    if (claims || self->userinfo)
+        oidc_person_set(out, claims, self->userinfo);
+    else
+        copy_known(self, out);
+    oidc_set(&out->refresh_token, self->refresh_token);
+    oidc_set(&out->access_token, self->access_token);
+    oidc_set(&out->id_token, claims ? self->id_token : self->known.id_token);
+    oidc_set(&out->session_at_provider, session ? session : self->known.session_at_provider);
+}
+
+static const char *oidc_why(void *flow)
+{
+    return ((oidc_flow_t *)flow)->why;
+}
+
+const provider_t provider_oidc = {
+    .module = "oidc",
+    .start = oidc_start,
+    .next = oidc_next,
+    .location = oidc_location,
+    .person = oidc_person,
+    .why = oidc_why,
+    .free = oidc_free,
+};

@@ -1,0 +1,250 @@
+/* What the files of the oidc engine share. */
+#pragma once
+
+#include "services/identity/oidc.h"
+#include "services/identity/provider_cache.h"
+
+#include <openssl/evp.h>
+
+enum {
+    OIDC_URL_MAX = 2048,           /* bytes of an endpoint */
+    OIDC_LOCATION_MAX = 8 << 10,   /* of a URL that a browser is sent to */
+    OIDC_TEXT_MAX = 60 << 10,      /* of a URL or a body that is built */
+    OIDC_METADATA_MAX = 128 << 10, /* of answers */
+    OIDC_KEYS_MAX = 256 << 10,
+    OIDC_TOKENS_MAX = 128 << 10,
+    OIDC_USERINFO_MAX = 256 << 10,
+    OIDC_JSON_DEPTH = 16, /* objects and lists inside each other */
+    OIDC_JSON_MEMORY = 16 << 20,
+    OIDC_KEY_COUNT = 100,
+    OIDC_KEY_TRIES = 8, /* keys that are tried for one signature */
+    OIDC_KID_MAX = 255,
+    OIDC_ID_TOKEN_MAX = 32 << 10,
+    OIDC_TOKEN_MAX = 8 << 10, /* of access and refresh tokens */
+    OIDC_CODE_MAX = 4 << 10,
+    OIDC_EMAIL_MAX = 254,
+    OIDC_GROUPS = 1000,
+    OIDC_AUDIENCES = 32,
+    OIDC_SKEW_S = 60, /* between the provider's clock and ours */
+    OIDC_TIMEOUT_MS = 10000,
+    OIDC_WHY_MAX = 256
+};
+
+/* ---- oidc_json.c: bytes from outside ---- */
+
+/* The JSON object in text: no member twice, no NUL, nothing behind it, depth and memory bounded.
+ * The caller frees it. NULL: it is none. */
+json_t *oidc_json(const char *text, size_t len);
+
+/* A member that is a text of 1 to max bytes without control characters. NULL: it is not there, or
+ * anything else. Borrowed. */
+const char *oidc_text(const json_t *object, const char *name, size_t max);
+
+/* Seconds since 1970 of a NumericDate (RFC 7519 2), whole or not, rounded down. False: it is none,
+ * negative, or beyond the year 9999. */
+bool oidc_time(const json_t *value, int64_t *ret_s);
+
+/* Is the text in a list that is a member? */
+bool oidc_lists(const json_t *object, const char *name, const char *text);
+
+/* Decode base64url without padding (RFC 7515 2), and in one way only: bits that no byte needs are
+ * 0. The caller frees it; a NUL stands behind *ret_len bytes. NULL: it is none. */
+unsigned char *oidc_base64url(const char *text, size_t len, size_t *ret_len);
+
+/* Is it an https URL with a host, without user and fragment, of printable ASCII? */
+bool oidc_is_url(const char *text);
+
+/* Only bytes from ' ' + 1 to '~', and at least one: what tokens and codes are made of, and what may
+ * stand in a header. */
+bool oidc_is_visible(const char *text);
+
+/* Do the texts equal? The time that takes says nothing about where they differ. */
+bool oidc_same(const char *a, const char *b);
+
+/* ---- oidc_metadata.c: discovery ---- */
+
+/* Metadata of a provider; texts are the document's. */
+typedef struct oidc_metadata {
+    json_t *document;
+    const char *authorization, *token, *keys; /* URLs */
+    const char *userinfo, *end_session;       /* NULL: the provider has none */
+    bool says_issuer;                         /* RFC 9207 */
+    bool takes_basic, takes_post;             /* the client's secret, at the token endpoint */
+} oidc_metadata_t;
+
+/* Read a document, which must be this issuer's. NULL: it is good, and the caller calls _done; else
+ * which rule it breaks. */
+const char *oidc_metadata_read(oidc_metadata_t *self, const char *text, size_t len,
+                               const char *issuer);
+void oidc_metadata_done(oidc_metadata_t *self);
+
+/* ---- oidc_keys.c: key sets and signatures (RFC 7517, 7518, 8037) ---- */
+
+typedef struct oidc_algorithm {
+    const char *name;      /* alg */
+    const char *kty, *crv; /* of keys that can verify it; crv NULL: any */
+    const char *digest;    /* also of at_hash */
+    bool is_pss;
+    size_t signature; /* bytes; 0: as long as the key's modulus */
+} oidc_algorithm_t;
+
+/* NULL: no such algorithm, or none that is let in. */
+const oidc_algorithm_t *oidc_algorithm_find(const char *name);
+
+typedef struct oidc_keys oidc_keys_t;
+
+/* Read a key set. Keys that are of no use here are skipped; a set without any is refused. NULL: it
+ * is good, and the caller frees it; else which rule it breaks. */
+const char *oidc_keys_read(oidc_keys_t **ret_keys, const char *text, size_t len);
+void oidc_keys_free(oidc_keys_t **self_p);
+
+typedef enum oidc_verdict {
+    OIDC_VERIFIED,
+    OIDC_NO_KEY, /* no key of the set fits key id and algorithm */
+    OIDC_FORGED
+} oidc_verdict_t;
+
+/* Was data signed by a key of the set? kid NULL: the token names none, and every key that fits the
+ * algorithm is tried. */
+oidc_verdict_t oidc_keys_verify(const oidc_keys_t *self, const oidc_algorithm_t *algorithm,
+                                const char *kid, const char *data, size_t len,
+                                const unsigned char *signature, size_t signature_len);
+
+/* ---- oidc_token.c: JSON Web Tokens (RFC 7515, 7519) ---- */
+
+typedef struct oidc_token {
+    json_t *header, *claims; /* not to be believed before it is verified */
+    const oidc_algorithm_t *algorithm;
+    const char *kid; /* NULL: none */
+    const char *text;
+    size_t signed_len; /* bytes of text that are signed */
+    unsigned char *signature;
+    size_t signature_len;
+} oidc_token_t;
+
+/* Take a compact token apart; type is a media type that its header may name beside JWT (RFC 7519
+ * 5.1), or NULL. text must stay. NULL: it has the form, and the caller calls _done; else which rule
+ * it breaks. */
+const char *oidc_token_read(oidc_token_t *self, const char *text, const char *type);
+void oidc_token_done(oidc_token_t *self);
+
+/* Was it signed by a key of the set? */
+oidc_verdict_t oidc_token_verify(const oidc_token_t *self, const oidc_keys_t *keys);
+
+/* What an ID token must say. */
+typedef struct oidc_expected {
+    const char *issuer, *client_id;
+    const char *nonce;        /* NULL: not known any more, as at a refresh */
+    const char *sub;          /* NULL: anybody */
+    const char *access_token; /* that at_hash is of; NULL: none */
+    int64_t max_age_s;        /* that was asked for; below 0: none was */
+    int64_t now_s;
+} oidc_expected_t;
+
+/* OpenID Connect Core 3.1.3.7 and 12.2, but for the signature. NULL: all is well; else what is
+ * not. */
+const char *oidc_token_fault(const oidc_token_t *self, const oidc_expected_t *expected);
+
+/* iss, aud, iat, and the times of any token of the provider, as above. */
+const char *oidc_token_fault_common(const oidc_token_t *self, const oidc_expected_t *expected);
+
+/* ---- oidc_request.c: what is sent ---- */
+
+/* A URL or a form that grows. What does not fit sets is_full. */
+typedef struct oidc_form {
+    char *bytes; /* OIDC_TEXT_MAX, NUL-ended */
+    size_t len;
+    bool is_full;
+} oidc_form_t;
+
+/* Begin with a copy of text: "" for a body, or a URL. */
+void oidc_form_begin(oidc_form_t *self, const char *text);
+/* Wipe and free. */
+void oidc_form_end(oidc_form_t *self);
+/* Add text as it is. */
+void oidc_form_add(oidc_form_t *self, const char *text);
+/* Add name=value as application/x-www-form-urlencoded, behind the separator that belongs there. */
+void oidc_form_pair(oidc_form_t *self, const char *name, const char *value);
+
+/* The scopes of a sign-in, with a space between: openid, and the route's, or email and profile. The
+ * caller frees it. NULL: one of the route's is no scope (RFC 6749 3.3). */
+char *oidc_scopes(const json_t *own);
+
+/* A challenge of PKCE, S256: 43 characters. */
+void oidc_challenge(const char *verifier, char out[44]);
+
+/* Value of the Authorization header of a client (RFC 6749 2.3.1), "Authorization: " before it. The
+ * caller wipes and frees it. */
+char *oidc_basic(const char *client_id, const char *client_secret);
+
+/* ---- oidc_person.c: who it is ---- */
+
+/* Set the person's name, address and groups by the claims of the ID token and of userinfo; either
+ * may be NULL. */
+void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo);
+
+/* ---- oidc.c: the flow ---- */
+
+typedef enum oidc_stage {
+    OIDC_STAGE_METADATA,
+    OIDC_STAGE_TOKENS,
+    OIDC_STAGE_KEYS,
+    OIDC_STAGE_USERINFO
+} oidc_stage_t;
+
+typedef struct oidc_flow {
+    provider_operation_t operation;
+    oidc_stage_t stage; /* whose answer is awaited */
+    bool has_begun;
+    char why[OIDC_WHY_MAX];
+    const char *fault; /* of what the flow was begun with; NULL: none */
+    int64_t now_s;
+    bool is_forced;
+    provider_cache_t *cache;
+
+    /* What the flow was begun with; copies, NULL where there is none. */
+    char *issuer, *client_id, *client_secret, *redirect_uri, *state, *nonce, *verifier, *scopes;
+    json_t *params;
+    person_t known;
+
+    oidc_metadata_t metadata;
+    char *old_text; /* of the document that is being fetched anew; NULL: there is none */
+    size_t old_len;
+    char *access_token, *refresh_token, *id_token;
+    int64_t access_expires_s;
+    oidc_token_t token;
+    bool is_verified;       /* token */
+    bool were_keys_fetched; /* by this flow */
+    json_t *userinfo;
+
+    /* The request, or the URL of begin. */
+    oidc_form_t url, body;
+    char *headers[FETCH_HEADERS];
+    size_t max_bytes;
+} oidc_flow_t;
+
+/* End the flow with this step; why is made printable. Returns step. */
+provider_step_t oidc_fail(oidc_flow_t *self, provider_step_t step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Judge an answer by how it ended and its status; what: whose answer. PROVIDER_DONE: 200 or 4xx,
+ * and it is to be read. */
+provider_step_t oidc_judge(oidc_flow_t *self, const char *what, const fetched_t *answer);
+
+/* oidc_callback.c: judge what the browser brought, and set *ret_code. PROVIDER_DONE, or the
+ * outcome. */
+provider_step_t oidc_read_callback(oidc_flow_t *self, const char **ret_code);
+/* Read the answer to a token request. PROVIDER_DONE, or the outcome. */
+provider_step_t oidc_read_tokens(oidc_flow_t *self, const fetched_t *answer);
+/* Read the answer of userinfo. PROVIDER_DONE, or the outcome. */
+provider_step_t oidc_read_userinfo(oidc_flow_t *self, const fetched_t *answer);
+
+/* oidc_request.c: set the flow's request, or the URL of begin. False: it is too long. */
+bool oidc_ask_metadata(oidc_flow_t *self);
+bool oidc_ask_authorize(oidc_flow_t *self);
+bool oidc_ask_tokens(oidc_flow_t *self, const char *code);
+bool oidc_ask_keys(oidc_flow_t *self);
+bool oidc_ask_userinfo(oidc_flow_t *self);
+
+/* Replace a text by a copy; the old one is wiped. NULL: none. */
+void oidc_set(char **text_p, const char *value);

@@ -1,0 +1,58 @@
+/* Who it is, by what the ID token and userinfo say (OpenID Connect Core 5.1). Userinfo is the later
+ * word; what is too long, or no text, is as if the provider did not say it. */
+#include "common/base/memory.h"
+#include "services/identity/oidc_internal.h"
+
+#include <string.h>
+
+static const char *claim_of(const json_t *claims, const json_t *userinfo, const char *name)
+{
+    const char *text = oidc_text(userinfo, name, OIDC_ID_MAX);
+
+    return text ? text : oidc_text(claims, name, OIDC_ID_MAX);
+}
+
+/* Address and verification come from the same place. Some providers write the boolean as text. */
+static void set_email(person_t *self, const json_t *from)
+{
+    const json_t *verified = json_object_get(from, "email_verified");
+    const char *text = json_string_value(verified);
+
+    oidc_set(&self->email, oidc_text(from, "email", OIDC_EMAIL_MAX));
+    self->email_verified =
+        self->email && (json_is_true(verified) || (text && !strcmp(text, "true")));
+}
+
+static void add_group(json_t *groups, const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    if (text && *text && json_string_length(value) <= OIDC_ID_MAX
+        && json_array_size(groups) < OIDC_GROUPS)
+        json_array_append_new(groups, json_string(text));
+}
+
+static json_t *groups_of(const json_t *value)
+{
+    json_t *groups = json_array();
+    const json_t *item;
+    size_t i;
+
+    add_group(groups, value);
+    json_array_foreach(value, i, item)
+    {
+        add_group(groups, item);
+    }
+    return groups;
+}
+
+void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo)
+{
+    const json_t *groups = json_object_get(userinfo, "groups");
+
+    oidc_set(&self->username, claim_of(claims, userinfo, "preferred_username"));
+    oidc_set(&self->name, claim_of(claims, userinfo, "name"));
+    set_email(self, json_object_get(userinfo, "email") ? userinfo : claims);
+    json_decref(self->groups);
+    self->groups = groups_of(groups ? groups : json_object_get(claims, "groups"));
+}
