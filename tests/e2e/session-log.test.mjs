@@ -1,7 +1,7 @@
 // 204 means gone: a session that is deleted, by itself or with its user, is gone at every worker of the edge when that is answered.
 // Sessions are rows here; what a worker does with the news is counted in its metrics, in the place where its cache hears of them.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -137,6 +137,23 @@ test('while a worker stands still for a moment only, the answer waits for it', {
   if (headers['postern-edges'] === `${WORKERS}/${WORKERS}`) assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
 });
 
+test('a worker whose helper stands still is not in touch when it is given up, and hears of all when it goes on', { skip: elsewhere, timeout: 120000 }, async () => {
+  await inTouch();
+  await settled();
+  const [worker] = children(pidOf('edge')), helper = children(worker)[0], before = await each('sessions_ended_total');
+  signal([helper], 'SIGSTOP');
+  try {
+    await until(async () => (await end(addSessions(1)[0])).headers['postern-edges'] === '1/1', 'nobody waits for it');
+    assert.equal((await each('session_log_current')).filter(Boolean).length, 1, 'it was not in touch any more before that was answered');
+  } finally {
+    try { process.kill(helper, 'SIGCONT'); } catch { /* its worker has another one */ }
+  }
+  let text;
+  await until(async () => eachOf(text = await metrics(), 'session_log_current').every(Boolean), 'it is in touch', 30000);
+  const ended = eachOf(text, 'sessions_ended_total').map((now, i) => now - before[i]);
+  assert.equal(ended[0], ended[1]);
+});
+
 test('with identity away no worker is in touch; when it is back, they are, and changes are live', { skip: elsewhere, timeout: 120000 }, async () => {
   await inTouch();
   const master = pidOf('edge'), before = await each('sessions_ended_total'), old = pidOf('identity');
@@ -165,6 +182,23 @@ test('a worker and a helper that die are replaced, and their successors follow',
     await inTouch();
     await settled();
   }
+});
+
+test('an edge that takes the place of another follows beside it, and both are waited for', { skip: elsewhere, timeout: 240000 }, async () => {
+  await inTouch();
+  await settled();
+  const old = pidOf('edge'), replace = spawn(new URL('../../deploy/stack', import.meta.url).pathname, ['replace-edge'], { env: process.env, stdio: 'ignore' });
+  const done = new Promise((resolve) => { replace.on('exit', resolve); });
+  let over = false;
+  done.then(() => { over = true; });
+  while (!over) assert.equal((await end(addSessions(1)[0])).status, 204);
+  assert.equal(await done, 0);
+  assert.notEqual(pidOf('edge'), old);
+  await inTouch();
+  await settled();
+  const before = await each('sessions_ended_total');
+  assert.equal((await end(addSessions(1)[0])).status, 204);
+  assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
 });
 
 test('an edge that is started anew has nothing of the log, and is in touch', { skip: elsewhere, timeout: 120000 }, async () => {
