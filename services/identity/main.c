@@ -78,8 +78,8 @@ static const setting_t settings[] = {
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
-/* Sessions that are over, also those that lost what sign_in.tidy looks at. Nobody is told: edges know
- * when a session ends. */
+/* Sessions that are over, also those that lost what sign_in.tidy looks at. Nobody is told: edges
+ * know when a session ends. */
 static const char *const tidy[] = {
     "DELETE FROM object WHERE id IN (SELECT id FROM application_session WHERE expires_at < now() "
     "ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
