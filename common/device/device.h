@@ -1,7 +1,7 @@
-/* What a User-Agent header says of browser, operating system and device, by the patterns of uap-core
- * (Debian's package uap-core: regexes.yaml, and what it means: specification.md). Nothing here is a
- * proof of anything: a client sends what it likes. No globals: a program may have several sets of
- * patterns, and any thread may look up at any time. */
+/* What a User-Agent header says of browser, operating system and device, by the patterns of
+ * uap-core (Debian's package uap-core: regexes.yaml, and what it means: specification.md). Nothing
+ * here is a proof of anything: a client sends what it likes. No globals: a program may have several
+ * sets of patterns, and any thread may look up at any time. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-/* A MaxMind DB (version 2.0 of its format: maxmind.github.io/MaxMind-DB) in memory: what is known of
- * an address. The file is not believed: nothing is read outside of it, nothing recurses, and what
- * one lookup may read is bounded, whatever the file says. (libmaxminddb recurses once for each level
- * of a value that it passes over: some kilobytes of file end a process that looks up by it.) */
+/* A MaxMind DB (version 2.0 of its format: maxmind.github.io/MaxMind-DB) in memory: what is known
+ * of an address. The file is not believed: nothing is read outside of it, nothing recurses, and
+ * what one lookup may read is bounded, whatever the file says. (libmaxminddb recurses once for each
+ * level of a value that it passes over: a file of 1 MB ends a process that looks up by it.) */
 #pragma once
 
 #include <stdbool.h>
@@ -39,6 +39,6 @@ int mmdb_open(mmdb_t *self, const void *bytes, size_t len, const char **ret_why)
  * IPv4 are not changed. False: nothing is known. */
 bool mmdb_find(const mmdb_t *self, const unsigned char *address, unsigned bits, size_t *ret_at);
 
-/* The value at this path of names, which ends with NULL, in the maps that begin at `at`. False: it is
- * not there, is none of the three kinds, or the file is broken there. */
+/* The value at this path of names, which ends with NULL, in the maps that begin at `at`. False: it
+ * is not there, is none of the three kinds, or the file is broken there. */
 bool mmdb_get(const mmdb_t *self, size_t at, const char *const *path, mmdb_value_t *ret_value);

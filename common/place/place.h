@@ -1,9 +1,9 @@
 /* Where an address is, and whose network, by MaxMind DBs that the operator gives: one of cities or
  * countries, one of autonomous systems. Without them, and for addresses that they do not know,
  * nothing is said. A file may be replaced at any time and in any way: it is read whole into memory,
- * once two looks in a row found it unchanged, so a file that is being written is never looked up by,
- * and the last good one stays while a new one cannot be read. No globals; any thread may call any
- * of these at any time. */
+ * once two looks in a row found it unchanged, so a file that is being written is never looked up
+ * by, and the last good one stays while a new one cannot be read. No globals; any thread may call
+ * any of these at any time. */
 #pragma once
 
 #include <stdbool.h>

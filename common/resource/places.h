@@ -25,6 +25,7 @@ typedef struct place {
     char name[ROLE_OWN_NAME_MAX + 1]; /* of the worker */
     subscriber_t sub;
     ended_t ended; /* streams ended there, from its last acknowledgement */
+    int64_t sign;  /* number of its newest sign of life, which beats repeat; 0: it has none */
 } place_t;
 
 typedef struct places {

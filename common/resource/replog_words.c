@@ -143,8 +143,10 @@ static void on_ack(replog_t *self, place_t *place, zmsg_t *msg)
     _cleanup_(free_mem) char *revision = zmsg_popstr(msg);
     _cleanup_(free_mem) char *log_id = zmsg_popstr(msg); /* NULL: an older edge */
     _cleanup_(free_mem) char *ended = zmsg_popstr(msg);
+    _cleanup_(free_mem) char *sign = zmsg_popstr(msg); /* the same */
     bool ours = revision && (!log_id || !strcmp(log_id, self->log_id));
 
+    place->sign = sign ? strtoll(sign, NULL, 10) : place->sign;
     if (ours)
         note_ended(self, place, ended);
     if (!subscriber_ack(&place->sub, ours ? strtoll(revision, NULL, 10) : 0))

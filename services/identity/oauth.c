@@ -101,6 +101,15 @@ static const json_t *find_provider(oauth_flow_t *flow, const json_t *config)
     return flow->row ? found : NULL;
 }
 
+/* Printable ASCII, as every provider's are: an id is sent in a header, too. */
+static bool client_id_is_plain(const char *id)
+{
+    for (; id && *id; id++)
+        if (*id < 0x20 || *id > 0x7e)
+            return false;
+    return id != NULL;
+}
+
 /* The route's own application, or the operator's: then with the scopes of the table alone. False:
  * there is neither, or half of one. */
 static bool take_application(oauth_flow_t *flow, const json_t *part)
@@ -112,7 +121,7 @@ static bool take_application(oauth_flow_t *flow, const json_t *part)
     oauth_set(&flow->client_id, id ? id : flow->place.client_id);
     oauth_set(&flow->client_secret, id ? secret : flow->place.client_secret);
     flow->scopes = oauth_scopes(flow, id ? json_object_get(part, "scopes") : NULL);
-    return flow->client_id && flow->client_secret && flow->scopes;
+    return client_id_is_plain(flow->client_id) && flow->client_secret && flow->scopes;
 }
 
 /* The value of a parameter of the callback. NULL: it is not there, or *ret_bad: it comes several

@@ -232,9 +232,28 @@ static void keep_organization(oauth_flow_t *flow, const json_t *organization)
         keep_group(flow, flow->organizations, login, login);
 }
 
+/* Was everything found that the rules name? Then further pages say nothing new. */
+static bool all_are_kept(const oauth_flow_t *flow, const json_t *rules)
+{
+    const json_t *rule;
+    char number[GROUP_MAX];
+    size_t i;
+
+    json_array_foreach(rules, i, rule)
+    {
+        const char *name = json_string_value(rule);
+        bool is_number = rules == flow->teams && name && !strchr(name, '/');
+
+        snprintf(number, sizeof(number), "#%s", name ? name : "");
+        if (!name || !list_names(flow->groups, is_number ? number : name))
+            return false;
+    }
+    return true;
+}
+
 /* Go on with the next page, while there is one and the bound allows. What a user has beyond the
  * bound is as if it were not there: a rule is not met by what was not seen. */
-static provider_step_t turn_page(oauth_flow_t *flow, const fetched_t *answer)
+static provider_step_t turn_page(oauth_flow_t *flow, const fetched_t *answer, const json_t *rules)
 {
     char next[OAUTH_URL_MAX];
     int r = answer->link ? oauth_next_page(answer->link, flow->url.bytes, next) : 0;
@@ -242,13 +261,13 @@ static provider_step_t turn_page(oauth_flow_t *flow, const fetched_t *answer)
     *flow->next_page = '\0';
     if (r < 0)
         return oauth_fail(flow, PROVIDER_INVALID, "the next page of a list is somewhere else");
-    if (!r || flow->pages >= OAUTH_PAGES_MAX)
+    if (!r || flow->pages >= OAUTH_PAGES_MAX || all_are_kept(flow, rules))
         return PROVIDER_DONE;
     memcpy(flow->next_page, next, sizeof(next));
     return PROVIDER_FETCH;
 }
 
-static provider_step_t read_page(oauth_flow_t *flow, const fetched_t *answer,
+static provider_step_t read_page(oauth_flow_t *flow, const fetched_t *answer, const json_t *rules,
                                  void (*keep)(oauth_flow_t *flow, const json_t *item))
 {
     _cleanup_(json_clear_ref) json_t *list = NULL;
@@ -262,7 +281,7 @@ static provider_step_t read_page(oauth_flow_t *flow, const fetched_t *answer,
     if (!json_is_array(list))
         return oauth_fail(flow, PROVIDER_INVALID, "a list of groups cannot be read");
     json_array_foreach(list, i, item) keep(flow, item);
-    step = turn_page(flow, answer);
+    step = turn_page(flow, answer, rules);
     if (step == PROVIDER_DONE)
         flow->pages = 0; /* for the other list */
     return step;
@@ -270,12 +289,12 @@ static provider_step_t read_page(oauth_flow_t *flow, const fetched_t *answer,
 
 provider_step_t oauth_read_teams(oauth_flow_t *flow, const fetched_t *answer)
 {
-    return read_page(flow, answer, keep_team);
+    return read_page(flow, answer, flow->teams, keep_team);
 }
 
 provider_step_t oauth_read_organizations(oauth_flow_t *flow, const fetched_t *answer)
 {
-    return read_page(flow, answer, keep_organization);
+    return read_page(flow, answer, flow->organizations, keep_organization);
 }
 
 /* ---- Link ---- */

@@ -88,9 +88,22 @@ bool oidc_lists(const json_t *object, const char *name, const char *text)
     return false;
 }
 
+/* libsodium 1.0.18 takes some bytes above 127 for characters of the alphabet. */
+static bool is_base64url(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'
+              || c == '_'))
+            return false;
+    }
+    return len > 0;
+}
+
 unsigned char *oidc_base64url(const char *text, size_t len, size_t *ret_len)
 {
-    unsigned char *bytes = len && len <= OIDC_KEYS_MAX ? malloc(len) : NULL;
+    unsigned char *bytes = len <= OIDC_KEYS_MAX && is_base64url(text, len) ? malloc(len) : NULL;
 
     if (bytes
         && sodium_base642bin(bytes, len - 1, text, len, NULL, ret_len, NULL,

@@ -1,7 +1,7 @@
 // 204 means gone: a session that is deleted, by itself or with its user, is gone at every worker of the edge when that is answered.
 // Sessions are rows here; what a worker does with the news is counted in its metrics, in the place where its cache hears of them.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -137,6 +137,33 @@ test('while a worker stands still for a moment only, the answer waits for it', {
   if (headers['postern-edges'] === `${WORKERS}/${WORKERS}`) assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
 });
 
+// What a worker may do that is in touch: admit by what it knows. So it must know all that was answered as gone everywhere.
+async function endAndCheck() {
+  const { status, headers } = await end(addSessions(1)[0]), [has, live] = headers['postern-edges'].split('/').map(Number);
+  const text = await metrics(), revisions = eachOf(text, 'session_log_revision');
+  assert.equal(status, 204);
+  if (has === live) eachOf(text, 'session_log_current').forEach((current, i) => assert.ok(!current || revisions[i] >= Number(headers['postern-revision']), `worker ${i}: ${headers['postern-edges']}`));
+  return headers['postern-edges'];
+}
+
+for (const [first, what] of [[0, 'its helper goes on first'], [1, 'it goes on first']])
+  test(`a worker and its helper that stood still, where ${what}: in touch is who knows all`, { skip: elsewhere, timeout: 120000 }, async () => {
+    for (let round = 0; round < 3; round++) {
+      await inTouch();
+      await settled();
+      const worker = children(pidOf('edge'))[round % WORKERS], both = [children(worker)[0], worker];
+      signal(both, 'SIGSTOP');
+      try {
+        await until(async () => await endAndCheck() === '1/1', 'nobody waits for it');
+        process.kill(both[first], 'SIGCONT');
+        for (let i = 0; i < 5; i++) await endAndCheck();
+      } finally {
+        for (const pid of both) try { process.kill(pid, 'SIGCONT'); } catch { /* its worker has another helper */ }
+      }
+      await until(async () => await endAndCheck() === `${WORKERS}/${WORKERS}`, 'it is waited for again', 30000);
+    }
+  });
+
 test('with identity away no worker is in touch; when it is back, they are, and changes are live', { skip: elsewhere, timeout: 120000 }, async () => {
   await inTouch();
   const master = pidOf('edge'), before = await each('sessions_ended_total'), old = pidOf('identity');
@@ -165,6 +192,23 @@ test('a worker and a helper that die are replaced, and their successors follow',
     await inTouch();
     await settled();
   }
+});
+
+test('an edge that takes the place of another follows beside it, and both are waited for', { skip: elsewhere, timeout: 240000 }, async () => {
+  await inTouch();
+  await settled();
+  const old = pidOf('edge'), replace = spawn(new URL('../../deploy/stack', import.meta.url).pathname, ['replace-edge'], { env: process.env, stdio: 'ignore' });
+  const done = new Promise((resolve) => { replace.on('exit', resolve); });
+  let over = false;
+  done.then(() => { over = true; });
+  while (!over) assert.equal((await end(addSessions(1)[0])).status, 204);
+  assert.equal(await done, 0);
+  assert.notEqual(pidOf('edge'), old);
+  await inTouch();
+  await settled();
+  const before = await each('sessions_ended_total');
+  assert.equal((await end(addSessions(1)[0])).status, 204);
+  assert.deepEqual(await each('sessions_ended_total'), before.map((ended) => ended + 1));
 });
 
 test('an edge that is started anew has nothing of the log, and is in touch', { skip: elsewhere, timeout: 120000 }, async () => {

@@ -837,6 +837,8 @@ static const char *const bad_documents[] = {
     "{\"provider\": {\"github\": {}}}",
     "{\"provider\": {\"github\": {\"client_id\": \"a\"}}}",
     "{\"provider\": {\"github\": {\"client_secret\": \"a\"}}}",
+    "{\"provider\": {\"twitch\": {\"client_id\": \"a\\r\\nX: y\", \"client_secret\": \"b\"}}}",
+    "{\"provider\": {\"twitch\": {\"client_id\": \"\\u00e9\", \"client_secret\": \"b\"}}}",
     "{\"provider\": {\"unknown\": {\"client_id\": \"a\", \"client_secret\": \"b\"}}}",
     "{\"provider\": {\"github\": {\"client_id\": \"a\", \"client_secret\": \"b\"}, \"google\": "
     "{}}}",

@@ -104,6 +104,24 @@ Test(oauth_pages, finds_the_team_on_the_last_of_many_pages_and_keeps_no_other)
     provider_oauth.free(&flow);
 }
 
+Test(oauth_pages, ask_for_no_page_when_all_that_rules_name_is_found)
+{
+    fetch_t fetch;
+    void *flow = begin(&fetch);
+
+    cr_assert_eq(answer_page(flow,
+                             "[{\"id\": 9, \"slug\": \"ops\", \"organization\": "
+                             "{\"login\": \"acme\"}}]",
+                             "<" TEAMS "&page=2>; rel=next", &fetch),
+                 PROVIDER_FETCH);
+    cr_assert_str_eq(fetch.url, "https://api.github.com/user/orgs?per_page=100");
+    cr_assert_eq(answer_page(flow, "[{\"login\": \"Acme\"}]",
+                             "<https://api.github.com/user/orgs?per_page=100&page=2>; rel=next",
+                             &fetch),
+                 PROVIDER_DONE);
+    provider_oauth.free(&flow);
+}
+
 Test(oauth_pages, end_at_a_bound_where_a_provider_never_does_and_then_admit_nobody)
 {
     _cleanup_(json_clear_ref) json_t *config = json_loads(document, 0, NULL);

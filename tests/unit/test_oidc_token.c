@@ -347,6 +347,29 @@ Test(oidc_token, denies_a_truncated_rsa_signature)
         deny_token(op, strndup(token, strlen(token) - cut), "not valid");
 }
 
+/* Whatever the library that decodes takes: the alphabet has 64 characters, in one form. */
+Test(oidc_token, base64url_has_no_second_spelling)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t len;
+
+    for (int c = 1; c < 256; c++)
+        for (int at = 0; at < 4; at++) {
+            char text[] = "AAAA";
+            unsigned char *bytes;
+
+            text[at] = (char)c;
+            bytes = oidc_base64url(text, 4, &len);
+            cr_assert_eq(bytes != NULL, strchr(alphabet, c) != NULL, "%d", c);
+            free(bytes);
+        }
+    cr_assert_null(oidc_base64url("AB", 2, &len), "bits that no byte needs are 0");
+    cr_assert_null(oidc_base64url("AA==", 4, &len));
+    cr_assert_null(oidc_base64url("A", 1, &len));
+    cr_assert_null(oidc_base64url("", 0, &len));
+}
+
 /* No byte may be another: not one bit of it, nor may the text have a second spelling. */
 Test(oidc_token, denies_every_flip_of_a_bit_of_every_byte)
 {

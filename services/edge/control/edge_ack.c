@@ -1,4 +1,5 @@
 #include "services/edge/control/edge_ack.h"
+#include "services/edge/control/edge_clock.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/invariant.h"
@@ -43,27 +44,29 @@ static int64_t     kept_revision;   /* then: the last that is, of the log in for
 static uint64_t  judging, judged;
 
 
-/* NULL: none. */
+/* "": none. */
 static const char *
 write_ended(const acks_t *self, char *text)
 {
     size_t      at = 0;
     ngx_uint_t  i;
 
+    *text = '\0';
     for (i = 0; i < self->ended_count; i++) {
         at += snprintf(text + at, ENDED_BYTES - at, "%s%lld %llu", i ? " " : "",
                        (long long) self->ended[i].revision,
                        (unsigned long long) self->ended[i].streams);
     }
-    return self->ended_count ? text : NULL;
+    return text;
 }
 
 
-/* What would not survive a restart is in force, but not acknowledged. */
+/* What would not survive a restart is in force, but not acknowledged. The last frame is the time:
+ * the log repeats it in its beats, so that this worker knows which sign of life was heard. */
 static void
 acknowledge(edge_log_t log, int64_t revision)
 {
-    char                   text[24], streams[ENDED_BYTES];
+    char                   text[24], sign[24], streams[ENDED_BYTES];
     const edge_log_row_t  *row = edge_log(log);
 
     INVARIANT(revision <= row->at()->revision);
@@ -72,9 +75,10 @@ acknowledge(edge_log_t log, int64_t revision)
     }
     all[log].acked = revision;
     snprintf(text, sizeof(text), "%lld", (long long) revision);
+    snprintf(sign, sizeof(sign), "%llu", (unsigned long long) edge_clock_boot_ms());
     edge_life_say(row->link,
                   (const char *[]) { "ack", text, row->at()->log_id,
-                                     write_ended(&all[log], streams), NULL });
+                                     write_ended(&all[log], streams), sign, NULL });
 }
 
 

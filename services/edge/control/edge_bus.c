@@ -39,7 +39,7 @@ on_message(link_message_t *message)
         edge_follow_message(EDGE_LOG_CONFIG, message);
         break;
     case LINK_SESSIONS:
-        edge_session_log_message(message);
+        edge_follow_message(EDGE_LOG_SESSIONS, message);
         break;
     case LINK_SNAPSHOT:
         edge_config_log_want_all();

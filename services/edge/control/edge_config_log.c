@@ -140,9 +140,9 @@ take_message(const follow_message_t *message, const ngx_str_t *body)
 
 
 static void
-note_current(ngx_uint_t synced)
+note_current(const follow_message_t *message)
 {
-    (void) synced;
+    (void) message;
     edge_vitals(ngx_worker)->config_current = ngx_time();
     edge_ring_counters(ngx_worker)->ready = 1;
 }

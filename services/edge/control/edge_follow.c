@@ -68,11 +68,6 @@ edge_follow_hello_again(edge_log_t log)
 void
 edge_follow_hello(edge_log_t log)
 {
-    if (edge_log(log)->strict) {
-        edge_follow_doubt(log);
-        conversations[log].synced = 0;
-        edge_log(log)->current(0);
-    }
     conversations[log].hello_mark++;
     edge_follow_hello_again(log);
 }
@@ -114,13 +109,13 @@ edge_follow_sign(edge_log_t log)
 /* This worker has the revision that the writer named. That is the writer's present one only
  * where the message was sent after the last hello was heard: see fresh. */
 static void
-note_current(edge_log_t log)
+note_current(edge_log_t log, const follow_message_t *message)
 {
     conversation_t  *self = &conversations[log];
 
     self->silence = SILENCE_MS;
     self->synced = self->fresh;
-    edge_log(log)->current(self->synced);
+    edge_log(log)->current(message);
 }
 
 
@@ -159,7 +154,7 @@ on_log(edge_log_t log, link_message_t *frames, const char *word)
     case FOLLOW_CURRENT:
     case FOLLOW_CHANGE:
     case FOLLOW_END:
-        note_current(log);
+        note_current(log, &message);
         break;
     default:
         break;

@@ -23,15 +23,10 @@ void edge_follow_sign(edge_log_t log);
 /* Begin to measure how long the log has been silent. */
 void edge_follow_listen(edge_log_t log);
 
-/* Has the log said that the revision in force here is its newest? Since the last edge_follow_expect,
- * or, of a strict log, since it answered the last hello. */
-ngx_uint_t edge_follow_is_synced(edge_log_t log);
+/* ---- for edge_sync.c, which waits until the log has said what is in force ---- */
 
 /* Distrust the log's messages, which may be outdated, until it has answered the next hello. */
 void edge_follow_doubt(edge_log_t log);
-
-/* ---- for edge_sync.c, which waits until the log has said what is in force ---- */
-
 /* Trust the log's messages again. */
 void edge_follow_trust(edge_log_t log);
 
@@ -39,6 +34,9 @@ void edge_follow_trust(edge_log_t log);
 void edge_follow_expect(edge_log_t log);
 /* That wait has ended: the log has confirmed it, or time ran out. */
 void edge_follow_expected(edge_log_t log);
+
+/* Has the log said since the wait began that the revision in force here is its newest? */
+ngx_uint_t edge_follow_is_synced(edge_log_t log);
 
 /* Did time run out in the last wait, and did nothing come from the log since? */
 ngx_uint_t edge_follow_is_absent(edge_log_t log);

@@ -16,9 +16,6 @@ typedef struct {
     const char   *name;   /* in lines of the error log */
     link_kind_t   link;   /* of its messages between worker and helper */
 
-    /* A hello voids what the log said before it answers: nothing is current until then. */
-    ngx_uint_t    strict;
-
     /* After this long a change is acknowledged although not all that it takes away has ended, or
      * not all names have addresses; 0: never. */
     ngx_msec_t    patience;
@@ -32,9 +29,9 @@ typedef struct {
     /* A message is to be applied, and what is in force then acknowledged. */
     follow_step_t (*take)(const follow_message_t *message, const ngx_str_t *body);
 
-    /* The log said that what is in force here is its newest; synced: and said so for sure behind
-     * the answer to the last hello. Of a strict log also called at a hello, with 0. */
-    void (*current)(ngx_uint_t synced);
+    /* What is in force here is the newest that the log had when it said so. */
+    void (*current)(const follow_message_t *message);
 } edge_log_row_t;
 
+/* Borrowed for good. */
 const edge_log_row_t *edge_log(edge_log_t log);

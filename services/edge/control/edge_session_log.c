@@ -1,20 +1,20 @@
 #include "services/edge/control/edge_session_log.h"
 #include "services/edge/control/edge_ack.h"
 #include "services/edge/control/edge_clock.h"
-#include "services/edge/control/edge_follow.h"
-#include "services/edge/control/edge_sync.h"
 #include "services/edge/control/session_entries.h"
 #include "services/edge/worker/edge_vitals.h"
 
-/* Beats come every 250 ms. The log gives a worker up that is silent for 1 s, and answers without
- * it; a worker that hears nothing must have noticed before. */
+/* The log waits with its answers for a worker until it has heard no sign of life of it for 1 s
+ * (SUBSCRIBER_DEAD_MS). Its beats repeat the time of the last one that it heard, so a worker knows
+ * until when it is waited for, whatever stands still in between: itself, its helper, the log, or
+ * the way there or back. */
 enum { TOUCH_MS = 900 };
 
 static edge_session_log_handlers_t  handlers;
 static void          (*touched)(const char *hex, size_t len);
 static follow_t        at;
-static ngx_msec_t      in_touch;   /* ngx_current_msec; 0: never */
-static uint64_t        heard_ms;   /* any message, by the machine's clock; 0: none */
+static uint64_t        signed_ms;   /* the last sign that is known to be heard; 0: none */
+static ngx_msec_t      in_touch;    /* ngx_current_msec; 0: never */
 
 
 void
@@ -31,19 +31,24 @@ edge_session_log_set_touched(void (*handler)(const char *hex, size_t len))
 }
 
 
+static ngx_uint_t
+is_in_touch(uint64_t sign_ms)
+{
+    return sign_ms && edge_clock_boot_ms() - sign_ms <= TOUCH_MS;
+}
+
+
 ngx_uint_t
 edge_session_log_has_touch(ngx_uint_t worker)
 {
-    uint64_t  since = edge_vitals(worker)->sessions_touched_ms;
-
-    return since && edge_clock_boot_ms() - since <= TOUCH_MS;
+    return is_in_touch(edge_vitals(worker)->sessions_signed_ms);
 }
 
 
 ngx_uint_t
 edge_session_log_is_current(void)
 {
-    return edge_session_log_has_touch(ngx_worker) && edge_sync_is_awake();
+    return is_in_touch(signed_ms);
 }
 
 
@@ -149,15 +154,18 @@ take_message(const follow_message_t *message, const ngx_str_t *body)
 }
 
 
+/* Of a beat, previous is the time of the sign that it repeats; 0: none was heard. */
 static void
-note_current(ngx_uint_t synced)
+note_current(const follow_message_t *message)
 {
-    edge_vitals_t  *vitals = edge_vitals(ngx_worker);
-
-    if (synced) {
+    if (message->kind != FOLLOW_BEAT) {
+        return;
+    }
+    signed_ms = message->previous;
+    edge_vitals(ngx_worker)->sessions_signed_ms = signed_ms;
+    if (edge_session_log_is_current()) {
         in_touch = ngx_current_msec ? ngx_current_msec : 1;
     }
-    vitals->sessions_touched_ms = synced ? edge_clock_boot_ms() : 0;
 }
 
 
@@ -167,7 +175,6 @@ edge_session_log(void)
     static const edge_log_row_t  row = {
         .name = "session log",
         .link = LINK_SESSIONS,
-        .strict = 1,
         .at = get_at,
         .drop = drop_arriving,
         .take = take_message,
@@ -175,19 +182,4 @@ edge_session_log(void)
     };
 
     return &row;
-}
-
-
-/* After a silence the log may have given this worker up, and answered without it; what is heard
- * now may have been said before that. Only what comes behind the answer to another hello counts. */
-void
-edge_session_log_message(link_message_t *message)
-{
-    uint64_t  now = edge_clock_boot_ms(), last = heard_ms;
-
-    heard_ms = now;
-    if (last && now - last > TOUCH_MS) {
-        edge_follow_hello(EDGE_LOG_SESSIONS);
-    }
-    edge_follow_message(EDGE_LOG_SESSIONS, message);
 }

@@ -27,8 +27,8 @@ void edge_session_log_set(const edge_session_log_handlers_t *handlers);
  * any session. It tells edge_ack.c which change is to be judged. */
 void edge_session_log_set_touched(void (*touched)(const char *hex, size_t len));
 
-/* Is this worker in touch: has the log said within the last 900 ms that nothing is missing here,
- * and did this worker not stand still since? Then what is cached need not be asked for. */
+/* Is this worker in touch? Then what is cached need not be asked for: whatever ended, and was
+ * answered as ended, this worker has heard of. */
 ngx_uint_t edge_session_log_is_current(void);
 
 /* When this worker was last in touch, ngx_current_msec; 0: never. */
@@ -38,9 +38,6 @@ ngx_msec_t edge_session_log_touched(void);
 
 /* For edge_log. */
 const edge_log_row_t *edge_session_log(void);
-
-/* Handle a message of the log. */
-void edge_session_log_message(link_message_t *message);
 
 /* For /metrics, of any worker of this edge: is it in touch? */
 ngx_uint_t edge_session_log_has_touch(ngx_uint_t worker);

@@ -39,13 +39,6 @@ edge_sync_sign(void)
 }
 
 
-ngx_uint_t
-edge_sync_is_awake(void)
-{
-    return edge_clock_boot_ms() - signed_ms <= PAUSE_MS;
-}
-
-
 /* Where the last wait was in vain, the next is shorter, until there is any word. */
 static ngx_msec_t
 sync_patience(void)
@@ -122,7 +115,7 @@ edge_sync_check_pause(void)
     }
     signed_ms = now;
     edge_follow_doubt(EDGE_LOG_CONFIG);
-    edge_follow_hello(EDGE_LOG_SESSIONS);   /* until it answers, sessions are asked for */
+    edge_follow_hello(EDGE_LOG_SESSIONS);   /* it may have given this worker up */
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "postern: this worker stood still for %uL ms: it asks the "
                   "config log what is in force", pause);

@@ -16,10 +16,6 @@ void edge_sync_start(void (*again)(void));
 /* A sign of life to each log, which repeats what is acknowledged. */
 void edge_sync_sign(void);
 
-/* Did this worker give its signs of life, or did it stand still, so that changes may have been
- * answered without it? */
-ngx_uint_t edge_sync_is_awake(void);
-
 /* Before the table is asked for a request or a handshake: a worker that stood still learns what
  * is in force. */
 void edge_sync_check_pause(void);

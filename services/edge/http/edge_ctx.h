@@ -61,6 +61,7 @@ typedef struct {
 typedef struct {
     ngx_output_chain_filter_pt filter;
     void *data;
+    unsigned began : 1;   /* it was called */
     unsigned stopped : 1; /* the upstream took no more before the client had sent all */
 } edge_writer_t;
 

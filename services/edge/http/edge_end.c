@@ -111,6 +111,20 @@ answer(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t code)
 }
 
 
+void
+edge_end_soon(edge_ctx_t *ctx)
+{
+    if (ctx->ending.next) {
+        return;
+    }
+    ngx_queue_insert_tail(&ending, &ctx->ending);
+    ctx->force_at = ngx_current_msec + UNSENT_MS;
+    if (!force_timer.timer_set) {
+        ngx_add_timer(&force_timer, UNSENT_MS);
+    }
+}
+
+
 /* In the middle of a response. HTTP/1.1 can only reset the connection, which drops what the socket
  * still buffers; HTTP/2 resets the stream. What a tunnel has told its client is not to be
  * dropped. */
@@ -119,11 +133,7 @@ cut(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_connection_t  *c = r->connection;
 
-    ngx_queue_insert_tail(&ending, &ctx->ending);
-    ctx->force_at = ngx_current_msec + UNSENT_MS;
-    if (!force_timer.timer_set) {
-        ngx_add_timer(&force_timer, UNSENT_MS);
-    }
+    edge_end_soon(ctx);
     close_upstream(r);
     c->error = 1;
 #if (NGX_HTTP_V2)
@@ -170,21 +180,31 @@ edge_end_forget(edge_ctx_t *ctx)
 }
 
 
-/* The client does not read, so the stream's reset is stuck behind queued frames: close the whole
- * connection. */
+/* The client does not read, so the stream's reset, or the page that it got, is stuck behind queued
+ * frames: close the whole connection. One of HTTP/1.1 also where it still sends what nobody reads
+ * any more. */
 static void
 force_end(edge_ctx_t *ctx)
 {
-#if (NGX_HTTP_V2)
     ngx_connection_t    *client;
     ngx_http_request_t  *r = ctx->request;
 
+    client = r->connection;
+#if (NGX_HTTP_V2)
     if (r->stream) {
+        if (!client->error) {   /* its page waits for the stream's window, and for no frame */
+            client->error = 1;
+            ngx_post_event(client->write, &ngx_posted_events);
+        }
         client = r->stream->connection->connection;
         client->error = 1;
-        ngx_post_event(client->write, &ngx_posted_events);
-    }
+    } else
 #endif
+    {
+        client->close = 1;
+        ngx_post_event(client->read, &ngx_posted_events);
+    }
+    ngx_post_event(client->write, &ngx_posted_events);
     edge_end_forget(ctx);
 }
 

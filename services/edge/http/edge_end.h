@@ -8,6 +8,8 @@ void edge_end_start(ngx_cycle_t *cycle);
 /* End a request that is being served: with the page of error code where no response has begun, else
  * by cutting the response. ctx may have been freed when this returns. */
 void edge_end_request(edge_ctx_t *ctx, ngx_uint_t code);
+/* End the request by force in 400 ms, if its client has not taken the rest of its answer then. */
+void edge_end_soon(edge_ctx_t *ctx);
 /* Call when the request's memory is freed. */
 void edge_end_forget(edge_ctx_t *ctx);
 /* Make this the connection's last request: no keep-alive, or GOAWAY. */

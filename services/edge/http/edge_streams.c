@@ -20,6 +20,7 @@
 #include "services/edge/streams/registry.h"
 #include "services/edge/streams/sweeps.h"
 #include "services/edge/worker/edge_worker.h"
+#include "services/edge/table/retired.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
@@ -194,6 +195,9 @@ edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
     route_t     *route;
     ngx_uint_t   code;
 
+    if (ctx->route->is_over) {
+        return ERR_EDGE_CHANGED;
+    }
     edge = table_edge(edge_worker_table(), (char *) ctx->host.data, ctx->host.len);
     if (edge == NULL || !edge->present) {
         return ERR_EDGE_NO_HOST;
@@ -259,6 +263,9 @@ end_stream(edge_ctx_t *ctx, ngx_uint_t code, const sweep_change_t *change)
     edge_ring_counters(ngx_worker)->streams_ended++;
     edge_ack_count_ended(change->log, change->revision);
     registry_remove(&registry, &ctx->stream);
+    if (ctx->route->is_over) {
+        edge_end_soon(ctx);
+    }
     edge_end_request(ctx, code);
 }
 
@@ -269,8 +276,13 @@ judge_stream(edge_ctx_t *ctx, const sweep_change_t *change)
 {
     ngx_uint_t  code;
 
-    code = is_over(ctx->request, ctx)
-           ? 0 : edge_streams_judge(ctx->request, ctx);
+    if (is_over(ctx->request, ctx)) {
+        if (ctx->route->is_over) {
+            edge_end_soon(ctx);   /* the end of its answer keeps it */
+        }
+        return 0;
+    }
+    code = edge_streams_judge(ctx->request, ctx);
     if (code) {
         end_stream(ctx, code, change);
     }
@@ -333,9 +345,20 @@ edge_streams_touch_session(const char *hex, size_t len)
 }
 
 
+/* Too many versions of the account's routes are kept: this is the oldest of them. */
+static void
+on_over(const route_t *route)
+{
+    stream_key_t  key = key_of(STREAM_ROUTE, route->id);
+
+    edge_streams_touch(&key);
+}
+
+
 void
 edge_streams_start(ngx_cycle_t *cycle)
 {
+    retired_set_over(on_over);
     registry_init(&registry, keys_of);
     sweeps_init(&sweeps, &registry);
     turn.handler = on_turn;

@@ -1,9 +1,9 @@
 /* Who holds a worker's connections to upstreams. Whoever sends requests decides how many there are
  * and how long each lasts: a request that announces a body and never sends it holds one until it is
- * given up, and 128 of them fit into one connection of HTTP/2. While more than half of all are free
- * anybody may have any number; from then on a client gets none beyond a thirty-second of all, and
- * when less than a fourth is free an account none beyond a fourth. So one client leaves half of them
- * to others, of the same account, too, and one account a fourth to other accounts. No nginx in
+ * given up, and 128 of them fit into one connection of HTTP/2. While more than half of all are
+ * free anybody may have any number; from then on a client gets none beyond a thirty-second of all,
+ * and when less than a fourth is free an account none beyond a fourth. So one client leaves half of
+ * them to others, of the same account, too, and one account a fourth to other accounts. No nginx in
  * here. */
 #pragma once
 
@@ -35,7 +35,8 @@ typedef struct {
 } share_part_t;
 
 /* Take one connection on behalf of part->account, the hash of the account's id, and part->client;
- * `free` of the worker's `all` connections are free. False: one of the two has its share. A part that has taken one already keeps it. */
+ * `free` of the worker's `all` connections are free. False: one of the two has its share. A part
+ * that has taken one already keeps it. */
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free);
 /* Give it back, if it was taken. */
 void share_give(share_t *self, share_part_t *part);

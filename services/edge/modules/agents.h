@@ -17,6 +17,9 @@ typedef struct agents agents_t;
 void *agents_parse(const msgpack_object *document, bool *bad);
 void agents_free(void *config);
 
+/* The hook bytes: compiled lists, as if nobody else had them. */
+size_t agents_bytes(const void *config);
+
 /* May a request with this User-Agent header go on? NULL: it has none, which is judged as an
  * empty one and needs an expression of allow that matches it. A match of allow admits the
  * request, whatever deny says; otherwise a match of deny denies it; otherwise it is admitted. A

@@ -61,6 +61,9 @@ typedef struct edge_module {
     void *(*parse)(const msgpack_object *document, bool *bad);
     /* Frees what parse returned; never called with NULL. */
     void (*free)(void *config);
+    /* What the configuration takes in memory beyond some copies of its document: an estimate. No
+     * hook: nothing. */
+    size_t (*bytes)(const void *config);
     /* Does the configuration ask for more than the edge can do? Then requests get 503. */
     bool (*beyond)(const void *config);
 

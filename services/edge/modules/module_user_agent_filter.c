@@ -46,6 +46,7 @@ judge_agent(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 const edge_module_t  module_user_agent_filter = {
     .parse = agents_parse,
     .free = agents_free,
+    .bytes = agents_bytes,
     .run = filter_agent,
     .judge = judge_agent,
 };

@@ -2,6 +2,7 @@
 
 #include "services/edge/table/ip_policy.h"
 #include "services/edge/table/restriction.h"
+#include "services/edge/table/retired.h"
 
 #include <string.h>
 
@@ -190,6 +191,8 @@ int touched_apply(table_t *table, const char *kind, size_t kind_len, const char 
         touch_restriction(table, id, id_len, &owners.account, touched);
     else
         touch_id(touched, STREAM_ENTRY, id, id_len);
+    if (old && old->refs > 1 && strmap_get(table->routes, id, id_len) != old)
+        retired_add(old); /* requests have it, beside this function */
     route_release(old);
     return r;
 }

@@ -3,6 +3,7 @@
 #include "common/base/invariant.h"
 #include "services/edge/table/document.h"
 #include "services/edge/table/names.h"
+#include "services/edge/table/retired.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
@@ -16,6 +17,8 @@ void route_release(route_t *route)
     INVARIANT(route->refs > 0);
     if (--route->refs)
         return;
+    if (route->retired)
+        retired_forget(route);
     for (int i = 0; i < MODULE_COUNT; i++)
         if (route->configs[i] && edge_modules[i]->free)
             edge_modules[i]->free(route->configs[i]);
@@ -110,6 +113,8 @@ static void parse_module(route_t *route, module_id_t id, const msgpack_object *d
         return;
     }
     route->enabled |= bit;
+    if (module && module->bytes && route->configs[id])
+        route->bytes += (uint32_t)module->bytes(route->configs[id]);
     if (!module || (module->beyond && module->beyond(route->configs[id])))
         route->beyond |= bit;
 }
@@ -204,6 +209,7 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
         return NULL;
     route = slab_alloc(sizeof(*route));
     route->refs = 1;
+    route->bytes = RETIRED_BASE;
     route->id = document_copy(id, len);
     route->claim.id = route->id;
     route->edge_id = edge_id;
@@ -213,6 +219,7 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
     if (trust == TRUST_ALL) {
         route->account_id = document_str(document, "account_id", &route->refused);
         route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
+        route->bytes += (uint32_t)retired_weight(document);
         parse_modules(route, document);
     }
     return route;

@@ -2,6 +2,7 @@
 
 #include "common/base/invariant.h"
 #include "services/edge/table/names.h"
+#include "services/edge/table/retired.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
@@ -189,6 +190,8 @@ bool table_free_some(table_t **self_p, size_t budget)
         if (free_edge_part(self)) { /* before the routes: their paths lead to the leaves */
             continue;
         } else if ((route = strmap_pop(self->routes))) {
+            if (route->refs > 1)
+                retired_add(route);
             route_release(route);
         } else if ((backend = strmap_pop(self->backends))) {
             backend_release(backend);

@@ -18,6 +18,8 @@ typedef struct route_place {
     uint32_t number, turn;
 } route_place_t;
 
+typedef struct retired retired_t; /* retired.h */
+
 typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
     char *id, *account_id, *edge_id;
@@ -27,12 +29,15 @@ typedef struct route {
     size_t host_len;
     bool exact;
     bool refused;     /* its entry cannot be applied: 503 */
+    bool is_over;     /* requests that still use this version are ended (retired.h) */
     uint32_t enabled; /* bit of each module that is on */
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
     route_place_t place;         /* what route_added set */
     unsigned refs;               /* the table's and running requests' */
+    uint32_t bytes;              /* that it takes: an estimate */
+    retired_t *retired;          /* NULL: it is in force, or over */
 } route_t;
 
 struct edge;

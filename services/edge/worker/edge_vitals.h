@@ -15,7 +15,8 @@ typedef struct {
     /* of the session log: in force, and ended by it since the master began */
     int64_t sessions_revision;
     uint64_t sessions_ended;
-    uint64_t sessions_touched_ms; /* last time in touch, by edge_clock_boot_ms; 0: in doubt */
+    uint64_t sessions_signed_ms; /* time of the last sign of life that the log is known to have
+                                    heard, by edge_clock_boot_ms; 0: none */
     /* questions to postern-identity: */
     uint64_t identity_there; /* now: a copy of it is connected */
     uint64_t asks;
