@@ -139,7 +139,7 @@ clean:
 UNIT_SRC  := $(wildcard tests/unit/*.c)
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,person.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,browser.c person.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c)
 # The engine of OpenID Connect, which is pure.
 OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
@@ -170,7 +170,7 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/control/session_entries.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c)
 FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
@@ -234,8 +234,10 @@ e2e: asan-programs node-packages
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
 	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
 	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
-	export POSTERN_OUT_CA=$$resolver/upstream.pem POSTERN_OUT_ALLOWED=127.0.0.1:$$(($(E2E_PORT) + 97))-$$(($(E2E_PORT) + 98)) \
-	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
+	export POSTERN_OUT_CA=$$resolver/upstream.pem POSTERN_OUT_ALLOWED=127.0.0.1:$$(($(E2E_PORT) + 96))-$$(($(E2E_PORT) + 98)) \
+	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)) localhost:$$(($(E2E_PORT) + 96)):127.0.0.1:$$(($(E2E_PORT) + 96)))"; \
+	for name in $$(sed -n "s/^OAUTH_PROVIDER(\([a-z]*\),.*/\1/p" proto/oauth_providers.def); do at=https://localhost:$$(($(E2E_PORT) + 96))/$$name; \
+	    export POSTERN_OAUTH_$$(echo $$name | tr a-z A-Z)_URL="$$at/web$$([ $$name != microsoft ] || echo /common) $$at/api $$at/token"; done; \
 	export POSTERN_OAUTH_GITHUB_CLIENT_ID=story-github POSTERN_OAUTH_GITHUB_CLIENT_SECRET=story-secret POSTERN_OAUTH_GOOGLE_CLIENT_ID=story-google POSTERN_OAUTH_GOOGLE_CLIENT_SECRET=story-secret; \
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \

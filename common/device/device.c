@@ -71,8 +71,8 @@ static void put_version(text_t *out, const device_row_t *row, const regex_part_t
 
 /* Name and version by one kind of patterns; both are empty where none matches. uap-core's word for
  * what is not known, "Other", is no name. */
-static void find(const device_rows_t *section, const char *agent, size_t len, text_t name,
-                 text_t version, int numbers)
+static void find_names(const device_rows_t *section, const char *agent, size_t len, text_t name,
+                       text_t version, int numbers)
 {
     regex_part_t groups[GROUPS];
     int found = regex_list_first(section->list, agent, len, groups, GROUPS);
@@ -101,9 +101,11 @@ void device_find(const device_patterns_t *patterns, const char *agent, size_t le
         return;
     if (len > DEVICE_AGENT_MAX)
         len = DEVICE_AGENT_MAX;
-    find(&patterns->sections[DEVICE_BROWSERS], agent, len, TEXT(out->browser),
-         TEXT(out->browser_version), 3);
-    find(&patterns->sections[DEVICE_SYSTEMS], agent, len, TEXT(out->os), TEXT(out->os_version), 4);
-    find(&patterns->sections[DEVICE_DEVICES], agent, len, TEXT(out->family), TEXT(no_version), 0);
+    find_names(&patterns->sections[DEVICE_BROWSERS], agent, len, TEXT(out->browser),
+               TEXT(out->browser_version), 3);
+    find_names(&patterns->sections[DEVICE_SYSTEMS], agent, len, TEXT(out->os),
+               TEXT(out->os_version), 4);
+    find_names(&patterns->sections[DEVICE_DEVICES], agent, len, TEXT(out->family), TEXT(no_version),
+               0);
     out->type = device_type(out->family, out->os, agent, len);
 }

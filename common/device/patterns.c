@@ -32,7 +32,7 @@ typedef struct reader {
     size_t why_size;
 } reader_t;
 
-static int refuse(reader_t *self, const char *what)
+static int refuse_file(reader_t *self, const char *what)
 {
     snprintf(self->why, self->why_size, "line %zu: %s", self->parser.mark.line + 1, what);
     return -EINVAL;
@@ -45,23 +45,23 @@ static void drop_event(reader_t *self)
     self->has_event = false;
 }
 
-static int next(reader_t *self)
+static int next_event(reader_t *self)
 {
     drop_event(self);
     if (!yaml_parser_parse(&self->parser, &self->event)) {
         if (self->parser.error == YAML_MEMORY_ERROR)
             return -ENOMEM;
-        return refuse(self, "is not YAML");
+        return refuse_file(self, "is not YAML");
     }
     self->has_event = true;
     return 0;
 }
 
-static int expect(reader_t *self, yaml_event_type_t type, const char *what)
+static int expect_event(reader_t *self, yaml_event_type_t type, const char *what)
 {
-    int r = next(self);
+    int r = next_event(self);
 
-    return r || self->event.type == type ? r : refuse(self, what);
+    return r || self->event.type == type ? r : refuse_file(self, what);
 }
 
 /* The scalar that was read; texts with NUL characters are cut there, and match less. */
@@ -82,7 +82,7 @@ static int read_pair(reader_t *self, int section, device_row_t *row)
     int r;
 
     snprintf(name, sizeof(name), "%s", scalar(self));
-    r = expect(self, YAML_SCALAR_EVENT, "a text is expected");
+    r = expect_event(self, YAML_SCALAR_EVENT, "a text is expected");
     if (r)
         return r;
     if (!strcmp(name, "regex")) {
@@ -92,7 +92,7 @@ static int read_pair(reader_t *self, int section, device_row_t *row)
     }
     if (!strcmp(name, "regex_flag")) {
         row->ignores_case = !strcmp(scalar(self), "i");
-        return row->ignores_case ? 0 : refuse(self, "the flag is not known");
+        return row->ignores_case ? 0 : refuse_file(self, "the flag is not known");
     }
     for (int part = 0; part < DEVICE_PARTS; part++)
         if (part_names[section][part] && !strcmp(name, part_names[section][part])) {
@@ -113,7 +113,7 @@ static void free_row(device_row_t *row)
 static int add_row(reader_t *self, device_rows_t *section, device_row_t **ret_row)
 {
     if (section->count == DEVICE_PATTERNS_MAX)
-        return refuse(self, "there are too many patterns");
+        return refuse_file(self, "there are too many patterns");
     if (section->count == section->room) {
         size_t room = section->room ? 2 * section->room : 64;
         device_row_t *grown = reallocarray(section->rows, room, sizeof(*grown));
@@ -134,16 +134,16 @@ static int read_row(reader_t *self, int section)
     device_row_t *row = NULL;
     int r = add_row(self, &self->out->sections[section], &row);
 
-    while (!r && !(r = next(self)) && self->event.type != YAML_MAPPING_END_EVENT)
+    while (!r && !(r = next_event(self)) && self->event.type != YAML_MAPPING_END_EVENT)
         r = self->event.type == YAML_SCALAR_EVENT ? read_pair(self, section, row)
-                                                  : refuse(self, "a name is expected");
+                                                  : refuse_file(self, "a name is expected");
     if (!r && !row->pattern)
-        r = refuse(self, "a pattern has no regex");
+        r = refuse_file(self, "a pattern has no regex");
     return r;
 }
 
 /* Compile what was read; names the line of an expression that is none by its text. */
-static int compile(reader_t *self, device_rows_t *section)
+static int compile_section(reader_t *self, device_rows_t *section)
 {
     regex_row_t *rows = calloc(section->count + 1, sizeof(*rows));
     char reason[160];
@@ -163,19 +163,19 @@ static int compile(reader_t *self, device_rows_t *section)
 }
 
 /* Pass over a value that nobody asked for. libyaml's work for each token grows with the depth. */
-static int skip(reader_t *self)
+static int skip_value(reader_t *self)
 {
     size_t depth = 0;
     int r;
 
     do {
-        r = next(self);
+        r = next_event(self);
         if (r)
             return r;
         if (self->event.type == YAML_ALIAS_EVENT)
-            return refuse(self, "aliases are not taken");
+            return refuse_file(self, "aliases are not taken");
         if (depth == DEPTH_MAX)
-            return refuse(self, "is nested too deeply");
+            return refuse_file(self, "is nested too deeply");
         if (self->event.type == YAML_SEQUENCE_START_EVENT
             || self->event.type == YAML_MAPPING_START_EVENT)
             depth++;
@@ -194,27 +194,28 @@ static int read_section(reader_t *self)
     while (section < DEVICE_SECTIONS && strcmp(scalar(self), section_names[section]))
         section++;
     if (section == DEVICE_SECTIONS)
-        return skip(self);
+        return skip_value(self);
     if (self->out->sections[section].list)
-        return refuse(self, "a list comes twice");
-    r = expect(self, YAML_SEQUENCE_START_EVENT, "a list is expected");
-    while (!r && !(r = next(self)) && self->event.type != YAML_SEQUENCE_END_EVENT)
-        r = self->event.type == YAML_MAPPING_START_EVENT ? read_row(self, section)
-                                                         : refuse(self, "a pattern is expected");
-    return r ? r : compile(self, &self->out->sections[section]);
+        return refuse_file(self, "a list comes twice");
+    r = expect_event(self, YAML_SEQUENCE_START_EVENT, "a list is expected");
+    while (!r && !(r = next_event(self)) && self->event.type != YAML_SEQUENCE_END_EVENT)
+        r = self->event.type == YAML_MAPPING_START_EVENT
+                ? read_row(self, section)
+                : refuse_file(self, "a pattern is expected");
+    return r ? r : compile_section(self, &self->out->sections[section]);
 }
 
 static int read_all(reader_t *self)
 {
-    int r = expect(self, YAML_STREAM_START_EVENT, "is not YAML");
+    int r = expect_event(self, YAML_STREAM_START_EVENT, "is not YAML");
 
     if (!r)
-        r = expect(self, YAML_DOCUMENT_START_EVENT, "is empty");
+        r = expect_event(self, YAML_DOCUMENT_START_EVENT, "is empty");
     if (!r)
-        r = expect(self, YAML_MAPPING_START_EVENT, "a map is expected");
-    while (!r && !(r = next(self)) && self->event.type != YAML_MAPPING_END_EVENT)
+        r = expect_event(self, YAML_MAPPING_START_EVENT, "a map is expected");
+    while (!r && !(r = next_event(self)) && self->event.type != YAML_MAPPING_END_EVENT)
         r = self->event.type == YAML_SCALAR_EVENT ? read_section(self)
-                                                  : refuse(self, "a name is expected");
+                                                  : refuse_file(self, "a name is expected");
     for (int i = 0; !r && i < DEVICE_SECTIONS; i++)
         if (!self->out->sections[i].list) {
             snprintf(self->why, self->why_size, "has no %s", section_names[i]);

@@ -46,7 +46,7 @@ static uint32_t natural(const unsigned char *at, size_t n)
     return value;
 }
 
-static bool has(const mmdb_t *self, size_t at, size_t n)
+static bool has_bytes(const mmdb_t *self, size_t at, size_t n)
 {
     return at <= self->data_len && n <= self->data_len - at;
 }
@@ -56,7 +56,7 @@ static bool read_pointer(const mmdb_t *self, size_t at, unsigned control, head_t
     static const uint32_t bases[] = {0, 2048, 526336, 0};
     unsigned n = 1 + (control >> 3 & 3);
 
-    if (!has(self, at, n))
+    if (!has_bytes(self, at, n))
         return false;
     out->size = natural(self->data + at, n);
     if (n < 4)
@@ -70,21 +70,21 @@ static bool read_head(const mmdb_t *self, size_t at, head_t *out)
     static const uint32_t bases[] = {29, 285, 65821};
     unsigned control, more;
 
-    if (!has(self, at, 1))
+    if (!has_bytes(self, at, 1))
         return false;
     control = self->data[at++];
     out->type = control >> 5;
     if (out->type == POINTER)
         return read_pointer(self, at, control, out);
     if (out->type == EXTENDED) {
-        if (!has(self, at, 1))
+        if (!has_bytes(self, at, 1))
             return false;
         out->type = FIRST_EXTENDED + self->data[at++];
     }
     out->size = control & 31;
     if (out->size >= 29) {
         more = out->size - 28;
-        if (!has(self, at, more))
+        if (!has_bytes(self, at, more))
             return false;
         out->size = natural(self->data + at, more) + bases[more - 1];
         at += more;
@@ -112,7 +112,7 @@ static bool is_bytes(const head_t *head)
 }
 
 /* Pass over the value at *at, and those in it. */
-static bool skip(const mmdb_t *self, size_t *at, unsigned *steps)
+static bool skip_value(const mmdb_t *self, size_t *at, unsigned *steps)
 {
     uint64_t left = 1;
 
@@ -123,7 +123,7 @@ static bool skip(const mmdb_t *self, size_t *at, unsigned *steps)
             return false;
         *at = head.next;
         if (is_bytes(&head)) {
-            if (!has(self, *at, head.size))
+            if (!has_bytes(self, *at, head.size))
                 return false;
             *at += head.size;
         } else if (head.type != POINTER && head.type != BOOLEAN) {
@@ -145,7 +145,7 @@ static bool find_member(const mmdb_t *self, const head_t *map, const char *name,
         head_t key;
 
         if (!(*steps)-- || !read_through(self, at, &key, &at) || key.type != UTF8
-            || !has(self, key.next, key.size))
+            || !has_bytes(self, key.next, key.size))
             return false;
         if (at == key.next) /* not through a pointer */
             at += key.size;
@@ -153,7 +153,7 @@ static bool find_member(const mmdb_t *self, const head_t *map, const char *name,
             *ret_at = at;
             return true;
         }
-        if (!skip(self, &at, steps))
+        if (!skip_value(self, &at, steps))
             return false;
     }
     return false;
@@ -182,7 +182,7 @@ static bool read_value(const mmdb_t *self, const head_t *head, mmdb_value_t *out
     const unsigned char *at = self->data + head->next;
     bool is_real = head->type == DOUBLE || head->type == FLOAT;
 
-    if (!has(self, head->next, head->size) || (is_real && head->size < 4))
+    if (!has_bytes(self, head->next, head->size) || (is_real && head->size < 4))
         return false;
     *out = (mmdb_value_t){.kind = MMDB_TEXT, .text = (const char *)at, .len = head->size};
     if (head->type == UTF8)
@@ -215,7 +215,7 @@ bool mmdb_get(const mmdb_t *self, size_t at, const char *const *path, mmdb_value
 /* ---- the tree ---- */
 
 /* The record of a node: bit 0 is the left one. */
-static uint64_t record(const mmdb_t *self, uint64_t node, unsigned bit)
+static uint64_t read_record(const mmdb_t *self, uint64_t node, unsigned bit)
 {
     const unsigned char *at = self->bytes + node * (self->record_bits / 4);
 
@@ -226,10 +226,11 @@ static uint64_t record(const mmdb_t *self, uint64_t node, unsigned bit)
     return bit ? natural(at + 3, 4) & 0xfffffff : natural(at, 3) | (uint32_t)(at[3] & 0xf0) << 20;
 }
 
-static uint64_t walk(const mmdb_t *self, uint64_t node, const unsigned char *address, unsigned bits)
+static uint64_t walk_tree(const mmdb_t *self, uint64_t node, const unsigned char *address,
+                          unsigned bits)
 {
     for (unsigned i = 0; i < bits && node < self->nodes; i++)
-        node = record(self, node, address[i / 8] >> (7 - i % 8) & 1);
+        node = read_record(self, node, address[i / 8] >> (7 - i % 8) & 1);
     return node;
 }
 
@@ -241,7 +242,7 @@ bool mmdb_find(const mmdb_t *self, const unsigned char *address, unsigned bits, 
         return false;
     if (self->version == 6 && bits == IPV4_BITS)
         start = self->ipv4_start;
-    found = walk(self, start, address, bits);
+    found = walk_tree(self, start, address, bits);
     /* a record that is the number of nodes says that nothing is known; one below it is another node
      * where an address has no more bits, in a broken file */
     if (found < (uint64_t)self->nodes + SEPARATOR
@@ -321,7 +322,7 @@ int mmdb_open(mmdb_t *self, const void *bytes, size_t len, const char **ret_why)
     self->data = begin + tree + SEPARATOR;
     self->data_len = (size_t)(end - self->data) - MARKER_LEN;
     if (self->version == 6)
-        self->ipv4_start = walk(self, 0, zeros, IPV6_BITS - IPV4_BITS);
+        self->ipv4_start = walk_tree(self, 0, zeros, IPV6_BITS - IPV4_BITS);
     *ret_why = NULL;
     return 0;
 }

@@ -127,7 +127,8 @@ static int read_whole(int fd, unsigned char *out, size_t size)
 
 /* Read the file and see what it is. 0, and *ret_version is what was read | -errno: *ret_why is what
  * to log. */
-static int load(const char *path, base_t **ret_base, version_t *ret_version, const char **ret_why)
+static int load_base(const char *path, base_t **ret_base, version_t *ret_version,
+                     const char **ret_why)
 {
     _cleanup_(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     _cleanup_(free_mem) base_t *base = NULL;
@@ -205,7 +206,7 @@ static void look_at(place_bases_t *self, source_t *source, bool first)
     }
     if (source->current && is_same(&now, &source->loaded))
         return;
-    if (load(source->path, &base, &read, &why)) {
+    if (load_base(source->path, &base, &read, &why)) {
         complain(source, why);
         return;
     }

@@ -30,6 +30,23 @@ static int check_column(pg_t *pg, const kind_t *kind, const field_t *field)
     return fault(-EINVAL, text);
 }
 
+static int check_function(pg_t *pg, const kind_t *kind, const field_t *field)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char text[300];
+    int r;
+
+    snprintf(text, sizeof(text), "%s_%s(%s)", kind->name, field->name, kind->name);
+    r = pg_exec(pg, &res, "SELECT to_regprocedure($1) IS NOT NULL", 1, text);
+    if (r || *PQgetvalue(res, 0, 0) == 't')
+        return r;
+    snprintf(
+        text, sizeof(text),
+        "kind %s: field %s is derived, and there is no function %s_%s: is a migration missing?",
+        kind->name, field->name, kind->name, field->name);
+    return fault(-EINVAL, text);
+}
+
 int columns_check(pg_t *pg, const char *service)
 {
     int r = 0;
@@ -39,5 +56,7 @@ int columns_check(pg_t *pg, const char *service)
              !r && !strcmp(kind->service, service) && field->name; field++)
             if (columns_has(field))
                 r = check_column(pg, kind, field);
+            else if (field->flags & FIELD_DERIVED)
+                r = check_function(pg, kind, field);
     return r;
 }

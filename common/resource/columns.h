@@ -1,4 +1,4 @@
-/* Checks that every stored field of proto/ has a column. Without this check a value whose column is
+/* Checks that every stored field of proto/ has a column, and every derived one its function. Without this check a value whose column is
  * missing would be lost silently: PostgreSQL's jsonb_populate_record ignores unknown keys. So a
  * service whose migration was forgotten does not start. */
 #pragma once

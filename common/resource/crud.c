@@ -289,9 +289,11 @@ int crud_add(crud_t *self, const kind_t *kind, json_t *document, problem_t *prob
     char id[ID_MAX], at[32];
     int r;
 
-    id_make(kind->prefix, id);
+    if (!crud_text(document, "id")) {
+        id_make(kind->prefix, id);
+        json_object_set_new(document, "id", json_string(id));
+    }
     crud_now(at);
-    json_object_set_new(document, "id", json_string(id));
     json_object_set_new(document, "account_id", json_string(self->request->account));
     json_object_set_new(document, "created_at", json_string(at));
     r = insert_row(self, kind, document, problem, &row);

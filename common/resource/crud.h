@@ -64,10 +64,11 @@ int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
  * database ended, was given the answer. */
 void *crud_resumed(crud_t *self, const wait_answer_t **ret_answer);
 
-/* For verbs of a service's own, inside a transaction: make an object of the account as a call would
- * that no caller makes, with its audit event, for which request has the actor. document: all that
- * its row has but id, account_id and created_at, which are added. The caller owns *ret_row, as
- * crud_load's. 0 | ERR_LIMIT_EXCEEDED, ERR_NOT_FOUND: its parent is gone | PG_DUPLICATE | fault. */
+/* For verbs of a service's own, inside a transaction: make an object of the account as a call
+ * would that no caller makes, with its audit event, for which request has the actor. document:
+ * all that its row has but account_id and created_at, which are added, and id, if it has none.
+ * The caller owns *ret_row, as crud_load's. 0 | ERR_LIMIT_EXCEEDED, ERR_NOT_FOUND: its parent is
+ * gone | PG_DUPLICATE | fault. */
 int crud_add(crud_t *self, const kind_t *kind, json_t *document, problem_t *problem,
              json_t **ret_row);
 /* The same: delete one, with its children and all their audit events. 0 | ERR_NOT_FOUND | a code of

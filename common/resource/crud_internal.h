@@ -9,11 +9,18 @@
 #define CRUD_CLAIMED                                                                               \
     "request_pkey" /* violated: the request was executed before; see common/resource/schema.sql */
 
+enum { CRUD_SQL_MAX = 256 };
+
 /* A string field of a JSON object, borrowed; NULL: there is none. */
 static inline const char *crud_text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
+
+/* The row of kind's table t as it is read to be shown, in SQL: to_jsonb(t) and what is derived. */
+const char *crud_row_sql(const kind_t *kind, char out[CRUD_SQL_MAX]);
+/* " AND ..." in SQL: what else holds of rows of t that anybody is shown; "" for most kinds. */
+const char *crud_shown_sql(const kind_t *kind, char out[CRUD_SQL_MAX]);
 
 /* Row i of "SELECT to_jsonb(t)", with secrets decrypted. */
 int crud_row_at(const crud_t *self, const kind_t *kind, const PGresult *res, int i,

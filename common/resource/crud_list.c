@@ -87,6 +87,7 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
         .params = {self->request->account, before ? before : AFTER_ALL, limit_text}, .n = 3};
     _cleanup_(filter_done) filter_t filter = {.count = 0};
     _cleanup_(free_mem) char *sql = NULL;
+    char row[CRUD_SQL_MAX], shown[CRUD_SQL_MAX];
     int r;
 
     snprintf(limit_text, sizeof(limit_text), "%ld", limit + 1);
@@ -102,9 +103,10 @@ static int select_page(crud_t *self, const kind_t *kind, const json_t *query, lo
     for (int i = 0; i < filter.count; i++)
         page.params[page.n++] = filter.params[i];
     if (asprintf(&sql,
-                 "SELECT to_jsonb(t) FROM %s t WHERE account_id = $1 AND id < $2%s%s%s "
+                 "SELECT %s FROM %s t WHERE account_id = $1 AND id < $2%s%s%s%s "
                  "ORDER BY id DESC LIMIT $3::int",
-                 kind->name, page.sql, *filter.sql ? " AND " : "", filter.sql)
+                 crud_row_sql(kind, row), kind->name, crud_shown_sql(kind, shown), page.sql,
+                 *filter.sql ? " AND " : "", filter.sql)
         < 0)
         return -ENOMEM;
     if (!*filter.sql)

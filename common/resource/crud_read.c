@@ -1,5 +1,6 @@
 /* Reading objects: their rows, with secrets decrypted, and their API representation. */
 #include "common/base/cleanup.h"
+#include "common/base/invariant.h"
 #include "common/codec/pack.h"
 #include "common/resource/change.h"
 #include "common/resource/crud_internal.h"
@@ -50,14 +51,37 @@ int crud_text_at(const crud_t *self, const kind_t *kind, const PGresult *res, in
     return r == -EINVAL ? fault(-EIO, "stored row is not JSON") : r;
 }
 
+const char *crud_row_sql(const kind_t *kind, char out[CRUD_SQL_MAX])
+{
+    size_t n = (size_t)snprintf(out, CRUD_SQL_MAX, "to_jsonb(t)");
+
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        if (field->flags & FIELD_DERIVED && n < CRUD_SQL_MAX)
+            n += (size_t)snprintf(out + n, CRUD_SQL_MAX - n,
+                                  " || jsonb_build_object('%s', %s_%s(t))", field->name, kind->name,
+                                  field->name);
+    INVARIANT(n < CRUD_SQL_MAX);
+    return out;
+}
+
+const char *crud_shown_sql(const kind_t *kind, char out[CRUD_SQL_MAX])
+{
+    *out = '\0';
+    for (const field_t *field = kind->type.fields; field->name; field++)
+        if (field->flags & FIELD_ENDS)
+            snprintf(out, CRUD_SQL_MAX, " AND t.%s > now()", field->name);
+    return out;
+}
+
 static int select_row(crud_t *self, const kind_t *kind, const char *account, const char *id,
                       bool lock, PGresult **ret_row)
 {
-    char sql[256];
+    char row[CRUD_SQL_MAX], shown[CRUD_SQL_MAX], sql[2 * CRUD_SQL_MAX + 256];
     int r;
 
-    snprintf(sql, sizeof(sql), "SELECT to_jsonb(t) FROM %s t WHERE id = $1 AND account_id = $2%s",
-             kind->name, lock ? " FOR UPDATE" : "");
+    snprintf(sql, sizeof(sql), "SELECT %s FROM %s t WHERE id = $1 AND account_id = $2%s%s",
+             crud_row_sql(kind, row), kind->name, crud_shown_sql(kind, shown),
+             lock ? " FOR UPDATE" : "");
     r = pg_exec(self->pg, ret_row, sql, 2, id, account);
     return r || PQntuples(*ret_row) ? r : ERR_NOT_FOUND;
 }

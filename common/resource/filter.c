@@ -73,29 +73,45 @@ static int emit_param(compiler_t *self, const cel_node_t *node, char *text, cons
 
 /* ---- variables ---- */
 
-/* obj.field, or obj.field.id of a reference. */
-static const field_t *find_field(const kind_t *kind, const char *name)
+/* The FILTER field of that name in a type; *ret_rest is what follows the name. */
+static const field_t *find_member(const object_type_t *type, const char *name,
+                                  const char **ret_rest)
 {
-    const char *dot;
-
-    if (strncmp(name, "obj.", 4))
-        return NULL;
-    name += 4;
-    dot = strchr(name, '.');
-    for (const field_t *field = kind->type.fields; field->name; field++) {
+    for (const field_t *field = type->fields; field->name; field++) {
         size_t n = strlen(field->name);
 
         if (!(field->flags & FIELD_FILTER) || strncmp(field->name, name, n))
             continue;
-        if (!name[n] || (dot == name + n && field->type == FIELD_REFERENCE && !strcmp(dot, ".id")))
+        *ret_rest = name + n;
+        if (!name[n] || name[n] == '.')
             return field;
     }
     return NULL;
 }
 
+/* obj.field, obj.field.id of a reference, or obj.field.member of a nested object, which is then
+ * *ret_member (else NULL). */
+static const field_t *find_field(const kind_t *kind, const char *name, const field_t **ret_member)
+{
+    const field_t *field;
+    const char *rest = "";
+
+    *ret_member = NULL;
+    if (strncmp(name, "obj.", 4))
+        return NULL;
+    field = find_member(&kind->type, name + 4, &rest);
+    if (!field)
+        return NULL;
+    if (field->type == FIELD_NESTED) {
+        *ret_member = *rest ? find_member(field->object, rest + 1, &rest) : NULL;
+        return *ret_member && !*rest ? field : NULL;
+    }
+    return !*rest || (field->type == FIELD_REFERENCE && !strcmp(rest, ".id")) ? field : NULL;
+}
+
 static bool find_variable(const void *context, const char *name, cel_type_t *ret_type)
 {
-    const field_t *field = find_field(context, name);
+    const field_t *member, *field = find_field(context, name, &member);
 
     *ret_type = CEL_TIMESTAMP;
     if (!strcmp(name, "time.now"))
@@ -111,10 +127,12 @@ static bool find_variable(const void *context, const char *name, cel_type_t *ret
 
 static int variable(compiler_t *self, const cel_node_t *node)
 {
-    const field_t *field = find_field(self->kind, node->text);
+    const field_t *member, *field = find_field(self->kind, node->text, &member);
 
     if (!field)
         emit(self, "now()"); /* time.now */
+    else if (member)
+        emit(self, "(t.\"%s\" ->> '%s') COLLATE \"C\"", field->name, member->name);
     else if (field->flags & FIELD_COMPUTED)
         emit(self, "NULL::text");
     else
@@ -261,7 +279,8 @@ static int time_of_text(compiler_t *self, const cel_node_t *node, const cel_node
 static int time_of_variable(compiler_t *self, const cel_node_t *node, const cel_node_t *whole,
                             int64_t shift)
 {
-    bool is_field = find_field(self->kind, node->text) != NULL;
+    const field_t *member;
+    bool is_field = find_field(self->kind, node->text, &member) != NULL;
     char *text = NULL;
     int r;
 
@@ -382,6 +401,29 @@ static int both(compiler_t *self, const cel_node_t *node, const char *before, co
     return r;
 }
 
+/* A field that is equal to a text: PostgreSQL looks for that in an index, where there is one, but not
+ * for IS NOT DISTINCT FROM. */
+static int equals_text(compiler_t *self, const cel_node_t *field, const cel_node_t *text)
+{
+    int r;
+
+    emit(self, "(");
+    r = variable(self, field);
+    emit(self, " = ");
+    if (!r)
+        r = value(self, text);
+    emit(self, " AND ");
+    if (!r)
+        r = variable(self, field);
+    emit(self, " IS NOT NULL)");
+    return r;
+}
+
+static bool is_text(const cel_node_t *node)
+{
+    return node->op == CEL_CONSTANT && node->type == CEL_STRING;
+}
+
 static int compare(compiler_t *self, const cel_node_t *node)
 {
     static const char *const signs[] = {
@@ -394,6 +436,10 @@ static int compare(compiler_t *self, const cel_node_t *node)
                       a->type == CEL_TIMESTAMP || b->type == CEL_TIMESTAMP
                           ? ": write timestamp(\"...\") around the text"
                           : "");
+    if (node->op == CEL_EQ && a->op == CEL_VARIABLE && is_text(b))
+        return equals_text(self, a, b);
+    if (node->op == CEL_EQ && b->op == CEL_VARIABLE && is_text(a))
+        return equals_text(self, b, a);
     if (node->op == CEL_EQ)
         return both(self, node, "(", " IS NOT DISTINCT FROM ", ")");
     if (node->op == CEL_NE)

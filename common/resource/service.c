@@ -115,13 +115,14 @@ static int start_actors(service_t *self)
         if (!self->workers[i])
             return -ENOMEM;
     }
-    self->outbox_args = (outbox_args_t){
-        config_str(self->config, "database-url"),
-        self->row->name,
-        config_str(self->config, "events"),
-        config_str(self->config, "curve-dir"),
-        {self->row->has_config_log, config_int(self->config, "idempotency-seconds")},
-        config_int(self->config, "tidy-seconds")};
+    self->outbox_args =
+        (outbox_args_t){config_str(self->config, "database-url"),
+                        self->row->name,
+                        config_str(self->config, "events"),
+                        config_str(self->config, "curve-dir"),
+                        {self->row->has_config_log, config_int(self->config, "idempotency-seconds"),
+                         self->spec->tidy},
+                        config_int(self->config, "tidy-seconds")};
     self->outbox = zactor_new(outbox_actor, &self->outbox_args);
     if (!self->row->has_config_log)
         return 0;

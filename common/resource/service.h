@@ -36,6 +36,8 @@ typedef struct service_spec {
     const verb_t *verbs;           /* ended by a NULL name; may be NULL */
     const setting_t *settings;     /* beside service_settings, ended by a NULL name; may be NULL */
     const service_part_t *part;    /* may be NULL */
+    /* What else is deleted when it is over (tidy_args_t of common/store/tidy.h); may be NULL. */
+    const char *const *tidy;
     /* A verb that the service sends to itself, and the setting with its period in seconds; may be
      * NULL. */
     const char *periodic, *period;

@@ -47,6 +47,7 @@ typedef struct service {
     held_t *held;
     waits_t *waits;       /* requests that wait without a worker */
     outbound_t *outbound; /* of spec->way_out; NULL: none */
+    bool room_is_told;    /* a timer is set: there is room for another of its calls */
     zactor_t *replog, *outbox;
     edges_t edges;
     leases_t leases;

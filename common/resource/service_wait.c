@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+enum { REFUSED_MAX = 16 /* requests in a row for which the way out has no room */ };
+
 int service_waits_start(service_t *self)
 {
     const way_out_t *out = self->spec->way_out;
@@ -19,7 +21,7 @@ int service_waits_start(service_t *self)
 }
 
 /* End a request that waits without its verb. */
-static void refuse(service_t *self, wait_t *wait, int code)
+static void refuse_wait(service_t *self, wait_t *wait, int code)
 {
     service_answer_code(self, wait->key, wait->request.id, &wait->identity, code);
     if (wait->admitted)
@@ -28,35 +30,65 @@ static void refuse(service_t *self, wait_t *wait, int code)
         wait_free(&wait);
 }
 
-static void resume(service_t *self, wait_t *wait)
+static void resume_verb(service_t *self, wait_t *wait)
 {
     if (service_enqueue_again(self, wait))
-        refuse(self, wait, ERR_BUSY);
+        refuse_wait(self, wait, ERR_BUSY);
 }
 
 static void on_fetched(void *context, const outbound_answer_t *answer);
 
-/* Make the requests that there are calls left for. A request that cannot be made is answered as one
- * that came to nothing: its verb says what that means. */
+/* Make a request. False: not now, and it waits on. One that cannot be made at all is answered as
+ * one that came to nothing: its verb says what that means. */
+static bool send_one(service_t *self, wait_t *wait)
+{
+    int r = -EINVAL;
+
+    if (wait->request.deadline_ms <= bus_mono_ms()) { /* the worker drops it */
+        waits_fetched(self->waits, wait);
+        resume_verb(self, wait);
+        return true;
+    }
+    if (self->outbound)
+        r = self->spec->way_out->send(self->outbound, &wait->fetch, on_fetched, wait, &wait->call);
+    if (!r)
+        return true;
+    waits_fetched(self->waits, wait);
+    if (r == -EDQUOT || r == -EAGAIN) { /* by requests that have ended, but not their resolvers */
+        waits_queue(self->waits, wait);
+        return false;
+    }
+    wait_take_end(wait, OUTBOUND_DENIED, "the request is malformed, or plain HTTP");
+    resume_verb(self, wait);
+    return true;
+}
+
+/* Make the requests that there are calls left for. */
 static void send_queued(service_t *self)
 {
+    int refused = 0;
     wait_t *wait;
 
-    while ((wait = waits_next(self->waits))) {
-        int r = -EINVAL;
+    while (refused < REFUSED_MAX && (wait = waits_next(self->waits)))
+        refused += !send_one(self, wait);
+}
 
-        if (self->outbound)
-            r = self->spec->way_out->send(self->outbound, &wait->fetch, on_fetched, wait,
-                                          &wait->call);
-        if (!r)
-            continue;
-        waits_fetched(self->waits, wait);
-        if (r == -EINVAL)
-            wait_take_end(wait, OUTBOUND_DENIED, "the request is malformed, or plain HTTP");
-        else
-            wait_take_end(wait, OUTBOUND_TIMEOUT, "too many requests of the account are under way");
-        resume(self, wait);
-    }
+static int on_room(zloop_t *loop, int timer, void *context)
+{
+    service_t *self = context;
+
+    (void)loop;
+    (void)timer;
+    self->room_is_told = false;
+    send_queued(self);
+    return 0;
+}
+
+/* There is room for another request, as soon as the call has ended that the loop is in. */
+static void tell_room(service_t *self)
+{
+    if (!self->room_is_told)
+        self->room_is_told = zloop_timer(self->loop, 1, 1, on_room, self) >= 0;
 }
 
 static void on_fetched(void *context, const outbound_answer_t *answer)
@@ -69,8 +101,8 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
     if (answer->end == OUTBOUND_STOPPED) /* service_waits_drain answers */
         return;
     wait_take_answer(wait, answer, self->spec->way_out->header);
-    resume(self, wait);
-    send_queued(self);
+    resume_verb(self, wait);
+    tell_room(self);
 }
 
 void service_wait_begin(service_t *self, wait_t *wait)
@@ -80,7 +112,7 @@ void service_wait_begin(service_t *self, wait_t *wait)
     wait->service = self;
     if (r) {
         self->metrics.refused++;
-        refuse(self, wait, ERR_BUSY);
+        refuse_wait(self, wait, ERR_BUSY);
     } else if (wait->fetch.url) {
         waits_queue(self->waits, wait);
         send_queued(self);
@@ -93,7 +125,8 @@ void service_waits_tick(service_t *self)
     wait_t *wait;
 
     while ((wait = waits_due(self->waits, now)))
-        resume(self, wait);
+        resume_verb(self, wait);
+    send_queued(self);
 }
 
 void service_waits_drain(service_t *self)
@@ -105,6 +138,6 @@ void service_waits_drain(service_t *self)
     if (self->spec->way_out && self->outbound)
         self->spec->way_out->stop(&self->outbound);
     while ((wait = waits_first(self->waits)))
-        refuse(self, wait, ERR_MAINTENANCE);
+        refuse_wait(self, wait, ERR_MAINTENANCE);
     waits_destroy(&self->waits);
 }

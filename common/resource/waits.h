@@ -117,4 +117,5 @@ wait_t *waits_first(const waits_t *self);
 /* Free one that is in no queue. */
 void waits_forget(waits_t *self, wait_t **wait_p);
 
+/* How many are admitted. */
 size_t waits_count(const waits_t *self);

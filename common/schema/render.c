@@ -167,18 +167,21 @@ char *schema_uri(const kind_t *kind, const char *id, const char *parent_id, cons
     return strdup(text);
 }
 
-/* {id, uri} */
-static int put_ref(msgpack_sbuffer *out, span_t value, const char *base_url)
+/* {id, uri}. beside: the object that the reference stands in, which also refers to the parent of what
+ * has one; NULL: none does. */
+static int put_ref(msgpack_sbuffer *out, span_t value, const object_t *beside, const char *base_url)
 {
     _cleanup_(free_mem) char *uri = NULL;
     const kind_t *kind;
-    char id[ID_MAX];
+    char id[ID_MAX], parent[ID_MAX] = "";
     int r = copy_string(value, id, sizeof(id));
 
     if (r)
         return r;
     kind = kind_of_id(id);
-    uri = kind ? schema_uri(kind, id, NULL, base_url) : strdup("");
+    if (kind && kind->parent_key && beside)
+        (void)copy_string(find(beside, kind->parent_key), parent, sizeof(parent));
+    uri = kind ? schema_uri(kind, id, parent, base_url) : strdup("");
     if (!uri || put_text(out, "{\"id\":\"") || put_text(out, id) || put_text(out, "\",\"uri\":\"")
         || put_text(out, uri) || put_text(out, "\"}"))
         return -ENOMEM;
@@ -225,16 +228,18 @@ static int put_list(msgpack_sbuffer *out, const field_t *field, span_t value, co
         if (field->flags & FIELD_PLAIN)
             r = put(out, item.at, item.len);
         else if (field->type == FIELD_REFERENCES)
-            r = put_ref(out, item, base_url);
+            r = put_ref(out, item, NULL, base_url);
         else
             r = put_object(out, field->object, item, base_url, depth);
     }
     return r ? r : put(out, "]", 1);
 }
 
-static int put_value(msgpack_sbuffer *out, const field_t *field, span_t value, const char *base_url,
-                     int depth)
+static int put_value(msgpack_sbuffer *out, const field_t *field, const object_t *stored,
+                     const char *base_url, int depth)
 {
+    span_t value = find(stored, field_key(field));
+
     if (field->type == FIELD_REFERENCES || field->type == FIELD_NESTEDS)
         return put_list(out, field, value, base_url, depth);
     if (is_null(value) && field->flags & FIELD_READ_ONLY && field->fallback)
@@ -247,7 +252,7 @@ static int put_value(msgpack_sbuffer *out, const field_t *field, span_t value, c
     if (field->type == FIELD_NESTED)
         return put_object(out, field->object, value, base_url, depth);
     if (field->type == FIELD_REFERENCE && !(field->flags & FIELD_PLAIN))
-        return put_ref(out, value, base_url);
+        return put_ref(out, value, stored, base_url);
     if (field->type == FIELD_TIME)
         return put_time(out, value);
     return put(out, value.at, value.len);
@@ -269,7 +274,7 @@ static int put_fields(msgpack_sbuffer *out, const object_type_t *type, const obj
         if (uri && !strcmp(field->name, "uri"))
             r = put(out, "\"", 1) || put_text(out, uri) || put(out, "\"", 1) ? -ENOMEM : 0;
         else
-            r = put_value(out, field, find(stored, field_key(field)), base_url, depth);
+            r = put_value(out, field, stored, base_url, depth);
     }
     return r ? r : put_text(out, *before == '{' ? "{}" : "}");
 }

@@ -53,7 +53,10 @@ enum {
     FIELD_QUERY =
         1 << 19, /* a list takes it as query parameter, several times or with commas: any of them */
     FIELD_BLANK = 1 << 17, /* rendered as "": a secret that clients want to see a field for */
-    FIELD_INPUT = 1 << 20  /* only the kind's rules read it, at create: it has no column */
+    FIELD_INPUT = 1 << 20, /* only the kind's rules read it, at create: it has no column */
+    /* also COMPUTED: a function <kind>_<field> of the database says it for a row */
+    FIELD_DERIVED = 1 << 21,
+    FIELD_ENDS = 1 << 22 /* a time from which on nobody is shown the object, if it is still there */
 };
 
 /* Further flags of a kind, in one word with its operations. */

@@ -30,6 +30,8 @@
 #define QUERY           FIELD_QUERY
 #define BLANK           FIELD_BLANK
 #define INPUT           FIELD_INPUT
+#define DERIVED         FIELD_DERIVED
+#define ENDS            FIELD_ENDS
 #define NO_EMPTY_UPDATE KIND_NO_EMPTY_UPDATE
 #define FILTERS         KIND_FILTERS
 #define ADMITS          KIND_ADMITS

@@ -29,6 +29,8 @@
 #undef QUERY
 #undef BLANK
 #undef INPUT
+#undef DERIVED
+#undef ENDS
 #undef NO_EMPTY_UPDATE
 #undef FILTERS
 #undef ADMITS

@@ -81,5 +81,7 @@ int tidy_step(pg_t *pg, const tidy_args_t *args, bool *ret_more)
         r = forget_deletions(pg, ret_more);
     if (!r && args->config_log)
         r = forget_revisions(pg, ret_more);
+    for (const char *const *sql = args->statements; !r && sql && *sql; sql++)
+        r = delete_some(pg, *sql, NULL, ret_more);
     return r;
 }

@@ -18,6 +18,9 @@ enum { TIDY_REVISIONS_KEPT = 4096 };
 typedef struct tidy_args {
     bool config_log;
     long idempotency_seconds; /* how long a request is remembered by its idempotency key */
+    /* Further statements of the service, ended by NULL, each of which deletes at most $1::int rows of
+     * what is over; NULL: none. */
+    const char *const *statements;
 } tidy_args_t;
 
 /* Do one step, which takes some ten milliseconds. *ret_more: there is more to delete. 0 | fault. */

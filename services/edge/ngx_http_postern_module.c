@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_proxy.h"
@@ -72,7 +73,9 @@ header_filter(ngx_http_request_t *r)
     {
         ngx_http_clear_content_length(r);   /* RFC 9110 8.6, whatever an upstream says */
     }
+    edge_gather_begin(r);
     rc = next_header_filter(r);
+    edge_gather_end();
     if (ctx && r == r->main) {
         /* what is sent beyond it is body */
         r->header_size += ctx->head.passed + edge_body_continued(r, ctx);

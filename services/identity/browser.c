@@ -48,34 +48,41 @@ static bool read_address(const char *text, struct sockaddr_storage *out,
 }
 
 /* null where nothing is known. */
-static json_t *describe_place(const struct sockaddr_storage *address)
+static json_t *describe_place(const place_t *place)
 {
-    place_t place;
-
-    place_bases_look(bases, bus_mono_ms());
-    place_find(bases, (const struct sockaddr *)address, &place);
-    if (!*place.country_code && !place.has_point)
+    if (!*place->country_code && !place->has_point)
         return json_null();
     return json_pack("{s:o, s:o, s:o, s:o}", "country_code",
-                     *place.country_code ? json_string(place.country_code) : json_null(),
-                     "latitude", place.has_point ? json_real(place.latitude) : json_null(),
-                     "longitude", place.has_point ? json_real(place.longitude) : json_null(),
+                     *place->country_code ? json_string(place->country_code) : json_null(),
+                     "latitude", place->has_point ? json_real(place->latitude) : json_null(),
+                     "longitude", place->has_point ? json_real(place->longitude) : json_null(),
                      "lat_long_radius_km",
-                     place.has_radius ? json_integer(place.radius_km) : json_null());
+                     place->has_radius ? json_integer(place->radius_km) : json_null());
+}
+
+static json_t *describe_network(const place_t *place)
+{
+    if (!place->as_number)
+        return json_null();
+    return json_pack("{s:I, s:s}", "as_number", (json_int_t)place->as_number, "organization",
+                     place->organization);
 }
 
 json_t *browser_describe(const char *address, const char *agent)
 {
     json_t *raw = words_agent(agent);
-    struct sockaddr_storage socket_address;
+    struct sockaddr_storage socket_address; /* of no family where there is none */
     char canonical[INET6_ADDRSTRLEN];
     device_t device;
-    bool known = read_address(address, &socket_address, canonical);
+    place_t place;
 
+    (void)read_address(address, &socket_address, canonical);
+    place_bases_look(bases, bus_mono_ms());
+    place_find(bases, (const struct sockaddr *)&socket_address, &place);
     device_find(patterns, json_string_value(raw), json_string_length(raw), &device);
-    return json_pack("{s:{s:o, s:s, s:s, s:s, s:s, s:s}, s:s, s:o}", "user_agent", "raw", raw,
+    return json_pack("{s:{s:o, s:s, s:s, s:s, s:s, s:s}, s:s, s:o, s:o}", "user_agent", "raw", raw,
                      "browser_name", device.browser, "browser_version", device.browser_version,
                      "device_type", device.type, "os_name", device.os, "os_version",
-                     device.os_version, "ip_address", canonical, "location",
-                     known ? describe_place(&socket_address) : json_null());
+                     device.os_version, "ip_address", canonical, "location", describe_place(&place),
+                     "network", describe_network(&place));
 }

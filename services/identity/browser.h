@@ -1,5 +1,5 @@
 /* What the API shows of the browser that somebody signed in with: browser, system and device by its
- * User-Agent, and where its address is. */
+ * User-Agent, and where its address is and whose network. */
 #pragma once
 
 #include "common/base/config.h"
@@ -9,6 +9,6 @@
 /* Read the patterns and databases that the settings name; without them less is known. 0. */
 int browser_setup(const config_t *config);
 
-/* The value of browser_session, of an address and a User-Agent as edges gave them; NULL, and what is
- * no address: not known. Any thread. A new reference; NULL: no memory. */
+/* The value of browser_session, of an address and a User-Agent as edges gave them; NULL, and
+ * what is no address: not known. Any thread. A new reference; NULL: no memory. */
 json_t *browser_describe(const char *address, const char *agent);

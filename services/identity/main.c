@@ -78,6 +78,14 @@ static const setting_t settings[] = {
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
+/* Sessions that are over, also those that lost what sign_in.tidy looks at. Nobody is told: edges know
+ * when a session ends. */
+static const char *const tidy[] = {
+    "DELETE FROM object WHERE id IN (SELECT id FROM application_session WHERE expires_at < now() "
+    "ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
+    NULL,
+};
+
 static int identity_setup(crud_t *crud, const config_t *config)
 {
     int r = oauth_setup(config);
@@ -96,6 +104,7 @@ int main(int argc, char **argv)
         .migrations = identity_migrations,
         .verbs = verbs,
         .settings = settings,
+        .tidy = tidy,
         .periodic = "sign_in.tidy",
         .period = "sign-in-tidy-seconds",
         .is_slow = ssh_authority_is_slow,

@@ -222,20 +222,22 @@ bool oauth_is_rate_limit(const fetched_t *answer)
 provider_step_t oauth_judge(oauth_flow_t *flow, const fetched_t *answer)
 {
     _cleanup_(json_clear_ref) json_t *object = NULL;
-    const json_t *code;
+    const json_t *error;
     provider_step_t step = judge_end(flow, answer);
+    bool is_denied;
 
     if (step != PROVIDER_DONE || answer->status == 200)
         return step;
     if (oauth_is_rate_limit(answer))
         return oauth_fail(flow, PROVIDER_UNAVAILABLE, "has had too many requests");
-    object = flow->row->quirks & OAUTH_NEEDS_PROOF ? oauth_json(answer) : NULL;
-    code = json_object_get(json_object_get(object, "error"), "code");
-    if (json_is_integer(code))
-        return fail_graph(flow, json_integer_value(code));
-    return oauth_fail(
-        flow, answer->status == 401 || answer->status == 403 ? PROVIDER_DENIED : PROVIDER_INVALID,
-        "its API answers with status %u", answer->status);
+    object = oauth_json(answer);
+    error = json_object_get(object, "error");
+    if (flow->row->quirks & OAUTH_NUMBERS_ERRORS && json_is_integer(json_object_get(error, "code")))
+        return fail_graph(flow, json_integer_value(json_object_get(error, "code")));
+    is_denied = answer->status == 401 || answer->status == 403
+                || (json_is_string(error) && !strcmp(json_string_value(error), "invalid_token"));
+    return oauth_fail(flow, is_denied ? PROVIDER_DENIED : PROVIDER_INVALID,
+                      "its API answers with status %u", answer->status);
 }
 
 /* ---- tokens ---- */
@@ -283,6 +285,16 @@ static provider_step_t take_tokens(oauth_flow_t *flow, const json_t *object)
     return PROVIDER_DONE;
 }
 
+/* Twitch and LinkedIn have no code of their own for a refresh token that is no more. */
+static bool refresh_is_gone(const oauth_flow_t *flow, const fetched_t *answer, const json_t *object)
+{
+    const char *error = json_string_value(json_object_get(object, "error"));
+
+    return flow->operation == PROVIDER_REFRESH && flow->row->quirks & OAUTH_SAYS_GONE
+           && (answer->status == 400 || answer->status == 401)
+           && !(error && !strcmp(error, "invalid_client"));
+}
+
 provider_step_t oauth_read_token(oauth_flow_t *flow, const fetched_t *answer)
 {
     _cleanup_(json_clear_ref) json_t *object = NULL;
@@ -294,8 +306,7 @@ provider_step_t oauth_read_token(oauth_flow_t *flow, const fetched_t *answer)
     step = judge_error(flow, object); /* GitHub's come with status 200 */
     if (step != PROVIDER_DONE && step != PROVIDER_INVALID)
         return step;
-    if (flow->operation == PROVIDER_REFRESH && flow->row->quirks & OAUTH_SAYS_GONE
-        && (answer->status == 400 || answer->status == 401))
+    if (refresh_is_gone(flow, answer, object))
         return oauth_fail(flow, PROVIDER_DENIED, "the refresh token is no more");
     if (step != PROVIDER_DONE)
         return step;

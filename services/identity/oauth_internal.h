@@ -31,7 +31,8 @@ typedef enum oauth_quirk {
     OAUTH_HAS_MAILS = 32,
     OAUTH_HAS_TEAMS = 64,
     OAUTH_SAYS_GONE = 128,
-    OAUTH_SAYS_ISSUER = 256
+    OAUTH_SAYS_ISSUER = 256,
+    OAUTH_NUMBERS_ERRORS = 512
 } oauth_quirk_t;
 
 typedef struct oauth_row {

@@ -111,7 +111,7 @@ provider_step_t oauth_read_user(oauth_flow_t *flow, const fetched_t *answer)
     if (!take_id(flow, user))
         return oauth_fail(flow, PROVIDER_INVALID, "the user's record has no id");
     if (flow->known_id && strcmp(flow->known_id, flow->id) != 0)
-        return oauth_fail(flow, PROVIDER_INVALID, "the user's record is another user's");
+        return oauth_fail(flow, PROVIDER_DENIED, "the user's record is another user's");
     take_name(&flow->username, text_at(user, row->username));
     take_name(&flow->name, text_at(user, row->name_at));
     if (!flow->name)
@@ -318,7 +318,8 @@ static const char *read_parameters(const char *at, bool *ret_is_next)
         if (*at == '=') {
             const char *value = at + 1;
 
-            len = *value == '"' ? strcspn(value + 1, "\"") + 2 : strcspn(value, ";, \t\"<>");
+            /* a backslash, which could hide the end of a quoted string, ends it for us, too */
+            len = *value == '"' ? strcspn(value + 1, "\"\\") + 2 : strcspn(value, ";, \t\"<>");
             if (*value == '"' && value[len - 1] != '"')
                 return NULL;
             if (name_len == 3 && !strncasecmp(name, "rel", 3) && !has_rel) {

@@ -154,7 +154,7 @@ static const struct rule {
 
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
-static bool refuse(char *why, size_t size, const char *what)
+static bool refuse_user(char *why, size_t size, const char *what)
 {
     snprintf(why, size, "%s", what);
     return false;
@@ -232,7 +232,7 @@ bool sign_in_admits(const char *module, const json_t *config, const person_t *wh
 
     *why = '\0';
     if (!json_is_object(part) || !who->id || !*who->id)
-        return refuse(why, size, "the user is not one of the route's provider");
+        return refuse_user(why, size, "the user is not one of the route's provider");
     for (size_t i = 0; i < RULES; i++) {
         const json_t *list = json_object_get(part, rules[i].key);
         int matches;
@@ -242,12 +242,12 @@ bool sign_in_admits(const char *module, const json_t *config, const person_t *wh
         is_known = true;
         matches = list ? rule_judge(&rules[i], list, who) : 0;
         if (matches < 0)
-            return refuse(why, size, "a rule of the route cannot be read");
+            return refuse_user(why, size, "a rule of the route cannot be read");
         if (json_array_size(list))
             given |= 1u << i;
         is_admitted = is_admitted || matches;
     }
     if (!is_known)
-        return refuse(why, size, "no rules are known of this module");
+        return refuse_user(why, size, "no rules are known of this module");
     return is_admitted || !given || refuse_kinds(given, who, why, size);
 }

@@ -14,6 +14,7 @@ typedef struct session {
     int64_t retry_ms; /* the provider is not asked before */
 } session_t;
 
+/* Wipe and free what it owns. */
 void session_done(session_t *self);
 
 /* Load the one of that hash. 0: *out is for session_done | ERR_SESSION_GONE | fault. */
@@ -23,15 +24,18 @@ bool session_is_over(const session_t *self, int64_t now_ms);
 /* As edges get it (proto/WIRE.md). A new reference; NULL: no memory. */
 json_t *session_json(const session_t *self);
 
-/* The request of the account, with who it is that does this, for crud_add and crud_remove. Until
- * session_act_done. source: how. */
+/* While it lasts crud's request is one of the account, with who does this, for crud_add and
+ * crud_remove. */
 typedef struct session_act {
     crud_t *crud;
     const request_t *before;
     request_t request;
 } session_act_t;
+
+/* Begin: the user does it; subject: his e-mail address, NULL: none is known; source: how. */
 void session_act_as(session_act_t *self, crud_t *crud, const char *account, const char *user,
                     const char *subject, const char *source);
+/* The end: crud's request is that of before. */
 void session_act_done(session_act_t *self);
 
 /* In a transaction: make or update the user that this person is, and make a session of his. token:

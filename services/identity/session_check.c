@@ -32,7 +32,7 @@ static int check_words(const request_t *request, problem_t *problem)
 }
 
 /* Load it, with the activity that the edge has seen, as far as it is not from the future. */
-static int load(crud_t *crud, const request_t *request, session_t *out)
+static int load_active(crud_t *crud, const request_t *request, session_t *out)
 {
     json_int_t active = json_integer_value(json_object_get(request->body, "last_active_ms"));
     int64_t now = bus_now_ms();
@@ -49,7 +49,7 @@ static int load(crud_t *crud, const request_t *request, session_t *out)
                : 0;
 }
 
-static int answer(const session_t *session, reply_t *reply)
+static int answer_session(const session_t *session, reply_t *reply)
 {
     reply->body = json_pack("{s:o}", "session", session_json(session));
     return reply->body ? 0 : -ENOMEM;
@@ -142,7 +142,7 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
 }
 
 /* What the provider says now, and what that means for the session. */
-static int judge(crud_t *crud, const run_t *run, session_t *session, reply_t *reply)
+static int judge_person(crud_t *crud, const run_t *run, session_t *session, reply_t *reply)
 {
     _cleanup_(person_done) person_t now = {0};
     _cleanup_(json_clear_ref) json_t *old = NULL;
@@ -183,10 +183,10 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p,
     if (!r)
         r = run_advance(crud, run, run_p, came);
     if (!r)
-        r = judge(crud, run, session, reply);
+        r = judge_person(crud, run, session, reply);
     if (!r)
         r = session_load(crud, session->hash, &after);
-    return r ? r : answer(&after, reply);
+    return r ? r : answer_session(&after, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -216,11 +216,11 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
     int r = check_words(request, &reply->problem);
 
     if (!r)
-        r = load(crud, request, &session);
+        r = load_active(crud, request, &session);
     if (r)
         return r;
     if (!run && is_good(&session, text_of(request, "digest")))
-        return answer(&session, reply);
+        return answer_session(&session, reply);
     if (!run) {
         r = open_rules(crud, &session, request, &reply->problem, &fresh);
         run = fresh;
@@ -228,6 +228,6 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
     if (r)
         return r;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
-        return answer(&session, reply);
+        return answer_session(&session, reply);
     return recheck(crud, &session, run, fresh ? &fresh : &run, came, reply);
 }

@@ -17,6 +17,7 @@ typedef struct proven {
     person_t person;
     char target[WORDS_TARGET_MAX + 1];
 } proven_t;
+/* Wipe and free what it owns. */
 void proven_done(proven_t *self);
 
 /* In a transaction, which must be committed also where this is refused: take the code, which is

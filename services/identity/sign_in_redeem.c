@@ -55,7 +55,7 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
 }
 
 /* Say what was made. */
-static int answer(crud_t *crud, const char *token, const proven_t *proven, reply_t *reply)
+static int answer_redeemed(crud_t *crud, const char *token, const proven_t *proven, reply_t *reply)
 {
     _cleanup_(session_done) session_t session = {0};
     char hex[WORDS_HEX_SIZE];
@@ -85,7 +85,7 @@ int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply)
     if (!r)
         r = redeem(crud, &sealed, request, token, &proven, &reply->problem);
     if (!r)
-        r = answer(crud, token, &proven, reply);
+        r = answer_redeemed(crud, token, &proven, reply);
     if (r == ERR_SIGN_IN_CODE || r == ERR_SIGN_IN_DENIED) {
         refused = r;
         r = 0;

@@ -21,6 +21,7 @@ typedef struct run {
     int64_t checked_ms;
 } run_t;
 
+/* An empty one; the caller frees it. */
 run_t *run_new(void);
 /* For crud_fetch and _cleanup_. */
 void run_free(run_t **self_p);

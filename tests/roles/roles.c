@@ -75,9 +75,12 @@ static zcert_t *key_of(const char *name)
 static const char *endpoint_of(socket_id_t id, char out[PATH_SIZE])
 {
     static const char *const files[SOCKETS] = {
-        [SOCKET_IDENTITY_RPC] = "identity.rpc", [SOCKET_IDENTITY_LOG] = "session.log",
-        [SOCKET_ROUTES_RPC] = "routes.rpc",     [SOCKET_ROUTES_LOG] = "config.log",
-        [SOCKET_EVENTS_RPC] = "events.rpc",     [SOCKET_INTAKE] = "events.in",
+        [SOCKET_IDENTITY_RPC] = "identity.rpc",
+        [SOCKET_IDENTITY_LOG] = "session.log",
+        [SOCKET_ROUTES_RPC] = "routes.rpc",
+        [SOCKET_ROUTES_LOG] = "config.log",
+        [SOCKET_EVENTS_RPC] = "events.rpc",
+        [SOCKET_INTAKE] = "events.in",
         [SOCKET_PUB] = "events.pub",
     };
 
@@ -301,8 +304,8 @@ static void try_name(const tester_t *tester, socket_id_t log, const char *own, c
     zsock_t *sock = dial(tester, log, NULL);
     char word[16], what[200], domain[64];
 
-    snprintf(what, sizeof(what), "%s under the name %s",
-             socket_domain(log, domain, sizeof(domain)), name);
+    snprintf(what, sizeof(what), "%s under the name %s", socket_domain(log, domain, sizeof(domain)),
+             name);
     zstr_sendx(sock, "hello", "-", "0", name, NULL);
     hear(sock, WAIT_MS, word);
     figures.names++;

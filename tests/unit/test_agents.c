@@ -223,3 +223,41 @@ Test(agents, routes_with_the_same_list_share_it)
     agents_free(other);
     cr_assert_eq(agents_lists(), 0);
 }
+
+/* What is remembered of one list, or of two in this order, says nothing of others. */
+Test(agents, a_verdict_that_is_remembered_is_of_these_lists_and_this_header)
+{
+    static const char *const rules[] = {
+        "{\"deny\":[\"a\"]}",
+        "{\"deny\":[\"b\"]}",
+        "{\"allow\":[\"a\"],\"deny\":[\"b\"]}",
+        "{\"allow\":[\"b\"],\"deny\":[\"a\"]}",
+        "{\"allow\":[\"a\"]}",
+    };
+    enum { RULES = sizeof(rules) / sizeof(rules[0]) };
+    unsigned seed = 7;
+
+    for (int round = 0; round < 20; round++) { /* lists go, and come again */
+        agents_t *lists[RULES];
+        bool bad;
+
+        for (int i = 0; i < RULES; i++)
+            lists[i] = agents_of(rules[i], &bad);
+        for (int i = 0; i < 5000; i++) {
+            char agent[300];
+            size_t len = (size_t)rand_r(&seed) % (i % 16 ? 6 : sizeof(agent));
+            bool a, b, expected[RULES];
+            int which = rand_r(&seed) % RULES;
+
+            for (size_t k = 0; k < len; k++)
+                agent[k] = "abcc"[rand_r(&seed) % (len > 8 ? 1 : 4)];
+            a = len && memchr(agent, 'a', len);
+            b = len && memchr(agent, 'b', len);
+            memcpy(expected, ((bool[]){!a, !b, a || !b, b || !a, true}), sizeof(expected));
+            cr_assert_eq(agents_permit(lists[which], agent, len), len && expected[which],
+                         "%s of \"%.*s\"", rules[which], (int)len, agent);
+        }
+        for (int i = 0; i < RULES; i++)
+            agents_free(lists[i]);
+    }
+}

@@ -6,20 +6,23 @@
 #include <string.h>
 
 struct sql_case {
-    char kind[24], source[120], sql[240], first[40];
+    char kind[24], source[120], sql[280], first[40];
 };
 
 ParameterizedTestParameters(filter, becomes_sql_with_parameters)
 {
     static struct sql_case cases[] = {
         {"api_key", "obj.description == 'a'",
-         "(t.\"description\" COLLATE \"C\" IS NOT DISTINCT FROM $4::text)", "a"},
+         "(t.\"description\" COLLATE \"C\" = $4::text AND t.\"description\" COLLATE \"C\" IS NOT "
+         "NULL)",
+         "a"},
         {"api_key", "obj.metadata != \"x'; DROP TABLE api_key; --\"",
          "(t.\"metadata\" COLLATE \"C\" IS DISTINCT FROM $4::text)", "x'; DROP TABLE api_key; --"},
         {"api_key", "obj.owner_id == null",
          "(t.\"owner_id\" COLLATE \"C\" IS NOT DISTINCT FROM NULL)", ""},
         {"api_key", "!(obj.description == '') && obj.id < 'ak_2'",
-         "((NOT (t.\"description\" COLLATE \"C\" IS NOT DISTINCT FROM $4::text)) AND "
+         "((NOT (t.\"description\" COLLATE \"C\" = $4::text AND t.\"description\" COLLATE \"C\" IS "
+         "NOT NULL)) AND "
          "coalesce(t.\"id\" COLLATE \"C\" < $5::text, false))",
          ""},
         {"api_key", "obj.created_at > timestamp('2026-01-02T03:04:05+01:00')",
@@ -45,10 +48,18 @@ ParameterizedTestParameters(filter, becomes_sql_with_parameters)
         {"credential", "size(obj.acl) > 0",
          "coalesce(jsonb_array_length(t.\"acl\")::numeric > 0::numeric, false)", ""},
         {"ip_policy_rule", "obj.ip_policy.id == 'ipp_1' || obj.action in ['allow', 'deny']",
-         "((t.\"ip_policy_id\" COLLATE \"C\" IS NOT DISTINCT FROM $4::text) OR "
+         "((t.\"ip_policy_id\" COLLATE \"C\" = $4::text AND t.\"ip_policy_id\" COLLATE \"C\" IS "
+         "NOT NULL) OR "
          "coalesce(t.\"action\" COLLATE "
          "\"C\" IN (SELECT jsonb_array_elements_text($5::jsonb)), false))",
          "ipp_1"},
+        {"application_user", "obj.identity_provider.name == 'GitHub'",
+         "((t.\"identity_provider\" ->> 'name') COLLATE \"C\" = $4::text AND "
+         "(t.\"identity_provider\" ->> 'name') COLLATE \"C\" IS NOT NULL)",
+         "GitHub"},
+        {"application_session", "'edghts_1' == obj.edge.id",
+         "(t.\"edge_id\" COLLATE \"C\" = $4::text AND t.\"edge_id\" COLLATE \"C\" IS NOT NULL)",
+         "edghts_1"},
         {"api_key", "obj.description.contains('a')",
          "coalesce(strpos(t.\"description\" COLLATE \"C\", $4::text) > 0, false)", "a"},
         {"reserved_domain", "obj.cname_target == null", "(NULL::text IS NOT DISTINCT FROM NULL)",
@@ -144,4 +155,25 @@ Test(filter, bounds_values)
                  ERR_BAD_FILTER);
     filter_done(&filter);
     problem_done(&problem);
+}
+
+Test(filter, of_a_nested_object_asks_for_its_texts)
+{
+    static const char *const none[] = {
+        "obj.identity_provider == 'a'",
+        "obj.identity_provider.id == 'a'",
+        "obj.identity_provider.name.x == 'a'",
+        "obj.email.id == 'a'",
+        "obj.endpoints == 'a'",
+    };
+
+    for (size_t i = 0; i < LEN(none); i++) {
+        problem_t problem = {0};
+        filter_t filter;
+
+        cr_expect_eq(filter_compile(&filter, kind_find("application_user"), none[i], 4, &problem),
+                     ERR_BAD_FILTER, "%s: %s", none[i], filter.sql);
+        filter_done(&filter);
+        problem_done(&problem);
+    }
 }

@@ -79,10 +79,8 @@ Test(session_entries, of_another_form_are_counted_and_the_rest_is_read)
         {"", ""},
         {"application_session", ""},
         {"application_session", HEX "0"},
-        {"application_session",
-         "00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff"},
-        {"application_session",
-         "g0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+        {"application_session", "00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff"},
+        {"application_session", "g0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
     };
     const size_t count = sizeof(others_of) / sizeof(others_of[0]);
     msgpack_packer packer;

@@ -1,7 +1,7 @@
-/* Acknowledgements of what is in force, of each log by itself. A change whose names are being resolved is in force at
- * once and acknowledged once they are and the open streams that it takes away have ended, or a
- * while later; and what would not survive a restart, because it is not on disk, is not
- * acknowledged. How many streams ended goes along. */
+/* Acknowledgements of what is in force, of each log by itself. A change whose names are being
+ * resolved is in force at once and acknowledged once they are and the open streams that it takes
+ * away have ended, or a while later; and what would not survive a restart, because it is not on
+ * disk, is not acknowledged. How many streams ended goes along. */
 #pragma once
 
 #include "services/edge/control/edge_logs.h"

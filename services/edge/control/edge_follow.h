@@ -23,8 +23,8 @@ void edge_follow_sign(edge_log_t log);
 /* Begin to measure how long the log has been silent. */
 void edge_follow_listen(edge_log_t log);
 
-/* Has the log said that the revision in force here is its newest? Since the last edge_follow_expect,
- * or, of a strict log, since it answered the last hello. */
+/* Has the log said that the revision in force here is its newest? Since the last
+ * edge_follow_expect, or, of a strict log, since it answered the last hello. */
 ngx_uint_t edge_follow_is_synced(edge_log_t log);
 
 /* Distrust the log's messages, which may be outdated, until it has answered the next hello. */

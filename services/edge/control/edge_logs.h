@@ -37,4 +37,5 @@ typedef struct {
     void (*current)(ngx_uint_t synced);
 } edge_log_row_t;
 
+/* Borrowed for good. */
 const edge_log_row_t *edge_log(edge_log_t log);

@@ -11,6 +11,6 @@ typedef void (*session_ended_fn)(const unsigned char hash[SESSION_ENTRY_HASH],
                                  const char hex[SESSION_ENTRY_HEX]);
 
 /* Read a body, [kind, id, nil]..., and call ended for each session, in their order. False: it is no
- * array of entries, and ended was called for none. *ret_others: entries that say something else; what
- * they say of sessions is not known here. */
+ * array of entries, and ended was called for none. *ret_others: entries that say something else;
+ * what they say of sessions is not known here. */
 bool session_entries_read(const void *body, size_t len, session_ended_fn ended, size_t *ret_others);

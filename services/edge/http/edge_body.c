@@ -2,6 +2,7 @@
  * headers). */
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
+#include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_suspend.h"
 
@@ -26,15 +27,13 @@ chain_bytes(const ngx_chain_t *in, ngx_uint_t *pieces)
 
 #if (NGX_HTTP_V2)
 
-/* Sends the head of a response whose body is still to come: nginx leaves a HEADERS frame in the
- * buffer of TLS until DATA follows. */
+/* Sends the head of a response whose body is still to come, behind the other events of this turn:
+ * with what has come of the body by then. nginx leaves a HEADERS frame in the buffer of TLS until
+ * DATA follows. */
 static void
 push_head(ngx_connection_t *c)
 {
-    if ((c->buffered & NGX_SSL_BUFFERED) && c->write->ready && !c->error
-        && c->send_chain(c, NULL, 0) == NGX_CHAIN_ERROR)
-    {
-        c->error = 1;
+    if ((c->buffered & NGX_SSL_BUFFERED) && !c->error) {
         ngx_post_event(c->write, &ngx_posted_events);
     }
 }
@@ -65,6 +64,7 @@ push_reset(const edge_ctx_t *ctx)
 static ngx_int_t
 count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
 {
+    ngx_int_t    rc;
     ngx_uint_t   pieces;
     edge_ctx_t  *ctx;
 
@@ -74,7 +74,10 @@ count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
             ctx->body.given += chain_bytes(in, &pieces);
         }
     }
-    return next_body_filter(r, in);
+    edge_gather_begin(r);
+    rc = next_body_filter(r, in);
+    edge_gather_end();
+    return rc;
 }
 
 

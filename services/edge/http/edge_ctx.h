@@ -8,6 +8,7 @@
 
 #include "services/edge/http/failover.h"
 #include "services/edge/http/head.h"
+#include "services/edge/http/share.h"
 #include "services/edge/http/trace.h"
 #include "services/edge/streams/registry.h"
 #include "services/edge/table/table.h"
@@ -60,6 +61,7 @@ typedef struct {
 typedef struct {
     ngx_output_chain_filter_pt filter;
     void *data;
+    unsigned began : 1;   /* it was called */
     unsigned stopped : 1; /* the upstream took no more before the client had sent all */
 } edge_writer_t;
 
@@ -108,6 +110,7 @@ typedef struct edge_ctx {
     ngx_list_part_t *own_part; /* request headers from here on are ours, not the client's */
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
+    share_part_t share;  /* of the connections to upstreams */
     edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;

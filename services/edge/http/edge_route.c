@@ -13,6 +13,7 @@
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
@@ -93,6 +94,7 @@ cleanup(void *data)
     edge_reader_end(ctx);
     edge_modules_clean(ctx);
     edge_failover_end(ctx);
+    edge_share_give(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
 }

@@ -19,7 +19,7 @@ void edge_streams_stay(edge_ctx_t *ctx, backend_t *through);
 /* A change concerns key: judge all requests registered under it, in later turns of the event
  * loop. */
 void edge_streams_touch(const stream_key_t *key);
-/* The session with this hash, as hex digits, has ended, or with len 0 any may have: the same with the
+/* The session with this hash, as hex digits, has ended, or with len 0 any may have: judge the
  * requests that it admitted. */
 void edge_streams_touch_session(const char *hex, size_t len);
 /* Judge a request by the current table: 0, it may go on; else the error of its page. */

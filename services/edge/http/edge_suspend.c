@@ -3,6 +3,7 @@
  * and its memory is freed. A suspension is allocated when a request first waits. */
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_times.h"
 #include "services/edge/http/room.h"
 #include "common/base/invariant.h"
@@ -354,39 +355,18 @@ read_into_memory(ngx_http_request_t *r, size_t max)
 }
 
 
-/* An address, of IPv6 the network of a customer (/64), beside the account. Never 0. */
-static uint32_t
-hash_client(const struct sockaddr *client, uint32_t account)
-{
-    const void  *address = client->sa_data;
-    size_t       len = 1;   /* no address: all of these are one */
-
-    if (client->sa_family == AF_INET) {
-        address = &((const struct sockaddr_in *) client)->sin_addr;
-        len = 4;
-#if (NGX_HAVE_INET6)
-    } else if (client->sa_family == AF_INET6) {
-        address = &((const struct sockaddr_in6 *) client)->sin6_addr;
-        len = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) address) ? 16 : 8;
-#endif
-    }
-    return (ngx_murmur_hash2((u_char *) address, len) ^ account * 2654435761u) | 1;
-}
-
-
 static ngx_int_t
 start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
 {
-    ngx_int_t   rc;
-    ngx_str_t  *account = &s->ctx->account_id;
+    ngx_int_t  rc;
 
     s->body_max = max;
     if (r->headers_in.content_length_n > (off_t) max) {
         s->body_cut = 1;   /* too long: not read at all */
         return NGX_OK;
     }
-    s->room.account = ngx_murmur_hash2(account->data, account->len);
-    s->room.client = hash_client(s->ctx->client, s->room.account);
+    s->room.account = edge_share_account(&s->ctx->account_id);
+    s->room.client = edge_share_client(s->ctx->client, s->room.account);
     if (!room_take(&bodies, &s->room, BYTES_A_BODY)) {
         return NGX_BUSY;
     }

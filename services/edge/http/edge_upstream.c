@@ -17,6 +17,7 @@
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/table.h"
@@ -328,6 +329,10 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     }
     peer->ctx = ctx;
     peer->request = r;
+    if (!edge_share_take(ctx)) {
+        ctx->error = ERR_EDGE_BUSY;
+        return NGX_ERROR;
+    }
     if (!(ctx->failover ? find_member(peer, edge_failover_dial)
                         : find_peer(peer)))
     {

@@ -2,7 +2,10 @@
  * large sends 413 and closes; the kernel resets that connection as soon as more of it arrives.
  * nginx takes the failed write for a failed request, and sends 502 or cuts the response off. But
  * the response was sent before the reset and can still be read. So a failed write ends the upload
- * only: nginx goes on reading the response, or finds that there is none. */
+ * only: nginx goes on reading the response, or finds that there is none.
+ *
+ * The head of a request of HTTP/2 waits for the events of the turn in which it came: its body often
+ * comes in the same bytes, and goes out with it in one system call. */
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
@@ -35,6 +38,46 @@ stop_writing(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+static ngx_chain_t *
+send_nothing(ngx_connection_t *c, ngx_chain_t *in, off_t limit)
+{
+    (void) c;
+    (void) limit;
+    return in;
+}
+
+
+/* Is this the head alone, of a request whose body the worker may have in a moment? */
+static ngx_uint_t
+may_wait(const ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_chain_t *in)
+{
+    ngx_uint_t  first = !ctx->writer.began;
+
+    ctx->writer.began = 1;
+#if (NGX_HTTP_V2)
+    return first && r->stream && r->reading_body && ctx->grpc == NULL && in && in->next == NULL;
+#else
+    return 0;
+#endif
+}
+
+
+/* nginx's writer keeps what the connection did not take, and sends it with what is next, or when
+ * the connection's write event runs. */
+static ngx_int_t
+write_later(edge_ctx_t *ctx, ngx_connection_t *c, ngx_chain_t *in)
+{
+    ngx_int_t          rc;
+    ngx_send_chain_pt  send_chain = c->send_chain;
+
+    c->send_chain = send_nothing;
+    rc = ctx->writer.filter(ctx->writer.data, in);
+    c->send_chain = send_chain;
+    ngx_post_event(c->write, &ngx_posted_events);
+    return rc;
+}
+
+
 /* Wraps nginx's writer to the upstream. Where the first write of a request fails it is an error as
  * ever: no response can be there. That of gRPC is called once more after a failure: it may have to
  * note that the response is complete. */
@@ -59,6 +102,9 @@ on_write(void *data, ngx_chain_t *in)
         return NGX_OK;
     }
     edge_failover_stands(r, ctx);
+    if (may_wait(r, ctx, in)) {
+        return write_later(ctx, c, in);
+    }
     rc = ctx->writer.filter(ctx->writer.data, in);
     if (ctx->grpc && rc != NGX_ERROR) {
         edge_grpc_end_write(r, ctx);

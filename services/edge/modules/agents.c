@@ -12,6 +12,7 @@
 /* One list of expressions, of all routes that have it. */
 typedef struct list {
     regex_set_t *set;
+    uint64_t number; /* of no other list, before or after */
     size_t users;
     size_t key_len;
     char key[]; /* the expressions, each ended by a NUL */
@@ -21,6 +22,19 @@ struct agents {
     list_t *allow, *deny; /* NULL: no expressions */
 };
 
+/* A header that was judged, by these two lists: most headers come again, and a search costs more
+ * than all else that a filter does. A place is taken by whatever falls on it next. */
+enum { MEMO_PLACES = 512, MEMO_BYTES = 256 };
+
+typedef struct memo {
+    uint64_t allow, deny; /* numbers of lists; both 0: nothing was judged */
+    bool permitted;
+    size_t len;
+    char agent[MEMO_BYTES];
+} memo_t;
+
+static memo_t memos[MEMO_PLACES];
+
 /* By key: a compiled list takes 20 to 130 KB, and thousands of routes may have the same one. */
 static strmap_t *lists;
 
@@ -28,11 +42,13 @@ static list_t *list_new(const char *key, size_t key_len, bool *bad)
 {
     const char *patterns[AGENT_PATTERNS_MAX];
     size_t count = 0;
+    static uint64_t numbers;
     char why[64];
     list_t *list = slab_alloc(sizeof(*list) + key_len);
 
     memcpy(list->key, key, key_len);
     list->key_len = key_len;
+    list->number = ++numbers;
     for (size_t at = 0; at < key_len; at += strlen(list->key + at) + 1) {
         INVARIANT(count < AGENT_PATTERNS_MAX);
         patterns[count++] = list->key + at;
@@ -164,15 +180,65 @@ static regex_found_t search_list(const list_t *list, const char *text, size_t le
     return list ? regex_set_search(list->set, text, len) : REGEX_FOUND_NONE;
 }
 
-bool agents_permit(const agents_t *self, const char *agent, size_t len)
+/* Judge by searching. *ret_sure: the same header gets the same verdict again, which one that lacked
+ * memory need not. */
+static bool search_lists(const agents_t *self, const char *agent, size_t len, bool *ret_sure)
 {
     char text[3 * AGENT_MAX];
+    regex_found_t allowed, denied = REGEX_FOUND_NONE;
+
+    text[0] = '\0';
+    len = copy_characters(text, agent, len);
+    allowed = search_list(self->allow, text, len);
+    if (allowed != REGEX_FOUND_ONE && len > 0)
+        denied = search_list(self->deny, text, len);
+    *ret_sure = (allowed == REGEX_FOUND_ONE || allowed == REGEX_FOUND_NONE)
+                && (denied == REGEX_FOUND_ONE || denied == REGEX_FOUND_NONE);
+    return allowed == REGEX_FOUND_ONE || (len > 0 && denied == REGEX_FOUND_NONE);
+}
+
+/* The place of a header, eight bytes at a time: it is found for each request. */
+static memo_t *memo_of(const memo_t *wanted, const char *agent)
+{
+    uint64_t hash = wanted->allow ^ wanted->deny << 32 ^ wanted->len, word;
+
+    for (size_t at = 0, n; at < wanted->len; at += n) {
+        n = wanted->len - at < sizeof(word) ? wanted->len - at : sizeof(word);
+        word = 0;
+        memcpy(&word, agent + at, n);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return &memos[hash % MEMO_PLACES];
+}
+
+static bool memo_is(const memo_t *memo, const memo_t *wanted, const char *agent)
+{
+    return memo->allow == wanted->allow && memo->deny == wanted->deny && memo->len == wanted->len
+           && !memcmp(memo->agent, agent, wanted->len);
+}
+
+bool agents_permit(const agents_t *self, const char *agent, size_t len)
+{
+    memo_t *memo, wanted = {.allow = self->allow ? self->allow->number : 0,
+                            .deny = self->deny ? self->deny->number : 0,
+                            .len = agent ? len : 0};
+    bool permitted, sure;
 
     if (len > AGENT_MAX)
         return false;
-    text[0] = '\0';
-    len = agent ? copy_characters(text, agent, len) : 0;
-    if (search_list(self->allow, text, len) == REGEX_FOUND_ONE)
-        return true;
-    return len > 0 && search_list(self->deny, text, len) == REGEX_FOUND_NONE;
+    if (wanted.len == 0 || wanted.len > MEMO_BYTES || (!self->allow && !self->deny))
+        return search_lists(self, agent, wanted.len, &sure);
+    memo = memo_of(&wanted, agent);
+    if (memo_is(memo, &wanted, agent))
+        return memo->permitted;
+    permitted = search_lists(self, agent, wanted.len, &sure);
+    if (sure) {
+        memo->allow = wanted.allow;
+        memo->deny = wanted.deny;
+        memo->len = wanted.len;
+        memo->permitted = permitted;
+        memcpy(memo->agent, agent, wanted.len);
+    }
+    return permitted;
 }

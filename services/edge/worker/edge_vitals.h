@@ -17,6 +17,7 @@ typedef struct {
     uint64_t sessions_ended;
     uint64_t sessions_touched_ms; /* last time in touch, by edge_clock_boot_ms; 0: in doubt */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
+    uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */
     uint64_t proxy_headers;   /* without a header, or with one that is broken or late */

@@ -1,0 +1,42 @@
+/* Who holds a worker's connections to upstreams. Whoever sends requests decides how many there are
+ * and how long each lasts: a request that announces a body and never sends it holds one until it is
+ * given up, and 128 of them fit into one connection of HTTP/2. While more than half of all are
+ * free anybody may have any number; from then on a client gets none beyond a thirty-second of all,
+ * and when less than a fourth is free an account none beyond a fourth. So one client leaves half of
+ * them to others, of the same account, too, and one account a fourth to other accounts. No nginx in
+ * here. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    /* parts of all: what a client may have, when less than that is free; the same of an account */
+    SHARE_CLIENT = 32,
+    SHARE_CLIENT_FREE = 2,
+    SHARE_ACCOUNT = 4,
+    SHARE_ACCOUNT_FREE = 4,
+    SHARE_ACCOUNTS = 1024,
+    SHARE_CLIENTS = 8192
+};
+
+/* All zero: nobody has any. Accounts whose hashes fall together have one share; so have clients. */
+typedef struct {
+    uint32_t accounts[SHARE_ACCOUNTS];
+    uint32_t clients[SHARE_CLIENTS];
+} share_t;
+
+/* What a request has of it; zero: nothing. */
+typedef struct {
+    uint32_t account;
+    uint32_t client; /* hash of account and client */
+    bool taken;
+} share_part_t;
+
+/* Take one connection on behalf of part->account, the hash of the account's id, and part->client;
+ * `free` of the worker's `all` connections are free. False: one of the two has its share. A part
+ * that has taken one already keeps it. */
+bool share_take(share_t *self, share_part_t *part, size_t all, size_t free);
+/* Give it back, if it was taken. */
+void share_give(share_t *self, share_part_t *part);

@@ -1,0 +1,86 @@
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "services/edge/http/share.h"
+
+enum { ALL = 8192 };
+
+/* A worker's connections: each part that is taken makes one less free. */
+typedef struct {
+    share_t share;
+    size_t taken;
+    share_part_t parts[ALL];
+} worker_t;
+
+static bool take(worker_t *self, uint32_t account, uint32_t client)
+{
+    share_part_t *part = &self->parts[self->taken];
+
+    *part = (share_part_t){.account = account, .client = client};
+    if (!share_take(&self->share, part, ALL, ALL - self->taken))
+        return false;
+    self->taken++;
+    return true;
+}
+
+static size_t take_all(worker_t *self, uint32_t account, uint32_t client)
+{
+    size_t before = self->taken;
+
+    while (self->taken < ALL && take(self, account, client))
+        ;
+    return self->taken - before;
+}
+
+Test(share, one_client_leaves_half_to_others)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+
+    cr_assert_eq(take_all(worker, 1, 11), ALL / 2 + 1);
+    cr_assert(take(worker, 1, 12), "another client of the account");
+    cr_assert(take(worker, 2, 13), "and another account");
+    cr_assert_eq(take_all(worker, 2, 13), ALL / SHARE_CLIENT - 1);
+    free(worker);
+}
+
+Test(share, one_account_of_many_clients_leaves_a_fourth_to_others)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+    size_t n = 0;
+
+    for (uint32_t client = 0; client < 1000; client++)
+        n += take_all(worker, 1, client);
+    cr_assert_eq(n, ALL - ALL / 4 + 1);
+    cr_assert(take(worker, 2, 5000));
+    free(worker);
+}
+
+Test(share, what_is_given_back_can_be_taken_again)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+    share_part_t one = {.account = 1, .client = 11};
+
+    take_all(worker, 1, 11);
+    cr_assert_not(share_take(&worker->share, &one, ALL, ALL - worker->taken));
+    share_give(&worker->share, &one);
+    for (size_t i = 0; i < worker->taken; i++) {
+        share_give(&worker->share, &worker->parts[i]);
+        share_give(&worker->share, &worker->parts[i]);
+    }
+    cr_assert(share_take(&worker->share, &one, ALL, 0));
+    cr_assert(share_take(&worker->share, &one, ALL, 0), "it has it already");
+    share_give(&worker->share, &one);
+    cr_assert_eq(worker->share.accounts[1], 0);
+    cr_assert_eq(worker->share.clients[11], 0);
+    free(worker);
+}
+
+Test(share, with_nothing_known_of_the_connections_nobody_is_denied_more_than_the_share)
+{
+    share_t *share = calloc(1, sizeof(*share));
+    share_part_t part = {0};
+
+    cr_assert(share_take(share, &part, 0, 0));
+    share_give(share, &part);
+    free(share);
+}
