@@ -57,7 +57,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
       devInteractions: { enabled: false }, userinfo: { enabled: true }, backchannelLogout: { enabled: true },
       rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form}<script>document.forms[0].submit()</script>`; } },
     },
-    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'PS256', 'ES256', 'ES384', 'ES512', 'EdDSA'] },
+    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
     issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
