@@ -1,0 +1,133 @@
+// npm's oidc-provider as an identity provider of a story: over TLS, with a certificate of an authority of its own, on a port that is given or free.
+// Nobody clicks: whoever comes signs in as `account` (or as the account that the browser's cookie `account` names) and consents.
+import { execFileSync } from 'node:child_process';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import https from 'node:https';
+import os from 'node:os';
+import path from 'node:path';
+import { createRequire } from 'node:module';
+
+// Like every package of stories, from tests/e2e.
+const { default: Provider } = await import(createRequire(new URL('../e2e/', import.meta.url)).resolve('oidc-provider'));
+
+const PLACES = { '/.well-known/openid-configuration': 'discovery', '/auth': 'auth', '/token': 'token', '/me': 'userinfo', '/jwks': 'jwks', '/session/end': 'logout' };
+
+// A certificate of localhost by an authority that nobody else trusts.
+function certificate(dir) {
+  const openssl = (...args) => execFileSync('openssl', args, { cwd: dir, stdio: 'ignore' });
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  openssl('req', '-x509', ...key, '-days', '9', '-subj', '/CN=Test authority of identity providers', '-keyout', 'ca.key', '-out', 'ca.pem');
+  openssl('req', ...key, '-subj', '/CN=localhost', '-keyout', 'key.pem', '-out', 'request.pem');
+  fs.writeFileSync(`${dir}/names`, 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
+  openssl('x509', '-req', '-in', 'request.pem', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '9', '-extfile', 'names', '-out', 'cert.pem');
+  return { key: fs.readFileSync(`${dir}/key.pem`), cert: fs.readFileSync(`${dir}/cert.pem`), ca: fs.readFileSync(`${dir}/ca.pem`) };
+}
+
+// A private key for an algorithm, as a JWK.
+export function signingKey(alg = 'RS256') {
+  const curve = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' }[alg];
+  const pair = alg === 'EdDSA' ? crypto.generateKeyPairSync('ed25519') : curve ? crypto.generateKeyPairSync('ec', { namedCurve: curve }) : crypto.generateKeyPairSync('rsa', { modulusLength: 2048 });
+  return { ...pair.privateKey.export({ format: 'jwk' }), use: 'sig', alg, kid: crypto.randomUUID() };
+}
+
+/* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers}
+ * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout},
+ *     down: 503 for all, delayMs, hold: promise that answers wait for, signIn(url, sub) -> {name: [values]}, rotate(), revoke(sub), stop()} */
+export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts }) {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
+  fs.chmodSync(dir, 0o755);
+  const tls = certificate(dir);
+  const accounts = {
+    alice: { name: 'Alice Liddell', preferred_username: 'alice', email: 'alice@example.test', email_verified: true, groups: ['staff', 'admins'] },
+    bob: { name: 'Bob Dodgson', preferred_username: 'bob', email: 'bob@other.test', email_verified: false, groups: ['staff'] },
+  };
+  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {} };
+  const cookieKeys = [crypto.randomUUID()], tokens = new Map();
+  let keys = [signingKey(algorithm)], provider, answer;
+
+  const configuration = () => ({
+    clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client })),
+    jwks: { keys },
+    cookies: { keys: cookieKeys },
+    scopes: ['openid', 'offline_access'],
+    claims: { openid: ['sub', 'sid'], email: ['email', 'email_verified'], profile: ['name', 'preferred_username'], groups: ['groups'] },
+    findAccount: (_, sub) => accounts[sub] && { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
+    features: {
+      devInteractions: { enabled: false }, userinfo: { enabled: true }, backchannelLogout: { enabled: true },
+      rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form}<script>document.forms[0].submit()</script>`; } },
+    },
+    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] },
+    interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+    issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
+    ttl: { AccessToken: accessTokenSeconds, AuthorizationCode: 60, IdToken: 3600, RefreshToken: 86400, Interaction: 600, Session: 86400, Grant: 86400 },
+    httpOptions: () => ({ agent: new https.Agent({ ca: trusts }) }),
+  });
+  const renew = () => {
+    provider = new Provider(self.issuer, configuration());
+    provider.on('grant.success', (ctx) => { const { Grant } = ctx.oidc.entities; if (Grant) tokens.set(Grant.jti, Grant.accountId); });
+    answer = provider.callback();
+  };
+
+  // What a person would click.
+  async function interact(request, response) {
+    const { prompt, params, grantId } = await provider.interactionDetails(request, response);
+    const sub = /(?:^|; *)account=(\w+)/.exec(request.headers.cookie ?? '')?.[1] ?? self.account;
+    if (self.refuse) return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'nobody consents' });
+    if (prompt.name === 'login') return provider.interactionFinished(request, response, { login: { accountId: sub } });
+    const { session } = await provider.interactionDetails(request, response);
+    const grant = (grantId && await provider.Grant.find(grantId)) || new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+    grant.addOIDCScope(params.scope);
+    return provider.interactionFinished(request, response, { consent: { grantId: await grant.save() } }, { mergeWithLastSubmission: true });
+  }
+
+  const server = https.createServer({ key: tls.key, cert: tls.cert }, async (request, response) => {
+    const place = PLACES[new URL(request.url, 'https://localhost').pathname];
+    if (place) self.calls[place] = (self.calls[place] ?? 0) + 1;
+    if (self.delayMs) await new Promise((resolve) => setTimeout(resolve, self.delayMs));
+    await self.hold;
+    if (self.down) return response.writeHead(503, { 'Content-Type': 'application/json' }).end('{}');
+    if (!request.url.startsWith('/interaction/')) return answer(request, response);
+    return interact(request, response).catch((error) => response.writeHead(500).end(String(error)));
+  });
+  await new Promise((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve));
+  self.port = server.address().port;
+  self.issuer = `https://localhost:${self.port}`;
+  renew();
+
+  // As a browser does: follows the sign-in as that account, as far as where it leaves the provider. What it brings back: {name: [values]}.
+  self.signIn = async (url, sub = self.account) => {
+    const jar = new Map([['account', sub]]);
+    for (let at = url, hops = 0; hops < 12; hops++) {
+      const { status, location, cookies } = await new Promise((resolve, reject) => {
+        https.get(at, { ca: tls.ca, headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') } }, (response) => {
+          response.resume().on('end', () => resolve({ status: response.statusCode, location: response.headers.location, cookies: response.headers['set-cookie'] ?? [] }));
+        }).on('error', reject);
+      });
+      for (const cookie of cookies) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
+      if (!location) throw new Error(`the provider answers ${status} to ${at}`);
+      const next = new URL(location, at);
+      if (next.origin !== self.issuer) {
+        const params = {};
+        for (const [name, value] of next.searchParams) (params[name] ??= []).push(value);
+        return params;
+      }
+      at = next.href;
+    }
+    throw new Error('the provider sends the browser around in a circle');
+  };
+  // The next tokens are signed with a new key; the old one is gone from the key set.
+  self.rotate = () => { keys = [signingKey(algorithm)]; renew(); };
+  // The account's grants are gone: its refresh tokens and access tokens with them.
+  self.revoke = async (sub) => {
+    for (const [id, owner] of tokens) {
+      if (owner !== sub) continue;
+      await Promise.all([provider.RefreshToken, provider.AccessToken].map((kind) => kind.revokeByGrantId(id)));
+      await (await provider.Grant.find(id))?.destroy();
+      tokens.delete(id);
+    }
+  };
+  self.stop = () => { server.closeAllConnections(); server.close(); fs.rmSync(dir, { recursive: true, force: true }); };
+  return self;
+}
