@@ -6,9 +6,11 @@ SAN      ?=
 Q        := $(if $(V),,@)
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-warning-option -Wno-format-truncation
 LIBS     := libpq jansson libczmq libzmq libmicrohttpd libsodium openssl re2 yaml-0.1
+# Only the program that reads SAML messages loads these, and tests of it.
+XML_LIBS := xmlsec1-openssl libxml-2.0
 MSGPACK  := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 LDMSG    := $(shell pkg-config --exists msgpack-c && echo -lmsgpack-c || echo -lmsgpackc)
-PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(XML_LIBS) $(MSGPACK) 2>/dev/null)
 CPPFLAGS += -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PKGFLAGS)
 # override: what the command line says of optimization is not instead of these, least of all of the sanitizers
 CFLAGS   ?= -O2 -g
@@ -16,7 +18,7 @@ override CFLAGS += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN
 CXXFLAGS ?= -O2 -g
 override CXXFLAGS += -std=c++17 -Wall -Wextra -Werror $(SAN)
 # Only programs that make requests of their own load libcurl, and only tests of the edge's files zlib, brotli and zstd.
-LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -lbrotlienc -lbrotlidec -lzstd -Wl,--pop-state
+LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -lbrotlienc -lbrotlidec -lzstd $(shell pkg-config --libs $(XML_LIBS) 2>/dev/null) -Wl,--pop-state
 # What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
@@ -24,7 +26,7 @@ LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 SHARED   := $(wildcard common/*/*.c)
 SERVICES := $(shell deploy/services)
 MIGRATED := $(patsubst services/%/migrations,%,$(wildcard services/*/migrations))
-PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BUILD)/bin/postern
+PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BUILD)/bin/postern-xml $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
@@ -82,6 +84,7 @@ $(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(if $(filter $(2),
 endef
 $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern-fetch,fetch))
+$(eval $(call PROGRAM,postern-xml,xml))
 $(eval $(call PROGRAM,postern,cli))
 
 # A service's migrations, from the files that there are; the folder is a prerequisite because one may be taken away.

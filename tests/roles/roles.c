@@ -78,6 +78,7 @@ static const char *endpoint_of(socket_id_t id, char out[PATH_SIZE])
         [SOCKET_IDENTITY_RPC] = "identity.rpc", [SOCKET_ROUTES_RPC] = "routes.rpc",
         [SOCKET_EVENTS_RPC] = "events.rpc",     [SOCKET_CONFIG_LOG] = "config.log",
         [SOCKET_INTAKE] = "events.in",          [SOCKET_PUB] = "events.pub",
+        [SOCKET_SAML_RPC] = "saml.rpc",
     };
 
     if (!files[id])
