@@ -140,9 +140,11 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
+# What a child of postern-xml does with a message, without the process.
+XML_SRC   := $(filter-out services/xml/main.c services/xml/sandbox.c,$(wildcard services/xml/*.c))
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(XML_SRC))
 # A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -174,16 +176,17 @@ FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/e
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
+FUZZED_XML := $(patsubst %,build/fuzz/lib/obj/%.o,$(XML_SRC))
 FUZZED_WEBHOOK := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/modules/webhook*.c) $(addprefix services/edge/table/,document.c slab.c))
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) $(FUZZED_XML) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 	@$(call INSTRUMENTED,build/fuzz/lib,__asan_report_load __ubsan_handle __sanitizer_cov)
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) $(if $(filter saml envelope,$*),$(FUZZED_XML)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 # A parser is one process: as many at once as there are processors.

@@ -208,8 +208,8 @@ static int check_text(const char *text, size_t len, const document_rules_t *rule
     return declares_utf8(text) ? 0 : refuse(rules, problem, "declares another encoding than UTF-8");
 }
 
-int document_parse(const char *text, size_t len, const document_rules_t *rules,
-                   xmlDocPtr *ret_document, problem_t *problem)
+int document_read(const char *text, size_t len, const document_rules_t *rules,
+                  xmlDocPtr *ret_document, problem_t *problem)
 {
     parsing_t parsing = {.rules = rules};
     xmlParserCtxtPtr ctxt;

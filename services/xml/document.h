@@ -32,8 +32,8 @@ extern const document_rules_t document_message, document_metadata;
 int document_libraries_start(void);
 
 /* The document of len bytes. 0: *ret_document is the caller's | the code of the rules. */
-int document_parse(const char *text, size_t len, const document_rules_t *rules,
-                   xmlDocPtr *ret_document, problem_t *problem);
+int document_read(const char *text, size_t len, const document_rules_t *rules,
+                  xmlDocPtr *ret_document, problem_t *problem);
 
 /* *document_p may be NULL. */
 void document_free(xmlDocPtr *document_p);

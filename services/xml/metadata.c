@@ -113,7 +113,7 @@ int metadata_read(metadata_t *self, const char *text, size_t len, problem_t *pro
     int r;
 
     *self = (metadata_t){0};
-    r = document_parse(text, len, &document_metadata, &document, problem);
+    r = document_read(text, len, &document_metadata, &document, problem);
     if (!r)
         r = read_entity(self, xmlDocGetRootElement(document), problem);
     if (r)

@@ -38,7 +38,7 @@ static int parse_octets(const octets_t *octets, const xmlNode *signed_element,
                         xmlDocPtr *ret_document, message_t *ret_message, problem_t *problem)
 {
     const char *id = element_attribute(signed_element, "ID"), *fresh;
-    int r = document_parse(octets->bytes, octets->len, &document_message, ret_document, problem);
+    int r = document_read(octets->bytes, octets->len, &document_message, ret_document, problem);
 
     if (!r)
         r = message_scan(ret_message, *ret_document, (const char *)signed_element->ns->href,
@@ -200,7 +200,7 @@ static int judge_message(judging_t *self, json_t *answer, problem_t *problem)
     if (!r)
         r = envelope_open(self->text, self->is_redirect, &self->xml, &self->len, problem);
     if (!r)
-        r = document_parse(self->xml, self->len, &document_message, &document, problem);
+        r = document_read(self->xml, self->len, &document_message, &document, problem);
     if (r)
         return r;
     return self->expect.kind == MESSAGE_RESPONSE ? judge_response(self, document, answer, problem)
