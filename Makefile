@@ -6,9 +6,11 @@ SAN      ?=
 Q        := $(if $(V),,@)
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-warning-option -Wno-format-truncation
 LIBS     := libpq jansson libczmq libzmq libmicrohttpd libsodium openssl re2 yaml-0.1
+# Only the program that reads SAML messages loads these, and tests of it.
+XML_LIBS := xmlsec1-openssl libxml-2.0
 MSGPACK  := $(shell pkg-config --exists msgpack-c && echo msgpack-c || echo msgpack)
 LDMSG    := $(shell pkg-config --exists msgpack-c && echo -lmsgpack-c || echo -lmsgpackc)
-PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(MSGPACK) 2>/dev/null)
+PKGFLAGS := $(shell pkg-config --cflags $(LIBS) $(XML_LIBS) $(MSGPACK) 2>/dev/null)
 CPPFLAGS += -I. -I$(BUILD)/gen -D_GNU_SOURCE $(PKGFLAGS)
 # override: what the command line says of optimization is not instead of these, least of all of the sanitizers
 CFLAGS   ?= -O2 -g
@@ -16,7 +18,7 @@ override CFLAGS += -std=gnu17 -fno-common -fstack-protector-strong $(WARN) $(SAN
 CXXFLAGS ?= -O2 -g
 override CXXFLAGS += -std=c++17 -Wall -Wextra -Werror $(SAN)
 # Only programs that make requests of their own load libcurl, and only tests of the edge's files zlib, brotli and zstd.
-LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -lbrotlienc -lbrotlidec -lzstd -Wl,--pop-state
+LDLIBS   := $(shell pkg-config --libs $(LIBS) 2>/dev/null) $(LDMSG) -lm -Wl,--push-state,--as-needed -lcurl -lz -lbrotlienc -lbrotlidec -lzstd $(shell pkg-config --libs $(XML_LIBS) 2>/dev/null) -Wl,--pop-state
 # What one thread allocates another frees, for every message: jemalloc does that without a lock. Sanitizers bring their own.
 MALLOC   := $(if $(SAN),,-ljemalloc)
 LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
@@ -24,7 +26,7 @@ LDFLAGS  += -Wl,-z,relro,-z,now $(SAN)
 SHARED   := $(wildcard common/*/*.c)
 SERVICES := $(shell deploy/services)
 MIGRATED := $(patsubst services/%/migrations,%,$(wildcard services/*/migrations))
-PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BUILD)/bin/postern
+PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BUILD)/bin/postern-xml $(BUILD)/bin/postern
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
@@ -82,6 +84,7 @@ $(BUILD)/bin/$(1): $(call OBJ,$(wildcard services/$(2)/*.c)) $(if $(filter $(2),
 endef
 $(foreach s,$(SERVICES),$(eval $(call PROGRAM,postern-$(s),$(s))))
 $(eval $(call PROGRAM,postern-fetch,fetch))
+$(eval $(call PROGRAM,postern-xml,xml))
 $(eval $(call PROGRAM,postern,cli))
 
 # A service's migrations, from the files that there are; the folder is a prerequisite because one may be taken away.
@@ -137,9 +140,11 @@ clean:
 
 # ---- tests ----
 UNIT_SRC  := $(wildcard tests/unit/*.c)
+# What a child of postern-xml does with a message, without the process.
+XML_SRC   := $(filter-out services/xml/main.c services/xml/sandbox.c,$(wildcard services/xml/*.c))
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,person.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/sign_in_module.c services/identity/,browser.c)
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,person.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/sign_in_module.c services/identity/browser.c $(XML_SRC))
 # The engine of OpenID Connect, which is pure.
 OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
@@ -176,16 +181,17 @@ FUZZED_OBJ += $(patsubst %,build/fuzz/lib/obj/%.o,services/identity/sign_in_stat
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
+FUZZED_XML := $(patsubst %,build/fuzz/lib/obj/%.o,$(XML_SRC))
 FUZZED_WEBHOOK := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/modules/webhook*.c) $(addprefix services/edge/table/,document.c slab.c))
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) $(FUZZED_XML) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 	@$(call INSTRUMENTED,build/fuzz/lib,__asan_report_load __ubsan_handle __sanitizer_cov)
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) $(if $(filter saml envelope,$*),$(FUZZED_XML)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 # A parser is one process: as many at once as there are processors.

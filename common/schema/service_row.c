@@ -5,8 +5,9 @@
 
 /* The words of the table. */
 enum {
-    NO_RPC = false,
-    RPC = true,
+    NO_RPC,
+    RPC,
+    INSIDE,
     NO_DATABASE = false,
     DATABASE = true,
     NO_CONFIG_LOG = false,
@@ -15,7 +16,7 @@ enum {
 
 static const service_row_t rows[] = {
 #define SERVICE(role, name, requests, database, config_log, about)                                 \
-    {#name, "postern-" #name ": " about, requests, database, config_log},
+    {#name, "postern-" #name ": " about, requests != NO_RPC, requests == RPC, database, config_log},
 #include "proto/services.def"
 };
 

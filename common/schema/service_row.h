@@ -13,6 +13,7 @@ typedef struct service_row {
     const char *name;    /* folder, log tag, role, and schema where it has one */
     const char *about;   /* what it is, for --help */
     bool has_requests;   /* a socket <name>.rpc of proto/sockets.def */
+    bool is_of_gateway;  /* the gateway sends requests there */
     bool has_database;   /* a schema of that name */
     bool has_config_log; /* its changes go to the edges */
 } service_row_t;

@@ -26,6 +26,7 @@ static const setting_t settings[] = {
      "objects of a kind that an API key may try to create in a minute; 0: no limit"},
     {"api-url", SETTING_STR, "http://127.0.0.1:8400", 0, 0, "base URL of the API, for uris"},
 #define NO_RPC(name)
+#define INSIDE(name)
 #define RPC(name)                                                                                  \
     {#name "-rpc", SETTING_STR, NULL, 0, 0, "endpoints of postern-" #name ", comma-separated"},
 #define SERVICE(role, name, requests, database, config_log, about) requests(name)

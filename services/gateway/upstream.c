@@ -315,7 +315,7 @@ int upstream_start(gateway_t *self)
 
     self->calls = zhashx_new();
     for (int i = 0; !r && i < SERVICES; i++)
-        if (service_row(i)->has_requests)
+        if (service_row(i)->is_of_gateway)
             r = connect_service(self, i);
     if (r)
         return r;

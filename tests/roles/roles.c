@@ -82,6 +82,7 @@ static const char *endpoint_of(socket_id_t id, char out[PATH_SIZE])
         [SOCKET_EVENTS_RPC] = "events.rpc",
         [SOCKET_INTAKE] = "events.in",
         [SOCKET_PUB] = "events.pub",
+        [SOCKET_SAML_RPC] = "saml.rpc",
     };
 
     if (!files[id])

@@ -1,0 +1,317 @@
+/* SAML messages without processes: what is around them, what they say, and mutants of good ones.
+ * tests/unit/saml has a provider's metadata and messages that it signed for the time NOW_MS; no key
+ * of it was kept. tests/e2e/saml-verify.test.mjs has the hostile ones, with signers at hand. */
+#include "common/base/cleanup.h"
+#include "services/xml/answer.h"
+#include "services/xml/document.h"
+#include "services/xml/envelope.h"
+#include "services/xml/message.h"
+#include "services/xml/moment.h"
+#include "services/xml/verify.h"
+
+#include <criterion/criterion.h>
+#include <sodium.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOW_MS 1780000000000
+
+enum { FILE_MAX = 64 << 10, MUTANT_MAX = 2 * FILE_MAX };
+
+/* ---- what is around a message ---- */
+
+Test(saml, times_are_utc_and_of_the_calendar)
+{
+    static const struct {
+        const char *text;
+        int64_t ms; /* -1: none */
+    } cases[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"2026-01-31T12:00:00Z", 1769860800000},
+        {"2026-01-31T12:00:00.5Z", 1769860800500},
+        {"2026-01-31T12:00:00.123456789Z", 1769860800123},
+        {"2024-02-29T23:59:59.999Z", 1709251199999},
+        {"2100-03-01T00:00:00Z", 4107542400000},
+        {"9999-12-31T23:59:59Z", 253402300799000},
+        {"2023-02-29T00:00:00Z", -1},
+        {"2100-02-29T00:00:00Z", -1},
+        {"1969-12-31T23:59:59Z", -1},
+        {"2026-01-31T12:00:00", -1},
+        {"2026-01-31T12:00:00+00:00", -1},
+        {"2026-01-31T12:00:00.Z", -1},
+        {"2026-01-31T12:00:00.1234567890Z", -1},
+        {"2026-01-31T24:00:00Z", -1},
+        {"2026-01-31T12:60:00Z", -1},
+        {"2026-01-31T12:00:60Z", -1},
+        {"2026-13-01T12:00:00Z", -1},
+        {"2026-00-01T12:00:00Z", -1},
+        {"2026-01-00T12:00:00Z", -1},
+        {"2026-01-31 12:00:00Z", -1},
+        {"2026-01-31T12:00:00Z ", -1},
+        {" 2026-01-31T12:00:00Z", -1},
+        {"26-01-31T12:00:00Z", -1},
+        {"-026-01-31T12:00:00Z", -1},
+        {"2026-01-31T12:00Z", -1},
+        {"2026", -1},
+        {"", -1},
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        int64_t ms = -1;
+        bool is_time = moment_parse(cases[i].text, &ms);
+
+        cr_assert_eq(is_time, cases[i].ms >= 0, "%s", cases[i].text);
+        cr_assert_eq(ms, cases[i].ms, "%s", cases[i].text);
+    }
+}
+
+Test(saml, base64_is_strict_but_for_white_space)
+{
+    static const struct {
+        const char *text, *bytes; /* NULL: none */
+    } cases[] = {
+        {"", ""},          {"QQ==", "A"},        {"QUI=", "AB"},
+        {"QUJD", "ABC"},   {"QUJDRA==", "ABCD"}, {"QU\r\nJD", "ABC"},
+        {" QUJD ", "ABC"}, {"QQ= =", "A"},       {"QQ", NULL},
+        {"QQ=", NULL},     {"QUJ", NULL},        {"Q", NULL},
+        {"Q===", NULL},    {"QR==", NULL},       {"QUJ=", NULL},
+        {"=QUJD", NULL},   {"QQ==QQ==", NULL},   {"QU-D", NULL},
+        {"QU_D", NULL},    {"QUJD=", NULL},      {"QUJD====", NULL},
+        {"QU\vJD", NULL},  {"====", NULL},
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        _cleanup_(free_mem) unsigned char *bytes = NULL;
+        size_t len = 0;
+        bool is_good = base64_decode(cases[i].text, strlen(cases[i].text), &bytes, &len);
+
+        cr_assert_eq(is_good, cases[i].bytes != NULL, "%s", cases[i].text);
+        if (is_good)
+            cr_assert(len == strlen(cases[i].bytes) && !memcmp(bytes, cases[i].bytes, len), "%s",
+                      cases[i].text);
+    }
+}
+
+Test(saml, urls_are_decoded_as_a_query_has_them)
+{
+    static const struct {
+        const char *text, *out; /* NULL: refused */
+    } cases[] = {
+        {"", ""},           {"a%2Bb+c", "a+b c"}, {"%41%7a", "Az"},
+        {"%00", NULL},      {"%", NULL},          {"%4", NULL},
+        {"%zz", NULL},      {"%4z", NULL},        {"1234567", "1234567"},
+        {"12345678", NULL},
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        char out[8];
+        bool is_good = url_decode(cases[i].text, out, sizeof(out));
+
+        cr_assert_eq(is_good, cases[i].out != NULL, "%s", cases[i].text);
+        if (is_good)
+            cr_assert_str_eq(out, cases[i].out);
+    }
+}
+
+Test(saml, an_id_is_plain)
+{
+    static const char *const good[] = {"_1", "a", "_a-b.c9", "A"};
+    static const char *const bad[] = {"",    "1",   "-a", ".a",       "a b", "a\n",
+                                      "a'b", "a\"", "a#", "\xc3\xa4", "a:b"};
+    char text[300];
+
+    for (size_t i = 0; i < LEN(good); i++)
+        cr_assert(id_is_plain(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < LEN(bad); i++)
+        cr_assert_not(id_is_plain(bad[i]), "%s", bad[i]);
+    memset(text, 'a', sizeof(text));
+    text[256] = '\0';
+    cr_assert_not(id_is_plain(text));
+    text[255] = '\0';
+    cr_assert(id_is_plain(text));
+}
+
+/* ---- messages ---- */
+
+static char *read_file(const char *name)
+{
+    char path[256], *text = calloc(1, FILE_MAX);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "tests/unit/saml/%s.xml", name);
+    file = fopen(path, "r");
+    cr_assert(file, "%s", path);
+    cr_assert_lt(fread(text, 1, FILE_MAX - 1, file), FILE_MAX - 1);
+    fclose(file);
+    return text;
+}
+
+static json_t *question(const char *metadata, const char *xml, size_t len)
+{
+    size_t size = sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL);
+    char *text = malloc(size);
+    json_t *made;
+
+    sodium_bin2base64(text, size, (const unsigned char *)xml, len, sodium_base64_VARIANT_ORIGINAL);
+    made = json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:b, s:b}}",
+                     "metadata", metadata, "message", text, "binding", "post", "expect", "kind",
+                     "response", "destination", "https://idp.example.test/saml/acs", "recipient",
+                     "https://idp.example.test/saml/acs", "audience",
+                     "https://idp.example.test/saml/rt_1", "in_response_to", "_request1", "now_ms",
+                     (json_int_t)NOW_MS, "skew_ms", (json_int_t)60000, "nameid_format", "",
+                     "require_authn_statement", 1, "allow_unsolicited", 0);
+    free(text);
+    return made;
+}
+
+/* What the message says; NULL: it is refused. */
+static json_t *said_by(const char *metadata, const char *xml, size_t len)
+{
+    _cleanup_(json_clear_ref) json_t *body = question(metadata, xml, len);
+    _cleanup_(problem_done) problem_t problem = {0};
+    json_t *answer = NULL;
+    int r = verify_message(body, &answer, &problem);
+
+    cr_assert_eq(r != 0, answer == NULL);
+    cr_assert(r == 0 || (r == problem.code && *problem.msg), "%d %s", r, problem.msg);
+    return answer;
+}
+
+static const char *const good[] = {"assertion", "response", "both", "rsa"};
+
+Test(saml, signed_messages_say_who_signs_in)
+{
+    _cleanup_(free_mem) char *metadata = read_file("metadata");
+
+    cr_assert_eq(answer_start(), 0);
+    for (size_t i = 0; i < LEN(good); i++) {
+        _cleanup_(free_mem) char *xml = read_file(good[i]);
+        _cleanup_(json_clear_ref) json_t *said = said_by(metadata, xml, strlen(xml));
+
+        cr_assert(said, "%s", good[i]);
+        cr_assert_str_eq(json_string_value(json_object_get(said, "name_id")), "user@example.test");
+        cr_assert_eq(
+            json_array_size(json_object_get(json_object_get(said, "attributes"), "groups")), 2);
+        cr_assert_eq(json_integer_value(json_object_get(said, "not_on_or_after_ms")),
+                     NOW_MS + 300000);
+    }
+}
+
+/* ---- mutants ---- */
+
+static uint32_t drawn = 20260131;
+
+static size_t draw(size_t below)
+{
+    drawn ^= drawn << 13;
+    drawn ^= drawn >> 17;
+    drawn ^= drawn << 5;
+    return below ? drawn % below : 0;
+}
+
+/* Puts a part in the place of another one; what does not fit is left as it is. */
+static void splice(char *text, size_t *len, size_t at, size_t gone, const char *part,
+                   size_t part_len)
+{
+    if (*len - gone + part_len >= MUTANT_MAX)
+        return;
+    memmove(text + at + part_len, text + at + gone, *len - at - gone);
+    memcpy(text + at, part, part_len);
+    *len += part_len - gone;
+}
+
+/* Where a tag begins, or the end. */
+static size_t some_tag(const char *text, size_t len)
+{
+    size_t at = draw(len);
+    const char *tag = memchr(text + at, '<', len - at);
+
+    return tag ? (size_t)(tag - text) : len;
+}
+
+static void mutate_once(char *text, size_t *len)
+{
+    static const char *const words[] = {
+        "<!-- -->",
+        "&#10;",
+        "&lt;",
+        "<![CDATA[x]]>",
+        " ID=\"_assertion1\"",
+        "admin",
+        "<x/>",
+        " ",
+        "&amp;",
+        "#",
+        "xmlns=\"\"",
+        "ds:",
+        "saml:",
+        "<saml:NameID>admin</saml:NameID>",
+        "\xc2\xa0",
+        "0",
+    };
+    size_t at = draw(*len), other = some_tag(text, *len), from = some_tag(text, *len);
+    size_t part_len = draw(other > from ? other - from + 1 : 64);
+    const char *word = words[draw(LEN(words))];
+    char part[MUTANT_MAX];
+
+    part_len = from + part_len > *len ? *len - from : part_len;
+    memcpy(part, text + from, part_len);
+    switch (draw(6)) {
+    case 0:
+        text[at] = (char)(text[at] ^ 1 << draw(7));
+        break;
+    case 1:
+        splice(text, len, at, draw(*len - at < 32 ? *len - at : 32), "", 0);
+        break;
+    case 2: /* a part once more */
+        splice(text, len, some_tag(text, *len), 0, part, part_len);
+        break;
+    case 3: /* moved */
+        splice(text, len, from, part_len, "", 0);
+        splice(text, len, some_tag(text, *len), 0, part, part_len);
+        break;
+    case 4:
+        splice(text, len, at, 0, word, strlen(word));
+        break;
+    default:
+        splice(text, len, some_tag(text, *len), 0, word, strlen(word));
+    }
+}
+
+/* Where a mutant is accepted it says what the message said that it was made of, but for the IDs of
+ * responses that are not signed. */
+static bool says_the_same(json_t *one, json_t *other, bool response_is_signed)
+{
+    if (!response_is_signed)
+        json_object_set(one, "response_id", json_object_get(other, "response_id"));
+    return json_equal(one, other);
+}
+
+Test(saml, no_mutant_of_a_signed_message_says_something_else)
+{
+    const char *setting = getenv("SAML_MUTANTS");
+    long count = setting ? strtol(setting, NULL, 10) : 10000, accepted = 0;
+    _cleanup_(free_mem) char *metadata = read_file("metadata");
+
+    cr_assert_eq(answer_start(), 0);
+    for (size_t i = 0; i < LEN(good); i++) {
+        _cleanup_(free_mem) char *xml = read_file(good[i]);
+        _cleanup_(json_clear_ref) json_t *want = said_by(metadata, xml, strlen(xml));
+
+        for (long n = 0; n < count / (long)LEN(good); n++) {
+            static char mutant[MUTANT_MAX];
+            _cleanup_(json_clear_ref) json_t *said = NULL;
+            size_t len = strlen(xml);
+
+            memcpy(mutant, xml, len);
+            for (size_t times = 1 + draw(3); times; times--)
+                mutate_once(mutant, &len);
+            said = said_by(metadata, mutant, len);
+            accepted += said != NULL;
+            cr_assert(!said || says_the_same(said, want, i == 1 || i == 2), "%.*s", (int)len,
+                      mutant);
+        }
+    }
+    cr_log_info("%ld of %ld mutants were accepted, and say the same", accepted, count);
+}
