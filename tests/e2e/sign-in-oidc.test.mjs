@@ -15,7 +15,7 @@ import { seal } from '../support/sealed.mjs';
 
 const options = { skip: elsewhere };
 const CODE = { PROVIDER: 236, UNAVAILABLE: 237, DENIED: 235, STALE: 239 };
-const CLIENT = { client_id: 'postern', client_secret: 'canary-client-secret: +%/é', redirect_uris: [`${env.POSTERN_IDP_URL}/oauth2/callback`] };
+const CLIENT = { client_id: 'postern', client_secret: 'canary-client-secret:+%/', redirect_uris: ['https://idp.example.test/oauth2/callback'] };
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
 const hex = (text) => crypto.createHash('sha256').update(text).digest('hex');
@@ -33,7 +33,7 @@ if (!elsewhere) {
   fs.chmodSync(authorities, 0o755);
   fs.writeFileSync(`${authorities}/all.pem`, Object.values(providers).map(({ ca }) => fs.readFileSync(ca)).join(''));
   const socket = `ipc://${env.POSTERN_RUN_DIR}/oidc-${process.pid}.rpc`;
-  copy = another('identity', { POSTERN_RPC: socket, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: `${authorities}/all.pem`, POSTERN_OUT_CONNECT: '' });
+  copy = another('identity', { POSTERN_RPC: socket, POSTERN_IDP_URL: 'https://idp.example.test', POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: `${authorities}/all.pem`, POSTERN_OUT_CONNECT: '' });
   edge = caller(edgeKey(), 'identity', socket);
   test.after(async () => {
     edge.stop();

@@ -100,13 +100,15 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   self.signIn = async (url, sub = self.account) => {
     const jar = new Map([['account', sub]]);
     for (let at = url, hops = 0; hops < 12; hops++) {
-      const { status, location, cookies } = await new Promise((resolve, reject) => {
+      const { status, location, cookies, text } = await new Promise((resolve, reject) => {
         https.get(at, { ca: tls.ca, headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') } }, (response) => {
-          response.resume().on('end', () => resolve({ status: response.statusCode, location: response.headers.location, cookies: response.headers['set-cookie'] ?? [] }));
+          let body = '';
+          response.on('data', (part) => { body += part; });
+          response.on('end', () => resolve({ status: response.statusCode, location: response.headers.location, cookies: response.headers['set-cookie'] ?? [], text: body }));
         }).on('error', reject);
       });
       for (const cookie of cookies) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
-      if (!location) throw new Error(`the provider answers ${status} to ${at}`);
+      if (!location) throw new Error(`the provider answers ${status} to ${at}: ${text.replace(/<style>.*<.style>|<[^>]*>/gs, ' ').replace(/\s+/g, ' ').slice(-300)}`);
       const next = new URL(location, at);
       if (next.origin !== self.issuer) {
         const params = {};

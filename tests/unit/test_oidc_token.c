@@ -316,7 +316,7 @@ Test(oidc_token, denies_ecdsa_signatures_of_another_form)
     AN_OP("ES256");
     _cleanup_(free_mem) char *token = op_sign(op->key, "ES256", op->header, op->claims);
     char *signature = strrchr(token, '.') + 1;
-    unsigned char der[256], zeros[64] = {0};
+    unsigned char der[256], zeros[64] = {0}, padded[66] = {0}, *raw;
     size_t len = sizeof(der);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     char text[400], *changed;
@@ -328,6 +328,13 @@ Test(oidc_token, denies_ecdsa_signatures_of_another_form)
     cr_assert_neq(asprintf(&changed, "%.*s%s", (int)(signature - token), token, text), -1);
     deny_token(op, changed, "signature is wrong");
     encode(text, sizeof(text), zeros, sizeof(zeros));
+    cr_assert_neq(asprintf(&changed, "%.*s%s", (int)(signature - token), token, text), -1);
+    deny_token(op, changed, "signature is wrong");
+    raw = oidc_base64url(signature, strlen(signature), &len);
+    memcpy(padded + 1, raw, 32);
+    memcpy(padded + 34, raw + 32, 32);
+    free(raw);
+    encode(text, sizeof(text), padded, sizeof(padded));
     cr_assert_neq(asprintf(&changed, "%.*s%s", (int)(signature - token), token, text), -1);
     deny_token(op, changed, "signature is wrong");
     for (size_t cut = 1; cut <= strlen(signature); cut++) {
