@@ -19,7 +19,7 @@ void oauth_text_begin(oauth_text_t *self, const char *text)
 void oauth_text_end(oauth_text_t *self)
 {
     if (self->bytes)
-        sodium_memzero(self->bytes, OAUTH_TEXT_MAX);
+        sodium_memzero(self->bytes, self->len);
     free(self->bytes);
     *self = (oauth_text_t){0};
 }
