@@ -97,7 +97,9 @@ watch(edge_socket_t *bus, void *context)
     static unsigned  watched;
 
     snprintf(name, sizeof(name), "inproc://connections-%u", ++watched);
-    if (zmq_socket_monitor(bus->socket, name, ZMQ_EVENT_DISCONNECTED|ZMQ_EVENT_HANDSHAKE_SUCCEEDED)) {
+    if (zmq_socket_monitor(bus->socket, name,
+                           ZMQ_EVENT_DISCONNECTED|ZMQ_EVENT_HANDSHAKE_SUCCEEDED))
+    {
         return NGX_ERROR;
     }
     bus->monitor = zmq_socket(context, ZMQ_PAIR);

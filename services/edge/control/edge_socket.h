@@ -1,5 +1,5 @@
-/* A ZeroMQ socket of the helper's, to one peer: of the config log or the session log, the intake, or
- * requests (LINK_ASK). One for requests has a monitor. */
+/* A ZeroMQ socket of the helper's, to one peer: of the config log or the session log, the intake,
+ * or requests (LINK_ASK). One for requests has a monitor. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
@@ -20,6 +20,7 @@ ngx_int_t edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *
 /* Take what the monitor says: 1 where the connection has ended since the last time. */
 ngx_uint_t edge_socket_has_ended(const edge_socket_t *bus);
 
+/* Close it and its monitor; it need not be open. */
 void edge_socket_close(edge_socket_t *bus);
 
 /* Can a message be received (ZMQ_POLLIN) or sent (ZMQ_POLLOUT) without waiting? */
