@@ -1,7 +1,7 @@
 /* The host names that are Postern's own: the API's (setting api-host) and that where people sign in
- * (of setting idp-url), where there are any. Each is a reserved domain of no account. Its certificate
- * comes from files, or from the local authority; edges get it as they get the certificate of any
- * domain. */
+ * (of setting idp-url), where there are any. Each is a reserved domain of no account. Its
+ * certificate comes from files, or from the local authority; edges get it as they get the
+ * certificate of any domain. */
 #include "common/base/cleanup.h"
 #include "common/base/id.h"
 #include "common/base/log.h"

@@ -252,8 +252,8 @@ static int note_published(crud_t *crud, const char *id)
                     2, published_form, id);
 }
 
-/* Edges get every enabled module; a disabled one is left out, as if it were not there. Of those that
- * sign people in they get what they need and no secret. */
+/* Edges get every enabled module; a disabled one is left out, as if it were not there. Of those
+ * that sign people in they get what they need and no secret. */
 static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *ret_sign_in)
 {
     const kind_t *kind = kind_find("https_edge_route");

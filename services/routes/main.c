@@ -13,7 +13,8 @@ static const verb_t verbs[] = {
 static const setting_t settings[] = {
     {"idp-url", SETTING_STR, "https://idp.localhost", 0, 0, "base URL of sign-in endpoints"},
     {"idp-certificate", SETTING_STR, "", 0, 0,
-     "PEM file with the certificate of its host, read again with renew-seconds; empty: of the local "
+     "PEM file with the certificate of its host, read again with renew-seconds; empty: of the "
+     "local "
      "authority"},
     {"idp-certificate-key", SETTING_STR, "", 0, 0, "PEM file with that certificate's key"},
     {"sign-in-key", SETTING_STR, "", 0, 0,

@@ -47,7 +47,7 @@ function routes() {
 
 // As the version before left it: no migration has a name, and those that never had a number have not been.
 const unname = (more = '') => sql(`DROP TRIGGER own_config ON routes.config_entry; DROP TRIGGER count_config ON routes.config_entry; DROP FUNCTION routes.own_config, routes.count_config; DROP TABLE routes.config_bytes;
-  ALTER TABLE routes.config_entry DROP COLUMN account_id; ALTER TABLE routes.ip_policy DROP COLUMN published; ALTER TABLE routes.ip_policy_rule DROP COLUMN published; ALTER TABLE routes.ip_restriction DROP COLUMN published; ALTER TABLE routes.failover_backend DROP COLUMN published; ALTER TABLE routes.https_edge_route DROP COLUMN sign_in_published;
+  ALTER TABLE routes.config_entry DROP COLUMN account_id; ALTER TABLE routes.ip_policy DROP COLUMN published; ALTER TABLE routes.ip_policy_rule DROP COLUMN published; ALTER TABLE routes.ip_restriction DROP COLUMN published; ALTER TABLE routes.failover_backend DROP COLUMN published; DROP INDEX routes.https_edge_route_sign_in; ALTER TABLE routes.https_edge_route DROP COLUMN sign_in_published;
   DELETE FROM routes.migration WHERE number IS NULL; ${more}; ALTER TABLE routes.migration DROP COLUMN name, DROP COLUMN checksum, ADD CONSTRAINT migration_pkey PRIMARY KEY (number)`);
 
 // Its log says that it serves.

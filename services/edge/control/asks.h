@@ -1,6 +1,6 @@
 /* Questions of one worker to postern-identity that are under way: whose they are, until when, and
- * how many there may be. Single-threaded; without sockets, clock and nginx: now_ms is any clock that
- * never goes back. */
+ * how many there may be. Single-threaded; without sockets, clock and nginx: now_ms is any clock
+ * that never goes back. */
 #pragma once
 
 #include "services/edge/control/ask_packet.h"
@@ -27,8 +27,8 @@ typedef struct asks {
 uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
                     int64_t until_ms);
 
-/* Who asked does not wait any more. The question keeps its place until it is over, so those who come
- * and go do not ask more at once than those who stay. */
+/* Who asked does not wait any more. The question keeps its place until it is over, so those who
+ * come and go do not ask more at once than those who stay. */
 void asks_leave(asks_t *self, uint64_t number);
 
 /* It is over: who asked it, NULL: nobody who waits, or there is no such question. */

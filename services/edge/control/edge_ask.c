@@ -104,7 +104,7 @@ send_unsent(void)
 
 /* ---- answers ---- */
 
-/* It is told in the next turn of the event loop. Where there is no memory, when its time is over. */
+/* It is told in the next turn of the event loop; without memory, when its time is over. */
 static void
 post_answer(const ask_told_t *told, const void *body, size_t len)
 {

@@ -2,9 +2,9 @@
  * second thread would make every allocation and every file descriptor of the worker cost more,
  * and an abort of a library would take requests along. It carries messages between the worker
  * and the bus, copies batches out of the event ring, asks the system's resolver for names, has
- * certificates of webhook signers fetched, asks postern-identity what the worker asks, brings the keys of session tickets, and beside worker
- * 0 it keeps the configuration on disk. It ends when its worker does, and the worker starts
- * another one when it dies. */
+ * certificates of webhook signers fetched, asks postern-identity what the worker asks, brings the
+ * keys of session tickets, and beside worker 0 it keeps the configuration on disk. It ends when
+ * its worker does, and the worker starts another one when it dies. */
 #include "services/edge/control/edge_helper.h"
 #include "common/base/invariant.h"
 #include "services/edge/events/edge_ring.h"

@@ -35,7 +35,7 @@ static bool
 copy_is_there(void *unused, int copy)
 {
     (void) unused;
-    return edge_socket_is_ready(&copies[copy], ZMQ_POLLOUT);
+    return copies[copy].is_connected && edge_socket_is_ready(&copies[copy], ZMQ_POLLOUT);
 }
 
 

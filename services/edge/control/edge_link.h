@@ -26,7 +26,8 @@ typedef enum {
     /* from the helper: edge_tickets_t, or nothing: there are no keys for session tickets */
     LINK_TICKETS,
     LINK_SIGNER,   /* signer_ask_t; and back: signer_told_t (common/codec/signer.h) */
-    /* ask_head_t, a part of the question's body; and back: ask_told_t, the answer's (ask_packet.h) */
+    /* ask_head_t, a part of the question's body; and back: ask_told_t, the answer's body; see
+     * ask_packet.h */
     LINK_ASK,
     LINK_ASK_THERE /* from the helper: one byte, whether a copy of postern-identity is connected */
 } link_kind_t;

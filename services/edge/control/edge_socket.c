@@ -97,7 +97,9 @@ watch(edge_socket_t *bus, void *context)
     static unsigned  watched;
 
     snprintf(name, sizeof(name), "inproc://connections-%u", ++watched);
-    if (zmq_socket_monitor(bus->socket, name, ZMQ_EVENT_DISCONNECTED|ZMQ_EVENT_HANDSHAKE_SUCCEEDED)) {
+    if (zmq_socket_monitor(bus->socket, name,
+                           ZMQ_EVENT_DISCONNECTED|ZMQ_EVENT_HANDSHAKE_SUCCEEDED))
+    {
         return NGX_ERROR;
     }
     bus->monitor = zmq_socket(context, ZMQ_PAIR);
@@ -158,7 +160,7 @@ edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
 
 /* An event is a number and a value, and the endpoint in a frame of its own. */
 ngx_uint_t
-edge_socket_has_ended(const edge_socket_t *bus)
+edge_socket_has_ended(edge_socket_t *bus)
 {
     u_char      event[6], endpoint[1];
     uint16_t    number;
@@ -166,7 +168,8 @@ edge_socket_has_ended(const edge_socket_t *bus)
 
     while (bus->monitor && zmq_recv(bus->monitor, event, sizeof(event), ZMQ_DONTWAIT) == 6) {
         ngx_memcpy(&number, event, sizeof(number));
-        ended |= number == ZMQ_EVENT_DISCONNECTED;
+        bus->is_connected = number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        ended |= !bus->is_connected;
         (void) zmq_recv(bus->monitor, endpoint, sizeof(endpoint), ZMQ_DONTWAIT);
     }
     return ended;

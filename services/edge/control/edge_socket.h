@@ -1,5 +1,5 @@
-/* A ZeroMQ socket of the helper's, to one peer: of the config log or the session log, the intake, or
- * requests (LINK_ASK). One for requests has a monitor. */
+/* A ZeroMQ socket of the helper's, to one peer: of the config log or the session log, the intake,
+ * or requests (LINK_ASK). One for requests has a monitor. */
 #pragma once
 
 #include "services/edge/control/edge_link.h"
@@ -10,6 +10,9 @@ typedef struct {
     void        *socket;
     link_kind_t  kind;   /* of its messages in the link to the worker */
     void        *monitor;   /* of its connections, to be polled; NULL: none */
+    /* As far as the monitor was read. For a moment after the end of a connection libzmq still takes
+     * messages for it, and loses them. */
+    ngx_uint_t   is_connected;
 } edge_socket_t;
 
 /* Connect it, in *context, which is made when it is NULL. peer: whose key the other end has.
@@ -17,9 +20,11 @@ typedef struct {
 ngx_int_t edge_socket_open(edge_socket_t *bus, void **context, const ngx_str_t *endpoint,
     const char *peer);
 
-/* Take what the monitor says: 1 where the connection has ended since the last time. */
-ngx_uint_t edge_socket_has_ended(const edge_socket_t *bus);
+/* Take what the monitor says: 1 where a connection has ended since the last time, so that what was
+ * sent may be lost. */
+ngx_uint_t edge_socket_has_ended(edge_socket_t *bus);
 
+/* Close it and its monitor; it need not be open. */
 void edge_socket_close(edge_socket_t *bus);
 
 /* Can a message be received (ZMQ_POLLIN) or sent (ZMQ_POLLOUT) without waiting? */

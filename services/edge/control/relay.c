@@ -95,6 +95,7 @@ static void end_unanswered(relay_t *self, relay_item_t *item)
 
 static unsigned bit(int copy)
 {
+    INVARIANT(copy >= 0 && copy < RELAY_COPIES_MAX);
     return 1u << copy;
 }
 

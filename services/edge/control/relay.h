@@ -1,11 +1,11 @@
-/* Which copy of postern-identity has which question of a worker's, in the worker's helper. A question
- * goes to the copies in turn that are connected. Where the connection breaks before the answer came,
- * or the copy cannot answer now (BUSY, MAINTENANCE), it goes to another one, under the same id and
- * idempotency key: what it does is noted under that key in its own transaction, which all copies see
- * (proto/WIRE.md), so it is done once. The same after RESEND_MS without an answer, for all but the
- * few questions that a provider would see twice. Every question is answered once, at its time at the
- * latest. Single-threaded; without sockets, clock and nginx: now_ms is any clock that never goes
- * back. */
+/* Which copy of postern-identity has which question of a worker's, in the worker's helper. A
+ * question goes to the copies in turn that are connected. Where the connection breaks before the
+ * answer came, or the copy cannot answer now (BUSY, MAINTENANCE), it goes to another one, under the
+ * same id and idempotency key: what it does is noted under that key in its own transaction, which
+ * all copies see (proto/WIRE.md), so it is done once. The same after RESEND_MS without an answer,
+ * for all but the few questions that a provider would see twice. Every question is answered once,
+ * at its time at the latest. Single-threaded; without sockets, clock and nginx: now_ms is any clock
+ * that never goes back. */
 #pragma once
 
 #include "services/edge/control/ask_packet.h"
@@ -16,6 +16,7 @@ enum {
     RELAY_RESEND_MS = 1000,    /* without an answer: to another copy, too */
     RELAY_PASS_MS = 3000,      /* a copy that let a question pass is the last choice for so long */
     RELAY_HOPE_MS = 1000,      /* a question waits so long for a copy to be connected */
+    RELAY_TICK_MS = 50,
     RELAY_ID_SIZE = 64
 };
 
@@ -66,9 +67,8 @@ void relay_reply(relay_t *self, int copy, const ask_told_t *told, const void *bo
 /* The connection to the copy broke: what was on its way is lost. */
 void relay_lost(relay_t *self, int copy, int64_t now_ms);
 
-/* To be called every RELAY_TICK_MS at least while questions are under way, and when a copy is
- * connected. */
-enum { RELAY_TICK_MS = 50 };
+/* See to what is late. To be called every RELAY_TICK_MS at least while questions are under way, and
+ * when a copy is connected. */
 void relay_tick(relay_t *self, int64_t now_ms);
 
 size_t relay_count(const relay_t *self); /* questions that are under way */

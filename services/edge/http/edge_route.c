@@ -377,12 +377,50 @@ go_to_sign_in_host(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* The request is one of the edge's, over a connection that it may use. */
+static ngx_int_t
+route_at(ngx_http_request_t *r, edge_ctx_t *ctx, edge_t *edge)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  code = edge_restriction_begin(r, ctx, edge);
+
+    if (code) {
+        return refuse(r, ctx, edge, code);
+    }
+    if (edge_is_refused(edge)) {
+        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
+    }
+    if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
+    }
+    rc = normalize(r, ctx);
+    if (rc == NGX_DECLINED) {
+        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
+    }
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    ctx->route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
+                             (char *) ctx->path.data, ctx->path.len);
+    if (ctx->route == NULL) {
+        return refuse(r, ctx, edge, ERR_EDGE_NO_ROUTE);
+    }
+    ctx->route->refs++;
+    ctx->account_id.data = (u_char *) ctx->route->account_id;
+    ctx->account_id.len = ctx->route->account_id_len;
+    if (ctx->route->refused) {
+        return refuse_route(r, ctx, edge);
+    }
+    edge_streams_add(r, ctx);
+    return run_modules(r, ctx);
+}
+
+
 static ngx_int_t
 route_request(ngx_http_request_t *r)
 {
     edge_t      *edge;
     ngx_int_t    rc;
-    ngx_uint_t   code;
     edge_ctx_t  *ctx;
 
     ctx = edge_ctx_new(r);
@@ -419,36 +457,7 @@ route_request(ngx_http_request_t *r)
                ? refuse(r, ctx, edge, ERR_EDGE_MISDIRECTED)
                : edge_page(r, ctx, ERR_EDGE_MISDIRECTED);
     }
-    code = edge_restriction_begin(r, ctx, edge);
-    if (code) {
-        return refuse(r, ctx, edge, code);
-    }
-    if (edge_is_refused(edge)) {
-        return refuse(r, ctx, edge, ERR_EDGE_ENTRY_REFUSED);
-    }
-    if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
-        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
-    }
-    rc = normalize(r, ctx);
-    if (rc == NGX_DECLINED) {
-        return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
-    }
-    if (rc != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    ctx->route = table_route(edge, (char *) ctx->host.data, ctx->host.len,
-                             (char *) ctx->path.data, ctx->path.len);
-    if (ctx->route == NULL) {
-        return refuse(r, ctx, edge, ERR_EDGE_NO_ROUTE);
-    }
-    ctx->route->refs++;
-    ctx->account_id.data = (u_char *) ctx->route->account_id;
-    ctx->account_id.len = ctx->route->account_id_len;
-    if (ctx->route->refused) {
-        return refuse_route(r, ctx, edge);
-    }
-    edge_streams_add(r, ctx);
-    return run_modules(r, ctx);
+    return route_at(r, ctx, edge);
 }
 
 
