@@ -237,7 +237,8 @@ static void beat_one(replog_t *self, place_t *place, int64_t now)
                  place->name, place->sub.acked);
         replog_let_go(self, place);
     } else if (place->sub.state == SUBSCRIBER_FOLLOWING) {
-        lose_unless_sent(self, place, replog_send(self, place, "beat", place->sign, place->sub.sent, NULL));
+        lose_unless_sent(self, place,
+                         replog_send(self, place, "beat", place->sign, place->sub.sent, NULL));
     }
 }
 
