@@ -93,7 +93,7 @@ static void add_cors(text_t *out, const call_t *call)
     append_header(out, "Access-Control-Allow-Credentials", "true");
     append_header(out, "Vary", "Origin");
     append_header(out, "Access-Control-Expose-Headers",
-                  "Postern-Operation-Id, Postern-Revision, Postern-Edges");
+                  "Postern-Operation-Id, Postern-Revision, Postern-Edges, Postern-Streams-Ended");
     if (strcmp(call->method, "OPTIONS"))
         return;
     append_header(out, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
@@ -137,6 +137,8 @@ static void add_about(text_t *out, const call_t *call, bool has_text)
         append_header(out, "Postern-Revision", call->revision);
     if (*call->edges)
         append_header(out, "Postern-Edges", call->edges);
+    if (*call->streams_ended)
+        append_header(out, "Postern-Streams-Ended", call->streams_ended);
     if (call->allow)
         append_header(out, "Allow", call->allow);
     if (call->status == 401)

@@ -555,7 +555,7 @@ static void on_authenticated(call_t *call, zframe_t *frame)
     upstream_send(call);
 }
 
-static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
+static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const reach_t *reach)
 {
     const operation_t *operation = call->target.operation; /* NULL: GET /self */
     int64_t revision = json_integer_value(json_object_get(outcome, "revision"));
@@ -566,7 +566,8 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
 
     if (revision > 0) {
         snprintf(call->revision, sizeof(call->revision), "%lld", (long long)revision);
-        snprintf(call->edges, sizeof(call->edges), "%s", edges);
+        snprintf(call->edges, sizeof(call->edges), "%s", reach->edges);
+        snprintf(call->streams_ended, sizeof(call->streams_ended), "%s", reach->streams_ended);
     }
     if (operation && operation->answer == ANSWER_NOTHING)
         call_answer(call, (unsigned)operation->status, NULL);
@@ -576,7 +577,7 @@ static void on_called(call_t *call, const json_t *outcome, zframe_t *body, const
         call_answer(call, operation ? (unsigned)operation->status : 200, NULL);
 }
 
-void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges)
+void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const reach_t *reach)
 {
     if (!json_is_integer(json_object_get(outcome, "code")))
         call_refuse_reply(call);
@@ -589,7 +590,7 @@ void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char 
                            bus_mono_ms(), call->account, call->actor);
         on_admitted(call);
     } else
-        on_called(call, outcome, body, edges);
+        on_called(call, outcome, body, reach);
     if (call->state == ANSWERED || call->state == READING)
         http_resume(call);
 }

@@ -90,7 +90,7 @@ struct call {
     json_t *answer;
     char *text;              /* text of the answer, instead of answer */
     const docs_file_t *file; /* file of the answer, instead of answer */
-    char revision[24], edges[32], etag[40];
+    char revision[24], edges[32], streams_ended[24], etag[40];
     int retry_after; /* in seconds, with 429 and 503; 0: none */
     const char *allow;
 };
@@ -161,9 +161,14 @@ void call_answer(call_t *call, unsigned status, json_t *body);
 /* Answer that a service's reply could not be read: waiting for another one would not help. */
 void call_refuse_reply(call_t *call);
 
-/* A service answered the call's current question. outcome NULL: its reply cannot be read. edges is
- * "acknowledged/live". */
-void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const char *edges);
+/* What a service says of edges behind its reply: how far a change is in force, as
+ * "acknowledged/live", and how many open streams it ended; "": an older service does not say. */
+typedef struct reach {
+    char edges[32], streams_ended[24];
+} reach_t;
+
+/* A service answered the call's current question. outcome NULL: its reply cannot be read. */
+void call_reply(call_t *call, const json_t *outcome, zframe_t *body, const reach_t *reach);
 
 /* upstream.c: connect to the services. 0 | fault. */
 int upstream_start(gateway_t *self);

@@ -183,21 +183,25 @@ static void take_reply(gateway_t *self, const copy_t *copy, zmsg_t *msg)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     zframe_t *body = NULL;
-    char id[64], edges[32] = "", suffix[16] = "";
+    reach_t reach = {"", ""};
+    char id[64], suffix[16] = "";
     call_t *call;
 
     /* A reply whose outcome cannot be read ends the call too, if its id can be read. */
     if (!reply_split(msg, id, &outcome, &body) || *id) {
         _cleanup_(free_mem) char *acked = zmsg_popstr(msg);
         _cleanup_(free_mem) char *live = zmsg_popstr(msg);
+        _cleanup_(free_mem) char *ended = zmsg_popstr(msg);
 
-        snprintf(edges, sizeof(edges), "%.10s/%.10s", acked ? acked : "0", live ? live : "0");
+        snprintf(reach.edges, sizeof(reach.edges), "%.10s/%.10s", acked ? acked : "0",
+                 live ? live : "0");
+        snprintf(reach.streams_ended, sizeof(reach.streams_ended), "%.20s", ended ? ended : "");
         snprintf(suffix, sizeof(suffix), "%s", id + strcspn(id, "."));
         id[strcspn(id, ".")] = '\0';
         call = zhashx_lookup(self->calls, id);
         if (call && is_asking(call) && !strcmp(suffix, suffix_of(call->state))
             && !is_passed_over(call, copy, outcome))
-            call_reply(call, outcome, body, edges);
+            call_reply(call, outcome, body, &reach);
     }
     zframe_destroy(&body);
 }

@@ -10,7 +10,7 @@ import path from 'node:path';
 import test from 'node:test';
 import tls from 'node:tls';
 import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
-import { ca, edge, elsewhere, endpoint, listening, must, tcpUpstream, through, unique, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, listening, must, tcpUpstream, through, unique, until, upstream } from '../support/postern.mjs';
 
 const route = (to, more) => must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', ...more });
 const answering = async (body) => (await must('POST', '/backends/http_response', { body })).id;
@@ -226,17 +226,19 @@ test('a change ends the streams that it takes away and no other, before it is an
   const all = edges.flatMap((to) => to.routes.flatMap(({ streams }) => streams));
   const takes = async (what, change, gone) => {
     const before = await ended(), live = all.filter((one) => !one.ended && !gone.includes(one));
-    await change();
+    const { status, headers } = await change();
+    assert.ok(status === 200 || status === 204, what);
+    assert.equal(headers['postern-streams-ended'], String(gone.length), what);
     const after = await ended();
     assert.deepEqual({ edge: after.edge - before.edge, writer: after.writer - before.writer }, { edge: gone.length, writer: gone.length }, what);
     await until(() => gone.every((one) => one.ended), `${what}: they end`);
     for (const one of live) await echoes(one);
   };
   const [first, other] = edges;
-  await takes('a route of one edge', () => must('DELETE', `/edges/https/${first.edge.id}/routes/${first.routes[0].id}`), first.routes[0].streams);
-  await takes('a route that denies', () => must('PATCH', `/edges/https/${other.edge.id}/routes/${other.routes[1].id}`, { user_agent_filter: { deny: ['.*'] } }), other.routes[1].streams);
-  await takes('a description', () => must('PATCH', `/edges/https/${first.edge.id}`, { description: 'x' }), []);
-  await takes('an edge', () => must('DELETE', `/edges/https/${first.edge.id}`), first.routes[1].streams);
+  await takes('a route of one edge', () => api('DELETE', `/edges/https/${first.edge.id}/routes/${first.routes[0].id}`), first.routes[0].streams);
+  await takes('a route that denies', () => api('PATCH', `/edges/https/${other.edge.id}/routes/${other.routes[1].id}`, { user_agent_filter: { deny: ['.*'] } }), other.routes[1].streams);
+  await takes('a description', () => api('PATCH', `/edges/https/${first.edge.id}`, { description: 'x' }), []);
+  await takes('an edge', () => api('DELETE', `/edges/https/${first.edge.id}`), first.routes[1].streams);
   for (const one of all) one.socket.destroy();
   await up.close();
 });
