@@ -185,8 +185,8 @@ tell_later(const u_char *hash, int64_t now)
 }
 
 
-/* A session that ends when it is idle for a short time is told more often: another edge may have to
- * know. */
+/* A session that ends when it is idle for a short time is told more often: another edge may have
+ * to know. */
 static int64_t
 tell_every(const session_t *session)
 {
