@@ -216,7 +216,7 @@ edge_sign_in_touch(session_t *session)
 
 /* ---- looking at what goes on ---- */
 
-/* What the cache knows by now, from whichever worker: all but the texts, which are the request's. */
+/* What the cache knows by now, from whichever worker: all but the texts. */
 static void
 refresh(session_t *session)
 {
