@@ -275,7 +275,7 @@ test('other rules end what was admitted by those before; a module that is switch
   await close();
 });
 
-test('who is idle is asked to sign in again; bytes on a WebSocket keep a session', { skip }, async () => {
+test('a route with an inactivity timeout lets in who is active', { skip }, async () => {
   const { to, close } = await guarded({ inactivity_timeout: 60, maximum_duration: 0 });
   const { value } = await signedIn(to);
   assert.equal((await through(to.host, '/', withSession(value))).status, 200);

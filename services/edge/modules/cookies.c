@@ -116,7 +116,7 @@ static bool is_one_of(cookie_text_t pair, const cookie_text_t *names, size_t cou
         name.len--;
     }
     for (size_t i = 0; i < count; i++)
-        if (may_be(name, names[i]))
+        if (name.len >= names[i].len && may_be(name, names[i]))
             return true;
     return false;
 }

@@ -185,8 +185,8 @@ tell_later(const u_char *hash, int64_t now)
 }
 
 
-/* A session that ends when it is idle for a short time is told more often: another edge may have to
- * know. */
+/* A session that ends when it is idle for a short time is told more often: another edge may have
+ * to know. */
 static int64_t
 tell_every(const session_t *session)
 {
@@ -216,7 +216,7 @@ edge_sign_in_touch(session_t *session)
 
 /* ---- looking at what goes on ---- */
 
-/* What the cache knows by now, from whichever worker: all but the texts, which are the request's. */
+/* What the cache knows by now, from whichever worker: all but the texts. */
 static void
 refresh(session_t *session)
 {

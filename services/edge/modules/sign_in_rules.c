@@ -89,11 +89,25 @@ bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, in
            && !is_due(session, bound, now_ms) && now_clock_ms - last_ms < trust_ms;
 }
 
+/* All that most names and addresses have: they are copied as they are. */
+static bool is_plain(const char *text, size_t len)
+{
+    bool plain = len && text[0] != ' ' && text[len - 1] != ' ';
+
+    for (size_t i = 0; i < len; i++)
+        plain &= (unsigned char)(text[i] - 0x20) < 0x5f && text[i] != '%' && text[i] != ',';
+    return plain;
+}
+
 size_t sign_in_value(char *out, const char *text, size_t len, bool is_list)
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t used = 0;
 
+    if (is_plain(text, len)) {
+        memcpy(out, text, len);
+        return len;
+    }
     if (is_list && len && !text[len - 1])
         len--;
     for (size_t i = 0; i < len; i++) {
