@@ -79,7 +79,8 @@ test('keys are their owner\'s to read, and lists hold those with whom there is b
   const peers = (name) => fs.readdirSync(path.join(keys, name, 'peers')).sort();
   assert.deepEqual(peers(edge()), ['events.cert', 'routes.cert']);
   assert.deepEqual(peers('subscriber'), ['events.cert']);
-  assert.deepEqual(peers('identity'), ['cli.cert', 'events.cert', 'gateway.cert']);
+  assert.deepEqual(peers('identity'), ['cli.cert', 'events.cert', 'gateway.cert', 'saml.cert']);
+  assert.deepEqual(peers('saml'), ['identity.cert']);
   assert.deepEqual(peers('gateway'), ['events.cert', 'identity.cert', 'routes.cert']);
 });
 
