@@ -311,12 +311,12 @@ roles: all $(BUILD)/bin-test/roles
 
 # Kills and cuts, and 10,000 changes each requested at once, against the build that users run.
 # So are the stories of bodies, of compression, of converted WebSockets and of changes that leave nothing behind: what they say of memory has no
-# sanitizer in it here.
+# sanitizer in it here. And that of SAML messages: without a sanitizer their sandbox has its whole filter of system calls.
 chaos: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs \
+	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
 	    tests/growth/changes.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \

@@ -142,12 +142,13 @@ static int ask_reader(calls_t *self, call_t *call)
     return r < 0 ? ERR_SAML_READER : r;
 }
 
-/* Ask for those whose turn it is, as many as may be read at once. */
+/* Ask for those whose turn it is, as many as may be read at once. At the end, while what is being
+ * read is given up, there is no reader any more. */
 static void ask_waiting(calls_t *self)
 {
     call_t *call;
 
-    while (reader_has_room(self->reader) && (call = shares_take(self->waiting))) {
+    while (self->reader && reader_has_room(self->reader) && (call = shares_take(self->waiting))) {
         int r = ask_reader(self, call);
 
         if (r == -ETIMEDOUT) {

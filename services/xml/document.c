@@ -8,6 +8,7 @@
 #include <libxml/parserInternals.h>
 #include <libxml/xmlIO.h>
 #include <libxml/xmlerror.h>
+#include <libxml/xmlversion.h>
 #include <string.h>
 #include <strings.h>
 
@@ -79,9 +80,15 @@ static void on_reference(void *context, const xmlChar *name)
     stop_parsing(context, "refers to an entity");
 }
 
+#if LIBXML_VERSION >= 21200
+typedef const xmlError *complaint_t;
+#else
+typedef xmlErrorPtr complaint_t;
+#endif
+
 /* Warnings count too: one is that a namespace's name is relative, which canonicalization refuses
  * later. */
-static void on_complaint(void *context, xmlErrorPtr error)
+static void on_complaint(void *context, complaint_t error)
 {
     xmlParserCtxtPtr ctxt = context;
     parsing_t *self = ctxt->_private;
