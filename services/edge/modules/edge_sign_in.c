@@ -27,8 +27,7 @@ enum {
 
 const char *const  edge_sign_in_counters[] = {
     "admitted_cached", "admitted_asked", "admitted_trusted", "sent_away",
-    "signed_in", "signed_out", "asks", "unanswered", "streams_over",
-    "texts_left_out", NULL
+    "signed_in", "signed_out", "asks", "unanswered", "requests_over", NULL
 };
 
 static module_id_t

@@ -84,6 +84,7 @@ edge_sign_in_live_end(const u_char *hash, ngx_uint_t sweep)
             && ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0)
         {
             state->ended = 1;
+            edge_module_count(state->me, SIGN_IN_REQUESTS_OVER);
             key.text = state->hex;
             n++;
         }
