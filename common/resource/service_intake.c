@@ -82,7 +82,7 @@ static void push_head(zmsg_t *msg, const char *key, backlog_lane_t lane, const c
                       const char *turn, const wait_t *wait, const arrival_t *arrival)
 {
     zmsg_pushmem(msg, arrival, sizeof(*arrival));
-    zmsg_pushmem(msg, &wait, wait ? sizeof(wait) : 0);
+    zmsg_pushmem(msg, &wait, wait ? sizeof(void *) : 0);
     zmsg_pushstr(msg, turn);
     zmsg_pushstr(msg, holder);
     zmsg_pushstrf(msg, "%d", (int)lane);

@@ -84,8 +84,8 @@ static wait_t *pop_wait(zmsg_t *msg)
     zframe_t *frame = zmsg_pop(msg);
     wait_t *wait = NULL;
 
-    if (frame && zframe_size(frame) == sizeof(wait))
-        memcpy(&wait, zframe_data(frame), sizeof(wait));
+    if (frame && zframe_size(frame) == sizeof(void *))
+        memcpy(&wait, zframe_data(frame), sizeof(void *));
     zframe_destroy(&frame);
     return wait;
 }

@@ -232,7 +232,7 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
     }
     frame = zmsg_pop(msg);
     if (zframe_size(frame))
-        memcpy(&job, zframe_data(frame), sizeof(job));
+        memcpy(&job, zframe_data(frame), sizeof(void *));
     zframe_destroy(&frame);
     frame = zmsg_pop(msg);
     memcpy(&arrival, zframe_data(frame), sizeof(arrival));
@@ -248,7 +248,7 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
     }
     if (!job->waits && !job->admitted)
         wait_free(&job);
-    zmsg_addmem(head, &job, job ? sizeof(job) : 0);
+    zmsg_addmem(head, &job, job ? sizeof(void *) : 0);
     while (out && (frame = zmsg_pop(out)))
         zmsg_append(head, &frame);
     zmsg_destroy(&out);

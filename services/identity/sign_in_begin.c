@@ -24,7 +24,7 @@ static int begin_ticket(const sealed_t *sealed, const request_t *request, proble
         return problem_add(problem, ERR_INVALID_FIELD, "host",
                            "must be a host name in lower case, with or without a port");
     if (words_is_token(given, WORDS_TOKEN_LEN))
-        strcpy(nonce, given);
+        memcpy(nonce, given, WORDS_TOKEN_LEN + 1);
     else
         words_token(nonce);
     *out = (ticket_t){.expires_s = time(NULL) + STATE_SECONDS,

@@ -170,7 +170,7 @@ char *login_seal(const secret_key_t *key, login_t *self)
         if (self->count > 1)
             self->count--;
         else if (self->count && strcmp(self->flows[0].ticket.target, "/"))
-            strcpy(self->flows[0].ticket.target, "/");
+            memcpy(self->flows[0].ticket.target, "/", sizeof("/"));
         else
             return NULL;
     }

@@ -153,7 +153,7 @@ int message_check_head(const xmlNode *root, const expect_t *expect, const char *
                        bool is_signed, problem_t *problem)
 {
     const char *version = element_attribute(root, "Version"), *id = element_attribute(root, "ID");
-    int64_t issued;
+    int64_t issued = 0;
     int r;
 
     if (!version || strcmp(version, "2.0") != 0)

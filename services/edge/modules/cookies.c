@@ -89,7 +89,7 @@ static char next_character(const char **at, const char *end)
     char c = *(*at)++;
 
     if (c == '%' && end - *at >= 2 && digit_of((*at)[0]) >= 0 && digit_of((*at)[1]) >= 0) {
-        c = (char)(digit_of((*at)[0]) << 4 | digit_of((*at)[1]));
+        c = (char)((unsigned)digit_of((*at)[0]) << 4 | (unsigned)digit_of((*at)[1]));
         *at += 2;
     }
     return folded(c);
