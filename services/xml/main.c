@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -201,8 +202,12 @@ int main(int argc, char **argv)
     sigset_t mask;
     int signals, r;
 
-    (void)argv;
     log_init("postern-xml");
+    if (argc == 2 && !strcmp(argv[1], "--help")) {
+        puts("postern-xml: reads SAML messages, each in a sandboxed process of its own.\n"
+             "postern-saml starts it, on a socket that is its standard input; it has no settings.");
+        return EXIT_SUCCESS;
+    }
     if (argc > 1 || close_range(3, ~0U, 0)) {
         log_error("this program has no settings: postern-saml starts it");
         return EXIT_FAILURE;

@@ -14,7 +14,7 @@ test.after(() => up.close());
 // [module, its document, code, decisions in the order above]
 for (const [module, document, ...blocked] of [
   ['saml', { idp_metadata: '<EntityDescriptor/>' }, 'invalid', 'invalid', 'block', 'invalid'],
-  ['oidc', { issuer: 'https://id.test', client_id: 'c', client_secret: 's' }, 'invalid', 'invalid', 'block', 'invalid'],
+  ['traffic_policy', { value: '{"on_http_request":[]}' }, 'invalid', 'invalid', 'invalid', 'invalid'],
   ['request_headers', { add: { 'X-Ip': '${conn.client_ip}' } }, 'invalid', 'invalid', 'invalid', 'invalid'],
 ])
   test(`denied by ${module}: event, log and metrics name it`, { skip: elsewhere }, async () => {

@@ -73,7 +73,7 @@ test('every setting of the edge reaches nginx.conf, in containers too, and by it
 
 const settle = (settings) => { const { status, stdout, stderr } = spawnSync(path.join(root, 'deploy/edge-settings'), { encoding: 'utf8', env: { PATH: process.env.PATH, ...settings } }); return { status, stdout, stderr }; };
 const NOUNS = { TIME: 'a time', SIZE: 'a size', NUMBER: 'a number' };
-const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '2m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'] };
+const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '1025m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'] };
 
 test('a setting of the edge may be its least and its most, and without it is its default', () => {
   const values = (settings) => Object.fromEntries([...settle(settings).stdout.matchAll(/^s\|@(\w+)@\|(.*)\|g$/gm)].map(([, name, value]) => [name, value]));

@@ -31,13 +31,14 @@ export function signingKey(alg = 'RS256') {
   return { ...pair.privateKey.export({ format: 'jwk' }), use: 'sig', alg, kid: crypto.randomUUID() };
 }
 
-/* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers}
+/* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
+ * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout},
  *     down: 503 for all, delayMs, hold: promise that answers wait for, signIn(url, sub) -> {name: [values]}, rotate(), revoke(sub), stop()} */
-export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts }) {
+export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
   fs.chmodSync(dir, 0o755);
-  const tls = certificate(dir);
+  const tls = signed ?? certificate(dir);
   const accounts = {
     alice: { name: 'Alice Liddell', preferred_username: 'alice', email: 'alice@example.test', email_verified: true, groups: ['staff', 'admins'] },
     bob: { name: 'Bob Dodgson', preferred_username: 'bob', email: 'bob@other.test', email_verified: false, groups: ['staff'] },

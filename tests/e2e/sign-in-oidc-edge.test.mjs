@@ -1,0 +1,80 @@
+// Signing in at the edge with OpenID Connect, at npm's oidc-provider: what a person sees and what the upstream learns, over HTTP/1.1 and
+// HTTP/2, until the session is revoked. How tokens are judged is the story of tests/e2e/sign-in-oidc.test.mjs.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http2 from 'node:http2';
+import test from 'node:test';
+import tls from 'node:tls';
+import { api, ca, edge, elsewhere, endpoint, must, through, upstream } from '../support/postern.mjs';
+import { Browser } from '../support/browser.mjs';
+import { oidcProvider } from '../support/oidc-provider.mjs';
+
+const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
+const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`;
+const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', redirect_uris: [`${IDP}/oauth2/callback`] };
+const authority = process.env.STORY_UPSTREAM_TLS;
+const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
+const provider = skip ? null : await oidcProvider({ port: edge.port - 43 + 98, clients: [CLIENT], signed });
+test.after(() => provider?.stop());
+
+const oidc = (fields = {}) => ({ issuer: provider.issuer, client_id: CLIENT.client_id, client_secret: CLIENT.client_secret, scopes: ['email', 'profile', 'groups'], ...fields });
+async function guarded(fields = {}) {
+  const up = await upstream((request, response) => response.end(JSON.stringify(request.headers)));
+  return { up, to: await endpoint(up.address, { oidc: oidc(fields) }) };
+}
+async function signedIn(to, sub = 'alice', path = '/') {
+  const browser = new Browser();
+  const away = await browser.go(`https://${to.host}:${edge.port}${path}`, { stop: (location) => location.startsWith(provider.issuer) });
+  const asked = new URL(away.headers.location), params = await provider.signIn(asked.href, sub), back = new URL(`${IDP}/oauth2/callback`);
+  for (const [name, values] of Object.entries(params)) back.searchParams.set(name, values[0]);
+  const last = await browser.go(back.href);
+  return { browser, asked, last, value: browser.cookies.get(`${to.host}:${edge.port}`)?.get(SESSION) };
+}
+
+test('a person signs in at an issuer, and the upstream learns who it is', { skip }, async () => {
+  const { up, to } = await guarded();
+  const { asked, last, value } = await signedIn(to, 'alice', '/deep?x=1');
+  assert.deepEqual([last.status, last.url], [200, `https://${to.host}:${edge.port}/deep?x=1`]);
+  assert.deepEqual(['response_type', 'client_id', 'redirect_uri', 'code_challenge_method'].map((name) => asked.searchParams.get(name)), ['code', 'postern', `${IDP}/oauth2/callback`, 'S256']);
+  const headers = JSON.parse(last.body);
+  assert.deepEqual([headers['ngrok-auth-user-id'], headers['ngrok-auth-user-email'], headers['ngrok-auth-user-name'], headers['postern-auth-user-groups'], headers.cookie], ['alice', 'alice@example.test', 'Alice Liddell', 'staff,admins', undefined]);
+  const users = (await must('GET', '/app/users')).application_users.filter(({ identity_provider: by }) => by.url === provider.issuer);
+  assert.deepEqual(users.map(({ provider_user_id: id, email }) => [id, email]), [['alice', 'alice@example.test']]);
+  assert.equal((await through(to.host, '/', { headers: { 'Sec-Fetch-Mode': 'cors' } })).status, 401);
+  assert.equal((await through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status, 200);
+  await up.close();
+});
+
+test('over HTTP/2 a session is found in every spelling of its cookies, and ends on all connections at once', { skip }, async () => {
+  const { up, to } = await guarded();
+  const { value } = await signedIn(to, 'bob');
+  const session = http2.connect(`https://${to.host}:${edge.port}`, { createConnection: () => tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, ALPNProtocols: ['h2'] }) });
+  const ask = (cookie) => new Promise((resolve, reject) => {
+    const stream = session.request({ ':path': '/', ':authority': `${to.host}:${edge.port}`, cookie });
+    stream.on('response', (headers) => resolve(headers[':status'])).on('error', reject).resume();
+  });
+  try {
+    assert.deepEqual(await Promise.all([ask(`${SESSION}=${value}`), ask([`a=b`, `${SESSION}=${value}`, 'c=d']), ask(`x; ;${SESSION}=${value}; y=`), ask(`${SESSION}=${value}; ${SESSION}=${value}`), ask(`${SESSION}=${value}x`)]), [200, 200, 200, 401, 401]);
+    const bob = (await must('GET', '/app/users')).application_users.find(({ identity_provider: by, provider_user_id: id }) => by.url === provider.issuer && id === 'bob');
+    const gone = await api('DELETE', `/app/users/${bob.id}`);
+    assert.deepEqual([gone.status, ...new Set(gone.headers['postern-edges'].split('/'))], [204, gone.headers['postern-edges'].split('/')[0]]);
+    assert.deepEqual(new Set(await Promise.all(Array.from({ length: 100 }, () => ask(`${SESSION}=${value}`)))), new Set([401]));
+  } finally { session.destroy(); }
+  assert.equal((await signedIn(to, 'bob')).last.status, 200, 'who signs in again is there again');
+  await up.close();
+});
+
+test('an issuer that is down lets nobody in, and nobody who is in out', { skip }, async () => {
+  const { up, to } = await guarded();
+  const { value } = await signedIn(to);
+  provider.down = true;
+  try {
+    const other = await guarded({ client_id: 'another' }); // nothing is known of it yet but the issuer
+    assert.equal((await through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status, 200);
+    const browser = new Browser();
+    const away = await browser.go(`https://${other.to.host}:${edge.port}/`, { stop: (location) => location.startsWith(provider.issuer) });
+    assert.ok([302, 503].includes(away.status), `${away.status} ${away.url}`);
+    await other.up.close();
+  } finally { provider.down = false; }
+  await up.close();
+});
