@@ -417,7 +417,9 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
         _cleanup_(json_clear_ref) json_t *child_row = NULL;
 
         r = crud_load(self, child, self->request->account, PQgetvalue(res, i, 0), true, &child_row);
-        if (!r)
+        if (r == ERR_NOT_FOUND)
+            r = 0; /* it has ended, or another transaction has deleted it */
+        else if (!r)
             r = retire_row(self, child, child_row);
     }
     if (!r)

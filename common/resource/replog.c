@@ -237,8 +237,11 @@ static void beat_one(replog_t *self, place_t *place, int64_t now)
                  place->name, place->sub.acked);
         replog_let_go(self, place);
     } else if (place->sub.state == SUBSCRIBER_FOLLOWING) {
+        /* without the database the other copies do not hear of its workers, and answer without
+         * them: it says so by repeating no sign */
         lose_unless_sent(self, place,
-                         replog_send(self, place, "beat", place->sign, place->sub.sent, NULL));
+                         replog_send(self, place, "beat", self->listening ? place->sign : 0,
+                                     place->sub.sent, NULL));
     }
 }
 

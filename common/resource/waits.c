@@ -88,7 +88,7 @@ static int begin_anew(wait_t *self, const char *owner)
     clear_fetch(&self->fetch);
     clear_answer(&self->answer);
     self->answered = false;
-    self->until_ms = 0;
+    self->pause_ms = 0;
     snprintf(self->owner, sizeof(self->owner), "%s", owner);
     return 0;
 }
@@ -131,7 +131,7 @@ int wait_pause(wait_t *self, const char *owner, int64_t until_ms)
 {
     int r = begin_anew(self, owner);
 
-    self->until_ms = until_ms;
+    self->pause_ms = until_ms;
     return r;
 }
 
@@ -214,6 +214,7 @@ int waits_admit(waits_t *self, wait_t *wait)
 {
     size_t count, bytes;
 
+    wait->until_ms = wait->pause_ms; /* the worker has given it back */
     if (wait->admitted)
         return 0;
     if (self->count >= WAITS_ALL || self->bytes + wait->bytes > WAITS_ALL_BYTES)

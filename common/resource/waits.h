@@ -45,7 +45,7 @@ typedef struct wait wait_t;
 struct wait {
     char owner[WAIT_OWNER_SIZE];
     outbound_request_t fetch; /* owns its texts; url NULL: it pauses */
-    int64_t until_ms;         /* monotonic: the end of the pause */
+    int64_t pause_ms;         /* monotonic: the end of the pause, as the worker says it */
     wait_answer_t answer;
     bool answered; /* answer is there, and the verb has not taken it */
     void *state;   /* the verb's, with what frees it; also when the verb is never resumed */
@@ -64,6 +64,7 @@ struct wait {
     char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
     int lane;
     bool admitted;
+    int64_t until_ms; /* pause_ms, while the reactor has it; 0: a worker has, or it does not pause */
     void *service; /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */

@@ -18,6 +18,17 @@ static const char *text_of(const request_t *request, const char *key)
     return json_string_value(json_object_get(request->body, key));
 }
 
+/* Did the provider's answer come to where its provider sends answers? One that came elsewhere is
+ * another provider's, and its code is not for this one's ears (RFC 9700 4.4). */
+static bool is_in_place(const request_t *request, const run_t *run)
+{
+    const char *at = text_of(request, "at");
+    char place[RUN_PLACE_SIZE];
+
+    run_callback_place(&run->sealed, place);
+    return words_equal(at ? at : "", place);
+}
+
 /* The flow that the state names, out of this browser's cookie. The state's route, the flow's and
  * the sealed module's are one. 0 | ERR_SIGN_IN_STATE | -ENOMEM. */
 static int take_flow(crud_t *crud, const request_t *request, run_t *run)
@@ -25,7 +36,7 @@ static int take_flow(crud_t *crud, const request_t *request, run_t *run)
     char route[ID_MAX], state[WORDS_STATE_LEN + 1];
     int r;
 
-    if (!words_split_state(text_of(request, "state"), route, state)
+    if (!is_in_place(request, run) || !words_split_state(text_of(request, "state"), route, state)
         || !words_equal(route, run->sealed.route))
         return ERR_SIGN_IN_STATE;
     r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);

@@ -70,11 +70,24 @@ void run_free_state(void **state_p)
     run_free((run_t **)state_p);
 }
 
+void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE])
+{
+    const char *issuer = json_string_value(json_object_get(sealed->config, "issuer"));
+    char hex[WORDS_HEX_SIZE];
+
+    out[0] = '\0';
+    if (strcmp(sealed->module, "oidc"))
+        return;
+    words_hex(issuer ? issuer : "", hex);
+    snprintf(out, RUN_PLACE_SIZE, "%.*s", RUN_PLACE_SIZE - 1, hex);
+}
+
 int run_start(run_t *self, int operation, provider_ask_t *ask)
 {
-    char redirect[sizeof(url) + 32];
+    char redirect[sizeof(url) + 64], place[RUN_PLACE_SIZE];
 
-    snprintf(redirect, sizeof(redirect), "%s/oauth2/callback", url);
+    run_callback_place(&self->sealed, place);
+    snprintf(redirect, sizeof(redirect), "%s/oauth2/callback%s%s", url, *place ? "/" : "", place);
     ask->config = self->sealed.config;
     ask->module = self->sealed.module;
     ask->redirect_uri = redirect;

@@ -156,3 +156,10 @@ test('identities: lists are filtered by provider, user, e-mail, name, id, edge a
   for (const id of [ada, bob]) await must('DELETE', `/app/users/${id}`);
   await must('DELETE', `/edges/https/${edge.id}`);
 });
+
+test('a user with a session that is over is deleted, with those that are not', async () => {
+  const edge = await must('POST', '/edges/https', {});
+  const user = addUser(), live = addSession(user, edge.id), over = addSession(user, edge.id, { expires: new Date(Date.now() - 1000).toISOString() });
+  assert.equal((await api('DELETE', `/app/users/${user}`)).status, 204);
+  for (const id of [user, live, over]) assert.equal(sql(`SELECT count(*) FROM object WHERE id = '${id}'`), '0', id);
+});

@@ -1,6 +1,7 @@
 // Signing in at the edge with OpenID Connect, at npm's oidc-provider: what a person sees and what the upstream learns, over HTTP/1.1 and
 // HTTP/2, until the session is revoked. How tokens are judged is the story of tests/e2e/sign-in-oidc.test.mjs.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http2 from 'node:http2';
 import test from 'node:test';
@@ -11,7 +12,8 @@ import { oidcProvider } from '../support/oidc-provider.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`;
-const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', redirect_uris: [`${IDP}/oauth2/callback`] };
+const callback = (issuer) => `${IDP}/oauth2/callback/${crypto.createHash('sha256').update(issuer).digest('hex').slice(0, 24)}`;
+const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', redirect_uris: callback };
 const authority = process.env.STORY_UPSTREAM_TLS;
 const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
 const provider = skip ? null : await oidcProvider({ port: edge.port - 43 + 98, clients: [CLIENT], signed });
@@ -25,7 +27,7 @@ async function guarded(fields = {}) {
 async function signedIn(to, sub = 'alice', path = '/') {
   const browser = new Browser();
   const away = await browser.go(`https://${to.host}:${edge.port}${path}`, { stop: (location) => location.startsWith(provider.issuer) });
-  const asked = new URL(away.headers.location), params = await provider.signIn(asked.href, sub), back = new URL(`${IDP}/oauth2/callback`);
+  const asked = new URL(away.headers.location), params = await provider.signIn(asked.href, sub), back = new URL(callback(provider.issuer));
   for (const [name, values] of Object.entries(params)) back.searchParams.set(name, values[0]);
   const last = await browser.go(back.href);
   return { browser, asked, last, value: browser.cookies.get(`${to.host}:${edge.port}`)?.get(SESSION) };
@@ -35,7 +37,7 @@ test('a person signs in at an issuer, and the upstream learns who it is', { skip
   const { up, to } = await guarded();
   const { asked, last, value } = await signedIn(to, 'alice', '/deep?x=1');
   assert.deepEqual([last.status, last.url], [200, `https://${to.host}:${edge.port}/deep?x=1`]);
-  assert.deepEqual(['response_type', 'client_id', 'redirect_uri', 'code_challenge_method'].map((name) => asked.searchParams.get(name)), ['code', 'postern', `${IDP}/oauth2/callback`, 'S256']);
+  assert.deepEqual(['response_type', 'client_id', 'redirect_uri', 'code_challenge_method'].map((name) => asked.searchParams.get(name)), ['code', 'postern', callback(provider.issuer), 'S256']);
   const headers = JSON.parse(last.body);
   assert.deepEqual([headers['ngrok-auth-user-id'], headers['ngrok-auth-user-email'], headers['ngrok-auth-user-name'], headers['postern-auth-user-groups'], headers.cookie], ['alice', 'alice@example.test', 'Alice Liddell', 'staff,admins', undefined]);
   const users = (await must('GET', '/app/users')).application_users.filter(({ identity_provider: by }) => by.url === provider.issuer);
@@ -77,4 +79,32 @@ test('an issuer that is down lets nobody in, and nobody who is in out', { skip }
     await other.up.close();
   } finally { provider.down = false; }
   await up.close();
+});
+
+// A hostile account's issuer sends a browser on to an honest provider, with the client and the challenge of a flow that the attacker began at
+// another account's route, and hopes to be brought the code (RFC 9700 4.4).
+test('a code is brought to no provider but the one whose callback it came to', { skip }, async () => {
+  const evil = await oidcProvider({ port: edge.port - 43 + 97, clients: [CLIENT], signed });
+  try {
+    const { up, to } = await guarded(), trap = await guarded({ issuer: evil.issuer });
+    const attacker = new Browser(), victim = new Browser();
+    const asked = new URL((await attacker.go(`https://${to.host}:${edge.port}/`, { stop: (location) => location.startsWith(provider.issuer) })).headers.location);
+    const lured = new URL((await victim.go(`https://${trap.to.host}:${edge.port}/`, { stop: (location) => location.startsWith(evil.issuer) })).headers.location);
+    asked.searchParams.set('state', lured.searchParams.get('state'));
+    const { code, state, iss } = await provider.signIn(asked.href, 'alice');
+    const calls = { ...evil.calls };
+    for (const place of [callback(provider.issuer), `${IDP}/oauth2/callback`]) {
+      const back = new URL(place);
+      back.searchParams.set('code', code[0]);
+      back.searchParams.set('state', state[0]);
+      const answer = await victim.open(back.href);
+      assert.deepEqual([answer.status, /ERR_POSTERN_\d+/.exec(answer.body)?.[0]], [400, 'ERR_POSTERN_952'], place);
+    }
+    assert.deepEqual(evil.calls, calls, 'evil was told nothing');
+    assert.equal(trap.up.seen.length, 0);
+    // where the honest provider says who it is, its word is asked for as well
+    assert.deepEqual(iss, [provider.issuer]);
+    await up.close();
+    await trap.up.close();
+  } finally { evil.stop(); }
 });

@@ -15,10 +15,11 @@ import { seal } from '../support/sealed.mjs';
 
 const options = { skip: elsewhere };
 const CODE = { PROVIDER: 236, UNAVAILABLE: 237, DENIED: 235, STALE: 239 };
-const CLIENT = { client_id: 'postern', client_secret: 'canary-client-secret:+%/', redirect_uris: ['https://idp.example.test/oauth2/callback'] };
+const hex = (text) => crypto.createHash('sha256').update(text).digest('hex');
+const place = (issuer) => hex(issuer).slice(0, 24);
+const CLIENT = { client_id: 'postern', client_secret: 'canary-client-secret:+%/', redirect_uris: (issuer) => `https://idp.example.test/oauth2/callback/${place(issuer)}` };
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
-const hex = (text) => crypto.createHash('sha256').update(text).digest('hex');
 let count = 0;
 const ksuid = () => `oidc${Date.now().toString(36)}${(count++).toString(36)}`.padStart(27, '0');
 
@@ -61,7 +62,7 @@ async function begun(at, more = {}) {
   const ticket = new URL(begin.body.location).searchParams.get('t').split('.')[1];
   return { at, nonce: begin.body.nonce, login: await ask('sign_in.login', { sealed: at.sealed, ticket }) };
 }
-const back = ({ at, login }, params) => ask('sign_in.callback', { sealed: at.sealed, state: params.state[0], params, cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'story' });
+const back = ({ at, login }, params) => ask('sign_in.callback', { sealed: at.sealed, state: params.state[0], params, at: place(at.provider.issuer), cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'story' });
 async function signedIn(at, sub) {
   const flow = await begun(at);
   assert.equal(flow.login.code, 0, flow.login.msg);

@@ -170,7 +170,9 @@ test("every row of before is served as it was, the edge serves its route, and th
     const [, status, body] = text.match(/^(?:(\d+) (?:"[0-9a-f]+"|\S*) )?(.*)$/s); // an ETag depends on the system's address
     const answer = await call('GET', target);
     assert.equal(String(answer.status), status ?? '200', `${target}: ${answer.text}`);
-    if (answer.status === 200) assert.equal(answer.text.replaceAll(`http://127.0.0.1:${port}`, '{api}'), body, target);
+    // fields that came since
+    const shown = answer.text.replaceAll(`http://127.0.0.1:${port}`, '{api}').replace(target.startsWith('/app/users') ? ',"endpoints":[]' : /$^/, '').replaceAll(target.startsWith('/app/sessions') ? ',"network":null' : /$^/g, '');
+    if (answer.status === 200) assert.equal(shown, body, target);
   }
   assert.equal(await get(), '200 made before');
   // which told edges nothing of IP policies

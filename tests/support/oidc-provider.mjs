@@ -48,7 +48,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   let keys = [signingKey(algorithm)], provider, answer;
 
   const configuration = () => ({
-    clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client })),
+    clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client, redirect_uris: [typeof client.redirect_uris === 'function' ? client.redirect_uris(self.issuer) : client.redirect_uris].flat() })),
     jwks: { keys },
     cookies: { keys: cookieKeys },
     scopes: ['openid', 'offline_access'],

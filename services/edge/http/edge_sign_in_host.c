@@ -16,8 +16,12 @@ enum {
     LOGIN_MS = 15000,      /* identity may have to ask the provider where it is */
     CALLBACK_MS = 30000,   /* and who somebody is */
     ROUTE_ID_MAX = 64,
-    AGENT_MAX = 512
+    AGENT_MAX = 512,
+    PLACE_LEN = 24   /* hexadecimal digits of an issuer's sum */
 };
+
+#define CALLBACK      "/oauth2/callback"
+#define CALLBACK_LEN  (sizeof(CALLBACK) - 1)
 
 #define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
 
@@ -29,6 +33,7 @@ typedef struct {
     ngx_http_request_t  *request;
     route_t             *route;
     params_t             params;
+    ngx_str_t            at;         /* behind /oauth2/callback/; empty: nothing */
     unsigned             asking:1;
     unsigned             callback:1;
 } visit_t;
@@ -70,6 +75,10 @@ visit_new(ngx_http_request_t *r)
     visit = cln->data;
     ngx_memzero(visit, sizeof(*visit));
     visit->request = r;
+    if (r->uri.len == CALLBACK_LEN + 1 + PLACE_LEN) {
+        visit->at.data = r->uri.data + CALLBACK_LEN + 1;
+        visit->at.len = PLACE_LEN;
+    }
     cln->handler = leave;
     return visit;
 }
@@ -391,14 +400,17 @@ ask_callback(visit_t *visit)
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
                           config->sealed_len + 2 * PARAMS_BYTES + cookie.len
-                          + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX,
-                          5 + (cookie.len ? 1 : 0)) != NGX_OK)
+                          + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX + PLACE_LEN,
+                          5 + (cookie.len ? 1 : 0) + (visit->at.len ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "state", state->value, state->value_len);
     put_params(&pk, &visit->params);
+    if (visit->at.len) {
+        edge_sign_in_put(&pk, "at", visit->at.data, visit->at.len);
+    }
     if (cookie.len) {
         edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
     }
@@ -498,6 +510,29 @@ is_path(const ngx_http_request_t *r, const char *path)
 }
 
 
+/* The callback of a provider that is a row of proto/oauth_providers.def, or behind a slash that of an
+ * issuer, which has one of its own: a code that came to one is never asked of the other. */
+static ngx_uint_t
+is_callback(const ngx_http_request_t *r)
+{
+    size_t         i;
+    const u_char  *at = r->uri.data + CALLBACK_LEN + 1;
+
+    if (r->uri.len != CALLBACK_LEN + 1 + PLACE_LEN) {
+        return is_path(r, CALLBACK);
+    }
+    if (ngx_memcmp(r->uri.data, CALLBACK "/", CALLBACK_LEN + 1) != 0) {
+        return 0;
+    }
+    for (i = 0; i < PLACE_LEN; i++) {
+        if (!((at[i] >= '0' && at[i] <= '9') || (at[i] >= 'a' && at[i] <= 'f'))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+
 ngx_int_t
 edge_sign_in_host_handler(ngx_http_request_t *r)
 {
@@ -507,7 +542,7 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
     if (is_path(r, "/login") && r->method == NGX_HTTP_GET) {
         return take_query(r, ask_login);
     }
-    if (is_path(r, "/oauth2/callback")) {
+    if (is_callback(r)) {
         if (r->method == NGX_HTTP_GET) {
             return take_query(r, ask_callback);
         }

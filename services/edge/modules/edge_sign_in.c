@@ -313,11 +313,16 @@ pass_without_session(edge_sign_in_state_t *state)
 }
 
 
-/* Nobody can be asked: what is known is trusted for a while, or nobody is admitted. */
+/* Nobody can be asked: what is known is trusted for a while, or nobody is admitted; nor is a session
+ * of which this worker heard meanwhile that it has ended. */
 static intptr_t
 admit_unasked(edge_sign_in_state_t *state)
 {
-    if (state->session && edge_sign_in_is_trusted(state->session, bound_of(state))) {
+    if (state->session
+        && state->session->generation
+           == sessions_generation(edge_sign_in_sessions(), state->hash)
+        && edge_sign_in_is_trusted(state->session, bound_of(state)))
+    {
         return pass_by_session(state, SIGN_IN_ADMITTED_TRUSTED);
     }
     edge_module_count(state->me, SIGN_IN_UNANSWERED);
