@@ -169,9 +169,13 @@ test("every row of before is served as it was, the edge serves its route, and th
   for (const [target, text] of Object.entries(before.shown)) {
     const [, status, body] = text.match(/^(?:(\d+) (?:"[0-9a-f]+"|\S*) )?(.*)$/s); // an ETag depends on the system's address
     const answer = await call('GET', target);
+    if (target.startsWith('/app/sessions')) { // the one of before is over by now
+      assert.ok(answer.status === 404 || answer.text.startsWith('{"application_sessions":[],'), `${target}: ${answer.text}`);
+      continue;
+    }
     assert.equal(String(answer.status), status ?? '200', `${target}: ${answer.text}`);
-    // fields that came since
-    const shown = answer.text.replaceAll(`http://127.0.0.1:${port}`, '{api}').replace(target.startsWith('/app/users') ? ',"endpoints":[]' : /$^/, '').replaceAll(target.startsWith('/app/sessions') ? ',"network":null' : /$^/g, '');
+    // a field that came since
+    const shown = answer.text.replaceAll(`http://127.0.0.1:${port}`, '{api}').replace(target.startsWith('/app/users') ? ',"endpoints":[]' : /$^/, '');
     if (answer.status === 200) assert.equal(shown, body, target);
   }
   assert.equal(await get(), '200 made before');
