@@ -64,7 +64,7 @@ struct wait {
     char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
     int lane;
     bool admitted;
-    int64_t until_ms; /* pause_ms, while the reactor has it; 0: a worker has, or it does not pause */
+    int64_t until_ms; /* pause_ms, while the reactor has it; 0: it does not pause */
     void *service; /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */

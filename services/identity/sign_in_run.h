@@ -27,11 +27,12 @@ run_t *run_new(void);
 void run_free(run_t **self_p);
 void run_free_state(void **state_p);
 
+enum { RUN_PLACE_SIZE = 25 };
+
 /* Where the provider of a module sends browsers back to: what stands behind /oauth2/callback/, 24
  * digits of the issuer's SHA-256; "" for providers that are rows of a table. A hostile issuer that
  * sends a browser on to another provider has the code of that one come to another place than its
  * own, where it is refused (RFC 9700 4.4). */
-enum { RUN_PLACE_SIZE = 25 };
 void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 
 /* Begin the engine's flow. ask: all but config, module, now and cache, which this adds. 0 |

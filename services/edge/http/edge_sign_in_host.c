@@ -510,8 +510,8 @@ is_path(const ngx_http_request_t *r, const char *path)
 }
 
 
-/* The callback of a provider that is a row of proto/oauth_providers.def, or behind a slash that of an
- * issuer, which has one of its own: a code that came to one is never asked of the other. */
+/* The callback of a provider that is a row of proto/oauth_providers.def, or behind a slash that of
+ * an issuer, which has one of its own: a code that came to one is never asked of the other. */
 static ngx_uint_t
 is_callback(const ngx_http_request_t *r)
 {

@@ -313,8 +313,8 @@ pass_without_session(edge_sign_in_state_t *state)
 }
 
 
-/* Nobody can be asked: what is known is trusted for a while, or nobody is admitted; nor is a session
- * of which this worker heard meanwhile that it has ended. */
+/* Nobody can be asked: what is known is trusted for a while, or nobody is admitted; nor is a
+ * session of which this worker heard meanwhile that it has ended. */
 static intptr_t
 admit_unasked(edge_sign_in_state_t *state)
 {
