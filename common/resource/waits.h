@@ -65,7 +65,7 @@ struct wait {
     int lane;
     bool admitted;
     int64_t until_ms; /* pause_ms, while the reactor has it; 0: it does not pause */
-    void *service; /* for the callback of its request */
+    void *service;    /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */
 };
