@@ -109,7 +109,7 @@ test('identities: a session that is over is not shown, is deleted by itself, and
   assert.deepEqual((await must('GET', `/app/users/${user}`)).endpoints, endpoints);
   assert.deepEqual((await must('GET', '/app/users')).application_users.find(({ id }) => id === user).endpoints, endpoints);
   assert.deepEqual((await must('GET', `/app/sessions/${live}`)).route, { id: route.id, uri: route.uri });
-  await until(() => sql(`SELECT count(*) FROM object WHERE id = '${over}'`) === '0', 'its row is deleted');
+  await until(() => sql(`SELECT count(*) FROM object WHERE id = '${over}'`) === '0', 'its row is deleted', 90000);
   assert.equal(sql(`SELECT count(*) FROM application_session WHERE application_user_id = '${user}'`), '3');
   for (let n = 0; n < 30; n++) addSession(user, edge.id, { url: `https://more-${n}.example.test`, active: '2026-01-07T00:00:00Z' });
   assert.equal((await must('GET', `/app/users/${user}`)).endpoints.length, 20);
