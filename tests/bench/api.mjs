@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { api, env, must } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const count = Number(process.argv[2] || 1000);
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
@@ -50,7 +51,7 @@ for (const clients of [1, 8]) {
   commits(clients);
   await changes('API change, edges acknowledge', clients, (edges) => edges && !edges.startsWith('0/'));
   // stopped, not killed: the supervisor would start it again
-  const stopped = execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  const stopped = children(pidOf('edge'));
   for (const pid of stopped) process.kill(pid, 'SIGSTOP');
   try {
     while ((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'] !== '0/0') await new Promise((resolve) => setTimeout(resolve, 200));

@@ -1,11 +1,10 @@
 // One account's largest objects, many of them: no message of the config log may grow beyond what an edge takes.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { api, edge, endpoint, env, home, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const master = () => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8')); } catch { return 0; } }; // none while it starts
 const everyone = () => { const workers = children(master()); return [...workers, ...workers.flatMap(children)]; };
 const signal = (pids, name) => pids.forEach((pid) => process.kill(pid, name));

@@ -6,12 +6,13 @@ import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
 import { api, edge, endpoint, env, home, listening, must, through, unique, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-Atc', text], { encoding: 'utf8' }).trim();
-const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
-const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const workers = () => children(pidOf('edge'));
+const helpers = () => children(workers());
 // pids lists workers or helpers: as many as before, and none that was killed.
 const replaced = (pids, count, killed, what) =>
   until(() => { try { const now = pids(); return now.length >= count && !now.some((pid) => killed.includes(pid)); } catch { return false; } }, what);

@@ -4,10 +4,11 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { edge, endpoint, env, listening, tcpUpstream, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 // 0: there is none now.
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const workers = () => children(pidOf('edge'));
 const tryWorkers = () => { try { return workers(); } catch { return []; } };
 const dropped = () => Number(execFileSync('psql', [env.DATABASE_URL, '-Atc', 'SELECT coalesce(sum(dropped), 0) FROM events.producer'], { encoding: 'utf8' }));
 const metrics = async () => {

@@ -4,7 +4,7 @@
 // What counts as failed: every request that has no answer with status 200, whatever the reason, with one exception: a stream of
 // HTTP/2 that the edge's GOAWAY names as not taken (RFC 9113 6.8) is sent again on another connection, as every client does.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
@@ -14,12 +14,12 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { api, ca, edge, endpoint, env, home, listening, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
 const ended = (pid) => { try { return /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return true; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const BOUND_S = 8;
 // Two are all there can be.
 const alone = () => until(() => { try { return ended(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid.oldbin`, 'utf8'))); } catch { return true; } }, 'the edge that was replaced before has ended', 60000);

@@ -1,14 +1,14 @@
 // Traps of ZeroMQ inside nginx, each with its test. Traps 13, 14, 19 and 25 stand in tests/e2e/edge.test.mjs, trap 8 in
 // tests/unit/test_bus.c.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
 import { api, edge, endpoint, env, listening, must, through, unique, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const workers = () => execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n').map(Number);
+const workers = () => children(pidOf('edge'));
 const change = () => api('POST', '/backends/static', { address: '127.0.0.1:1' });
 const edges = (answer) => answer?.headers['postern-edges'];
 const all = () => `${workers().length}/${workers().length}`;

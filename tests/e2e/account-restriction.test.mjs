@@ -9,6 +9,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { account } from '../support/account.mjs';
 import { WebSocket, ca, edge, elsewhere, env, listening, tcpUpstream, through, unique, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const skip = elsewhere; // who connects is an address of this machine
 const up = await upstream();
@@ -272,11 +273,11 @@ test('a policy of which the edge knows nothing denies everybody; what a version 
 test('an edge that begins from its disk, with the config log silent, enforces it', { skip, timeout: 120000 }, async () => {
   const to = await withEdges(), pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
   await to.restrict([await to.policy('allow 127.0.4.0/24')]);
-  const before = pidOf('edge'), children = () => { try { return execFileSync('pgrep', ['-P', String(pidOf('edge'))], { encoding: 'utf8' }).trim().split('\n'); } catch { return []; } };
+  const before = pidOf('edge'), workers = () => children(pidOf('edge'));
   process.kill(pidOf('routes'), 'SIGSTOP');
   try {
     process.kill(-before, 'SIGKILL');
-    await until(() => ![0, before].includes(pidOf('edge')) && children().length >= 2, 'a new edge', 30000);
+    await until(() => ![0, before].includes(pidOf('edge')) && workers().length >= 2, 'a new edge', 30000);
     await until(() => from(to.host, '127.0.4.1').then(({ status }) => status === 200, () => false), 'it serves', 30000);
     await everywhere(to.host, '127.0.5.1', 403);
     await everywhere(to.host, '127.0.4.1', 200);

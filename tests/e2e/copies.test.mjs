@@ -8,6 +8,7 @@ import test from 'node:test';
 import { another, apiAt } from '../support/copies.mjs';
 import { session } from '../support/events.mjs';
 import { endpoint, env, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
 const PORT = Number(new URL(env.POSTERN_API_URL).port) + 77;
@@ -94,8 +95,8 @@ test('what is changed through a copy that no edge is connected to is live when i
 test('and while helpers of the edge are killed', { skip, timeout: 120000 }, async () => {
   const made = await Promise.all(Array.from({ length: 4 }, () => endpoint({ body: 'first' })));
   const master = fs.readFileSync(`${run}/edge.pid`, 'utf8').trim();
-  const workers = () => execFileSync('pgrep', ['-P', master], { encoding: 'utf8' }).trim().split('\n').map(Number);
-  const helpers = () => execFileSync('pgrep', ['-P', workers().join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  const workers = () => children(master);
+  const helpers = () => children(workers());
   for (let round = 0; round < 4; round++) {
     const victim = helpers()[round % 2];
     process.kill(victim, 'SIGKILL');

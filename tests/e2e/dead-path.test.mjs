@@ -1,14 +1,13 @@
 // A path that dies without a word (tests/support/path.mjs): who is connected by it notices.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { another, apiAt, settingsOf } from '../support/copies.mjs';
 import { path } from '../support/path.mjs';
 import { api, elsewhere, endpoint, env, listening, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const helpers = () => children(pidOf('edge')).flatMap(children);
 const change = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
 

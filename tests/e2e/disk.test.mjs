@@ -7,10 +7,10 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { api, edge, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const dir = `${home}/edge`, state = `${dir}/config.state`;
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const run = (...command) => execFileSync(command[0], command.slice(1), { encoding: 'utf8', stdio: 'pipe' });
 const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
 const behind = async () => Number((await status('metrics')).match(/^postern_edge_state_behind\{worker="0"\} (\d)/m)?.[1]);

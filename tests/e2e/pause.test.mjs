@@ -1,13 +1,12 @@
 // A worker that stood still (a signal, a paused machine, swap) for longer than a change waits for it: what it serves when it goes on.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import tls from 'node:tls';
 import { api, ca, edge, elsewhere, endpoint, env, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const workers = () => children(pidOf('edge'));
 const signal = (pids, name) => { for (const pid of pids) process.kill(pid, name); };
 const upToDate = async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']);

@@ -7,6 +7,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { api, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-places-')), program = path.join(folder, 'hellos');
 // as the services' user sees it: a checkout's folder may be closed to it
@@ -16,8 +17,7 @@ const owner = elsewhere ? null : fs.statSync(keys);
 const asOwner = (...command) => execFileSync(command[0], command.slice(1), owner.uid === process.getuid() ? {} : { uid: owner.uid, gid: owner.gid });
 const forget = () => { for (const at of [`${keys}/${other}`, ...fs.readdirSync(keys).map((name) => `${keys}/${name}/peers/${other}.cert`)]) fs.rmSync(at, { recursive: true, force: true }); };
 const options = { skip: elsewhere, timeout: 120000 };
-const parents = (of) => execFileSync('pgrep', ['-P', of.join(',')], { encoding: 'utf8' }).trim().split('\n').map(Number);
-const helpers = () => parents(parents([Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))]));
+const helpers = () => children(children([Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))]));
 const log = () => fs.readFileSync(`${env.POSTERN_LOG_DIR}/routes.log`, 'utf8');
 
 test.before(() => {

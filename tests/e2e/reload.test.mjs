@@ -1,13 +1,12 @@
 // An edge is replaced, not reloaded: what a HUP asks for is refused, and changes nothing.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
 import { ca, edge, elsewhere, endpoint, env, listening, through, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number).sort(); } catch { return []; } };
 const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
 const lost = async () => [...(await status('metrics')).matchAll(/^postern_edge_events_(?:lost|dropped)_total\{worker="\d+"\} (\d+)/gm)].reduce((sum, row) => sum + Number(row[1]), 0);
 

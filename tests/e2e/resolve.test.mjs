@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { api, elsewhere, endpoint, env, home, must, through, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const live = (answer) => Number(answer.headers['postern-edges'].split('/')[1]);
 
@@ -14,7 +15,7 @@ test('a change whose name is still asked for is not confirmed by a hello', { ski
   await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
   const waiting = api('PATCH', `/backends/static/${near.backend.id}`, { address: up.address.replace('127.0.0.1', 'n.late.test') });
   await new Promise((resolve) => setTimeout(resolve, 40)); // it is in force, and waits for its name
-  for (const pid of children(workers().join(','))) process.kill(pid, 'SIGKILL');
+  for (const pid of children(workers())) process.kill(pid, 'SIGKILL');
   const answer = await waiting;
   assert.equal(`${answer.status} ${answer.headers['postern-edges']}`, '200 2/2');
   const got = await Promise.all(Array.from({ length: 10 }, () => through(near.host, '/')));
@@ -52,7 +53,6 @@ function asking(host) {
   // not before so many were asked meanwhile, however slow they are
   return async (least = 60) => { await until(() => sent > least, `more than ${least} requests`, 60000); on = false; await all; return { sent, failed }; };
 }
-const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const workers = () => children(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8')));
 
 test('a named backend answers every request while it is changed', async () => {
@@ -140,9 +140,9 @@ test('a named backend answers every request while all of the configuration is re
   const bytes = fs.readFileSync(file);
   while (at < bytes.length) { last = at; at += 4 + bytes.readUInt32BE(at); }
   fs.truncateSync(file, last);
-  const before = children(workers().join(','));
+  const before = children(workers());
   for (const pid of before) process.kill(pid, 'SIGKILL');
-  await until(() => { try { return children(workers().join(',')).filter((pid) => !before.includes(pid)).length === before.length; } catch { return false; } }, 'new helpers');
+  await until(() => { try { return children(workers()).filter((pid) => !before.includes(pid)).length === before.length; } catch { return false; } }, 'new helpers');
   await must('POST', '/backends/http_response', { body: 'x' });
   await until(() => { try { return !fs.readFileSync(file).subarray(0, 28).equals(bytes.subarray(0, 28)); } catch { return false; } }, 'a whole new file');
   await new Promise((resolve) => setTimeout(resolve, 1000));

@@ -1,12 +1,12 @@
 // What /metrics of the edge has of each route: requests, bytes and errors of upstreams, of all workers together, for as many routes as
 // a setting says.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import test from 'node:test';
 import { own } from '../support/own.mjs';
 import { edge, elsewhere, endpoint, env, must, through, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const read = async (port = edge.port - 28) => {
   const rows = new Map(), text = await fetch(`http://127.0.0.1:${port}/metrics`).then((got) => got.text());
@@ -52,7 +52,7 @@ test('workers that are killed take nothing with them, and give nothing away', { 
   const to = await endpoint({ body: 'counted' }), gone = await endpoint({ body: 'gone' });
   await through(to.host);
   await settles(to.route, { '2xx': 1, request_body_bytes: 0, response_body_bytes: 7, upstream_errors: 0 });
-  const workers = () => execFileSync('pgrep', ['-P', fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim()], { encoding: 'utf8' }).trim().split('\n').map(Number);
+  const workers = () => children(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim());
   const before = workers();
   for (const pid of before) process.kill(pid, 'SIGKILL');
   await until(() => workers().length >= 2 && workers().every((pid) => !before.includes(pid)), 'other workers');

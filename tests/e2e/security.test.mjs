@@ -8,6 +8,7 @@ import tls from 'node:tls';
 import test from 'node:test';
 import { api, ca, edge, endpoint, env, listening, must, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 import { DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, exchange, frame, headers } from '../support/h2raw.mjs';
+import { children } from '../support/processes.mjs';
 
 const open = await upstream((q, s) => s.end(q.url)), closed = await upstream((q, s) => s.end(q.url));
 const to = await endpoint(open.address);
@@ -227,7 +228,7 @@ test('case_48_cve_2017_7529_ranges_chunks_and_encodings', { timeout: 120000 }, a
 });
 
 test('case_51_cve_2023_44487_http2_floods_stay_bounded', { timeout: 120000 }, async () => {
-  const pids = execFileSync('pgrep', ['-P', fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim()], { encoding: 'utf8' }).trim().split('\n');
+  const pids = children(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim());
   const memory = () => pids.reduce((sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]), 0);
   const block = headers([[':method', 'GET'], [':scheme', 'https'], [':authority', host], [':path', '/flood']]);
   const floods = {
@@ -243,7 +244,7 @@ test('case_51_cve_2023_44487_http2_floods_stay_bounded', { timeout: 120000 }, as
   for (let round = 0; round < 3; round++)
     await Promise.all(Object.values(floods).map((make) => exchange(host, make(), { wait: 2500, until: (got) => got.goaway !== undefined })));
   assert.equal(statusOf(await raw(host, line('GET /alive HTTP/1.1'))), 200);
-  const after = execFileSync('pgrep', ['-P', fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim()], { encoding: 'utf8' }).trim().split('\n');
+  const after = children(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8').trim());
   assert.deepEqual(after, pids, 'no worker died');
   assert.ok(memory() - before < 200 * 1024, `${before} KiB grew to ${memory()} KiB`);
 });

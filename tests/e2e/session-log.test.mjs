@@ -9,11 +9,11 @@ import test from 'node:test';
 import { another } from '../support/copies.mjs';
 import { own } from '../support/own.mjs';
 import { api, edge, elsewhere, env, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const WORKERS = 2;
 const sql = (text, vars = env) => execFileSync('psql', [vars.DATABASE_URL, '-qAt'], { input: `SET search_path = identity; ${text}`, encoding: 'utf8', maxBuffer: 1 << 26 }).trim();
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 // From any worker that goes on: one that stands still may have the connection.
 function metrics() {
   const ask = () => new Promise((resolve, reject) => {

@@ -1,14 +1,13 @@
 // An edge far away: what it missed takes longer to arrive than the config log is silent when all is well.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { path } from '../support/path.mjs';
 import { api, elsewhere, endpoint, env, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const RATE = 500000, ENTRIES = 300;
 const file = `${env.POSTERN_RUN_DIR}/config.log`;
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const helpers = () => children(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))).flatMap(children);
 const change = async () => (await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges'];
 

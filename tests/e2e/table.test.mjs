@@ -5,12 +5,12 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { api, edge, elsewhere, endpoint, env, home, must, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-v', 'ON_ERROR_STOP=1', '-qAtc', text], { encoding: 'utf8', stdio: 'pipe' }).trim();
-const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const master = () => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'));
 const workers = () => children(master());
-const helpers = () => children(workers().join(','));
+const helpers = () => children(workers());
 // Every worker: each connection is somebody's.
 const bodies = async (host, path) => [...new Set((await Promise.all(Array.from({ length: 24 }, () => through(host, path)))).map(({ status, body }) => `${status} ${body.match(/ERR_POSTERN_\d+/) ?? body}`))].sort();
 const says = (got, status, body) => { assert.equal(got.length, 1, `one answer from all workers: ${got}`); assert.ok(got[0].startsWith(`${status} ${body}`), got[0]); };

@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import test from 'node:test';
 import tls from 'node:tls';
 import { ca, edge, elsewhere, endpoint, env, home, must, unique, until as within } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const file = `${home}/edge/ticket.keys`;
 const options = { skip: elsewhere, timeout: 300000 };
@@ -45,7 +46,6 @@ async function age(periods) {
 }
 
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
 const served = async () => [...(await status('metrics')).matchAll(/^postern_edge_requests_total\{worker="\d+"\} (\d+)/gm)].map((m) => Number(m[1]));
 

@@ -1,13 +1,12 @@
 // An edge that has fewer workers than before: what those left that are no more is sent by those that are, each event once.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import test from 'node:test';
 import { edge, elsewhere, endpoint, env, home, listening, through, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const conf = `${home}/edge/nginx.conf`, FEW = 2, MANY = 5;
 const pidOf = (name) => { try { return Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')); } catch { return 0; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const status = (what) => fetch(`http://127.0.0.1:${edge.port - 28}/${what}`).then((answer) => answer.text()).catch(() => '');
 const each = async (name) => [...(await status('metrics')).matchAll(new RegExp(`^postern_edge_${name}\\{worker="\\d+"\\} (\\d+)`, 'gm'))].map((row) => Number(row[1]));
 const spools = () => fs.readdirSync(`${home}/edge`).filter((name) => /^events\.\d+(\.1)?\.spool$/.test(name) && fs.statSync(`${home}/edge/${name}`).isFile() && fs.statSync(`${home}/edge/${name}`).size > 0);

@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
 import { edge, elsewhere, env, home, must, through, unique, until } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const OBJECTS = Number(process.env.GROWTH_OBJECTS || 3000), CLIENTS = Number(process.env.GROWTH_CLIENTS || 8);
 const EVENTS = Number(process.env.POSTERN_EVENT_LOG_EVENTS), DELETIONS = 2048, REVISIONS = 4096, MB = 1 << 20;
@@ -16,7 +17,6 @@ const LIMIT = 120000 + OBJECTS * 10; // to wait for something, in ms
 const skip = elsewhere || (process.env.POSTERN_IDEMPOTENCY_SECONDS ? false : 'make growth has a stack with the settings for it');
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtF,', '-c', text], { encoding: 'utf8' }).trim();
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 const stateFile = () => fs.statSync(`${home}/edge/config.state`).size;
 
 // ---- a client that keeps its connections ----

@@ -1,15 +1,14 @@
 // Requests to one worker of the edge and not to another: connections are the kernel's to hand out, so they are opened until
 // each worker has one, and kept.
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import tls from 'node:tls';
 import { ca, edge, env } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 import { decoded, reachedBy } from './bodies.mjs';
 import { headersOf } from './requests.mjs';
 
 const read = (file) => { try { return fs.readFileSync(file, 'utf8'); } catch { return ''; } };
-const children = (pid) => { try { return execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number); } catch { return []; } };
 // 0 while there is none, as between an end and the next start
 export const pidOf = (name) => Number(read(`${env.POSTERN_RUN_DIR}/${name}.pid`));
 export const workers = () => (pidOf('edge') ? children(pidOf('edge')) : []).filter((pid) => /worker process(?! is shutting)/.test(read(`/proc/${pid}/cmdline`)));

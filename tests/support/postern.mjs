@@ -182,9 +182,14 @@ export function tail(topic = '', vars = {}) {
 export async function until(check, what, limit = 10000) {
   const end = Date.now() + limit;
   for (;;) {
-    const value = await check();
+    let value, cause;
+    try {
+      value = await check();
+    } catch (error) {
+      cause = error; // what is asked may be away for a moment, as a worker is that was killed
+    }
     if (value) return value;
-    if (Date.now() > end) throw new Error(`never happened: ${what}`);
+    if (Date.now() > end) throw new Error(`never happened: ${what}`, { cause });
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -1,11 +1,11 @@
 // Questions of the edge to postern-identity, on an edge with a module that only tests have (tests/edge-module): whatever becomes of
 // identity or of the worker's helper meanwhile, whoever asked hears of it once, at the end of the time that it has.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import test from 'node:test';
 import { edge, endpoint, env, through, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const DENIED = '190', UNKNOWN_VERB = '191', TOO_LARGE = '117', GONE = '238', NOBODY = '-1', LATE = '-2';
 const up = await upstream();
@@ -25,7 +25,6 @@ async function ask(verb, body = '80', { ms = 5000, ...more } = {}) {
 }
 const check = (more) => ask('session.check', hex(session), more);
 const pidOf = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const children = (pid) => execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' }).trim().split('\n').map(Number);
 const named = (pid, what) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(what);
 const workers = () => children(pidOf('edge')).filter((pid) => named(pid, 'worker process') && !named(pid, 'shutting down'));
 const helpers = () => workers().flatMap(children).filter((pid) => named(pid, 'postern helper'));
