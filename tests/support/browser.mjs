@@ -53,9 +53,9 @@ export class Browser {
   }
 }
 
-// GitHub, as the module oauth speaks to it: whoever comes is signed in as github.who, by codes that can be used once.
+// GitHub, as the module oauth speaks to it: whoever comes is signed in as github.who, by codes that can be used once; tokens: those it gave out.
 export async function github(port) {
-  const codes = new Map(), tokens = new Map(), self = { who: null, asked: [], down: false };
+  const codes = new Map(), tokens = new Map(), self = { who: null, asked: [], down: false, tokens };
   const server = https.createServer({ key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`) }, async (request, response) => {
     const url = new URL(request.url.replace(/^\/github\/(web|api|token)/, ''), `https://localhost:${port}`);
     const json = (status, value) => { response.writeHead(status, { 'Content-Type': 'application/json' }); response.end(JSON.stringify(value)); };

@@ -33,7 +33,7 @@ export function signingKey(alg = 'RS256') {
 
 /* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
- * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout},
+ * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout}, given: answers with tokens,
  *     down: 503 for all, delayMs, hold: promise that answers wait for, signIn(url, sub) -> {name: [values]}, rotate(), revoke(sub), stop()} */
 export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
@@ -43,7 +43,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     alice: { name: 'Alice Liddell', preferred_username: 'alice', email: 'alice@example.test', email_verified: true, groups: ['staff', 'admins'] },
     bob: { name: 'Bob Dodgson', preferred_username: 'bob', email: 'bob@other.test', email_verified: false, groups: ['staff'] },
   };
-  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {} };
+  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [] };
   const cookieKeys = [crypto.randomUUID()], tokens = new Map();
   let keys = [signingKey(algorithm)], provider, answer;
 
@@ -67,7 +67,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   });
   const renew = () => {
     provider = new Provider(self.issuer, configuration());
-    provider.on('grant.success', (ctx) => { const { Grant } = ctx.oidc.entities; if (Grant) tokens.set(Grant.jti, Grant.accountId); });
+    provider.on('grant.success', (ctx) => { const { Grant } = ctx.oidc.entities; if (Grant) tokens.set(Grant.jti, Grant.accountId); self.given.push(ctx.body); });
     answer = provider.callback();
   };
 
