@@ -73,11 +73,17 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
     }
 }
 
+/* Did somebody else than the caller refuse, who cannot be asked again for the reason? */
+static bool is_providers_word(int r)
+{
+    return r == ERR_SIGN_IN_DENIED || r == ERR_SIGN_IN_PROVIDER || r == ERR_SIGN_IN_UNAVAILABLE;
+}
+
 /* Log changes, refusals and slow requests. Successful reads have a line in the gateway's log. */
 static void log_request(const crud_t *crud, const request_t *request, int r, int64_t us,
                         const reply_t *reply)
 {
-    char verb[140], id[140];
+    char verb[140], id[140], why[600];
 
     if (r == 0 && !crud->changes && us < SLOW_US)
         return;
@@ -85,6 +91,9 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
     log_quote(request->id, strlen(request->id), id, sizeof(id));
     if (r < 0)
         log_error("verb=%s req=%s r=FAULT us=%" PRId64 " fault=\"%s\"", verb, id, us, fault_text());
+    else if (is_providers_word(r))
+        log_info("verb=%s req=%s r=%s us=%" PRId64 " why=\"%s\"", verb, id, outcome_name(r), us,
+                 log_quote(reply->problem.msg, strlen(reply->problem.msg), why, sizeof(why)));
     else
         log_info("verb=%s req=%s r=%s us=%" PRId64 " revision=%" PRId64, verb, id, outcome_name(r),
                  us, reply->revision);

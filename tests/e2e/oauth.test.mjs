@@ -93,7 +93,7 @@ for (const name of providers.names) {
     const to = made(name);
     provider.deny = true;
     const refusal = await signIn(to);
-    assert.equal(refusal.code, CODE.SIGN_IN_PROVIDER);
+    assert.equal(refusal.code, CODE.SIGN_IN_PROVIDER, refusal.msg);
     assert.match(refusal.msg, new RegExp(provider.row.denied ?? 'access_denied'));
     provider.deny = false;
     const login = await begin(to), back = await visit(login.location);
@@ -114,7 +114,7 @@ for (const name of providers.names) {
     assert.equal(one.code, 0, one.msg);
     provider.user = { ...provider.user, id: 77, email: 'eve@good.test.evil.test' };
     const other = await signIn(to);
-    assert.equal(other.code, CODE.SIGN_IN_DENIED);
+    assert.equal(other.code, CODE.SIGN_IN_DENIED, other.msg);
     assert.match(other.msg, /e-mail domains/);
     assert.doesNotMatch(other.msg, /good\.test/);
     provider.user = { ...provider.user, id: 583231, email: 'ada@good.test' };
@@ -167,7 +167,7 @@ test('teams and organizations are found on the last of several pages, and only t
   assert.deepEqual([github.counts['/user/teams'], github.counts['/user/orgs']], [3, 2]);
   github.user = { ...github.user, teams: ['acme/ops2', 'xacme/ops', 'acme-ops/x'], organizations: ['acme2'] };
   const refused = await signIn(made('github', rules));
-  assert.equal(refused.code, CODE.SIGN_IN_DENIED);
+  assert.equal(refused.code, CODE.SIGN_IN_DENIED, refused.msg);
   assert.match(refused.msg, /teams, organizations/);
   github.reset();
   await signIn(made('github'));
