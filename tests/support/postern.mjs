@@ -179,7 +179,7 @@ export function tail(topic = '', vars = {}) {
   return { events, said, child, stop: () => new Promise((resolve) => { if (ended) return resolve(); child.on('close', resolve); child.kill('SIGTERM'); }) };
 }
 
-export async function until(check, what, limit = 10000) {
+export async function until(check, what, limit = 30000) {
   const end = Date.now() + limit;
   for (;;) {
     let value, cause;
