@@ -1,12 +1,13 @@
 // What an upstream answers is judged like what a client asks: it must be HTTP, it cannot steer the edge, and what goes before
 // or behind an answer is not part of it.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import http2 from 'node:http2';
 import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
 import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, headers } from '../support/h2raw.mjs';
-import { ca, edge, endpoint, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, endpoint, env, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 // An upstream that answers each request with the next of these, as they are; the last one again and again. No bodies are read.
 async function scripted(...answers) {
@@ -408,4 +409,15 @@ test('bytes behind an answer without a body are no answer to the next request', 
 test('after all that the edge still serves', { timeout: 20000 }, async () => {
   const to = await endpoint({ body: 'alive' });
   assert.equal((await through(to.host)).body, 'alive');
+});
+
+// curl 7.88, which Debian 12 has, loses an answer over HTTP/2 where the end of the stream that it is still writing to comes in the same read.
+test('curl has the answer to a POST that nobody reads', { timeout: 60000 }, async () => {
+  const to = await endpoint({ body: 'answered' }), denied = await endpoint({ body: 'x' }, { user_agent_filter: { allow: [], deny: ['curl'] } });
+  for (const { host, status } of [{ ...to, status: 200 }, { ...denied, status: 403 }]) {
+    const codes = await Promise.all(Array.from({ length: 40 }, () => new Promise((resolve) => {
+      execFile('curl', ['-s', '--http2', '--cacert', env.POSTERN_EDGE_CA, '--connect-to', `::${edge.host}:${edge.port}`, '-o', '/dev/null', '-w', '%{http_version} %{http_code}', '-d', 'a=b', `https://${host}:${edge.port}/`], (error, stdout) => resolve(stdout));
+    })));
+    assert.deepEqual([...new Set(codes)], [`2 ${status}`]);
+  }
 });

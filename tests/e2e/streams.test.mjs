@@ -257,6 +257,30 @@ test('a stream depends on what its route leads to now, not on what it led to whe
   await up.close();
 });
 
+// What a client sends behind its handshake stands in memory behind the head: the head is what it was, for events and for whoever judges later.
+test('the head of a WebSocket is not what its client sends later', { skip: elsewhere }, async () => {
+  const up = await holding(), to = await endpoint(up.address, { user_agent_filter: { allow: [], deny: ['BadBot'] } }), events = await listening('http_request_complete');
+  const head = (method, host, agent) => `${method} /ws HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${Buffer.alloc(16).toString('base64')}\r\nUser-Agent: ${agent}\r\n\r\n`;
+  const real = head('GET', to.host, 'Sneaky/1.0 0123456789'), other = head('PUT', `x${to.host.slice(1)}`, 'Mozilla/5.0 innocent!');
+  for (const room of [1024, 4096, 16384]) { // buffers of heads, and of what comes behind
+    const one = { text: '', ended: false }, words = Buffer.concat([Buffer.alloc(room - real.length, 'p'), Buffer.from(other), Buffer.alloc(room - other.length, 'q'), Buffer.from(unique('end'))]);
+    one.socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca }, () => one.socket.write(Buffer.concat([Buffer.from(real), words])));
+    one.socket.on('data', (part) => { one.text += part.toString('latin1'); }).on('error', () => { one.ended = true; }).on('close', () => { one.ended = true; });
+    const sent = words.toString();
+    await until(() => one.text.includes(sent.slice(-20)), 'all of it goes to the upstream, and comes back');
+    assert.ok(one.text.endsWith(sent), 'as it was');
+    const judged = await api('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/user_agent_filter`, { allow: [], deny: ['Sneaky'] });
+    assert.equal(judged.status, 200);
+    await until(() => one.ended, 'it is judged by the user agent that it came with');
+    await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/user_agent_filter`, { allow: [], deny: ['BadBot'] }, 200);
+  }
+  const seen = () => events.events.map(({ object }) => object.http.request).filter(({ url }) => url.path === '/ws' && url.host === to.host);
+  await until(() => seen().length === 3, 'three events');
+  for (const request of seen()) assert.deepEqual([request.method, request.user_agent, JSON.stringify(request).includes('innocent')], ['get', 'Sneaky/1.0 0123456789', false]);
+  await events.stop();
+  await up.close();
+});
+
 test('many streams of one edge end while others go on, and all of them are counted', { timeout: 120_000, skip: elsewhere }, async () => {
   const up = await holding(), MANY = 600;
   const goes = await endpoint(up.address), stays = await endpoint(up.address), sessions = [];

@@ -354,7 +354,7 @@ Test(table, ticket_profiles_differ_by_edge_and_by_settings)
     drop(table);
 }
 
-Test(table, tls_names_have_pools_of_their_own)
+Test(table, accounts_and_tls_names_have_pools_of_their_own)
 {
     table_t *table = table_new();
 
@@ -363,8 +363,20 @@ Test(table, tls_names_have_pools_of_their_own)
     apply(table, "static_backend", "b3", "{\"address\":\"10.0.0.1:443\",\"tls\":false}");
     apply(table, "static_backend", "b4", "{\"address\":\"[::1]:80\",\"tls\":false}");
     cr_assert_neq(table_backend(table, "b1")->pool, table_backend(table, "b2")->pool);
-    cr_assert_eq(table_backend(table, "b3")->pool, 0);
+    cr_assert_eq(table_backend(table, "b3")->pool, table_backend(table, "b4")->pool);
+    cr_assert_neq(table_backend(table, "b3")->pool, table_backend(table, "b1")->pool);
     cr_assert(table_backend(table, "b4")->literal);
+    apply(table, "static_backend", "b5", "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_1\"}");
+    apply(table, "static_backend", "b6", "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_2\"}");
+    apply(table, "static_backend", "b7", "{\"address\":\"10.0.0.1:80\",\"account_id\":\"ac_1\"}");
+    apply(table, "static_backend", "b8", "{\"address\":\"10.0.0.1:80\",\"account_id\":\"ac_2\"}");
+    for (int i = 5; i <= 8; i++) {
+        for (int other = 1; other < i; other++) {
+            char one[3] = {'b', (char)('0' + i)}, two[3] = {'b', (char)('0' + other)};
+
+            cr_assert_neq(table_backend(table, one)->pool, table_backend(table, two)->pool);
+        }
+    }
     drop(table);
 }
 

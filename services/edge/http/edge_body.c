@@ -39,6 +39,19 @@ push_head(ngx_connection_t *c)
 }
 
 
+/* Sends what of the answer stands in the buffer of TLS, so that the RST_STREAM behind it has a record
+ * of its own: curl 7.88 loses an answer that it reads together with that. */
+static void
+send_answer_first(ngx_connection_t *c)
+{
+    if ((c->buffered & NGX_SSL_BUFFERED) && c->write->ready
+        && c->send_chain(c, NULL, 0) == NGX_CHAIN_ERROR)
+    {
+        c->error = 1;
+    }
+}
+
+
 /* Sends the RST_STREAM that tells the client to stop its upload: nginx leaves it in the
  * connection's queue until something else is sent. */
 static void
@@ -52,6 +65,7 @@ push_reset(const edge_ctx_t *ctx)
     }
     c = stream->connection->connection;
     if (!c->error) {
+        send_answer_first(c);
         ngx_post_event(c->write, &ngx_posted_events);
     }
 }
@@ -86,8 +100,9 @@ body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_int_t  rc = count_and_pass(r, in);
 
-    if (r->upstream && r->upstream->upgrade) {
-        edge_reader_watch_upgraded(r);   /* nginx has set its handlers, and flushes the head */
+    /* nginx has set its handlers, and flushes the head */
+    if (r->upstream && r->upstream->upgrade && edge_reader_watch_upgraded(r)) {
+        return NGX_ERROR;
     }
 #if (NGX_HTTP_V2)
     if (rc != NGX_ERROR && r->stream && in && in->buf->flush

@@ -412,6 +412,17 @@ give_fields(ngx_http_request_t *r, const head_t *scan)
 }
 
 
+/* A body that means nothing (RFC 9110, 9.3): an upstream that does not look at it takes it for the
+ * next request, which is then somebody's choice of an answer to whoever comes next. */
+static ngx_uint_t
+has_body_without_meaning(const ngx_http_request_t *r)
+{
+    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE
+                         | NGX_HTTP_OPTIONS))
+           && (r->headers_in.content_length_n > 0 || r->headers_in.chunked);
+}
+
+
 /* The final head is complete and was accepted by head.c. */
 static ngx_int_t
 give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
@@ -438,7 +449,9 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_OK && u->upgrade && edge_streams_upgrade(r, ctx)) {
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
     }
-    if (rc == NGX_OK && has_bytes_behind(r, &ctx->head.scan)) {
+    if (rc == NGX_OK && (has_bytes_behind(r, &ctx->head.scan)
+                         || has_body_without_meaning(r)))
+    {
         u->headers_in.connection_close = 1;
         u->keepalive = 0;
     }

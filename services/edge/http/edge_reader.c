@@ -273,9 +273,38 @@ on_client_writable(ngx_http_request_t *r)
 }
 
 
+/* What came from the client behind the head of its handshake stands in the buffer of that head, and
+ * nginx would read what comes next into that buffer from its start: over the head, which events, the
+ * log and the judges of streams go on to look at. So it moves to a buffer of its own. */
+static ngx_int_t
+move_first_words(ngx_http_request_t *r, ngx_http_upstream_t *u)
+{
+    ngx_buf_t  *b = &u->from_client, *head = r->header_in;
+    size_t      left = head->last - head->pos;
+    size_t      size = ngx_max(u->conf->buffer_size, left);
+
+    if (left == 0) {
+        return NGX_OK;
+    }
+    b->start = ngx_palloc(r->pool, size);
+    if (b->start == NULL) {
+        return NGX_ERROR;
+    }
+    b->pos = b->start;
+    b->last = ngx_cpymem(b->start, head->pos, left);
+    b->end = b->start + size;
+    b->temporary = 1;
+    b->tag = u->output.tag;
+    head->pos = head->last;
+    /* nginx sends it where it may write, and has no event for that: it could all along */
+    ngx_post_event(u->peer.connection->write, &ngx_posted_events);
+    return NGX_OK;
+}
+
+
 /* A tunnel (modules/edge_converter.c) has handlers and buffers of its own. Without memory for it, a
  * WebSocket goes on with small reads. */
-void
+ngx_int_t
 edge_reader_watch_upgraded(ngx_http_request_t *r)
 {
     edge_ctx_t           *ctx = edge_ctx(r);
@@ -286,11 +315,14 @@ edge_reader_watch_upgraded(ngx_http_request_t *r)
         || r->headers_out.status != NGX_HTTP_SWITCHING_PROTOCOLS
         || u->peer.connection == NULL)
     {
-        return;
+        return NGX_OK;
+    }
+    if (move_first_words(r, u)) {
+        return NGX_ERROR;
     }
     self = ngx_pcalloc(r->pool, sizeof(edge_upgraded_t));
     if (self == NULL) {
-        return;
+        return NGX_OK;
     }
     self->down.loan = &ctx->reader.loan;
     self->down.carried = u->state->bytes_received;
@@ -305,6 +337,7 @@ edge_reader_watch_upgraded(ngx_http_request_t *r)
     u->write_event_handler = on_upstream_writable;
     r->read_event_handler = on_client_readable;
     r->write_event_handler = on_client_writable;
+    return NGX_OK;
 }
 
 

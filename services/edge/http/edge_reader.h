@@ -9,7 +9,7 @@ void edge_reader_start(ngx_cycle_t *cycle);
 /* Wrap nginx's filter of what was read; called when the peer is initialised. */
 void edge_reader_watch(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Wrap nginx's handlers of a connection that its proxy has just made a WebSocket of; the second
- * call does nothing. */
-void edge_reader_watch_upgraded(ngx_http_request_t *r);
+ * call does nothing. NGX_ERROR: there is no memory for what the client has sent already. */
+ngx_int_t edge_reader_watch_upgraded(ngx_http_request_t *r);
 /* When the request's memory is freed. */
 void edge_reader_end(edge_ctx_t *ctx);

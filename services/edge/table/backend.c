@@ -23,7 +23,7 @@ void backend_release(backend_t *backend)
     if (backend->forget_name)
         backend->forget_name(backend);
     if (backend->pool)
-        pool_leave(backend->host);
+        pool_leave(backend->account_id, backend->tls ? backend->host : NULL);
     headers_done(&backend->headers);
     for (size_t i = 0; i < backend->choice_count; i++)
         slab_free(backend->choices[i].id);
@@ -81,11 +81,11 @@ void backend_parse_static(backend_t *backend, const msgpack_object *document, bo
     const char *host = address ? split_address(address, &backend->port) : NULL;
 
     backend->account_id = document_str(document, "account_id", bad);
+    *bad |= backend->account_id && strlen(backend->account_id) > TABLE_ID_MAX;
     backend->tls = document_bool(document, "tls", bad);
     if (host && !*bad) {
         backend->host = document_copy(host, strlen(host));
-        if (backend->tls)
-            backend->pool = pool_join(backend->host);
+        backend->pool = pool_join(backend->account_id, backend->tls ? backend->host : NULL);
         set_literal(backend);
     } else {
         *bad = true;

@@ -81,7 +81,7 @@ typedef struct backend {
     uint16_t port;
     bool tls;
     bool refused;  /* a later version of it cannot be applied */
-    uint64_t pool; /* TLS identity for the keep-alive pool; 0 for plain */
+    uint64_t pool; /* of kept connections: its account's, for this TLS name or none */
     struct sockaddr_storage address;
     socklen_t address_len; /* 0: a name has it, below */
     bool literal;          /* an address, not a name */
@@ -196,7 +196,7 @@ bool table_leads_to(const table_t *self, const backend_t *backend, const char *i
  * nor below 2^63. */
 uint64_t backend_key(backend_t *backend);
 
-/* How many TLS names of backends have a keep-alive pool now, in all tables of the process. */
+/* How many keep-alive pools backends have now, in all tables of the process. */
 size_t table_pools(void);
 
 /* Give one reference back; the last one frees it. The table has one, and each request that uses it
