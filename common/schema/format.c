@@ -82,7 +82,7 @@ static const char *hostname_fault(const char *name, size_t len, int wildcard)
             continue;
         }
         if (!islower((unsigned char)c) && !isdigit((unsigned char)c) && (c != '-' || !label))
-            return "a host name takes letters, digits, hyphens and dots";
+            return "a host name takes letters, digits, dots, and hyphens inside a label";
         label++;
     }
     return NULL;
