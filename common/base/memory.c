@@ -88,6 +88,28 @@ int memory_json_end_outside(void)
     return json_decoding.failed;
 }
 
+/* As jansson 2.14 has them, with what malloc takes beside. */
+enum { WEIGHT_OBJECT = 240, WEIGHT_MEMBER = 72, WEIGHT_ITEM = 16, WEIGHT_VALUE = 64 };
+
+size_t memory_json_weight(const json_t *value)
+{
+    size_t weight = value ? WEIGHT_VALUE + json_string_length(value) : 0, i;
+    const char *name;
+    json_t *item;
+
+    if (json_is_object(value))
+        weight += WEIGHT_OBJECT;
+    json_object_foreach((json_t *)value, name, item)
+    {
+        weight += WEIGHT_MEMBER + strlen(name) + memory_json_weight(item);
+    }
+    json_array_foreach(value, i, item)
+    {
+        weight += WEIGHT_ITEM + memory_json_weight(item);
+    }
+    return weight;
+}
+
 void memory_guard_json(void)
 {
     json_set_alloc_funcs(allocate_json, free);

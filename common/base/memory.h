@@ -40,3 +40,7 @@ void memory_guard_json(void);
  * incomplete. End returns 0 | -ENOMEM | -EMSGSIZE. Decodings do not nest. */
 void memory_json_begin_outside(size_t bytes);
 int memory_json_end_outside(void);
+
+struct json_t;
+/* Bytes that a value holds, about, with all that is in it; NULL: none. */
+size_t memory_json_weight(const struct json_t *value);

@@ -171,6 +171,24 @@ void secret_free(char **data_p, size_t len)
     *data_p = NULL;
 }
 
+void secret_wipe_json(json_t *value)
+{
+    const char *name;
+    json_t *item;
+    size_t i;
+
+    if (json_is_string(value))
+        sodium_memzero((char *)json_string_value(value), json_string_length(value));
+    json_object_foreach(value, name, item)
+    {
+        secret_wipe_json(item);
+    }
+    json_array_foreach(value, i, item)
+    {
+        secret_wipe_json(item);
+    }
+}
+
 void secret_derive(const secret_key_t *self, const char *purpose, const char *text,
                    unsigned char out[32])
 {

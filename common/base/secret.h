@@ -31,6 +31,9 @@ int secret_open_for(const secret_key_t *self, const char *purpose, const char *s
 /* Wipe and free; NULL is fine. */
 void secret_free(char **data_p, size_t len);
 
+/* Wipe all texts of a value that nobody else holds, before it is freed; NULL is fine. */
+void secret_wipe_json(json_t *value);
+
 /* HMAC-SHA256 of text under a key derived for this purpose; 32 bytes. */
 void secret_derive(const secret_key_t *self, const char *purpose, const char *text,
                    unsigned char out[32]);

@@ -106,21 +106,36 @@ int backlog_put(backlog_t *self, const char *owner, backlog_lane_t lane, zmsg_t 
     return backlog_put_held(self, owner, "", lane, msg);
 }
 
-int backlog_put_held(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
-                     zmsg_t **msg)
+static int put_bounded(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                       const shares_bounds_t *most, zmsg_t **msg)
 {
     int r;
 
     INVARIANT(lane <= BACKLOG_GUEST);
     if (lane == BACKLOG_QUICK)
-        return work_put_held(self->work, owner, holder, &bounds[lane], size_of(*msg), msg);
-    r = shares_put_held(self->beside[lane - BACKLOG_SLOW], owner, holder, &bounds[lane],
-                        size_of(*msg), *msg);
+        return work_put_held(self->work, owner, holder, most, size_of(*msg), msg);
+    r = shares_put_held(self->beside[lane - BACKLOG_SLOW], owner, holder, most, size_of(*msg),
+                        *msg);
     if (r)
         return r;
     *msg = NULL;
     start_beside(self);
     return 0;
+}
+
+int backlog_put_held(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                     zmsg_t **msg)
+{
+    INVARIANT(lane <= BACKLOG_GUEST);
+    return put_bounded(self, owner, holder, lane, &bounds[lane], msg);
+}
+
+void backlog_put_again(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                       zmsg_t **msg)
+{
+    int r = put_bounded(self, owner, holder, lane, &boundless, msg);
+
+    INVARIANT(!r); /* no bounds apply, so only memory can be missing */
 }
 
 void backlog_done(backlog_t *self, backlog_lane_t lane)

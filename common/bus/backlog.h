@@ -44,6 +44,12 @@ int backlog_put_held(backlog_t *self, const char *owner, const char *holder, bac
                      zmsg_t **msg);
 void backlog_released(backlog_t *self, const char *holder);
 
+/* As backlog_put_held, for a request that was let in before and comes back: without bounds, because
+ * it was counted where it waited (common/resource/waits.h), and refusing it would lose what it
+ * waited for. */
+void backlog_put_again(backlog_t *self, const char *owner, const char *holder, backlog_lane_t lane,
+                       zmsg_t **msg);
+
 /* A worker has finished a request of that lane: another one may begin. */
 void backlog_done(backlog_t *self, backlog_lane_t lane);
 

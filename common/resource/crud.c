@@ -416,9 +416,9 @@ static int retire_row(crud_t *self, const kind_t *kind, const json_t *row)
         const kind_t *child = kind_find(PQgetvalue(res, i, 1));
         _cleanup_(json_clear_ref) json_t *child_row = NULL;
 
-        r = crud_load(self, child, self->request->account, PQgetvalue(res, i, 0), true, &child_row);
+        r = crud_load_last(self, child, self->request->account, PQgetvalue(res, i, 0), &child_row);
         if (r == ERR_NOT_FOUND)
-            r = 0; /* it has ended, or another transaction has deleted it */
+            r = 0; /* another transaction has deleted it */
         else if (!r)
             r = retire_row(self, child, child_row);
     }
@@ -469,7 +469,7 @@ int crud_delete(crud_t *self, const kind_t *kind, reply_t *reply)
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    r = crud_load_addressed(self, kind, true, &row);
+    r = crud_load_doomed(self, kind, &row);
     if (!r)
         r = lock_out_children(self, crud_text(row, "id"));
     if (!r)
@@ -482,7 +482,7 @@ int crud_remove(crud_t *self, const kind_t *kind, const char *id, problem_t *pro
     _cleanup_(json_clear_ref) json_t *row = NULL;
     int r;
 
-    r = crud_load(self, kind, self->request->account, id, true, &row);
+    r = crud_load_last(self, kind, self->request->account, id, &row);
     if (!r)
         r = lock_out_children(self, id);
     return r ? r : delete_row(self, kind, row, problem);

@@ -52,16 +52,19 @@ int crud_end(crud_t *self, int r, int64_t *ret_revision);
  * it is run again, perhaps on another thread, and crud_resumed gives it *state_p, which is taken
  * over. free_state frees the state, also where the handler is never run again: the request's
  * deadline passed, too many wait, or the service stops. The request's timeout is shortened so
- * that some of the deadline is left. Not inside a transaction. VERB_WAITS | -EINVAL: nothing is
- * taken over. */
-int crud_fetch(crud_t *self, const outbound_request_t *request, void **state_p,
+ * that some of the deadline is left; with less than least_ms for it, it is not made, and ends with
+ * OUTBOUND_TIMEOUT. An answer that came is never lost: the handler is run with it even where the
+ * deadline has passed. Not inside a transaction. VERB_WAITS | -EINVAL: nothing is taken over. */
+int crud_fetch(crud_t *self, const outbound_request_t *request, unsigned least_ms, void **state_p,
                void (*free_state)(void **state_p));
 /* The same for a while. */
 int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
                void (*free_state)(void **state_p));
+/* How much the state holds that the handler leaves with the next crud_fetch or crud_pause, about:
+ * what waits is bounded by that, too (waits.h). */
+void crud_weigh(crud_t *self, size_t bytes);
 /* The state that the handler left, borrowed; NULL: this is its first run. *ret_answer: what came,
- * valid until the handler returns; NULL: it paused, or an earlier try of this run, which the
- * database ended, was given the answer. */
+ * valid until the handler returns, and the same in each try of this run; NULL: it paused. */
 void *crud_resumed(crud_t *self, const wait_answer_t **ret_answer);
 
 /* For verbs of a service's own, inside a transaction: make an object of the account as a call

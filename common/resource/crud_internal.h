@@ -37,8 +37,15 @@ int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
  * *ret_rendered is without them | fault. */
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered);
 
+/* Load and lock a row that is to be deleted: also one that has ended (FIELD_ENDS), which is shown
+ * to nobody, but which an edge whose clock is behind may still serve. As crud_load. */
+int crud_load_last(crud_t *self, const kind_t *kind, const char *account, const char *id,
+                   json_t **ret_row);
+
 /* The row that the path names; the parent in the path must be its parent. */
 int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row);
+/* The same of one that is to be deleted: crud_load_last. */
+int crud_load_doomed(crud_t *self, const kind_t *kind, json_t **ret_row);
 
 /* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
 int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const json_t *patch,

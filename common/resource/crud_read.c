@@ -73,26 +73,46 @@ const char *crud_shown_sql(const kind_t *kind, char out[CRUD_SQL_MAX])
     return out;
 }
 
+/* What a row is selected for. */
+typedef enum {
+    ROW_SHOWN,
+    ROW_LOCKED,
+    ROW_DOOMED /* to be deleted: locked, and ended or not */
+} row_t;
+
 static int select_row(crud_t *self, const kind_t *kind, const char *account, const char *id,
-                      bool lock, PGresult **ret_row)
+                      row_t what, PGresult **ret_row)
 {
     char row[CRUD_SQL_MAX], shown[CRUD_SQL_MAX], sql[2 * CRUD_SQL_MAX + 256];
     int r;
 
     snprintf(sql, sizeof(sql), "SELECT %s FROM %s t WHERE id = $1 AND account_id = $2%s%s",
-             crud_row_sql(kind, row), kind->name, crud_shown_sql(kind, shown),
-             lock ? " FOR UPDATE" : "");
+             crud_row_sql(kind, row), kind->name,
+             what == ROW_DOOMED ? "" : crud_shown_sql(kind, shown),
+             what == ROW_SHOWN ? "" : " FOR UPDATE");
     r = pg_exec(self->pg, ret_row, sql, 2, id, account);
     return r || PQntuples(*ret_row) ? r : ERR_NOT_FOUND;
+}
+
+static int load_row(crud_t *self, const kind_t *kind, const char *account, const char *id,
+                    row_t what, json_t **ret_row)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = select_row(self, kind, account, id, what, &res);
+
+    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
 }
 
 int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
               json_t **ret_row)
 {
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = select_row(self, kind, account, id, lock, &res);
+    return load_row(self, kind, account, id, lock ? ROW_LOCKED : ROW_SHOWN, ret_row);
+}
 
-    return r ? r : crud_row_at(self, kind, res, 0, ret_row);
+int crud_load_last(crud_t *self, const kind_t *kind, const char *account, const char *id,
+                   json_t **ret_row)
+{
+    return load_row(self, kind, account, id, ROW_DOOMED, ret_row);
 }
 
 /* Append the rendered children of one page to the owners in list that they belong to. */
@@ -223,20 +243,30 @@ static int check_addressed_parent(const crud_t *self, const kind_t *kind, const 
 }
 
 /* The row that the path names. */
-int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
+static int load_addressed(crud_t *self, const kind_t *kind, row_t what, json_t **ret_row)
 {
     _cleanup_(json_clear_ref) json_t *row = NULL;
     char id[ID_MAX];
     int r = addressed_id(self, kind, id);
 
     if (!r)
-        r = crud_load(self, kind, self->request->account, id, lock, &row);
+        r = load_row(self, kind, self->request->account, id, what, &row);
     if (!r && kind->parent_key)
         r = check_addressed_parent(self, kind, crud_text(row, kind->parent_key));
     if (r)
         return r;
     *ret_row = take(row);
     return 0;
+}
+
+int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **ret_row)
+{
+    return load_addressed(self, kind, lock ? ROW_LOCKED : ROW_SHOWN, ret_row);
+}
+
+int crud_load_doomed(crud_t *self, const kind_t *kind, json_t **ret_row)
+{
+    return load_addressed(self, kind, ROW_DOOMED, ret_row);
 }
 
 /* Answer with JSON text made straight from the row: no process parses it again on the way. */
@@ -250,7 +280,7 @@ static int get_text(crud_t *self, const kind_t *kind, reply_t *reply)
     int r = addressed_id(self, kind, id);
 
     if (!r)
-        r = select_row(self, kind, self->request->account, id, false, &res);
+        r = select_row(self, kind, self->request->account, id, ROW_SHOWN, &res);
     if (!r && kind->parent_key) {
         r = schema_text_member(PQgetvalue(res, 0, 0), kind->parent_key, parent, sizeof(parent));
         if (!r)

@@ -5,8 +5,6 @@
 
 #include <errno.h>
 
-enum { ANSWER_MS = 250 /* of the deadline, for the verb after the answer has come */ };
-
 static int leave_state(wait_t *wait, void **state_p, void (*free_state)(void **))
 {
     if (wait->state && wait->state != *state_p)
@@ -16,16 +14,14 @@ static int leave_state(wait_t *wait, void **state_p, void (*free_state)(void **)
     return VERB_WAITS;
 }
 
-int crud_fetch(crud_t *self, const outbound_request_t *request, void **state_p,
+int crud_fetch(crud_t *self, const outbound_request_t *request, unsigned least_ms, void **state_p,
                void (*free_state)(void **))
 {
-    int64_t left = self->request->deadline_ms - bus_mono_ms() - ANSWER_MS;
     int r = wait_fetch(self->wait, request);
 
     if (r)
         return r;
-    if (left < (int64_t)self->wait->fetch.timeout_ms)
-        self->wait->fetch.timeout_ms = left > 0 ? (unsigned)left : 1;
+    self->wait->least_ms = least_ms;
     return leave_state(self->wait, state_p, free_state);
 }
 
@@ -37,11 +33,15 @@ int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
     return r ? r : leave_state(self->wait, state_p, free_state);
 }
 
+void crud_weigh(crud_t *self, size_t bytes)
+{
+    self->wait->state_bytes = bytes;
+}
+
 void *crud_resumed(crud_t *self, const wait_answer_t **ret_answer)
 {
     wait_t *wait = self->wait;
 
     *ret_answer = wait->answered ? &wait->answer : NULL;
-    wait->answered = false;
     return wait->state;
 }

@@ -21,6 +21,7 @@ typedef struct replog_args {
     const char *database_url, *schema, *endpoint, *curve_dir;
     socket_id_t socket; /* the one that it binds */
     const struct secret_key *key;
+    bool only_ends; /* its entries are deletions only: a delta may have many more of them */
 } replog_args_t;
 
 void replog_actor(zsock_t *pipe, void *args);

@@ -11,6 +11,9 @@
 enum {
     CHUNK_ROWS = 64,   /* entries in one message: half a millisecond of an edge worker's time */
     DELTA_ROWS = 1024, /* entries in a delta; a worker that is further behind gets a snapshot */
+    /* the same where every entry only says that something has ended, which costs a worker little,
+     * while a snapshot has it ask for all that it knows; tidy.h keeps the newest 2,048 */
+    DELTA_ENDS = 16384,
     /* sealed entries in one message of a snapshot; one larger entry goes alone */
     CHUNK_BYTES = 256 << 10,
     /* entries in a delta: half the size that a message may have (PACK_BYTES_MAX) */
@@ -45,13 +48,18 @@ int replog_read_head(replog_t *self)
     return r ? r : take_head(self, res, 0);
 }
 
+static int delta_rows(const replog_t *self)
+{
+    return self->args->only_ends ? DELTA_ENDS : DELTA_ROWS;
+}
+
 int replog_read_news(replog_t *self, int64_t after, PGresult **ret_rows)
 {
     char from[24], rows[16], bytes[16];
     int r;
 
     snprintf(from, sizeof(from), "%" PRId64, after);
-    snprintf(rows, sizeof(rows), "%d", DELTA_ROWS + 1);
+    snprintf(rows, sizeof(rows), "%d", delta_rows(self) + 1);
     snprintf(bytes, sizeof(bytes), "%d", DELTA_BYTES);
     r = pg_exec(self->pg, ret_rows,
                 "SELECT n.kind, n.id, CASE WHEN n.bytes <= $3::bigint THEN n.doc END, n.bytes, "
@@ -80,7 +88,7 @@ bool replog_is_delta(const replog_t *self, const PGresult *rows, int64_t after)
 {
     int n = PQntuples(rows);
 
-    return self->known && after >= self->forgotten && n <= DELTA_ROWS
+    return self->known && after >= self->forgotten && n <= delta_rows(self)
            && strtoll(PQgetvalue(rows, n - 1, 3), NULL, 10) <= DELTA_BYTES;
 }
 

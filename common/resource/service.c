@@ -131,7 +131,8 @@ static int start_actors(service_t *self)
                                         config_str(self->config, "config-log"),
                                         config_str(self->config, "curve-dir"),
                                         self->log,
-                                        self->key};
+                                        self->key,
+                                        self->spec->log_only_ends};
     self->edges.settling = true;
     self->replog = zactor_new(replog_actor, &self->replog_args);
     zloop_reader(self->loop, zactor_sock(self->replog), service_on_replog, self);

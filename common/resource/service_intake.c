@@ -111,16 +111,13 @@ int service_enqueue(service_t *self, const char *key, const char *account, zmsg_
     return r;
 }
 
-int service_enqueue_again(service_t *self, wait_t *wait)
+void service_enqueue_again(service_t *self, wait_t *wait)
 {
     const arrival_t arrival = {0};
     zmsg_t *msg = zmsg_new();
-    int r;
 
     push_head(msg, wait->key, (backlog_lane_t)wait->lane, wait->holder, wait->turn, wait, &arrival);
-    r = backlog_put_held(self->backlog, wait->turn, wait->holder, (backlog_lane_t)wait->lane, &msg);
-    zmsg_destroy(&msg);
-    return r;
+    backlog_put_again(self->backlog, wait->turn, wait->holder, (backlog_lane_t)wait->lane, &msg);
 }
 
 /* Refuse a request because its sender's share of the backlog, or the whole backlog, is full. */

@@ -76,8 +76,8 @@ int service_on_rpc(zloop_t *loop, zsock_t *reader, void *context);
  * account: see flight_key, "" for none. 0:
  * *msg is taken over | as backlog_put: *msg is still the caller's. */
 int service_enqueue(service_t *self, const char *key, const char *account, zmsg_t **msg);
-/* Hand one that has waited to them again. Results as backlog_put. */
-int service_enqueue_again(service_t *self, wait_t *wait);
+/* Hand one that has waited to them again: it is never refused. */
+void service_enqueue_again(service_t *self, wait_t *wait);
 
 /* ---- service_reply.c ---- */
 

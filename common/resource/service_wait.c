@@ -30,12 +30,6 @@ static void refuse_wait(service_t *self, wait_t *wait, int code)
         wait_free(&wait);
 }
 
-static void resume_verb(service_t *self, wait_t *wait)
-{
-    if (service_enqueue_again(self, wait))
-        refuse_wait(self, wait, ERR_BUSY);
-}
-
 static void on_fetched(void *context, const outbound_answer_t *answer);
 
 /* Make a request. False: not now, and it waits on. One that cannot be made at all is answered as
@@ -44,9 +38,10 @@ static bool send_one(service_t *self, wait_t *wait)
 {
     int r = -EINVAL;
 
-    if (wait->request.deadline_ms <= bus_mono_ms()) { /* the worker drops it */
+    if (!wait_shorten(wait, bus_mono_ms())) {
         waits_fetched(self->waits, wait);
-        resume_verb(self, wait);
+        wait_take_end(wait, OUTBOUND_TIMEOUT, "too little time is left to ask");
+        service_enqueue_again(self, wait);
         return true;
     }
     if (self->outbound)
@@ -59,7 +54,7 @@ static bool send_one(service_t *self, wait_t *wait)
         return false;
     }
     wait_take_end(wait, OUTBOUND_DENIED, "the request is malformed, or plain HTTP");
-    resume_verb(self, wait);
+    service_enqueue_again(self, wait);
     return true;
 }
 
@@ -101,7 +96,8 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
     if (answer->end == OUTBOUND_STOPPED) /* service_waits_drain answers */
         return;
     wait_take_answer(wait, answer, self->spec->way_out->header);
-    resume_verb(self, wait);
+    waits_answered(self->waits, wait);
+    service_enqueue_again(self, wait);
     tell_room(self);
 }
 
@@ -125,7 +121,7 @@ void service_waits_tick(service_t *self)
     wait_t *wait;
 
     while ((wait = waits_due(self->waits, now)))
-        resume_verb(self, wait);
+        service_enqueue_again(self, wait);
     send_queued(self);
 }
 

@@ -12,6 +12,7 @@
 
 enum {
     RETRY_MS = 50,
+    LATE_MS = 2000,  /* for what the answer to a request that waited says, whenever it came */
     SLOW_US = 250000 /* a read that took longer is logged */
 };
 
@@ -162,6 +163,15 @@ static zmsg_t *encode_reply(crud_t *crud, const request_t *request, int r, reply
     return reply_encode(request->id, reply);
 }
 
+/* When its statements must end. What a provider has answered, such as a token that takes another's
+ * place, is kept even where whoever asked has given up. */
+static int64_t until(const wait_t *job)
+{
+    int64_t late = job->answered ? bus_mono_ms() + LATE_MS : 0;
+
+    return late > job->request.deadline_ms ? late : job->request.deadline_ms;
+}
+
 /* Run the request of a job. NULL: there is no reply, because the verb waits. Else identity, reply
  * frames, revision, "revokes" or "". */
 static zmsg_t *run_job(crud_t *crud, const worker_args_t *args, wait_t *job)
@@ -174,7 +184,7 @@ static zmsg_t *run_job(crud_t *crud, const worker_args_t *args, wait_t *job)
     if (job->base)
         crud->base_url = json_string_value(job->base);
     /* The service's own periodic request has no deadline: it works in small steps. */
-    pg_until(crud->pg, zframe_size(job->identity) ? job->request.deadline_ms : 0);
+    pg_until(crud->pg, zframe_size(job->identity) ? until(job) : 0);
     job->waits = false;
     crud->wait = job;
     r = run_with_retry(crud, args, &job->request, &reply);
@@ -250,7 +260,7 @@ static zmsg_t *work_on(crud_t *crud, const worker_args_t *args, zmsg_t *msg)
     if (!job) {
         job = wait_new();
         out = begin_job(crud, args, &arrival, msg, job);
-    } else if (!is_expired(&job->request)) {
+    } else if (job->answered || !is_expired(&job->request)) {
         out = run_job(crud, args, job);
     } else {
         job->waits = false;

@@ -25,7 +25,7 @@ struct waits {
     shares_t *queue; /* those whose request is not made yet */
     unsigned flying, calls;
     wait_t *first;
-    size_t count, bytes;
+    size_t count, bytes, answer_bytes;
 };
 
 /* ---- a wait ---- */
@@ -89,6 +89,7 @@ static int begin_anew(wait_t *self, const char *owner)
     clear_answer(&self->answer);
     self->answered = false;
     self->pause_ms = 0;
+    self->least_ms = 0;
     snprintf(self->owner, sizeof(self->owner), "%s", owner);
     return 0;
 }
@@ -133,6 +134,17 @@ int wait_pause(wait_t *self, const char *owner, int64_t until_ms)
 
     self->pause_ms = until_ms;
     return r;
+}
+
+bool wait_shorten(wait_t *self, int64_t now_ms)
+{
+    int64_t left = self->request.deadline_ms - now_ms - WAIT_ANSWER_MS;
+
+    if (left <= 0 || left < (int64_t)self->least_ms)
+        return false;
+    if (left < (int64_t)self->fetch.timeout_ms)
+        self->fetch.timeout_ms = (unsigned)left;
+    return true;
 }
 
 void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
@@ -206,29 +218,55 @@ static void count_own(const waits_t *self, const char *owner, size_t *count, siz
     for (const wait_t *wait = self->first; wait; wait = wait->next)
         if (!strcmp(wait->owner, owner)) {
             ++*count;
-            *bytes += wait->bytes;
+            *bytes += wait->counted;
         }
+}
+
+/* All that it holds while it waits. */
+static size_t weight_of(const wait_t *wait)
+{
+    size_t weight = wait->bytes + wait->state_bytes + wait->fetch.body_bytes
+                    + (wait->fetch.url ? strlen(wait->fetch.url) : 0);
+
+    return weight > WAITS_LEAST_BYTES ? weight : WAITS_LEAST_BYTES;
+}
+
+/* Is there room for that many bytes more, and where it is new, for another one? */
+static int find_room(const waits_t *self, const wait_t *wait, size_t more)
+{
+    size_t one = !wait->admitted, count, bytes;
+
+    if (self->count + one > WAITS_ALL || self->bytes + more > WAITS_ALL_BYTES)
+        return -EAGAIN;
+    count_own(self, wait->owner, &count, &bytes);
+    return count + one > WAITS_OWN || bytes + more > WAITS_OWN_BYTES ? -EDQUOT : 0;
+}
+
+static void drop_answer(waits_t *self, wait_t *wait)
+{
+    self->answer_bytes -= wait->answer_counted;
+    wait->answer_counted = 0;
 }
 
 int waits_admit(waits_t *self, wait_t *wait)
 {
-    size_t count, bytes;
+    size_t weight = weight_of(wait), more = weight > wait->counted ? weight - wait->counted : 0;
+    int r = more ? find_room(self, wait, more) : 0;
 
     wait->until_ms = wait->pause_ms; /* the worker has given it back */
+    drop_answer(self, wait);
+    if (r)
+        return r;
+    wait->counted += more;
+    self->bytes += more;
     if (wait->admitted)
         return 0;
-    if (self->count >= WAITS_ALL || self->bytes + wait->bytes > WAITS_ALL_BYTES)
-        return -EAGAIN;
-    count_own(self, wait->owner, &count, &bytes);
-    if (count >= WAITS_OWN || bytes + wait->bytes > WAITS_OWN_BYTES)
-        return -EDQUOT;
     wait->admitted = true;
     wait->next = self->first;
     if (self->first)
         self->first->previous = wait;
     self->first = wait;
     self->count++;
-    self->bytes += wait->bytes;
     return 0;
 }
 
@@ -241,10 +279,17 @@ void waits_queue(waits_t *self, wait_t *wait)
 
 wait_t *waits_next(waits_t *self)
 {
-    wait_t *wait = self->flying < self->calls ? shares_take(self->queue) : NULL;
+    bool has_room = self->flying < self->calls && self->answer_bytes < WAITS_ANSWERS_BYTES;
+    wait_t *wait = has_room ? shares_take(self->queue) : NULL;
 
     self->flying += wait != NULL;
     return wait;
+}
+
+void waits_answered(waits_t *self, wait_t *wait)
+{
+    wait->answer_counted = wait->answer.body_bytes;
+    self->answer_bytes += wait->answer_counted;
 }
 
 void waits_fetched(waits_t *self, const wait_t *wait)
@@ -281,7 +326,8 @@ void waits_forget(waits_t *self, wait_t **wait_p)
     if (wait->next)
         wait->next->previous = wait->previous;
     self->count--;
-    self->bytes -= wait->bytes;
+    self->bytes -= wait->counted;
+    drop_answer(self, wait);
     wait_free(wait_p);
 }
 

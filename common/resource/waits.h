@@ -17,8 +17,21 @@
  * number. */
 #define VERB_WAITS (-2000000)
 
-/* How much may wait at once. */
-enum { WAITS_ALL = 2048, WAITS_OWN = 512, WAITS_ALL_BYTES = 64 << 20, WAITS_OWN_BYTES = 16 << 20 };
+/* How much may wait at once. Each wait counts for WAITS_LEAST_BYTES at least, which is more than a
+ * sign-in holds whose provider is in order: it finds its room when it first waits, and later is
+ * not refused. Answers that no worker has taken yet are beside that: beyond WAITS_ANSWERS_BYTES no
+ * further request is made. */
+enum {
+    WAITS_ALL = 2048,
+    WAITS_OWN = 512,
+    WAITS_LEAST_BYTES = 64 << 10,
+    WAITS_ALL_BYTES = 128 << 20,
+    WAITS_OWN_BYTES = 32 << 20,
+    WAITS_ANSWERS_BYTES = 32 << 20
+};
+
+/* Of the deadline, for the verb after the answer has come. */
+enum { WAIT_ANSWER_MS = 250 };
 
 enum { WAIT_OWNER_SIZE = 64, WAIT_TURN_SIZE = 256 };
 
@@ -45,9 +58,10 @@ typedef struct wait wait_t;
 struct wait {
     char owner[WAIT_OWNER_SIZE];
     outbound_request_t fetch; /* owns its texts; url NULL: it pauses */
+    unsigned least_ms;        /* with less time for the answer it is not made */
     int64_t pause_ms;         /* monotonic: the end of the pause, as the worker says it */
     wait_answer_t answer;
-    bool answered; /* answer is there, and the verb has not taken it */
+    bool answered; /* answer is there, until the verb waits again */
     void *state;   /* the verb's, with what frees it; also when the verb is never resumed */
     void (*free_state)(void **state_p);
 
@@ -56,16 +70,19 @@ struct wait {
     json_t *base;
     zframe_t *identity;
     int64_t start_us;
-    size_t bytes; /* of its frames as they came */
-    bool begun;   /* the request is in here */
-    bool waits;   /* its verb waits: else it has ended */
+    size_t bytes;       /* of its frames as they came */
+    size_t state_bytes; /* of state, as the verb says */
+    bool begun;         /* the request is in here */
+    bool waits;         /* its verb waits: else it has ended */
 
     /* The reactor's. */
     char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
     int lane;
     bool admitted;
-    int64_t until_ms; /* pause_ms, while the reactor has it; 0: it does not pause */
-    void *service;    /* for the callback of its request */
+    size_t counted;        /* bytes that it counts for */
+    size_t answer_counted; /* the same of an answer that no worker has taken */
+    int64_t until_ms;      /* pause_ms, while the reactor has it; 0: it does not pause */
+    void *service;         /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */
 };
@@ -83,6 +100,10 @@ int wait_fetch(wait_t *self, const outbound_request_t *request);
 /* Wait until then instead. owner: for whose sake. Results as above. */
 int wait_pause(wait_t *self, const char *owner, int64_t until_ms);
 
+/* Shorten its request's timeout, so that the answer comes before the deadline. False: there is less
+ * time than the request is worth. */
+bool wait_shorten(wait_t *self, int64_t now_ms);
+
 /* Note what came; copies all. header: outbound_header, as a parameter so that services without a
  * way out do without libcurl. */
 void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
@@ -99,8 +120,9 @@ waits_t *waits_new(unsigned calls, unsigned calls_of_one);
 /* Free also all waits that are admitted. */
 void waits_destroy(waits_t **self_p);
 
-/* May it wait? One that waits again is let in. 0: it is this registry's | -EDQUOT: its owner has as
- * many as it may have | -EAGAIN: everybody together has. */
+/* May it wait? One that waits again is let in, unless it holds more than it was let in with, and
+ * there is no room for that. 0: it is this registry's | -EDQUOT: its owner has as many as it may
+ * have, or as many bytes | -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
 /* Put it into the queue for requests; owners take turns. */
@@ -109,6 +131,8 @@ void waits_queue(waits_t *self, wait_t *wait);
  * waits_fetched. */
 wait_t *waits_next(waits_t *self);
 void waits_fetched(waits_t *self, const wait_t *wait);
+/* Its answer is there, after waits_fetched: it counts until it waits again or is forgotten. */
+void waits_answered(waits_t *self, wait_t *wait);
 
 /* The next one whose pause is over; it is in a worker's hands then. NULL: none. */
 wait_t *waits_due(waits_t *self, int64_t now_ms);

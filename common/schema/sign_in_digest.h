@@ -6,6 +6,10 @@
 
 enum { SIGN_IN_DIGEST_SIZE = 65 };
 
+/* What the sealed module of a route is sealed for (secret_seal_for): no other text that services
+ * seal under the same key opens as one. */
+#define SIGN_IN_SEALED "module of a sign-in"
+
 /* HMAC, in hexadecimal, of the module's name ("oauth", "oidc", "saml") and its whole document.
  * 0 | -ENOMEM. */
 int sign_in_digest(const secret_key_t *key, const char *module, const json_t *config,

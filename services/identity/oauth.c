@@ -257,6 +257,8 @@ static provider_step_t ask_stage(oauth_flow_t *flow, fetch_t *out)
     stages[flow->stage].ask(flow);
     if (flow->url.is_full || flow->body.is_full || flow->url.len > OAUTH_URL_MAX)
         return oauth_fail(flow, PROVIDER_INVALID, "a request would be too long");
+    oauth_text_fit(&flow->url);
+    oauth_text_fit(&flow->body);
     *out = (fetch_t){
         .method = flow->body.bytes ? "POST" : "GET",
         .url = flow->url.bytes,
@@ -264,6 +266,10 @@ static provider_step_t ask_stage(oauth_flow_t *flow, fetch_t *out)
         .body_len = flow->body.len,
         .max_bytes = flow->max_bytes,
         .timeout_ms = OAUTH_TIMEOUT_MS,
+        .least_ms =
+            flow->operation == PROVIDER_REFRESH && stages[flow->stage].ask == oauth_ask_token
+                ? FETCH_ROTATES_MS
+                : 0,
     };
     memcpy(out->headers, flow->headers, sizeof(out->headers));
     return PROVIDER_FETCH;
@@ -315,6 +321,34 @@ static void oauth_person(void *context, person_t *out)
     out->access_expires_s = flow->access_expires_s;
 }
 
+static bool oauth_tokens(void *context, person_t *out)
+{
+    const oauth_flow_t *flow = context;
+
+    *out = (person_t){0};
+    if (!flow->has_new_tokens)
+        return false;
+    oauth_set(&out->refresh_token, flow->refresh_token);
+    oauth_set(&out->access_token, flow->access_token);
+    out->access_expires_s = flow->access_expires_s;
+    return true;
+}
+
+static size_t length_of(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+static size_t oauth_weight(void *context)
+{
+    const oauth_flow_t *flow = context;
+
+    return sizeof(*flow) + flow->url.size + flow->body.size + length_of(flow->scopes)
+           + length_of(flow->access_token) + length_of(flow->refresh_token) + length_of(flow->code)
+           + memory_json_weight(flow->teams) + memory_json_weight(flow->organizations)
+           + memory_json_weight(flow->groups);
+}
+
 static const char *oauth_why(void *context)
 {
     return ((oauth_flow_t *)context)->why;
@@ -353,6 +387,8 @@ const provider_t provider_oauth = {
     .next = oauth_next,
     .location = oauth_location,
     .person = oauth_person,
+    .tokens = oauth_tokens,
+    .weight = oauth_weight,
     .why = oauth_why,
     .free = oauth_free,
 };

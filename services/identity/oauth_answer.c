@@ -12,7 +12,7 @@
 #include <strings.h>
 
 enum {
-    DECODED_MAX = 32 << 20,   /* bytes that the values of an answer may take */
+    DECODED_MAX = 8 << 20,    /* bytes that the values of an answer may take */
     FIELDS_MAX = 32,          /* of an answer that is a form */
     EXPIRES_MAX_S = 315360000 /* ten years: what is later says nothing */
 };
@@ -271,6 +271,11 @@ static provider_step_t take_tokens(oauth_flow_t *flow, const json_t *object)
     const json_t *type = json_object_get(object, "token_type");
     int64_t seconds = expires_in(json_object_get(object, "expires_in"));
 
+    /* first, because the one that was sent is used up, whatever else is wrong with the answer */
+    if (token_is_plain(json_string_value(refresh))) { /* else the old one goes on (RFC 6749 6) */
+        oauth_set(&flow->refresh_token, json_string_value(refresh));
+        flow->has_new_tokens = true;
+    }
     if (!token_is_plain(access))
         return oauth_fail(flow, PROVIDER_INVALID, "the token answer has no access token");
     if (type && (!json_is_string(type) || strcasecmp(json_string_value(type), "bearer") != 0))
@@ -279,20 +284,26 @@ static provider_step_t take_tokens(oauth_flow_t *flow, const json_t *object)
         && !token_is_plain(json_string_value(refresh)))
         return oauth_fail(flow, PROVIDER_INVALID, "the refresh token is none");
     oauth_set(&flow->access_token, access);
-    if (json_string_length(refresh)) /* else the old one goes on (RFC 6749 6) */
-        oauth_set(&flow->refresh_token, json_string_value(refresh));
+    flow->has_new_tokens = true;
     flow->access_expires_s = seconds ? flow->now_s + seconds : 0;
     return PROVIDER_DONE;
 }
 
-/* Twitch and LinkedIn have no code of their own for a refresh token that is no more. */
+/* Twitch and LinkedIn have no code of their own for a refresh token that is no more, but say so in
+ * words: "Invalid refresh token", "The provided authorization grant or refresh token is invalid,
+ * expired or revoked". All else, such as a client's secret that is wrong, ends no session. */
 static bool refresh_is_gone(const oauth_flow_t *flow, const fetched_t *answer, const json_t *object)
 {
-    const char *error = json_string_value(json_object_get(object, "error"));
+    static const char *const places[] = {"message", "error_description", "error"};
+    bool is_said = false;
 
-    return flow->operation == PROVIDER_REFRESH && flow->row->quirks & OAUTH_SAYS_GONE
-           && (answer->status == 400 || answer->status == 401)
-           && !(error && !strcmp(error, "invalid_client"));
+    for (size_t i = 0; i < LEN(places); i++) {
+        const char *text = json_string_value(json_object_get(object, places[i]));
+
+        is_said = is_said || (text && strcasestr(text, "refresh token"));
+    }
+    return is_said && flow->operation == PROVIDER_REFRESH && flow->row->quirks & OAUTH_SAYS_GONE
+           && (answer->status == 400 || answer->status == 401);
 }
 
 provider_step_t oauth_read_token(oauth_flow_t *flow, const fetched_t *answer)

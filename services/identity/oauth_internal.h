@@ -64,11 +64,13 @@ const oauth_row_t *oauth_row_find(const char *name, oauth_place_t *place);
 
 /* A URL or a body that grows. What does not fit sets is_full. */
 typedef struct oauth_text {
-    char *bytes; /* OAUTH_TEXT_MAX, NUL-ended */
-    size_t len;
+    char *bytes; /* NUL-ended */
+    size_t len, size;
     bool is_full;
 } oauth_text_t;
 
+/* It grows no more: give back what it does not need. */
+void oauth_text_fit(oauth_text_t *self);
 /* Begin with a copy of text. */
 void oauth_text_begin(oauth_text_t *self, const char *text);
 /* Wipe and free. */
@@ -172,6 +174,7 @@ struct oauth_flow {
     /* What is known of the person. */
     char *access_token, *refresh_token;
     int64_t access_expires_s;
+    bool has_new_tokens; /* of an answer of this flow */
     char *id, *username, *name, *email;
     bool email_verified;
     json_t *groups;

@@ -13,6 +13,7 @@ void oauth_text_begin(oauth_text_t *self, const char *text)
 {
     oauth_text_end(self);
     self->bytes = memory_new((size_t)OAUTH_TEXT_MAX, "a request to a provider");
+    self->size = OAUTH_TEXT_MAX;
     oauth_text_add(self, text);
 }
 
@@ -24,9 +25,21 @@ void oauth_text_end(oauth_text_t *self)
     *self = (oauth_text_t){0};
 }
 
+void oauth_text_fit(oauth_text_t *self)
+{
+    char *old = self->bytes;
+
+    if (!old || self->size == self->len + 1)
+        return;
+    self->bytes = memory_copy(old, "a request to a provider");
+    sodium_memzero(old, self->len);
+    free(old);
+    self->size = self->len + 1;
+}
+
 static void add_bytes(oauth_text_t *self, const char *bytes, size_t len)
 {
-    if (len >= OAUTH_TEXT_MAX - self->len) {
+    if (len >= self->size - self->len) {
         self->is_full = true;
         return;
     }

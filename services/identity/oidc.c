@@ -135,6 +135,8 @@ static void oidc_free(void **flow_p)
 static provider_step_t ask_for(oidc_flow_t *self, oidc_stage_t stage, bool fits)
 {
     self->stage = stage;
+    oidc_form_fit(&self->url);
+    oidc_form_fit(&self->body);
     return fits ? PROVIDER_FETCH
                 : oidc_fail(self, PROVIDER_INVALID, "the request to the provider is too long");
 }
@@ -239,7 +241,9 @@ static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
         }
         step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
     }
-    return old ? verify_with(self, old, self->old_len) : step;
+    /* What the provider has withdrawn does not go on to verify: the old ones serve while it does
+     * not answer, and then only. */
+    return old && step == PROVIDER_UNAVAILABLE ? verify_with(self, old, self->old_len) : step;
 }
 
 /* The provider's answer to a code, or to a refresh token. */
@@ -348,6 +352,12 @@ static provider_step_t step_of(oidc_flow_t *self, const fetched_t *answer)
     return oidc_read_userinfo(self, answer);
 }
 
+/* Does the request that is asked for now use a refresh token up? */
+static bool rotates(const oidc_flow_t *self)
+{
+    return self->stage == OIDC_STAGE_TOKENS && self->operation == PROVIDER_REFRESH;
+}
+
 static provider_step_t oidc_next(void *flow, const fetched_t *answer, fetch_t *out)
 {
     oidc_flow_t *self = flow;
@@ -360,7 +370,8 @@ static provider_step_t oidc_next(void *flow, const fetched_t *answer, fetch_t *o
                      .body = self->body.bytes,
                      .body_len = self->body.len,
                      .max_bytes = self->max_bytes,
-                     .timeout_ms = OIDC_TIMEOUT_MS};
+                     .timeout_ms = OIDC_TIMEOUT_MS,
+                     .least_ms = rotates(self) ? FETCH_ROTATES_MS : 0};
     memcpy(out->headers, self->headers, sizeof(out->headers));
     return step;
 }
@@ -402,6 +413,44 @@ static void oidc_person(void *flow, person_t *out)
     oidc_set(&out->session_at_provider, session ? session : self->known.session_at_provider);
 }
 
+static bool oidc_tokens(void *flow, person_t *out)
+{
+    const oidc_flow_t *self = flow;
+
+    *out = (person_t){0};
+    if (!self->has_new_tokens)
+        return false;
+    oidc_set(&out->refresh_token, self->refresh_token);
+    oidc_set(&out->access_token, self->access_token);
+    out->access_expires_s = self->access_expires_s;
+    return true;
+}
+
+static size_t length_of(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+static size_t oidc_weight(void *flow)
+{
+    const oidc_flow_t *self = flow;
+    const char *const texts[] = {
+        self->issuer,         self->client_id,      self->client_secret,
+        self->scopes,         self->access_token,   self->refresh_token,
+        self->id_token,       self->known.name,     self->known.email,
+        self->known.id,       self->known.id_token, self->metadata.authorization,
+        self->metadata.token, self->metadata.keys,  self->metadata.userinfo,
+        self->headers[1],     self->headers[2]};
+    size_t weight = sizeof(*self) + self->url.size + self->body.size + self->token.signature_len
+                    + (self->old_text ? self->old_len : 0);
+
+    for (size_t i = 0; i < LEN(texts); i++)
+        weight += length_of(texts[i]);
+    return weight + memory_json_weight(self->params) + memory_json_weight(self->known.groups)
+           + memory_json_weight(self->token.header) + memory_json_weight(self->token.claims)
+           + memory_json_weight(self->userinfo);
+}
+
 static const char *oidc_why(void *flow)
 {
     return ((oidc_flow_t *)flow)->why;
@@ -413,6 +462,8 @@ const provider_t provider_oidc = {
     .next = oidc_next,
     .location = oidc_location,
     .person = oidc_person,
+    .tokens = oidc_tokens,
+    .weight = oidc_weight,
     .why = oidc_why,
     .free = oidc_free,
 };

@@ -140,20 +140,22 @@ static const char *tokens_fault(oidc_flow_t *self, const json_t *answer)
 {
     const char *type = oidc_text(answer, "token_type", OIDC_ID_MAX);
 
+    /* first, because the one that was sent is used up, whatever else is wrong with the answer */
+    if (!take_token(answer, "refresh_token", OIDC_TOKEN_MAX, &self->refresh_token))
+        return "its refresh_token is no token of 1 to 8192 bytes";
+    self->has_new_tokens = true;
+    oidc_set(&self->access_token, NULL);
     if (!type || strcasecmp(type, "Bearer") != 0)
         return "its token_type is not Bearer";
-    oidc_set(&self->access_token, NULL);
     if (!take_token(answer, "access_token", OIDC_TOKEN_MAX, &self->access_token)
         || !self->access_token)
         return "its access_token is no token of 1 to 8192 bytes";
-    if (!take_token(answer, "refresh_token", OIDC_TOKEN_MAX, &self->refresh_token))
-        return "its refresh_token is no token of 1 to 8192 bytes";
+    self->access_expires_s = expiry_of(answer, self->now_s);
     oidc_set(&self->id_token, NULL);
     if (!take_token(answer, "id_token", OIDC_ID_TOKEN_MAX, &self->id_token))
         return "its id_token is no token of 1 to 32768 bytes";
     if (!self->id_token && self->operation == PROVIDER_CALLBACK)
         return "it lacks id_token";
-    self->access_expires_s = expiry_of(answer, self->now_s);
     return NULL;
 }
 

@@ -15,7 +15,7 @@ enum {
     OIDC_TOKENS_MAX = 128 << 10,
     OIDC_USERINFO_MAX = 256 << 10,
     OIDC_JSON_DEPTH = 16, /* objects and lists inside each other */
-    OIDC_JSON_MEMORY = 16 << 20,
+    OIDC_JSON_MEMORY = 2 << 20,
     OIDC_KEY_COUNT = 100,
     OIDC_KEY_TRIES = 8, /* keys that are tried for one signature */
     OIDC_KID_MAX = 255,
@@ -24,6 +24,7 @@ enum {
     OIDC_CODE_MAX = 4 << 10,
     OIDC_EMAIL_MAX = 254,
     OIDC_GROUPS = 1000,
+    OIDC_GROUPS_BYTES = 8 << 10, /* of all their names: each session keeps them */
     OIDC_AUDIENCES = 32,
     OIDC_SKEW_S = 60, /* between the provider's clock and ours */
     OIDC_TIMEOUT_MS = 10000,
@@ -63,13 +64,13 @@ bool oidc_same(const char *a, const char *b);
 
 /* ---- oidc_metadata.c: discovery ---- */
 
-/* Metadata of a provider; texts are the document's. */
+/* Metadata of a provider: copies of what a sign-in needs. The document itself is not kept, because
+ * a hostile one is large, and a flow lasts as long as its provider takes to answer. */
 typedef struct oidc_metadata {
-    json_t *document;
-    const char *authorization, *token, *keys; /* URLs */
-    const char *userinfo, *end_session;       /* NULL: the provider has none */
-    bool says_issuer;                         /* RFC 9207 */
-    bool takes_basic, takes_post;             /* the client's secret, at the token endpoint */
+    char *authorization, *token, *keys; /* URLs */
+    char *userinfo, *end_session;       /* NULL: the provider has none */
+    bool says_issuer;                   /* RFC 9207 */
+    bool takes_basic, takes_post;       /* the client's secret, at the token endpoint */
 } oidc_metadata_t;
 
 /* Read a document, which must be this issuer's. NULL: it is good, and the caller calls _done; else
@@ -152,8 +153,8 @@ const char *oidc_token_fault_common(const oidc_token_t *self, const oidc_expecte
 
 /* A URL or a form that grows. What does not fit sets is_full. */
 typedef struct oidc_form {
-    char *bytes; /* OIDC_TEXT_MAX, NUL-ended */
-    size_t len;
+    char *bytes; /* NUL-ended */
+    size_t len, size;
     bool is_full;
 } oidc_form_t;
 
@@ -161,6 +162,8 @@ typedef struct oidc_form {
 void oidc_form_begin(oidc_form_t *self, const char *text);
 /* Wipe and free. */
 void oidc_form_end(oidc_form_t *self);
+/* It grows no more: give back what it does not need. */
+void oidc_form_fit(oidc_form_t *self);
 /* Add text as it is. */
 void oidc_form_add(oidc_form_t *self, const char *text);
 /* Add name=value as application/x-www-form-urlencoded, behind the separator that belongs there. */
@@ -212,6 +215,7 @@ typedef struct oidc_flow {
     size_t old_len;
     char *access_token, *refresh_token, *id_token;
     int64_t access_expires_s;
+    bool has_new_tokens; /* of an answer of this flow */
     oidc_token_t token;
     bool is_verified;       /* token */
     bool were_keys_fetched; /* by this flow */

@@ -1,12 +1,17 @@
 /* Metadata of a provider: OpenID Connect Discovery 1.0, sections 3 and 4.3. */
 #include "common/base/cleanup.h"
+#include "common/base/memory.h"
 #include "services/identity/oidc_internal.h"
 
 #include <string.h>
 
 void oidc_metadata_done(oidc_metadata_t *self)
 {
-    json_decref(self->document);
+    free(self->authorization);
+    free(self->token);
+    free(self->keys);
+    free(self->userinfo);
+    free(self->end_session);
     *self = (oidc_metadata_t){0};
 }
 
@@ -35,16 +40,18 @@ static bool has_parameter_of_ours(const char *url)
     return false;
 }
 
-/* An endpoint; NULL: it is not there. False: it is no URL that may be used. */
-static bool take_url(const json_t *document, const char *name, const char **ret_url)
+/* A copy of an endpoint; NULL: it is not there. False: it is no URL that may be used. */
+static bool take_url(const json_t *document, const char *name, char **ret_url)
 {
-    const json_t *value = json_object_get(document, name);
+    const char *url = oidc_text(document, name, OIDC_URL_MAX);
 
     *ret_url = NULL;
-    if (!value)
+    if (!json_object_get(document, name))
         return true;
-    *ret_url = oidc_text(document, name, OIDC_URL_MAX);
-    return *ret_url && oidc_is_url(*ret_url);
+    if (!url || !oidc_is_url(url))
+        return false;
+    *ret_url = memory_copy(url, "an endpoint of a provider");
+    return true;
 }
 
 static bool is_list(const json_t *document, const char *name)
@@ -61,10 +68,8 @@ static bool is_list(const json_t *document, const char *name)
     return json_array_size(list) > 0;
 }
 
-static const char *take_endpoints(oidc_metadata_t *self)
+static const char *take_endpoints(oidc_metadata_t *self, const json_t *document)
 {
-    const json_t *document = self->document;
-
     if (!take_url(document, "authorization_endpoint", &self->authorization) || !self->authorization)
         return "authorization_endpoint of the metadata is no https URL";
     if (has_parameter_of_ours(self->authorization))
@@ -80,10 +85,9 @@ static const char *take_endpoints(oidc_metadata_t *self)
     return NULL;
 }
 
-static const char *take_abilities(oidc_metadata_t *self)
+static const char *take_abilities(oidc_metadata_t *self, const json_t *document)
 {
     static const char methods[] = "token_endpoint_auth_methods_supported";
-    const json_t *document = self->document;
     const json_t *says =
         json_object_get(document, "authorization_response_iss_parameter_supported");
 
@@ -109,18 +113,19 @@ static const char *take_abilities(oidc_metadata_t *self)
 const char *oidc_metadata_read(oidc_metadata_t *self, const char *text, size_t len,
                                const char *issuer)
 {
-    const char *fault = NULL, *name;
+    _cleanup_(json_clear_ref) json_t *document =
+        len <= OIDC_METADATA_MAX ? oidc_json(text, len) : NULL;
+    const char *fault = NULL, *name = oidc_text(document, "issuer", OIDC_URL_MAX);
 
-    *self = (oidc_metadata_t){.document = len <= OIDC_METADATA_MAX ? oidc_json(text, len) : NULL};
-    name = oidc_text(self->document, "issuer", OIDC_URL_MAX);
-    if (!self->document)
+    *self = (oidc_metadata_t){0};
+    if (!document)
         fault = "the metadata is no JSON object, or beyond the limits";
     else if (!name || strcmp(name, issuer) != 0)
         fault = "the metadata is another issuer's: its issuer must be the route's to the letter";
     if (!fault)
-        fault = take_endpoints(self);
+        fault = take_endpoints(self, document);
     if (!fault)
-        fault = take_abilities(self);
+        fault = take_abilities(self, document);
     if (fault)
         oidc_metadata_done(self);
     return fault;

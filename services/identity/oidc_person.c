@@ -23,25 +23,34 @@ static void set_email(person_t *self, const json_t *from)
         self->email && (json_is_true(verified) || (text && !strcmp(text, "true")));
 }
 
-static void add_group(json_t *groups, const json_t *value)
+/* One that does not fit any more is left out, as are all behind it: what is missing admits
+ * nobody. */
+static void add_group(json_t *groups, const json_t *value, size_t *left)
 {
     const char *text = json_string_value(value);
+    size_t len = json_string_length(value);
 
-    if (text && *text && json_string_length(value) <= OIDC_ID_MAX
-        && json_array_size(groups) < OIDC_GROUPS)
-        json_array_append_new(groups, json_string(text));
+    if (!text || !len || len > OIDC_ID_MAX)
+        return;
+    if (len > *left || json_array_size(groups) == OIDC_GROUPS) {
+        *left = 0;
+        return;
+    }
+    *left -= len;
+    json_array_append_new(groups, json_string(text));
 }
 
 static json_t *groups_of(const json_t *value)
 {
     json_t *groups = json_array();
+    size_t left = OIDC_GROUPS_BYTES;
     const json_t *item;
     size_t i;
 
-    add_group(groups, value);
+    add_group(groups, value, &left);
     json_array_foreach(value, i, item)
     {
-        add_group(groups, item);
+        add_group(groups, item, &left);
     }
     return groups;
 }

@@ -13,20 +13,33 @@ void oidc_form_begin(oidc_form_t *self, const char *text)
 {
     oidc_form_end(self);
     self->bytes = memory_new((size_t)OIDC_TEXT_MAX, "a request to a provider");
+    self->size = OIDC_TEXT_MAX;
     oidc_form_add(self, text);
 }
 
 void oidc_form_end(oidc_form_t *self)
 {
     if (self->bytes)
-        sodium_memzero(self->bytes, OIDC_TEXT_MAX);
+        sodium_memzero(self->bytes, self->size);
     free(self->bytes);
     *self = (oidc_form_t){0};
 }
 
+void oidc_form_fit(oidc_form_t *self)
+{
+    char *old = self->bytes;
+
+    if (!old || self->size == self->len + 1)
+        return;
+    self->bytes = memory_copy(old, "a request to a provider");
+    sodium_memzero(old, self->len);
+    free(old);
+    self->size = self->len + 1;
+}
+
 static void add_bytes(oidc_form_t *self, const char *bytes, size_t len)
 {
-    if (len >= OIDC_TEXT_MAX - self->len) {
+    if (len >= self->size - self->len) {
         self->is_full = true;
         return;
     }

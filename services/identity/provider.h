@@ -23,7 +23,11 @@ typedef struct fetch {
     size_t body_len;
     size_t max_bytes; /* of the answer's body; at most 1 MiB */
     unsigned timeout_ms;
+    unsigned least_ms; /* with less time than this for the answer it is not made: what it sends is
+                          used up by it, and what comes for that must not be lost */
 } fetch_t;
+
+enum { FETCH_ROTATES_MS = 5000 /* least_ms of a request that uses a refresh token up */ };
 
 /* What came of it. Borrowed: valid during the call that is given it. Headers are NULL where the
  * answer has none of that name. */
@@ -99,6 +103,12 @@ typedef struct provider {
     const char *(*location)(void *flow);
     /* After DONE of callback or refresh: *out owns copies, for person_done. */
     void (*person)(void *flow, person_t *out);
+    /* The tokens of an answer that this flow has had, also where what came behind it ended the flow
+     * in any way: the provider may have made older ones void. *out owns copies, of tokens alone,
+     * for person_done. False: no answer had any. NULL: the engine has no tokens. */
+    bool (*tokens)(void *flow, person_t *out);
+    /* Bytes that the flow holds between two steps, about; NULL: next to none. */
+    size_t (*weight)(void *flow);
     /* After DENIED, INVALID, UNAVAILABLE: one line that says why, printable, without a secret or a
      * token; borrowed. */
     const char *(*why)(void *flow);

@@ -69,7 +69,9 @@ enum {
     AT_INACTIVITY,
     AT_ACTIVE,
     AT_CHECKED,
-    AT_RETRY
+    AT_RETRY,
+    AT_SOURCE,
+    AT_NOW
 };
 
 static int64_t number_at(const PGresult *res, int column)
@@ -110,10 +112,16 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     *out = (session_t){0};
     r = pg_exec(crud->pg, &res,
                 "SELECT s.session_id, u.id, a.account_id, a.route_id, s.digest, "
-                "u.identity_provider->>'name', u.identity_provider->>'url', u.provider_user_id, "
-                "u.username, u.name, u.email, s.email_verified, s.groups, s.tokens, s.created_ms, "
+                "coalesce(s.claims->>'provider', u.identity_provider->>'name'), "
+                "u.identity_provider->>'url', u.provider_user_id, "
+                "CASE WHEN s.claims IS NULL THEN u.username ELSE s.claims->>'username' END, "
+                "CASE WHEN s.claims IS NULL THEN u.name ELSE s.claims->>'name' END, "
+                "CASE WHEN s.claims IS NULL THEN u.email ELSE s.claims->>'email' END, "
+                "s.email_verified, s.groups, s.tokens, s.created_ms, "
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
-                "s.retry_ms FROM sign_in_session s "
+                "s.retry_ms, CASE WHEN s.claims IS NULL THEN '' ELSE s.source END, "
+                "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
+                "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
                 "JOIN application_user u ON u.id = a.application_user_id "
                 "WHERE a.token_hash = $1",
@@ -133,6 +141,9 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     out->last_active_ms = number_at(res, AT_ACTIVE);
     out->checked_ms = number_at(res, AT_CHECKED);
     out->retry_ms = number_at(res, AT_RETRY);
+    out->now_ms = number_at(res, AT_NOW);
+    copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
+    words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
 }

@@ -9,9 +9,12 @@
 typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
-    person_t person; /* as the provider described it last, with its tokens */
+    char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
+    char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
+    person_t person; /* as the provider described it to this session last, with its tokens */
     int64_t created_ms, expires_ms, due_ms, inactivity_ms, last_active_ms, checked_ms;
     int64_t retry_ms; /* the provider is not asked before */
+    int64_t now_ms;   /* PostgreSQL's clock, which all copies share, when it was loaded */
 } session_t;
 
 /* Wipe and free what it owns. */
@@ -46,16 +49,23 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
 
-/* In a transaction: what a person is called now, and that its provider was asked. 0 |
- * ERR_SESSION_GONE | fault. */
-int session_checked(crud_t *crud, const session_t *session, const sealed_t *sealed,
+/* In a transaction: what a person is called now, and that its provider was asked; and how long the
+ * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE | fault. */
+int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
                     const person_t *person);
+/* The same of one that these rules admit by what its provider has said before. */
+int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed);
+
+/* What of a module's document decides whom the provider can speak of and what it says: all but the
+ * lists of who may enter, times, and secrets. What was said under one is as good under the other
+ * where these are equal. -ENOMEM or 0. */
+int session_source(const sealed_t *sealed, char out[WORDS_HEX_SIZE]);
 
 /* Sealed tokens of a person, "" where there are none; NULL: no memory. */
 char *session_seal_tokens(crud_t *crud, const person_t *person);
 
-/* When the provider must vouch again after now, by the module; 0: never. */
-int64_t session_due_ms(const sealed_t *sealed, int64_t now_ms);
+/* When the provider that vouched then must vouch again, by the module; 0: never. */
+int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 
 /* The verbs, for edges. session.check {hash, route, digest, last_active_ms?, sealed?} -> {session}.
  * 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended |

@@ -1,7 +1,7 @@
 /* session.check: may this session be used on, by the rules of its route as they are now? */
 #include "common/base/cleanup.h"
 #include "services/identity/rules.h"
-#include "services/identity/session.h"
+#include "services/identity/session_tokens.h"
 #include "services/identity/sign_in_run.h"
 
 #include <errno.h>
@@ -55,29 +55,36 @@ static int answer_session(const session_t *session, reply_t *reply)
     return reply->body ? 0 : -ENOMEM;
 }
 
+static bool is_due(int64_t due_ms)
+{
+    return due_ms && due_ms <= bus_now_ms();
+}
+
 /* Is the session good by rules of that digest, without asking anybody? */
 static bool is_good(const session_t *session, const char *digest)
 {
-    return words_equal(session->digest, digest)
-           && (!session->due_ms || session->due_ms > bus_now_ms());
+    return words_equal(session->digest, digest) && !is_due(session->due_ms);
 }
+
+/* PostgreSQL's clock, which all copies share: theirs need not agree. */
+#define NOW_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 /* One call asks the provider at a time, of all copies; until its own deadline, should it die. */
 static int take_turn(crud_t *crud, const session_t *session, bool *ret_mine)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int64_t now = bus_now_ms(), left = crud->request->deadline_ms - bus_mono_ms();
-    char now_text[24], until[24], checked[24];
+    int64_t left = crud->request->deadline_ms - bus_mono_ms();
+    char left_text[24], checked[24];
     int r;
 
-    snprintf(now_text, sizeof(now_text), "%" PRId64, now);
-    snprintf(until, sizeof(until), "%" PRId64, now + (left > 0 ? left : 0));
+    snprintf(left_text, sizeof(left_text), "%" PRId64, left > 0 ? left : 0);
     snprintf(checked, sizeof(checked), "%" PRId64, session->checked_ms);
     crud->changes = true;
     r = pg_exec(crud->pg, &res,
-                "UPDATE sign_in_session SET checking_until_ms = $3::bigint WHERE session_id = $1 "
-                "AND checking_until_ms <= $2::bigint AND checked_ms = $4::bigint RETURNING 1",
-                4, session->id, now_text, until, checked);
+                "UPDATE sign_in_session SET checking_until_ms = " NOW_MS " + $2::bigint "
+                "WHERE session_id = $1 AND checking_until_ms <= " NOW_MS
+                " AND checked_ms = $3::bigint RETURNING 1",
+                3, session->id, left_text, checked);
     *ret_mine = !r && PQntuples(res);
     return r;
 }
@@ -85,18 +92,18 @@ static int take_turn(crud_t *crud, const session_t *session, bool *ret_mine)
 /* The provider did not answer: nobody asks it for a while. */
 static int put_off(crud_t *crud, const char *id)
 {
-    char until[24];
+    char wait[24];
 
-    snprintf(until, sizeof(until), "%" PRId64, bus_now_ms() + RETRY_MS);
+    snprintf(wait, sizeof(wait), "%d", RETRY_MS);
     crud->changes = true;
     return pg_exec(crud->pg, NULL,
-                   "UPDATE sign_in_session SET checking_until_ms = 0, retry_ms = $2::bigint "
-                   "WHERE session_id = $1",
-                   2, id, until);
+                   "UPDATE sign_in_session SET checking_until_ms = 0, retry_ms = " NOW_MS
+                   " + $2::bigint WHERE session_id = $1",
+                   2, id, wait);
 }
 
-/* The rules do not admit, or the provider vouches no more: the session ends. */
-static int deny(crud_t *crud, const session_t *session, const char *why, reply_t *reply)
+/* The rules end the session. 0 | fault. */
+static int end_by_rules(crud_t *crud, const session_t *session, reply_t *reply)
 {
     session_act_t act;
     int r = crud_begin(crud);
@@ -107,12 +114,50 @@ static int deny(crud_t *crud, const session_t *session, const char *why, reply_t
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);
     session_act_done(&act);
-    return r && r != ERR_SESSION_GONE
-               ? r
-               : problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+    return r == ERR_SESSION_GONE ? 0 : r;
+}
+
+/* The rules do not admit, or the provider vouches no more: the session ends. */
+static int deny(crud_t *crud, const session_t *session, const char *why, reply_t *reply)
+{
+    int r = end_by_rules(crud, session, reply);
+
+    return r ? r : problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+}
+
+/* It is admitted: unless it is over by the times of the rules as they are now. */
+static int answer_admitted(crud_t *crud, session_t *session, reply_t *reply)
+{
+    _cleanup_(session_done) session_t after = {0};
+    int r;
+
+    if (session_is_over(session, bus_now_ms())) {
+        r = end_by_rules(crud, session, reply);
+        return r ? r : ERR_SESSION_GONE;
+    }
+    r = session_load(crud, session->hash, &after);
+    if (!r && after.last_active_ms < session->last_active_ms)
+        after.last_active_ms = session->last_active_ms; /* what its edge has seen */
+    return r ? r : answer_session(&after, reply);
 }
 
 /* ---- asking the provider ---- */
+
+/* Begin to ask it. What the answer is needed for lies with the run: it may come while the database
+ * is away. */
+static int ask_provider(const session_t *session, run_t *run)
+{
+    _cleanup_(json_clear_ref) json_t *tokens = person_tokens(&session->person);
+
+    person_done(&run->person);
+    person_add_tokens(&run->person, tokens);
+    snprintf(run->session, sizeof(run->session), "%s", session->id);
+    snprintf(run->tokens_hash, sizeof(run->tokens_hash), "%s", session->tokens_hash);
+    return run_start(run, PROVIDER_REFRESH,
+                     &(provider_ask_t){.refresh_token = session->person.refresh_token,
+                                       .access_token = session->person.access_token,
+                                       .known = &session->person});
+}
 
 /* Begin to ask it, or wait for the call that does. 0: run has a flow | VERB_WAITS: another call
  * asks | ERR_SIGN_IN_UNAVAILABLE | fault. */
@@ -123,7 +168,7 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
     bool mine;
     int r;
 
-    if (session->retry_ms > bus_now_ms())
+    if (session->retry_ms > session->now_ms)
         return problem_add(problem, ERR_SIGN_IN_UNAVAILABLE, NULL,
                            "the identity provider did not answer a moment ago");
     r = sealed_check_engine(&run->sealed, problem);
@@ -132,10 +177,8 @@ static int begin_asking(crud_t *crud, const session_t *session, run_t *run, run_
     if (r)
         return r;
     if (mine)
-        return run_start(run, PROVIDER_REFRESH,
-                         &(provider_ask_t){.refresh_token = session->person.refresh_token,
-                                           .access_token = session->person.access_token,
-                                           .known = &session->person});
+        return ask_provider(session, run);
+    crud_weigh(crud, run_weight(run));
     r = crud_pause(crud, run->sealed.account, TURN_MS, &state, run_free_state);
     *run_p = state;
     return r;
@@ -171,22 +214,67 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
     return crud_end(crud, r, &reply->revision);
 }
 
-/* The session must be checked, and the rules are there. */
-static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p,
-                   const wait_answer_t *came, reply_t *reply)
+/* One step with the provider. A token that it has just given in place of another is kept before
+ * anything else is done, and without the database: whatever comes then, it is there. 0 |
+ * -ENOMEM. */
+static int take_answer(crud_t *crud, run_t *run, const wait_answer_t *came)
 {
-    _cleanup_(session_done) session_t after = {0};
+    const provider_t *engine = run->sealed.engine;
+    _cleanup_(person_done) person_t tokens = {0};
+    int r;
+
+    run_step(run, came);
+    if (run->are_tokens_kept || !engine->tokens || !engine->tokens(run->engine_flow, &tokens))
+        return 0;
+    r = session_tokens_keep(crud, run->session, run->tokens_hash, &run->person, &tokens);
+    run->are_tokens_kept = !r;
+    return r;
+}
+
+/* The session must be checked, and the rules are there. */
+static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, reply_t *reply)
+{
     int r = 0;
 
-    if (!run->engine_flow)
+    if (!run->engine_flow) {
         r = begin_asking(crud, session, run, run_p, &reply->problem);
-    if (!r)
-        r = run_advance(crud, run, run_p, came);
+        if (!r)
+            r = take_answer(crud, run, NULL);
+    }
+    if (!r && !run->ended)
+        r = run_ask(crud, run, run_p);
     if (!r)
         r = judge_person(crud, run, session, reply);
+    return r ? r : answer_admitted(crud, session, reply);
+}
+
+/* ---- rules that have changed ---- */
+
+/* Can other rules be applied to what the provider said last, without asking it again? It is the
+ * same provider, asked as the same client for the same, and its word is not too old. */
+static bool is_known_enough(const session_t *session, const sealed_t *sealed)
+{
+    char source[WORDS_HEX_SIZE];
+
+    return !words_equal(session->digest, sealed->digest) && *session->source
+           && !session_source(sealed, source) && words_equal(source, session->source)
+           && !is_due(session_due_ms(sealed, session->checked_ms));
+}
+
+/* Rules other than those that admitted it, by what the provider said last. */
+static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, reply_t *reply)
+{
+    char why[WHY_SIZE] = "";
+    int r;
+
+    if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
+        return deny(crud, session, why, reply);
+    r = crud_begin(crud);
+    crud->request_key[0] = '\0';
     if (!r)
-        r = session_load(crud, session->hash, &after);
-    return r ? r : answer_session(&after, reply);
+        r = session_readmitted(crud, session, sealed);
+    r = crud_end(crud, r, &reply->revision);
+    return r ? r : answer_admitted(crud, session, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -215,6 +303,10 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
     run_t *run = crud_resumed(crud, &came);
     int r = check_words(request, &reply->problem);
 
+    if (!r && run && run->engine_flow)
+        r = take_answer(crud, run, came);
+    if (!r && session_tokens_count())
+        r = session_tokens_write(crud);
     if (!r)
         r = load_active(crud, request, &session);
     if (r)
@@ -229,5 +321,7 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
         return r;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
         return answer_session(&session, reply);
-    return recheck(crud, &session, run, fresh ? &fresh : &run, came, reply);
+    if (!run->engine_flow && is_known_enough(&session, &run->sealed))
+        return judge_anew(crud, &session, &run->sealed, reply);
+    return recheck(crud, &session, run, fresh ? &fresh : &run, reply);
 }

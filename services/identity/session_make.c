@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { OLDEST_MAX = 32 /* sessions of a user that one sign-in ends */ };
+
 static const char *or_empty(const char *text)
 {
     return text ? text : "";
@@ -39,9 +41,10 @@ static int update_user(crud_t *crud, const char *account, const person_t *person
                 "last_login = CASE WHEN $7 = 't' THEN date_trunc('second', now()) "
                 "ELSE last_login END, last_active = greatest(last_active, "
                 "date_trunc('second', now())) WHERE account_id = $1 AND provider_url = $2 "
-                "AND provider_user_id = $3 RETURNING id",
-                7, account, person->provider_url, person->id, or_empty(person->username),
-                or_empty(person->email), or_empty(person->name), login ? "t" : "f");
+                "AND provider_user_id = $3 AND identity_provider->>'name' = $8 RETURNING id",
+                8, account, person->provider_url, person->id, or_empty(person->username),
+                or_empty(person->email), or_empty(person->name), login ? "t" : "f",
+                person->provider_name);
     if (r || !PQntuples(res))
         return r ? r : ERR_NOT_FOUND;
     snprintf(ret_id, ID_MAX, "%s", PQgetvalue(res, 0, 0));
@@ -75,11 +78,71 @@ static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *perso
 
 /* ---- sessions ---- */
 
-int64_t session_due_ms(const sealed_t *sealed, int64_t now_ms)
+int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms)
 {
     int64_t interval = sealed_number(sealed, "auth_check_interval");
 
-    return interval ? now_ms + 1000 * interval : 0;
+    return interval ? checked_ms + 1000 * interval : 0;
+}
+
+static int64_t expires_ms_of(const sealed_t *sealed, int64_t created_ms)
+{
+    int64_t lasts = 1000 * sealed_number(sealed, "maximum_duration");
+
+    return created_ms + (lasts ? lasts : sign_in_session_max_ms());
+}
+
+/* Fields that a document's answers do not depend on. Of oauth, teams and organizations are not
+ * among them: only those that it lists are kept of all that the user belongs to. */
+static void drop_rules(json_t *config)
+{
+    static const char *const fields[] = {"enabled",
+                                         "cookie_prefix",
+                                         "options_passthrough",
+                                         "allow_idp_initiated",
+                                         "maximum_duration",
+                                         "inactivity_timeout",
+                                         "auth_check_interval",
+                                         "client_secret",
+                                         "email_addresses",
+                                         "email_domains",
+                                         "groups",
+                                         "authorized_groups"};
+
+    for (size_t i = 0; i < LEN(fields); i++)
+        json_object_del(config, fields[i]);
+}
+
+int session_source(const sealed_t *sealed, char out[WORDS_HEX_SIZE])
+{
+    _cleanup_(json_clear_ref) json_t *config = json_deep_copy(sealed->config);
+    _cleanup_(json_clear_ref) json_t *whole = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    const char *name;
+    json_t *part;
+
+    drop_rules(config);
+    json_object_foreach(json_object_get(config, "provider"), name, part)
+    {
+        drop_rules(part);
+    }
+    whole = json_pack("[s, O]", sealed->module, config);
+    text = whole ? json_dumps(whole, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (!text)
+        return -ENOMEM;
+    words_hex(text, out);
+    return 0;
+}
+
+/* What the provider said of the person, as a session keeps it. The caller frees it. */
+static char *claims_text(const person_t *person)
+{
+    _cleanup_(json_clear_ref) json_t *claims =
+        json_pack("{s:s, s:s, s:s, s:s}", "provider", person->provider_name, "username",
+                  or_empty(person->username), "name", or_empty(person->name), "email",
+                  or_empty(person->email));
+
+    return claims ? json_dumps(claims, JSON_COMPACT) : NULL;
 }
 
 static const char *text_of(const request_t *request, const char *key)
@@ -123,9 +186,10 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
-    char now[24], expires[24], inactivity[24], due[24];
+    _cleanup_(free_mem) char *claims = claims_text(person);
+    char now[24], expires[24], inactivity[24], due[24], source[WORDS_HEX_SIZE];
 
-    if (!tokens || !groups)
+    if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
     snprintf(expires, sizeof(expires), "%" PRId64, expires_ms);
@@ -135,18 +199,40 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
-                   "last_active_ms, checked_ms, due_ms) VALUES ($1, $2, $3, $4::jsonb, "
-                   "$5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, $7::bigint, "
-                   "$10::bigint)",
-                   10, id, sealed->module, sealed->digest, groups,
-                   person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due);
+                   "last_active_ms, checked_ms, due_ms, claims, source) VALUES ($1, $2, $3, "
+                   "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
+                   "$7::bigint, $10::bigint, $11::jsonb, $12)",
+                   12, id, sealed->module, sealed->digest, groups,
+                   person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
+                   claims, source);
+}
+
+/* Make room for another session of the user: the oldest beyond the bound end, some of them where
+ * there are many. Whoever updates the user's row, as find_user does, is the only one meanwhile. */
+static int end_oldest(crud_t *crud, const char *user, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char room[16], most[16];
+    int r;
+
+    snprintf(room, sizeof(room), "%d", sign_in_user_sessions() - 1);
+    snprintf(most, sizeof(most), "%d", OLDEST_MAX);
+    r = pg_exec(crud->pg, &res,
+                "SELECT id FROM application_session WHERE application_user_id = $1 "
+                "ORDER BY created_at DESC, id DESC OFFSET $2::int LIMIT $3::int",
+                3, user, room, most);
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        r = crud_remove(crud, kind_find("application_session"), PQgetvalue(res, i, 0), problem);
+        if (r == ERR_NOT_FOUND)
+            r = 0; /* another transaction has ended it */
+    }
+    return r;
 }
 
 int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
                  const request_t *request, const char *token, problem_t *problem)
 {
-    int64_t now = bus_now_ms(), lasts = 1000 * sealed_number(sealed, "maximum_duration");
-    int64_t expires = now + (lasts ? lasts : sign_in_session_max_ms());
+    int64_t now = bus_now_ms(), expires = expires_ms_of(sealed, now);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     char user[ID_MAX];
     session_act_t act;
@@ -155,7 +241,9 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
     if (r)
         return r;
     session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
-    r = add_object(crud, sealed, user, request, token, expires, problem, &row);
+    r = end_oldest(crud, user, problem);
+    if (!r)
+        r = add_object(crud, sealed, user, request, token, expires, problem, &row);
     session_act_done(&act);
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */
@@ -171,29 +259,55 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem)
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }
 
-int session_checked(crud_t *crud, const session_t *session, const sealed_t *sealed,
+/* How long it lasts, and when its provider is asked again, by the module as it is now. */
+static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char inactivity[24], expires[24], due[24];
+    int r;
+
+    session->inactivity_ms = 1000 * sealed_number(sealed, "inactivity_timeout");
+    session->expires_ms = expires_ms_of(sealed, session->created_ms);
+    session->due_ms = session_due_ms(sealed, session->checked_ms);
+    snprintf(inactivity, sizeof(inactivity), "%" PRId64, session->inactivity_ms);
+    snprintf(expires, sizeof(expires), "%" PRId64, session->expires_ms);
+    snprintf(due, sizeof(due), "%" PRId64, session->due_ms);
+    r = pg_exec(crud->pg, &res,
+                "WITH shown AS (UPDATE application_session SET expires_at = "
+                "date_trunc('second', to_timestamp($4::bigint / 1000.0)) WHERE id = $1) "
+                "UPDATE sign_in_session SET digest = $2, inactivity_ms = $3::bigint, "
+                "expires_ms = $4::bigint, due_ms = $5::bigint WHERE session_id = $1 RETURNING 1",
+                5, session->id, sealed->digest, inactivity, expires, due);
+    return r || PQntuples(res) ? r : ERR_SESSION_GONE;
+}
+
+int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed)
+{
+    return set_limits(crud, session, sealed);
+}
+
+int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
                     const person_t *person)
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char user[ID_MAX], now[24], due[24];
-    int64_t now_ms = bus_now_ms();
+    _cleanup_(free_mem) char *claims = claims_text(person);
+    char user[ID_MAX], now[24], source[WORDS_HEX_SIZE];
     int r;
 
-    if (!tokens || !groups)
+    if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
-    snprintf(now, sizeof(now), "%" PRId64, now_ms);
-    snprintf(due, sizeof(due), "%" PRId64, session_due_ms(sealed, now_ms));
-    r = pg_exec(crud->pg, &res,
-                "UPDATE sign_in_session SET digest = $2, groups = $3::jsonb, "
-                "email_verified = $4::boolean, tokens = $5, checked_ms = $6::bigint, "
-                "due_ms = $7::bigint, checking_until_ms = 0, retry_ms = 0 "
-                "WHERE session_id = $1 RETURNING 1",
-                7, session->id, sealed->digest, groups, person->email_verified ? "t" : "f", tokens,
-                now, due);
-    if (r || !PQntuples(res))
-        return r ? r : ERR_SESSION_GONE;
-    r = update_user(crud, sealed->account, person, false, user);
+    session->checked_ms = bus_now_ms();
+    snprintf(now, sizeof(now), "%" PRId64, session->checked_ms);
+    r = pg_exec(crud->pg, NULL,
+                "UPDATE sign_in_session SET groups = $2::jsonb, email_verified = $3::boolean, "
+                "tokens = $4, checked_ms = $5::bigint, claims = $6::jsonb, source = $7, "
+                "checking_until_ms = 0, retry_ms = 0 WHERE session_id = $1",
+                7, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
+                source);
+    if (!r)
+        r = set_limits(crud, session, sealed);
+    if (!r)
+        r = update_user(crud, sealed->account, person, false, user);
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }

@@ -1,6 +1,6 @@
 /* session.touch, session.end, sign_in.tidy: sessions in use, signed out, and over. */
 #include "common/base/cleanup.h"
-#include "services/identity/session.h"
+#include "services/identity/session_tokens.h"
 #include "services/identity/sign_in.h"
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 
 enum {
     TOUCHED_MAX = 512,
+    CODES_STEP = 1000,
     LATE_MS = 600000 /* edges may know of activity that they have not told yet */
 };
 
@@ -74,6 +75,18 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
 
 /* ---- end ---- */
 
+/* It is gone already, perhaps by an earlier try of the same request whose answer still waits for
+ * edges, or was lost: this one waits for them too, up to the newest change there is. */
+static int answer_gone(crud_t *crud, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res, "SELECT revision FROM config_head", 0);
+
+    if (!r && PQntuples(res))
+        reply->revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    return r;
+}
+
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
 {
     const char *hash = json_string_value(json_object_get(request->body, "hash"));
@@ -89,8 +102,10 @@ int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
     if (!reply->body)
         return -ENOMEM;
     r = session_load(crud, hash, &session);
+    if (r == ERR_SESSION_GONE)
+        return answer_gone(crud, reply);
     if (r || !words_equal(session.route, route))
-        return r == ERR_SESSION_GONE ? 0 : r;
+        return r;
     crud->request_key[0] = '\0';
     r = crud_begin(crud);
     session_act_as(&act, crud, session.account, session.user, session.person.email, "SIGN_OUT");
@@ -98,34 +113,59 @@ int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
         r = session_end(crud, &session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);
     session_act_done(&act);
-    return r == ERR_SESSION_GONE ? 0 : r;
+    return r == ERR_SESSION_GONE ? answer_gone(crud, reply) : r;
 }
 
 /* ---- tidy ---- */
 
+/* Delete codes that are over until there are none, in steps: callbacks may come faster than any one
+ * step of a period would delete them. */
+static int tidy_codes(crud_t *crud, int64_t *ret_count)
+{
+    int64_t step = CODES_STEP;
+    char limit[16];
+    int r = 0;
+
+    snprintf(limit, sizeof(limit), "%d", CODES_STEP);
+    for (*ret_count = 0; !r && step == CODES_STEP; *ret_count += step) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+
+        r = pg_exec(crud->pg, &res,
+                    "WITH codes AS (DELETE FROM sign_in_code WHERE code_hash IN (SELECT code_hash "
+                    "FROM sign_in_code WHERE expires_at < now() LIMIT $1::int) RETURNING 1) "
+                    "SELECT count(*) FROM codes",
+                    1, limit);
+        step = r ? 0 : strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    }
+    return r;
+}
+
 int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int64_t codes = 0;
     char now[24];
     int r;
 
     (void)request;
+    r = session_tokens_write(crud);
+    if (!r)
+        r = tidy_codes(crud, &codes);
+    if (r)
+        return r;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms() - LATE_MS);
     r = pg_exec(
         crud->pg, &res,
-        "WITH codes AS (DELETE FROM sign_in_code WHERE code_hash IN (SELECT code_hash "
-        "     FROM sign_in_code WHERE expires_at < now() LIMIT 10000) RETURNING 1), "
-        "over AS (SELECT session_id FROM sign_in_session WHERE expires_ms <= $1::bigint "
+        "WITH over AS (SELECT session_id FROM sign_in_session WHERE expires_ms <= $1::bigint "
         "     UNION SELECT session_id FROM sign_in_session WHERE inactivity_ms > 0 "
         "     AND last_active_ms + inactivity_ms <= $1::bigint LIMIT 1000), "
         "sessions AS (DELETE FROM object WHERE id IN (SELECT id FROM object "
         "     WHERE id IN (SELECT session_id FROM over) FOR UPDATE SKIP LOCKED) RETURNING 1) "
-        "SELECT (SELECT count(*) FROM codes), (SELECT count(*) FROM sessions)",
+        "SELECT count(*) FROM sessions",
         1, now);
     if (r)
         return r;
-    reply->body =
-        json_pack("{s:I, s:I}", "codes", (json_int_t)strtoll(PQgetvalue(res, 0, 0), NULL, 10),
-                  "sessions", (json_int_t)strtoll(PQgetvalue(res, 0, 1), NULL, 10));
+    reply->body = json_pack("{s:I, s:I}", "codes", (json_int_t)codes, "sessions",
+                            (json_int_t)strtoll(PQgetvalue(res, 0, 0), NULL, 10));
     return reply->body ? 0 : -ENOMEM;
 }

@@ -13,6 +13,7 @@ enum { FETCH_BYTES_MAX = 1 << 20, FETCH_MS = 10000 };
 /* Set once, before the workers start. */
 static char url[512];
 static int64_t session_max_ms;
+static int user_sessions;
 static secret_key_t *routes_key; /* NULL: the master key */
 
 int sign_in_setup(crud_t *crud, const config_t *config)
@@ -25,6 +26,7 @@ int sign_in_setup(crud_t *crud, const config_t *config)
     snprintf(url, sizeof(url), "%s", config_str(config, "idp-url"));
     while (len && url[len - 1] == '/')
         url[--len] = '\0';
+    user_sessions = (int)config_int(config, "user-sessions");
     session_max_ms = 1000 * (int64_t)config_int(config, "session-max");
     return *config_str(config, "sign-in-key")
                ? secret_key_load(&routes_key, config_str(config, "sign-in-key"))
@@ -44,6 +46,11 @@ const char *sign_in_url(void)
 int64_t sign_in_session_max_ms(void)
 {
     return session_max_ms;
+}
+
+int sign_in_user_sessions(void)
+{
+    return user_sessions;
 }
 
 run_t *run_new(void)
@@ -97,9 +104,18 @@ int run_start(run_t *self, int operation, provider_ask_t *ask)
     return self->sealed.engine->start(&self->engine_flow, operation, ask);
 }
 
-/* Ask for what the engine wants. It is the account's request: the sealed module says whose. */
-static int fetch(crud_t *crud, const run_t *self, const fetch_t *want, run_t **self_p)
+size_t run_weight(const run_t *self)
 {
+    const provider_t *engine = self->sealed.engine;
+    size_t flow = self->engine_flow && engine->weight ? engine->weight(self->engine_flow) : 0;
+
+    return sizeof(*self) + memory_json_weight(self->sealed.all) + flow;
+}
+
+/* It is the account's request: the sealed module says whose. */
+int run_ask(crud_t *crud, run_t *self, run_t **self_p)
+{
+    const fetch_t *want = &self->want;
     const outbound_request_t request = {
         .owner = self->sealed.account,
         .method = want->method,
@@ -112,19 +128,21 @@ static int fetch(crud_t *crud, const run_t *self, const fetch_t *want, run_t **s
                                                                           : FETCH_BYTES_MAX,
     };
     void *state = *self_p;
-    int r = crud_fetch(crud, &request, &state, run_free_state);
+    int r;
 
+    self->is_asking = false;
+    crud_weigh(crud, run_weight(self));
+    r = crud_fetch(crud, &request, want->least_ms, &state, run_free_state);
     *self_p = state;
     return r;
 }
 
-int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer)
+bool run_step(run_t *self, const wait_answer_t *answer)
 {
     fetched_t came;
-    fetch_t want = {0};
 
-    if (self->ended)
-        return 0;
+    if (self->ended || self->is_asking)
+        return self->is_asking;
     if (answer)
         came = (fetched_t){
             .end = (int)answer->end,
@@ -136,11 +154,15 @@ int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *
             .cache_control = answer->headers[WAIT_CACHE_CONTROL],
             .content_type = answer->headers[WAIT_CONTENT_TYPE],
         };
-    self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &want);
-    if (self->step == PROVIDER_FETCH)
-        return fetch(crud, self, &want, self_p);
-    self->ended = true;
-    return 0;
+    self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &self->want);
+    self->is_asking = self->step == PROVIDER_FETCH;
+    self->ended = !self->is_asking;
+    return self->is_asking;
+}
+
+int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer)
+{
+    return run_step(self, answer) ? run_ask(crud, self, self_p) : 0;
 }
 
 int run_refusal(const run_t *self, problem_t *problem)

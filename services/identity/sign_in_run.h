@@ -12,13 +12,15 @@ typedef struct run {
     void *engine_flow;
     bool ended; /* step is how */
     provider_step_t step;
+    bool is_asking; /* want is the flow's next request, and not handed over yet */
+    fetch_t want;
 
     /* The verb's own. */
     login_t login;   /* the browser's cookie at the sign-in host */
     flow_t flow;     /* the sign-in that it is about */
-    person_t person; /* who was signed in, of a check */
-    char session[ID_MAX];
-    int64_t checked_ms;
+    person_t person; /* of a check: the tokens that the session has */
+    char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
+    bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
 } run_t;
 
 /* An empty one; the caller frees it. */
@@ -39,8 +41,16 @@ void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
  * fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);
 
-/* Go on with it: with the answer that came, or from the beginning (NULL). self_p: the run, which is
- * taken over where the verb must wait. 0: it has ended | VERB_WAITS | fault. */
+/* One step: with the answer that came, or from the beginning (NULL). Until run_ask it is the same
+ * step, whose answer is not taken twice. False: it has ended; true: it needs run_ask. */
+bool run_step(run_t *self, const wait_answer_t *answer);
+/* Make the request that a step needs. self_p: the run, which is taken over. VERB_WAITS | fault. */
+int run_ask(crud_t *crud, run_t *self, run_t **self_p);
+
+/* Bytes that it holds, about: for crud_weigh. */
+size_t run_weight(const run_t *self);
+
+/* Both. 0: it has ended | VERB_WAITS | fault. */
 int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer);
 
 /* How it ended, if not well: 0: PROVIDER_DONE | ERR_SIGN_IN_PROVIDER | ERR_SIGN_IN_UNAVAILABLE,
@@ -53,5 +63,7 @@ int sign_in_setup(crud_t *crud, const config_t *config);
  * whose module says nothing. */
 const char *sign_in_url(void);
 int64_t sign_in_session_max_ms(void);
+/* How many sessions one user may have. */
+int sign_in_user_sessions(void);
 /* The key under which postern-routes sealed the modules of routes; borrowed. */
 const secret_key_t *sign_in_key(const crud_t *crud);

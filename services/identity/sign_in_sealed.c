@@ -19,8 +19,9 @@ int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, pro
     *self = (sealed_t){0};
     if (!sealed)
         return problem_add(problem, ERR_REQUIRED_MISSING, "sealed", "is required");
-    r = strnlen(sealed, SEALED_MAX + 1) > SEALED_MAX ? -EBADMSG
-                                                     : secret_open(key, sealed, &text, &len);
+    r = strnlen(sealed, SEALED_MAX + 1) > SEALED_MAX
+            ? -EBADMSG
+            : secret_open_for(key, SIGN_IN_SEALED, sealed, &text, &len);
     if (r == -ENOMEM)
         return r;
     if (!r)
@@ -55,6 +56,7 @@ int64_t sealed_number(const sealed_t *self, const char *field)
 
 void sealed_done(sealed_t *self)
 {
+    secret_wipe_json(self->all);
     json_decref(self->all);
     *self = (sealed_t){0};
 }

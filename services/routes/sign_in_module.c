@@ -38,7 +38,7 @@ static char *seal_whole(const secret_key_t *key, const char *name, const json_t 
                   text_of(row, "account_id"), "edge", text_of(row, "edge_id"), "module", name,
                   "config", config);
     char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
-    char *sealed = text ? secret_seal(key, text, strlen(text)) : NULL;
+    char *sealed = text ? secret_seal_for(key, SIGN_IN_SEALED, text, strlen(text)) : NULL;
 
     secret_free(&text, text ? strlen(text) : 0);
     return sealed;

@@ -1,7 +1,7 @@
 // A whole sign-in by the verbs that edges call, at a provider that speaks as GitLab does, and what it must not be led to: of another
 // browser, another route, twice, too late, by rules that do not admit. The copy of postern-identity is the story's own.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
 import test from 'node:test';
 import { another } from '../support/copies.mjs';
@@ -10,7 +10,7 @@ import { caller, edgeKey } from '../support/peer.mjs';
 import { api, elsewhere, env, listening, must, until } from '../support/postern.mjs';
 import { seal } from '../support/sealed.mjs';
 
-const options = { skip: elsewhere };
+const options = { skip: elsewhere }, LIMIT = 5;
 const CODE = { STATE: 233, CODE: 234, DENIED: 235, PROVIDER: 236, UNAVAILABLE: 237, GONE: 238, STALE: 239 };
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
@@ -23,7 +23,7 @@ let provider, copy, edge;
 if (!elsewhere) {
   provider = await gitlab();
   const socket = `ipc://${env.POSTERN_RUN_DIR}/sign-in-${process.pid}.rpc`;
-  copy = another('identity', { POSTERN_RPC: socket, POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '' });
+  copy = another('identity', { POSTERN_RPC: socket, POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_USER_SESSIONS: String(LIMIT) });
   edge = caller(edgeKey(), 'identity', socket);
   test.after(async () => { edge.stop(); await copy.stop(); provider.stop(); });
 }
@@ -250,6 +250,143 @@ test('a grant that the provider took back ends the session; a provider that is d
   provider.gone = true;
   try { assert.equal((await check(other, { sealed: at.sealed })).code, CODE.DENIED); } finally { provider.gone = false; }
   assert.equal((await check(other)).code, CODE.GONE);
+});
+
+// A session of a module that asks again, which is due, and may be asked at once.
+const again = (session) => sql(`UPDATE sign_in_session SET due_ms = 1, retry_ms = 0, checking_until_ms = 0 WHERE session_id = '${session.session.id}'`);
+
+test('a refresh token that the provider has rotated outlives whatever goes wrong behind it', options, async () => {
+  const at = module({}, { auth_check_interval: 3600 }), session = await signedIn(at, person()), { refused } = provider;
+  const broken = { 503: [503, {}], 429: [429, {}], 'no user': [200, []], 'a redirect': [302, {}], 404: [404, {}] };
+  for (const [what, user] of Object.entries(broken)) {
+    again(session);
+    provider.user = user;
+    try { assert.ok([CODE.UNAVAILABLE].includes((await check(session, { sealed: at.sealed })).code), what); } finally { provider.user = null; }
+    again(session);
+    const { code, msg } = await check(session, { sealed: at.sealed });
+    assert.equal(code, 0, `${what}: ${msg}`);
+  }
+  again(session);
+  provider.token = { access_token: '' };
+  try { assert.equal((await check(session, { sealed: at.sealed })).code, CODE.UNAVAILABLE); } finally { provider.token = {}; }
+  again(session);
+  assert.equal((await check(session, { sealed: at.sealed })).code, 0, 'an answer whose other token is none');
+  assert.equal(provider.refused, refused);
+});
+
+test('nor is it lost when whoever asked has given up, or the database does not answer', options, async () => {
+  const at = module({}, { auth_check_interval: 3600 }), session = await signedIn(at, person()), held = { sealed: at.sealed, hash: session.hash, route: at.route, digest: session.session.digest };
+  const { refused } = provider, tokens = () => sql(`SELECT tokens FROM sign_in_session WHERE session_id = '${session.session.id}'`);
+  let release, before = tokens(), asked = provider.asked.length;
+  again(session);
+  provider.holdUser = new Promise((resolve) => { release = resolve; });
+  try {
+    edge.ask('session.check', held, { left: 8000 });
+    await until(() => tokens() !== before, 'the new token is there before anything else is asked');
+    await until(() => provider.asked.slice(asked).includes('/oauth/userinfo'), 'and the request goes on');
+  } finally { provider.holdUser = null; release(); }
+  await until(() => sql(`SELECT checked_ms FROM sign_in_session WHERE session_id = '${session.session.id}'`) !== String(session.session.checked_ms), 'it ends');
+
+  // Nobody can read or write sessions while the provider answers.
+  again(session);
+  before = tokens();
+  asked = provider.asked.length;
+  provider.hold = new Promise((resolve) => { release = resolve; });
+  const locker = spawn('psql', [env.DATABASE_URL, '-qAt'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  try {
+    const id = edge.ask('session.check', held, { left: 8000 });
+    await until(() => provider.asked.length > asked, 'the token endpoint is asked');
+    locker.stdin.write("BEGIN; LOCK TABLE identity.sign_in_session IN ACCESS EXCLUSIVE MODE; SELECT 'locked';\n");
+    await new Promise((resolve) => locker.stdout.once('data', resolve));
+    provider.hold = null;
+    release();
+    await until(() => edge.answer(id), 'it gives up', 30000);
+    assert.equal(edge.answer(id).code, 503, 'MAINTENANCE');
+  } finally {
+    provider.hold = null;
+    release();
+    locker.stdin.end('ROLLBACK;\n');
+    await new Promise((resolve) => locker.on('exit', resolve));
+  }
+  again(session);
+  const { code, msg } = await check(session, { sealed: at.sealed });
+  assert.equal(code, 0, msg);
+  assert.equal(provider.refused, refused, 'and was not sent again');
+});
+
+test('rules that change are applied to what the provider said last, and it is asked only where it was not asked for that, or not lately', options, async () => {
+  const at = module({}, { auth_check_interval: 3600 }), sub = person(), session = await signedIn(at, sub), email = provider.users[sub].email;
+  const now = async (sealed, was = session) => check(was, { digest: hex(String(Math.random())), sealed });
+  const before = provider.asked.length;
+  for (const sealed of [at.with({ email_addresses: [email] }), at.with({ client_secret: 'another' }), at.with({}, { maximum_duration: 7200, inactivity_timeout: 900 }), at.with({}, { auth_check_interval: 0 })])
+    assert.equal((await now(sealed)).code, 0);
+  assert.equal(provider.asked.length, before, 'nobody is asked');
+  assert.equal((await now(at.with({}, { auth_check_interval: 600 }))).body.session.due_ms, session.session.checked_ms + 600000, 'from when it vouched');
+  for (const sealed of [at.with({ client_id: 'another client' }), at.with({ scopes: ['read_user'] })]) {
+    const asked = provider.asked.length;
+    assert.equal((await now(sealed)).code, 0);
+    assert.ok(provider.asked.length > asked);
+  }
+  sql(`UPDATE sign_in_session SET checked_ms = checked_ms - 3600000, retry_ms = 0 WHERE session_id = '${session.session.id}'`);
+  const asked = provider.asked.length;
+  assert.equal((await now(at.with({ email_addresses: [email] }))).code, 0);
+  assert.ok(provider.asked.length > asked, 'its word is too old');
+  sql(`UPDATE sign_in_session SET claims = NULL WHERE session_id = '${session.session.id}'`);
+  const older = provider.asked.length;
+  assert.equal((await now(at.with({ email_addresses: [email, 'x@example.test'] }))).code, 0);
+  assert.ok(provider.asked.length > older, 'a session of an older version');
+  const end = provider.asked.length;
+  assert.equal((await now(at.with({ email_addresses: ['grace@example.test'] }))).code, CODE.DENIED);
+  assert.equal(provider.asked.length, end);
+  assert.equal((await check(session)).code, CODE.GONE);
+});
+
+test('what one session was told of an address says nothing of what another was told', options, async () => {
+  const at = module({ email_domains: ['example.test'] }), sub = person(), session = await signedIn(at, sub), mine = provider.users[sub].email;
+  provider.users[sub] = { ...provider.users[sub], email: `boss-${ksuid()}@example.test`, email_verified: false };
+  await signedIn(module(), sub);
+  const { code, body } = await check(session);
+  assert.equal(code, 0);
+  assert.equal(body.session.email, mine, 'not the address that nobody verified');
+  assert.equal((await check(session, { digest: hex('x'), sealed: at.with({ email_domains: [], email_addresses: [provider.users[sub].email] }) })).code, CODE.DENIED);
+});
+
+test('shorter times reach sessions that exist, and end those that are over by them', options, async () => {
+  const at = module(), session = await signedIn(at, person()), other = await signedIn(at, person()), idle = await signedIn(at, person());
+  const shorter = at.with({}, { maximum_duration: 3600, inactivity_timeout: 900 });
+  const { body } = await check(session, { digest: hex('x'), sealed: shorter });
+  assert.deepEqual([body.session.expires_ms - body.session.created_ms, body.session.inactivity_ms], [3600000, 900000]);
+  assert.equal(Date.parse((await must('GET', `/app/sessions/${session.session.id}`)).expires_at), Math.floor(body.session.expires_ms / 1000) * 1000);
+  const longer = await check({ ...session, session: body.session }, { digest: hex('y'), sealed: at.with({}, { maximum_duration: 7200 }) });
+  assert.deepEqual([longer.body.session.expires_ms - longer.body.session.created_ms, longer.body.session.inactivity_ms], [7200000, 0]);
+  sql(`UPDATE sign_in_session SET created_ms = created_ms - 3600001 WHERE session_id = '${other.session.id}'`);
+  sql(`UPDATE sign_in_session SET last_active_ms = last_active_ms - 900001 WHERE session_id = '${idle.session.id}'`);
+  for (const one of [other, idle]) {
+    assert.equal((await check(one, { digest: hex('x'), sealed: shorter })).code, CODE.GONE);
+    assert.equal((await api('GET', `/app/sessions/${one.session.id}`)).status, 404);
+  }
+});
+
+test('a person at a provider of one name is not the person of another, at whatever URL', options, async () => {
+  const sub = person(), at = module({}, { auth_check_interval: 3600 }), other = `app_user_${ksuid()}`;
+  sql(`INSERT INTO object (id, account_id, kind) VALUES ('${other}', '${env.POSTERN_ACCOUNT}', 'application_user');
+       INSERT INTO application_user (id, account_id, created_at, identity_provider, provider_user_id, username, email, name, last_active, last_login, provider_url)
+         VALUES ('${other}', '${env.POSTERN_ACCOUNT}', now(), '{"name": "oidc", "url": "${provider.url}"}', '${sub}', 'ada', 'x@example.test', 'Ada', now(), now(), '${provider.url}')`);
+  const session = await signedIn(at, sub);
+  assert.notEqual(session.session.user, other);
+  assert.equal((await signedIn(at, sub)).session.user, session.session.user);
+  again(session);
+  const { code, msg } = await check(session, { sealed: at.sealed });
+  assert.equal(code, 0, msg);
+  assert.equal((await must('GET', `/app/users/${other}`)).email, 'x@example.test');
+});
+
+test('a user has so many sessions, and a new sign-in ends the oldest beyond them', options, async () => {
+  const at = module(), sub = person(), all = [];
+  for (let i = 0; i < LIMIT + 2; i++) all.push(await signedIn(at, sub));
+  assert.deepEqual(await Promise.all(all.map(async (one) => (await check(one)).code)), [CODE.GONE, CODE.GONE, ...Array(LIMIT).fill(0)]);
+  const other = await signedIn(at, person());
+  assert.equal((await check(other)).code, 0);
 });
 
 test('no token, code or secret of a sign-in stands in the database in clear', options, async () => {

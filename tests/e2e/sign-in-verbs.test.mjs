@@ -150,7 +150,9 @@ test('sign-out ends a session for its own route only, once, and says who did it'
   assert.equal((await check(session)).code, CODE.SESSION_GONE);
   assert.equal((await api('GET', `/app/sessions/${session.id}`)).status, 404);
   assert.equal((await api('GET', `/app/users/${session.user}`)).status, 200);
-  assert.equal((await end()).code, 0, 'again');
+  const again = await end();
+  assert.equal(again.code, 0, 'again');
+  assert.ok(again.edges.live > 0 && again.edges.live === again.edges.acked, 'and in force at every edge, as the first was');
   await until(() => sub.events.some(({ object }) => object?.id === session.id), 'its event');
   const event = sub.events.find(({ object }) => object?.id === session.id);
   assert.equal(event.event_type, 'application_session_deleted.v0');

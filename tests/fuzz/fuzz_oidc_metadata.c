@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!metadata.authorization || !metadata.token || !metadata.keys)
             abort();
         oidc_metadata_done(&metadata);
-    } else if (metadata.document) {
+    } else if (metadata.authorization || metadata.end_session) {
         abort();
     }
     url = oidc_end_session_url(text, size, ISSUER, "c", "t", "https://a/", "s");

@@ -6,13 +6,14 @@ import https from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
 
-// {port, url, ca: path of its authority, users: sub -> claims, asked: [paths], down, gone, hold: promise that answers wait for, code(sub, authorization URL), stop()}
+// {port, url, ca: path of its authority, users: sub -> claims, asked: [paths], down, gone, hold: promise that answers wait for, holdUser: the same for those behind the token's,
+//  user: [status, body] in place of the user, token: fields over those of a token's answer, refused: refresh tokens that were no good, code(sub, authorization URL), stop()}
 export async function gitlab() {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-provider-'));
   fs.chmodSync(dir, 0o755);
   execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '9', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost',
     '-keyout', `${dir}/key.pem`, '-out', `${dir}/ca.pem`], { stdio: 'ignore' });
-  const self = { users: {}, asked: [], ca: `${dir}/ca.pem`, down: false, gone: false, hold: null };
+  const self = { users: {}, asked: [], ca: `${dir}/ca.pem`, down: false, gone: false, hold: null, holdUser: null, user: null, token: {}, refused: 0 };
   const codes = new Map(), access = new Map(), refresh = new Map();
   const tokens = (sub) => {
     const made = { access_token: `canary-access-${crypto.randomUUID()}`, refresh_token: `canary-refresh-${crypto.randomUUID()}`, token_type: 'Bearer', expires_in: 7200, scope: 'openid profile email' };
@@ -47,8 +48,11 @@ export async function gitlab() {
     if (self.down) return say(503, {});
     if (request.url.startsWith('/oauth/token')) {
       const made = grant(new URLSearchParams(text));
-      return made ? say(200, made) : say(400, { error: 'invalid_grant' });
+      if (!made && text.includes('grant_type=refresh_token')) self.refused++;
+      return made ? say(200, { ...made, ...self.token }) : say(400, { error: 'invalid_grant' });
     }
+    await self.holdUser;
+    if (self.user) return say(...self.user);
     const sub = access.get(String(request.headers.authorization ?? '').replace(/^Bearer /i, ''));
     return sub && !self.gone ? say(200, { sub, ...self.users[sub] }) : say(401, { error: 'invalid_token' });
   });

@@ -77,7 +77,7 @@ function begin(...args) {
 }
 
 // A peer that sends requests: ask(verb, body, {account, left, id, also}) sends one, with the frames of also behind it, and returns its
-// id; answer(id) resolves to {code, body, ...}.
+// id; answer(id) resolves to {code, body, edges: {acked, live} of a change, ...}.
 export function caller(key, server, endpoint) {
   const one = peer(key, server, endpoint), mark = `story-${process.pid}-${Math.random().toString(36).slice(2)}`;
   let count = 0;
@@ -87,7 +87,7 @@ export function caller(key, server, endpoint) {
   };
   one.answer = (id) => {
     const frames = one.got.find(([first]) => String(first) === id);
-    return frames && { ...unpack(frames[1]), body: unpack(frames[2]) };
+    return frames && { ...unpack(frames[1]), body: unpack(frames[2]), edges: { acked: Number(frames[3]), live: Number(frames[4]) } };
   };
   return one;
 }

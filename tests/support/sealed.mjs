@@ -18,4 +18,4 @@ function built() {
 }
 
 export const seal = (value, key = path.join(home, 'master.key')) =>
-  execFileSync(built(), [key], { input: typeof value === 'string' ? value : JSON.stringify(value), encoding: 'utf8' }).trim();
+  execFileSync(built(), [key, 'module of a sign-in'], { input: typeof value === 'string' ? value : JSON.stringify(value), encoding: 'utf8' }).trim();

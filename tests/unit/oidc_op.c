@@ -195,6 +195,7 @@ void op_destroy(op_t **self_p)
 
     EVP_PKEY_free(self->key);
     provider_cache_destroy(&self->cache);
+    person_done(&self->tokens);
     json_decref(self->config);
     json_decref(self->params);
     json_decref(self->header);
@@ -262,6 +263,8 @@ static provider_step_t drive(op_t *self, void *flow)
                                   .cache_control = self->cache_control,
                                   .content_type = self->content_type};
 
+        if (provider_oidc.weight(flow) > self->heaviest)
+            self->heaviest = provider_oidc.weight(flow);
         cr_assert_lt(i, 8, "the flow does not end");
         cr_assert_eq(strncmp(want.url, "https://", 8), 0);
         step = provider_oidc.next(flow, &answer, &want);
@@ -291,6 +294,8 @@ provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who
     cr_assert_eq(provider_oidc.start(&flow, operation, &ask), 0);
     step = drive(self, flow);
     snprintf(self->why, sizeof(self->why), "%s", provider_oidc.why(flow));
+    person_done(&self->tokens);
+    self->gave_tokens = provider_oidc.tokens(flow, &self->tokens);
     if (step == PROVIDER_DONE && operation == PROVIDER_BEGIN)
         snprintf(self->location, sizeof(self->location), "%s", provider_oidc.location(flow));
     else if (step == PROVIDER_DONE && who)

@@ -36,6 +36,9 @@ typedef struct op {
     person_t known; /* of a refresh; borrowed texts */
     const char *refresh_token, *access_token;
     char why[OP_WHY_SIZE], location[16 << 10];
+    person_t tokens; /* that the flow hands out, however it ended */
+    bool gave_tokens;
+    size_t heaviest; /* that a flow was between two steps */
 } op_t;
 
 /* A provider that signs with a new key for this algorithm. */

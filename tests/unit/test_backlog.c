@@ -26,6 +26,15 @@ static int put(backlog_t *backlog, const char *owner, backlog_lane_t lane)
     return put_sized(backlog, owner, lane, 1);
 }
 
+static void put_again(backlog_t *backlog, const char *owner, backlog_lane_t lane)
+{
+    zmsg_t *msg = zmsg_new();
+
+    zmsg_addstr(msg, owner);
+    backlog_put_again(backlog, owner, "", lane, &msg);
+    cr_assert_null(msg);
+}
+
 /* The owner of the next one. */
 static void takes(backlog_t *backlog, const char *want)
 {
@@ -58,6 +67,8 @@ Test(backlog, a_guest_that_has_its_share_is_refused_and_nobody_else)
     while (!put(backlog, "subscriber@a", BACKLOG_GUEST))
         n++;
     cr_assert_eq(n, BACKLOG_GUESTS_OWN + WORKERS / 2, "%d", n);
+    cr_assert_eq(put(backlog, "subscriber@a", BACKLOG_GUEST), -EDQUOT);
+    put_again(backlog, "subscriber@a", BACKLOG_GUEST); /* it was let in before, and comes back */
     cr_assert_eq(put(backlog, "subscriber@a", BACKLOG_GUEST), -EDQUOT);
     cr_assert_eq(put(backlog, "subscriber@b", BACKLOG_GUEST), 0);
     cr_assert_eq(put(backlog, "gateway", BACKLOG_SLOW), 0);

@@ -765,8 +765,23 @@ static const struct refresh_case {
     {"linkedin",
      "https://www.linkedin.com",
      "l1",
-     {{"https://www.linkedin.*", NULL, 400, "{\"error\": \"invalid_request\"}"}},
+     {{"https://www.linkedin.*", NULL, 400,
+       "{\"error\": \"invalid_request\", \"error_description\": \"The provided authorization grant "
+       "or refresh token is invalid, expired or revoked\"}"}},
      PROVIDER_DENIED,
+     NULL},
+    {"linkedin",
+     "https://www.linkedin.com",
+     "l1",
+     {{"https://www.linkedin.*", NULL, 400, "{\"error\": \"invalid_request\"}"}},
+     PROVIDER_INVALID,
+     NULL},
+    {"twitch",
+     "https://id.twitch.tv",
+     "t1",
+     {{"https://id.*", NULL, 400,
+       "{\"error\": \"Bad Request\", \"status\": 400, \"message\": \"invalid client secret\"}"}},
+     PROVIDER_INVALID,
      NULL},
     {"linkedin",
      "https://www.linkedin.com",
@@ -798,6 +813,50 @@ Test(oauth, asks_again_with_what_it_has_and_knows_what_is_revoked_from_what_is_d
             same(c->provider, talk.person.refresh_token, c->kept);
             same(c->provider, talk.person.id, "42");
         }
+        end_talk(&talk);
+    }
+}
+
+Test(oauth, hands_on_a_rotated_token_whatever_comes_behind_it)
+{
+#define ROTATED                                                                                    \
+    {                                                                                              \
+        "https://gitlab.com/oauth/token", NULL, 200,                                               \
+            "{\"access_token\": \"a2\", \"refresh_token\": \"r2\", \"expires_in\": 7200}"          \
+    }
+    static const struct {
+        exchange_t each[3];
+        provider_step_t step;
+        const char *refresh, *access;
+    } cases[] = {
+        {{ROTATED, {"https://gitlab.com/oauth/userinfo", NULL, 503, "{}"}},
+         PROVIDER_UNAVAILABLE,
+         "r2",
+         "a2"},
+        {{ROTATED, {"https://gitlab.com/oauth/userinfo", NULL, 200, "[]"}},
+         PROVIDER_INVALID,
+         "r2",
+         "a2"},
+        {{ROTATED, {"https://gitlab.com/oauth/userinfo", NULL, 0}},
+         PROVIDER_UNAVAILABLE,
+         "r2",
+         "a2"},
+        {{{"https://gitlab.com/oauth/token", NULL, 200, "{\"refresh_token\": \"r2\"}"}},
+         PROVIDER_INVALID,
+         "r2",
+         "old-access"},
+        {{{"https://gitlab.com/oauth/token", NULL, 503, "{}"}}, PROVIDER_UNAVAILABLE, NULL, NULL},
+    };
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        _cleanup_(person_done) person_t tokens = {0};
+        talk_t talk = {0};
+
+        check_again(&talk, "gitlab", "https://gitlab.com", "r1", cases[i].each);
+        cr_assert_eq(talk.step, cases[i].step, "%zu: %s", i, provider_oauth.why(talk.flow));
+        cr_assert_eq(provider_oauth.tokens(talk.flow, &tokens), cases[i].refresh != NULL, "%zu", i);
+        same("gitlab", tokens.refresh_token, cases[i].refresh);
+        same("gitlab", tokens.access_token, cases[i].access);
         end_talk(&talk);
     }
 }

@@ -435,6 +435,42 @@ Test(oidc, refresh_says_what_the_provider_says_now_and_hands_on_the_rotated_toke
     cr_assert_eq(json_array_size(who.groups), 0, "a group that is not said any more is none");
 }
 
+Test(oidc, refresh_hands_on_the_rotated_token_whatever_comes_behind_it)
+{
+    AN_OP("ES256");
+
+    know(op);
+    op_set(op->documents[OP_TOKENS], "refresh_token", json_string("rotated"));
+    op->status[OP_USERINFO] = 503;
+    refresh_ends(op, PROVIDER_UNAVAILABLE, "503");
+    cr_assert(op->gave_tokens);
+    cr_assert_str_eq(op->tokens.refresh_token, "rotated");
+    op->status[OP_USERINFO] = 200;
+    op->bodies[OP_USERINFO] = "[]";
+    refresh_ends(op, PROVIDER_INVALID, "userinfo");
+    cr_assert_str_eq(op->tokens.refresh_token, "rotated");
+    op_set(op->documents[OP_TOKENS], "token_type", json_string("mac"));
+    refresh_ends(op, PROVIDER_INVALID, "token_type");
+    cr_assert_str_eq(op->tokens.refresh_token, "rotated", "what is wrong is something else");
+    cr_assert_null(op->tokens.access_token);
+    op->status[OP_TOKENS] = 503;
+    refresh_ends(op, PROVIDER_UNAVAILABLE, "503");
+    cr_assert_not(op->gave_tokens);
+}
+
+Test(oidc, a_flow_keeps_nothing_of_a_large_document_and_little_of_its_requests)
+{
+    AN_OP("ES256");
+
+    json_t *list = json_array();
+
+    for (int i = 0; i < 4000; i++)
+        json_array_append_new(list, json_object());
+    op_set(op->documents[OP_METADATA], "x", list);
+    sign_in(op, NULL);
+    cr_assert_lt(op->heaviest, 32 << 10, "%zu", op->heaviest);
+}
+
 Test(oidc, refresh_keeps_a_token_that_is_not_rotated_and_takes_a_new_id_token)
 {
     AN_OP("ES256");
@@ -560,11 +596,16 @@ Test(oidc, the_last_good_documents_serve_while_the_provider_fails)
     op_set(op->claims, "exp", json_integer(op->now_s + 90000));
     op->status[OP_METADATA] = op->status[OP_KEYS] = 500;
     sign_in(op, NULL);
-    op->status[OP_METADATA] = op->status[OP_KEYS] = 200;
-    op->bodies[OP_METADATA] = op->bodies[OP_KEYS] = "{}";
+    op->status[OP_METADATA] = 200;
+    op->bodies[OP_METADATA] = "{}";
     op->now_s += PROVIDER_CACHE_RETRY_S;
     sign_in(op, NULL);
     cr_assert_eq(op->calls[OP_KEYS], 3);
+    op->status[OP_KEYS] = 200;
+    op->bodies[OP_KEYS] = "{\"keys\": []}";
+    op->now_s += PROVIDER_CACHE_RETRY_S;
+    op_denies(op, PROVIDER_INVALID, "key"); /* withdrawn, by a provider that answers */
+    cr_assert_eq(op->calls[OP_KEYS], 4);
     op->now_s += PROVIDER_CACHE_KEPT_S;
     op_denies(op, PROVIDER_INVALID, "another issuer");
 }

@@ -83,7 +83,7 @@ Test(sign_in_module, what_is_sealed_opens_to_the_whole_module)
     char digest[SIGN_IN_DIGEST_SIZE], *text;
     size_t len;
 
-    cr_assert_eq(secret_open(key, text_at(out, "sealed"), &text, &len), 0);
+    cr_assert_eq(secret_open_for(key, SIGN_IN_SEALED, text_at(out, "sealed"), &text, &len), 0);
     opened = json_loadb(text, len, 0, NULL);
     secret_free(&text, len);
     cr_assert_eq(json_object_size(opened), 5);

@@ -16,6 +16,8 @@ typedef struct toy {
     provider_step_t end;
     char *headers[2];
     unsigned status; /* of the answer that came */
+    json_int_t more; /* requests that it makes yet */
+    unsigned answers;
     char state[80];
 } toy_t;
 
@@ -25,6 +27,7 @@ static int toy_start(void **ret_flow, int operation, const provider_ask_t *ask)
 
     (void)operation;
     toy->end = (provider_step_t)json_integer_value(json_object_get(ask->config, "end"));
+    toy->more = json_integer_value(json_object_get(ask->config, "more"));
     snprintf(toy->state, sizeof(toy->state), "%s", ask->state ? ask->state : "");
     *ret_flow = toy;
     flows++;
@@ -40,6 +43,11 @@ static provider_step_t toy_next(void *flow, const fetched_t *answer, fetch_t *ou
         return PROVIDER_FETCH;
     }
     toy->status = answer->status;
+    toy->answers++;
+    if (toy->more-- > 0) {
+        *out = (fetch_t){.method = "GET", .url = "https://issuer.test/userinfo", .least_ms = 7};
+        return PROVIDER_FETCH;
+    }
     return toy->end;
 }
 
@@ -81,7 +89,7 @@ static secret_key_t *a_key(void)
 /* The body of a request with that module, sealed under the key. */
 static json_t *body_of(const secret_key_t *key, const char *text)
 {
-    char *sealed = secret_seal(key, text, strlen(text));
+    char *sealed = secret_seal_for(key, SIGN_IN_SEALED, text, strlen(text));
     json_t *body = json_pack("{s:s}", "sealed", sealed);
 
     free(sealed);
@@ -129,6 +137,38 @@ Test(sign_in_run, the_provider_is_asked_for_the_account_of_the_sealed_module)
     cr_assert_eq(run_refusal(run, &problem), 0);
     cr_assert_eq(crud_resumed(&crud, &answer), run, "the database was away");
     cr_assert_eq(run_advance(&crud, run, &run, answer), 0, "and it has ended already");
+    wait_free(&wait);
+    cr_assert_eq(flows, 0);
+}
+
+Test(sign_in_run, an_answer_is_taken_once_however_often_the_verb_is_tried)
+{
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    request_t request = {.deadline_ms = bus_mono_ms() + 60000};
+    wait_t *wait = wait_new();
+    crud_t crud = {.wait = wait, .request = &request};
+    run_t *run = a_run(key, SEALED("toy", "1, \"more\": 1")), *fresh = run;
+    const wait_answer_t *answer;
+    const toy_t *flow = run->engine_flow;
+
+    cr_assert_eq(run_advance(&crud, run, &fresh, NULL), VERB_WAITS);
+    wait_take_end(wait, OUTBOUND_CONNECT, "refused");
+    cr_assert_eq(crud_resumed(&crud, &answer), run);
+    cr_assert(run_step(run, answer));
+    cr_assert_eq(flow->answers, 1);
+    cr_assert_eq(crud_resumed(&crud, &answer), run);
+    cr_assert(run_step(run, answer), "the database was away");
+    cr_assert_eq(flow->answers, 1);
+    cr_assert_eq(run_ask(&crud, run, &run), VERB_WAITS);
+    cr_assert_str_eq(wait->fetch.url, "https://issuer.test/userinfo");
+    cr_assert_eq(wait->least_ms, 7);
+    cr_assert_gt(wait->state_bytes, sizeof(run_t));
+    wait_take_end(wait, OUTBOUND_CONNECT, "refused");
+    run = crud_resumed(&crud, &answer);
+    cr_assert_eq(run_advance(&crud, run, &run, answer), 0);
+    cr_assert_eq(flow->answers, 2);
+    cr_assert_eq(run_advance(&crud, run, &run, answer), 0);
+    cr_assert_eq(flow->answers, 2);
     wait_free(&wait);
     cr_assert_eq(flows, 0);
 }
@@ -187,6 +227,21 @@ Test(sign_in_run, what_postern_routes_did_not_seal_is_refused)
         problem_done(&problem);
         cr_assert_eq(sealed_open(&sealed, key, none, &problem), ERR_REQUIRED_MISSING);
         problem_done(&problem);
+    }
+    {
+        const char *text = SEALED("toy", "1");
+        _cleanup_(free_mem) char *at_rest = secret_seal(key, text, strlen(text));
+        _cleanup_(free_mem) char *ticket = secret_seal_for(key, "ticket", text, strlen(text));
+
+        for (int i = 0; i < 2; i++) {
+            _cleanup_(json_clear_ref) json_t *body =
+                json_pack("{s:s}", "sealed", i ? ticket : at_rest);
+            problem_t problem = {0};
+
+            cr_assert_eq(sealed_open(&sealed, key, body, &problem), ERR_INVALID_FIELD,
+                         "sealed for something else");
+            problem_done(&problem);
+        }
     }
 }
 

@@ -133,17 +133,64 @@ Test(waits, bytes_are_bounded_too)
     waits_t *waits = waits_new(1, 1);
     wait_t *wait = a_wait("ac_1"), *more = a_wait("ac_1"), *others[4];
 
-    wait->bytes = WAITS_OWN_BYTES;
+    wait->bytes = WAITS_OWN_BYTES - 64;
     more->bytes = 1;
     cr_assert_eq(waits_admit(waits, wait), 0);
     cr_assert_eq(waits_admit(waits, more), -EDQUOT);
     wait_free(&more);
     for (int i = 0; i < 4; i++) {
         others[i] = a_wait(i == 0 ? "ac_2" : i == 1 ? "ac_3" : i == 2 ? "ac_4" : "ac_5");
-        others[i]->bytes = WAITS_OWN_BYTES;
+        others[i]->bytes = WAITS_OWN_BYTES - 64;
         cr_assert_eq(waits_admit(waits, others[i]), i < 3 ? 0 : -EAGAIN);
     }
     wait_free(&others[3]);
+    waits_destroy(&waits);
+}
+
+Test(waits, what_a_verb_leaves_counts_and_one_that_grows_needs_room)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait = a_wait("ac_1"), *other = a_wait("ac_1");
+
+    wait->state_bytes = WAITS_LEAST_BYTES / 2;
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    other->state_bytes = WAITS_OWN_BYTES - WAITS_LEAST_BYTES + 1;
+    cr_assert_eq(waits_admit(waits, other), -EDQUOT, "each counts for the least at least");
+    other->state_bytes--;
+    other->fetch.body_bytes = 0;
+    cr_assert_eq(waits_admit(waits, other), -EDQUOT, "its URL counts, too");
+    other->state_bytes -= strlen(other->fetch.url);
+    cr_assert_eq(waits_admit(waits, other), 0);
+    cr_assert_eq(waits_admit(waits, wait), 0, "again, with no more than it came with");
+    wait->state_bytes = WAITS_LEAST_BYTES + 1;
+    cr_assert_eq(waits_admit(waits, wait), -EDQUOT, "it has grown");
+    other->state_bytes = 0;
+    cr_assert_eq(waits_admit(waits, other), 0);
+    waits_forget(waits, &other);
+    cr_assert_eq(waits_admit(waits, wait), 0, "there is room now");
+    waits_destroy(&waits);
+}
+
+Test(waits, no_request_is_made_while_answers_that_nobody_has_taken_are_too_many_bytes)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *wait = queued(waits, "ac_1"), *other = queued(waits, "ac_2");
+
+    cr_assert_eq(waits_next(waits), wait);
+    waits_fetched(waits, wait);
+    wait->answer.body_bytes = WAITS_ANSWERS_BYTES;
+    waits_answered(waits, wait);
+    cr_assert_null(waits_next(waits));
+    wait->answer.body_bytes = 0;
+    cr_assert_eq(waits_admit(waits, wait), 0, "a worker has read it, and the verb waits again");
+    cr_assert_eq(waits_next(waits), other);
+    waits_fetched(waits, other);
+    other->answer.body_bytes = WAITS_ANSWERS_BYTES;
+    waits_answered(waits, other);
+    other->answer.body_bytes = 0;
+    waits_forget(waits, &other);
+    waits_queue(waits, wait);
+    cr_assert_eq(waits_next(waits), wait);
     waits_destroy(&waits);
 }
 
@@ -191,7 +238,7 @@ static crud_t crud_of(wait_t *wait, request_t *request, int left_ms)
     return (crud_t){.wait = wait, .request = request};
 }
 
-Test(waits, a_handler_is_given_the_answer_once_and_its_state_each_time)
+Test(waits, a_handler_is_given_answer_and_state_in_each_try_until_it_waits_again)
 {
     const outbound_request_t ask = {.owner = "ac_1", .url = "https://one.test/", .timeout_ms = 99};
     request_t request = {0};
@@ -202,7 +249,7 @@ Test(waits, a_handler_is_given_the_answer_once_and_its_state_each_time)
 
     cr_assert_null(crud_resumed(&crud, &answer));
     cr_assert_null(answer);
-    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
+    cr_assert_eq(crud_fetch(&crud, &ask, 0, &state, free_state), VERB_WAITS);
     cr_assert_null(state, "taken over");
     cr_assert_eq(wait->fetch.timeout_ms, 99);
     wait_take_answer(
@@ -215,7 +262,11 @@ Test(waits, a_handler_is_given_the_answer_once_and_its_state_each_time)
     cr_assert_str_eq(answer->headers[WAIT_LINK], "<https://one.test/?page=2>; rel=next");
     cr_assert_null(answer->headers[WAIT_RETRY_AFTER]);
     cr_assert_str_eq(crud_resumed(&crud, &answer), "mine");
-    cr_assert_null(answer, "the database was away, and the verb is tried again");
+    cr_assert_str_eq(answer->body, "{}", "the database was away, and the verb is tried again");
+    state = wait->state;
+    cr_assert_eq(crud_pause(&crud, "ac_1", 5, &state, free_state), VERB_WAITS);
+    cr_assert_str_eq(crud_resumed(&crud, &answer), "mine");
+    cr_assert_null(answer, "it was used, and the verb has waited since");
     wait_free(&wait);
     cr_assert_eq(freed, 1);
 }
@@ -227,15 +278,22 @@ Test(waits, the_answer_comes_before_the_request_s_deadline)
     request_t request = {0};
     wait_t *wait = wait_new();
     crud_t crud = crud_of(wait, &request, 2000);
+    int64_t deadline = request.deadline_ms;
     void *state = strdup("mine");
 
-    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
-    cr_assert_lt(wait->fetch.timeout_ms, 2000);
-    state = wait->state;
-    request.deadline_ms = 0;
-    cr_assert_eq(crud_fetch(&crud, &ask, &state, free_state), VERB_WAITS);
+    wait->request.deadline_ms = deadline;
+    cr_assert_eq(crud_fetch(&crud, &ask, 0, &state, free_state), VERB_WAITS);
+    cr_assert(wait_shorten(wait, deadline - 2000),
+              "as it is made, not as it is put into the queue");
+    cr_assert_eq(wait->fetch.timeout_ms, 2000 - WAIT_ANSWER_MS);
+    cr_assert(wait_shorten(wait, deadline - WAIT_ANSWER_MS - 1));
     cr_assert_eq(wait->fetch.timeout_ms, 1);
+    cr_assert_not(wait_shorten(wait, deadline - WAIT_ANSWER_MS));
+    state = wait->state;
+    cr_assert_eq(crud_fetch(&crud, &ask, 1000, &state, free_state), VERB_WAITS);
     cr_assert_eq(freed, 0, "the same state goes on");
+    cr_assert(wait_shorten(wait, deadline - WAIT_ANSWER_MS - 1000));
+    cr_assert_not(wait_shorten(wait, deadline - WAIT_ANSWER_MS - 999), "it is worth more time");
     wait_free(&wait);
 }
 
@@ -247,7 +305,7 @@ Test(waits, what_a_handler_may_not_ask_leaves_it_its_state)
     void *state = strdup("mine");
 
     cr_assert_eq(
-        crud_fetch(&crud, &(outbound_request_t){.url = "https://one.test/"}, &state, free_state),
+        crud_fetch(&crud, &(outbound_request_t){.url = "https://one.test/"}, 0, &state, free_state),
         -EINVAL);
     cr_assert_str_eq(state, "mine");
     free(state);

@@ -1,0 +1,22 @@
+/* Tokens that a provider has given in place of others, until they are in PostgreSQL. The ones
+ * before may be void: whoever sent them again would have the grant taken back (RFC 9700 4.14). So
+ * nothing that comes after the provider's answer may lose them, be it a database that is away or a
+ * request whose deadline has passed. In memory, of all workers of this process; bounded, and where
+ * there is no room the oldest goes. */
+#pragma once
+
+#include "services/identity/session.h"
+
+enum { SESSION_TOKENS_MAX = 1024, SESSION_TOKENS_BYTES = 16 << 20 };
+
+/* Keep new tokens for a session, with those of `old` that it has beside them. before: SHA-256 of
+ * the session's tokens as they were stored. Needs no database. 0 | -ENOMEM. */
+int session_tokens_keep(crud_t *crud, const char *session, const char *before, const person_t *old,
+                        const person_t *tokens);
+
+/* Write what is kept, some of it, not inside a transaction. Whoever changed a session's tokens
+ * meanwhile knew later ones. 0 | as pg_exec of a database that is away: it is kept on. */
+int session_tokens_write(crud_t *crud);
+
+/* How many are kept. */
+size_t session_tokens_count(void);
