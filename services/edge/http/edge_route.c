@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_route.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
@@ -228,6 +229,9 @@ run_modules_from(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
 
     if (rc != NGX_DECLINED) {
         return rc;
+    }
+    if (edge_cookies_hide(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (!ctx->backend->http_response && edge_grpc_is_asked(r)
         && edge_grpc_begin(r, ctx) != NGX_OK)

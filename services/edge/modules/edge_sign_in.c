@@ -287,9 +287,7 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
     edge_ctx_t  *ctx = state->ctx;
 
-    if (edge_sign_in_hide(state->r, ctx, state->config) != NGX_OK
-        || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK)
-    {
+    if (edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     state->admitted = 1;
@@ -305,9 +303,6 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_without_session(edge_sign_in_state_t *state)
 {
-    if (edge_sign_in_hide(state->r, state->ctx, state->config) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
     state->passed = 1;
     return NGX_DECLINED;
 }

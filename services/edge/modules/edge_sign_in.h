@@ -112,8 +112,6 @@ void edge_sign_in_touch(session_t *session);
 
 /* ---- edge_sign_in_upstream.c: what the upstream gets ---- */
 
-/* Keep the cookies of sign-in from the upstream. NGX_OK | NGX_ERROR. */
-ngx_int_t edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx, const sign_in_t *config);
 /* Tell the upstream who it is. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session);
 /* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |
