@@ -243,7 +243,7 @@ e2e: asan-programs node-packages
 	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
 	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
 	export POSTERN_OUT_CA=$$resolver/upstream.pem POSTERN_OUT_ALLOWED=127.0.0.1:$$(($(E2E_PORT) + 96))-$$(($(E2E_PORT) + 98)) \
-	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
+	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.st-story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.st-story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
 	for name in $$(sed -n "s/^OAUTH_PROVIDER(\([a-z]*\),.*/\1/p" proto/oauth_providers.def); do at=https://localhost:$$(($(E2E_PORT) + 96))/$$name; \
 	    export POSTERN_OAUTH_$$(echo $$name | tr a-z A-Z)_URL="$$at/web$$([ $$name != microsoft ] || echo /common) $$at/api $$at/token"; done; \
 	export POSTERN_OAUTH_GITHUB_CLIENT_ID=story-github POSTERN_OAUTH_GITHUB_CLIENT_SECRET=story-secret POSTERN_OAUTH_GOOGLE_CLIENT_ID=story-google POSTERN_OAUTH_GOOGLE_CLIENT_SECRET=story-secret; \
