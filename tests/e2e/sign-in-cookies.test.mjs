@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ask, calling, grpc, serving } from '../support/grpc.mjs';
 import { kept } from '../support/kept.mjs';
-import { ca, edge, elsewhere, endpoint, env, must, through, upstream, WebSocket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, listening, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const skip = env.POSTERN_RUN_DIR && !elsewhere ? false : 'the story signs in nobody, and needs the settings of a system on this machine';
 const VALUE = 'A'.repeat(43);
@@ -77,5 +77,26 @@ test('a prefix of another host\'s routes means nothing here', { skip }, async ()
   const up = await upstream(), to = await endpoint(up.address);
   await through(to.host, '/', { headers: { Cookie: `my.session=${VALUE}; off.nonce=1` } });
   assert.equal(last(up).cookie, `my.session=${VALUE}; off.nonce=1`);
+  await up.close();
+});
+
+test('a code, a state or a ticket is in no event, also where something denies before anybody signs in', { skip }, async () => {
+  const sub = await listening('http_request_complete');
+  const policy = await must('POST', '/ip_policies', {});
+  await must('POST', '/ip_policy_rules', { ip_policy_id: policy.id, cidr: '192.0.2.0/24', action: 'allow' });
+  const up = await upstream(), to = await endpoint(up.address, { oauth: oauth(), ip_restriction: { ip_policy_ids: [policy.id] } }), open = await endpoint(up.address);
+  const big = { Cookie: `a=${'x'.repeat(70000)}` };
+  assert.equal((await through(to.host, '/auth/done?code=secret-1')).status, 403);
+  assert.equal((await through(to.host, '/auth/done?code=secret-2', { headers: big })).status, 431);
+  assert.equal((await through(to.host, '/auth/done?code=secret-3', { servername: open.host })).status, 421);
+  assert.equal((await through(to.host, '/%zz/auth/done?code=secret-4')).status, 400);
+  assert.equal((await through('idp.localhost', '/login?t=secret-5', { servername: open.host })).status, 421);
+  assert.equal((await through('idp.localhost', '/oauth2/callback?code=secret-6&state=secret-7', { headers: big })).status, 431);
+  assert.equal((await through(to.host, '/last?x=secret-no-more')).status, 403);
+  assert.equal((await through(open.host, '/auth/done?code=of-an-application')).status, 200);
+  await until(() => ['secret-no-more', 'of-an-application'].every((text) => JSON.stringify(sub.events).includes(text)), 'events');
+  const text = JSON.stringify(sub.events);
+  for (let n = 1; n <= 7; n++) assert.ok(!text.includes(`secret-${n}`), `secret-${n}`);
+  assert.ok(sub.events.some(({ object }) => object.http.request.url.path === '/auth/done' && object.http.response.status_code === 403), 'the path is there');
   await up.close();
 });

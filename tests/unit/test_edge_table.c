@@ -233,6 +233,7 @@ Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)
     apply(table, "https_edge", "e", "{\"account_id\": \"ac\", \"hostports\": [\"a.test:443\"]}");
     cr_assert(hides(table, "One.session") && hides(table, "one_NONCE")
               && hides(table, "two.nonce"));
+    cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 2);
     cr_assert(hides(table, "__Host-postern.session") && hides(table, "postern.nonce"));
     cr_assert_not(hides(table, "session") || hides(table, "three.session") || hides(table, "One."));
     apply(table, "https_edge_route", "r1", r1);
@@ -247,6 +248,7 @@ Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)
     cr_assert(hides(table, "bad.session") && !hides(table, "two.session"));
     apply(table, "https_edge_route", "r2", NULL);
     cr_assert_null(table_edge(table, "a.test", 6)->cookies);
+    cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 0);
     apply(table, "https_edge_route", "r1", r1);
     drop(table);
 }

@@ -15,6 +15,7 @@
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_host.h"
 #include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/http/edge_streams.h"
@@ -445,12 +446,13 @@ route_request(ngx_http_request_t *r)
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (edge_sign_in_url_is(ctx)) {
-        return go_to_sign_in_host(r, ctx);
-    }
     edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
+    edge_sign_in_conceal_early(r, ctx, edge);
+    if (edge_sign_in_url_is(ctx)) {
+        return go_to_sign_in_host(r, ctx);
+    }
     if (edge == NULL || !edge->present) {
         edge_tls_check_name(r);
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);

@@ -74,6 +74,7 @@ void table_leave_place(edge_t *edge, route_t *route)
 
     for (size_t i = 0; i < route->cookie_count; i++)
         cookie_names_drop(&edge->cookies, route->cookies[i]);
+    edge->signing_in -= route->cookie_count > 0;
     if (!route->match) {
         INVARIANT(edge->astray > 0);
         edge->astray--;
@@ -112,6 +113,7 @@ static void route_link(table_t *self, route_t *route)
     }
     for (size_t i = 0; i < route->cookie_count; i++)
         cookie_names_add(&edge->cookies, route->cookies[i]);
+    edge->signing_in += route->cookie_count > 0;
     others = strmap_put(edge->routes, route->id, strlen(route->id), route);
     INVARIANT(!others);
     others = strmap_put(self->routes, route->id, strlen(route->id), route);

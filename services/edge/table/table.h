@@ -68,6 +68,7 @@ typedef struct edge {
     strmap_t *hosts_with_routes; /* host -> tree_t */
     strmap_t *routes;            /* id -> route_t */
     strmap_t *cookies;           /* of all its routes (cookie_names.h); NULL: none */
+    size_t signing_in;           /* routes of it with a sign-in module, on or off */
 } edge_t;
 
 /* A member of a weighted backend that has a weight. */
