@@ -418,6 +418,24 @@ Test(edge_sign_in, puts_no_byte_into_a_header_that_it_may_not_have)
     assert_value("admins\0dev,ops\0", 15, true, "admins,dev%2Cops");
     assert_value("one\0", 4, true, "one");
     assert_value("\0\0", 2, true, ",");
+    assert_value("staff\0 admin\0", 13, true, "staff,%20admin");
+    assert_value("admin \0staff\0", 13, true, "admin%20,staff");
+    assert_value(" \0 a b \0", 8, true, "%20,%20a b%20");
+}
+
+Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)
+{
+    cr_assert_not(sign_in_is_doubted_long(0, 1000000, 300));
+    cr_assert_not(sign_in_is_doubted_long(1000, 1299, 300));
+    cr_assert(sign_in_is_doubted_long(1000, 1300, 300));
+}
+
+Test(edge_sign_in, clocks_that_differ_do_no_harm)
+{
+    cr_assert_eq(sign_in_local_time(10000, 2000), 8000);
+    cr_assert_eq(sign_in_local_time(10000, -2000), 12000);
+    cr_assert_eq(sign_in_local_time(0, 2000), 0, "never stays never");
+    cr_assert_eq(sign_in_local_time(10, 2000), 1, "and what is over does not become it");
 }
 
 /* ---- the document ---- */
