@@ -232,7 +232,7 @@ static char
     published_form[24]; /* of what edges are told now: how column sign_in_published begins */
 
 /* Rises when the document of a sign-in module changes, so that all are published anew. */
-static const char FORM[] = "1";
+static const char FORM[] = "2";
 
 static const secret_key_t *sign_in_key(const crud_t *crud)
 {

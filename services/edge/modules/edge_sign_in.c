@@ -192,6 +192,18 @@ encoded_target(ngx_http_request_t *r, const ngx_str_t *target)
 }
 
 
+/* What says whose rules they are: all of them, which may be long, where there is nothing else. */
+static void
+put_place(pack_t *pk, const sign_in_t *config)
+{
+    if (config->place_len) {
+        edge_sign_in_put(pk, "place", config->place, config->place_len);
+    } else {
+        edge_sign_in_put(pk, "sealed", config->sealed, config->sealed_len);
+    }
+}
+
+
 /* other: the provider is to ask who it is, even if it knows. */
 static intptr_t
 begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
@@ -200,15 +212,17 @@ begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
     pack_t       pk;
     u_char      *start;
     edge_ctx_t  *ctx = state->ctx;
+    sign_in_t   *config = state->config;
 
     if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          state->config->sealed_len + ctx->authority.len
+                          (config->place_len ? config->place_len : config->sealed_len)
+                          + ctx->authority.len
                           + target->len + TOKEN_LEN,
                           3 + (state->nonce.len ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", state->config->sealed, state->config->sealed_len);
+    put_place(&pk, config);
     edge_sign_in_put(&pk, "host", ctx->authority.data, ctx->authority.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
     if (state->nonce.len) {
