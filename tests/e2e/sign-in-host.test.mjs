@@ -76,3 +76,9 @@ test('a change of a module is published under another note, of a secret too', { 
   await must('PUT', `/edges/https/${front.id}/routes/${route.id}/oidc`, { ...signIn, client_secret: 'another' });
   assert.notEqual(noted(route.id), first);
 });
+
+test('the secrets of applications are in the environment of identity alone', { skip }, async () => {
+  const having = fs.readdirSync(env.POSTERN_RUN_DIR).filter((name) => name.endsWith('.pid') && name !== 'stack.pid').map((name) => name.slice(0, -4))
+    .map((name) => ({ name, environment: fs.readFileSync(`/proc/${fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8').trim()}/environ`, 'utf8') }));
+  assert.deepEqual(having.filter(({ environment }) => /POSTERN_OAUTH_\w+_CLIENT_SECRET=/.test(environment)).map(({ name }) => name.replace(/-\d+$/, '')), ['identity']);
+});
