@@ -175,23 +175,24 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/ask_packet.c services/edge/control/ask_reply.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/params.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/modules/cookies.c services/edge/modules/sign_in_rules.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c services/edge/control/session_entries.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/ask_packet.c services/edge/control/ask_reply.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/params.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/codings.c services/edge/http/cookies.c services/edge/modules/sign_in_rules.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c services/edge/control/session_entries.c)
 FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(patsubst %,build/fuzz/lib/obj/%.o,services/identity/sign_in_state.c services/identity/sign_in_words.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
+FUZZED_COOKIES := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/table/,cookie_names.c slab.c strmap.c))
 FUZZED_XML := $(patsubst %,build/fuzz/lib/obj/%.o,$(XML_SRC))
 FUZZED_WEBHOOK := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/modules/webhook*.c) $(addprefix services/edge/table/,document.c slab.c))
 fuzz-library:
-	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_WEBHOOK) $(FUZZED_XML) \
+	@$(MAKE) --no-print-directory build/fuzz/lib/libpostern.a $(FUZZED_OBJ) $(FUZZED_TABLE) $(FUZZED_AGENTS) $(FUZZED_COOKIES) $(FUZZED_WEBHOOK) $(FUZZED_XML) \
 	    BUILD=build/fuzz/lib CC=clang CXX=clang++ CFLAGS="-O1 -g" CXXFLAGS="-O1 -g" \
 	    SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -fno-sanitize-recover=all"
 	@$(call INSTRUMENTED,build/fuzz/lib,__asan_report_load __ubsan_handle __sanitizer_cov)
 
 build/fuzz/%: tests/fuzz/fuzz_%.c fuzz-library
 	$(Q)clang -std=gnu17 $(CPPFLAGS) -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -c $< -o $@.o
-	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) $(if $(filter saml envelope,$*),$(FUZZED_XML)) \
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $@.o $(FUZZED_OBJ) $(if $(filter table,$*),$(FUZZED_TABLE)) $(if $(filter agents,$*),$(FUZZED_AGENTS)) $(if $(filter cookies,$*),$(FUZZED_COOKIES)) $(if $(filter webhook sns,$*),$(FUZZED_WEBHOOK)) $(if $(filter saml envelope,$*),$(FUZZED_XML)) \
 	    build/fuzz/lib/libpostern.a $(LDLIBS) -o $@
 
 # A parser is one process: as many at once as there are processors.
@@ -242,7 +243,7 @@ e2e: asan-programs node-packages
 	    -keyout $$resolver/upstream.key -out $$resolver/upstream.pem 2>/dev/null && chmod 644 $$resolver/upstream.pem || exit 1; \
 	export POSTERN_UPSTREAM_CA=$$resolver/upstream.pem STORY_UPSTREAM_TLS=$$resolver/upstream; \
 	export POSTERN_OUT_CA=$$resolver/upstream.pem POSTERN_OUT_ALLOWED=127.0.0.1:$$(($(E2E_PORT) + 96))-$$(($(E2E_PORT) + 98)) \
-	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
+	    POSTERN_OUT_CONNECT="$$(echo $$(for n in 1 2 3 4; do echo sns.st-story-$$n.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 97)); done) sns.st-story-5.amazonaws.com:443:127.0.0.1:$$(($(E2E_PORT) + 99)) issuer.example.test:80:127.0.0.1:$$(($(E2E_PORT) + 98)))"; \
 	for name in $$(sed -n "s/^OAUTH_PROVIDER(\([a-z]*\),.*/\1/p" proto/oauth_providers.def); do at=https://localhost:$$(($(E2E_PORT) + 96))/$$name; \
 	    export POSTERN_OAUTH_$$(echo $$name | tr a-z A-Z)_URL="$$at/web$$([ $$name != microsoft ] || echo /common) $$at/api $$at/token"; done; \
 	export POSTERN_OAUTH_GITHUB_CLIENT_ID=story-github POSTERN_OAUTH_GITHUB_CLIENT_SECRET=story-secret POSTERN_OAUTH_GOOGLE_CLIENT_ID=story-google POSTERN_OAUTH_GOOGLE_CLIENT_SECRET=story-secret; \

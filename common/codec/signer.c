@@ -26,15 +26,39 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A label of lower case letters, digits and hyphens, which begins with a letter and ends with none
- * of the hyphens. */
-static bool take_region(const char **at, size_t *len, char out[SIGNER_REGION_MAX + 1])
+/* How many lower case letters are there. */
+static size_t count_letters(const char *at, size_t len)
 {
     size_t n = 0;
 
-    while (n < *len && (is_lower((*at)[n]) || is_digit((*at)[n]) || (*at)[n] == '-'))
+    while (n < len && is_lower(at[n]))
         n++;
-    if (n < 3 || n > SIGNER_REGION_MAX || !is_lower(**at) || (*at)[n - 1] == '-')
+    return n;
+}
+
+/* How long the name of a region is that the text begins with, as the provider has them: two
+ * letters, words, a number (us-gov-west-1). Hosts of buckets, which anybody may have, have other
+ * names: s3-us-west-2, s3-accelerate. 0: it begins with none. */
+static size_t region_len(const char *at, size_t len)
+{
+    size_t n = 2, words = 0, word, digits = 0;
+
+    if (count_letters(at, len) != 2)
+        return 0;
+    for (; n < len && at[n] == '-' && (word = count_letters(at + n + 1, len - n - 1)); words++)
+        n += 1 + word;
+    if (!words || n == len || at[n] != '-')
+        return 0;
+    for (n++; n + digits < len && is_digit(at[n + digits]); digits++)
+        ;
+    return digits == 1 || digits == 2 ? n + digits : 0;
+}
+
+static bool take_region(const char **at, size_t *len, char out[SIGNER_REGION_MAX + 1])
+{
+    size_t n = region_len(*at, *len);
+
+    if (!n || n > SIGNER_REGION_MAX)
         return false;
     memcpy(out, *at, n);
     out[n] = '\0';
@@ -43,20 +67,18 @@ static bool take_region(const char **at, size_t *len, char out[SIGNER_REGION_MAX
     return true;
 }
 
-/* /name.pem */
+/* /SimpleNotificationService-<hexadecimal digits>.pem */
 static bool is_path(const char *at, size_t len)
 {
-    static const char end[] = ".pem";
-    size_t end_len = sizeof(end) - 1;
+    size_t n = 0;
 
-    if (len < 2 + end_len || *at != '/' || at[1] == '.'
-        || memcmp(at + len - end_len, end, end_len) != 0)
+    if (!take_text(&at, &len, "/SimpleNotificationService-"))
         return false;
-    for (size_t i = 1; i < len; i++)
-        if (!is_lower(at[i]) && !(at[i] >= 'A' && at[i] <= 'Z') && !is_digit(at[i]) && at[i] != '-'
-            && at[i] != '_' && at[i] != '.')
-            return false;
-    return true;
+    while (n < len && (is_digit(at[n]) || (at[n] >= 'a' && at[n] <= 'f')))
+        n++;
+    at += n;
+    len -= n;
+    return n && take_text(&at, &len, ".pem") && !len;
 }
 
 bool signer_url_read(const char *text, size_t len, signer_url_t *out)

@@ -51,7 +51,8 @@ static int load_active(crud_t *crud, const request_t *request, session_t *out)
 
 static int answer_session(const session_t *session, reply_t *reply)
 {
-    reply->body = json_pack("{s:o}", "session", session_json(session));
+    reply->body = json_pack("{s:o, s:I}", "session", session_json(session), "now_ms",
+                            (json_int_t)bus_now_ms());
     return reply->body ? 0 : -ENOMEM;
 }
 

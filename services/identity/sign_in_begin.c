@@ -42,7 +42,7 @@ int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply)
     _cleanup_(free_mem) char *text = NULL;
     char nonce[WORDS_TOKEN_LEN + 1];
     ticket_t ticket;
-    int r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
+    int r = sealed_open_place(&sealed, sign_in_key(crud), request->body, &reply->problem);
 
     if (!r)
         r = sealed_check_engine(&sealed, &reply->problem);

@@ -9,16 +9,18 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
+/* All but the config. */
+static int open_text(sealed_t *self, const secret_key_t *key, const char *name, const json_t *body,
+                     problem_t *problem)
 {
-    const char *sealed = text_of(body, "sealed");
+    const char *sealed = text_of(body, name);
     char *text = NULL;
     size_t len = 0;
     int r;
 
     *self = (sealed_t){0};
     if (!sealed)
-        return problem_add(problem, ERR_REQUIRED_MISSING, "sealed", "is required");
+        return problem_add(problem, ERR_REQUIRED_MISSING, name, "is required");
     r = strnlen(sealed, SEALED_MAX + 1) > SEALED_MAX
             ? -EBADMSG
             : secret_open_for(key, SIGN_IN_SEALED, sealed, &text, &len);
@@ -32,12 +34,29 @@ int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, pro
     self->edge = text_of(self->all, "edge");
     self->module = text_of(self->all, "module");
     self->config = json_object_get(self->all, "config");
-    if (!self->route || !self->account || !self->edge || !self->module
-        || !json_is_object(self->config))
+    if (!self->route || !self->account || !self->edge || !self->module)
+        return problem_add(problem, ERR_INVALID_FIELD, name,
+                           "is nothing that postern-routes sealed under this master key");
+    self->engine = engine_find(self->module);
+    return 0;
+}
+
+int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
+{
+    int r = open_text(self, key, "sealed", body, problem);
+
+    if (r)
+        return r;
+    if (!json_is_object(self->config))
         return problem_add(problem, ERR_INVALID_FIELD, "sealed",
                            "is not a module that postern-routes sealed under this master key");
-    self->engine = engine_find(self->module);
     return sign_in_digest(key, self->module, self->config, self->digest);
+}
+
+int sealed_open_place(sealed_t *self, const secret_key_t *key, const json_t *body,
+                      problem_t *problem)
+{
+    return open_text(self, key, json_object_get(body, "place") ? "place" : "sealed", body, problem);
 }
 
 int sealed_check_engine(const sealed_t *self, problem_t *problem)

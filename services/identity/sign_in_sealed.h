@@ -19,6 +19,10 @@ typedef struct sealed {
 /* Open the body's field "sealed". 0 | ERR_REQUIRED_MISSING, ERR_INVALID_FIELD | -ENOMEM. *self is
  * for sealed_done in any case. */
 int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem);
+/* The same of what says whose module it is, without rules ("place"; "sealed" will do): config and
+ * digest may be missing. */
+int sealed_open_place(sealed_t *self, const secret_key_t *key, const json_t *body,
+                      problem_t *problem);
 /* Does it name an engine that this version has? 0 | ERR_SIGN_IN_UNAVAILABLE. */
 int sealed_check_engine(const sealed_t *self, problem_t *problem);
 /* A number of the module's document; 0: it has none. */

@@ -252,6 +252,22 @@ static int note_published(crud_t *crud, const char *id)
                     2, published_form, id);
 }
 
+/* Of a module that signs people in and is off edges get the prefix of its cookies alone, which
+ * browsers have still, and which no upstream is to see. */
+static void add_prefix(const json_t *row, const char *name, json_t *document)
+{
+    json_t *prefix = json_object_get(json_object_get(row, name), "cookie_prefix");
+    json_t *list = json_object_get(document, "cookie_prefixes");
+
+    if (!json_string_length(prefix) || !sign_in_module_is(name))
+        return;
+    if (!list) {
+        list = json_array();
+        json_object_set_new(document, "cookie_prefixes", list);
+    }
+    json_array_append(list, prefix);
+}
+
 /* Edges get every enabled module; a disabled one is left out, as if it were not there. Of those
  * that sign people in they get what they need and no secret. */
 static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *ret_sign_in)
@@ -259,8 +275,12 @@ static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *
     const kind_t *kind = kind_find("https_edge_route");
 
     for (const field_t *field = kind->type.fields; field->name; field++) {
-        if (field->type != FIELD_NESTED || !is_enabled(row, field->name))
+        if (field->type != FIELD_NESTED)
             continue;
+        if (!is_enabled(row, field->name)) {
+            add_prefix(row, field->name, document);
+            continue;
+        }
         if (!sign_in_module_is(field->name)) {
             json_object_set(document, field->name, json_object_get(row, field->name));
             continue;

@@ -30,13 +30,8 @@ static const char *client_id_of(const json_t *config)
     return text_of(config, "client_id");
 }
 
-static char *seal_whole(const secret_key_t *key, const char *name, const json_t *row,
-                        const json_t *config)
+static char *seal_json(const secret_key_t *key, const json_t *whole)
 {
-    _cleanup_(json_clear_ref) json_t *whole =
-        json_pack("{s:s, s:s, s:s, s:s, s:O}", "route", text_of(row, "id"), "account",
-                  text_of(row, "account_id"), "edge", text_of(row, "edge_id"), "module", name,
-                  "config", config);
     char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
     char *sealed = text ? secret_seal_for(key, SIGN_IN_SEALED, text, strlen(text)) : NULL;
 
@@ -44,23 +39,46 @@ static char *seal_whole(const secret_key_t *key, const char *name, const json_t 
     return sealed;
 }
 
+/* What says whose it is, and nothing of its rules: enough to begin with, and short. */
+static char *seal_place(const secret_key_t *key, const char *name, const json_t *row)
+{
+    _cleanup_(json_clear_ref) json_t *place =
+        json_pack("{s:s, s:s, s:s, s:s}", "route", text_of(row, "id"), "account",
+                  text_of(row, "account_id"), "edge", text_of(row, "edge_id"), "module", name);
+
+    return seal_json(key, place);
+}
+
+static char *seal_whole(const secret_key_t *key, const char *name, const json_t *row,
+                        const json_t *config)
+{
+    _cleanup_(json_clear_ref) json_t *whole =
+        json_pack("{s:s, s:s, s:s, s:s, s:O}", "route", text_of(row, "id"), "account",
+                  text_of(row, "account_id"), "edge", text_of(row, "edge_id"), "module", name,
+                  "config", config);
+
+    return seal_json(key, whole);
+}
+
 json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row)
 {
     const json_t *config = json_object_get(row, name);
     _cleanup_(free_mem) char *sealed = seal_whole(key, name, row, config);
+    _cleanup_(free_mem) char *place = seal_place(key, name, row);
     char digest[SIGN_IN_DIGEST_SIZE];
 
 #define NUMBER(field) (json_int_t) json_integer_value(json_object_get(config, field))
 #define SWITCH(field) json_is_true(json_object_get(config, field))
-    if (!sealed || sign_in_digest(key, name, config, digest))
+    if (!sealed || !place || sign_in_digest(key, name, config, digest))
         return NULL;
-    return json_pack(
-        "{s:b, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:s, s:s, s:s}", "enabled", SWITCH("enabled"),
-        "module", name, "cookie_prefix", text_of(config, "cookie_prefix"), "options_passthrough",
-        SWITCH("options_passthrough"), "inactivity_timeout", NUMBER("inactivity_timeout"),
-        "maximum_duration", NUMBER("maximum_duration"), "auth_check_interval",
-        NUMBER("auth_check_interval"), "allow_idp_initiated", SWITCH("allow_idp_initiated"),
-        "client_id", client_id_of(config), "digest", digest, "sealed", sealed);
+    return json_pack("{s:b, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s}", "enabled",
+                     SWITCH("enabled"), "module", name, "cookie_prefix",
+                     text_of(config, "cookie_prefix"), "options_passthrough",
+                     SWITCH("options_passthrough"), "inactivity_timeout",
+                     NUMBER("inactivity_timeout"), "maximum_duration", NUMBER("maximum_duration"),
+                     "auth_check_interval", NUMBER("auth_check_interval"), "allow_idp_initiated",
+                     SWITCH("allow_idp_initiated"), "client_id", client_id_of(config), "digest",
+                     digest, "sealed", sealed, "place", place);
 #undef NUMBER
 #undef SWITCH
 }

@@ -53,7 +53,7 @@ test('a route that an older version wrote is published anew at the next start, a
   const routes = [];
   for (const match of ['/a', '/b', '/c']) routes.push(await must('POST', `/edges/https/${id}/routes`, { match_type: 'path_prefix', match, ...(match === '/c' ? {} : { oidc: signIn }) }));
   const [older, same, other] = routes.map((route) => route.id), [was, stays] = [noted(older), noted(same)];
-  assert.match(was, /^1-[0-9a-f]{8} [0-9a-f]{64}$/);
+  assert.match(was, /^2-[0-9a-f]{8} [0-9a-f]{64}$/);
   assert.equal(noted(other), '-');
   sql(`UPDATE https_edge_route SET oidc = jsonb_set(oidc, '{maximum_duration}', '60') WHERE id = '${older}'`); // it leaves the column
   const entry = (route) => sql(`SELECT revision FROM config_entry WHERE id = '${route}'`), before = [older, same, other].map(entry);
@@ -72,7 +72,13 @@ test('a route that an older version wrote is published anew at the next start, a
 test('a change of a module is published under another note, of a secret too', { skip }, async () => {
   const { route, edge: front } = await endpoint({ body: 'x' }, { oidc: signIn });
   const first = noted(route.id);
-  assert.match(first, /^1-/);
+  assert.match(first, /^2-/);
   await must('PUT', `/edges/https/${front.id}/routes/${route.id}/oidc`, { ...signIn, client_secret: 'another' });
   assert.notEqual(noted(route.id), first);
+});
+
+test('the secrets of applications are in the environment of identity alone', { skip }, async () => {
+  const having = fs.readdirSync(env.POSTERN_RUN_DIR).filter((name) => name.endsWith('.pid') && name !== 'stack.pid').map((name) => name.slice(0, -4))
+    .map((name) => ({ name, environment: fs.readFileSync(`/proc/${fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8').trim()}/environ`, 'utf8') }));
+  assert.deepEqual(having.filter(({ environment }) => /POSTERN_OAUTH_\w+_CLIENT_SECRET=/.test(environment)).map(({ name }) => name.replace(/-\d+$/, '')), ['identity']);
 });

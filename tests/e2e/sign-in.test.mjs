@@ -218,6 +218,19 @@ test('a session of one route opens no other', { skip }, async () => {
   await one.close(), await two.close();
 });
 
+test('a session that another route of the host knows nothing of goes on where it belongs, with its streams', { skip }, async () => {
+  const { to, open, close } = await guarded();
+  await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/other', backend: { backend_id: to.backend.id }, oauth: oauth() });
+  const { value } = await signedIn(to), streams = [];
+  for (let i = 0; i < 4; i++) streams.push(await socket(to, value)); // of all workers
+  for (let i = 0; i < 20; i++) assert.equal((await through(to.host, '/other/x', withSession(value))).status, 401, 'its cookie comes along');
+  for (let i = 0; i < 20; i++) assert.equal((await through(to.host, '/', withSession(value))).status, 200);
+  assert.equal(open.size, 4);
+  assert.ok(streams.every((ws) => ws.readyState === WebSocket.OPEN), 'what it carries goes on');
+  for (const ws of streams) ws.terminate();
+  await close();
+});
+
 test('two cookies of a session are none, and no spelling of one goes upstream', { skip }, async () => {
   const { up, to, close } = await guarded();
   const { value } = await signedIn(to);

@@ -42,7 +42,7 @@ function certify(pair, names, { days = 30, issuer = root, authority: is = false,
 
 // ---- where they lie ----
 
-const HOST = (n) => `sns.story-${n}.amazonaws.com`;
+const HOST = (n) => `sns.st-story-${n}.amazonaws.com`;
 const lies = new Map(), asked = []; // path -> text, or a function of the response; what was asked for
 const held = new Set();
 const answer = (request, response) => {
@@ -79,7 +79,7 @@ test.after(() => { for (const server of servers) { server.closeAllConnections();
 let files = 0;
 // A URL at which this lies, that nobody has asked for.
 function lying(what, n = 1) {
-  const name = `/SimpleNotificationService-${process.pid}x${files++}.pem`;
+  const name = `/SimpleNotificationService-${process.pid}f${files++}.pem`;
   lies.set(name, what);
   return `https://${HOST(n)}${name}`;
 }
@@ -207,7 +207,7 @@ test('a certificate\'s URL has one spelling, and others are not asked for', { sk
   const url = lying(good), at = pathOf(url);
   asked.length = 0;
   for (const bad of [`http://${HOST(1)}${at}`, `https://${HOST(1)}:443${at}`, `https://${HOST(1)}.${at}`, `https://user@${HOST(1)}${at}`, `https://sns.amazonaws.com@${HOST(1)}${at}`, `https://${HOST(1).toUpperCase()}${at}`, `HTTPS://${HOST(1)}${at}`,
-    `https://${HOST(1)}.evil.test${at}`, `https://sns.evil.com.amazonaws.com.evil${at}`, `https://sns.evil.com/.amazonaws.com${at}`, `https://evilsns.story-1.amazonaws.com${at}`, `https://story-1.amazonaws.com${at}`, `https://sns.story-1.s3.amazonaws.com${at}`,
+    `https://${HOST(1)}.evil.test${at}`, `https://sns.evil.com.amazonaws.com.evil${at}`, `https://sns.evil.com/.amazonaws.com${at}`, `https://evilsns.st-story-1.amazonaws.com${at}`, `https://st-story-1.amazonaws.com${at}`, `https://sns.st-story-1.s3.amazonaws.com${at}`,
     `https://s3.amazonaws.com${at}`, `https://127.0.0.1:${base + 97}${at}`, `https://sns.störy.amazonaws.com${at}`, `https://${HOST(1)}/..${at}`, `https://${HOST(1)}/%2e${at}`, `https://${HOST(1)}${at}?x=1`, `https://${HOST(1)}${at}?x=.pem`, `https://${HOST(1)}${at}#.pem`,
     `https://${HOST(1)}/?Action=x&y=.pem`, `https://${HOST(1)}/a${at}`, `https://${HOST(1)}/${at}`, `https://${HOST(1)}${at.replace('.pem', '.crt')}`, `https://${HOST(1)}${at}\\`, `https://${HOST(1)}\\${at}`, ` ${url}`, `${url} `, `${url}\0`, `//${HOST(1)}${at}`, at, '', `https://${HOST(1)}/${'a'.repeat(250)}.pem`])
     await denied(message('Notification', bad), {}, bad);
@@ -229,7 +229,7 @@ test('a certificate that no authority vouches for, or that is not the signer\'s,
   const weak = rsa(1024), curve = ec(), of = (names, more) => certify(signer, names, more);
   const bad = {
     'has expired': of(['sns.amazonaws.com'], { days: -1 }), 'is its own': own, 'is of an authority that nobody knows': of(['sns.amazonaws.com'], { issuer: strangers }),
-    'comes with its unknown authority': of(['sns.amazonaws.com'], { issuer: strangers }) + strangers.pem, 'has another name': of(['www.example.test']), 'has the name of another region': of(['sns.story-2.amazonaws.com']), 'is of a neighbour': of(['sqs.amazonaws.com']),
+    'comes with its unknown authority': of(['sns.amazonaws.com'], { issuer: strangers }) + strangers.pem, 'has another name': of(['www.example.test']), 'has the name of another region': of(['sns.st-story-2.amazonaws.com']), 'is of a neighbour': of(['sqs.amazonaws.com']),
     'has a wildcard': of(['*.amazonaws.com']), 'is of the other partition': of(['sns.amazonaws.com.cn']), 'is an authority': of(['sns.amazonaws.com'], { authority: true }), 'is for clients': of(['sns.amazonaws.com'], { also: ['extendedKeyUsage=clientAuth'] }),
     'has a short key': certify(weak, ['sns.amazonaws.com']), 'has another kind of key': certify(curve, ['sns.amazonaws.com']), 'is the issuer\'s, before the signer\'s': root.pem + good,
     'is nothing': '', 'is no certificate': 'hello', 'is a key': pemOf(signer), 'is cut': good.slice(0, 300), 'is too large': `${good}${'x'.repeat(40_000)}`,
@@ -248,7 +248,7 @@ test('a certificate that no authority vouches for, or that is not the signer\'s,
 });
 
 test('signers have the name of the service, or of the region of their URL', { skip }, async () => {
-  for (const name of ['sns.amazonaws.com', HOST(1), 'sns-signing.story-1.amazonaws.com', 'sns-story-1.amazonaws.com']) await passes(message('Notification', lying(certify(signer, [name]))), {}, name);
+  for (const name of ['sns.amazonaws.com', HOST(1), 'sns-signing.st-story-1.amazonaws.com', 'sns-st-story-1.amazonaws.com']) await passes(message('Notification', lying(certify(signer, [name]))), {}, name);
 });
 
 test('an issuer that is not known is fetched where the certificate says, and counts only where an authority has signed it', { skip }, async () => {
@@ -347,7 +347,7 @@ test('event, page, metrics and log say what was decided', { skip }, async () => 
   assert.deepEqual(blocked.map((event) => event.http.response.status_code), [403, 403, 503]);
   assert.deepEqual(await Promise.all(['verified', 'mismatched', 'untrusted', 'unreached'].map(count)), before.map((n) => n + 1));
   const log = fs.readFileSync(`${env.POSTERN_LOG_DIR}/edge.log`, 'utf8');
-  assert.match(log, /postern-fetch no certificate of a signer from https:\/\/sns\.story-1\.amazonaws\.com\/\S+ for account \S+: its names are not the signer's/);
+  assert.match(log, /postern-fetch no certificate of a signer from https:\/\/sns\.st-story-1\.amazonaws\.com\/\S+ for account \S+: its names are not the signer's/);
   assert.ok(!log.includes(told.Signature));
 });
 

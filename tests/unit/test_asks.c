@@ -90,3 +90,88 @@ Test(asks, an_account_that_is_too_long_asks_nothing)
     cr_assert_eq(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE, 1), 0);
     cr_assert(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE - 1, 1));
 }
+
+static uint64_t begin_slow(const char *account, uint32_t client)
+{
+    return asks_begin_slow(&asks, &someone, account, strlen(account), client, 1000);
+}
+
+Test(asks, slow_ones_leave_half_of_an_account_to_the_others)
+{
+    uint64_t last = 0;
+
+    for (uint32_t i = 0; i < ASKS_ACCOUNT_SLOW_MAX; i++)
+        cr_assert((last = begin_slow("ac_one", i + 1)));
+    cr_assert_eq(begin_slow("ac_one", 0), 0);
+    cr_assert_not(asks_have_room(&asks, "ac_one", 6, true));
+    cr_assert(asks_have_room(&asks, "ac_one", 6, false));
+    cr_assert(asks_have_room(&asks, "ac_two", 6, true));
+    for (int i = ASKS_ACCOUNT_SLOW_MAX; i < ASKS_ACCOUNT_MAX; i++)
+        cr_assert(begin("ac_one"), "a sign-out, while its provider does not answer");
+    cr_assert_eq(begin("ac_one"), 0);
+    asks_end(&asks, last);
+    cr_assert(begin_slow("ac_one", 0));
+}
+
+Test(asks, slow_ones_leave_half_of_all_to_the_others)
+{
+    char account[16];
+    int count = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        count += begin_slow(account, 0) != 0;
+    }
+    cr_assert_eq(count, ASKS_SLOW_MAX);
+    for (int i = 0; i < ASKS_MAX - ASKS_SLOW_MAX; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        cr_assert(begin(account), "%s", account);
+    }
+}
+
+Test(asks, who_has_many_leaves_some_when_few_are_left)
+{
+    char account[16];
+
+    for (int i = 0; i < ASKS_SLOW_MAX / 2 + 1; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i % 4);
+        cr_assert(begin_slow(account, 0), "%d", i);
+    }
+    for (int i = 0; i < 4; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        while (begin_slow(account, 0))
+            ;
+    }
+    for (int i = 0; i < ASKS_SLOW_MAX / ASKS_SHARE; i++)
+        cr_assert(begin_slow("ac_other", 0), "%d: four accounts do not have them all", i);
+    cr_assert_eq(begin_slow("ac_other", 0), 0);
+}
+
+Test(asks, an_account_has_an_eighth_when_less_than_half_is_free)
+{
+    char account[16];
+    int count = 0;
+
+    for (int i = 0; i <= ASKS_MAX / 2; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        cr_assert(begin(account));
+    }
+    while (begin("ac_one"))
+        count++;
+    cr_assert_eq(count, ASKS_MAX / ASKS_SHARE);
+}
+
+Test(asks, a_client_has_no_more_than_half_of_the_slow_ones_of_its_account)
+{
+    int count = 0;
+
+    while (begin_slow("ac_one", 7))
+        count++;
+    cr_assert_eq(count, ASKS_CLIENT_SLOW_MAX);
+    for (int i = 0; i < ASKS_CLIENT_SLOW_FEW; i++)
+        cr_assert(begin_slow("ac_one", 8), "%d", i);
+    cr_assert_eq(begin_slow("ac_one", 8), 0, "from half of them on each has few");
+    cr_assert(begin_slow("ac_one", 9));
+    cr_assert(begin_slow("ac_one", 0));
+    cr_assert(begin_slow("ac_two", 7), "of another account it is another client");
+}

@@ -39,7 +39,7 @@ static const char sns_2013[] = "-----BEGIN CERTIFICATE-----\n"
                                "e3G8BZ+EAAIP8avZW1w6FPzklJp625XfNlavxSH086iA\n"
                                "-----END CERTIFICATE-----\n";
 
-#define URL "https://sns.eu-west-1.amazonaws.com/a.pem"
+#define URL "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem"
 
 /* ---- making certificates ---- */
 

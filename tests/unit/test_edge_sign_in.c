@@ -2,7 +2,8 @@
  * away, whose a path is, which session is let in, and what an upstream is told. */
 #include "common/codec/pack.h"
 #include "services/edge/http/params.h"
-#include "services/edge/modules/cookies.h"
+#include "services/edge/http/cookies.h"
+#include "services/edge/table/cookie_names.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/table/sign_in.h"
 
@@ -79,6 +80,20 @@ Test(cookies, takes_no_other_value_for_a_token)
                       others[i]);
 }
 
+/* An edge of two routes with sign-in. */
+static bool is_ours(const void *names, const char *folded, size_t len)
+{
+    strmap_t *map = NULL;
+    bool ours;
+
+    (void)names;
+    cookie_names_add(&map, "");
+    cookie_names_add(&map, "My_app.");
+    ours = cookie_names_have(map, folded, len);
+    cookie_names_destroy(&map);
+    return ours;
+}
+
 typedef struct {
     char line[256], want[256];
 } cut_case_t;
@@ -110,6 +125,11 @@ ParameterizedTestParameters(cookies, cut)
         {"a=1; " NAME "x=x; b=2", "a=1; " NAME "x=x; b=2"},
         {"a=1; x" NAME "=x; b=2", "a=1; x" NAME "=x; b=2"},
         {"session=x", "session=x"},
+        {"nonce", "nonce"},
+        {"a=1; My_app.session=x; my.app_nonce=y; b=2", "a=1; b=2"},
+        {"postern.session=x; postern_nonce=y; a=1", "a=1"},
+        {"My_app.x=1; myapp.session=2", "My_app.x=1; myapp.session=2"},
+        {"a=1; My%5fapp.session=x; %", "a=1; %"},
         {"", ""},
     };
 
@@ -118,13 +138,13 @@ ParameterizedTestParameters(cookies, cut)
 
 ParameterizedTest(cut_case_t *one, cookies, cut)
 {
-    const cookie_text_t names[] = {{NAME, sizeof(NAME) - 1}, {NONCE, sizeof(NONCE) - 1}};
     cookie_text_t line = {one->line, strlen(one->line)};
     char *out = malloc(line.len + 1); /* no byte more than the line: sanitizers look */
-    size_t len = cookies_cut(out, line, names, 2);
+    size_t len = cookies_cut(out, line, is_ours, NULL);
 
     cr_assert_eq(len, strlen(one->want), "%s: %.*s", one->line, (int)len, out);
     cr_assert_arr_eq(out, one->want, len);
+    cr_assert_eq(cookies_have(line, is_ours, NULL), len < line.len, "%s", one->line);
     free(out);
 }
 
@@ -138,7 +158,7 @@ Test(cookies, takes_64_KB_of_nothing)
     for (const char *fill = ";= \"a%"; *fill; fill++) {
         memset(line, *fill, BYTES);
         cr_assert_eq(cookies_find((cookie_text_t){line, BYTES}, name, &value), 0);
-        cr_assert_eq(cookies_cut(out, (cookie_text_t){line, BYTES}, &name, 1), BYTES);
+        cr_assert_eq(cookies_cut(out, (cookie_text_t){line, BYTES}, is_ours, NULL), BYTES);
         cr_assert_arr_eq(out, line, BYTES);
     }
     free(line);
@@ -398,6 +418,24 @@ Test(edge_sign_in, puts_no_byte_into_a_header_that_it_may_not_have)
     assert_value("admins\0dev,ops\0", 15, true, "admins,dev%2Cops");
     assert_value("one\0", 4, true, "one");
     assert_value("\0\0", 2, true, ",");
+    assert_value("staff\0 admin\0", 13, true, "staff,%20admin");
+    assert_value("admin \0staff\0", 13, true, "admin%20,staff");
+    assert_value(" \0 a b \0", 8, true, "%20,%20a b%20");
+}
+
+Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)
+{
+    cr_assert_not(sign_in_is_doubted_long(0, 1000000, 300));
+    cr_assert_not(sign_in_is_doubted_long(1000, 1299, 300));
+    cr_assert(sign_in_is_doubted_long(1000, 1300, 300));
+}
+
+Test(edge_sign_in, clocks_that_differ_do_no_harm)
+{
+    cr_assert_eq(sign_in_local_time(10000, 2000), 8000);
+    cr_assert_eq(sign_in_local_time(10000, -2000), 12000);
+    cr_assert_eq(sign_in_local_time(0, 2000), 0, "never stays never");
+    cr_assert_eq(sign_in_local_time(10, 2000), 1, "and what is over does not become it");
 }
 
 /* ---- the document ---- */

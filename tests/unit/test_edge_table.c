@@ -1,5 +1,6 @@
 /* The edge's lookup structures, against plain search. */
 #include "common/codec/pack.h"
+#include "services/edge/table/cookie_names.h"
 #include "services/edge/table/table.h"
 
 #include <criterion/criterion.h>
@@ -207,6 +208,49 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     drop(table);
     cr_assert_str_eq(headers->add[0].name, "X-One", "as long as a request runs");
     route_release(route);
+}
+
+static bool hides(table_t *table, const char *cookie)
+{
+    char folded[COOKIE_NAME_MAX];
+    size_t len = cookie_name_fold(folded, cookie, strlen(cookie));
+
+    return cookie_names_have(table_edge(table, "a.test", 6)->cookies, folded, len);
+}
+
+Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)
+{
+    table_t *table = table_new();
+    static const char r1[] = "{\"account_id\": \"ac\", \"edge_id\": \"e\", \"match_type\": "
+                             "\"path_prefix\", \"match\": \"/\", \"saml\": "
+                             "{\"cookie_prefix\": \"One.\"}}",
+                      r2[] = "{\"account_id\": \"ac\", \"edge_id\": \"e\", \"match_type\": "
+                             "\"path_prefix\", \"match\": \"/2\", \"cookie_prefixes\": "
+                             "[\"One.\", \"two.\"]}";
+
+    apply(table, "https_edge_route", "r1", r1);
+    apply(table, "https_edge_route", "r2", r2);
+    apply(table, "https_edge", "e", "{\"account_id\": \"ac\", \"hostports\": [\"a.test:443\"]}");
+    cr_assert(hides(table, "One.session") && hides(table, "one_NONCE")
+              && hides(table, "two.nonce"));
+    cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 2);
+    cr_assert(hides(table, "__Host-postern.session") && hides(table, "postern.nonce"));
+    cr_assert_not(hides(table, "session") || hides(table, "three.session") || hides(table, "One."));
+    apply(table, "https_edge_route", "r1", r1);
+    apply(table, "https_edge_route", "r1", NULL);
+    cr_assert(hides(table, "One.session"), "the other one has it still");
+    cr_assert_eq(apply_trusting(table, "https_edge_route", "r2", r2, TRUST_NONE), -1);
+    cr_assert(hides(table, "two.session"), "a version that is not read has those before");
+    refuse(table, "https_edge_route", "r2",
+           "{\"account_id\": \"ac\", \"edge_id\": \"e\", \"match_type\": \"path_prefix\", "
+           "\"match\": \"/2\", \"oidc\": {\"cookie_prefix\": \"bad.\"}, "
+           "\"cookie_prefixes\": [\"1\", \"2\", \"3\", \"4\"]}");
+    cr_assert(hides(table, "bad.session") && !hides(table, "two.session"));
+    apply(table, "https_edge_route", "r2", NULL);
+    cr_assert_null(table_edge(table, "a.test", 6)->cookies);
+    cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 0);
+    apply(table, "https_edge_route", "r1", r1);
+    drop(table);
 }
 
 Test(table, a_route_that_is_refused_for_a_module_says_which)

@@ -307,6 +307,26 @@ Test(relay, a_body_comes_in_parts)
     end(&world);
 }
 
+Test(relay, a_question_in_one_part_does_not_wait_for_a_long_one)
+{
+    world_t world;
+    ask_head_t head;
+
+    begin(&world, 1);
+    cr_assert(ask_head_init(&head, 5, "sign_in.login", "", 0, 6));
+    head.left_ms = 1000;
+    relay_take(world.relay, &head, "abc", 3, world.now_ms);
+    ask(&world, 6, "session.check", 1000);
+    cr_assert_eq(world.sent_count, 1);
+    cr_assert_eq(world.sent[0].number, 6);
+    head.offset = 3;
+    relay_take(world.relay, &head, "def", 3, world.now_ms);
+    cr_assert_eq(world.sent_count, 2);
+    cr_assert_eq(world.sent[1].number, 5);
+    cr_assert_eq(world.sent[1].len, 6);
+    end(&world);
+}
+
 Test(relay, a_body_with_a_missing_part_is_no_question)
 {
     world_t world;

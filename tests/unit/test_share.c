@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "services/edge/http/share.h"
 
@@ -83,4 +84,26 @@ Test(share, with_nothing_known_of_the_connections_nobody_is_denied_more_than_the
     cr_assert(share_take(share, &part, 0, 0));
     share_give(share, &part);
     free(share);
+}
+
+Test(share, clients_have_all_places_and_who_shares_one_nobody_can_choose)
+{
+    static unsigned char used[SHARE_CLIENTS];
+    const unsigned char one[SHARE_KEY_BYTES] = "one", other[SHARE_KEY_BYTES] = "other";
+    size_t places = 0, together = 0, still = 0;
+
+    for (uint32_t address = 0; address < 16 * SHARE_CLIENTS; address++) {
+        size_t at = share_hash(one, &address, sizeof(address), 7) % SHARE_CLIENTS;
+
+        places += !used[at];
+        used[at] = 1;
+        if (address == 0 || at != share_hash(one, "\0\0\0", 4, 7) % SHARE_CLIENTS)
+            continue;
+        together++;
+        still += share_hash(other, &address, sizeof(address), 7) % SHARE_CLIENTS
+                 == share_hash(other, "\0\0\0", 4, 7) % SHARE_CLIENTS;
+    }
+    cr_assert_geq(places, SHARE_CLIENTS - 10, "%zu", places);
+    cr_assert(together > 0 && still < together / 2, "%zu %zu", together, still);
+    cr_assert_neq(share_hash(one, "a", 1, 7), share_hash(one, "a", 1, 8));
 }

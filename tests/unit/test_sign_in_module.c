@@ -60,7 +60,7 @@ Test(sign_in_module, an_edge_gets_what_it_needs_and_no_secret)
 
     cr_assert_null(strstr(text, "the-secret"));
     cr_assert_null(strstr(text, "op.example"));
-    cr_assert_eq(json_object_size(out), 11);
+    cr_assert_eq(json_object_size(out), 12);
     cr_assert_str_eq(text_at(out, "module"), "oidc");
     cr_assert_str_eq(text_at(out, "cookie_prefix"), "my.");
     cr_assert_str_eq(text_at(out, "client_id"), "the-client");
@@ -72,6 +72,27 @@ Test(sign_in_module, an_edge_gets_what_it_needs_and_no_secret)
     cr_assert(json_is_integer(json_object_get(out, "auth_check_interval")), "0: it has none");
     cr_assert_eq(strlen(text_at(out, "digest")), SIGN_IN_DIGEST_SIZE - 1);
     free(text);
+    json_decref(out);
+    secret_key_destroy(&key);
+}
+
+Test(sign_in_module, what_is_enough_to_begin_with_is_short_whatever_the_rules_are)
+{
+    secret_key_t *key = make_key();
+    json_t *out = publish(key, "oidc", OIDC), *opened;
+    char *text;
+    size_t len;
+
+    cr_assert(strlen(text_at(out, "place")) < 512);
+    cr_assert_eq(secret_open(key, text_at(out, "place"), &text, &len), 0);
+    opened = json_loadb(text, len, 0, NULL);
+    secret_free(&text, len);
+    cr_assert_eq(json_object_size(opened), 4);
+    cr_assert_str_eq(text_at(opened, "route"), "edghtsrt_1");
+    cr_assert_str_eq(text_at(opened, "account"), "ac_1");
+    cr_assert_str_eq(text_at(opened, "edge"), "edghts_1");
+    cr_assert_str_eq(text_at(opened, "module"), "oidc");
+    json_decref(opened);
     json_decref(out);
     secret_key_destroy(&key);
 }

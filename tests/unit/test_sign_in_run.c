@@ -245,6 +245,36 @@ Test(sign_in_run, what_postern_routes_did_not_seal_is_refused)
     }
 }
 
+Test(sign_in_run, what_has_no_rules_is_enough_to_begin_with_and_for_nothing_else)
+{
+    static const char place[] =
+        "{\"route\": \"r\", \"account\": \"a\", \"edge\": \"e\", \"module\": \"toy\"}";
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+    _cleanup_(json_clear_ref) json_t *sealed_one = body_of(key, place);
+    _cleanup_(json_clear_ref) json_t *whole = body_of(key, SEALED("toy", "1"));
+    _cleanup_(json_clear_ref) json_t *body =
+        json_pack("{s:O}", "place", json_object_get(sealed_one, "sealed"));
+    problem_t problem = {0};
+    sealed_t sealed;
+
+    cr_assert_eq(sealed_open_place(&sealed, key, body, &problem), 0);
+    cr_assert_str_eq(sealed.route, "r");
+    cr_assert_null(sealed.config);
+    sealed_done(&sealed);
+    cr_assert_eq(sealed_open_place(&sealed, key, whole, &problem), 0, "an older edge");
+    sealed_done(&sealed);
+    cr_assert_eq(sealed_open(&sealed, key, body, &problem), ERR_REQUIRED_MISSING);
+    sealed_done(&sealed);
+    problem_done(&problem);
+    cr_assert_eq(sealed_open(&sealed, key, sealed_one, &problem), ERR_INVALID_FIELD);
+    sealed_done(&sealed);
+    problem_done(&problem);
+    json_object_set_new(body, "place", json_string("x"));
+    cr_assert_eq(sealed_open_place(&sealed, key, body, &problem), ERR_INVALID_FIELD);
+    sealed_done(&sealed);
+    problem_done(&problem);
+}
+
 Test(sign_in_run, a_module_without_an_engine_is_unavailable)
 {
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();

@@ -165,6 +165,42 @@ Test(sweeps, judge_each_once_for_all_that_asked_meanwhile)
     free(registry);
 }
 
+Test(sweeps, what_no_log_asked_for_is_not_booked_to_one_and_takes_none_away)
+{
+    static toy_t toy = {.names = {"r1", "e"}};
+    static sweeps_t sweeps;
+    registry_t *registry = a_registry();
+    stream_key_t one = key(STREAM_ROUTE, "r1"), other = key(STREAM_ROUTE, "r2");
+    const sweep_change_t here = {SWEEPS_NO_LOG, 0};
+    unsigned budget = 1000;
+    sweep_change_t change;
+
+    sweeps_init(&sweeps, registry);
+    registry_add(registry, &toy.stream, 0);
+    sweeps_ask(&sweeps, &one, here);
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toy.stream);
+    cr_assert_eq(change.log, SWEEPS_NO_LOG);
+    cr_assert_null(sweeps_next(&sweeps, &budget, &change));
+    sweeps_ask(&sweeps, &one, (sweep_change_t){1, 80});
+    sweeps_ask(&sweeps, &one, here);
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toy.stream);
+    cr_assert_eq(change.revision, 80);
+    cr_assert_null(sweeps_next(&sweeps, &budget, &change));
+    sweeps_ask(&sweeps, &other, (sweep_change_t){1, 90});
+    for (int i = 0; i < SWEEPS_MAX; i++) {
+        char name[16];
+        stream_key_t many;
+
+        snprintf(name, sizeof(name), "k%d", i);
+        many = key(STREAM_ENTRY, name);
+        sweeps_ask(&sweeps, &many, here);
+    }
+    cr_assert_eq(sweeps_next(&sweeps, &budget, &change), &toy.stream, "all are one sweep");
+    cr_assert_eq(change.log, 1);
+    cr_assert_eq(change.revision, 90);
+    free(registry);
+}
+
 Test(sweeps, look_at_no_more_than_they_may)
 {
     static toy_t toys[10];

@@ -94,6 +94,7 @@ typedef struct world {
     unsigned asked;
     const char *type; /* x-amz-sns-message-type; NULL: none */
     size_t types;
+    const char *other, *value; /* another header; NULL: none */
 } world_t;
 
 static webhook_verdict_t find_key(void *arg, const char *url, EVP_PKEY **ret_key)
@@ -110,7 +111,14 @@ static size_t find_headers(void *arg, webhook_text_t name, webhook_text_t *out, 
 {
     const world_t *world = arg;
 
-    cr_assert_eq(name.len, strlen("x-amz-sns-message-type"));
+    if (world->other && name.len == strlen(world->other)
+        && !memcmp(name.at, world->other, name.len)) {
+        out[0] = (webhook_text_t){world->value, strlen(world->value)};
+        return 1;
+    }
+    if (name.len != strlen("x-amz-sns-message-type")
+        || memcmp(name.at, "x-amz-sns-message-type", name.len) != 0)
+        return 0;
     for (size_t i = 0; i < world->types && i < max; i++)
         out[i] = (webhook_text_t){world->type, strlen(world->type)};
     return world->types;
@@ -144,6 +152,59 @@ Test(webhook_sns, what_sns_has_sent_is_verified)
     cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_MALFORMED);
     world.types = 2;
     cr_assert_eq(judge(&world, subscription, SIGNED_AT_S), WEBHOOK_MALFORMED);
+    EVP_PKEY_free(world.key);
+}
+
+Test(webhook_sns, headers_say_what_was_signed)
+{
+    world_t world = {.key = signer_key(), .found = WEBHOOK_VERIFIED};
+    webhook_text_t body = {notification, strlen(notification)};
+    static const struct {
+        const char *name;
+        webhook_sns_field_t field;
+    } headers[] = {{"x-amz-sns-topic-arn", WEBHOOK_SNS_TOPIC_ARN},
+                   {"x-amz-sns-message-id", WEBHOOK_SNS_MESSAGE_ID}};
+    char value[256];
+    webhook_sns_t message;
+
+    cr_assert(webhook_sns_read(body, &message));
+    for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++) {
+        webhook_text_t field = message.fields[headers[i].field];
+
+        snprintf(value, sizeof(value), "%.*s", (int)field.len, field.at);
+        world.other = headers[i].name;
+        world.value = value;
+        cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_VERIFIED, "%s", value);
+        value[0] ^= 1;
+        cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_MALFORMED, "%s", value);
+        value[0] = '\0';
+        cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_MALFORMED);
+    }
+    world.other = "x-amz-sns-rawdelivery";
+    world.value = "true";
+    cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_MALFORMED);
+    world.value = "";
+    cr_assert_eq(judge(&world, notification, SIGNED_AT_S), WEBHOOK_MALFORMED);
+    EVP_PKEY_free(world.key);
+}
+
+#define FORGED(id, subject, topic)                                                                 \
+    "{\"Type\":\"Notification\",\"Message\":\"a\\nb\",\"MessageId\":\"" id "\","                   \
+    "\"Subject\":\"" subject "\",\"TopicArn\":\"" topic "\",\"Timestamp\":\""                      \
+    "2000-01-01T00:00:00.000Z\",\"SignatureVersion\":\"1\",\"Signature\":\"AAAA\","                \
+    "\"SigningCertURL\":\"" CERTIFICATE_URL "\"}"
+
+Test(webhook_sns, of_one_signed_text_no_other_message_can_be_made)
+{
+    world_t world = {.key = signer_key(), .found = WEBHOOK_VERIFIED};
+    static const char *const forged[] = {FORGED("i", "s", "arn:victim\\nMessageId\\nx"),
+                                         FORGED("i\\nSubject", "s", "t"), FORGED("i", "s\\r", "t"),
+                                         FORGED("i", "s", "t\\u0000"), FORGED("i", "\\u007f", "t")};
+
+    cr_assert_eq(judge(&world, FORGED("i", "s", "t"), SIGNED_AT_S), WEBHOOK_STALE,
+                 "in the message a line may end");
+    for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++)
+        cr_assert_eq(judge(&world, forged[i], SIGNED_AT_S), WEBHOOK_MALFORMED, "%s", forged[i]);
     EVP_PKEY_free(world.key);
 }
 

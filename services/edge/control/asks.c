@@ -8,20 +8,47 @@ static bool is_of_account(const char *account, const char *text, size_t len)
     return strlen(account) == len && (!len || memcmp(account, text, len) == 0);
 }
 
-/* May the account have one more under way? *ret_free: a free place. */
-static bool has_share(const asks_t *self, const char *account, size_t len, size_t *ret_free)
-{
-    size_t own = 0;
+/* What is under way: of all, of an account, and of a client of that account. */
+typedef struct {
+    size_t all, own, all_slow, own_slow, client_slow;
+} taken_t;
 
-    if (self->count == ASKS_MAX || len >= ASK_ACCOUNT_SIZE)
-        return false;
+static taken_t count_taken(const asks_t *self, const char *account, size_t len, uint32_t client,
+                           size_t *ret_free)
+{
+    taken_t out = {.all = self->count};
+
     for (size_t i = 0; i < ASKS_MAX; i++) {
-        if (!self->list[i].number)
+        bool slow = self->list[i].slow, own;
+
+        if (!self->list[i].number) {
             *ret_free = i;
-        else
-            own += is_of_account(self->list[i].account, account, len);
+            continue;
+        }
+        own = is_of_account(self->list[i].account, account, len);
+        out.own += own;
+        out.all_slow += slow;
+        out.own_slow += slow && own;
+        out.client_slow += slow && own && client && self->list[i].client == client;
     }
-    return own < ASKS_ACCOUNT_MAX;
+    return out;
+}
+
+/* Has an account that has own of the taken ones room for one more of that many? */
+static bool has_share(size_t taken, size_t all, size_t own, size_t own_max)
+{
+    return taken < all && own < own_max && (taken <= all / 2 || own < all / ASKS_SHARE);
+}
+
+static bool has_room(const taken_t *taken, bool slow)
+{
+    if (!has_share(taken->all, ASKS_MAX, taken->own, ASKS_ACCOUNT_MAX))
+        return false;
+    return !slow
+           || (has_share(taken->all_slow, ASKS_SLOW_MAX, taken->own_slow, ASKS_ACCOUNT_SLOW_MAX)
+               && taken->client_slow < (taken->own_slow < ASKS_ACCOUNT_SLOW_MAX / 2
+                                            ? ASKS_CLIENT_SLOW_MAX
+                                            : ASKS_CLIENT_SLOW_FEW));
 }
 
 /* A number says the place of its question. */
@@ -30,22 +57,48 @@ static size_t place_of(uint64_t number)
     return number % ASKS_MAX;
 }
 
-uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
-                    int64_t until_ms)
+static uint64_t begin_ask(asks_t *self, void *whose, const char *account, size_t account_len,
+                          int64_t until_ms, uint32_t client, bool slow)
 {
     size_t at = 0;
+    taken_t taken;
 
     INVARIANT(whose);
-    if (!has_share(self, account, account_len, &at))
+    if (account_len >= ASK_ACCOUNT_SIZE)
+        return 0;
+    taken = count_taken(self, account, account_len, client, &at);
+    if (!has_room(&taken, slow))
         return 0;
     self->count++;
     self->list[at].number = ++self->begun * ASKS_MAX + at;
     self->list[at].whose = whose;
     self->list[at].until_ms = until_ms;
+    self->list[at].client = client;
+    self->list[at].slow = slow;
     memset(self->list[at].account, 0, ASK_ACCOUNT_SIZE);
     if (account_len)
         memcpy(self->list[at].account, account, account_len);
     return self->list[at].number;
+}
+
+uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
+                    int64_t until_ms)
+{
+    return begin_ask(self, whose, account, account_len, until_ms, 0, false);
+}
+
+uint64_t asks_begin_slow(asks_t *self, void *whose, const char *account, size_t account_len,
+                         uint32_t client, int64_t until_ms)
+{
+    return begin_ask(self, whose, account, account_len, until_ms, client, true);
+}
+
+bool asks_have_room(const asks_t *self, const char *account, size_t account_len, bool slow)
+{
+    size_t at = 0;
+    taken_t taken = count_taken(self, account, account_len, 0, &at);
+
+    return has_room(&taken, slow);
 }
 
 void asks_leave(asks_t *self, uint64_t number)

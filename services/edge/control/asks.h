@@ -1,13 +1,20 @@
 /* Questions of one worker to postern-identity that are under way: whose they are, until when, and
- * how many there may be. Single-threaded; without sockets, clock and nginx: now_ms is any clock
- * that never goes back. */
+ * how many there may be. Slow ones wait for a server that somebody else runs, an identity provider,
+ * and anybody who may begin a sign-in can have them asked: they get half of the places, of all and
+ * of each account, so that questions which identity answers by itself find room. Single-threaded;
+ * without sockets, clock and nginx: now_ms is any clock that never goes back. */
 #pragma once
 
 #include "services/edge/control/ask_packet.h"
 
 enum {
-    ASKS_MAX = 128,             /* under way at once, of all accounts */
-    ASKS_ACCOUNT_MAX = 32,      /* and of one */
+    ASKS_MAX = 128,        /* under way at once, of all accounts */
+    ASKS_ACCOUNT_MAX = 32, /* and of one, while half of all are free; then an eighth of all */
+    ASKS_SLOW_MAX = ASKS_MAX / 2, /* the same of slow ones */
+    ASKS_ACCOUNT_SLOW_MAX = ASKS_ACCOUNT_MAX / 2,
+    ASKS_SHARE = 8,             /* parts of all that an account has when less than half is free */
+    ASKS_CLIENT_SLOW_MAX = 8,   /* slow ones of one client, of those of its account */
+    ASKS_CLIENT_SLOW_FEW = 2,   /* the same, once its account has half of what it may */
     ASKS_TIMEOUT_MAX_MS = 60000 /* a question that asks for more has so long */
 };
 
@@ -18,6 +25,8 @@ typedef struct asks {
         void *whose;     /* NULL: who asked has left */
         int64_t until_ms;
         char account[ASK_ACCOUNT_SIZE];
+        uint32_t client;
+        bool slow;
     } list[ASKS_MAX];
     uint64_t begun;
     size_t count;
@@ -26,6 +35,12 @@ typedef struct asks {
 /* One more: its number, or 0: there is no room. whose is not NULL. */
 uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
                     int64_t until_ms);
+/* A slow one. client: a hash of who had it asked; 0: nobody in particular. */
+uint64_t asks_begin_slow(asks_t *self, void *whose, const char *account, size_t account_len,
+                         uint32_t client, int64_t until_ms);
+
+/* Is there room for one of the account's, by whichever client? */
+bool asks_have_room(const asks_t *self, const char *account, size_t account_len, bool slow);
 
 /* Who asked does not wait any more. The question keeps its place until it is over, so those who
  * come and go do not ask more at once than those who stay. */

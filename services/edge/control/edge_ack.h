@@ -26,6 +26,8 @@ void edge_ack_repeat(edge_log_t log);
  * change; numbers only rise, over all logs. And: they have been. */
 void edge_ack_expect_judged(edge_log_t log, uint64_t number);
 void edge_ack_set_judged(uint64_t number);
+/* As expect, for a number that no change of a log asked for: nothing waits for it. */
+void edge_ack_pass_judged(uint64_t number);
 /* A stream was ended for that revision. */
 void edge_ack_count_ended(edge_log_t log, int64_t revision);
 

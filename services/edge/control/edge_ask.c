@@ -7,7 +7,8 @@
 enum {
     TICK_MS = 50,               /* while questions are under way */
     SEND_MS = 5,                /* while parts of one wait for room in the link */
-    UNSENT_BYTES_MAX = 4 << 20  /* of questions that wait for that */
+    UNSENT_BYTES_MAX = 4 << 20, /* of questions that wait for that */
+    UNSENT_SHARE = 4            /* the part of them that one account may have */
 };
 
 /* A question that has not gone to the helper in whole. */
@@ -27,7 +28,7 @@ typedef struct {
 } answer_t;
 
 static asks_t       asks;
-static ngx_queue_t  unsent, answers;
+static ngx_queue_t  small, large, answers;   /* small: unsent ones that are one part each */
 static size_t       unsent_bytes;
 static ngx_event_t  tick, telling;
 static ngx_uint_t   there, is_made;
@@ -44,14 +45,13 @@ drop_unsent(unsent_t *question)
 }
 
 
-/* A question whose time was over before it had gone in whole. */
 static void
-forget_unsent(uint64_t number)
+forget_in(ngx_queue_t *list, uint64_t number)
 {
     unsent_t     *question;
     ngx_queue_t  *q;
 
-    for (q = ngx_queue_head(&unsent); q != ngx_queue_sentinel(&unsent); q = ngx_queue_next(q)) {
+    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = ngx_queue_next(q)) {
         question = ngx_queue_data(q, unsent_t, link);
         if (question->head.number == number) {
             drop_unsent(question);
@@ -61,40 +61,74 @@ forget_unsent(uint64_t number)
 }
 
 
-/* NGX_OK: all of it | NGX_AGAIN: there is no room now | NGX_ERROR: there is no helper. */
+/* A question whose time was over before it had gone in whole. */
+static void
+forget_unsent(uint64_t number)
+{
+    forget_in(&small, number);
+    forget_in(&large, number);
+}
+
+
+static ngx_uint_t
+has_unsent(void)
+{
+    return !ngx_queue_empty(&small) || !ngx_queue_empty(&large);
+}
+
+
+static size_t
+bytes_of_account(const ngx_queue_t *list, const ngx_str_t *account)
+{
+    size_t        sum = 0;
+    unsent_t     *question;
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = ngx_queue_next(q)) {
+        question = ngx_queue_data(q, unsent_t, link);
+        if (ngx_strlen(question->head.account) == account->len
+            && ngx_memcmp(question->head.account, account->data, account->len) == 0)
+        {
+            sum += question->head.total;
+        }
+    }
+    return sum;
+}
+
+
+/* One part of it. NGX_OK | NGX_AGAIN: there is no room now | NGX_ERROR: there is no helper. */
 static ngx_int_t
-send_parts(unsent_t *question)
+send_part(unsent_t *question)
 {
     ngx_int_t   rc;
     ngx_str_t   frames[2];
     ask_head_t *head = &question->head;
 
-    do {
-        frames[0].data = (u_char *) head;
-        frames[0].len = sizeof(*head);
-        frames[1].data = question->body + head->offset;
-        frames[1].len = ngx_min(head->total - head->offset, (uint32_t) ASK_PART_MAX);
-        rc = edge_life_send(LINK_ASK, frames, 2);
-        if (rc != NGX_OK) {
-            return rc;
-        }
+    frames[0].data = (u_char *) head;
+    frames[0].len = sizeof(*head);
+    frames[1].data = question->body + head->offset;
+    frames[1].len = ngx_min(head->total - head->offset, (uint32_t) ASK_PART_MAX);
+    rc = edge_life_send(LINK_ASK, frames, 2);
+    if (rc == NGX_OK) {
         head->offset += frames[1].len;
-    } while (head->offset < head->total);
-    return NGX_OK;
+    }
+    return rc;
 }
 
 
-/* One after the other, in their order. */
+/* Small ones first, in their order, then the large ones one after the other: what most requests
+ * wait for does not wait for somebody's long lists. */
 static ngx_int_t
 send_unsent(void)
 {
     ngx_int_t   rc = NGX_OK;
     unsent_t   *question;
 
-    while (rc == NGX_OK && !ngx_queue_empty(&unsent)) {
-        question = ngx_queue_data(ngx_queue_head(&unsent), unsent_t, link);
-        rc = send_parts(question);
-        if (rc == NGX_OK) {
+    while (rc == NGX_OK && has_unsent()) {
+        question = ngx_queue_data(ngx_queue_head(ngx_queue_empty(&small) ? &large : &small),
+                                  unsent_t, link);
+        rc = send_part(question);
+        if (rc == NGX_OK && question->head.offset == question->head.total) {
             drop_unsent(question);
         }
     }
@@ -189,7 +223,7 @@ on_tick(ngx_event_t *ev)
     }
     (void) send_unsent();
     if (asks.count && !ev->timer_set) {
-        ngx_add_timer(ev, ngx_queue_empty(&unsent) ? TICK_MS : SEND_MS);
+        ngx_add_timer(ev, has_unsent() ? SEND_MS : TICK_MS);
     }
 }
 
@@ -203,7 +237,8 @@ make_all(void)
         return;
     }
     is_made = 1;
-    ngx_queue_init(&unsent);
+    ngx_queue_init(&small);
+    ngx_queue_init(&large);
     ngx_queue_init(&answers);
     edge_timer_start(&tick, on_tick, ngx_cycle->log, 0);
     edge_timer_start(&telling, on_telling, ngx_cycle->log, 0);
@@ -211,15 +246,21 @@ make_all(void)
 }
 
 
+static ngx_uint_t
+has_bytes(const ngx_str_t *account, size_t len)
+{
+    return unsent_bytes + len <= UNSENT_BYTES_MAX
+           && (unsent_bytes == 0
+               || bytes_of_account(&small, account) + bytes_of_account(&large, account) + len
+                  <= UNSENT_BYTES_MAX / UNSENT_SHARE);
+}
+
+
 static unsent_t *
 new_question(const void *body, size_t len)
 {
-    unsent_t  *question;
+    unsent_t  *question = malloc(sizeof(*question) + len);
 
-    if (len > ASK_BODY_MAX || unsent_bytes + len > UNSENT_BYTES_MAX) {
-        return NULL;
-    }
-    question = malloc(sizeof(*question) + len);
     if (question) {
         ngx_memcpy(question->body, body, len);
     }
@@ -227,38 +268,77 @@ new_question(const void *body, size_t len)
 }
 
 
-ngx_int_t
-edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body, size_t len,
-    ngx_msec_t timeout)
+/* Behind those that wait; it may go at once. */
+static void
+send_question(unsent_t *question)
 {
+    unsent_bytes += question->head.total;
+    ngx_queue_insert_tail(question->head.total > ASK_PART_MAX ? &large : &small,
+                          &question->link);
+    (void) send_unsent();   /* where there is no helper, edge_ask_restart ends it */
+    edge_vitals(ngx_worker)->asks++;
+    if (!tick.timer_set || has_unsent()) {
+        ngx_add_timer(&tick, has_unsent() ? SEND_MS : TICK_MS);
+    }
+}
+
+
+/* slow: NULL, or the hash of who has it asked. */
+static ngx_int_t
+begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const uint32_t *slow,
+    const void *body, size_t len, ngx_msec_t timeout)
+{
+    int64_t    until;
     uint64_t   number;
     unsent_t  *question;
 
     make_all();
-    timeout = ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS);
-    question = there && asker->number == 0 ? new_question(body, len) : NULL;
-    if (question == NULL) {
+    if (!there || asker->number || len > ASK_BODY_MAX) {
         return NGX_DECLINED;
     }
-    number = asks_begin(&asks, asker, (char *) account->data, account->len,
-                        ngx_current_msec + timeout);
+    question = has_bytes(account, len) ? new_question(body, len) : NULL;
+    if (question == NULL) {
+        return NGX_BUSY;
+    }
+    timeout = ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS);
+    until = ngx_current_msec + timeout;
+    number = slow ? asks_begin_slow(&asks, asker, (char *) account->data, account->len, *slow,
+                                    until)
+                  : asks_begin(&asks, asker, (char *) account->data, account->len, until);
     if (number == 0
         || !ask_head_init(&question->head, number, verb, (char *) account->data, account->len, len))
     {
         (void) asks_end(&asks, number);
         free(question);
-        return NGX_DECLINED;
+        return NGX_BUSY;
     }
     question->head.left_ms = timeout;
-    unsent_bytes += len;
-    ngx_queue_insert_tail(&unsent, &question->link);
-    (void) send_unsent();   /* where there is no helper, edge_ask_restart ends it */
+    send_question(question);
     asker->number = number;
-    edge_vitals(ngx_worker)->asks++;
-    if (!tick.timer_set || !ngx_queue_empty(&unsent)) {
-        ngx_add_timer(&tick, ngx_queue_empty(&unsent) ? TICK_MS : SEND_MS);
-    }
     return NGX_OK;
+}
+
+
+ngx_int_t
+edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body, size_t len,
+    ngx_msec_t timeout)
+{
+    return begin_ask(asker, verb, account, NULL, body, len, timeout);
+}
+
+
+ngx_int_t
+edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    const void *body, size_t len, ngx_msec_t timeout)
+{
+    return begin_ask(asker, verb, account, &client, body, len, timeout);
+}
+
+
+ngx_uint_t
+edge_ask_has_room(const ngx_str_t *account, ngx_uint_t slow)
+{
+    return asks_have_room(&asks, (char *) account->data, account->len, slow != 0);
 }
 
 

@@ -170,14 +170,14 @@ static relay_item_t *free_item(relay_t *self)
     return NULL;
 }
 
-static void begin_item(relay_t *self, int64_t now_ms)
+/* body is the item's, or freed. */
+static void begin_item(relay_t *self, const ask_head_t *head, char *body, int64_t now_ms)
 {
-    const ask_head_t *head = &self->arriving.head;
     relay_item_t *item = free_item(self);
     ask_told_t told;
 
     if (!item) {
-        drop_arriving(self);
+        free(body);
         ask_told_init(&told, head->number, RELAY_NOBODY, "", 0);
         self->ports->answer(self->context, &told, "", 0);
         return;
@@ -187,32 +187,54 @@ static void begin_item(relay_t *self, int64_t now_ms)
     self->ports->make_id(self->context, item->question.id);
     memcpy(item->question.verb, head->verb, sizeof(head->verb));
     memcpy(item->question.account, head->account, sizeof(head->account));
-    item->question.body = self->arriving.body;
-    item->question.len = self->arriving.len;
-    self->arriving.body = NULL;
-    drop_arriving(self);
+    item->question.body = body;
+    item->question.len = head->total;
     item->copy = -1;
     item->until_ms = now_ms + head->left_ms;
     item->idle_ms = now_ms;
     send_anywhere(self, item, now_ms);
 }
 
+/* A question in one part may come between the parts of a long one. */
+static void take_whole(relay_t *self, const ask_head_t *head, const void *part, int64_t now_ms)
+{
+    char *body = malloc((size_t)head->total + 1);
+
+    if (!body)
+        return; /* its worker stops waiting when its time is over */
+    memcpy(body, part, head->total);
+    begin_item(self, head, body, now_ms);
+}
+
 void relay_take(relay_t *self, const ask_head_t *head, const void *part, size_t len, int64_t now_ms)
 {
+    char *body;
+
+    if (head->offset == 0 && len == head->total) {
+        take_whole(self, head, part, now_ms);
+        return;
+    }
     if (head->offset == 0) {
         drop_arriving(self);
         self->arriving.head = *head;
-        self->arriving.body = malloc(head->total + 1);
+        self->arriving.body = malloc((size_t)head->total + 1);
     }
-    if (!self->arriving.body || self->arriving.head.number != head->number
-        || self->arriving.head.total != head->total || self->arriving.len != head->offset)
-        return; /* its worker stops waiting when its time is over */
+    if (!self->arriving.body || self->arriving.head.number != head->number)
+        return; /* as above */
+    if (self->arriving.head.total != head->total || self->arriving.len != head->offset) {
+        drop_arriving(self);
+        return;
+    }
     INVARIANT(len <= head->total - head->offset);
     memcpy(self->arriving.body + self->arriving.len, part, len);
     self->arriving.len += len;
     self->arriving.head.left_ms = head->left_ms;
-    if (self->arriving.len == head->total)
-        begin_item(self, now_ms);
+    if (self->arriving.len < head->total)
+        return;
+    body = self->arriving.body;
+    self->arriving.body = NULL;
+    drop_arriving(self);
+    begin_item(self, &self->arriving.head, body, now_ms);
 }
 
 /* ---- from the copies ---- */

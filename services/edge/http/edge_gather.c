@@ -5,7 +5,11 @@
  * buffer that is not empty: the event's handler sends it, and so does whatever closes the
  * connection or lets it idle. Only frames of responses wait: what is sent outside the filters of
  * one (answers to SETTINGS and PING, GOAWAY, resets) has the flag, and takes along what waits. With
- * 16 connections of 4 requests each, 1 KiB bodies and one worker that was 3.7 responses a write. */
+ * 16 connections of 4 requests each, 1 KiB bodies and one worker that was 3.7 responses a write.
+ *
+ * What waits is lost where nginx closes the connection in the same turn because the client has
+ * closed it, or broke HTTP/2: a client that sends a request and its FIN together may not get the
+ * answer, which without this it would have got where the edge itself gave it. */
 #include "services/edge/http/edge_gather.h"
 
 #if (NGX_HTTP_V2 && NGX_HTTP_SSL)

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_route.h"
+#include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/worker/edge_worker.h"
@@ -77,11 +78,13 @@ find_account(ngx_http_request_t *r, edge_ctx_t *ctx)
         ctx->host = r->headers_in.host ? r->headers_in.host->value
                                        : r->headers_in.server;
         ctx->authority = ctx->host;
+        edge_sign_in_conceal_early(r, ctx, NULL);
         return NGX_OK;
     }
     edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
+    edge_sign_in_conceal_early(r, ctx, edge);
     return edge && edge->present && edge_tls_agrees(r, edge, ctx) == NGX_OK
            ? edge_keep_account(r, ctx, edge) : NGX_OK;
 }

@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_route.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
@@ -14,6 +15,7 @@
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_host.h"
 #include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/http/edge_streams.h"
@@ -229,6 +231,9 @@ run_modules_from(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first)
     if (rc != NGX_DECLINED) {
         return rc;
     }
+    if (edge_cookies_hide(r, ctx) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     if (!ctx->backend->http_response && edge_grpc_is_asked(r)
         && edge_grpc_begin(r, ctx) != NGX_OK)
     {
@@ -441,12 +446,13 @@ route_request(ngx_http_request_t *r)
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (edge_sign_in_url_is(ctx)) {
-        return go_to_sign_in_host(r, ctx);
-    }
     edge = ctx->host.len ? table_edge(edge_worker_table(),
                                       (char *) ctx->host.data, ctx->host.len)
                          : NULL;
+    edge_sign_in_conceal_early(r, ctx, edge);
+    if (edge_sign_in_url_is(ctx)) {
+        return go_to_sign_in_host(r, ctx);
+    }
     if (edge == NULL || !edge->present) {
         edge_tls_check_name(r);
         return edge_page(r, ctx, ERR_EDGE_NO_HOST);

@@ -1,13 +1,29 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_vitals.h"
 
+#include <sodium.h>
+
 static share_t  upstreams;   /* of this worker */
+
+
+static const unsigned char *
+worker_key(void)
+{
+    static ngx_uint_t     is_made;
+    static unsigned char  key[SHARE_KEY_BYTES];
+
+    if (!is_made) {
+        randombytes_buf(key, sizeof(key));
+        is_made = 1;
+    }
+    return key;
+}
 
 
 uint32_t
 edge_share_account(const ngx_str_t *account)
 {
-    return ngx_murmur_hash2(account->data, account->len);
+    return share_hash(worker_key(), account->data, account->len, 0);
 }
 
 
@@ -26,7 +42,7 @@ edge_share_client(const struct sockaddr *client, uint32_t account)
         len = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) address) ? 16 : 8;
 #endif
     }
-    return (ngx_murmur_hash2((u_char *) address, len) ^ account * 2654435761u) | 1;
+    return share_hash(worker_key(), address, len, account);
 }
 
 

@@ -1,12 +1,15 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/table/document.h"
 #include "common/base/err.h"
 #include "common/base/utf8.h"
 
 #include <ctype.h>
 #include <string.h>
+
+#define DONE  "/auth/done"
 
 enum { BETWEEN = 64 /* what a pair has beside its text */ };
 
@@ -22,6 +25,29 @@ edge_sign_in_conceal(ngx_http_request_t *r, edge_ctx_t *ctx)
                        r->request_line.data + r->request_line.len, '?');
     if (mark) {
         r->request_line.len = mark - r->request_line.data;
+    }
+}
+
+
+/* As it was received: a browser sends what Location said. */
+static ngx_uint_t
+is_done(const ngx_http_request_t *r)
+{
+    size_t         len;
+    const u_char  *mark;
+
+    mark = ngx_strlchr(r->unparsed_uri.data, r->unparsed_uri.data + r->unparsed_uri.len, '?');
+    len = mark ? (size_t) (mark - r->unparsed_uri.data) : 0;
+    return len >= sizeof(DONE) - 1
+           && ngx_memcmp(mark - (sizeof(DONE) - 1), DONE, sizeof(DONE) - 1) == 0;
+}
+
+
+void
+edge_sign_in_conceal_early(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
+{
+    if (edge_sign_in_url_is(ctx) || ((edge == NULL || edge->signing_in) && is_done(r))) {
+        edge_sign_in_conceal(r, ctx);
     }
 }
 

@@ -14,6 +14,10 @@ enum { EDGE_SIGN_IN_LOCATION_MAX = 8192, EDGE_SIGN_IN_COOKIE_MAX = 3800 };
  * query, nor where it is sent. */
 void edge_sign_in_conceal(ngx_http_request_t *r, edge_ctx_t *ctx);
 
+/* The same where the URL may have one, before anything can deny the request: at the sign-in host,
+ * and at the path of a route to which it sends browsers back. edge NULL: it is not known. */
+void edge_sign_in_conceal_early(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);
+
 /* Add Set-Cookie: name=value; and attributes, and what keeps such answers from being stored. Value
  * empty: the cookie is to be forgotten. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_set_cookie(ngx_http_request_t *r, const ngx_str_t *name,

@@ -4,6 +4,7 @@
  * one cookie, sealed by identity, too: the edge keeps nothing. */
 #include "services/edge/http/edge_sign_in_host.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
@@ -295,13 +296,16 @@ static ngx_int_t
 ask_identity(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
     ngx_msec_t ms)
 {
+    uint32_t             client;
     ngx_str_t            account = { visit->route->account_id_len,
                                      (u_char *) visit->route->account_id };
     ngx_http_request_t  *r = visit->request;
 
+    client = edge_share_client(edge_ctx(r)->client, edge_share_account(&account));
     visit->asker.answered = on_answer;
     if (pk->full
-        || edge_ask(&visit->asker, verb, &account, start, pk->at - start, ms) != NGX_OK)
+        || edge_ask_slow(&visit->asker, verb, &account, client, start, pk->at - start, ms)
+           != NGX_OK)
     {
         return send_error(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }

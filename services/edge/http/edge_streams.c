@@ -261,7 +261,9 @@ end_stream(edge_ctx_t *ctx, ngx_uint_t code, const sweep_change_t *change)
                   "postern: the configuration no longer allows a request of "
                   "route %s: ended with %ui", ctx->route->id, code);
     edge_ring_counters(ngx_worker)->streams_ended++;
-    edge_ack_count_ended(change->log, change->revision);
+    if (change->log != SWEEPS_NO_LOG) {
+        edge_ack_count_ended(change->log, change->revision);
+    }
     registry_remove(&registry, &ctx->stream);
     if (ctx->route->is_over) {
         edge_end_soon(ctx);
@@ -314,18 +316,36 @@ on_turn(ngx_event_t *ev)
 /* Judging is posted, not done here: a change may be applied while another request is being
  * handled. */
 static void
-ask_sweeps(edge_log_t log, const stream_key_t *key)
+post_turn(void)
 {
-    sweep_change_t  change = { log, edge_log(log)->at()->revision };
-
-    if (!started) {
-        return;
-    }
-    edge_ack_expect_judged(log, sweeps_ask(&sweeps, key, change));
     if (sweeps_are_done(&sweeps)) {
         edge_ack_set_judged(sweeps_done(&sweeps));   /* nothing is open */
     } else if (!turn.posted) {
         ngx_post_event(&turn, &ngx_posted_events);
+    }
+}
+
+
+static void
+ask_sweeps(edge_log_t log, const stream_key_t *key)
+{
+    sweep_change_t  change = { log, edge_log(log)->at()->revision };
+
+    if (started) {
+        edge_ack_expect_judged(log, sweeps_ask(&sweeps, key, change));
+        post_turn();
+    }
+}
+
+
+void
+edge_streams_touch_here(const char *hex, size_t len)
+{
+    stream_key_t  key = { STREAM_SESSION, hex, len };
+
+    if (started) {
+        edge_ack_pass_judged(sweeps_ask(&sweeps, &key, (sweep_change_t) { SWEEPS_NO_LOG, 0 }));
+        post_turn();
     }
 }
 

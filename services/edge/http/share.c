@@ -1,6 +1,26 @@
 #include "services/edge/http/share.h"
 #include "common/base/invariant.h"
 
+#include <sodium.h>
+#include <string.h>
+
+_Static_assert((int)SHARE_KEY_BYTES == (int)crypto_shorthash_KEYBYTES, "a key is SipHash's");
+
+uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes, size_t len,
+                    uint32_t account)
+{
+    unsigned char text[sizeof(account) + SHARE_HASHED_MAX], sum[crypto_shorthash_BYTES];
+    uint32_t out;
+
+    len = len < SHARE_HASHED_MAX ? len : SHARE_HASHED_MAX;
+    memcpy(text, &account, sizeof(account));
+    if (len)
+        memcpy(text + sizeof(account), bytes, len);
+    crypto_shorthash(sum, text, sizeof(account) + len, key);
+    memcpy(&out, sum, sizeof(out));
+    return out ? out : 1;
+}
+
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free)
 {
     uint32_t *account = &self->accounts[part->account % SHARE_ACCOUNTS];

@@ -18,7 +18,9 @@ enum {
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
     SHARE_ACCOUNTS = 1024,
-    SHARE_CLIENTS = 8192
+    SHARE_CLIENTS = 8192,
+    SHARE_KEY_BYTES = 16,
+    SHARE_HASHED_MAX = 128 /* bytes of what is hashed; what is longer is cut */
 };
 
 /* All zero: nobody has any. Accounts whose hashes fall together have one share; so have clients. */
@@ -33,6 +35,11 @@ typedef struct {
     uint32_t client; /* hash of account and client */
     bool taken;
 } share_part_t;
+
+/* Hash of an account's id, or of a client's address below the account's hash, never 0; who does not
+ * know the key cannot choose an address whose hash falls together with somebody else's. */
+uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes, size_t len,
+                    uint32_t account);
 
 /* Take one connection on behalf of part->account, the hash of the account's id, and part->client;
  * `free` of the worker's `all` connections are free. False: one of the two has its share. A part

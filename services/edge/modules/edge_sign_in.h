@@ -44,6 +44,7 @@ typedef struct edge_sign_in_state {
     ngx_str_t            location, value, target;   /* what identity answered */
     ngx_queue_t          bucket, all;    /* in edge_sign_in_live.c */
     off_t                bytes;          /* of its bodies, when it was looked at last */
+    int64_t              doubted_ms;     /* live: since when identity is asked in vain; 0: no */
 } edge_sign_in_state_t;
 
 _Static_assert(sizeof(edge_sign_in_state_t) <= MODULE_STATE_MAX,
@@ -87,9 +88,11 @@ int64_t edge_sign_in_doubted(void);
  * Afterwards its outcome is set, session too where that is 0, and it is resumed. NGX_OK |
  * NGX_DECLINED: nobody can be asked. */
 ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
-/* The same on behalf of a request that goes on meanwhile: what comes of it is in the cache, or
- * ends those that are live. */
-void edge_sign_in_check_again(edge_sign_in_state_t *state);
+/* The same on behalf of a request that goes on meanwhile: what comes of it is told to those that
+ * are live. NGX_OK | NGX_DECLINED: it was not asked. */
+ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
+/* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
+int64_t edge_sign_in_identity_time(int64_t now);
 /* The state does not wait any more. */
 void edge_sign_in_check_leave(edge_sign_in_state_t *state);
 /* Is the session to be trusted, where identity cannot be asked? */
@@ -102,18 +105,20 @@ void edge_sign_in_live_start(ngx_cycle_t *cycle);
 /* The state's request was admitted by its session. */
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
-/* The session is over: requests that it admitted may not go on. sweep: judge them soon. Returns how
- * many they are. */
-ngx_uint_t edge_sign_in_live_end(const u_char *hash, ngx_uint_t sweep);
-/* Identity could not be asked by a check of its own for those of the session. */
-void edge_sign_in_live_unasked(const u_char *hash);
+/* The session is over: requests that it admitted may not go on; bound: those of that route and
+ * those rules alone (sign_in_bind), NULL: all. sweep: judge them soon. Returns how many they
+ * are. */
+ngx_uint_t edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep);
+/* Identity vouches for the session. */
+void edge_sign_in_live_good(const session_t *session);
+/* Identity could not be asked for the session, as it is bound. Those of its requests that could not
+ * for as long as a session is trusted may not go on. */
+void edge_sign_in_live_unasked(const u_char *hash, const u_char *bound);
 /* The session was active now. */
 void edge_sign_in_touch(session_t *session);
 
 /* ---- edge_sign_in_upstream.c: what the upstream gets ---- */
 
-/* Keep the cookies of sign-in from the upstream. NGX_OK | NGX_ERROR. */
-ngx_int_t edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx, const sign_in_t *config);
 /* Tell the upstream who it is. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session);
 /* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |

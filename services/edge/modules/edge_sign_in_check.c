@@ -2,7 +2,9 @@
  * ask the same at the same time ask once. */
 #include "services/edge/modules/edge_sign_in.h"
 #include "services/edge/control/edge_session_log.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/modules/session_texts.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/table/document.h"
 #include "services/edge/worker/edge_conf.h"
@@ -33,6 +35,7 @@ typedef struct {
 static ngx_queue_t  pending[BUCKETS];
 static ngx_uint_t   count;
 static int64_t      doubted;
+static int64_t      ahead;   /* identity's clock of this machine's, in milliseconds */
 
 
 /* ---- clocks ---- */
@@ -53,6 +56,13 @@ edge_sign_in_now(void)
     ngx_time_t  *now = ngx_timeofday();
 
     return (int64_t) now->sec * 1000 + now->msec;
+}
+
+
+int64_t
+edge_sign_in_identity_time(int64_t now)
+{
+    return now + ahead;
 }
 
 
@@ -113,7 +123,7 @@ static void
 on_ended(const u_char hash[32])
 {
     sessions_end(edge_sign_in_sessions(), hash);
-    edge_sign_in_live_end(hash, 0);   /* the log asks for the sweep, and waits for it */
+    edge_sign_in_live_end(hash, NULL, 0);   /* the log asks for the sweep, and waits for it */
 }
 
 
@@ -175,79 +185,6 @@ number_of(const msgpack_object *map, const char *key, ngx_uint_t *bad)
 }
 
 
-static void
-text_of(const msgpack_object *map, const char *key, const char **text, size_t *len)
-{
-    const msgpack_object  *value = document_get(map, key);
-
-    *len = 0;
-    if (value && value->type == MSGPACK_OBJECT_STR) {
-        *text = value->via.str.ptr;
-        *len = value->via.str.size;
-    }
-}
-
-
-/* All groups, each with a NUL behind it; nothing where they take more than size, or one of them has
- * a NUL: half a list says something else. */
-static size_t
-read_groups(const msgpack_object *map, char *out, size_t size)
-{
-    size_t                     used = 0;
-    uint32_t                   i;
-    const msgpack_object      *value = document_get(map, "groups");
-    const msgpack_object_str  *one;
-
-    if (value == NULL || value->type != MSGPACK_OBJECT_ARRAY) {
-        return 0;
-    }
-    for (i = 0; i < value->via.array.size; i++) {
-        one = &value->via.array.ptr[i].via.str;
-        if (value->via.array.ptr[i].type != MSGPACK_OBJECT_STR
-            || one->size >= size - used || memchr(one->ptr, '\0', one->size))
-        {
-            return 0;
-        }
-        ngx_memcpy(out + used, one->ptr, one->size);
-        used += one->size;
-        out[used++] = '\0';
-    }
-    return used;
-}
-
-
-/* Texts for which there is no room are left out: groups first, never who it is. */
-static ngx_uint_t
-read_texts(const msgpack_object *map, session_t *out)
-{
-    char        *groups = out->text;   /* until the others are there */
-    size_t       left = SESSION_TEXT_MAX, lens[SESSION_TEXTS], i;
-    char         copy[SESSION_TEXT_MAX];
-    const char  *texts[SESSION_TEXTS] = { "", "", "", "", copy };
-    static const struct {
-        session_text_t   which;
-        const char      *key;
-    } order[] = {
-        { SESSION_USER, "user" }, { SESSION_PROVIDER_ID, "provider_user_id" },
-        { SESSION_EMAIL, "email" }, { SESSION_NAME, "name" }
-    };
-
-    for (i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-        text_of(map, order[i].key, &texts[order[i].which], &lens[order[i].which]);
-        if (lens[order[i].which] > left) {
-            if (order[i].which <= SESSION_PROVIDER_ID) {
-                return 0;
-            }
-            lens[order[i].which] = 0;
-        }
-        left -= lens[order[i].which];
-    }
-    lens[SESSION_GROUPS] = read_groups(map, groups, left + 1);
-    ngx_memcpy(copy, groups, lens[SESSION_GROUPS]);
-    return lens[SESSION_USER] && session_set_texts(out, texts, lens);
-}
-
-
 /* Whether identity admits it by the rules that this worker knows: it looked at those that it was
  * asked with. */
 static ngx_uint_t
@@ -258,6 +195,19 @@ has_digest(const msgpack_object *map, const char *digest)
     return value && value->type == MSGPACK_OBJECT_STR
            && value->via.str.size == SIGN_IN_DIGEST_LEN
            && ngx_memcmp(value->via.str.ptr, digest, SIGN_IN_DIGEST_LEN) == 0;
+}
+
+
+/* What identity's clock says, in an answer that came now. Its times are judged by this machine's
+ * clock, which may go wrong by seconds. An older identity does not say it. */
+static void
+set_clock(const msgpack_object *body, ngx_uint_t *bad)
+{
+    int64_t  now = number_of(body, "now_ms", bad);
+
+    if (now) {
+        ahead = now - edge_sign_in_now();
+    }
 }
 
 
@@ -277,13 +227,14 @@ read_session(const check_t *check, const ask_answer_t *answer, session_t *out)
     }
     ngx_memcpy(out->hash, check->hash, sizeof(out->hash));
     ngx_memcpy(out->bound, check->bound, sizeof(out->bound));
-    out->expires_ms = number_of(map, "expires_ms", &bad);
-    out->due_ms = number_of(map, "due_ms", &bad);
-    out->last_active_ms = number_of(map, "last_active_ms", &bad);
+    set_clock(answer->body, &bad);
+    out->expires_ms = sign_in_local_time(number_of(map, "expires_ms", &bad), ahead);
+    out->due_ms = sign_in_local_time(number_of(map, "due_ms", &bad), ahead);
+    out->last_active_ms = sign_in_local_time(number_of(map, "last_active_ms", &bad), ahead);
     out->inactivity_s = (uint32_t) ((number_of(map, "inactivity_ms", &bad) + 999) / 1000);
     out->asked_ms = check->asked_ms;
     out->generation = check->generation;
-    return bad || !read_texts(map, out) ? ERR_INTERNAL : 0;
+    return bad || !session_read_texts(map, out) ? ERR_INTERNAL : 0;
 }
 
 
@@ -329,27 +280,39 @@ tell_waiters(check_t *check, int outcome, const session_t *session)
 }
 
 
-/* Requests that go on by the session, where identity says that it is over, or nobody says
- * anything. */
+/* The session, as the check was bound, is over by identity's word. Elsewhere it may be good: with
+ * the cookie of one route people come to others of the host, too. */
 static void
-tell_live(const check_t *check, int outcome)
+end_session(const check_t *check)
 {
     session_t  known;
 
+    /* whoever makes up cookies is not to put other sessions in doubt */
+    if (sessions_find(edge_sign_in_sessions(), check->hash, &known)
+        && ngx_memcmp(known.bound, check->bound, SESSION_BOUND_BYTES) == 0)
+    {
+        sessions_end(edge_sign_in_sessions(), check->hash);
+    }
+    edge_sign_in_live_end(check->hash, check->bound, 1);
+}
+
+
+/* Requests that go on by the session. */
+static void
+tell_live(const check_t *check, int outcome, const session_t *session)
+{
     switch (outcome) {
     case 0:
+        edge_sign_in_live_good(session);
+        return;
     case ERR_SESSION_STALE:
         return;
     case ERR_SESSION_GONE:
     case ERR_SIGN_IN_DENIED:
-        /* whoever makes up cookies is not to put other sessions in doubt */
-        if (sessions_find(edge_sign_in_sessions(), check->hash, &known)) {
-            sessions_end(edge_sign_in_sessions(), check->hash);
-        }
-        edge_sign_in_live_end(check->hash, 1);
+        end_session(check);
         return;
     default:
-        edge_sign_in_live_unasked(check->hash);
+        edge_sign_in_live_unasked(check->hash, check->bound);
     }
 }
 
@@ -370,7 +333,7 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
         (void) sessions_put(edge_sign_in_sessions(), &session);
     }
     tell_waiters(check, outcome, &session);
-    tell_live(check, outcome);
+    tell_live(check, outcome, &session);
     ngx_free(check);
 }
 
@@ -409,6 +372,17 @@ find_check(const edge_sign_in_state_t *state, const u_char *bound)
 }
 
 
+/* Who has it asked; nobody for a request that goes on: the worker looks after that. */
+static uint32_t
+client_of(const edge_sign_in_state_t *state)
+{
+    ngx_str_t  account = { state->ctx->route->account_id_len,
+                           (u_char *) state->ctx->route->account_id };
+
+    return state->live ? 0 : edge_share_client(state->ctx->client, edge_share_account(&account));
+}
+
+
 static ngx_int_t
 send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
@@ -428,7 +402,8 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);
-    pack_int64(&pk, state->session ? state->session->last_active_ms : 0);
+    pack_int64(&pk, state->session && state->session->last_active_ms
+                    ? edge_sign_in_identity_time(state->session->last_active_ms) : 0);
     if (check->sealed) {
         edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     }
@@ -436,8 +411,11 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
         return NGX_DECLINED;
     }
     check->asker.answered = on_answer;
-    return edge_ask(&check->asker, "session.check", &account, start,
-                    pk.at - start, check->sealed ? RULES_MS : CHECK_MS);
+    if (check->sealed) {   /* identity may have to ask the provider */
+        return edge_ask_slow(&check->asker, "session.check", &account,
+                             client_of(state), start, pk.at - start, RULES_MS);
+    }
+    return edge_ask(&check->asker, "session.check", &account, start, pk.at - start, CHECK_MS);
 }
 
 
@@ -482,10 +460,15 @@ static check_t *
 join_check(edge_sign_in_state_t *state)
 {
     check_t       *check;
+    ngx_str_t      account = { state->ctx->route->account_id_len,
+                               (u_char *) state->ctx->route->account_id };
     const u_char  *bound = sign_in_bind(state->config, state->ctx->route->id);
 
     check = find_check(state, bound);
-    return check ? check : begin_check(state, bound);
+    if (check == NULL && edge_ask_has_room(&account, state->sealed)) {
+        check = begin_check(state, bound);
+    }
+    return check;
 }
 
 
@@ -503,12 +486,10 @@ edge_sign_in_check(edge_sign_in_state_t *state)
 }
 
 
-void
+ngx_int_t
 edge_sign_in_check_again(edge_sign_in_state_t *state)
 {
-    if (join_check(state) == NULL) {
-        edge_sign_in_live_unasked(state->hash);
-    }
+    return join_check(state) ? NGX_OK : NGX_DECLINED;
 }
 
 

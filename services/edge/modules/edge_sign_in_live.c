@@ -7,13 +7,15 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/modules/told.h"
+#include "services/edge/worker/edge_conf.h"
+#include "common/base/err.h"
 
 enum {
     BUCKETS = 4096,
     LOOK_MS = 1000,
     LOOKED_AT = 256,      /* in one turn */
     ASKED = 32,
-    TOLD_MAX = 512,       /* sessions in one message */
     TELL_AFTER_MS = 1000,
     TELL_MS = 10000,      /* how often for one session, at most */
     TELL_TIMEOUT_MS = 5000,
@@ -25,12 +27,7 @@ static ngx_queue_t  all;
 static ngx_uint_t   count, left;   /* left: not looked at in this pass */
 static ngx_event_t  look_timer, tell_timer;
 
-/* What identity is to be told. */
-static struct {
-    char     hex[2 * SESSION_HASH_BYTES];
-    int64_t  last_active_ms;
-} told[TOLD_MAX];
-static ngx_uint_t  told_count;
+static told_t      told;
 static ngx_uint_t  telling;   /* the teller waits for its answer */
 static asker_t     teller;
 
@@ -68,36 +65,76 @@ edge_sign_in_live_remove(edge_sign_in_state_t *state)
 }
 
 
+/* Is the state's session this one, bound so? bound NULL: however. */
+static ngx_uint_t
+is_by(const edge_sign_in_state_t *state, const u_char *hash, const u_char *bound)
+{
+    return ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0
+           && (bound == NULL
+               || ngx_memcmp(state->session->bound, bound, SESSION_BOUND_BYTES) == 0);
+}
+
+
 ngx_uint_t
-edge_sign_in_live_end(const u_char *hash, ngx_uint_t sweep)
+edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep)
 {
     ngx_uint_t             n = 0;
-    stream_key_t           key = { STREAM_SESSION, NULL, 2 * SESSION_HASH_BYTES };
     ngx_queue_t           *q, *bucket = bucket_of(hash);
+    const char            *hex = NULL;
     edge_sign_in_state_t  *state;
 
     for (q = ngx_queue_head(bucket); q != ngx_queue_sentinel(bucket);
          q = ngx_queue_next(q))
     {
         state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
-        if (!state->ended
-            && ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0)
-        {
+        if (!state->ended && is_by(state, hash, bound)) {
             state->ended = 1;
             edge_module_count(state->me, SIGN_IN_REQUESTS_OVER);
-            key.text = state->hex;
+            hex = state->hex;
             n++;
         }
     }
     if (n && sweep) {
-        edge_streams_touch(&key);
+        edge_streams_touch_here(hex, 2 * SESSION_HASH_BYTES);
     }
     return n;
 }
 
 
+/* All but the texts. */
+static void
+take_times(session_t *session, const session_t *known)
+{
+    session->expires_ms = known->expires_ms;
+    session->due_ms = known->due_ms;
+    session->asked_ms = known->asked_ms;
+    session->generation = known->generation;
+    session->inactivity_s = known->inactivity_s;
+    session->last_active_ms = ngx_max(session->last_active_ms, known->last_active_ms);
+}
+
+
 void
-edge_sign_in_live_unasked(const u_char *hash)
+edge_sign_in_live_good(const session_t *session)
+{
+    ngx_queue_t           *q, *bucket = bucket_of(session->hash);
+    edge_sign_in_state_t  *state;
+
+    for (q = ngx_queue_head(bucket); q != ngx_queue_sentinel(bucket);
+         q = ngx_queue_next(q))
+    {
+        state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
+        if (is_by(state, session->hash, session->bound)
+            && session->asked_ms >= state->session->asked_ms)
+        {
+            take_times(state->session, session);
+        }
+    }
+}
+
+
+void
+edge_sign_in_live_unasked(const u_char *hash, const u_char *bound)
 {
     ngx_uint_t             over = 0;
     ngx_queue_t           *q, *bucket = bucket_of(hash);
@@ -107,54 +144,67 @@ edge_sign_in_live_unasked(const u_char *hash)
          q = ngx_queue_next(q))
     {
         state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
-        if (ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0
-            && !edge_sign_in_is_trusted(state->session, state->session->bound))
-        {
-            over = 1;
-        }
+        over |= is_by(state, hash, bound)
+                && sign_in_is_doubted_long(state->doubted_ms, edge_sign_in_clock(),
+                                           (int64_t) edge_conf()->session_trust * 1000);
     }
     if (over) {
-        edge_sign_in_live_end(hash, 1);
+        edge_sign_in_live_end(hash, bound, 1);
     }
 }
 
 
 /* ---- telling identity when they were active ---- */
 
+/* Could identity not take it now? What it refuses for another reason it would refuse again. */
+static ngx_uint_t
+is_later(int code)
+{
+    return code < 0 || code == ERR_BUSY || code == ERR_MAINTENANCE || code == ERR_INTERNAL;
+}
+
+
 static void
 on_told(asker_t *asker, const ask_answer_t *answer)
 {
     (void) asker;
-    (void) answer;   /* what identity was not told now is told with the next activity */
+    told_end(&told, !is_later(answer->code));
     telling = 0;
-    if (told_count && !tell_timer.timer_set) {
+    if (told.count && !tell_timer.timer_set) {
         ngx_add_timer(&tell_timer, TELL_AFTER_MS);
     }
 }
 
 
+/* Where it cannot be asked all wait for the next time. */
 static void
 send_told(void)
 {
     pack_t             pk;
     ngx_str_t          account = ngx_null_string;
-    ngx_uint_t         i;
+    ngx_uint_t         i, n = ngx_min(told.count, TOLD_MAX);
+    u_char             hex[2 * SESSION_HASH_BYTES];
     static u_char      body[TOLD_MAX * TOLD_BYTES + 64];
 
     pk = (pack_t) { body, body + sizeof(body), false };
     pack_map(&pk, 1);
     pack_str(&pk, "sessions", 8);
-    pack_array(&pk, told_count);
-    for (i = 0; i < told_count; i++) {
+    pack_array(&pk, n);
+    for (i = 0; i < n; i++) {
+        ngx_hex_dump(hex, told.list[i].hash, SESSION_HASH_BYTES);
         pack_map(&pk, 2);
-        edge_sign_in_put(&pk, "hash", told[i].hex, sizeof(told[i].hex));
+        edge_sign_in_put(&pk, "hash", hex, sizeof(hex));
         pack_str(&pk, "last_active_ms", 14);
-        pack_int64(&pk, told[i].last_active_ms);
+        pack_int64(&pk, edge_sign_in_identity_time(told.list[i].last_active_ms));
     }
-    told_count = 0;
     teller.answered = on_told;
     telling = edge_ask(&teller, "session.touch", &account, body, pk.at - body,
                        TELL_TIMEOUT_MS) == NGX_OK;
+    if (telling) {
+        told_send(&told);
+    } else if (!tell_timer.timer_set) {
+        ngx_add_timer(&tell_timer, TELL_AFTER_MS);
+    }
 }
 
 
@@ -162,25 +212,23 @@ static void
 on_tell(ngx_event_t *ev)
 {
     (void) ev;
-    if (told_count && !telling) {
+    if (told.count && !telling) {
         send_told();
     }
 }
 
 
-/* Where the list is full it is sent at once, and what comes meanwhile is told the next time. */
+/* Where a message is full it is sent at once; where there is no room the session's next activity is
+ * told. */
 static void
 tell_later(const u_char *hash, int64_t now)
 {
-    if (told_count == TOLD_MAX && !telling) {
+    size_t  before = told.count;
+
+    (void) told_add(&told, hash, now);
+    if (before < told.count && told.count == TOLD_MAX && !telling) {
         send_told();
-    }
-    if (told_count == TOLD_MAX) {
-        return;
-    }
-    ngx_hex_dump((u_char *) told[told_count].hex, (u_char *) hash, SESSION_HASH_BYTES);
-    told[told_count++].last_active_ms = now;
-    if (!tell_timer.timer_set && !telling) {
+    } else if (!tell_timer.timer_set && !telling) {
         ngx_add_timer(&tell_timer, TELL_AFTER_MS);
     }
 }
@@ -217,20 +265,17 @@ edge_sign_in_touch(session_t *session)
 
 /* ---- looking at what goes on ---- */
 
-/* What the cache knows by now, from whichever worker: all but the texts. */
+/* What the cache knows by now, from whichever worker. */
 static void
 refresh(session_t *session)
 {
     session_t  known;
 
     if (sessions_find(edge_sign_in_sessions(), session->hash, &known)
-        && known.asked_ms >= session->asked_ms)
+        && known.asked_ms >= session->asked_ms
+        && ngx_memcmp(known.bound, session->bound, SESSION_BOUND_BYTES) == 0)
     {
-        session->expires_ms = known.expires_ms;
-        session->due_ms = known.due_ms;
-        session->asked_ms = known.asked_ms;
-        session->inactivity_s = known.inactivity_s;
-        session->last_active_ms = ngx_max(session->last_active_ms, known.last_active_ms);
+        take_times(session, &known);
     }
 }
 
@@ -245,12 +290,41 @@ bytes_of(ngx_http_request_t *r)
 }
 
 
+/* A session that may have ended since identity vouched for it is to be asked for. */
+static sign_in_verdict_t
+judge_live(const session_t *session)
+{
+    sign_in_verdict_t  verdict;
+
+    verdict = sign_in_judge(session, session->bound, edge_sign_in_now(),
+                            edge_session_log_is_current(), edge_sign_in_doubted());
+    return verdict == SIGN_IN_ADMIT
+           && session->generation != sessions_generation(edge_sign_in_sessions(), session->hash)
+           ? SIGN_IN_ASK : verdict;
+}
+
+
+/* Where there is no room for the question it is asked again with the next look. */
+static void
+ask_again(edge_sign_in_state_t *state, sign_in_verdict_t verdict)
+{
+    if (state->doubted_ms == 0) {
+        state->doubted_ms = edge_sign_in_clock();
+    }
+    state->sealed = verdict == SIGN_IN_ASK_RULES;
+    if (edge_sign_in_check_again(state) != NGX_OK) {
+        edge_sign_in_live_unasked(state->hash, state->session->bound);
+    }
+}
+
+
 /* Is identity asked? */
 static ngx_uint_t
 look_at(edge_sign_in_state_t *state)
 {
-    off_t       bytes = bytes_of(state->r);
-    session_t  *session = state->session;
+    off_t               bytes = bytes_of(state->r);
+    session_t          *session = state->session;
+    sign_in_verdict_t   verdict;
 
     refresh(session);
     if (bytes != state->bytes) {
@@ -260,24 +334,18 @@ look_at(edge_sign_in_state_t *state)
     if (state->ended) {
         return 0;
     }
-    switch (sign_in_judge(session, session->bound, edge_sign_in_now(),
-                          edge_session_log_is_current(), edge_sign_in_doubted()))
-    {
+    verdict = judge_live(session);
+    switch (verdict) {
     case SIGN_IN_ADMIT:
+        state->doubted_ms = 0;
         return 0;
     case SIGN_IN_OVER:
-        edge_sign_in_live_end(state->hash, 1);
+        edge_sign_in_live_end(state->hash, session->bound, 1);
         return 0;
-    case SIGN_IN_ASK_RULES:
-        state->sealed = 1;
-        edge_sign_in_check_again(state);
-        return 1;
-    case SIGN_IN_ASK:
-        state->sealed = 0;
-        edge_sign_in_check_again(state);
+    default:
+        ask_again(state, verdict);
         return 1;
     }
-    return 0;
 }
 
 

@@ -1,8 +1,9 @@
-/* Cookies of sign-in and the headers that tell an upstream who somebody is. A client's own headers
- * of these names are gone before modules run: proto/forwarded.def. */
+/* Cookies of sign-in, which http/edge_cookies.c keeps from upstreams, and the headers that tell an
+ * upstream who somebody is. A client's own headers of these names are gone before modules run:
+ * proto/forwarded.def. */
 #include "services/edge/modules/edge_sign_in.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/modules/cookies.h"
+#include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/worker/edge_conf.h"
 
@@ -115,54 +116,6 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
     state->token = counted(sessions, session);
     state->nonce = counted(nonces, nonce);
     return state->token.len ? hash_token(state) : NGX_OK;
-}
-
-
-/* nginx's own list of cookies leads to the same header, which gets another value. */
-static ngx_int_t
-cut_cookies(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header,
-    const cookie_text_t *cut, size_t count)
-{
-    char    *out = ngx_pnalloc(r->pool, header->value.len + 1);
-    size_t   len;
-
-    if (out == NULL) {
-        return NGX_ERROR;
-    }
-    len = cookies_cut(out, text_of(&header->value), cut, count);
-    if (len == header->value.len) {
-        return NGX_OK;
-    }
-    header->value.data = (u_char *) out;
-    header->value.len = len;
-    out[len] = '\0';
-    return len ? NGX_OK : edge_header_hide(r, ctx, header);
-}
-
-
-ngx_int_t
-edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx,
-    const sign_in_t *config)
-{
-    ngx_uint_t           i;
-    ngx_list_part_t     *part;
-    ngx_table_elt_t     *header;
-    const cookie_text_t  cut[] = {
-        { config->session_cookie, config->session_cookie_len },
-        { config->nonce_cookie, config->nonce_cookie_len }
-    };
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (is_cookie(&header[i])
-                && cut_cookies(r, ctx, &header[i], cut, 2) != NGX_OK)
-            {
-                return NGX_ERROR;
-            }
-        }
-    }
-    return NGX_OK;
 }
 
 

@@ -89,6 +89,18 @@ bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, in
            && !is_due(session, bound, now_ms) && now_clock_ms - last_ms < trust_ms;
 }
 
+bool sign_in_is_doubted_long(int64_t doubted_ms, int64_t now_clock_ms, int64_t trust_ms)
+{
+    return doubted_ms && now_clock_ms - doubted_ms >= trust_ms;
+}
+
+int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms)
+{
+    if (!time_ms)
+        return 0;
+    return time_ms > ahead_ms ? time_ms - ahead_ms : 1;
+}
+
 /* All that most names and addresses have: they are copied as they are. */
 static bool is_plain(const char *text, size_t len)
 {
@@ -112,7 +124,7 @@ size_t sign_in_value(char *out, const char *text, size_t len, bool is_list)
         len--;
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
-        bool at_end = i == 0 || i == len - 1;
+        bool at_end = i == 0 || i == len - 1 || (is_list && (!text[i - 1] || !text[i + 1]));
 
         if (!c && is_list) {
             out[used++] = ',';

@@ -56,6 +56,14 @@ sign_in_verdict_t sign_in_judge(const session_t *session, const unsigned char *b
 bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, int64_t now_ms,
                         int64_t last_ms, int64_t now_clock_ms, int64_t trust_ms);
 
+/* Is a request that goes on to be ended, since identity could not be asked for its session for too
+ * long? doubted_ms is since when it is to be asked, by the clock of now_clock_ms; 0: it is not. */
+bool sign_in_is_doubted_long(int64_t doubted_ms, int64_t now_clock_ms, int64_t trust_ms);
+
+/* A time of identity's, whose clock is ahead of this machine's by that much, by this machine's
+ * clock; 0, which is never, stays so. */
+int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms);
+
 /* Write a text as the value of a header: bytes that it may not have, and '%', percent-encoded. Of a
  * list each part has a NUL behind it, which becomes a ',' between two. Returns the bytes written,
  * of at most 3 * len. */

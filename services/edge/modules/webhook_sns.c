@@ -142,6 +142,31 @@ bool webhook_sns_read(webhook_text_t body, webhook_sns_t *out)
 
 /* ---- the signature ---- */
 
+static void find_control(void *arg, const void *bytes, size_t len)
+{
+    bool *found = arg;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = ((const unsigned char *)bytes)[i];
+
+        *found = *found || c < 0x20 || c == 0x7f;
+    }
+}
+
+/* What is signed has names and values in lines, without their lengths: of what somebody has signed
+ * as a text of several lines, the other fields of a message could be made. Signers write a line's
+ * end into no field but the message. */
+static bool has_control(const webhook_sns_t *self)
+{
+    bool found = false;
+
+    for (int i = 0; i < WEBHOOK_SNS_SIGNED; i++)
+        if (i != WEBHOOK_SNS_MESSAGE && self->fields[i].at
+            && !webhook_string_decode(self->fields[i], find_control, &found))
+            return true;
+    return found;
+}
+
 bool webhook_sns_content(const webhook_sns_t *self,
                          void (*add)(void *arg, const void *bytes, size_t len), void *arg)
 {
@@ -210,17 +235,27 @@ bool webhook_sns_signed(const webhook_sns_t *self, EVP_PKEY *key)
 
 /* ---- a request ---- */
 
-/* Applications look at the header for the message's type before they read it, so it must be the
- * type that was signed. */
-static bool has_type(const webhook_request_t *request, const webhook_sns_t *message)
+/* Is a header that repeats a field not there, or once, as the field is? at NULL: not there. */
+static bool header_agrees(const webhook_request_t *request, const char *name, webhook_text_t field)
 {
-    static const webhook_text_t name = {"x-amz-sns-message-type", 22};
-    webhook_text_t values[HEADER_VALUES], type = message->fields[WEBHOOK_SNS_TYPE];
-    size_t count = request->headers(request->arg, name, values, HEADER_VALUES);
+    webhook_text_t values[HEADER_VALUES];
+    size_t count =
+        request->headers(request->arg, (webhook_text_t){name, strlen(name)}, values, HEADER_VALUES);
 
     return !count
-           || (count == 1 && values[0].len == type.len
-               && memcmp(values[0].at, type.at, type.len) == 0);
+           || (count == 1 && field.at && values[0].len == field.len
+               && memcmp(values[0].at, field.at, field.len) == 0);
+}
+
+/* Applications look at headers before they read the message, so they must say what was signed. What
+ * is delivered raw has no signature, so nothing that has one says so. */
+static bool has_headers(const webhook_request_t *request, const webhook_sns_t *message)
+{
+    return header_agrees(request, "x-amz-sns-message-type", message->fields[WEBHOOK_SNS_TYPE])
+           && header_agrees(request, "x-amz-sns-topic-arn", message->fields[WEBHOOK_SNS_TOPIC_ARN])
+           && header_agrees(request, "x-amz-sns-message-id",
+                            message->fields[WEBHOOK_SNS_MESSAGE_ID])
+           && header_agrees(request, "x-amz-sns-rawdelivery", (webhook_text_t){NULL, 0});
 }
 
 static webhook_verdict_t check_time(const webhook_provider_t *row, const webhook_request_t *request,
@@ -250,7 +285,7 @@ webhook_verdict_t webhook_sns_judge(const webhook_provider_t *row, const webhook
         return WEBHOOK_NEEDS_BODY;
     if (!webhook_sns_read(body, &message))
         return WEBHOOK_UNSIGNED;
-    if (!has_type(request, &message) || !digest_of(&message)
+    if (!has_headers(request, &message) || has_control(&message) || !digest_of(&message)
         || !decode_signature(&message, signature)
         || !decode_text(message.fields[WEBHOOK_SNS_SIGNING_CERT_URL], url, sizeof(url))
         || !signer_url_read(url, strlen(url), &parts))

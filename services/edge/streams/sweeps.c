@@ -28,8 +28,9 @@ static void join_pass(sweep_pass_t *pass, uint64_t number, sweep_change_t change
 {
     if (!pass->asked)
         pass->since = number;
+    if (!pass->asked || change.log != SWEEPS_NO_LOG)
+        pass->last = change;
     pass->asked = number;
-    pass->last = change;
 }
 
 static sweep_t *sweep_of(sweeps_t *self, const stream_key_t *key)
@@ -55,16 +56,36 @@ static sweep_t *add_sweep(sweeps_t *self, const stream_key_t *key)
     return one;
 }
 
+/* The newest change of a log that any sweep waits for. */
+static sweep_change_t newest_change(const sweeps_t *self)
+{
+    sweep_change_t out = {.log = SWEEPS_NO_LOG};
+    uint64_t asked = 0;
+
+    for (int i = 0; i < self->count; i++) {
+        const sweep_pass_t *passes[] = {&self->list[i].now, &self->list[i].again};
+
+        for (size_t k = 0; k < sizeof(passes) / sizeof(passes[0]); k++)
+            if (passes[k]->asked > asked && passes[k]->last.log != SWEEPS_NO_LOG) {
+                asked = passes[k]->asked;
+                out = passes[k]->last;
+            }
+    }
+    return out;
+}
+
 /* Replaces all waiting sweeps by a single one over every stream, for all their changes and the
  * newest. */
 static sweep_t *merge_into_all(sweeps_t *self)
 {
     uint64_t done = sweeps_done(self);
+    sweep_change_t last = newest_change(self);
 
     self->count = 0;
     add_sweep(self, &(stream_key_t){STREAM_ALL, "", 0});
     self->list[0].now.since = done < self->number ? done + 1 : self->number;
     self->list[0].now.asked = self->number;
+    self->list[0].now.last = last;
     return &self->list[0];
 }
 

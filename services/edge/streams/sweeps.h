@@ -7,12 +7,13 @@
 
 enum {
     SWEEPS_MAX = 64, /* keys that wait at once; with more, every stream is judged */
-    SWEEPS_KEY_BYTES = 128
+    SWEEPS_KEY_BYTES = 128,
+    SWEEPS_NO_LOG = -1
 };
 
 /* A change: the caller's number of its log, and its revision there. */
 typedef struct sweep_change {
-    int log;
+    int log; /* SWEEPS_NO_LOG: the caller found out by itself */
     int64_t revision;
 } sweep_change_t;
 
@@ -20,7 +21,7 @@ typedef struct sweep_change {
  * pass, so that a steady flow of changes does not delay the first. */
 typedef struct sweep_pass {
     uint64_t since, asked; /* first and last number of its changes; 0: no pass */
-    sweep_change_t last;   /* of these changes */
+    sweep_change_t last;   /* of these changes that a log had */
 } sweep_pass_t;
 
 typedef struct sweep {

@@ -1,6 +1,7 @@
 #include "services/edge/table/table_internal.h"
 
 #include "common/base/invariant.h"
+#include "services/edge/table/cookie_names.h"
 #include "services/edge/table/document.h"
 #include "services/edge/table/names.h"
 #include "services/edge/table/slab.h"
@@ -56,6 +57,7 @@ void table_free_edge(table_t *self, edge_t *edge)
     tree_destroy(&edge->any);
     strmap_destroy(&edge->hosts_with_routes);
     strmap_destroy(&edge->routes);
+    cookie_names_destroy(&edge->cookies);
     table_leave_account(self, edge->account);
     slab_free(edge->id);
     slab_free(edge->account_id);

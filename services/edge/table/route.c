@@ -1,14 +1,29 @@
 #include "services/edge/table/table_internal.h"
 
 #include "common/base/invariant.h"
+#include "services/edge/table/cookie_names.h"
 #include "services/edge/table/document.h"
 #include "services/edge/table/names.h"
 #include "services/edge/table/retired.h"
+#include "services/edge/table/sign_in.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
 
-enum { MATCH_BYTES = 2048 };
+enum {
+    MATCH_BYTES = 2048,
+    SIGN_IN_MODULES = 1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML,
+    OFF_MAX = 3 /* sign-in modules that are off */
+};
+
+static void free_cookies(route_t *route)
+{
+    for (size_t i = 0; i < route->cookie_count; i++)
+        slab_free(route->cookies[i]);
+    slab_free(route->cookies);
+    route->cookies = NULL;
+    route->cookie_count = 0;
+}
 
 void route_release(route_t *route)
 {
@@ -22,6 +37,7 @@ void route_release(route_t *route)
     for (int i = 0; i < MODULE_COUNT; i++)
         if (route->configs[i] && edge_modules[i]->free)
             edge_modules[i]->free(route->configs[i]);
+    free_cookies(route);
     slab_free(route->id);
     slab_free(route->account_id);
     slab_free(route->edge_id);
@@ -56,6 +72,9 @@ void table_leave_place(edge_t *edge, route_t *route)
     tree_t *tree = route->match ? tree_for(edge, route, false) : NULL;
     const char *path;
 
+    for (size_t i = 0; i < route->cookie_count; i++)
+        cookie_names_drop(&edge->cookies, route->cookies[i]);
+    edge->signing_in -= route->cookie_count > 0;
     if (!route->match) {
         INVARIANT(edge->astray > 0);
         edge->astray--;
@@ -92,6 +111,9 @@ static void route_link(table_t *self, route_t *route)
     } else {
         edge->astray++;
     }
+    for (size_t i = 0; i < route->cookie_count; i++)
+        cookie_names_add(&edge->cookies, route->cookies[i]);
+    edge->signing_in += route->cookie_count > 0;
     others = strmap_put(edge->routes, route->id, strlen(route->id), route);
     INVARIANT(!others);
     others = strmap_put(self->routes, route->id, strlen(route->id), route);
@@ -157,6 +179,54 @@ static void parse_modules(route_t *route, const msgpack_object *document)
             parse_module(route, (module_id_t)i, modules[i]);
 }
 
+static void keep_cookie(route_t *route, const msgpack_object *prefix)
+{
+    bool bad = false;
+    char *text = document_text(prefix, &bad);
+
+    if (text && strlen(text) <= SIGN_IN_PREFIX_MAX)
+        route->cookies[route->cookie_count++] = text;
+    else
+        slab_free(text);
+}
+
+/* Of modules that are on, also of those that cannot be read, and of those that are off, whose
+ * prefixes the document has in a list: browsers have their cookies still. */
+static void parse_cookies(route_t *route, const msgpack_object *document)
+{
+    const msgpack_object *off = document_get(document, "cookie_prefixes"), *module;
+    uint32_t count = off && off->type == MSGPACK_OBJECT_ARRAY ? off->via.array.size : 0;
+
+    if (off && off->type != MSGPACK_OBJECT_NIL
+        && (off->type != MSGPACK_OBJECT_ARRAY || count > OFF_MAX)) {
+        route->refused = true;
+        count = 0;
+    }
+    route->cookies = slab_alloc((OFF_MAX + MODULE_COUNT) * sizeof(*route->cookies));
+    for (uint32_t i = 0; i < count; i++)
+        keep_cookie(route, &off->via.array.ptr[i]);
+    for (int i = 0; i < MODULE_COUNT; i++) {
+        module = SIGN_IN_MODULES & 1u << i ? document_get(document, module_names[i]) : NULL;
+        if (module && (module = document_get(module, "cookie_prefix")))
+            keep_cookie(route, module);
+    }
+    if (!route->cookie_count)
+        free_cookies(route);
+}
+
+/* Of an entry that cannot be told all of: those of the version before. */
+static void keep_cookies(route_t *route, const route_t *known)
+{
+    if (!known || !known->cookie_count)
+        return;
+    route->cookies = slab_alloc(known->cookie_count * sizeof(*route->cookies));
+    for (; route->cookie_count < known->cookie_count; route->cookie_count++) {
+        const char *prefix = known->cookies[route->cookie_count];
+
+        route->cookies[route->cookie_count] = document_copy(prefix, strlen(prefix));
+    }
+}
+
 /* Where in its edge; without all three it has no place. */
 static void parse_place(route_t *route, const msgpack_object *document)
 {
@@ -177,23 +247,25 @@ static void parse_place(route_t *route, const msgpack_object *document)
     slab_free(type);
 }
 
+/* The version before; a snapshot asks the table that it takes the place of. NULL: there is none. */
+static const route_t *route_before(const table_t *self, const char *id, size_t len)
+{
+    const route_t *known = strmap_get(self->routes, id, len);
+
+    return known || !self->before ? known : strmap_get(self->before->routes, id, len);
+}
+
 /* The edge that a route's entry is known to belong to, also where this version does not tell it: a
- * route never moves to another. A snapshot asks the table that it takes the place of. NULL: no
- * version that could be read was there. */
-static char *route_owner(const table_t *self, const char *id, size_t len,
-                         const msgpack_object *document, trust_t *trust)
+ * route never moves to another. NULL: no version that could be read was there. */
+static char *route_owner(const route_t *known, const msgpack_object *document, trust_t *trust)
 {
     bool bad = false;
     char *edge_id = *trust < TRUST_NONE ? document_str(document, "edge_id", &bad) : NULL;
-    const route_t *known;
 
     if (edge_id && *edge_id && strlen(edge_id) <= TABLE_ID_MAX)
         return edge_id;
     slab_free(edge_id);
     *trust = TRUST_NONE;
-    known = strmap_get(self->routes, id, len);
-    if (!known && self->before)
-        known = strmap_get(self->before->routes, id, len);
     return known ? document_copy(known->edge_id, strlen(known->edge_id)) : NULL;
 }
 
@@ -203,7 +275,8 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
                             const msgpack_object *document, trust_t trust)
 {
     route_t *route;
-    char *edge_id = route_owner(self, id, len, document, &trust);
+    const route_t *known = route_before(self, id, len);
+    char *edge_id = route_owner(known, document, &trust);
 
     if (!edge_id)
         return NULL;
@@ -220,7 +293,10 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
         route->account_id = document_str(document, "account_id", &route->refused);
         route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
         route->bytes += (uint32_t)retired_weight(document);
+        parse_cookies(route, document);
         parse_modules(route, document);
+    } else {
+        keep_cookies(route, known);
     }
     return route;
 }

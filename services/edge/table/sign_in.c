@@ -70,8 +70,10 @@ sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, boo
     self->digest = needed(document, "digest", bad);
     self->sealed = needed(document, "sealed", bad);
     self->sealed_len = self->sealed ? strlen(self->sealed) : 0;
+    self->place = document_str(document, "place", bad);
+    self->place_len = self->place ? strlen(self->place) : 0;
     if (!is_prefix(prefix) || !is_digest(self->digest) || !self->sealed_len
-        || self->sealed_len > SIGN_IN_SEALED_MAX) {
+        || self->sealed_len > SIGN_IN_SEALED_MAX || self->place_len > SIGN_IN_PLACE_MAX) {
         *bad = true;
     } else {
         self->session_cookie = cookie_named(prefix, "session", &self->session_cookie_len);
@@ -90,6 +92,7 @@ void sign_in_free(void *config)
     slab_free(self->client_id);
     slab_free(self->digest);
     slab_free(self->sealed);
+    slab_free(self->place);
     slab_free(self);
 }
 

@@ -11,6 +11,7 @@ enum {
     SIGN_IN_PREFIX_MAX = 128,     /* of cookies' names */
     SIGN_IN_DIGEST_LEN = 64,      /* hexadecimal digits */
     SIGN_IN_SEALED_MAX = 1 << 20, /* bytes of what only identity can read */
+    SIGN_IN_PLACE_MAX = 1024,     /* the same */
     SIGN_IN_YEAR_S = 366 * 86400,
     SIGN_IN_BOUND_BYTES = 16
 };
@@ -24,6 +25,8 @@ typedef struct sign_in {
     char *digest;                              /* of the rules, SIGN_IN_DIGEST_LEN digits */
     char *sealed;
     size_t sealed_len;
+    char *place; /* the same without the rules, which is short; NULL: there is none */
+    size_t place_len;
     bool is_bound; /* the next is set: sign_in_bind */
     unsigned char bound[SIGN_IN_BOUND_BYTES];
 } sign_in_t;

@@ -34,10 +34,12 @@ typedef struct route {
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
     void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
-    route_place_t place;         /* what route_added set */
-    unsigned refs;               /* the table's and running requests' */
-    uint32_t bytes;              /* that it takes: an estimate */
-    retired_t *retired;          /* NULL: it is in force, or over */
+    char **cookies;              /* prefixes of its sign-in modules' cookies, on or off */
+    size_t cookie_count;
+    route_place_t place; /* what route_added set */
+    unsigned refs;       /* the table's and running requests' */
+    uint32_t bytes;      /* that it takes: an estimate */
+    retired_t *retired;  /* NULL: it is in force, or over */
 } route_t;
 
 struct edge;
@@ -65,6 +67,8 @@ typedef struct edge {
     tree_t *any;                 /* routes without a host */
     strmap_t *hosts_with_routes; /* host -> tree_t */
     strmap_t *routes;            /* id -> route_t */
+    strmap_t *cookies;           /* of all its routes (cookie_names.h); NULL: none */
+    size_t signing_in;           /* routes of it with a sign-in module, on or off */
 } edge_t;
 
 /* A member of a weighted backend that has a weight. */

@@ -19,7 +19,13 @@ unsigned cookies_find(cookie_text_t line, cookie_text_t name, cookie_text_t *val
 /* Is it a value as identity makes them: COOKIE_TOKEN_LEN characters of base64url? */
 bool cookies_is_token(cookie_text_t value);
 
-/* Write the line without the cookies that have one of the names, as whoever reads it may take them:
- * whatever the case, with space around, and with '_' or a space for '.', as PHP has it. All other
- * bytes stay as they are. out has line.len bytes; returns how many were written. */
-size_t cookies_cut(char *out, cookie_text_t line, const cookie_text_t *names, size_t count);
+/* Is a name ours, folded by cookie_name_fold (table/cookie_names.h)? */
+typedef bool cookies_ours_t(const void *names, const char *folded, size_t len);
+
+/* Has the line a cookie whose name is ours, as whoever reads it may take it: whatever the case,
+ * with space around, and with '_' or a space for '.', as PHP has it? */
+bool cookies_have(cookie_text_t line, cookies_ours_t *ours, const void *names);
+
+/* Write the line without those. All other bytes stay as they are. out has line.len bytes; returns
+ * how many were written. */
+size_t cookies_cut(char *out, cookie_text_t line, cookies_ours_t *ours, const void *names);

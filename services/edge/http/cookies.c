@@ -1,4 +1,6 @@
-#include "services/edge/modules/cookies.h"
+#include "services/edge/http/cookies.h"
+
+#include "services/edge/table/cookie_names.h"
 
 #include <string.h>
 
@@ -67,61 +69,33 @@ bool cookies_is_token(cookie_text_t value)
     return true;
 }
 
-/* What PHP makes one character of in a cookie's name, and case. */
-static char folded(char c)
+/* Is the pair's name, as whoever reads it may take it, one that is ours? */
+static bool is_ours(cookie_text_t pair, cookies_ours_t *ours, const void *names)
 {
-    if (c == '_' || c == ' ' || c == '\t')
-        return '.';
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = folded(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The next character of a name as a reader may take it, which decodes %5F or does not. */
-static char next_character(const char **at, const char *end)
-{
-    char c = *(*at)++;
-
-    if (c == '%' && end - *at >= 2 && digit_of((*at)[0]) >= 0 && digit_of((*at)[1]) >= 0) {
-        c = (char)((unsigned)digit_of((*at)[0]) << 4 | (unsigned)digit_of((*at)[1]));
-        *at += 2;
-    }
-    return folded(c);
-}
-
-static bool may_be(cookie_text_t name, cookie_text_t other)
-{
-    const char *at = name.at, *end = name.at + name.len;
-    size_t i = 0;
-
-    while (at < end && i < other.len)
-        if (next_character(&at, end) != folded(other.at[i++]))
-            return false;
-    return at == end && i == other.len;
-}
-
-static bool is_one_of(cookie_text_t pair, const cookie_text_t *names, size_t count)
-{
+    char folded[COOKIE_NAME_MAX];
     const char *value;
     cookie_text_t name = name_of(pair, &value);
+    size_t len;
 
     while (name.len && (*name.at == '"' || *name.at == '$')) { /* RFC 2109's forms */
         name.at++;
         name.len--;
     }
-    for (size_t i = 0; i < count; i++)
-        if (name.len >= names[i].len && may_be(name, names[i]))
+    len = cookie_name_fold(folded, name.at, name.len);
+    return len && ours(names, folded, len);
+}
+
+bool cookies_have(cookie_text_t line, cookies_ours_t *ours, const void *names)
+{
+    const char *at = line.at, *end = line.at + line.len;
+
+    while (at < end)
+        if (is_ours(next_pair(&at, end), ours, names))
             return true;
     return false;
 }
 
-size_t cookies_cut(char *out, cookie_text_t line, const cookie_text_t *names, size_t count)
+size_t cookies_cut(char *out, cookie_text_t line, cookies_ours_t *ours, const void *names)
 {
     const char *at = line.at, *end = line.at + line.len;
     size_t used = 0;
@@ -130,7 +104,7 @@ size_t cookies_cut(char *out, cookie_text_t line, const cookie_text_t *names, si
     while (at < end) {
         cookie_text_t pair = next_pair(&at, end);
 
-        if (is_one_of(pair, names, count))
+        if (is_ours(pair, ours, names))
             continue;
         if (!first)
             out[used++] = ';';

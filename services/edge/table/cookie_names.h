@@ -1,0 +1,28 @@
+/* Which cookies are between browsers and an edge alone: session and nonce of the sign-in modules of
+ * all its routes, whatever prefix they have. A browser sends them to every path of the host, and
+ * whoever has a session's value can act as its person, so no upstream of any route gets one. No
+ * nginx in here. */
+#pragma once
+
+#include "services/edge/table/strmap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { COOKIE_NAME_MAX = 192 /* longer names are of no cookie of ours */ };
+
+/* Write a cookie's name as whoever reads it may take it: without case, %5F decoded, and with '.'
+ * for '_' and for a space, as PHP has it. Returns its length; 0: it has none, or is longer than
+ * out. */
+size_t cookie_name_fold(char out[COOKIE_NAME_MAX], const char *name, size_t len);
+
+/* A route of the edge has, or has no longer, a module with this cookie_prefix; *self is the edge's,
+ * NULL: there is none. */
+void cookie_names_add(strmap_t **self, const char *prefix);
+void cookie_names_drop(strmap_t **self, const char *prefix);
+/* Free what nobody dropped. */
+void cookie_names_destroy(strmap_t **self);
+
+/* Is the folded name one of the edge's (self may be NULL), or one that sign-in has by default, on
+ * whatever edge? */
+bool cookie_names_have(const strmap_t *self, const char *folded, size_t len);
