@@ -13,6 +13,7 @@
 #include "services/identity/oauth.h"
 #include "services/identity/owner.h"
 #include "services/identity/session.h"
+#include "services/identity/session_vouch.h"
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_run.h"
 #include "services/identity/ssh_authority.h"

@@ -16,6 +16,7 @@
 
 enum {
     CHECK_WAIT_MS = 30000,
+    VOUCH_WAIT_MS = 10000,
     BEGIN_MS = 5000,
     REDEEM_MS = 15000,
     END_MS = 10000,
@@ -27,7 +28,8 @@ enum {
 
 const char *const  edge_sign_in_counters[] = {
     "admitted_cached", "admitted_asked", "admitted_trusted", "sent_away",
-    "signed_in", "signed_out", "asks", "unanswered", "requests_over", NULL
+    "signed_in", "signed_out", "asks", "unanswered", "requests_over", "jwt_asks",
+    "without_jwt", NULL
 };
 
 static module_id_t
@@ -283,12 +285,14 @@ refuse_stranger(edge_sign_in_state_t *state)
 /* ---- going upstream ---- */
 
 static intptr_t
-pass_by_session(edge_sign_in_state_t *state, unsigned counter)
+go_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
     edge_ctx_t  *ctx = state->ctx;
 
     if (edge_sign_in_hide(state->r, ctx, state->config) != NGX_OK
-        || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK)
+        || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK
+        || (state->jwt.len
+            && edge_sign_in_jwt_tell(state->r, ctx, &state->jwt) != NGX_OK))
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -299,6 +303,42 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
     ctx->session = state->hex;
     edge_streams_again(ctx);   /* under the session's key, too */
     return NGX_DECLINED;
+}
+
+
+/* Without a signed word, where identity is away: an upstream that asks for one refuses it by
+ * itself, and others learn by the other headers who it is. */
+static intptr_t
+go_unvouched(edge_sign_in_state_t *state, unsigned counter)
+{
+    state->vouched = 1;
+    edge_module_count(state->me, SIGN_IN_WITHOUT_JWT);
+    return go_by_session(state, counter);
+}
+
+
+/* The session is good: with the signed word of it, where that is on and may have to be waited
+ * for. */
+static intptr_t
+pass_by_session(edge_sign_in_state_t *state, unsigned counter)
+{
+    if (state->vouched || !edge_sign_in_jwt_is_on()) {
+        return go_by_session(state, counter);
+    }
+    switch (edge_sign_in_vouch(state)) {
+    case NGX_OK:
+        state->vouched = 1;
+        return go_by_session(state, counter);
+    case NGX_AGAIN:
+        state->step = SIGN_IN_STEP_VOUCH;
+        state->how = counter;
+        return edge_module_suspend(state->r, state->ctx, state->me, VOUCH_WAIT_MS);
+    case NGX_DECLINED:
+        return edge_ask_is_there() ? deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE)
+                                   : go_unvouched(state, counter);
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 }
 
 
@@ -367,6 +407,42 @@ admit_checked(edge_sign_in_state_t *state)
     default:   /* over, or idle by identity's own word */
         return refuse_stranger(state);
     }
+}
+
+
+/* May the session be used on, as far as this worker knows? It may have ended while its word was
+ * waited for, and this worker may have lost touch. */
+static ngx_uint_t
+is_still_good(const edge_sign_in_state_t *state)
+{
+    const session_t  *session = state->session;
+
+    return session->generation == sessions_generation(edge_sign_in_sessions(), state->hash)
+           && session->asked_ms >= edge_sign_in_doubted()
+           && (state->how != SIGN_IN_ADMITTED_CACHED || edge_session_log_is_current())
+           && sign_in_judge(session, bound_of(state), edge_sign_in_now(), true, 0)
+              == SIGN_IN_ADMIT;
+}
+
+
+static intptr_t
+after_vouch(edge_sign_in_state_t *state)
+{
+    switch (state->outcome) {
+    case 0:
+        state->vouched = 1;
+        break;
+    case ERR_SESSION_GONE:
+        return check_session(state);
+    case ASK_NOBODY:
+    case ASK_LATE:
+        state->vouched = 1;
+        edge_module_count(state->me, SIGN_IN_WITHOUT_JWT);
+        break;
+    default:
+        return deny_unanswered(state);
+    }
+    return is_still_good(state) ? go_by_session(state, state->how) : check_session(state);
 }
 
 
@@ -692,6 +768,8 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     switch (state->step) {
     case SIGN_IN_STEP_CHECK:
         return after_check(state);
+    case SIGN_IN_STEP_VOUCH:
+        return after_vouch(state);
     case SIGN_IN_STEP_BEGIN:
         return redirect_to_sign_in(state);
     case SIGN_IN_STEP_REDEEM:
@@ -807,5 +885,6 @@ void
 edge_sign_in_start(ngx_cycle_t *cycle)
 {
     edge_sign_in_check_start();
+    edge_sign_in_jwt_start();
     edge_sign_in_live_start(cycle);
 }

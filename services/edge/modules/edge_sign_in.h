@@ -12,6 +12,7 @@
 typedef enum {
     SIGN_IN_STEP_NEW,
     SIGN_IN_STEP_CHECK,    /* what identity says of its session */
+    SIGN_IN_STEP_VOUCH,    /* what upstreams are told of it, signed */
     SIGN_IN_STEP_BEGIN,    /* where to sign in */
     SIGN_IN_STEP_REDEEM,   /* a session for its code */
     SIGN_IN_STEP_END       /* the end of its session */
@@ -36,11 +37,14 @@ typedef struct edge_sign_in_state {
     unsigned             ended:1;        /* the session is over: it may not go on */
     unsigned             refused:1;      /* sent away to sign in */
     unsigned             asking:1;       /* asker is in use */
-    unsigned             waiting:1;      /* in the queue of a check */
+    unsigned             waiting:1;      /* in the queue of a check, or of a vouch */
+    unsigned             vouched:1;      /* jwt is what there is */
     unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
     int                  outcome;        /* of what it waited for: ask_answer_t.code */
     asker_t              asker;
-    ngx_queue_t          waiter;         /* in edge_sign_in_check.c */
+    ngx_queue_t          waiter;         /* in edge_sign_in_check.c or edge_sign_in_jwt.c */
+    unsigned             how;            /* it is admitted: a counter, while it is vouched for */
+    ngx_str_t            jwt;            /* for its upstream; empty: none */
     ngx_str_t            location, value, target;   /* what identity answered */
     ngx_queue_t          bucket, all;    /* in edge_sign_in_live.c */
     off_t                bytes;          /* of its bodies, when it was looked at last */
@@ -56,7 +60,7 @@ enum {
 enum {   /* counters of each module */
     SIGN_IN_ADMITTED_CACHED, SIGN_IN_ADMITTED_ASKED, SIGN_IN_ADMITTED_TRUSTED,
     SIGN_IN_SENT_AWAY, SIGN_IN_SIGNED_IN, SIGN_IN_SIGNED_OUT, SIGN_IN_ASKS,
-    SIGN_IN_UNANSWERED, SIGN_IN_REQUESTS_OVER
+    SIGN_IN_UNANSWERED, SIGN_IN_REQUESTS_OVER, SIGN_IN_JWT_ASKS, SIGN_IN_WITHOUT_JWT
 };
 extern const char *const  edge_sign_in_counters[];
 
@@ -94,6 +98,21 @@ void edge_sign_in_check_again(edge_sign_in_state_t *state);
 void edge_sign_in_check_leave(edge_sign_in_state_t *state);
 /* Is the session to be trusted, where identity cannot be asked? */
 ngx_uint_t edge_sign_in_is_trusted(const session_t *session, const u_char *bound);
+
+/* ---- edge_sign_in_jwt.c: what upstreams are told of a session, signed ---- */
+
+/* In a worker, before it has requests. */
+void edge_sign_in_jwt_start(void);
+/* Are upstreams to be told so? */
+ngx_uint_t edge_sign_in_jwt_is_on(void);
+/* Where it is on: set jwt of the state, which has a session. NGX_OK | NGX_AGAIN: identity is asked;
+ * afterwards its outcome is set, jwt too where that is 0, and it is resumed | NGX_DECLINED: nobody
+ * can be asked | NGX_ERROR. edge_sign_in_check_leave: it does not wait any more. */
+ngx_int_t edge_sign_in_vouch(edge_sign_in_state_t *state);
+/* The session is over. */
+void edge_sign_in_jwt_drop(const u_char *hash);
+/* Tell the upstream. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_jwt_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *jwt);
 
 /* ---- edge_sign_in_live.c: requests that go on by a session ---- */
 

@@ -113,6 +113,7 @@ static void
 on_ended(const u_char hash[32])
 {
     sessions_end(edge_sign_in_sessions(), hash);
+    edge_sign_in_jwt_drop(hash);
     edge_sign_in_live_end(hash, 0);   /* the log asks for the sweep, and waits for it */
 }
 
