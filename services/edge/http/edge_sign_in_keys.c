@@ -81,7 +81,7 @@ send_unavailable(ngx_http_request_t *r)
 
 
 static void
-leave(void *data)
+leave_queue(void *data)
 {
     wait_t  *wait = data;
 
@@ -110,7 +110,7 @@ on_keys(asker_t *who, const ask_answer_t *answer)
     }
     while (!ngx_queue_empty(&waiting)) {
         wait = ngx_queue_data(ngx_queue_head(&waiting), wait_t, link);
-        leave(wait);
+        leave_queue(wait);
         r = wait->request;
         c = r->connection;
         ngx_http_set_log_request(c->log, r);
@@ -160,7 +160,7 @@ wait_for_keys(ngx_http_request_t *r)
     wait->waiting = 1;
     ngx_queue_insert_tail(&waiting, &wait->link);
     waits++;
-    cln->handler = leave;
+    cln->handler = leave_queue;
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;

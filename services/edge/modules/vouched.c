@@ -127,7 +127,7 @@ void vouched_put(vouched_t *self, const unsigned char *hash, const char *jwt, si
     vouched_drop(self, hash);
     if (!len || len > VOUCHED_JWT_MAX || size_of(len) > self->most)
         return;
-    while (self->bytes + size_of(len) > self->most)
+    while (self->oldest && self->bytes + size_of(len) > self->most)
         vouched_drop(self, self->oldest->hash);
     entry = malloc(size_of(len));
     if (!entry)
