@@ -12,6 +12,7 @@
 #include "services/identity/browser.h"
 #include "services/identity/oauth.h"
 #include "services/identity/owner.h"
+#include "services/identity/service_token.h"
 #include "services/identity/session.h"
 #include "services/identity/session_vouch.h"
 #include "services/identity/sign_in.h"

@@ -260,6 +260,22 @@ redirect_to_sign_in(edge_sign_in_state_t *state)
 }
 
 
+/* One answer for all tokens that are not good here: who guesses learns nothing. */
+static intptr_t
+refuse_machine(edge_sign_in_state_t *state)
+{
+    const header_t  challenge = {
+        .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
+        .value = "Bearer realm=\"service\", error=\"invalid_token\"", .value_len = 45
+    };
+
+    if (edge_header_answer(state->r, &challenge) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
+}
+
+
 /* Nobody is signed in: a person is sent to sign in, anything else is told so. */
 static intptr_t
 refuse_stranger(edge_sign_in_state_t *state)
@@ -271,6 +287,9 @@ refuse_stranger(edge_sign_in_state_t *state)
         .value = "Postern-Session realm=\"sign-in\"", .value_len = 31
     };
 
+    if (state->machine) {
+        return refuse_machine(state);
+    }
     if (navigates(r, state->ctx)) {
         target = encoded_target(r, &r->unparsed_uri);
         return begin_sign_in(state, &target, 0);
@@ -290,6 +309,7 @@ go_by_session(edge_sign_in_state_t *state, unsigned counter)
     edge_ctx_t  *ctx = state->ctx;
 
     if (edge_sign_in_hide(state->r, ctx, state->config) != NGX_OK
+        || edge_sign_in_machine_hide(state) != NGX_OK
         || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK
         || (state->jwt.len
             && edge_sign_in_jwt_tell(state->r, ctx, &state->jwt) != NGX_OK))
@@ -298,7 +318,9 @@ go_by_session(edge_sign_in_state_t *state, unsigned counter)
     }
     state->admitted = 1;
     edge_module_count(state->me, counter);
-    edge_sign_in_touch(state->session);
+    if (!state->machine) {
+        edge_sign_in_touch(state->session);
+    }
     edge_sign_in_live_add(state);
     ctx->session = state->hex;
     edge_streams_again(ctx);   /* under the session's key, too */
@@ -322,7 +344,7 @@ go_unvouched(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
-    if (state->vouched || !edge_sign_in_jwt_is_on()) {
+    if (state->vouched || state->machine || !edge_sign_in_jwt_is_on()) {
         return go_by_session(state, counter);
     }
     switch (edge_sign_in_vouch(state)) {
@@ -345,7 +367,9 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_without_session(edge_sign_in_state_t *state)
 {
-    if (edge_sign_in_hide(state->r, state->ctx, state->config) != NGX_OK) {
+    if (edge_sign_in_hide(state->r, state->ctx, state->config) != NGX_OK
+        || edge_sign_in_machine_hide(state) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     state->passed = 1;
@@ -453,6 +477,9 @@ after_check(edge_sign_in_state_t *state)
     case 0:
         return admit_checked(state);
     case ERR_SESSION_GONE:
+        if (state->machine) {
+            edge_sign_in_machine_refuse(state);
+        }
         return refuse_stranger(state);
     case ERR_SIGN_IN_DENIED:
         return deny_request(state, ERR_EDGE_SIGN_IN_DENIED);
@@ -514,7 +541,7 @@ admit_request(edge_sign_in_state_t *state)
     case SIGN_IN_OVER:
         return refuse_stranger(state);
     default:
-        state->sealed = verdict == SIGN_IN_ASK_RULES;
+        state->sealed = state->machine || verdict == SIGN_IN_ASK_RULES;
         return check_session(state);
     }
 }
@@ -741,7 +768,8 @@ run_first(edge_sign_in_state_t *state)
     case SIGN_IN_NOWHERE:
         return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
     default:
-        return admit_request(state);
+        return edge_sign_in_machine(state) == SIGN_IN_NO_TOKEN ? refuse_machine(state)
+                                                               : admit_request(state);
     }
 }
 

@@ -26,12 +26,14 @@ typedef struct edge_sign_in_state {
     module_id_t          me;
     sign_in_step_t       step;
     ngx_str_t            token, nonce;   /* values of its cookies; empty: none that counts */
-    u_char               hash[SESSION_HASH_BYTES];   /* of token */
-    char                 hex[2 * SESSION_HASH_BYTES + 1];
+    u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
+    u_char               named[SESSION_HASH_BYTES];  /* a machine's: the hash of its token */
+    char                 hex[2 * SESSION_HASH_BYTES + 1];   /* of the token's hash */
     session_t           *session;        /* NULL: none was found, or given by identity */
     unsigned             found:1;        /* session was in the cache */
     unsigned             sealed:1;       /* identity is to look at the rules anew */
     unsigned             tries:3;
+    unsigned             machine:1;      /* token is a service token of Authorization */
     unsigned             passed:1;       /* it goes upstream without a session */
     unsigned             admitted:1;     /* it goes upstream, as session says */
     unsigned             ended:1;        /* the session is over: it may not go on */
@@ -114,6 +116,24 @@ void edge_sign_in_jwt_drop(const u_char *hash);
 /* Tell the upstream. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_jwt_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *jwt);
 
+/* ---- edge_sign_in_machine.c: service tokens ---- */
+
+typedef enum {
+    SIGN_IN_NO_MACHINE,   /* cookies count */
+    SIGN_IN_MACHINE,      /* token and hashes of the state are its own */
+    SIGN_IN_NO_TOKEN      /* its token is none, or was none a moment ago */
+} sign_in_machine_t;
+
+/* Does the request bring a service token, and does the route let them in? */
+sign_in_machine_t edge_sign_in_machine(edge_sign_in_state_t *state);
+/* Identity knows no such token for the route: it is not asked again for a moment. */
+void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state);
+/* Keep a service token from the upstream, whether the route lets them in or not. NGX_OK |
+ * NGX_ERROR. */
+ngx_int_t edge_sign_in_machine_hide(edge_sign_in_state_t *state);
+/* Is the hash that of the state's session, by its name here or at identity? */
+ngx_uint_t edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *hash);
+
 /* ---- edge_sign_in_live.c: requests that go on by a session ---- */
 
 /* In a worker, before it has requests. */
@@ -135,6 +155,8 @@ void edge_sign_in_touch(session_t *session);
 ngx_int_t edge_sign_in_hide(ngx_http_request_t *r, edge_ctx_t *ctx, const sign_in_t *config);
 /* Tell the upstream who it is. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session);
+/* The hash of the state's token. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_hash(edge_sign_in_state_t *state);
 /* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |
  * NGX_ERROR. */
 ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state);

@@ -37,10 +37,11 @@ static asker_t     teller;
 
 /* ---- which requests go on by a session ---- */
 
+/* By the end of it, which all keys of a token have in common with its hash (bearer.h). */
 static ngx_queue_t *
 bucket_of(const u_char *hash)
 {
-    return &buckets[(hash[0] << 8 | hash[1]) % BUCKETS];
+    return &buckets[(hash[SESSION_HASH_BYTES - 2] << 8 | hash[SESSION_HASH_BYTES - 1]) % BUCKETS];
 }
 
 
@@ -80,9 +81,7 @@ edge_sign_in_live_end(const u_char *hash, ngx_uint_t sweep)
          q = ngx_queue_next(q))
     {
         state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
-        if (!state->ended
-            && ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0)
-        {
+        if (!state->ended && edge_sign_in_is_of(state, hash)) {
             state->ended = 1;
             edge_module_count(state->me, SIGN_IN_REQUESTS_OVER);
             key.text = state->hex;
@@ -255,7 +254,9 @@ look_at(edge_sign_in_state_t *state)
     refresh(session);
     if (bytes != state->bytes) {
         state->bytes = bytes;
-        edge_sign_in_touch(session);
+        if (!state->machine) {
+            edge_sign_in_touch(session);
+        }
     }
     if (state->ended) {
         return 0;
@@ -273,7 +274,7 @@ look_at(edge_sign_in_state_t *state)
         edge_sign_in_check_again(state);
         return 1;
     case SIGN_IN_ASK:
-        state->sealed = 0;
+        state->sealed = state->machine;
         edge_sign_in_check_again(state);
         return 1;
     }
