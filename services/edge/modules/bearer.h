@@ -31,7 +31,9 @@ typedef struct bearer_refused {
     } each[BEARER_REFUSED];
 } bearer_refused_t;
 
+/* Identity refused the key, which it was asked under that generation: until then. */
 void bearer_refuse(bearer_refused_t *self, const unsigned char *key, uint32_t generation,
                    int64_t until_ms);
+/* Was it refused so, and is that not over? */
 bool bearer_is_refused(const bearer_refused_t *self, const unsigned char *key, uint32_t generation,
                        int64_t now_ms);

@@ -1,5 +1,5 @@
-/* What upstreams are told of sessions, as identity signed it: JWTs, beside the sessions (sessions.h)
- * and of one worker. Their memory is bounded: who is not looked for longest makes room. No nginx in
+/* What upstreams are told of sessions, as identity signed it: JWTs, of one worker, beside the
+ * sessions (sessions.h). Their memory is bounded: who is not looked for longest makes room. No nginx in
  * here, and no clock: times are given, of any clock that never goes back. For one thread. */
 #pragma once
 
