@@ -2,8 +2,10 @@
 #include "common/base/cleanup.h"
 #include "common/resource/kind_rules.h"
 #include "services/identity/session.h"
+#include "services/identity/session_vouch.h"
 #include "services/identity/sign_in_run.h"
 #include "services/identity/token.h"
+#include "services/identity/user_jwt.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -113,22 +115,52 @@ static json_t *render_session(const PGresult *res, const sealed_t *sealed)
                      now, "checked_ms", now);
 }
 
-int on_service_token_check(crud_t *crud, const request_t *request, reply_t *reply)
+/* Of a body {hash, sealed}: *sealed is for sealed_done in any case, *ret_res is the row. */
+static int find_asked(crud_t *crud, const request_t *request, problem_t *problem, sealed_t *sealed,
+                      PGresult **ret_res)
 {
     const char *hash = json_string_value(json_object_get(request->body, "hash"));
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    _cleanup_(sealed_done) sealed_t sealed = {0};
     int r;
 
     if (!words_is_hex(hash))
-        return problem_add(&reply->problem, ERR_INVALID_FIELD, "hash",
-                           "must be 64 hexadecimal digits");
-    r = sealed_open(&sealed, sign_in_key(crud), request->body, &reply->problem);
+        return problem_add(problem, ERR_INVALID_FIELD, "hash", "must be 64 hexadecimal digits");
+    r = sealed_open(sealed, sign_in_key(crud), request->body, problem);
     if (r)
         return r;
-    if (!json_is_true(json_object_get(sealed.config, "service_tokens")))
+    if (!json_is_true(json_object_get(sealed->config, "service_tokens")))
         return ERR_SESSION_GONE;
-    r = load_token(crud, hash, &sealed, &res);
+    return load_token(crud, hash, sealed, ret_res);
+}
+
+int on_service_token_vouch(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(sealed_done) sealed_t sealed = {0};
+    _cleanup_(free_mem) char *jwt = NULL;
+    const int64_t now = bus_now_ms();
+    int64_t expires;
+    int r = find_asked(crud, request, &reply->problem, &sealed, &res);
+
+    if (r)
+        return r;
+    expires = number_at(res, AT_EXPIRES);
+    r = user_jwt_make(crud->key,
+                      &(user_jwt_t){.issuer = sign_in_url(),
+                                    .audience = sealed.route,
+                                    .subject = PQgetvalue(res, 0, AT_ID),
+                                    .person = &(person_t){.name = PQgetvalue(res, 0, AT_NAME)},
+                                    .now_s = now / 1000,
+                                    .expires_s = expires ? expires / 1000 : INT64_MAX},
+                      &jwt);
+    return r ? r : vouch_answer(expires, now, jwt, reply);
+}
+
+int on_service_token_check(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    _cleanup_(sealed_done) sealed_t sealed = {0};
+    int r = find_asked(crud, request, &reply->problem, &sealed, &res);
+
     if (r)
         return r;
     reply->body = json_pack("{s:o}", "session", render_session(res, &sealed));

@@ -9,3 +9,8 @@
  * its time is over, or it is for other routes, and where the module lets none in | what sealed_open
  * answers | ERR_INVALID_FIELD | fault. */
 int on_service_token_check(crud_t *crud, const request_t *request, reply_t *reply);
+
+/* service_token.vouch {hash, sealed} -> {jwt, lasts_ms, renew_ms}: what upstreams are told of it,
+ * signed, as in session.vouch. Its audience is the id of the sealed module's route, since identity
+ * knows no host of it. As service_token.check. */
+int on_service_token_vouch(crud_t *crud, const request_t *request, reply_t *reply);

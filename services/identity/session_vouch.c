@@ -50,10 +50,10 @@ static int load_audience(crud_t *crud, const session_t *session, char **ret_audi
     return *ret_audience ? 0 : -ENOMEM;
 }
 
-static int answer_jwt(const session_t *session, int64_t now_ms, const char *jwt, reply_t *reply)
+int vouch_answer(int64_t expires_ms, int64_t now_ms, const char *jwt, reply_t *reply)
 {
-    const int64_t most = 1000 * (int64_t)USER_JWT_LASTS_S, left = session->expires_ms - now_ms;
-    const json_int_t lasts = left < most ? left : most;
+    const int64_t most = 1000 * (int64_t)USER_JWT_LASTS_S, left = expires_ms - now_ms;
+    const json_int_t lasts = expires_ms && left < most ? left : most;
 
     reply->body =
         json_pack("{s:s, s:I, s:I}", "jwt", jwt, "lasts_ms", lasts, "renew_ms", lasts / 2);
@@ -81,7 +81,7 @@ int on_session_vouch(crud_t *crud, const request_t *request, reply_t *reply)
                                         .now_s = now / 1000,
                                         .expires_s = session.expires_ms / 1000},
                           &jwt);
-    return r ? r : answer_jwt(&session, now, jwt, reply);
+    return r ? r : vouch_answer(session.expires_ms, now, jwt, reply);
 }
 
 int on_sign_in_keys(crud_t *crud, const request_t *request, reply_t *reply)

@@ -9,5 +9,8 @@
  * says. 0 | ERR_INVALID_FIELD | ERR_SESSION_GONE | fault. */
 int on_session_vouch(crud_t *crud, const request_t *request, reply_t *reply);
 
+/* Answer {jwt, lasts_ms, renew_ms} of what ends at that moment; 0: never. 0 | fault. */
+int vouch_answer(int64_t expires_ms, int64_t now_ms, const char *jwt, reply_t *reply);
+
 /* {} -> {keys}: the text of the JSON Web Key Set that these are verified with. 0 | fault. */
 int on_sign_in_keys(crud_t *crud, const request_t *request, reply_t *reply);

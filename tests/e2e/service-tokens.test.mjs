@@ -8,7 +8,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { caller, edgeKey } from '../support/peer.mjs';
 import { api, ca, edge, elsewhere, endpoint, env, home, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
-import { Browser, github } from '../support/browser.mjs';
+import { ask as browse, Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = 'postern.session', WORKERS = 2;
@@ -72,6 +72,24 @@ test('a machine is let in by its token, the upstream learns its name, and never 
     assert.deepEqual(await Promise.all([status(`Bearer ${token}`), status(`bearer  ${token}`), status(`Basic ${token}`), status(token)]), [200, 200, 401, 401]);
   } finally { session.destroy(); }
   await up.close();
+});
+
+test('the upstream gets a JWT of the machine, for the route alone', { skip }, async () => {
+  const { to, up } = await guarded(), other = await guarded();
+  const { id, token } = await make({ edge_ids: [to.edge.id, other.to.edge.id] });
+  const { keys } = JSON.parse((await browse(`https://idp.localhost:${edge.port}/.well-known/jwks.json`)).body);
+  for (const { host, route } of [to, other.to]) {
+    for (let n = 0; n < 8; n++) {
+      const jwt = JSON.parse((await through(host, '/', bearer(token, { 'Postern-Auth-User-Jwt': 'a.b.c' }))).body)['postern-auth-user-jwt'];
+      const [head, body, signature] = jwt.split('.'), part = (text) => JSON.parse(Buffer.from(text, 'base64url'));
+      const key = crypto.createPublicKey({ key: keys.find(({ kid }) => kid === part(head).kid), format: 'jwk' });
+      assert.ok(crypto.verify('sha256', Buffer.from(`${head}.${body}`), { key, dsaEncoding: 'ieee-p1363' }, Buffer.from(signature, 'base64url')));
+      const { iat, exp, ...claims } = part(body);
+      assert.deepEqual(claims, { iss: `https://idp.localhost:${edge.port}`, aud: route.id, sub: id, name: 'ci' });
+      assert.ok(exp - iat <= 600);
+    }
+  }
+  await Promise.all([up.close(), other.up.close()]);
 });
 
 test('what is no token of the route is told so, and sent nowhere', { skip }, async () => {

@@ -344,7 +344,7 @@ go_unvouched(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
-    if (state->vouched || state->machine || !edge_sign_in_jwt_is_on()) {
+    if (state->vouched || !edge_sign_in_jwt_is_on()) {
         return go_by_session(state, counter);
     }
     switch (edge_sign_in_vouch(state)) {

@@ -172,22 +172,32 @@ on_vouched(asker_t *asker, const ask_answer_t *answer)
 static ngx_int_t
 send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
 {
-    pack_t          pk;
-    u_char          body[BODY_BYTES];
-    const route_t  *route = state->ctx->route;
-    ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
+    pack_t            pk;
+    u_char           *start;
+    const route_t    *route = state->ctx->route;
+    ngx_str_t         account = { route->account_id_len, (u_char *) route->account_id };
+    const sign_in_t  *config = state->config;
 
-    pk = (pack_t) { body, body + sizeof(body), false };
-    pack_map(&pk, 3);
+    if (edge_sign_in_body(state->r->pool, &pk, &start,
+                          BODY_BYTES + (state->machine ? config->sealed_len : 0),
+                          state->machine ? 2 : 3) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
     edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
-    edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
-    pack_str(&pk, "last_active_ms", 14);
-    pack_int64(&pk, state->session->last_active_ms);
+    if (state->machine) {
+        edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    } else {
+        edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
+        pack_str(&pk, "last_active_ms", 14);
+        pack_int64(&pk, state->session->last_active_ms);
+    }
     if (pk.full) {
         return NGX_DECLINED;
     }
     ask->asker.answered = on_vouched;
-    return edge_ask(&ask->asker, "session.vouch", &account, body, pk.at - body, ASK_MS);
+    return edge_ask(&ask->asker, state->machine ? "service_token.vouch" : "session.vouch",
+                    &account, start, pk.at - start, ASK_MS);
 }
 
 
