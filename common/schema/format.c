@@ -1,5 +1,6 @@
 #include "common/schema/format.h"
 #include "common/base/cleanup.h"
+#include "common/base/id.h"
 #include "common/schema/event_types.h"
 #include "common/schema/policy.h"
 #include "common/codec/regex.h"
@@ -642,10 +643,22 @@ ARN(firehose)
 ARN(kinesis)
 ARN(logs)
 
+#define ID_OF(noun, prefix)                                                                        \
+    static const char *check_##noun##_id(const char *value, char *out, size_t size, int *outcome)  \
+    {                                                                                              \
+        (void)outcome;                                                                             \
+        snprintf(out, size, "%s", value);                                                          \
+        return id_check(prefix, value) ? NULL : "is not the id of a " #noun;                       \
+    }
+ID_OF(route, "edghtsrt")
+ID_OF(edge, "edghts")
+
 static const struct {
     const char *name;
     check_fn check;
 } formats[] = {
+    {"route_id", check_route_id},
+    {"edge_id", check_edge_id},
     {"secret_name", check_secret_name},
     {"event_format", check_event_format},
     {"event_type", check_event_type},

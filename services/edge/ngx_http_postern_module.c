@@ -283,6 +283,7 @@ create_main_conf(ngx_conf_t *cf)
         conf->route_metrics = NGX_CONF_UNSET_UINT;
         conf->sessions_size = NGX_CONF_UNSET_SIZE;
         conf->session_trust = NGX_CONF_UNSET;
+        conf->user_jwts = NGX_CONF_UNSET_SIZE;
         conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
@@ -461,6 +462,13 @@ static ngx_command_t  commands[] = {
       ngx_conf_set_sec_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, session_trust),
+      NULL },
+
+    { ngx_string("postern_user_jwts"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, user_jwts),
       NULL },
 
     { ngx_string("postern_identity_headers"),

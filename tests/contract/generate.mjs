@@ -25,6 +25,8 @@ const own = (r) => `${text(r, 6)}${(serial++).toString(36)}`;
 // One good and some bad values of each named format.
 const saml = (r) => `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://${own(r)}.example"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"/></EntityDescriptor>`;
 const formats = {
+  route_id: [(r) => `edghtsrt_${text(r, 27)}`, ['nonsense', 'edghts_1', 'edghtsrt_']],
+  edge_id: [(r) => `edghts_${text(r, 27)}`, ['nonsense', 'edghtsrt_1', 'edghts_']],
   domain: [(r) => `${own(r)}.contract.test`, ['-a.test', 'a..test', 'a b.test', '']],
   hostport: [() => null, ['nonsense', 'a.test:0', 'a.test:70000', ':443']],
   tcp_hostport: [() => null, ['nonsense', ':1']],
@@ -158,6 +160,7 @@ export const mend = {
   endpoint: (r, body) => { drop(body, 'type'); body.bindings = ['internal']; },
   credential: (r, body) => { drop(body, 'owner_id'); },
   api_key: (r, body) => { drop(body, 'owner_id'); },
+  service_token: (r, body) => { if (!body.edge_ids?.length && !body.route_ids?.length) body.route_ids = [formats.route_id[0](r)]; },
   secret: (r, body, world) => { drop(body, 'vault_name'); body.vault_id = world.ids('vault')[0]; },
   event_destination: (r, body) => {
     const kinds = { datadog: () => ({ api_key: own(r), ddsite: 'datadoghq.com' }), firehose: () => ({ delivery_stream_arn: formats.arn_firehose[0](r), auth: { role: { role_arn: formats.arn_iam[0](r) } } }) };

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/edge_sign_in_keys.h"
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/sign_in.h"
@@ -545,6 +546,9 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
     edge_sign_in_conceal(r, ctx);
     if (is_path(r, "/login") && r->method == NGX_HTTP_GET) {
         return take_query(r, ask_login);
+    }
+    if (is_path(r, "/.well-known/jwks.json") && (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return edge_sign_in_keys(r);
     }
     if (is_callback(r)) {
         if (r->method == NGX_HTTP_GET) {

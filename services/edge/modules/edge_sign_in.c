@@ -16,6 +16,7 @@
 
 enum {
     CHECK_WAIT_MS = 30000,
+    VOUCH_WAIT_MS = 10000,
     BEGIN_MS = 5000,
     REDEEM_MS = 15000,
     END_MS = 10000,
@@ -27,7 +28,8 @@ enum {
 
 const char *const  edge_sign_in_counters[] = {
     "admitted_cached", "admitted_asked", "admitted_trusted", "sent_away",
-    "signed_in", "signed_out", "asks", "unanswered", "requests_over", NULL
+    "signed_in", "signed_out", "asks", "unanswered", "requests_over", "jwt_asks",
+    "without_jwt", NULL
 };
 
 static module_id_t
@@ -272,6 +274,22 @@ redirect_to_sign_in(edge_sign_in_state_t *state)
 }
 
 
+/* One answer for all tokens that are not good here: who guesses learns nothing. */
+static intptr_t
+refuse_machine(edge_sign_in_state_t *state)
+{
+    const header_t  challenge = {
+        .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
+        .value = "Bearer realm=\"service\", error=\"invalid_token\"", .value_len = 45
+    };
+
+    if (edge_header_answer(state->r, &challenge) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
+}
+
+
 /* Nobody is signed in: a person is sent to sign in, anything else is told so. */
 static intptr_t
 refuse_stranger(edge_sign_in_state_t *state)
@@ -283,6 +301,9 @@ refuse_stranger(edge_sign_in_state_t *state)
         .value = "Postern-Session realm=\"sign-in\"", .value_len = 31
     };
 
+    if (state->machine) {
+        return refuse_machine(state);
+    }
     if (navigates(r, state->ctx)) {
         target = encoded_target(r, &r->unparsed_uri);
         return begin_sign_in(state, &target, 0);
@@ -297,16 +318,22 @@ refuse_stranger(edge_sign_in_state_t *state)
 /* ---- going upstream ---- */
 
 static intptr_t
-pass_by_session(edge_sign_in_state_t *state, unsigned counter)
+go_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
     edge_ctx_t  *ctx = state->ctx;
 
-    if (edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK) {
+    if (edge_sign_in_machine_hide(state) != NGX_OK
+        || edge_sign_in_tell(state->r, ctx, state->session) != NGX_OK
+        || (state->jwt.len
+            && edge_sign_in_jwt_tell(state->r, ctx, &state->jwt) != NGX_OK))
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     state->admitted = 1;
     edge_module_count(state->me, counter);
-    edge_sign_in_touch(state->session);
+    if (!state->machine) {
+        edge_sign_in_touch(state->session);
+    }
     edge_sign_in_live_add(state);
     ctx->session = state->hex;
     edge_streams_again(ctx);   /* under the session's key, too */
@@ -314,9 +341,48 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 }
 
 
+/* Without a signed word, where identity is away: an upstream that asks for one refuses it by
+ * itself, and others learn by the other headers who it is. */
+static intptr_t
+go_unvouched(edge_sign_in_state_t *state, unsigned counter)
+{
+    state->vouched = 1;
+    edge_module_count(state->me, SIGN_IN_WITHOUT_JWT);
+    return go_by_session(state, counter);
+}
+
+
+/* The session is good: with the signed word of it, where that is on and may have to be waited
+ * for. */
+static intptr_t
+pass_by_session(edge_sign_in_state_t *state, unsigned counter)
+{
+    if (state->vouched || !edge_sign_in_jwt_is_on()) {
+        return go_by_session(state, counter);
+    }
+    switch (edge_sign_in_vouch(state)) {
+    case NGX_OK:
+        state->vouched = 1;
+        return go_by_session(state, counter);
+    case NGX_AGAIN:
+        state->step = SIGN_IN_STEP_VOUCH;
+        state->how = counter;
+        return edge_module_suspend(state->r, state->ctx, state->me, VOUCH_WAIT_MS);
+    case NGX_DECLINED:
+        return edge_ask_is_there() ? deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE)
+                                   : go_unvouched(state, counter);
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+
 static intptr_t
 pass_without_session(edge_sign_in_state_t *state)
 {
+    if (edge_sign_in_machine_hide(state) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     state->passed = 1;
     return NGX_DECLINED;
 }
@@ -379,6 +445,42 @@ admit_checked(edge_sign_in_state_t *state)
 }
 
 
+/* May the session be used on, as far as this worker knows? It may have ended while its word was
+ * waited for, and this worker may have lost touch. */
+static ngx_uint_t
+is_still_good(const edge_sign_in_state_t *state)
+{
+    const session_t  *session = state->session;
+
+    return session->generation == sessions_generation(edge_sign_in_sessions(), state->hash)
+           && session->asked_ms >= edge_sign_in_doubted()
+           && (state->how != SIGN_IN_ADMITTED_CACHED || edge_session_log_is_current())
+           && sign_in_judge(session, bound_of(state), edge_sign_in_now(), true, 0)
+              == SIGN_IN_ADMIT;
+}
+
+
+static intptr_t
+after_vouch(edge_sign_in_state_t *state)
+{
+    switch (state->outcome) {
+    case 0:
+        state->vouched = 1;
+        break;
+    case ERR_SESSION_GONE:
+        return check_session(state);
+    case ASK_NOBODY:
+    case ASK_LATE:
+        state->vouched = 1;
+        edge_module_count(state->me, SIGN_IN_WITHOUT_JWT);
+        break;
+    default:
+        return deny_unanswered(state);
+    }
+    return is_still_good(state) ? go_by_session(state, state->how) : check_session(state);
+}
+
+
 static intptr_t
 after_check(edge_sign_in_state_t *state)
 {
@@ -386,6 +488,9 @@ after_check(edge_sign_in_state_t *state)
     case 0:
         return admit_checked(state);
     case ERR_SESSION_GONE:
+        if (state->machine) {
+            edge_sign_in_machine_refuse(state);
+        }
         return refuse_stranger(state);
     case ERR_SIGN_IN_DENIED:
         return deny_request(state, ERR_EDGE_SIGN_IN_DENIED);
@@ -447,7 +552,7 @@ admit_request(edge_sign_in_state_t *state)
     case SIGN_IN_OVER:
         return refuse_stranger(state);
     default:
-        state->sealed = verdict == SIGN_IN_ASK_RULES;
+        state->sealed = state->machine || verdict == SIGN_IN_ASK_RULES;
         return check_session(state);
     }
 }
@@ -674,7 +779,8 @@ run_first(edge_sign_in_state_t *state)
     case SIGN_IN_NOWHERE:
         return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
     default:
-        return admit_request(state);
+        return edge_sign_in_machine(state) == SIGN_IN_NO_TOKEN ? refuse_machine(state)
+                                                               : admit_request(state);
     }
 }
 
@@ -701,6 +807,8 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     switch (state->step) {
     case SIGN_IN_STEP_CHECK:
         return after_check(state);
+    case SIGN_IN_STEP_VOUCH:
+        return after_vouch(state);
     case SIGN_IN_STEP_BEGIN:
         return redirect_to_sign_in(state);
     case SIGN_IN_STEP_REDEEM:
@@ -816,5 +924,6 @@ void
 edge_sign_in_start(ngx_cycle_t *cycle)
 {
     edge_sign_in_check_start();
+    edge_sign_in_jwt_start();
     edge_sign_in_live_start(cycle);
 }

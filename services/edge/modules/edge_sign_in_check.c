@@ -18,7 +18,8 @@ enum {
     CHECKS_MAX = 8192,     /* of this worker at once */
     CHECK_MS = 5000,
     RULES_MS = 25000,      /* identity may have to ask the provider */
-    BODY_BYTES = 2048
+    BODY_BYTES = 2048,
+    MACHINES_MAX = 8       /* of an account, asked for at once */
 };
 
 /* One question, and who waits for its answer. */
@@ -29,7 +30,8 @@ typedef struct {
     char                 digest[SIGN_IN_DIGEST_LEN + 1];
     uint32_t             generation;
     int64_t              asked_ms;
-    unsigned             sealed:1;
+    char                 account[64];
+    unsigned             sealed:1, machine:1;
 } check_t;
 
 static ngx_queue_t  pending[BUCKETS];
@@ -123,6 +125,7 @@ static void
 on_ended(const u_char hash[32])
 {
     sessions_end(edge_sign_in_sessions(), hash);
+    edge_sign_in_jwt_drop(hash);
     edge_sign_in_live_end(hash, NULL, 0);   /* the log asks for the sweep, and waits for it */
 }
 
@@ -411,11 +414,35 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
         return NGX_DECLINED;
     }
     check->asker.answered = on_answer;
-    if (check->sealed) {   /* identity may have to ask the provider */
+    if (check->sealed && !check->machine) {   /* identity may have to ask the provider */
         return edge_ask_slow(&check->asker, "session.check", &account,
                              client_of(state), start, pk.at - start, RULES_MS);
     }
-    return edge_ask(&check->asker, "session.check", &account, start, pk.at - start, CHECK_MS);
+    return edge_ask(&check->asker,
+                    check->machine ? "service_token.check" : "session.check", &account, start,
+                    pk.at - start, CHECK_MS);
+}
+
+
+/* Machines of the account that are asked for: whoever makes up tokens is not to take the room that
+ * its people's sessions need. Few questions are under way at once (asks.h). */
+static ngx_uint_t
+count_machines(const edge_sign_in_state_t *state)
+{
+    ngx_uint_t    i, n = 0;
+    check_t      *check;
+    ngx_queue_t  *q;
+
+    for (i = 0; i < BUCKETS; i++) {
+        for (q = ngx_queue_head(&pending[i]); q != ngx_queue_sentinel(&pending[i]);
+             q = ngx_queue_next(q))
+        {
+            check = ngx_queue_data(q, check_t, link);
+            n += check->machine
+                 && ngx_strcmp(check->account, state->ctx->route->account_id) == 0;
+        }
+    }
+    return n;
 }
 
 
@@ -427,7 +454,9 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
     ngx_int_t    rc = NGX_DECLINED;
     ngx_pool_t  *pool;
 
-    if (count >= CHECKS_MAX || !edge_ask_is_there()) {
+    if (count >= CHECKS_MAX || !edge_ask_is_there()
+        || (state->machine && count_machines(state) >= MACHINES_MAX))
+    {
         return NULL;
     }
     check = ngx_calloc(sizeof(check_t), ngx_cycle->log);
@@ -437,6 +466,8 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
         ngx_memcpy(check->bound, bound, SESSION_BOUND_BYTES);
         ngx_memcpy(check->digest, state->config->digest, SIGN_IN_DIGEST_LEN);
         check->sealed = state->sealed;
+        check->machine = state->machine;
+        snprintf(check->account, sizeof(check->account), "%s", state->ctx->route->account_id);
         check->generation = sessions_generation(edge_sign_in_sessions(), state->hash);
         check->asked_ms = edge_sign_in_clock();
         ngx_queue_init(&check->waiters);

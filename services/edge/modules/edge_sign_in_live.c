@@ -34,10 +34,11 @@ static asker_t     teller;
 
 /* ---- which requests go on by a session ---- */
 
+/* By the end of it, which all keys of a token have in common with its hash (bearer.h). */
 static ngx_queue_t *
 bucket_of(const u_char *hash)
 {
-    return &buckets[(hash[0] << 8 | hash[1]) % BUCKETS];
+    return &buckets[(hash[SESSION_HASH_BYTES - 2] << 8 | hash[SESSION_HASH_BYTES - 1]) % BUCKETS];
 }
 
 
@@ -69,7 +70,7 @@ edge_sign_in_live_remove(edge_sign_in_state_t *state)
 static ngx_uint_t
 is_by(const edge_sign_in_state_t *state, const u_char *hash, const u_char *bound)
 {
-    return ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0
+    return edge_sign_in_is_of(state, hash)
            && (bound == NULL
                || ngx_memcmp(state->session->bound, bound, SESSION_BOUND_BYTES) == 0);
 }
@@ -311,7 +312,7 @@ ask_again(edge_sign_in_state_t *state, sign_in_verdict_t verdict)
     if (state->doubted_ms == 0) {
         state->doubted_ms = edge_sign_in_clock();
     }
-    state->sealed = verdict == SIGN_IN_ASK_RULES;
+    state->sealed = verdict == SIGN_IN_ASK_RULES || state->machine;
     if (edge_sign_in_check_again(state) != NGX_OK) {
         edge_sign_in_live_unasked(state->hash, state->session->bound);
     }
@@ -329,7 +330,9 @@ look_at(edge_sign_in_state_t *state)
     refresh(session);
     if (bytes != state->bytes) {
         state->bytes = bytes;
-        edge_sign_in_touch(session);
+        if (!state->machine) {
+            edge_sign_in_touch(session);
+        }
     }
     if (state->ended) {
         return 0;

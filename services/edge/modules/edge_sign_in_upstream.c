@@ -64,8 +64,8 @@ counted(unsigned count, cookie_text_t value)
 
 /* With what OpenSSL looked up once: its SHA256() looks it up each time, which takes longer than the
  * sum. NGX_OK | NGX_ERROR. */
-static ngx_int_t
-hash_token(edge_sign_in_state_t *state)
+ngx_int_t
+edge_sign_in_hash(edge_sign_in_state_t *state)
 {
     static EVP_MD      *sha256;
     static EVP_MD_CTX  *sum;
@@ -115,7 +115,7 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
     }
     state->token = counted(sessions, session);
     state->nonce = counted(nonces, nonce);
-    return state->token.len ? hash_token(state) : NGX_OK;
+    return state->token.len ? edge_sign_in_hash(state) : NGX_OK;
 }
 
 

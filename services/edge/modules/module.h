@@ -48,7 +48,7 @@ struct pack;
 
 enum {
     MODULE_STATE_MAX = 4096, /* bytes; larger state is allocated from the request's pool */
-    MODULE_COUNTERS_MAX = 10,
+    MODULE_COUNTERS_MAX = 16,
     MODULE_SUSPEND_MAX_MS = 60 * 1000
 };
 

@@ -128,5 +128,6 @@ edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
     SETTLE(ROW_ROUTE_METRICS, route_metrics);
     SETTLE(ROW_SESSIONS, sessions_size);
     SETTLE(ROW_SESSION_TRUST, session_trust);
+    SETTLE(ROW_USER_JWTS, user_jwts);
     return settle_prefix(cf, &conf->identity_headers);
 }

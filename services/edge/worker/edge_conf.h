@@ -26,6 +26,7 @@ typedef struct {
     ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
     size_t sessions_size;            /* memory for sessions, of all workers */
     time_t session_trust;            /* seconds for which they are trusted unasked */
+    size_t user_jwts;                /* memory of each worker for them; 0: off */
     ngx_str_t identity_headers;      /* how names of headers begin that say who it is */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */
