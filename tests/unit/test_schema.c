@@ -48,7 +48,8 @@ Test(schema, a_wrong_parent_is_answered_as_the_kind_says)
  * as here, or anything at all: then it is KEEP_EMPTY. */
 static bool may_be_emptied(const char *name)
 {
-    static const char *const names[] = {"hostports", "headers", "destinations"};
+    static const char *const names[] = {"hostports", "headers", "destinations", "route_ids",
+                                        "edge_ids"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (!strcmp(names[i], name))
