@@ -1,6 +1,7 @@
 /* What upstreams are told of sessions, as identity signed it: JWTs, of one worker, beside the
- * sessions (sessions.h). Their memory is bounded: who is not looked for longest makes room. No nginx
- * in here, and no clock: times are given, of any clock that never goes back. For one thread. */
+ * sessions (sessions.h). Their memory is bounded: who is not looked for longest makes room.
+ * No nginx in here, and no clock: times are given, of any clock that never goes back. For one
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
