@@ -98,7 +98,7 @@ const modules = {
   user_agent_filter: [{ deny: ['(?i)bot'] }, { enabled: true, allow: [], deny: ['(?i)bot'] }],
   traffic_policy: [{ value: 'on_http_request:\n  - actions: []\n' }, { enabled: true, value: 'on_http_request:\n  - actions: []\n' }],
   oidc: [{ issuer: 'https://id.example.test', client_id: 'c', client_secret: 's' },
-    { enabled: true, options_passthrough: false, cookie_prefix: '', inactivity_timeout: 0, maximum_duration: 0,
+    { enabled: true, options_passthrough: false, cookie_prefix: '', inactivity_timeout: 0, maximum_duration: 0, service_tokens: false,
       issuer: 'https://id.example.test', client_id: 'c', client_secret: 's', scopes: [] }],
 };
 
@@ -119,7 +119,7 @@ test('module_oauth_fills_one_provider_and_nulls_the_others', async () => {
   const route = await must('POST', `/edges/https/${edge.id}/routes`,
     { match_type: 'path_prefix', match: '/', oauth: { provider: { github: { teams: ['org/team'], email_domains: ['example.test'] } } } });
   assert.deepEqual(route.oauth, {
-    enabled: true, options_passthrough: false, cookie_prefix: 'postern.', inactivity_timeout: 0, maximum_duration: 0, auth_check_interval: 0,
+    enabled: true, options_passthrough: false, cookie_prefix: 'postern.', inactivity_timeout: 0, maximum_duration: 0, service_tokens: false, auth_check_interval: 0,
     provider: { github: { client_id: null, client_secret: null, scopes: [], email_addresses: [], email_domains: ['example.test'], teams: ['org/team'], organizations: [] },
       facebook: null, microsoft: null, google: null, linkedin: null, gitlab: null, twitch: null, amazon: null },
   });
