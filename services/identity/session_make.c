@@ -124,7 +124,9 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     char now[24], expires[24], inactivity[24], due[24];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
 
+    session_provider_hashes(sealed, person, client, provider);
     if (!tokens || !groups)
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -135,11 +137,13 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
-                   "last_active_ms, checked_ms, due_ms) VALUES ($1, $2, $3, $4::jsonb, "
+                   "last_active_ms, checked_ms, due_ms, client_hash, provider_hash) VALUES ($1, "
+                   "$2, $3, $4::jsonb, "
                    "$5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, $7::bigint, "
-                   "$10::bigint)",
-                   10, id, sealed->module, sealed->digest, groups,
-                   person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due);
+                   "$10::bigint, $11, $12)",
+                   12, id, sealed->module, sealed->digest, groups,
+                   person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
+                   client, provider);
 }
 
 int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
@@ -177,10 +181,11 @@ int session_checked(crud_t *crud, const session_t *session, const sealed_t *seal
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char user[ID_MAX], now[24], due[24];
+    char user[ID_MAX], now[24], due[24], client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
     int64_t now_ms = bus_now_ms();
     int r;
 
+    session_provider_hashes(sealed, person, client, provider);
     if (!tokens || !groups)
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -188,10 +193,10 @@ int session_checked(crud_t *crud, const session_t *session, const sealed_t *seal
     r = pg_exec(crud->pg, &res,
                 "UPDATE sign_in_session SET digest = $2, groups = $3::jsonb, "
                 "email_verified = $4::boolean, tokens = $5, checked_ms = $6::bigint, "
-                "due_ms = $7::bigint, checking_until_ms = 0, retry_ms = 0 "
-                "WHERE session_id = $1 RETURNING 1",
-                7, session->id, sealed->digest, groups, person->email_verified ? "t" : "f", tokens,
-                now, due);
+                "due_ms = $7::bigint, checking_until_ms = 0, retry_ms = 0, client_hash = $8, "
+                "provider_hash = $9 WHERE session_id = $1 RETURNING 1",
+                9, session->id, sealed->digest, groups, person->email_verified ? "t" : "f", tokens,
+                now, due, client, provider);
     if (r || !PQntuples(res))
         return r ? r : ERR_SESSION_GONE;
     r = update_user(crud, sealed->account, person, false, user);

@@ -19,6 +19,7 @@ typedef struct run {
     person_t person; /* who was signed in, of a check */
     char session[ID_MAX];
     int64_t checked_ms;
+    int64_t revision; /* of the session log, before it asked somebody */
 } run_t;
 
 /* An empty one; the caller frees it. */
@@ -35,8 +36,8 @@ enum { RUN_PLACE_SIZE = 25 };
  * own, where it is refused (RFC 9700 4.4). */
 void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 
-/* Begin the engine's flow. ask: all but config, module, now and cache, which this adds. 0 |
- * fault. */
+/* Begin the engine's flow. ask: all but config, module, now and cache, which this adds, and
+ * redirect_uri where it has none. 0 | fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);
 
 /* Go on with it: with the answer that came, or from the beginning (NULL). self_p: the run, which is

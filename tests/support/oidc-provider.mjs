@@ -2,6 +2,7 @@
 // Nobody clicks: whoever comes signs in as `account` (or as the account that the browser's cookie `account` names) and consents.
 import { execFileSync } from 'node:child_process';
 import crypto from 'node:crypto';
+import dns from 'node:dns';
 import fs from 'node:fs';
 import https from 'node:https';
 import os from 'node:os';
@@ -34,7 +35,8 @@ export function signingKey(alg = 'RS256') {
 /* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout}, given: answers with tokens,
- *     down: 503 for all, delayMs, hold: promise that answers wait for, signIn(url, sub) -> {name: [values]}, rotate(), revoke(sub), stop()} */
+ *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
+ *     sign(claims, header, key), rotate(), revoke(sub), stop()} */
 export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
   fs.chmodSync(dir, 0o755);
@@ -43,7 +45,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     alice: { name: 'Alice Liddell', preferred_username: 'alice', email: 'alice@example.test', email_verified: true, groups: ['staff', 'admins'] },
     bob: { name: 'Bob Dodgson', preferred_username: 'bob', email: 'bob@other.test', email_verified: false, groups: ['staff'] },
   };
-  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [] };
+  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [], told: [] };
   const cookieKeys = [crypto.randomUUID()], tokens = new Map();
   let keys = [signingKey(algorithm)], provider, answer;
 
@@ -63,11 +65,13 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
     ttl: { AccessToken: accessTokenSeconds, AuthorizationCode: 60, IdToken: 3600, RefreshToken: 86400, Interaction: 600, Session: 86400, Grant: 86400 },
-    httpOptions: () => ({ agent: new https.Agent({ ca: trusts }) }),
+    httpOptions: () => ({ agent: new https.Agent({ ca: trusts }), dnsLookup: (host, options, done) => dns.lookup(host.endsWith('.localhost') ? 'localhost' : host, options, done), signal: AbortSignal.timeout(20000) }),
   });
   const renew = () => {
     provider = new Provider(self.issuer, configuration());
     provider.on('grant.success', (ctx) => { const { Grant } = ctx.oidc.entities; if (Grant) tokens.set(Grant.jti, Grant.accountId); self.given.push(ctx.body); });
+    provider.on('backchannel.success', (_, client, sub, sid) => self.told.push({ sub, sid }));
+    provider.on('backchannel.error', (_, error, client, sub, sid) => self.told.push({ sub, sid, error: String(error) }));
     answer = provider.callback();
   };
 
@@ -97,20 +101,29 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   self.issuer = `https://localhost:${self.port}`;
   renew();
 
-  // As a browser does: follows the sign-in as that account, as far as where it leaves the provider. What it brings back: {name: [values]}.
-  self.signIn = async (url, sub = self.account) => {
-    const jar = new Map([['account', sub]]);
-    for (let at = url, hops = 0; hops < 12; hops++) {
-      const { status, location, cookies, text } = await new Promise((resolve, reject) => {
-        https.get(at, { ca: tls.ca, headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') } }, (response) => {
-          let body = '';
-          response.on('data', (part) => { body += part; });
-          response.on('end', () => resolve({ status: response.statusCode, location: response.headers.location, cookies: response.headers['set-cookie'] ?? [], text: body }));
-        }).on('error', reject);
+  // One request of a browser with these cookies, which the answer changes.
+  const visit = (at, jar, form) => new Promise((resolve, reject) => {
+    const body = form && new URLSearchParams(form).toString();
+    const request = https.request(at, { ca: tls.ca, method: form ? 'POST' : 'GET', headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; '), ...(form ? { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length } : {}) } }, (response) => {
+      let text = '';
+      response.on('data', (part) => { text += part; });
+      response.on('end', () => {
+        for (const cookie of response.headers['set-cookie'] ?? []) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
+        resolve({ status: response.statusCode, location: response.headers.location, text });
       });
-      for (const cookie of cookies) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
-      if (!location) throw new Error(`the provider answers ${status} to ${at}: ${text.replace(/<style>.*<.style>|<[^>]*>/gs, ' ').replace(/\s+/g, ' ').slice(-300)}`);
-      const next = new URL(location, at);
+    });
+    request.on('error', reject).end(body);
+  });
+  const said = ({ status, text }, at) => new Error(`the provider answers ${status} to ${at}: ${text.replace(/<style>.*<.style>|<[^>]*>/gs, ' ').replace(/\s+/g, ' ').slice(-300)}`);
+
+  // As a browser does: follows the sign-in as that account, as far as where it leaves the provider. What it brings back: {name: [values]}.
+  // jar: the browser's cookies at the provider, which keep it signed in there.
+  self.signIn = async (url, sub = self.account, jar = new Map()) => {
+    jar.set('account', sub);
+    for (let at = url, hops = 0; hops < 12; hops++) {
+      const answer = await visit(at, jar);
+      if (!answer.location) throw said(answer, at);
+      const next = new URL(answer.location, at);
       if (next.origin !== self.issuer) {
         const params = {};
         for (const [name, value] of next.searchParams) (params[name] ??= []).push(value);
@@ -119,6 +132,21 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
       at = next.href;
     }
     throw new Error('the provider sends the browser around in a circle');
+  };
+  // The same with the provider's page of a sign-out, where the person says yes: where it sends the browser then.
+  self.signOut = async (url, jar = new Map()) => {
+    const page = await visit(url, jar), xsrf = /name="xsrf" value="(\w+)"/.exec(page.text)?.[1];
+    if (!xsrf) throw said(page, url);
+    const answer = await visit(/action="([^"]+)"/.exec(page.text)[1], jar, { xsrf, logout: 'yes' });
+    if (!answer.location) throw said(answer, url);
+    return answer.location;
+  };
+  self.kid = () => keys[0].kid;
+  // A token of these claims, as the provider signs them.
+  self.sign = (claims, header = {}, key = keys[0]) => {
+    const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const text = `${part({ alg: key.alg, kid: key.kid, ...header })}.${part(claims)}`;
+    return `${text}.${crypto.sign('sha256', Buffer.from(text), { key: crypto.createPrivateKey({ key, format: 'jwk' }), dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
   };
   // The next tokens are signed with a new key; the old one is gone from the key set.
   self.rotate = () => { keys = [signingKey(algorithm)]; renew(); };
