@@ -32,6 +32,13 @@ export function signingKey(alg = 'RS256') {
   return { ...pair.privateKey.export({ format: 'jwk' }), use: 'sig', alg, kid: crypto.randomUUID() };
 }
 
+// An issuer on a given port is the same in story after story, and postern-identity keeps its keys.
+function keptKey(port, algorithm) {
+  const file = `${process.env.STORY_UPSTREAM_TLS}.${port}.${algorithm}.jwk`;
+  if (!fs.existsSync(file)) fs.writeFileSync(file, JSON.stringify(signingKey(algorithm)), { mode: 0o600 });
+  return JSON.parse(fs.readFileSync(file, 'utf8'));
+}
+
 /* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout}, given: answers with tokens,
@@ -47,7 +54,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   };
   const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [], told: [] };
   const cookieKeys = [crypto.randomUUID()], tokens = new Map();
-  let keys = [signingKey(algorithm)], provider, answer;
+  let keys = [port ? keptKey(port, algorithm) : signingKey(algorithm)], provider, answer;
 
   const configuration = () => ({
     clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client, redirect_uris: [typeof client.redirect_uris === 'function' ? client.redirect_uris(self.issuer) : client.redirect_uris].flat() })),
@@ -58,7 +65,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     findAccount: (_, sub) => accounts[sub] && { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
     features: {
       devInteractions: { enabled: false }, userinfo: { enabled: true }, backchannelLogout: { enabled: true },
-      rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form}<script>document.forms[0].submit()</script>`; } },
+      rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form.replace('</form>', '<input type="hidden" name="logout" value="yes"/></form>')}<script>document.forms[0].submit()</script>`; } },
     },
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
