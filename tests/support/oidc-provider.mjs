@@ -41,7 +41,7 @@ function keptKey(port, algorithm) {
 
 /* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
- * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout}, given: answers with tokens,
+ * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout, person: it is asked something}, given: answers with tokens,
  *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
  *     sign(claims, header, key), rotate(), revoke(sub), stop()} */
 export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
@@ -97,6 +97,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   const server = https.createServer({ key: tls.key, cert: tls.cert }, async (request, response) => {
     const place = PLACES[new URL(request.url, 'https://localhost').pathname];
     if (place) self.calls[place] = (self.calls[place] ?? 0) + 1;
+    if (request.url.startsWith('/interaction/')) self.calls.person = (self.calls.person ?? 0) + 1;
     if (self.delayMs) await new Promise((resolve) => setTimeout(resolve, self.delayMs));
     await self.hold;
     if (self.down) return response.writeHead(503, { 'Content-Type': 'application/json' }).end('{}');
