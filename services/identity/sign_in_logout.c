@@ -86,7 +86,8 @@ static int remember_token(crud_t *crud, const ending_t *ending)
 }
 
 /* Some of the sessions that are to end. Of a person whose session at the provider the token names,
- * it is that one, and any of which the provider did not say which it is; else all of them. */
+ * it is that one, and any of which the provider did not say which it is; else all of them. In the
+ * order of their ids: several tokens may end the same ones at once. */
 static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_res)
 {
     char most[12];
@@ -102,7 +103,7 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
                    "AND s.module = 'oidc' AND coalesce(s.client_hash, $4) = $4 "
-                   "AND ($5 = '' OR coalesce(s.provider_hash, '') = '') LIMIT $6::int",
+                   "AND ($5 = '' OR coalesce(s.provider_hash, '') = '') ORDER BY 1 LIMIT $6::int",
                    6, ending->account, ending->issuer, ending->said->sub, ending->client,
                    ending->provider, most);
 }

@@ -35,6 +35,18 @@ typedef struct {
 static ngx_queue_t  logouts;        /* of this worker; next NULL: not begun */
 
 
+/* Its place is free, however long its client takes to read the answer. */
+static void
+end_asking(logout_t *logout)
+{
+    if (logout->listed) {
+        ngx_queue_remove(&logout->link);
+    }
+    logout->asking = 0;
+    logout->listed = 0;
+}
+
+
 static void
 forget_logout(void *data)
 {
@@ -43,11 +55,7 @@ forget_logout(void *data)
     if (logout->asking) {
         edge_ask_leave(&logout->asker);
     }
-    if (logout->listed) {
-        ngx_queue_remove(&logout->link);
-    }
-    logout->asking = 0;
-    logout->listed = 0;
+    end_asking(logout);
     route_release(logout->route);
     logout->route = NULL;
 }
@@ -158,7 +166,7 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
     ngx_connection_t    *c = logout->request->connection;
     ngx_http_request_t  *r = logout->request;
 
-    logout->asking = 0;
+    end_asking(logout);
     ngx_http_set_log_request(c->log, r);
     ngx_http_finalize_request(r, send_answer(logout, answer));
     ngx_http_run_posted_requests(c);   /* r may have been freed */
