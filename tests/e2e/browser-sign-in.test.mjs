@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test from 'node:test';
 import { chromium } from '../support/chromium.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { ca, edge, elsewhere, endpoint, must, through, unique, until, upstream, WebSocket as Socket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, forgetUsers, must, through, unique, until, upstream, WebSocket as Socket } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`;
@@ -21,7 +21,7 @@ const PAGE = ({ url, method, headers }) => `<!doctype html><title>${method} ${ur
 const up = skip ? null : await upstream((request, response) => response.writeHead(200, { 'Content-Type': 'text/html' }).end(PAGE(request)));
 const sockets = skip ? null : new Socket.WebSocketServer({ server: up.server });
 const browser = skip ? null : await chromium();
-test.after(async () => { await browser?.close(); sockets?.close(); provider?.stop(); await up?.close(); });
+test.after(async () => { if (provider) await forgetUsers(issuer); await browser?.close(); sockets?.close(); provider?.stop(); await up?.close(); });
 
 const oidc = (fields) => ({ issuer, client_id: CLIENT.client_id, client_secret: CLIENT.client_secret, scopes: ['email', 'profile'], ...fields });
 const at = (to, path = '/') => `https://${to.host}:${edge.port}${path}`;

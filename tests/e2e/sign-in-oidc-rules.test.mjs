@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import test from 'node:test';
 import { Browser } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { edge, elsewhere, endpoint, must, upstream } from '../support/postern.mjs';
+import { edge, elsewhere, endpoint, forgetUsers, must, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const authority = process.env.STORY_UPSTREAM_TLS, port = edge.port - 43 + 98, issuer = `https://localhost:${port}`;
@@ -14,7 +14,7 @@ const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', r
 const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
 const provider = skip ? null : await oidcProvider({ port, clients: [CLIENT], signed });
 const up = skip ? null : await upstream((request, response) => response.end('upstream'));
-test.after(async () => { provider?.stop(); await up?.close(); });
+test.after(async () => { if (provider) await forgetUsers(issuer); provider?.stop(); await up?.close(); });
 
 const oidc = (rules) => ({ issuer, client_id: CLIENT.client_id, client_secret: CLIENT.client_secret, scopes: ['email', 'profile', 'groups'], ...rules });
 async function comes(to, sub) {

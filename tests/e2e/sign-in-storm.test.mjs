@@ -8,7 +8,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { Browser } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { ca, edge, elsewhere, endpoint, must, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, forgetUsers, must, through, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', CONNECTIONS = 10, STREAMS = 50;
@@ -18,7 +18,7 @@ const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', r
 const signed = skip ? null : { key: fs.readFileSync(`${authority}.key`), cert: fs.readFileSync(`${authority}.pem`), ca: fs.readFileSync(`${authority}.pem`) };
 const provider = skip ? null : await oidcProvider({ port, clients: [CLIENT], signed });
 const up = skip ? null : await upstream((request, response) => response.end('upstream'));
-test.after(async () => { provider?.stop(); await up?.close(); });
+test.after(async () => { if (provider) await forgetUsers(issuer); provider?.stop(); await up?.close(); });
 
 const oidc = (fields) => ({ issuer, client_id: CLIENT.client_id, client_secret: CLIENT.client_secret, scopes: ['email', 'profile'], ...fields });
 async function signedIn(to, sub) {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { Browser, PAGE, ask } from '../support/browser.mjs';
 import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
-import { ca, edge, elsewhere, endpoint, home, must, tail, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, forgetUsers, home, must, tail, through, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`, BACK = `${IDP}/signed-out`;
@@ -22,7 +22,7 @@ const places = skip ? {} : { one: await route('first'), same: await route('first
 const client = (id, backchannel) => ({ client_id: id, client_secret: 'a secret of the story', redirect_uris: callback, post_logout_redirect_uris: [BACK],
   ...(backchannel ? { backchannel_logout_uri: `${IDP}/backchannel/${backchannel.route.id}`, backchannel_logout_session_required: true } : {}) });
 const provider = skip ? null : await oidcProvider({ port, signed, trusts: ca, clients: [client('first', places.one), client('second'), client('third')] });
-test.after(async () => { provider?.stop(); await up?.close(); });
+test.after(async () => { if (provider) await forgetUsers(issuer); provider?.stop(); await up?.close(); });
 
 const at = (to, path = '/') => `https://${to.host}:${edge.port}${path}`;
 async function signedIn(to, sub = 'alice', jar = new Map()) {
