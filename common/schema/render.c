@@ -242,7 +242,7 @@ static int put_value(msgpack_sbuffer *out, const field_t *field, const object_t 
 
     if (field->type == FIELD_REFERENCES || field->type == FIELD_NESTEDS)
         return put_list(out, field, value, base_url, depth);
-    if (is_null(value) && field->flags & FIELD_READ_ONLY && field->fallback)
+    if (is_null(value) && field->fallback && !(field->flags & FIELD_NULLABLE))
         return put_text(out,
                         field->fallback); /* rows that were stored before the field was there */
     if (is_null(value) || field->type == FIELD_NONE)

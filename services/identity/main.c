@@ -83,10 +83,12 @@ static const setting_t settings[] = {
 };
 
 /* Sessions that are over, also those that lost what sign_in.tidy looks at. Nobody is told: edges
- * know when a session ends. */
+ * know when a session ends. Logout tokens that are too old to come again. */
 static const char *const tidy[] = {
     "DELETE FROM object WHERE id IN (SELECT id FROM application_session WHERE expires_at < now() "
     "ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
+    "DELETE FROM sign_in_logout WHERE token_hash IN (SELECT token_hash FROM sign_in_logout "
+    "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
     NULL,
 };
 

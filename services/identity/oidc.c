@@ -66,12 +66,31 @@ static const char *config_fault(const oidc_flow_t *self)
     return self->scopes ? NULL : "a scope has characters that no scope has (RFC 6749 3.3)";
 }
 
-static const char *ask_fault(const oidc_flow_t *self)
+/* What can be seen of a logout token without its provider: nobody is asked about what is none. */
+static const char *begin_ended(oidc_flow_t *self)
+{
+    const oidc_expected_t expected = {
+        .issuer = self->issuer, .client_id = self->client_id, .now_s = self->now_s};
+    const json_t *tokens = json_object_get(self->params, "logout_token");
+    const char *text = json_string_value(json_array_get(tokens, 0)), *fault;
+
+    if (!text || json_array_size(tokens) != 1)
+        return "there must be one logout token";
+    oidc_set(&self->id_token, text);
+    fault = oidc_token_read(&self->token, self->id_token, "logout+jwt");
+    return fault ? fault : oidc_logout_fault(&self->token, &expected, &self->ended);
+}
+
+static const char *ask_fault(oidc_flow_t *self)
 {
     const char *fault = config_fault(self);
 
     if (fault)
         return fault;
+    if (self->operation == PROVIDER_LEAVE)
+        return self->redirect_uri ? NULL : "it is not known where to come back to";
+    if (self->operation == PROVIDER_ENDED)
+        return begin_ended(self);
     if (self->operation == PROVIDER_REFRESH)
         return self->known.id && self->known.provider_url ? NULL : "it is not known whom to renew";
     if (!self->redirect_uri || !self->state || !self->nonce || !self->verifier)
@@ -92,6 +111,7 @@ static int oidc_start(void **ret_flow, int operation, const provider_ask_t *ask)
     self->issuer = config_copy(ask->config, "issuer", OIDC_URL_MAX);
     self->client_id = config_copy(ask->config, "client_id", 1024);
     self->client_secret = config_copy(ask->config, "client_secret", 4096);
+    self->groups_claim = config_copy(ask->config, "groups_claim", OIDC_ID_MAX);
     self->scopes = oidc_scopes(json_object_get(ask->config, "scopes"));
     oidc_set(&self->redirect_uri, ask->redirect_uri);
     oidc_set(&self->state, ask->state);
@@ -112,7 +132,8 @@ static void oidc_free(void **flow_p)
     char **const texts[] = {&self->issuer,        &self->client_id, &self->client_secret,
                             &self->redirect_uri,  &self->state,     &self->nonce,
                             &self->verifier,      &self->scopes,    &self->access_token,
-                            &self->refresh_token, &self->id_token,  &self->old_text};
+                            &self->refresh_token, &self->id_token,  &self->old_text,
+                            &self->groups_claim};
 
     if (!self)
         return;
@@ -159,12 +180,14 @@ static provider_step_t judge_token(oidc_flow_t *self)
                                       .access_token = self->access_token,
                                       .max_age_s = -1,
                                       .now_s = self->now_s};
-    const char *fault = oidc_token_fault(&self->token, &expected);
+    const char *fault = self->operation == PROVIDER_ENDED
+                            ? NULL /* begin_ended has looked */
+                            : oidc_token_fault(&self->token, &expected);
 
     if (fault)
         return oidc_fail(self, PROVIDER_INVALID, "the ID token is not valid: %s", fault);
     self->is_verified = true;
-    return go_to_userinfo(self);
+    return self->operation == PROVIDER_ENDED ? PROVIDER_DONE : go_to_userinfo(self);
 }
 
 static provider_step_t fetch_keys(oidc_flow_t *self)
@@ -191,7 +214,8 @@ static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t l
         return fetch_keys(self);
     if (fault)
         return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
-    return oidc_fail(self, PROVIDER_INVALID, "the ID token is not valid: %s",
+    return oidc_fail(self, PROVIDER_INVALID, "the %s token is not valid: %s",
+                     self->operation == PROVIDER_ENDED ? "logout" : "ID",
                      verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
                                             : "its signature is wrong");
 }
@@ -270,6 +294,18 @@ static provider_step_t begin_refresh(oidc_flow_t *self)
     return go_to_userinfo(self);
 }
 
+/* A provider without such a page leaves no URL. */
+static provider_step_t go_to_leave(oidc_flow_t *self)
+{
+    _cleanup_(free_mem) char *text = oidc_leave_url(
+        &self->metadata, self->client_id, self->known.id_token, self->redirect_uri, self->state);
+
+    oidc_form_end(&self->url);
+    if (text)
+        oidc_form_begin(&self->url, text);
+    return PROVIDER_DONE;
+}
+
 static provider_step_t go_on(oidc_flow_t *self)
 {
     provider_step_t step;
@@ -284,6 +320,10 @@ static provider_step_t go_on(oidc_flow_t *self)
         step = oidc_read_callback(self, &code);
         return step == PROVIDER_DONE ? ask_for(self, OIDC_STAGE_TOKENS, oidc_ask_tokens(self, code))
                                      : step;
+    case PROVIDER_LEAVE:
+        return go_to_leave(self);
+    case PROVIDER_ENDED:
+        return go_to_keys(self);
     case PROVIDER_REFRESH:
         break;
     }
@@ -298,7 +338,9 @@ static provider_step_t go_to_metadata(oidc_flow_t *self)
     const char *fault;
 
     if (self->fault)
-        return oidc_fail(self, PROVIDER_INVALID, "%s", self->fault);
+        return oidc_fail(self, PROVIDER_INVALID, "%s%s",
+                         self->operation == PROVIDER_ENDED ? "the logout token is not valid: " : "",
+                         self->fault);
     state = provider_cache_find(self->cache, metadata_kind, self->issuer, self->now_s, &text, &len);
     if (state == PROVIDER_CACHE_FRESH) {
         fault = oidc_metadata_read(&self->metadata, text, len, self->issuer);
@@ -370,7 +412,8 @@ static provider_step_t oidc_next(void *flow, const fetched_t *answer, fetch_t *o
                      .body = self->body.bytes,
                      .body_len = self->body.len,
                      .max_bytes = self->max_bytes,
-                     .timeout_ms = OIDC_TIMEOUT_MS,
+                     .timeout_ms =
+                         self->operation == PROVIDER_LEAVE ? OIDC_LEAVE_MS : OIDC_TIMEOUT_MS,
                      .least_ms = rotates(self) ? FETCH_ROTATES_MS : 0};
     memcpy(out->headers, self->headers, sizeof(out->headers));
     return step;
@@ -404,7 +447,8 @@ static void oidc_person(void *flow, person_t *out)
     oidc_set(&out->provider_url, self->issuer);
     oidc_set(&out->id, claims ? oidc_text(claims, "sub", OIDC_ID_MAX) : self->known.id);
     if (claims || self->userinfo)
-        oidc_person_set(out, claims, self->userinfo);
+        oidc_person_set(out, claims, self->userinfo,
+                        self->groups_claim ? self->groups_claim : "groups");
     else
         copy_known(self, out);
     oidc_set(&out->refresh_token, self->refresh_token);
@@ -449,6 +493,11 @@ static size_t oidc_weight(void *flow)
     return weight + memory_json_weight(self->params) + memory_json_weight(self->known.groups)
            + memory_json_weight(self->token.header) + memory_json_weight(self->token.claims)
            + memory_json_weight(self->userinfo);
+}
+
+const oidc_logout_t *oidc_ended(void *flow)
+{
+    return &((oidc_flow_t *)flow)->ended;
 }
 
 static const char *oidc_why(void *flow)

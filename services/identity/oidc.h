@@ -21,9 +21,12 @@ char *oidc_end_session_url(const char *metadata, size_t metadata_len, const char
  * there. */
 typedef struct oidc_logout {
     char sub[OIDC_ID_MAX + 1], sid[OIDC_ID_MAX + 1];
-    char jti[OIDC_ID_MAX + 1]; /* a token counts once: to be remembered until then */
-    int64_t expires_s;
+    char jti[OIDC_ID_MAX + 1]; /* a token counts once: to be remembered until it is too old */
+    int64_t expires_s, too_old_s;
 } oidc_logout_t;
+
+/* After DONE of PROVIDER_ENDED: what the provider ends; the flow's. */
+const oidc_logout_t *oidc_ended(void *flow);
 
 /* Read a logout token (OpenID Connect Back-Channel Logout 1.0, 2.6), signed with a key of the
  * provider's set. NULL: it is good, and *out is set; else what is wrong with it, one line. */

@@ -28,6 +28,8 @@ enum {
     OIDC_AUDIENCES = 32,
     OIDC_SKEW_S = 60, /* between the provider's clock and ours */
     OIDC_TIMEOUT_MS = 10000,
+    OIDC_LEAVE_MS = 3000,    /* of a sign-out, which is over here by then */
+    OIDC_LOGOUT_AGE_S = 600, /* of a logout token, since it was issued */
     OIDC_WHY_MAX = 256
 };
 
@@ -183,8 +185,20 @@ char *oidc_basic(const char *client_id, const char *client_secret);
 /* ---- oidc_person.c: who it is ---- */
 
 /* Set the person's name, address and groups by the claims of the ID token and of userinfo; either
- * may be NULL. */
-void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo);
+ * may be NULL. groups: name of the claim with the groups. */
+void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo,
+                     const char *groups);
+
+/* ---- oidc_logout.c: signing out ---- */
+
+/* As oidc_end_session_url, by metadata that were read. */
+char *oidc_leave_url(const oidc_metadata_t *metadata, const char *client_id, const char *id_token,
+                     const char *back_to, const char *state);
+
+/* What a logout token says, but for its signature. NULL: all is well, and *out is set; else what is
+ * not. */
+const char *oidc_logout_fault(const oidc_token_t *token, const oidc_expected_t *expected,
+                              oidc_logout_t *out);
 
 /* ---- oidc.c: the flow ---- */
 
@@ -207,6 +221,7 @@ typedef struct oidc_flow {
 
     /* What the flow was begun with; copies, NULL where there is none. */
     char *issuer, *client_id, *client_secret, *redirect_uri, *state, *nonce, *verifier, *scopes;
+    char *groups_claim; /* the same; NULL: groups */
     json_t *params;
     person_t known;
 
@@ -220,6 +235,7 @@ typedef struct oidc_flow {
     bool is_verified;       /* token */
     bool were_keys_fetched; /* by this flow */
     json_t *userinfo;
+    oidc_logout_t ended; /* not to be believed before token is verified */
 
     /* The request, or the URL of begin. */
     oidc_form_t url, body;

@@ -7,30 +7,52 @@
 #include <stdio.h>
 #include <string.h>
 
+char *oidc_leave_url(const oidc_metadata_t *metadata, const char *client_id, const char *id_token,
+                     const char *back_to, const char *state)
+{
+    oidc_form_t url = {0};
+    char *text = NULL;
+
+    if (!metadata->end_session)
+        return NULL;
+    oidc_form_begin(&url, metadata->end_session);
+    oidc_form_pair(&url, "client_id", client_id);
+    oidc_form_pair(&url, "post_logout_redirect_uri", back_to);
+    if (state)
+        oidc_form_pair(&url, "state", state);
+    if (id_token && url.len + strlen(id_token) + strlen("&id_token_hint=") <= OIDC_LOCATION_MAX)
+        oidc_form_pair(&url, "id_token_hint", id_token);
+    if (!url.is_full && url.len <= OIDC_LOCATION_MAX)
+        text = memory_copy(url.bytes, "the URL of a sign-out");
+    oidc_form_end(&url);
+    return text;
+}
+
 char *oidc_end_session_url(const char *metadata, size_t metadata_len, const char *issuer,
                            const char *client_id, const char *id_token, const char *back_to,
                            const char *state)
 {
     oidc_metadata_t document = {0};
-    oidc_form_t url = {0};
     char *text = NULL;
 
-    if (oidc_metadata_read(&document, metadata, metadata_len, issuer))
-        return NULL;
-    if (document.end_session) {
-        oidc_form_begin(&url, document.end_session);
-        oidc_form_pair(&url, "client_id", client_id);
-        oidc_form_pair(&url, "post_logout_redirect_uri", back_to);
-        if (state)
-            oidc_form_pair(&url, "state", state);
-        if (id_token && url.len + strlen(id_token) + strlen("&id_token_hint=") <= OIDC_LOCATION_MAX)
-            oidc_form_pair(&url, "id_token_hint", id_token);
-        if (!url.is_full && url.len <= OIDC_LOCATION_MAX)
-            text = memory_copy(url.bytes, "the URL of a sign-out");
-        oidc_form_end(&url);
+    if (!oidc_metadata_read(&document, metadata, metadata_len, issuer)) {
+        text = oidc_leave_url(&document, client_id, id_token, back_to, state);
+        oidc_metadata_done(&document);
     }
-    oidc_metadata_done(&document);
     return text;
+}
+
+/* It counts for a while only, so that nobody has to remember it for longer. */
+static const char *age_fault(const json_t *claims, int64_t now_s, oidc_logout_t *out)
+{
+    int64_t issued_s = 0;
+
+    oidc_time(json_object_get(claims, "exp"), &out->expires_s);
+    oidc_time(json_object_get(claims, "iat"), &issued_s);
+    out->too_old_s = issued_s + OIDC_LOGOUT_AGE_S + OIDC_SKEW_S;
+    if (out->expires_s + OIDC_SKEW_S < out->too_old_s)
+        out->too_old_s = out->expires_s + OIDC_SKEW_S;
+    return out->too_old_s <= now_s ? "its iat is too long ago" : NULL;
 }
 
 /* 2.6, but for what any token of the provider has to say. */
@@ -55,8 +77,17 @@ static const char *claims_fault(const json_t *claims, oidc_logout_t *out)
     snprintf(out->sub, sizeof(out->sub), "%s", sub ? sub : "");
     snprintf(out->sid, sizeof(out->sid), "%s", sid ? sid : "");
     snprintf(out->jti, sizeof(out->jti), "%s", jti);
-    oidc_time(json_object_get(claims, "exp"), &out->expires_s);
     return NULL;
+}
+
+const char *oidc_logout_fault(const oidc_token_t *token, const oidc_expected_t *expected,
+                              oidc_logout_t *out)
+{
+    const char *fault = oidc_token_fault_common(token, expected);
+
+    if (!fault)
+        fault = claims_fault(token->claims, out);
+    return fault ? fault : age_fault(token->claims, expected->now_s, out);
 }
 
 const char *oidc_logout_read(oidc_logout_t *out, const char *token, const char *keys,
@@ -73,9 +104,7 @@ const char *oidc_logout_read(oidc_logout_t *out, const char *token, const char *
     if (!fault && oidc_token_verify(&read, set) != OIDC_VERIFIED)
         fault = "no key of the provider has signed it";
     if (!fault)
-        fault = oidc_token_fault_common(&read, &expected);
-    if (!fault)
-        fault = claims_fault(read.claims, out);
+        fault = oidc_logout_fault(&read, &expected, out);
     oidc_keys_free(&set);
     oidc_token_done(&read);
     return fault;

@@ -55,13 +55,14 @@ static json_t *groups_of(const json_t *value)
     return groups;
 }
 
-void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo)
+void oidc_person_set(person_t *self, const json_t *claims, const json_t *userinfo,
+                     const char *groups)
 {
-    const json_t *groups = json_object_get(userinfo, "groups");
+    const json_t *list = json_object_get(userinfo, groups);
 
     oidc_set(&self->username, claim_of(claims, userinfo, "preferred_username"));
     oidc_set(&self->name, claim_of(claims, userinfo, "name"));
     set_email(self, json_object_get(userinfo, "email") ? userinfo : claims);
     json_decref(self->groups);
-    self->groups = groups_of(groups ? groups : json_object_get(claims, "groups"));
+    self->groups = groups_of(list ? list : json_object_get(claims, groups));
 }

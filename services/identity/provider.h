@@ -41,7 +41,7 @@ typedef struct fetched {
 
 typedef enum provider_step {
     PROVIDER_FETCH,      /* *out is the request to make; next is called with its answer */
-    PROVIDER_DONE,       /* location (begin) or person (callback, refresh) says the result */
+    PROVIDER_DONE,       /* location (begin, leave) or person (callback, refresh) is the result */
     PROVIDER_DENIED,     /* the provider says no: consent refused, or the grant is revoked */
     PROVIDER_INVALID,    /* an answer or a callback that breaks the protocol, or looks forged */
     PROVIDER_UNAVAILABLE /* the provider cannot be reached, or says that it is out of order */
@@ -51,7 +51,9 @@ typedef enum provider_step {
 typedef enum provider_operation {
     PROVIDER_BEGIN,    /* the URL of the provider to which the browser is sent */
     PROVIDER_CALLBACK, /* who the browser that came back with params is */
-    PROVIDER_REFRESH   /* what the provider says now about who is signed in (ask->known) */
+    PROVIDER_REFRESH,  /* what the provider says now about who is signed in (ask->known) */
+    PROVIDER_LEAVE,    /* of oidc: the URL at which who was signed in (ask->known) signs out */
+    PROVIDER_ENDED     /* of oidc: whose sessions a logout token (params) ends: oidc_ended */
 } provider_operation_t;
 
 /* Who the provider says it is. Owns everything. */
@@ -77,7 +79,7 @@ struct provider_cache; /* documents of providers: metadata, keys; shared by the 
 typedef struct provider_ask {
     const json_t *config;     /* the module's document, opened, with its secrets */
     const char *module;       /* "oidc" | "oauth" | "saml" */
-    const char *redirect_uri; /* https://H/oauth2/callback */
+    const char *redirect_uri; /* https://H/oauth2/callback; of leave: where browsers come back to */
     /* Of begin and callback; NULL for refresh. state is put into the authorization URL as it is;
      * nonce and verifier (PKCE, RFC 7636) are 43 characters base64url, and never leave the service
      * but as the protocol says. */
@@ -99,7 +101,7 @@ typedef struct provider {
     /* The next step: first with NULL, then with the answer to each request. Not after an outcome.
      * *out is set with PROVIDER_FETCH only. */
     provider_step_t (*next)(void *flow, const fetched_t *answer, fetch_t *out);
-    /* After DONE of begin: the URL; borrowed. */
+    /* After DONE of begin: the URL; borrowed. Of leave: also NULL, where the provider has none. */
     const char *(*location)(void *flow);
     /* After DONE of callback or refresh: *out owns copies, for person_done. */
     void (*person)(void *flow, person_t *out);

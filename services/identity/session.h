@@ -64,6 +64,26 @@ int session_source(const sealed_t *sealed, char out[WORDS_HEX_SIZE]);
 /* Sealed tokens of a person, "" where there are none; NULL: no memory. */
 char *session_seal_tokens(crud_t *crud, const person_t *person);
 
+/* What a provider's own sign-outs find sessions by, SHA-256 in hexadecimal: which client of which
+ * issuer an account has, and which session of that provider a person's is; "" where it did not
+ * say. */
+void session_client_hash(const char *account, const char *issuer, const char *client_id,
+                         char out[WORDS_HEX_SIZE]);
+void session_provider_hash(const char *client_hash, const char *provider_session,
+                           char out[WORDS_HEX_SIZE]);
+/* The same of a person that signed in by a sealed module. */
+void session_provider_hashes(const sealed_t *sealed, const person_t *person,
+                             char client[WORDS_HEX_SIZE], char provider[WORDS_HEX_SIZE]);
+
+/* In a transaction: nobody else begins or ends sessions of that session at the provider until it is
+ * over. 0 | fault. */
+int session_lock_provider(crud_t *crud, const char *provider_hash);
+
+/* In a transaction, before a session is made of a sign-in: has the provider ended the session there
+ * that the sign-in is of, since it vouched? It does not while the transaction lasts. 0 |
+ * ERR_SIGN_IN_CODE | fault. */
+int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person);
+
 /* When the provider that vouched then must vouch again, by the module; 0: never. */
 int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 
@@ -73,5 +93,7 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route} -> {}; also where there is none. 0 | ERR_INVALID_FIELD | fault. */
+/* session.end {hash, route, sealed?} -> {location?}; also where there is none. location: with sealed,
+ * of who was signed in by a provider that wants to know: where the browser signs out there. 0 |
+ * ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

@@ -188,7 +188,9 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char now[24], expires[24], inactivity[24], due[24], source[WORDS_HEX_SIZE];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
 
+    session_provider_hashes(sealed, person, client, provider);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -199,12 +201,13 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
-                   "last_active_ms, checked_ms, due_ms, claims, source) VALUES ($1, $2, $3, "
+                   "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
+                   "provider_hash) VALUES ($1, $2, $3, "
                    "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12)",
-                   12, id, sealed->module, sealed->digest, groups,
+                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14)",
+                   14, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
-                   claims, source);
+                   claims, source, client, provider);
 }
 
 /* Make room for another session of the user: the oldest beyond the bound end, some of them where
@@ -293,8 +296,10 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char user[ID_MAX], now[24], source[WORDS_HEX_SIZE];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
     int r;
 
+    session_provider_hashes(sealed, person, client, provider);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     session->checked_ms = bus_now_ms();
@@ -302,9 +307,10 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     r = pg_exec(crud->pg, NULL,
                 "UPDATE sign_in_session SET groups = $2::jsonb, email_verified = $3::boolean, "
                 "tokens = $4, checked_ms = $5::bigint, claims = $6::jsonb, source = $7, "
-                "checking_until_ms = 0, retry_ms = 0 WHERE session_id = $1",
-                7, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
-                source);
+                "checking_until_ms = 0, retry_ms = 0, client_hash = $8, provider_hash = $9 "
+                "WHERE session_id = $1",
+                9, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
+                source, client, provider);
     if (!r)
         r = set_limits(crud, session, sealed);
     if (!r)

@@ -1,4 +1,4 @@
-/* session.touch, session.end, sign_in.tidy: sessions in use, signed out, and over. */
+/* session.touch, sign_in.tidy: sessions in use, and over. */
 #include "common/base/cleanup.h"
 #include "services/identity/session_tokens.h"
 #include "services/identity/sign_in.h"
@@ -71,49 +71,6 @@ int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply)
         "UPDATE application_user u SET last_active = users.last FROM users "
         "WHERE u.id = users.id AND u.last_active < users.last",
         2, text, now);
-}
-
-/* ---- end ---- */
-
-/* It is gone already, perhaps by an earlier try of the same request whose answer still waits for
- * edges, or was lost: this one waits for them too, up to the newest change there is. */
-static int answer_gone(crud_t *crud, reply_t *reply)
-{
-    _cleanup_(pgresult_clear) PGresult *res = NULL;
-    int r = pg_exec(crud->pg, &res, "SELECT revision FROM config_head", 0);
-
-    if (!r && PQntuples(res))
-        reply->revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
-    return r;
-}
-
-int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
-{
-    const char *hash = json_string_value(json_object_get(request->body, "hash"));
-    const char *route = json_string_value(json_object_get(request->body, "route"));
-    _cleanup_(session_done) session_t session = {0};
-    session_act_t act;
-    int r;
-
-    if (!words_is_hex(hash))
-        return problem_add(&reply->problem, ERR_INVALID_FIELD, "hash",
-                           "must be 64 hexadecimal digits");
-    reply->body = json_object();
-    if (!reply->body)
-        return -ENOMEM;
-    r = session_load(crud, hash, &session);
-    if (r == ERR_SESSION_GONE)
-        return answer_gone(crud, reply);
-    if (r || !words_equal(session.route, route))
-        return r;
-    crud->request_key[0] = '\0';
-    r = crud_begin(crud);
-    session_act_as(&act, crud, session.account, session.user, session.person.email, "SIGN_OUT");
-    if (!r)
-        r = session_end(crud, &session, &reply->problem);
-    r = crud_end(crud, r, &reply->revision);
-    session_act_done(&act);
-    return r == ERR_SESSION_GONE ? answer_gone(crud, reply) : r;
 }
 
 /* ---- tidy ---- */

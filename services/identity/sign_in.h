@@ -21,5 +21,10 @@ int on_sign_in_callback(crud_t *crud, const request_t *request, reply_t *reply);
  * ERR_SIGN_IN_CODE: and it is gone, if it was there | ERR_SIGN_IN_DENIED | fault. */
 int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply);
 
+/* {sealed, token} -> {}: a provider's logout token. Its sessions are over when this is answered. 0
+ * | ERR_INVALID_FIELD and what sealed_open answers | ERR_SIGN_IN_PROVIDER: it is not good |
+ * ERR_SIGN_IN_UNAVAILABLE | fault. */
+int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply);
+
 /* {} -> {codes, sessions}: delete what is over, some of it. 0 | fault. */
 int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply);

@@ -50,7 +50,9 @@ static int redeem(crud_t *crud, const sealed_t *sealed, const request_t *request
         return r;
     if (!sign_in_admits(sealed->module, sealed->config, &proven->person, why, sizeof(why)))
         return problem_add(problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
-    r = end_old(crud, sealed, request, problem);
+    r = session_check_provider(crud, sealed, &proven->person);
+    if (!r)
+        r = end_old(crud, sealed, request, problem);
     return r ? r : session_make(crud, sealed, &proven->person, request, token, problem);
 }
 

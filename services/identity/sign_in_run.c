@@ -97,7 +97,8 @@ int run_start(run_t *self, int operation, provider_ask_t *ask)
     snprintf(redirect, sizeof(redirect), "%s/oauth2/callback%s%s", url, *place ? "/" : "", place);
     ask->config = self->sealed.config;
     ask->module = self->sealed.module;
-    ask->redirect_uri = redirect;
+    if (!ask->redirect_uri)
+        ask->redirect_uri = redirect;
     ask->now_s = time(NULL);
     ask->cache = provider_cache_shared();
     self->ended = false;

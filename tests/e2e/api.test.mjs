@@ -99,7 +99,8 @@ const modules = {
   traffic_policy: [{ value: 'on_http_request:\n  - actions: []\n' }, { enabled: true, value: 'on_http_request:\n  - actions: []\n' }],
   oidc: [{ issuer: 'https://id.example.test', client_id: 'c', client_secret: 's' },
     { enabled: true, options_passthrough: false, cookie_prefix: '', inactivity_timeout: 0, maximum_duration: 0, service_tokens: false,
-      issuer: 'https://id.example.test', client_id: 'c', client_secret: 's', scopes: [] }],
+      issuer: 'https://id.example.test', client_id: 'c', client_secret: 's', scopes: [],
+      email_addresses: [], email_domains: [], groups: [], groups_claim: 'groups', provider_logout: true }],
 };
 
 for (const [name, [given, want]] of Object.entries(modules))

@@ -72,7 +72,7 @@ test('a request has room for the metadata of SAML, and no more; another verb has
   const { sealed } = sealedOf('no_such_module', { idp_metadata: 'x'.repeat(262144) });
   assert.equal((await ask('sign_in.begin', { sealed, host: 'a' })).code, CODE.SIGN_IN_UNAVAILABLE);
   assert.equal((await ask('sign_in.begin', { sealed, host: 'a', target: 'x'.repeat(200000) })).code, CODE.BODY_TOO_LARGE);
-  assert.equal((await ask('session.end', { hash: 'x'.repeat(9000), route: route() })).code, CODE.BODY_TOO_LARGE);
+  assert.equal((await ask('session.touch', { sessions: 'x'.repeat(70000) })).code, CODE.BODY_TOO_LARGE);
 });
 
 test('with an edge\'s key nobody calls what is not for edges, nor the gateway what is', options, async () => {

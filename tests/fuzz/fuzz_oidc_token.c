@@ -48,7 +48,7 @@ static void read_claims(const char *text, size_t size)
     token.claims = oidc_json(text, size);
     if (token.claims) {
         (void)oidc_token_fault(&token, &expected);
-        oidc_person_set(&person, token.claims, token.claims);
+        oidc_person_set(&person, token.claims, token.claims, "groups");
         if (!json_is_array(person.groups))
             abort();
         person_done(&person);

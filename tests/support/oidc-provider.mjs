@@ -2,6 +2,7 @@
 // Nobody clicks: whoever comes signs in as `account` (or as the account that the browser's cookie `account` names) and consents.
 import { execFileSync } from 'node:child_process';
 import crypto from 'node:crypto';
+import dns from 'node:dns';
 import fs from 'node:fs';
 import https from 'node:https';
 import os from 'node:os';
@@ -31,10 +32,18 @@ export function signingKey(alg = 'RS256') {
   return { ...pair.privateKey.export({ format: 'jwk' }), use: 'sig', alg, kid: crypto.randomUUID() };
 }
 
+// An issuer on a given port is the same in story after story, and postern-identity keeps its keys.
+function keptKey(port, algorithm) {
+  const file = `${process.env.STORY_UPSTREAM_TLS}.${port}.${algorithm}.jwk`;
+  if (!fs.existsSync(file)) fs.writeFileSync(file, JSON.stringify(signingKey(algorithm)), { mode: 0o600 });
+  return JSON.parse(fs.readFileSync(file, 'utf8'));
+}
+
 /* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
- * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout}, given: answers with tokens,
- *     down: 503 for all, delayMs, hold: promise that answers wait for, signIn(url, sub) -> {name: [values]}, rotate(), revoke(sub), stop()} */
+ * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout, person: it is asked something}, given: answers with tokens,
+ *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
+ *     sign(claims, header, key), rotate(), revoke(sub), stop()} */
 export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
   fs.chmodSync(dir, 0o755);
@@ -43,9 +52,9 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     alice: { name: 'Alice Liddell', preferred_username: 'alice', email: 'alice@example.test', email_verified: true, groups: ['staff', 'admins'] },
     bob: { name: 'Bob Dodgson', preferred_username: 'bob', email: 'bob@other.test', email_verified: false, groups: ['staff'] },
   };
-  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [] };
+  const self = { accounts, ca: `${dir}/ca.pem`, account: 'alice', refuse: false, down: false, delayMs: 0, hold: null, calls: {}, given: [], told: [] };
   const cookieKeys = [crypto.randomUUID()], tokens = new Map();
-  let keys = [signingKey(algorithm)], provider, answer;
+  let keys = [port ? keptKey(port, algorithm) : signingKey(algorithm)], provider, answer;
 
   const configuration = () => ({
     clients: clients.map((client) => ({ grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], id_token_signed_response_alg: algorithm, ...client, redirect_uris: [typeof client.redirect_uris === 'function' ? client.redirect_uris(self.issuer) : client.redirect_uris].flat() })),
@@ -56,18 +65,20 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     findAccount: (_, sub) => accounts[sub] && { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
     features: {
       devInteractions: { enabled: false }, userinfo: { enabled: true }, backchannelLogout: { enabled: true },
-      rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form}<script>document.forms[0].submit()</script>`; } },
+      rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form.replace('</form>', '<input type="hidden" name="logout" value="yes"/></form>')}<script>document.forms[0].submit()</script>`; } },
     },
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] },
     interactions: { url: (_, { uid }) => `/interaction/${uid}` },
     issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
     ttl: { AccessToken: accessTokenSeconds, AuthorizationCode: 60, IdToken: 3600, RefreshToken: 86400, Interaction: 600, Session: 86400, Grant: 86400 },
-    httpOptions: () => ({ agent: new https.Agent({ ca: trusts }) }),
+    httpOptions: () => ({ agent: new https.Agent({ ca: trusts }), dnsLookup: (host, options, done) => dns.lookup(host.endsWith('.localhost') ? 'localhost' : host, options, done), signal: AbortSignal.timeout(20000) }),
   });
   const renew = () => {
     provider = new Provider(self.issuer, configuration());
     provider.on('grant.success', (ctx) => { const { Grant } = ctx.oidc.entities; if (Grant) tokens.set(Grant.jti, Grant.accountId); self.given.push(ctx.body); });
+    provider.on('backchannel.success', (_, client, sub, sid) => self.told.push({ sub, sid }));
+    provider.on('backchannel.error', (_, error, client, sub, sid) => self.told.push({ sub, sid, error: String(error) }));
     answer = provider.callback();
   };
 
@@ -86,6 +97,7 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   const server = https.createServer({ key: tls.key, cert: tls.cert }, async (request, response) => {
     const place = PLACES[new URL(request.url, 'https://localhost').pathname];
     if (place) self.calls[place] = (self.calls[place] ?? 0) + 1;
+    if (request.url.startsWith('/interaction/')) self.calls.person = (self.calls.person ?? 0) + 1;
     if (self.delayMs) await new Promise((resolve) => setTimeout(resolve, self.delayMs));
     await self.hold;
     if (self.down) return response.writeHead(503, { 'Content-Type': 'application/json' }).end('{}');
@@ -97,20 +109,29 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
   self.issuer = `https://localhost:${self.port}`;
   renew();
 
-  // As a browser does: follows the sign-in as that account, as far as where it leaves the provider. What it brings back: {name: [values]}.
-  self.signIn = async (url, sub = self.account) => {
-    const jar = new Map([['account', sub]]);
-    for (let at = url, hops = 0; hops < 12; hops++) {
-      const { status, location, cookies, text } = await new Promise((resolve, reject) => {
-        https.get(at, { ca: tls.ca, headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') } }, (response) => {
-          let body = '';
-          response.on('data', (part) => { body += part; });
-          response.on('end', () => resolve({ status: response.statusCode, location: response.headers.location, cookies: response.headers['set-cookie'] ?? [], text: body }));
-        }).on('error', reject);
+  // One request of a browser with these cookies, which the answer changes.
+  const visit = (at, jar, form) => new Promise((resolve, reject) => {
+    const body = form && new URLSearchParams(form).toString();
+    const request = https.request(at, { ca: tls.ca, method: form ? 'POST' : 'GET', headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; '), ...(form ? { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length } : {}) } }, (response) => {
+      let text = '';
+      response.on('data', (part) => { text += part; });
+      response.on('end', () => {
+        for (const cookie of response.headers['set-cookie'] ?? []) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
+        resolve({ status: response.statusCode, location: response.headers.location, text });
       });
-      for (const cookie of cookies) { const [name, value] = cookie.split(';')[0].split(/=(.*)/s); if (value) jar.set(name, value); else jar.delete(name); }
-      if (!location) throw new Error(`the provider answers ${status} to ${at}: ${text.replace(/<style>.*<.style>|<[^>]*>/gs, ' ').replace(/\s+/g, ' ').slice(-300)}`);
-      const next = new URL(location, at);
+    });
+    request.on('error', reject).end(body);
+  });
+  const said = ({ status, text }, at) => new Error(`the provider answers ${status} to ${at}: ${text.replace(/<style>.*<.style>|<[^>]*>/gs, ' ').replace(/\s+/g, ' ').slice(-300)}`);
+
+  // As a browser does: follows the sign-in as that account, as far as where it leaves the provider. What it brings back: {name: [values]}.
+  // jar: the browser's cookies at the provider, which keep it signed in there.
+  self.signIn = async (url, sub = self.account, jar = new Map()) => {
+    jar.set('account', sub);
+    for (let at = url, hops = 0; hops < 12; hops++) {
+      const answer = await visit(at, jar);
+      if (!answer.location) throw said(answer, at);
+      const next = new URL(answer.location, at);
       if (next.origin !== self.issuer) {
         const params = {};
         for (const [name, value] of next.searchParams) (params[name] ??= []).push(value);
@@ -119,6 +140,21 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
       at = next.href;
     }
     throw new Error('the provider sends the browser around in a circle');
+  };
+  // The same with the provider's page of a sign-out, where the person says yes: where it sends the browser then.
+  self.signOut = async (url, jar = new Map()) => {
+    const page = await visit(url, jar), xsrf = /name="xsrf" value="(\w+)"/.exec(page.text)?.[1];
+    if (!xsrf) throw said(page, url);
+    const answer = await visit(/action="([^"]+)"/.exec(page.text)[1], jar, { xsrf, logout: 'yes' });
+    if (!answer.location) throw said(answer, url);
+    return answer.location;
+  };
+  self.kid = () => keys[0].kid;
+  // A token of these claims, as the provider signs them.
+  self.sign = (claims, header = {}, key = keys[0]) => {
+    const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const text = `${part({ alg: key.alg, kid: key.kid, ...header })}.${part(claims)}`;
+    return `${text}.${crypto.sign('sha256', Buffer.from(text), { key: crypto.createPrivateKey({ key, format: 'jwk' }), dsaEncoding: 'ieee-p1363' }).toString('base64url')}`;
   };
   // The next tokens are signed with a new key; the old one is gone from the key set.
   self.rotate = () => { keys = [signingKey(algorithm)]; renew(); };

@@ -157,6 +157,11 @@ export async function endpoint(backend, { match = '/', match_type = 'path_prefix
   return { host, domain, edge: front, backend: where, route };
 }
 
+// Nobody has signed in at that provider.
+export async function forgetUsers(url) {
+  for (const { id } of (await must('GET', '/app/users')).application_users.filter(({ identity_provider: by }) => by.url === url)) await must('DELETE', `/app/users/${id}`);
+}
+
 // Events from the PUB socket, through the command line; STORY_TAIL is how to call it elsewhere than in this system's bin.
 // said: lines of its standard error.
 export function tail(topic = '', vars = {}) {

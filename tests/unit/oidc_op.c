@@ -275,19 +275,21 @@ static provider_step_t drive(op_t *self, void *flow)
 provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who)
 {
     const bool is_refresh = operation == PROVIDER_REFRESH;
-    const provider_ask_t ask = {.config = self->config,
-                                .module = "oidc",
-                                .redirect_uri = is_refresh ? NULL : "https://h/oauth2/callback",
-                                .state = is_refresh ? NULL : OP_STATE,
-                                .nonce = is_refresh ? NULL : OP_NONCE,
-                                .verifier = is_refresh ? NULL : OP_VERIFIER,
-                                .refresh_token = self->refresh_token,
-                                .access_token = self->access_token,
-                                .known = is_refresh ? &self->known : NULL,
-                                .params = operation == PROVIDER_CALLBACK ? self->params : NULL,
-                                .now_s = self->now_s,
-                                .force = self->force,
-                                .cache = self->cache};
+    const provider_ask_t ask = {
+        .config = self->config,
+        .module = "oidc",
+        .redirect_uri = is_refresh ? NULL : "https://h/oauth2/callback",
+        .state = is_refresh ? NULL : OP_STATE,
+        .nonce = is_refresh ? NULL : OP_NONCE,
+        .verifier = is_refresh ? NULL : OP_VERIFIER,
+        .refresh_token = self->refresh_token,
+        .access_token = self->access_token,
+        .known = is_refresh || operation == PROVIDER_LEAVE ? &self->known : NULL,
+        .params =
+            operation == PROVIDER_CALLBACK || operation == PROVIDER_ENDED ? self->params : NULL,
+        .now_s = self->now_s,
+        .force = self->force,
+        .cache = self->cache};
     provider_step_t step;
     void *flow = NULL;
 
@@ -296,8 +298,11 @@ provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who
     snprintf(self->why, sizeof(self->why), "%s", provider_oidc.why(flow));
     person_done(&self->tokens);
     self->gave_tokens = provider_oidc.tokens(flow, &self->tokens);
-    if (step == PROVIDER_DONE && operation == PROVIDER_BEGIN)
-        snprintf(self->location, sizeof(self->location), "%s", provider_oidc.location(flow));
+    if (step == PROVIDER_DONE && operation == PROVIDER_ENDED)
+        self->ended = *oidc_ended(flow);
+    else if (step == PROVIDER_DONE && (operation == PROVIDER_BEGIN || operation == PROVIDER_LEAVE))
+        snprintf(self->location, sizeof(self->location), "%s",
+                 provider_oidc.location(flow) ? provider_oidc.location(flow) : "");
     else if (step == PROVIDER_DONE && who)
         provider_oidc.person(flow, who);
     provider_oidc.free(&flow);

@@ -2,6 +2,7 @@
  * a test changes before it signs somebody in. */
 #pragma once
 
+#include "services/identity/oidc.h"
 #include "services/identity/provider.h"
 #include "services/identity/provider_cache.h"
 
@@ -35,10 +36,11 @@ typedef struct op {
     bool force;
     person_t known; /* of a refresh; borrowed texts */
     const char *refresh_token, *access_token;
-    char why[OP_WHY_SIZE], location[16 << 10];
+    char why[OP_WHY_SIZE], location[16 << 10]; /* location "": none */
     person_t tokens; /* that the flow hands out, however it ended */
     bool gave_tokens;
     size_t heaviest; /* that a flow was between two steps */
+    oidc_logout_t ended;
 } op_t;
 
 /* A provider that signs with a new key for this algorithm. */

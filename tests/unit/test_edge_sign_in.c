@@ -299,6 +299,32 @@ ParameterizedTest(asked_case_t *one, edge_sign_in, sends_people_away_and_nobody_
                  one->accept);
 }
 
+typedef struct {
+    bool page; /* GET or POST of a navigation */
+    char site[16];
+    bool leaves;
+} leaving_case_t;
+
+ParameterizedTestParameters(edge_sign_in, signs_out_at_the_provider_for_its_own_pages_alone)
+{
+    static leaving_case_t cases[] = {
+        {true, "same-origin", true}, {true, "none", true},          {true, "-", true},
+        {true, "None", true},        {true, "same-site", false},    {true, "cross-site", false},
+        {true, "", false},           {false, "same-origin", false}, {false, "-", false},
+    };
+
+    return cr_make_param_array(leaving_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(leaving_case_t *one, edge_sign_in,
+                  signs_out_at_the_provider_for_its_own_pages_alone)
+{
+    const sign_in_asked_t asked = {one->page, false, text_or_none("navigate"),
+                                   text_or_none("document"), text_or_none("-")};
+
+    cr_assert_eq(sign_in_may_leave(&asked, text_or_none(one->site)), one->leaves, "%s", one->site);
+}
+
 /* ---- paths ---- */
 
 typedef struct {

@@ -609,3 +609,92 @@ Test(oidc, the_last_good_documents_serve_while_the_provider_fails)
     op->now_s += PROVIDER_CACHE_KEPT_S;
     op_denies(op, PROVIDER_INVALID, "another issuer");
 }
+
+Test(oidc, groups_are_those_of_the_claim_that_the_route_names)
+{
+    AN_OP("ES256");
+    _cleanup_(person_done) person_t who = {0};
+
+    op_set(op->config, "groups_claim", json_string("roles"));
+    op_set(op->documents[OP_USERINFO], "roles", json_pack("[s]", "editor"));
+    sign_in(op, &who);
+    cr_assert_eq(json_array_size(who.groups), 1);
+    cr_assert_str_eq(json_string_value(json_array_get(who.groups, 0)), "editor");
+}
+
+/* ---- signing out ---- */
+
+Test(oidc, who_signs_out_is_sent_where_the_metadata_say)
+{
+    AN_OP("ES256");
+
+    op->known.id_token = (char *)"a.b.c";
+    cr_assert_eq(op_run(op, PROVIDER_LEAVE, NULL), PROVIDER_DONE, "%s", op->why);
+    have(op->location, OP_ISSUER "/end?client_id=client&post_logout_redirect_uri=https%3A%2F%2Fh");
+    have(op->location, "&state=" OP_STATE "&id_token_hint=a.b.c");
+    lack(op->location, "ecret");
+}
+
+Test(oidc, who_signs_out_stays_where_the_provider_has_no_page_or_does_not_answer)
+{
+    AN_OP("ES256");
+
+    op_set(op->documents[OP_METADATA], "end_session_endpoint", NULL);
+    cr_assert_eq(op_run(op, PROVIDER_LEAVE, NULL), PROVIDER_DONE, "%s", op->why);
+    cr_assert_str_eq(op->location, "");
+    provider_cache_destroy(&op->cache);
+    json_decref(op->documents[OP_METADATA]);
+    op->documents[OP_METADATA] = NULL;
+    cr_assert_eq(op_run(op, PROVIDER_LEAVE, NULL), PROVIDER_UNAVAILABLE);
+}
+
+static void bring_logout_token(op_t *op, EVP_PKEY *key, const char *client)
+{
+    json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:{s:{}}}", "iss", OP_ISSUER,
+                               "aud", client, "sub", "alice", "exp", (json_int_t)OP_NOW_S + 60,
+                               "iat", (json_int_t)OP_NOW_S, "jti", "j1", "sid", "s1", "events",
+                               "http://schemas.openid.net/event/backchannel-logout");
+    char *token = op_sign(key, op->alg, op->header, claims);
+
+    json_decref(op->params);
+    op->params = json_pack("{s:[s]}", "logout_token", token);
+    free(token);
+    json_decref(claims);
+}
+
+Test(oidc, a_logout_token_says_whose_sessions_end)
+{
+    AN_OP("ES256");
+
+    bring_logout_token(op, op->key, OP_CLIENT);
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_DONE, "%s", op->why);
+    cr_assert_str_eq(op->ended.sub, "alice");
+    cr_assert_str_eq(op->ended.sid, "s1");
+    cr_assert_str_eq(op->ended.jti, "j1");
+    cr_assert_eq(op->calls[OP_TOKENS] + op->calls[OP_USERINFO], 0);
+}
+
+Test(oidc, nobody_is_asked_about_a_logout_token_that_is_none)
+{
+    AN_OP("ES256");
+
+    bring_logout_token(op, op->key, "other");
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_INVALID);
+    have(op->why, "the logout token is not valid: its aud is another client");
+    op_set(op->params, "logout_token", json_pack("[ss]", "a.b.c", "a.b.c"));
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_INVALID);
+    op_set(op->params, "logout_token", json_pack("[s]", "a.b"));
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_INVALID);
+    cr_assert_eq(op->calls[OP_METADATA] + op->calls[OP_KEYS], 0);
+}
+
+Test(oidc, a_logout_token_of_another_key_ends_nothing)
+{
+    AN_OP("ES256");
+    EVP_PKEY *other = op_key("ES256");
+
+    bring_logout_token(op, other, OP_CLIENT);
+    cr_assert_eq(op_run(op, PROVIDER_ENDED, NULL), PROVIDER_INVALID);
+    have(op->why, "the logout token is not valid: its signature is wrong");
+    EVP_PKEY_free(other);
+}

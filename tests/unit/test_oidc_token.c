@@ -646,6 +646,13 @@ Test(oidc_token, logout_tokens_say_whose_sessions_end_and_nothing_else_does)
     refuse_logout(&world, "exp", NULL, "exp");
     refuse_logout(&world, "exp", json_integer(OP_NOW_S - 60), "expired");
     refuse_logout(&world, "iat", json_integer(OP_NOW_S + 61), "future");
+    cr_assert_eq(out.too_old_s, OP_NOW_S + 60 + OIDC_SKEW_S, "it has expired by then");
+    op_set(world.claims, "exp", json_integer(OP_NOW_S + 86400));
+    refuse_logout(&world, "iat", json_integer(OP_NOW_S - OIDC_LOGOUT_AGE_S - OIDC_SKEW_S),
+                  "too long ago");
+    cr_assert_null(logout_fault(&world, &out));
+    cr_assert_eq(out.too_old_s, OP_NOW_S + OIDC_LOGOUT_AGE_S + OIDC_SKEW_S,
+                 "nobody remembers it for longer, whatever it says");
     op_set(world.claims, "sub", NULL);
     cr_assert_null(logout_fault(&world, &out));
     refuse_logout(&world, "sid", NULL, "sub or sid");

@@ -43,7 +43,8 @@ Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_the_intake_and_the_ver
 Test(role, how_large_a_request_may_be_is_said_by_the_row_of_its_verb)
 {
     cr_assert_eq(verb_bytes("identity", "sign_in.begin"), 512 << 10);
-    cr_assert_eq(verb_bytes("identity", "session.end"), 8 << 10);
+    cr_assert_eq(verb_bytes("identity", "session.end"), 512 << 10);
+    cr_assert_eq(verb_bytes("identity", "self.get"), 8 << 10);
     cr_assert_eq(verb_bytes("events", "sign_in.begin"), VERB_BYTES, "another service's");
     cr_assert_eq(verb_bytes("identity", "account.created"), VERB_BYTES, "none");
 }

@@ -7,6 +7,7 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_keys.h"
+#include "services/edge/http/edge_sign_out.h"
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/sign_in.h"
@@ -196,10 +197,8 @@ place_done(ngx_pool_t *pool, const ngx_str_t *location, const route_t *route)
 }
 
 
-/* A host of the route: its own, or the first name of its edge. Empty: it has only names with a
- * wildcard. */
-static ngx_str_t
-host_of(ngx_pool_t *pool, const route_t *route)
+ngx_str_t
+edge_sign_in_host_of(ngx_pool_t *pool, const route_t *route)
 {
     size_t         i;
     ngx_str_t      out = ngx_null_string;
@@ -239,7 +238,7 @@ refuse_visit(visit_t *visit, int code)
                   "postern: a sign-in of route %s ends here with %d",
                   visit->route->id, code);
     if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
-        host = host_of(r->pool, visit->route);
+        host = edge_sign_in_host_of(r->pool, visit->route);
         edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
                            error == ERR_EDGE_SIGN_IN_DENIED);
     }
@@ -541,6 +540,7 @@ is_callback(const ngx_http_request_t *r)
 ngx_int_t
 edge_sign_in_host_handler(ngx_http_request_t *r)
 {
+    ngx_int_t    rc;
     edge_ctx_t  *ctx = edge_ctx(r);
 
     edge_sign_in_conceal(r, ctx);
@@ -558,5 +558,6 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
             return read_form(r);
         }
     }
-    return send_error(r, ERR_EDGE_SIGN_IN_PATH);
+    rc = edge_sign_out_handler(r);
+    return rc == NGX_DECLINED ? send_error(r, ERR_EDGE_SIGN_IN_PATH) : rc;
 }

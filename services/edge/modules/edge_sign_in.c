@@ -85,18 +85,34 @@ header_of(ngx_http_request_t *r, const char *name, size_t len)
 #define HEADER(r, name)  header_of(r, name, sizeof(name) - 1)
 
 
-static ngx_uint_t
-navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
+static sign_in_asked_t
+asked_of(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t methods)
 {
-    const sign_in_asked_t  asked = {
-        .get = (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) != 0,
+    return (sign_in_asked_t) {
+        .get = (r->method & methods) != 0,
         .upgrade = ctx->upgrade || r->headers_in.upgrade,
         .fetch_mode = HEADER(r, "sec-fetch-mode"),
         .fetch_dest = HEADER(r, "sec-fetch-dest"),
         .accept = HEADER(r, "accept")
     };
+}
+
+
+static ngx_uint_t
+navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_HEAD);
 
     return sign_in_navigates(&asked);
+}
+
+
+static ngx_uint_t
+may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_POST);
+
+    return sign_in_may_leave(&asked, HEADER(r, "sec-fetch-site"));
 }
 
 
@@ -119,6 +135,10 @@ on_own_answer(asker_t *asker, const ask_answer_t *answer)
     if (answer->code == 0 && state->step == SIGN_IN_STEP_REDEEM) {
         state->value = edge_sign_in_text(pool, answer, "token", TOKEN_LEN);
         state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
+    }
+    if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
+        state->location = edge_sign_in_text(pool, answer, "location",
+                                            EDGE_SIGN_IN_LOCATION_MAX);
     }
     edge_module_resume(state->ctx);
 }
@@ -695,6 +715,11 @@ finish_sign_out(edge_sign_in_state_t *state)
     if (edge_sign_in_set_cookie(state->r, &name, &none, "; SameSite=Lax") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+    if (state->location.len) {
+        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ID token */
+        state->r->content_handler = send_away;
+        return NGX_OK;
+    }
     state->r->content_handler = send_signed_out;
     return NGX_OK;
 }
@@ -703,6 +728,7 @@ finish_sign_out(edge_sign_in_state_t *state)
 static intptr_t
 sign_out(edge_sign_in_state_t *state)
 {
+    size_t          sealed;
     pack_t          pk;
     u_char         *start;
     const route_t  *route = state->ctx->route;
@@ -713,11 +739,18 @@ sign_out(edge_sign_in_state_t *state)
     if (state->token.len == 0) {
         return finish_sign_out(state);
     }
-    if (edge_sign_in_body(state->r->pool, &pk, &start, 256, 2) != NGX_OK) {
+    sealed = state->me == MODULE_OIDC && may_leave(state->r, state->ctx)
+             ? state->config->sealed_len : 0;
+    if (edge_sign_in_body(state->r->pool, &pk, &start, 256 + sealed, 2 + (sealed != 0))
+        != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
+    if (sealed) {
+        edge_sign_in_put(&pk, "sealed", state->config->sealed, sealed);
+    }
     return ask_identity(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
 }
 

@@ -31,6 +31,12 @@ bool sign_in_navigates(const sign_in_asked_t *asked)
                || is_word(asked->fetch_dest, "iframe"));
 }
 
+bool sign_in_may_leave(const sign_in_asked_t *asked, sign_in_text_t site)
+{
+    return sign_in_navigates(asked)
+           && (!site.at || is_word(site, "same-origin") || is_word(site, "none"));
+}
+
 sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, size_t prefix_len)
 {
     static const struct {

@@ -16,7 +16,7 @@ typedef struct sign_in_text {
 
 /* What of a request says whether a person waits for a page. */
 typedef struct sign_in_asked {
-    bool get;                              /* GET or HEAD */
+    bool get;                              /* GET or HEAD; of a sign-out POST, too */
     bool upgrade;                          /* a handshake of a WebSocket, or for anything else */
     sign_in_text_t fetch_mode, fetch_dest; /* Sec-Fetch-Mode and -Dest (Fetch Metadata) */
     sign_in_text_t accept;
@@ -25,6 +25,11 @@ typedef struct sign_in_asked {
 /* Is it a navigation, so that it may be sent away to sign in? Else it is answered 401: whoever sent
  * it would take the provider's page for the answer. */
 bool sign_in_navigates(const sign_in_asked_t *asked);
+
+/* May a sign-out at the route end the session at the provider too? Only a navigation that another
+ * site did not begin (site: Sec-Fetch-Site, also of another host below the same domain): whoever
+ * links here would else sign people out of all that they use. */
+bool sign_in_may_leave(const sign_in_asked_t *asked, sign_in_text_t site);
 
 typedef enum sign_in_path {
     SIGN_IN_UPSTREAM, /* not one of the edge's */

@@ -1,0 +1,409 @@
+#include "services/edge/http/edge_sign_out.h"
+#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/edge_sign_in_host.h"
+#include "services/edge/http/params.h"
+#include "services/edge/modules/module.h"
+#include "services/edge/table/sign_in.h"
+#include "services/edge/worker/edge_worker.h"
+#include "common/base/err.h"
+
+enum {
+    LOGOUT_MS = 20000,       /* identity may have to ask the provider for its keys */
+    LOGOUTS_MAX = 32,        /* under way in this worker: anybody can post one */
+    LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes */
+    LOGOUTS_CLIENT_MAX = 2,  /* of one client */
+    ROUTE_ID_MAX = 64,
+    REASON_MAX = 300
+};
+
+#define BACKCHANNEL      "/backchannel/"
+#define BACKCHANNEL_LEN  (sizeof(BACKCHANNEL) - 1)
+
+/* A logout token, while identity is asked. */
+typedef struct {
+    asker_t              asker;
+    ngx_queue_t          link;      /* in logouts */
+    ngx_http_request_t  *request;
+    route_t             *route;
+    ngx_str_t            client;
+    unsigned             listed:1;
+    unsigned             asking:1;
+} logout_t;
+
+static ngx_queue_t  logouts;        /* of this worker; next NULL: not begun */
+
+
+/* Its place is free, however long its client takes to read the answer. */
+static void
+end_asking(logout_t *logout)
+{
+    if (logout->listed) {
+        ngx_queue_remove(&logout->link);
+    }
+    logout->asking = 0;
+    logout->listed = 0;
+}
+
+
+static void
+forget_logout(void *data)
+{
+    logout_t  *logout = data;
+
+    if (logout->asking) {
+        edge_ask_leave(&logout->asker);
+    }
+    end_asking(logout);
+    route_release(logout->route);
+    logout->route = NULL;
+}
+
+
+/* ---- answers ---- */
+
+static ngx_int_t
+send_text(ngx_http_request_t *r, ngx_uint_t status, ngx_str_t *json)
+{
+    ngx_int_t       rc;
+    ngx_buf_t      *b;
+    ngx_chain_t     out;
+    const header_t  unkept = {
+        .name = "Cache-Control", .name_len = 13, .lower = "",
+        .value = "no-store", .value_len = 8
+    };
+
+    rc = edge_body_discard(r, edge_ctx(r));
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    if (edge_header_answer(r, &unkept) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = json->len;
+    r->header_only = json->len == 0;
+    if (json->len) {
+        ngx_str_set(&r->headers_out.content_type, "application/json");
+        r->headers_out.content_type_len = r->headers_out.content_type.len;
+    }
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    b->pos = json->data;
+    b->last = json->data + json->len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+    out.buf = b;
+    out.next = NULL;
+    return ngx_http_output_filter(r, &out);
+}
+
+
+/* 2.8: what failed, for whatever reason, is answered with 400. */
+static ngx_int_t
+refuse_logout(ngx_http_request_t *r, const char *error, const char *reason)
+{
+    size_t     len = ngx_min(ngx_strlen(reason), REASON_MAX);
+    u_char    *p;
+    ngx_str_t  json;
+
+    json.data = ngx_pnalloc(r->pool, 6 * REASON_MAX + 128);
+    if (json.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    p = ngx_sprintf(json.data, "{\"error\":\"%s\",\"error_description\":\"", error);
+    p = (u_char *) ngx_escape_json(p, (u_char *) reason, len);
+    p = ngx_cpymem(p, "\"}\n", 3);
+    json.len = p - json.data;
+    return send_text(r, NGX_HTTP_BAD_REQUEST, &json);
+}
+
+
+static ngx_int_t
+refuse_request(ngx_http_request_t *r, const char *reason)
+{
+    return refuse_logout(r, "invalid_request", reason);
+}
+
+
+static ngx_int_t
+refuse_for_now(ngx_http_request_t *r)
+{
+    return refuse_logout(r, "temporarily_unavailable", "nobody can tell now: send it again");
+}
+
+
+static ngx_int_t
+send_answer(logout_t *logout, const ask_answer_t *answer)
+{
+    ngx_str_t  nothing = ngx_null_string;
+
+    if (answer->code == 0) {
+        return send_text(logout->request, NGX_HTTP_OK, &nothing);
+    }
+    ngx_log_error(NGX_LOG_INFO, logout->request->connection->log, 0,
+                  "postern: a logout token of route %s is refused with %d",
+                  logout->route->id, answer->code);
+    if (answer->code == ERR_SIGN_IN_PROVIDER || answer->code == ERR_INVALID_FIELD) {
+        return refuse_request(logout->request, answer->msg ? answer->msg : "");
+    }
+    return refuse_for_now(logout->request);
+}
+
+
+static void
+on_answer(asker_t *asker, const ask_answer_t *answer)
+{
+    logout_t            *logout = (logout_t *) ((char *) asker - offsetof(logout_t, asker));
+    ngx_connection_t    *c = logout->request->connection;
+    ngx_http_request_t  *r = logout->request;
+
+    end_asking(logout);
+    ngx_http_set_log_request(c->log, r);
+    ngx_http_finalize_request(r, send_answer(logout, answer));
+    ngx_http_run_posted_requests(c);   /* r may have been freed */
+}
+
+
+/* ---- questions ---- */
+
+/* The route with OpenID Connect that the id is of. NULL: there is none. */
+static route_t *
+find_route(const u_char *id, size_t len)
+{
+    route_t  *route;
+
+    if (len == 0 || len > ROUTE_ID_MAX) {
+        return NULL;
+    }
+    route = strmap_get(edge_worker_table()->routes, (const char *) id, len);
+    return route == NULL || route->refused || route->beyond
+           || (route->enabled & 1u << MODULE_OIDC) == 0 || route->match == NULL
+           ? NULL : route;
+}
+
+
+/* Whoever posts what has no signature of a provider keeps others from posting for no longer than
+ * identity needs to see that. */
+static ngx_uint_t
+has_room(const logout_t *logout)
+{
+    logout_t     *other;
+    ngx_uint_t    all = 0, account = 0, client = 0;
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(&logouts); q != ngx_queue_sentinel(&logouts);
+         q = ngx_queue_next(q))
+    {
+        other = ngx_queue_data(q, logout_t, link);
+        all++;
+        account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
+        client += other->client.len == logout->client.len
+                  && ngx_memcmp(other->client.data, logout->client.data,
+                                logout->client.len) == 0;
+    }
+    return all < LOGOUTS_MAX && account < LOGOUTS_ACCOUNT_MAX
+           && client < LOGOUTS_CLIENT_MAX;
+}
+
+
+static logout_t *
+logout_new(ngx_http_request_t *r, route_t *route)
+{
+    logout_t            *logout;
+    ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(r->pool, sizeof(logout_t));
+
+    if (cln == NULL) {
+        return NULL;
+    }
+    if (logouts.next == NULL) {
+        ngx_queue_init(&logouts);
+    }
+    logout = cln->data;
+    ngx_memzero(logout, sizeof(*logout));
+    logout->request = r;
+    logout->client = edge_ctx(r)->client_ip;
+    route->refs++;
+    logout->route = route;
+    cln->handler = forget_logout;
+    return logout;
+}
+
+
+/* The request waits: it is finalized by on_answer, or when its client leaves. */
+static ngx_int_t
+ask_identity(logout_t *logout, const param_t *token)
+{
+    pack_t               pk;
+    u_char              *start;
+    route_t             *route = logout->route;
+    ngx_str_t            account = { route->account_id_len, (u_char *) route->account_id };
+    const sign_in_t     *config = route->configs[MODULE_OIDC];
+    ngx_http_request_t  *r = logout->request;
+
+    if (edge_sign_in_body(r->pool, &pk, &start, config->sealed_len + token->value_len, 2)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    edge_sign_in_put(&pk, "token", token->value, token->value_len);
+    logout->asker.answered = on_answer;
+    if (!has_room(logout) || pk.full
+        || edge_ask(&logout->asker, "sign_in.logout", &account, start, pk.at - start,
+                    LOGOUT_MS) != NGX_OK)
+    {
+        return refuse_for_now(r);
+    }
+    logout->asking = 1;
+    logout->listed = 1;
+    ngx_queue_insert_tail(&logouts, &logout->link);
+    r->main->count++;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+    return NGX_DONE;
+}
+
+
+/* The form that came, in one buffer. */
+static ngx_int_t
+take_form(ngx_http_request_t *r)
+{
+    char           *memory;
+    size_t          len;
+    route_t        *route;
+    logout_t       *logout;
+    params_t        params = { .count = 0 };
+    ngx_chain_t    *body = r->request_body ? r->request_body->bufs : NULL;
+    const param_t  *token;
+
+    if (body == NULL || body->next || body->buf->in_file) {
+        return refuse_request(r, "there is no form");
+    }
+    len = body->buf->last - body->buf->pos;
+    memory = ngx_pnalloc(r->pool, len + 1);
+    if (memory == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    token = params_parse(&params, (char *) body->buf->pos, len, memory) == 0
+            ? params_one(&params, "logout_token") : NULL;
+    if (token == NULL || token->value_len == 0) {
+        return refuse_request(r, "the form must have one logout_token");
+    }
+    route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN);
+    if (route == NULL) {
+        return refuse_request(r, "there is no such route with OpenID Connect");
+    }
+    logout = logout_new(r, route);
+    return logout ? ask_identity(logout, token) : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+
+static void
+on_form(ngx_http_request_t *r)
+{
+    ngx_http_finalize_request(r, take_form(r));
+}
+
+
+/* A form whose length is not said, or is larger than one may be, is not read. */
+static ngx_int_t
+read_form(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+
+    if (r->headers_in.content_length_n <= 0
+        || r->headers_in.content_length_n > PARAMS_BYTES)
+    {
+        return refuse_request(r, "the form must have 1 to 16384 bytes, and say how many");
+    }
+    r->request_body_in_single_buf = 1;
+    rc = ngx_http_read_client_request_body(r, on_form);
+    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
+}
+
+
+/* ---- coming back ---- */
+
+/* Where to sign in again: state begins with the id of the route that was left. */
+static void
+offer_route(ngx_http_request_t *r)
+{
+    char           *memory = ngx_pnalloc(r->pool, r->args.len + 1);
+    u_char         *dot;
+    route_t        *route = NULL;
+    params_t        params = { .count = 0 };
+    ngx_str_t       host;
+    const param_t  *state = NULL;
+
+    if (memory && params_parse(&params, (char *) r->args.data, r->args.len, memory) == 0) {
+        state = params_one(&params, "state");
+    }
+    if (state == NULL) {
+        return;
+    }
+    dot = ngx_strlchr((u_char *) state->value, (u_char *) state->value + state->value_len, '.');
+    if (dot) {
+        route = find_route((u_char *) state->value, dot - (u_char *) state->value);
+    }
+    if (route) {
+        host = edge_sign_in_host_of(r->pool, route);
+        edge_sign_in_offer(r, edge_ctx(r), route, &host, 0);
+    }
+}
+
+
+#define PAGE_BEGIN                                                            \
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"                \
+    "<meta name=\"viewport\" content=\"width=device-width\">"                 \
+    "<title>Signed out</title><style>body{font:16px/1.5 sans-serif;margin:15vh " \
+    "auto;max-width:34em;padding:0 1em}</style><h1>You are signed out.</h1>"
+#define PAGE_END  "</html>\n"
+
+static ngx_int_t
+send_signed_out(ngx_http_request_t *r)
+{
+    u_char      *p;
+    ngx_str_t    html;
+    edge_ctx_t  *ctx = edge_ctx(r);
+
+    offer_route(r);
+    html.data = ngx_pnalloc(r->pool, sizeof(PAGE_BEGIN PAGE_END) + ctx->again.len + 64);
+    if (html.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    p = ngx_cpymem(html.data, PAGE_BEGIN, sizeof(PAGE_BEGIN) - 1);
+    if (ctx->again.len) {
+        p = ngx_sprintf(p, "<p><a href=\"%V\">Sign in again</a></p>", &ctx->again);
+    }
+    p = ngx_cpymem(p, PAGE_END, sizeof(PAGE_END) - 1);
+    html.len = p - html.data;
+    return edge_sign_in_page(r, ctx, &html);
+}
+
+
+ngx_int_t
+edge_sign_out_handler(ngx_http_request_t *r)
+{
+    ngx_str_t  back = ngx_string("/signed-out");
+
+    if (r->uri.len == back.len && ngx_memcmp(r->uri.data, back.data, back.len) == 0
+        && r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
+    {
+        return send_signed_out(r);
+    }
+    if (r->method == NGX_HTTP_POST && r->uri.len > BACKCHANNEL_LEN
+        && ngx_memcmp(r->uri.data, BACKCHANNEL, BACKCHANNEL_LEN) == 0)
+    {
+        return read_form(r);
+    }
+    return NGX_DECLINED;
+}

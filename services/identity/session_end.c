@@ -1,0 +1,125 @@
+/* session.end: sign-out. The session is over before anything else happens; then, where the provider
+ * has a page for that, the browser is sent there (OpenID Connect RP-Initiated Logout 1.0). */
+#include "common/base/cleanup.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(const request_t *request, const char *key)
+{
+    return json_string_value(json_object_get(request->body, key));
+}
+
+static int end_session(crud_t *crud, const session_t *session, reply_t *reply)
+{
+    session_act_t act;
+    int r = crud_begin(crud);
+
+    crud->request_key[0] = '\0';
+    session_act_as(&act, crud, session->account, session->user, session->person.email, "SIGN_OUT");
+    if (!r)
+        r = session_end(crud, session, &reply->problem);
+    r = crud_end(crud, r, &reply->revision);
+    session_act_done(&act);
+    return r;
+}
+
+/* Is the provider to be told? It must be the session's own, of the module that the edge sent. */
+static bool wants_to_leave(const session_t *session, const sealed_t *sealed)
+{
+    const json_t *issuer = json_object_get(sealed->config, "issuer");
+
+    return !strcmp(sealed->module, "oidc") && words_equal(sealed->route, session->route)
+           && words_equal(sealed->account, session->account)
+           && words_equal(json_string_value(issuer), session->person.provider_url)
+           && !json_is_false(json_object_get(sealed->config, "provider_logout"));
+}
+
+/* Begin to find out where its person signs out at the provider. NULL: nowhere. The session is
+ * over, so what is wrong with the module is no reason to say otherwise. */
+static run_t *begin_leaving(crud_t *crud, const request_t *request, const session_t *session,
+                            int64_t revision)
+{
+    _cleanup_(run_free) run_t *run = run_new();
+    problem_t ignored = {0};
+    char back[600], state[ID_MAX + WORDS_STATE_LEN + 2], random[WORDS_STATE_LEN + 1];
+    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, &ignored);
+
+    problem_done(&ignored);
+    if (r || !run->sealed.engine || !wants_to_leave(session, &run->sealed))
+        return NULL;
+    words_state(random);
+    snprintf(state, sizeof(state), "%s.%s", session->route, random);
+    snprintf(back, sizeof(back), "%s/signed-out", sign_in_url());
+    run->revision = revision;
+    r = run_start(
+        run, PROVIDER_LEAVE,
+        &(provider_ask_t){.redirect_uri = back, .state = state, .known = &session->person});
+    return r ? NULL : take(run);
+}
+
+/* Where there is none, or the provider cannot be asked, the browser stays. */
+static int answer_location(const run_t *run, reply_t *reply)
+{
+    const char *location =
+        run->step == PROVIDER_DONE ? run->sealed.engine->location(run->engine_flow) : NULL;
+
+    reply->revision = run->revision;
+    reply->body = location ? json_pack("{s:s}", "location", location) : json_object();
+    return reply->body ? 0 : -ENOMEM;
+}
+
+/* It is gone already, perhaps by an earlier try of the same request whose answer still waits for
+ * edges, or was lost: this one waits for them too, up to the newest change there is. */
+static int answer_gone(crud_t *crud, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res, "SELECT revision FROM config_head", 0);
+
+    if (!r && PQntuples(res))
+        reply->revision = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+    return r;
+}
+
+/* The first run: 0: the session is over, and *ret_run is who to ask, or NULL: nobody. */
+static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run_t **ret_run)
+{
+    const char *hash = text_of(request, "hash");
+    _cleanup_(session_done) session_t session = {0};
+    int r;
+
+    if (!words_is_hex(hash))
+        return problem_add(&reply->problem, ERR_INVALID_FIELD, "hash",
+                           "must be 64 hexadecimal digits");
+    r = session_load(crud, hash, &session);
+    if (!r && !words_equal(session.route, text_of(request, "route")))
+        return 0;
+    if (!r)
+        r = end_session(crud, &session, reply);
+    if (!r && text_of(request, "sealed"))
+        *ret_run = begin_leaving(crud, request, &session, reply->revision);
+    return r == ERR_SESSION_GONE ? answer_gone(crud, reply) : r;
+}
+
+int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(run_free) run_t *fresh = NULL;
+    const wait_answer_t *came;
+    run_t *run = crud_resumed(crud, &came);
+    int r = 0;
+
+    if (!run) {
+        r = begin_end(crud, request, reply, &fresh);
+        run = fresh;
+    }
+    if (!r && !run)
+        reply->body = json_object();
+    if (r || !run)
+        return r ? r : reply->body ? 0 : -ENOMEM;
+    r = run_advance(crud, run, fresh ? &fresh : &run, came);
+    return r ? r : answer_location(run, reply);
+}

@@ -1,0 +1,74 @@
+/* What sessions are found by that a provider ends: its client, and its own session. */
+#include "common/base/cleanup.h"
+#include "services/identity/session.h"
+
+#include <sodium.h>
+#include <string.h>
+
+/* Of texts with line feeds behind them, which none of them has. */
+static void hash_lines(const char *const texts[], size_t count, char out[WORDS_HEX_SIZE])
+{
+    crypto_hash_sha256_state state;
+    unsigned char hash[WORDS_HASH_BYTES];
+
+    crypto_hash_sha256_init(&state);
+    for (size_t i = 0; i < count; i++) {
+        crypto_hash_sha256_update(&state, (const unsigned char *)texts[i], strlen(texts[i]));
+        crypto_hash_sha256_update(&state, (const unsigned char *)"\n", 1);
+    }
+    crypto_hash_sha256_final(&state, hash);
+    sodium_bin2hex(out, WORDS_HEX_SIZE, hash, sizeof(hash));
+}
+
+void session_client_hash(const char *account, const char *issuer, const char *client_id,
+                         char out[WORDS_HEX_SIZE])
+{
+    hash_lines((const char *const[]){account, issuer, client_id}, 3, out);
+}
+
+void session_provider_hash(const char *client_hash, const char *provider_session,
+                           char out[WORDS_HEX_SIZE])
+{
+    *out = '\0';
+    if (*provider_session)
+        hash_lines((const char *const[]){client_hash, provider_session}, 2, out);
+}
+
+void session_provider_hashes(const sealed_t *sealed, const person_t *person,
+                             char client[WORDS_HEX_SIZE], char provider[WORDS_HEX_SIZE])
+{
+    const char *id = json_string_value(json_object_get(sealed->config, "client_id"));
+
+    *client = *provider = '\0';
+    if (strcmp(sealed->module, "oidc") || !id || !person->provider_url)
+        return;
+    session_client_hash(sealed->account, person->provider_url, id, client);
+    session_provider_hash(client, person->session_at_provider ? person->session_at_provider : "",
+                          provider);
+}
+
+int session_lock_provider(crud_t *crud, const char *provider_hash)
+{
+    return *provider_hash
+               ? pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended($1, 20))",
+                         1, provider_hash)
+               : 0;
+}
+
+int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+    int r;
+
+    session_provider_hashes(sealed, person, client, provider);
+    if (!*provider)
+        return 0;
+    r = session_lock_provider(crud, provider);
+    if (!r)
+        r = pg_exec(crud->pg, &res, "SELECT 1 FROM sign_in_logout WHERE provider_hash = $1 LIMIT 1",
+                    1, provider);
+    if (r)
+        return r;
+    return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
+}

@@ -1,0 +1,187 @@
+/* sign_in.logout: the provider says that somebody has signed out there (OpenID Connect Back-Channel
+ * Logout 1.0), and the sessions that came of it end. Anybody can call: nothing is stored before the
+ * provider's signature is verified. */
+#include "common/base/cleanup.h"
+#include "services/identity/oidc.h"
+#include "services/identity/session.h"
+#include "services/identity/sign_in.h"
+#include "services/identity/sign_in_run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKEN_MAX = 16 << 10, BATCH = 100 /* sessions that one transaction ends */ };
+/* What a verified token ends. */
+typedef struct ending {
+    const oidc_logout_t *said;
+    const char *account, *issuer;
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE]; /* as session_provider_hashes */
+    char token[WORDS_HEX_SIZE];                            /* what tells it from others */
+} ending_t;
+
+static int begin_logout(crud_t *crud, const request_t *request, problem_t *problem, run_t **ret_run)
+{
+    const char *token = json_string_value(json_object_get(request->body, "token"));
+    _cleanup_(run_free) run_t *run = run_new();
+    _cleanup_(json_clear_ref) json_t *params = NULL;
+    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
+
+    if (r)
+        return r;
+    if (!token || !*token || strlen(token) > TOKEN_MAX)
+        return problem_add(problem, ERR_INVALID_FIELD, "token",
+                           "must be a logout token of at most %d bytes", TOKEN_MAX);
+    if (!run->sealed.engine || strcmp(run->sealed.module, "oidc"))
+        return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
+                           "the route does not sign users in with OpenID Connect");
+    params = json_pack("{s:[s]}", "logout_token", token);
+    if (!params)
+        return problem_add(problem, ERR_INVALID_FIELD, "token", "must be text");
+    r = run_start(run, PROVIDER_ENDED, &(provider_ask_t){.params = params});
+    if (!r)
+        *ret_run = take(run);
+    return r;
+}
+
+static void set_ending(ending_t *self, const run_t *run)
+{
+    const char *client = json_string_value(json_object_get(run->sealed.config, "client_id"));
+    char id[2 * OIDC_ID_MAX];
+
+    *self = (ending_t){
+        .said = oidc_ended(run->engine_flow),
+        .account = run->sealed.account,
+        .issuer = json_string_value(json_object_get(run->sealed.config, "issuer")),
+    };
+    session_client_hash(self->account, self->issuer, client, self->client);
+    session_provider_hash(self->client, self->said->sid, self->provider);
+    snprintf(id, sizeof(id), "jti\n%s", self->said->jti);
+    session_provider_hash(self->client, id, self->token);
+}
+
+/* Was the token taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
+static int check_token_is_new(crud_t *crud, const ending_t *ending, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = pg_exec(crud->pg, &res, "SELECT 1 FROM sign_in_logout WHERE token_hash = $1", 1,
+                    ending->token);
+
+    if (r || !PQntuples(res))
+        return r;
+    return problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
+                       "the logout token is not valid: its jti was used before");
+}
+
+static int remember_token(crud_t *crud, const ending_t *ending)
+{
+    char until[24];
+
+    snprintf(until, sizeof(until), "%" PRId64, ending->said->too_old_s);
+    return pg_exec(crud->pg, NULL,
+                   "INSERT INTO sign_in_logout (token_hash, provider_hash, expires_at) "
+                   "VALUES ($1, $2, to_timestamp($3::bigint)) ON CONFLICT DO NOTHING",
+                   3, ending->token, ending->provider, until);
+}
+
+/* Some of the sessions that are to end. Of a person whose session at the provider the token names,
+ * it is that one, and any of which the provider did not say which it is; else all of them. In the
+ * order of their ids: several tokens may end the same ones at once. */
+static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_res)
+{
+    char most[12];
+
+    snprintf(most, sizeof(most), "%d", BATCH);
+    return pg_exec(crud->pg, ret_res,
+                   "SELECT s.session_id, u.id, u.email FROM sign_in_session s "
+                   "JOIN application_session a ON a.id = s.session_id "
+                   "JOIN application_user u ON u.id = a.application_user_id "
+                   "WHERE s.provider_hash = $5 AND s.provider_hash > '' "
+                   "UNION SELECT s.session_id, u.id, u.email FROM application_user u "
+                   "JOIN application_session a ON a.application_user_id = u.id "
+                   "JOIN sign_in_session s ON s.session_id = a.id "
+                   "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
+                   "AND s.module = 'oidc' AND coalesce(s.client_hash, $4) = $4 "
+                   "AND ($5 = '' OR coalesce(s.provider_hash, '') = '') ORDER BY 1 LIMIT $6::int",
+                   6, ending->account, ending->issuer, ending->said->sub, ending->client,
+                   ending->provider, most);
+}
+
+static int end_found(crud_t *crud, const ending_t *ending, const PGresult *found,
+                     problem_t *problem)
+{
+    int r = 0;
+
+    for (int i = 0; i < PQntuples(found) && !r; i++) {
+        session_t session = {0};
+        session_act_t act;
+        const char *email = PQgetvalue(found, i, 2);
+
+        snprintf(session.id, sizeof(session.id), "%s", PQgetvalue(found, i, 0));
+        session_act_as(&act, crud, ending->account, PQgetvalue(found, i, 1), *email ? email : NULL,
+                       "PROVIDER");
+        r = session_end(crud, &session, problem);
+        session_act_done(&act);
+        if (r == ERR_SESSION_GONE) /* somebody else has ended it meanwhile */
+            r = 0;
+    }
+    return r;
+}
+
+/* End up to BATCH of them; with the last ones the token is remembered, so that one which did not
+ * come to its end may come again. */
+static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
+{
+    _cleanup_(pgresult_clear) PGresult *found = NULL;
+    int64_t revision = 0;
+    int r = crud_begin(crud);
+
+    crud->request_key[0] = '\0';
+    if (!r)
+        r = session_lock_provider(crud, ending->provider);
+    if (!r)
+        r = find_sessions(crud, ending, &found);
+    if (!r)
+        r = end_found(crud, ending, found, &reply->problem);
+    *ret_more = !r && PQntuples(found) == BATCH;
+    if (!r && !*ret_more)
+        r = remember_token(crud, ending);
+    r = crud_end(crud, r, &revision);
+    if (revision)
+        reply->revision = revision;
+    return r;
+}
+
+static int finish_logout(crud_t *crud, const run_t *run, reply_t *reply)
+{
+    ending_t ending;
+    bool more = true;
+    int r;
+
+    set_ending(&ending, run);
+    r = check_token_is_new(crud, &ending, &reply->problem);
+    while (!r && more)
+        r = end_batch(crud, &ending, reply, &more);
+    if (!r && !(reply->body = json_object()))
+        r = -ENOMEM;
+    return r;
+}
+
+int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply)
+{
+    _cleanup_(run_free) run_t *fresh = NULL;
+    const wait_answer_t *came;
+    run_t *run = crud_resumed(crud, &came);
+    int r = 0;
+
+    if (!run) {
+        r = begin_logout(crud, request, &reply->problem, &fresh);
+        run = fresh;
+    }
+    if (!r)
+        r = run_advance(crud, run, fresh ? &fresh : &run, came);
+    if (!r)
+        r = run_refusal(run, &reply->problem);
+    return r ? r : finish_logout(crud, run, reply);
+}
