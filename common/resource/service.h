@@ -46,6 +46,8 @@ typedef struct service_spec {
     bool (*is_slow)(const char *verb, const void *body, size_t len);
     /* What crud_fetch makes its requests with: &way_out. NULL: no verb of the service makes any. */
     const way_out_t *way_out;
+    /* The service that crud_ask asks; setting <name>-rpc says where its copies are. NULL: none. */
+    const char *asks;
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;
