@@ -148,6 +148,9 @@ UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps
 # The engine of OpenID Connect, which is pure.
 OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))
+# That of SAML, which is pure, too.
+SAML_SRC  := $(wildcard services/identity/saml*.c)
+UNIT_OBJ  += $(call OBJ,$(SAML_SRC))
 # A sanitizer that is only linked looks at little more than the heap: what was compiled has to call for it.
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -177,6 +180,7 @@ FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
 FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/ask_packet.c services/edge/control/ask_reply.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/params.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/bearer.c services/edge/modules/codings.c services/edge/http/cookies.c services/edge/modules/sign_in_rules.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c services/edge/control/session_entries.c)
 FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
+FUZZED_OBJ += $(SAML_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(patsubst %,build/fuzz/lib/obj/%.o,services/identity/sign_in_state.c services/identity/sign_in_words.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))

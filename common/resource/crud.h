@@ -57,6 +57,10 @@ int crud_end(crud_t *self, int r, int64_t *ret_revision);
  * deadline has passed. Not inside a transaction. VERB_WAITS | -EINVAL: nothing is taken over. */
 int crud_fetch(crud_t *self, const outbound_request_t *request, unsigned least_ms, void **state_p,
                void (*free_state)(void **state_p));
+/* The same for the answer of the service that service_spec_t.asks names: what its verb says to this
+ * body, which is taken over in any case; timeout_ms is shortened, too. */
+int crud_ask(crud_t *self, const char *owner, const char *verb, json_t *body, unsigned timeout_ms,
+             void **state_p, void (*free_state)(void **state_p));
 /* The same for a while. */
 int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
                void (*free_state)(void **state_p));

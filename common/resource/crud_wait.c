@@ -25,6 +25,16 @@ int crud_fetch(crud_t *self, const outbound_request_t *request, unsigned least_m
     return leave_state(self->wait, state_p, free_state);
 }
 
+int crud_ask(crud_t *self, const char *owner, const char *verb, json_t *body, unsigned timeout_ms,
+             void **state_p, void (*free_state)(void **))
+{
+    int64_t now = bus_mono_ms(), left = self->request->deadline_ms - now - WAIT_ANSWER_MS;
+    int r = wait_ask(self->wait, owner, verb, body,
+                     now + (left < (int64_t)timeout_ms ? left > 0 ? left : 1 : timeout_ms));
+
+    return r ? r : leave_state(self->wait, state_p, free_state);
+}
+
 int crud_pause(crud_t *self, const char *owner, unsigned ms, void **state_p,
                void (*free_state)(void **))
 {

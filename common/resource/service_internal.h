@@ -9,6 +9,7 @@
 #include "common/bus/work.h"
 #include "common/resource/edges.h"
 #include "common/resource/held.h"
+#include "common/resource/neighbour.h"
 #include "common/resource/outbox.h"
 #include "common/resource/replog.h"
 #include "common/resource/service.h"
@@ -45,9 +46,10 @@ typedef struct service {
     work_t *done;       /* replies, from the workers */
     flights_t *flights;
     held_t *held;
-    waits_t *waits;       /* requests that wait without a worker */
-    outbound_t *outbound; /* of spec->way_out; NULL: none */
-    bool room_is_told;    /* a timer is set: there is room for another of its calls */
+    waits_t *waits;         /* requests that wait without a worker */
+    outbound_t *outbound;   /* of spec->way_out; NULL: none */
+    neighbour_t *neighbour; /* the service of spec->asks; NULL: none */
+    bool room_is_told;      /* a timer is set: there is room for another of its calls */
     zactor_t *replog, *outbox;
     edges_t edges;
     leases_t leases;

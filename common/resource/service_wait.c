@@ -1,5 +1,6 @@
-/* Requests whose verb waits (waits.h): the reactor makes their HTTP requests, watches their pauses,
- * and gives them to a worker again. */
+/* Requests whose verb waits (waits.h): the reactor makes their HTTP requests, asks their questions,
+ * watches their pauses, and gives them to a worker again. */
+#include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/resource/service_internal.h"
 
@@ -7,16 +8,34 @@
 
 enum { REFUSED_MAX = 16 /* requests in a row for which the way out has no room */ };
 
+static void on_said(void *context, void *job, int code, const char *why, json_t *body);
+
+static int start_neighbour(service_t *self)
+{
+    char setting[32];
+
+    if (!self->spec->asks)
+        return 0;
+    snprintf(setting, sizeof(setting), "%s-rpc", self->spec->asks);
+    return neighbour_new(&self->neighbour, self->loop, self->spec->asks,
+                         config_str(self->config, setting), config_str(self->config, "curve-dir"),
+                         on_said, self);
+}
+
 int service_waits_start(service_t *self)
 {
     const way_out_t *out = self->spec->way_out;
     unsigned calls = 1, calls_of_one = 1;
+    int r;
 
     if (out) {
         calls = (unsigned)config_int(self->config, out->calls);
         calls_of_one = (unsigned)config_int(self->config, out->calls_of_one);
     }
     self->waits = waits_new(calls, calls_of_one);
+    r = start_neighbour(self);
+    if (r)
+        return r;
     return out ? out->start(&self->outbound, self->loop, self->config) : 0;
 }
 
@@ -32,6 +51,20 @@ static void refuse_wait(service_t *self, wait_t *wait, int code)
 
 static void on_fetched(void *context, const outbound_answer_t *answer);
 
+/* Ask its question. True: somebody will answer, or it was answered. */
+static bool ask_one(service_t *self, wait_t *wait)
+{
+    if (!self->neighbour) {
+        waits_fetched(self->waits, wait);
+        wait_take_said(wait, ERR_MAINTENANCE, "this service asks no other", NULL);
+        service_enqueue_again(self, wait);
+        return true;
+    }
+    neighbour_ask(self->neighbour, wait->verb, wait->owner, take(wait->question),
+                  wait->ask_until_ms, wait);
+    return true;
+}
+
 /* Make a request. False: not now, and it waits on. One that cannot be made at all is answered as
  * one that came to nothing: its verb says what that means. */
 static bool send_one(service_t *self, wait_t *wait)
@@ -44,6 +77,8 @@ static bool send_one(service_t *self, wait_t *wait)
         service_enqueue_again(self, wait);
         return true;
     }
+    if (*wait->verb)
+        return ask_one(self, wait);
     if (self->outbound)
         r = self->spec->way_out->send(self->outbound, &wait->fetch, on_fetched, wait, &wait->call);
     if (!r)
@@ -101,6 +136,18 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
     tell_room(self);
 }
 
+static void on_said(void *context, void *job, int code, const char *why, json_t *body)
+{
+    service_t *self = context;
+    wait_t *wait = job;
+
+    waits_fetched(self->waits, wait);
+    wait_take_said(wait, code, why, body);
+    waits_answered(self->waits, wait);
+    service_enqueue_again(self, wait);
+    tell_room(self);
+}
+
 void service_wait_begin(service_t *self, wait_t *wait)
 {
     int r = waits_admit(self->waits, wait);
@@ -109,7 +156,7 @@ void service_wait_begin(service_t *self, wait_t *wait)
     if (r) {
         self->metrics.refused++;
         refuse_wait(self, wait, ERR_BUSY);
-    } else if (wait->fetch.url) {
+    } else if (wait->fetch.url || *wait->verb) {
         waits_queue(self->waits, wait);
         send_queued(self);
     }
@@ -133,6 +180,7 @@ void service_waits_drain(service_t *self)
         return;
     if (self->spec->way_out && self->outbound)
         self->spec->way_out->stop(&self->outbound);
+    neighbour_destroy(&self->neighbour); /* what it was asked is answered below */
     while ((wait = waits_first(self->waits)))
         refuse_wait(self, wait, ERR_MAINTENANCE);
     waits_destroy(&self->waits);

@@ -59,6 +59,7 @@ static void clear_answer(wait_answer_t *answer)
     secret_free(&answer->body, answer->body_bytes);
     for (int i = 0; i < WAIT_HEADERS; i++)
         free(answer->headers[i]);
+    json_decref(answer->said);
     *answer = (wait_answer_t){0};
 }
 
@@ -71,6 +72,7 @@ void wait_free(wait_t **self_p)
     if (self->state && self->free_state)
         self->free_state(&self->state);
     clear_fetch(&self->fetch);
+    json_decref(self->question);
     clear_answer(&self->answer);
     if (self->begun)
         request_done(&self->request);
@@ -86,6 +88,8 @@ static int begin_anew(wait_t *self, const char *owner)
     if (!owner || !*owner || strlen(owner) >= sizeof(self->owner))
         return -EINVAL;
     clear_fetch(&self->fetch);
+    json_decref(take(self->question));
+    self->verb[0] = '\0';
     clear_answer(&self->answer);
     self->answered = false;
     self->pause_ms = 0;
@@ -125,6 +129,20 @@ int wait_fetch(wait_t *self, const outbound_request_t *request)
         memcpy(body, request->body, request->body_bytes);
         self->fetch.body = body;
     }
+    return 0;
+}
+
+int wait_ask(wait_t *self, const char *owner, const char *verb, json_t *body, int64_t until_ms)
+{
+    int r = body && *verb && strlen(verb) < sizeof(self->verb) ? begin_anew(self, owner) : -EINVAL;
+
+    if (r) {
+        json_decref(body);
+        return r;
+    }
+    snprintf(self->verb, sizeof(self->verb), "%s", verb);
+    self->question = body;
+    self->ask_until_ms = until_ms;
     return 0;
 }
 
@@ -173,6 +191,15 @@ void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
         if (value)
             self->answer.headers[i] = memory_copy(value, "a header of an answer");
     }
+}
+
+void wait_take_said(wait_t *self, int code, const char *why, json_t *body)
+{
+    clear_answer(&self->answer);
+    self->answered = true;
+    self->answer.code = code;
+    self->answer.said = body;
+    snprintf(self->answer.why, sizeof(self->answer.why), "%s", why ? why : "");
 }
 
 void wait_take_end(wait_t *self, outbound_end_t end, const char *why)
@@ -226,6 +253,7 @@ static void count_own(const waits_t *self, const char *owner, size_t *count, siz
 static size_t weight_of(const wait_t *wait)
 {
     size_t weight = wait->bytes + wait->state_bytes + wait->fetch.body_bytes
+                    + memory_json_weight(wait->question)
                     + (wait->fetch.url ? strlen(wait->fetch.url) : 0);
 
     return weight > WAITS_LEAST_BYTES ? weight : WAITS_LEAST_BYTES;

@@ -1,7 +1,8 @@
-/* Requests whose verb waits without a worker: for the answer to an HTTP request (common/out), or
- * for a while. The verb returns VERB_WAITS; the reactor keeps the request and what the verb left
- * with it, and when that has come hands both to a worker, which runs the verb again. Neither a
- * worker nor a database connection is held meanwhile. Bounded in number and bytes, of everybody and
+/* Requests whose verb waits without a worker: for the answer to an HTTP request (common/out), for
+ * that of another service of the bus (neighbour.h), or for a while. The verb returns VERB_WAITS;
+ * the reactor keeps the request and what the verb left with it, and when that has come hands both
+ * to a worker, which runs the verb again. Neither a worker nor a database connection is held
+ * meanwhile. Bounded in number and bytes, of everybody and
  * of an owner, the account for whose sake the verb waits. No sockets and no clock in here; used by
  * the reactor's thread, but for a wait that a worker has. */
 #pragma once
@@ -10,6 +11,7 @@
 #include "common/bus/flight.h"
 #include "common/out/outbound.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +46,7 @@ typedef enum wait_header {
     WAIT_HEADERS
 } wait_header_t;
 
-/* What came of an HTTP request. */
+/* What came of an HTTP request, or of a question to another service. */
 typedef struct wait_answer {
     outbound_end_t end;
     unsigned status;
@@ -52,6 +54,9 @@ typedef struct wait_answer {
     size_t body_bytes;
     char *headers[WAIT_HEADERS]; /* NULL: the answer has none of that name */
     char why[160];               /* reason of an end, for logs; may hold the peer's bytes */
+    int code;     /* of a question: 0, or a code of proto/errors.def, whose reason is in why;
+                   * ERR_MAINTENANCE: nobody answered */
+    json_t *said; /* of a question that was answered 0: the body */
 } wait_answer_t;
 
 typedef struct wait wait_t;
@@ -59,6 +64,9 @@ struct wait {
     char owner[WAIT_OWNER_SIZE];
     outbound_request_t fetch; /* owns its texts; url NULL: it pauses */
     unsigned least_ms;        /* with less time for the answer it is not made */
+    char verb[64];            /* of another service, which it asks; "": it does not */
+    json_t *question;         /* the body of that */
+    int64_t ask_until_ms;     /* monotonic */
     int64_t pause_ms;         /* monotonic: the end of the pause, as the worker says it */
     wait_answer_t answer;
     bool answered; /* answer is there, until the verb waits again */
@@ -97,6 +105,8 @@ void wait_free(wait_t **self_p);
 /* Take over copies of a request, in place of what it waited for before. 0 | -EINVAL: its owner has
  * no name, or too long a one. */
 int wait_fetch(wait_t *self, const outbound_request_t *request);
+/* Ask another service instead; body is taken over in any case. Results as above. */
+int wait_ask(wait_t *self, const char *owner, const char *verb, json_t *body, int64_t until_ms);
 /* Wait until then instead. owner: for whose sake. Results as above. */
 int wait_pause(wait_t *self, const char *owner, int64_t until_ms);
 
@@ -108,6 +118,8 @@ bool wait_shorten(wait_t *self, int64_t now_ms);
  * way out do without libcurl. */
 void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
                       const char *(*header)(const outbound_answer_t *answer, const char *name));
+/* Note what another service answered; body, which may be NULL, is taken over. */
+void wait_take_said(wait_t *self, int code, const char *why, json_t *body);
 /* Note that the request was not made. */
 void wait_take_end(wait_t *self, outbound_end_t end, const char *why);
 

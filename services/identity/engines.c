@@ -6,6 +6,7 @@
 static const provider_t *const engines[] = {
     &provider_oauth,
     &provider_oidc,
+    &provider_saml,
     NULL,
 };
 

@@ -73,6 +73,8 @@ static const setting_t settings[] = {
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
      "between deletions of sessions and sign-ins that are over"},
+    {"saml-rpc", SETTING_STR, "", 0, 0,
+     "endpoints of postern-saml, which judges messages of SAML; empty: nobody signs in with SAML"},
     {"device-patterns", SETTING_STR, DEVICE_PATTERNS, 0, 0,
      "file of uap-core's patterns of browsers; empty: none"},
     {"place-cities", SETTING_STR, "", 0, 0, "MaxMind DB of cities or countries; empty: none"},
@@ -88,6 +90,8 @@ static const char *const tidy[] = {
     "DELETE FROM object WHERE id IN (SELECT id FROM application_session WHERE expires_at < now() "
     "ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
     "DELETE FROM sign_in_logout WHERE token_hash IN (SELECT token_hash FROM sign_in_logout "
+    "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
+    "DELETE FROM sign_in_once WHERE once_hash IN (SELECT once_hash FROM sign_in_once "
     "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
     NULL,
 };
@@ -116,6 +120,7 @@ int main(int argc, char **argv)
         .log_only_ends = true,
         .is_slow = ssh_authority_is_slow,
         .way_out = &way_out,
+        .asks = "saml",
         .setup = identity_setup,
     };
 

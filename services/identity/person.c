@@ -22,6 +22,7 @@ static const text_row_t texts[] = {
     {"access_token", offsetof(person_t, access_token), true},
     {"id_token", offsetof(person_t, id_token), true},
     {"session_at_provider", offsetof(person_t, session_at_provider), true},
+    {"once", offsetof(person_t, once), false},
 };
 
 enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
@@ -56,6 +57,7 @@ json_t *person_json(const person_t *self)
 
     write_texts(self, out, false);
     json_object_set_new(out, "email_verified", json_boolean(self->email_verified));
+    json_object_set_new(out, "session_until_s", json_integer(self->session_until_s));
     json_object_set(out, "groups", self->groups);
     return out;
 }
@@ -68,6 +70,7 @@ bool person_read(person_t *self, const json_t *value)
     read_texts(self, value, false);
     self->email_verified = json_is_true(json_object_get(value, "email_verified"));
     self->access_expires_s = json_integer_value(json_object_get(value, "access_expires_s"));
+    self->session_until_s = json_integer_value(json_object_get(value, "session_until_s"));
     self->groups = json_is_array(groups) ? json_deep_copy(groups) : json_array();
     return self->id && self->provider_name && self->provider_url;
 }

@@ -13,8 +13,8 @@
 
 enum { FETCH_HEADERS = 8 };
 
-/* An HTTP request that a provider's flow needs next; owned by the flow, valid until the next step
- * or the flow's end. */
+/* An HTTP request that a provider's flow needs next, or where verb is set a question to
+ * postern-saml; owned by the flow, valid until the next step or the flow's end. */
 typedef struct fetch {
     const char *method;           /* "GET" | "POST" */
     char *url;                    /* absolute */
@@ -25,6 +25,8 @@ typedef struct fetch {
     unsigned timeout_ms;
     unsigned least_ms; /* with less time than this for the answer it is not made: what it sends is
                           used up by it, and what comes for that must not be lost */
+    const char *verb; /* NULL: it is an HTTP request */
+    json_t *question; /* the verb's body */
 } fetch_t;
 
 enum { FETCH_ROTATES_MS = 5000 /* least_ms of a request that uses a refresh token up */ };
@@ -37,6 +39,9 @@ typedef struct fetched {
     const char *body; /* of body_len bytes, and a NUL after them */
     size_t body_len;
     const char *retry_after, *link, *cache_control, *content_type;
+    int code;           /* of a question: 0, or a code of proto/errors.def */
+    const char *reason; /* of a code */
+    const json_t *said; /* of a question: the answer; NULL: none */
 } fetched_t;
 
 typedef enum provider_step {
@@ -66,8 +71,14 @@ typedef struct person {
     bool email_verified;
     json_t *groups; /* array of texts: claims, or teams and organizations; may be empty */
     char *refresh_token, *access_token, *id_token; /* NULL: none */
-    int64_t access_expires_s;  /* of the access token, seconds since 1970; 0: unknown */
-    char *session_at_provider; /* sid of OpenID Connect, SessionIndex of SAML; NULL: none */
+    int64_t access_expires_s; /* of the access token, seconds since 1970; 0: unknown */
+    /* sid of OpenID Connect; of SAML JSON of what its logout needs (saml.h); NULL: none */
+    char *session_at_provider;
+    int64_t session_until_s; /* the provider wants no session to last longer; 0: it does not say */
+    /* What vouches for the person may do so once: SHA-256 of what names it, in hexadecimal, and how
+     * long that must be remembered. NULL: its provider sees to that. */
+    char *once;
+    int64_t once_until_s;
 } person_t;
 
 /* Wipe the tokens and free what the person owns; *self is all zero then. */
@@ -79,7 +90,10 @@ struct provider_cache; /* documents of providers: metadata, keys; shared by the 
 typedef struct provider_ask {
     const json_t *config;     /* the module's document, opened, with its secrets */
     const char *module;       /* "oidc" | "oauth" | "saml" */
-    const char *redirect_uri; /* https://H/oauth2/callback; of leave: where browsers come back to */
+    const char *account;      /* whose route it is */
+    const char *redirect_uri; /* https://H/oauth2/callback; of saml where it takes responses; of leave
+                                 where browsers come back to */
+    const char *entity_id;    /* of saml: who this service provider is */
     /* Of begin and callback; NULL for refresh. state is put into the authorization URL as it is;
      * nonce and verifier (PKCE, RFC 7636) are 43 characters base64url, and never leave the service
      * but as the protocol says. */
@@ -117,4 +131,4 @@ typedef struct provider {
     void (*free)(void **flow_p); /* NULL is fine; wipes what is secret */
 } provider_t;
 
-extern const provider_t provider_oidc, provider_oauth;
+extern const provider_t provider_oidc, provider_oauth, provider_saml;

@@ -243,6 +243,8 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 
     if (r)
         return r;
+    if (person->session_until_s && 1000 * person->session_until_s < expires)
+        expires = 1000 * person->session_until_s;
     session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
     r = end_oldest(crud, user, problem);
     if (!r)

@@ -12,9 +12,10 @@ int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply);
  * and ERR_SIGN_IN_STATE | ERR_SIGN_IN_PROVIDER. */
 int on_sign_in_login(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* {sealed, state, params, cookie?, ip, user_agent} -> {location, cookie}. Stores one row, of a code
- * that lasts 30 s, once the provider has vouched and the rules admit. As login, and
- * ERR_SIGN_IN_DENIED. */
+/* {sealed, state, params, cookie?, ip, user_agent, host?, home?} -> {location, cookie}. Stores one
+ * row, of a code that lasts 30 s, once the provider has vouched and the rules admit; of saml also
+ * one that says it has. host, home: of saml, where the route is, for a response that nobody asked
+ * for. As login, and ERR_SIGN_IN_DENIED. */
 int on_sign_in_callback(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* {sealed, code, nonce, host, ip, user_agent, old?} -> {token, target, session}. 0 |
@@ -25,6 +26,9 @@ int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply);
  * | ERR_INVALID_FIELD and what sealed_open answers | ERR_SIGN_IN_PROVIDER: it is not good |
  * ERR_SIGN_IN_UNAVAILABLE | fault. */
 int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply);
+/* {sealed} -> {metadata}: of a route with saml, as a service provider. 0 | ERR_NOT_FOUND: it has
+ * another module | as begin. */
+int on_sign_in_metadata(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* {} -> {codes, sessions}: delete what is over, some of it. 0 | fault. */
 int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply);

@@ -2,6 +2,7 @@
  * only the browser that began can redeem, at the host where it began. */
 #include "common/base/cleanup.h"
 #include "services/identity/rules.h"
+#include "services/identity/saml.h"
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_code.h"
 #include "services/identity/sign_in_run.h"
@@ -29,6 +30,36 @@ static bool is_in_place(const request_t *request, const run_t *run)
     return words_equal(at ? at : "", place);
 }
 
+/* A response that nobody asked for, where the route takes such: it begins a flow here and now, of
+ * no browser, because the provider sends any. The state is where it leads, on the route. 0 |
+ * ERR_SIGN_IN_STATE. */
+static int begin_unsolicited(const request_t *request, run_t *run)
+{
+    const char *state = text_of(request, "state"), *host = text_of(request, "host");
+    const char *home = text_of(request, "home"), *target;
+    ticket_t *ticket = &run->flow.ticket;
+
+    if (!json_is_true(json_object_get(run->sealed.config, "allow_idp_initiated"))
+        || !words_is_host(host))
+        return ERR_SIGN_IN_STATE;
+    target = saml_target(state ? state : "", host, home ? home : "");
+    if (!target)
+        return ERR_SIGN_IN_STATE;
+    snprintf(ticket->route, sizeof(ticket->route), "%s", run->sealed.route);
+    snprintf(ticket->host, sizeof(ticket->host), "%s", host);
+    snprintf(ticket->target, sizeof(ticket->target), "%s", words_target(target));
+    return 0;
+}
+
+/* A state that could be of a flow is never taken for anything else. */
+static bool is_unsolicited(const request_t *request, const run_t *run)
+{
+    char route[ID_MAX], state[WORDS_STATE_LEN + 1];
+
+    return !strcmp(run->sealed.module, "saml")
+           && !words_split_state(text_of(request, "state"), route, state);
+}
+
 /* The flow that the state names, out of this browser's cookie. The state's route, the flow's and
  * the sealed module's are one. 0 | ERR_SIGN_IN_STATE | -ENOMEM. */
 static int take_flow(crud_t *crud, const request_t *request, run_t *run)
@@ -36,7 +67,13 @@ static int take_flow(crud_t *crud, const request_t *request, run_t *run)
     char route[ID_MAX], state[WORDS_STATE_LEN + 1];
     int r;
 
-    if (!is_in_place(request, run) || !words_split_state(text_of(request, "state"), route, state)
+    if (!is_in_place(request, run))
+        return ERR_SIGN_IN_STATE;
+    if (is_unsolicited(request, run)) {
+        r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
+        return r ? r : begin_unsolicited(request, run);
+    }
+    if (!words_split_state(text_of(request, "state"), route, state)
         || !words_equal(route, run->sealed.route))
         return ERR_SIGN_IN_STATE;
     r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
@@ -50,19 +87,22 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
 {
     _cleanup_(run_free) run_t *run = run_new();
     const json_t *params = json_object_get(request->body, "params");
-    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
+    int max, r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (!r)
         r = sealed_check_engine(&run->sealed, problem);
-    if (!r && !words_are_params(params))
-        r = problem_add(problem, ERR_INVALID_FIELD, "params",
-                        "must be {name: [texts]}, in at most %d bytes", WORDS_PARAMS_MAX);
+    if (!r) {
+        max = strcmp(run->sealed.module, "saml") ? WORDS_PARAMS_MAX : WORDS_SAML_MAX;
+        if (!words_are_params(params, (size_t)max))
+            r = problem_add(problem, ERR_INVALID_FIELD, "params",
+                            "must be {name: [texts]}, in at most %d bytes", max);
+    }
     if (!r)
         r = take_flow(crud, request, run);
     if (!r)
         r = run_start(run, PROVIDER_CALLBACK,
                       &(provider_ask_t){.state = text_of(request, "state"),
-                                        .nonce = run->flow.nonce,
+                                        .nonce = *run->flow.nonce ? run->flow.nonce : NULL,
                                         .verifier = run->flow.verifier,
                                         .params = params});
     if (!r)
@@ -84,6 +124,8 @@ static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &person, why, sizeof(why)))
         return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
     r = sign_in_code_make(crud, &run->flow.ticket, &person, code);
+    if (r == ERR_SIGN_IN_PROVIDER)
+        return problem_add(&reply->problem, r, NULL, "this answer of the provider was used before");
     if (r)
         return r;
     reply->body =

@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,27 @@ static char *seal_proven(crud_t *crud, const ticket_t *ticket, const person_t *p
     return sealed;
 }
 
+/* Note in the same statement that what vouches for the person was used. 0 | ERR_SIGN_IN_PROVIDER:
+ * it was used before | fault. */
+static int store_once(crud_t *crud, const char *hex, const char *seconds, const char *sealed,
+                      const person_t *person)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char until[24];
+    int r;
+
+    snprintf(until, sizeof(until), "%" PRId64, person->once_until_s);
+    r = pg_exec(crud->pg, &res,
+                "WITH seen AS (INSERT INTO sign_in_once (once_hash, expires_at) "
+                "     VALUES (decode($4, 'hex'), to_timestamp($5::bigint) + interval '10 min') "
+                "     ON CONFLICT DO NOTHING RETURNING 1) "
+                "INSERT INTO sign_in_code (code_hash, expires_at, sealed) "
+                "SELECT decode($1, 'hex'), now() + $2::int * interval '1 s', $3 FROM seen "
+                "RETURNING 1",
+                5, hex, seconds, sealed, person->once, until);
+    return r || PQntuples(res) ? r : ERR_SIGN_IN_PROVIDER;
+}
+
 int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *person,
                       char out[WORDS_TOKEN_LEN + 1])
 {
@@ -40,6 +62,8 @@ int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *pers
     words_hex(out, hex);
     snprintf(seconds, sizeof(seconds), "%d", SIGN_IN_CODE_SECONDS);
     crud->changes = true; /* one statement by itself, without crud_begin */
+    if (person->once)
+        return store_once(crud, hex, seconds, sealed, person);
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_code (code_hash, expires_at, sealed) VALUES "
                    "(decode($1, 'hex'), now() + $2::int * interval '1 s', $3)",
@@ -50,12 +74,13 @@ int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *pers
 static bool is_of(const json_t *value, const sealed_t *sealed, const request_t *request)
 {
     const char *nonce = text_of(request->body, "nonce");
-    char hash[WORDS_HEX_SIZE];
+    const char *expected = text_of(value, "nonce_hash");
+    char hash[WORDS_HEX_SIZE] = "";
 
-    if (!words_is_token(nonce, WORDS_TOKEN_LEN))
-        return false;
-    words_hex(nonce, hash);
-    return words_equal(hash, text_of(value, "nonce_hash"))
+    if (words_is_token(nonce, WORDS_TOKEN_LEN))
+        words_hex(nonce, hash);
+    /* "": the provider began, and whoever it gave the code to may redeem it */
+    return expected && (!*expected || words_equal(hash, expected))
            && words_equal(text_of(request->body, "host"), text_of(value, "host"))
            && words_equal(sealed->route, text_of(value, "route"));
 }

@@ -8,7 +8,7 @@
 
 enum { SIGN_IN_CODE_SECONDS = 30 };
 
-/* Store one. 0 | fault. */
+/* Store one. 0 | ERR_SIGN_IN_PROVIDER: what vouches for the person was used before | fault. */
 int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *person,
                       char out[WORDS_TOKEN_LEN + 1]);
 

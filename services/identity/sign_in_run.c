@@ -83,20 +83,33 @@ void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE])
     char hex[WORDS_HEX_SIZE];
 
     out[0] = '\0';
+    if (!strcmp(sealed->module, "saml"))
+        snprintf(out, RUN_PLACE_SIZE, "%s", RUN_PLACE_SAML);
     if (strcmp(sealed->module, "oidc"))
         return;
     words_hex(issuer ? issuer : "", hex);
     snprintf(out, RUN_PLACE_SIZE, "%.*s", RUN_PLACE_SIZE - 1, hex);
 }
 
+void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char acs[RUN_URL_SIZE])
+{
+    snprintf(entity_id, RUN_URL_SIZE, "%s/saml/%s", url, sealed->route);
+    snprintf(acs, RUN_URL_SIZE, "%s/saml/%s/acs", url, sealed->route);
+}
+
 int run_start(run_t *self, int operation, provider_ask_t *ask)
 {
-    char redirect[sizeof(url) + 64], place[RUN_PLACE_SIZE];
+    char redirect[RUN_URL_SIZE], entity_id[RUN_URL_SIZE], place[RUN_PLACE_SIZE];
 
     run_callback_place(&self->sealed, place);
     snprintf(redirect, sizeof(redirect), "%s/oauth2/callback%s%s", url, *place ? "/" : "", place);
+    if (!strcmp(self->sealed.module, "saml")) {
+        run_saml_urls(&self->sealed, entity_id, redirect);
+        ask->entity_id = entity_id;
+    }
     ask->config = self->sealed.config;
     ask->module = self->sealed.module;
+    ask->account = self->sealed.account;
     if (!ask->redirect_uri)
         ask->redirect_uri = redirect;
     ask->now_s = time(NULL);
@@ -111,6 +124,17 @@ size_t run_weight(const run_t *self)
     size_t flow = self->engine_flow && engine->weight ? engine->weight(self->engine_flow) : 0;
 
     return sizeof(*self) + memory_json_weight(self->sealed.all) + flow;
+}
+
+/* Ask postern-saml what the engine wants to know, for the account of the sealed module. */
+static int ask_saml(crud_t *crud, const run_t *self, const fetch_t *want, run_t **self_p)
+{
+    void *state = *self_p;
+    int r = crud_ask(crud, self->sealed.account, want->verb, json_incref(want->question),
+                     want->timeout_ms, &state, run_free_state);
+
+    *self_p = state;
+    return r;
 }
 
 /* It is the account's request: the sealed module says whose. */
@@ -133,6 +157,8 @@ int run_ask(crud_t *crud, run_t *self, run_t **self_p)
 
     self->is_asking = false;
     crud_weigh(crud, run_weight(self));
+    if (want->verb)
+        return ask_saml(crud, self, want, self_p);
     r = crud_fetch(crud, &request, want->least_ms, &state, run_free_state);
     *self_p = state;
     return r;
@@ -154,6 +180,9 @@ bool run_step(run_t *self, const wait_answer_t *answer)
             .link = answer->headers[WAIT_LINK],
             .cache_control = answer->headers[WAIT_CACHE_CONTROL],
             .content_type = answer->headers[WAIT_CONTENT_TYPE],
+            .code = answer->code,
+            .reason = answer->why,
+            .said = answer->said,
         };
     self->step = self->sealed.engine->next(self->engine_flow, answer ? &came : NULL, &self->want);
     self->is_asking = self->step == PROVIDER_FETCH;

@@ -30,7 +30,10 @@ run_t *run_new(void);
 void run_free(run_t **self_p);
 void run_free_state(void **state_p);
 
-enum { RUN_PLACE_SIZE = 25 };
+enum { RUN_PLACE_SIZE = 25, RUN_URL_SIZE = 640 };
+
+/* Responses of SAML come to a place of their route's own, and nothing else does. */
+#define RUN_PLACE_SAML "acs"
 
 /* Where the provider of a module sends browsers back to: what stands behind /oauth2/callback/, 24
  * digits of the issuer's SHA-256; "" for providers that are rows of a table. A hostile issuer that
@@ -38,8 +41,11 @@ enum { RUN_PLACE_SIZE = 25 };
  * own, where it is refused (RFC 9700 4.4). */
 void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 
-/* Begin the engine's flow. ask: all but config, module, now and cache, which this adds, and
- * redirect_uri where it has none. 0 | fault. */
+/* Who a route with the module saml is to identity providers, and where it takes responses. */
+void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char acs[RUN_URL_SIZE]);
+
+/* Begin the engine's flow. ask: all but config, module, account, entity_id, now and cache, which this
+ * adds, and redirect_uri where it has none. 0 | fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);
 
 /* One step: with the answer that came, or from the beginning (NULL). Until run_ask it is the same

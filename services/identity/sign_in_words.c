@@ -118,7 +118,7 @@ bool words_split_state(const char *text, char route[ID_MAX], char state[WORDS_ST
     return id_check("edghtsrt", route);
 }
 
-bool words_are_params(const json_t *params)
+bool words_are_params(const json_t *params, size_t max)
 {
     size_t bytes = 0, i;
     const char *name;
@@ -139,7 +139,7 @@ bool words_are_params(const json_t *params)
             bytes += json_string_length(value) + 1;
         }
     }
-    return bytes <= WORDS_PARAMS_MAX;
+    return bytes <= max;
 }
 
 json_t *words_agent(const char *text)

@@ -16,7 +16,8 @@ enum {
     WORDS_HOST_MAX = 261,
     WORDS_TARGET_MAX = 2048,
     WORDS_AGENT_MAX = 512,
-    WORDS_PARAMS_MAX = 16 << 10
+    WORDS_PARAMS_MAX = 16 << 10,
+    WORDS_SAML_MAX = 72 << 10 /* of a form with a SAML response */
 };
 
 /* Make random ones. */
@@ -45,8 +46,8 @@ const char *words_target(const char *text);
 /* Split the state of a callback, "<id of a route>.<state of a flow>". False: it is none. */
 bool words_split_state(const char *text, char route[ID_MAX], char state[WORDS_STATE_LEN + 1]);
 
-/* Are these parameters of a callback, {name: [values]}, with at most WORDS_PARAMS_MAX bytes? */
-bool words_are_params(const json_t *params);
+/* Are these parameters of a callback, {name: [values]}, with at most so many bytes? */
+bool words_are_params(const json_t *params, size_t max);
 
 /* Copy of a User-Agent, cut to WORDS_AGENT_MAX bytes at the end of a character. A new reference. */
 json_t *words_agent(const char *text);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ID_BYTES_MAX = 255, IDS_MAX = 1024, ELEMENT_ATTRIBUTES_MAX = 64 };
+enum { ID_BYTES_MAX = 255, IDS_MAX = 1024, ELEMENT_ATTRIBUTES_MAX = 64, DEPTH_MAX = 32 };
 
 const document_rules_t document_message = {.what = "the message",
                                            .code = ERR_SAML_MESSAGE,
@@ -20,21 +20,24 @@ const document_rules_t document_message = {.what = "the message",
                                            .elements = 4096,
                                            .attributes = 4096,
                                            .namespaces = 1024,
-                                           .depth = 32};
+                                           .in_scope = 64,
+                                           .depth = DEPTH_MAX};
 const document_rules_t document_metadata = {.what = "the metadata",
                                             .code = ERR_SAML_METADATA,
                                             .bytes = 256 << 10,
                                             .elements = 8192,
                                             .attributes = 16384,
                                             .namespaces = 1024,
-                                            .depth = 32,
+                                            .in_scope = 1024,
+                                            .depth = DEPTH_MAX,
                                             .may_have_comments = true};
 
 /* One parsing; the context's _private. */
 typedef struct parsing {
     const document_rules_t *rules;
     int elements, attributes, namespaces, complaints;
-    const char *why; /* what broke a rule first */
+    int in_scope[DEPTH_MAX + 2]; /* of the elements around, by how many there are */
+    const char *why;             /* what broke a rule first */
 } parsing_t;
 
 static void stop_parsing(xmlParserCtxtPtr ctxt, const char *why)
@@ -108,6 +111,16 @@ static const char *broken_bound(const parsing_t *self, xmlParserCtxtPtr ctxt, in
     return ctxt->nameNr > self->rules->depth ? "is nested too deeply" : NULL;
 }
 
+/* Canonicalization looks through all that are in scope, for each element and each prefix of its
+ * list: a few bytes would cost a second. The depth is within its bound. */
+static bool has_too_many_in_scope(parsing_t *self, xmlParserCtxtPtr ctxt, int count)
+{
+    int *in_scope = &self->in_scope[ctxt->nameNr];
+
+    in_scope[1] = in_scope[0] + count;
+    return in_scope[1] > self->rules->in_scope;
+}
+
 /* Is the name of a namespace not absolute, as a URL or URN is? Canonicalization fails for it;
  * xmlns="" takes a default away. Namespaces come two words each: prefix and name. */
 static bool has_relative_namespace(int count, const xmlChar **namespaces)
@@ -150,6 +163,8 @@ static void on_element(void *context, const xmlChar *name, const xmlChar *prefix
     self->attributes += attribute_count;
     self->namespaces += namespace_count;
     why = broken_bound(self, ctxt, attribute_count);
+    if (!why && has_too_many_in_scope(self, ctxt, namespace_count))
+        why = "has too many namespaces in scope";
     if (!why && has_relative_namespace(namespace_count, namespaces))
         why = "has a namespace whose name is not absolute";
     if (!why && has_xml_attribute(attribute_count, attributes))

@@ -22,6 +22,7 @@ typedef struct document_rules {
     int code;         /* of its refusal */
     size_t bytes;
     int elements, attributes, namespaces, depth;
+    int in_scope;           /* namespaces that are declared in an element and around it */
     bool may_have_comments; /* they are left out of the document */
 } document_rules_t;
 

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -158,6 +159,7 @@ int sandbox_measure(void)
 
 static int set_bounds(void)
 {
+    const struct itimerval processor = {.it_value = {.tv_usec = 1000 * SANDBOX_CPU_MS}};
     const struct {
         __rlimit_resource_t what;
         rlim_t max;
@@ -171,6 +173,10 @@ static int set_bounds(void)
         if (setrlimit(bounds[i].what, &limit))
             return fault(-errno, "set a limit");
     }
+    /* RLIMIT_CPU counts whole seconds. This timer counts what the process has used of a processor,
+     * so a machine that is busy ends nobody. */
+    if (!SANITIZED && setitimer(ITIMER_PROF, &processor, NULL))
+        return fault(-errno, "set a timer");
     return 0;
 }
 

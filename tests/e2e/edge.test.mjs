@@ -118,7 +118,6 @@ test('http_response_backend_answers_itself', async () => {
 });
 
 for (const [module, config] of Object.entries({
-  saml: { idp_metadata: '<EntityDescriptor/>' },
   traffic_policy: { value: '{}' },
   // of a module that is enforced, what is not: expressions
   request_headers: { add: { 'X-Ip': '${conn.client_ip}' } }, response_headers: { add: { 'X-One': '1', 'X-Ip': 'from ${.conn.client_ip}' } },

@@ -197,6 +197,8 @@ const hostile = {
   'inclusive canonicalization of SignedInfo': [resigned({}, { c14n: 'http://www.w3.org/TR/2001/REC-xml-c14n-20010315' }), /not over exclusive/],
   'XPath as a transform': [tampered(`<ds:Transform Algorithm="${ENVELOPED}"/>`, `<ds:Transform Algorithm="${ENVELOPED}"/><ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xpath-19991116"><ds:XPath>self::node()</ds:XPath></ds:Transform>`), /other transforms/],
   'XSLT as a transform': [tampered(`<ds:Transform Algorithm="${ENVELOPED}"/>`, `<ds:Transform Algorithm="${ENVELOPED}"/><ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"><x xmlns="http://www.w3.org/1999/XSL/Transform"/></ds:Transform>`), /other transforms/],
+  'nine prefixes': [resigned({}, { prefixes: Array.from({ length: 9 }, (_, i) => `p${i}`) }), /other transforms/],
+  '65 namespaces in scope': [() => parts(idp).whole().replace('<samlp:Status>', `<samlp:Status ${Array.from({ length: 65 }, (_, i) => `xmlns:n${i}="n:${i}"`).join(' ')}>`), /too many namespaces in scope/],
   'a list of prefixes without end': [resigned({}, { prefixes: Array.from({ length: 200 }, (_, i) => `p${i}`) }), /other transforms/],
   'a DTD': [() => `<!DOCTYPE r>${response(idp)}`, /DTD/],
   'a DTD that declares IDs': [() => `<!DOCTYPE samlp:Response [<!ATTLIST saml:Issuer ID ID #REQUIRED>]>${response(idp)}`, /DTD/],

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!memory)
         return 0;
-    if (params_parse(&params, (const char *)data, size, memory) == 0)
+    if (params_parse_form(&params, (const char *)data, size, memory) == 0)
         for (size_t i = 0; i < params.count; i++) {
             const param_t *one = &params.each[i];
 

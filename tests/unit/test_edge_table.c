@@ -190,13 +190,13 @@ Test(table, a_route_keeps_what_its_modules_made_of_their_documents)
     apply(table, "https_edge", "e", "{\"hostports\":[\"a.test:443\"]}");
     apply(table, "https_edge_route", "r",
           "{\"edge_id\":\"e\",\"match\":\"/"
-          "\",\"match_type\":\"path_prefix\",\"oauth\":null,\"saml\":{},"
+          "\",\"match_type\":\"path_prefix\",\"oauth\":null,\"traffic_policy\":{},"
           "\"request_headers\":{\"add\":{\"X-One\":\"1\"},\"remove\":[\"X-Two\"]}}");
     route = table_route(table_edge(table, "a.test", 6), "a.test", 6, "/", 1);
     cr_assert_not_null(route);
-    cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS | 1u << MODULE_SAML);
-    cr_assert_null(route->configs[MODULE_SAML], "nobody has it: it is on all the same");
-    cr_assert_eq(route->beyond, 1u << MODULE_SAML);
+    cr_assert_eq(route->enabled, 1u << MODULE_REQUEST_HEADERS | 1u << MODULE_TRAFFIC_POLICY);
+    cr_assert_null(route->configs[MODULE_TRAFFIC_POLICY], "nobody has it: it is on all the same");
+    cr_assert_eq(route->beyond, 1u << MODULE_TRAFFIC_POLICY);
     headers = route->configs[MODULE_REQUEST_HEADERS];
     cr_assert_eq(headers->add_count, 1);
     cr_assert_str_eq(headers->add[0].lower, "x-one");

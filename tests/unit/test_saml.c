@@ -288,6 +288,47 @@ static bool says_the_same(json_t *one, json_t *other, bool response_is_signed)
     return json_equal(one, other);
 }
 
+/* A message with count namespaces: within each other, in one element, or side by side. */
+static char *spaced(int count, bool is_nested)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    fputs("<a xmlns=\"urn:a\">", out);
+    for (int i = 0; i < count; i++) {
+        if (is_nested && i % 10 == 0)
+            fputs(i ? "><b" : "<b", out);
+        fprintf(out, is_nested ? " xmlns:n%d=\"urn:n\"" : "<b xmlns:n%d=\"urn:n\"/>", i);
+    }
+    if (is_nested)
+        fputs(">", out);
+    for (int i = 0; is_nested && i < (count + 9) / 10; i++)
+        fputs("</b>", out);
+    fputs("</a>", out);
+    fclose(out);
+    return text;
+}
+
+Test(saml, few_namespaces_are_in_scope_though_a_message_may_have_many)
+{
+    static const struct {
+        int count;
+        bool is_nested, is_read;
+    } rows[] = {{63, true, true}, {64, true, false}, {1000, false, true}, {1100, false, false}};
+
+    cr_assert_eq(document_libraries_start(), 0);
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(free_mem) char *text = spaced(rows[i].count, rows[i].is_nested);
+        _cleanup_(document_free) xmlDocPtr document = NULL;
+        _cleanup_(problem_done) problem_t problem = {0};
+        int r = document_read(text, strlen(text), &document_message, &document, &problem);
+
+        cr_assert_eq(r, rows[i].is_read ? 0 : ERR_SAML_MESSAGE, "row %zu: %s", i, problem.msg);
+        cr_assert(rows[i].is_read || strstr(problem.msg, "too many namespaces"), "%s", problem.msg);
+    }
+}
+
 Test(saml, no_mutant_of_a_signed_message_says_something_else)
 {
     const char *setting = getenv("SAML_MUTANTS");

@@ -209,12 +209,12 @@ Test(sign_in, parameters_of_a_callback_are_bounded)
 
     memset(value, 'a', sizeof(value) - 1);
     json_object_set_new(large, "code", json_pack("[s]", value));
-    cr_assert(words_are_params(good));
-    cr_assert_not(words_are_params(text));
-    cr_assert_not(words_are_params(number));
-    cr_assert_not(words_are_params(nul));
-    cr_assert_not(words_are_params(large));
-    cr_assert_not(words_are_params(NULL));
+    cr_assert(words_are_params(good, WORDS_PARAMS_MAX));
+    cr_assert_not(words_are_params(text, WORDS_PARAMS_MAX));
+    cr_assert_not(words_are_params(number, WORDS_PARAMS_MAX));
+    cr_assert_not(words_are_params(nul, WORDS_PARAMS_MAX));
+    cr_assert_not(words_are_params(large, WORDS_PARAMS_MAX));
+    cr_assert_not(words_are_params(NULL, WORDS_PARAMS_MAX));
 }
 
 Test(sign_in, a_user_agent_is_cut_between_characters)

@@ -278,13 +278,13 @@ Test(sign_in_run, what_has_no_rules_is_enough_to_begin_with_and_for_nothing_else
 Test(sign_in_run, a_module_without_an_engine_is_unavailable)
 {
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    _cleanup_(json_clear_ref) json_t *body = body_of(key, SEALED("saml", "1"));
+    _cleanup_(json_clear_ref) json_t *body = body_of(key, SEALED("traffic_policy", "1"));
     problem_t problem = {0};
     sealed_t sealed;
 
     cr_assert_eq(sealed_open(&sealed, key, body, &problem), 0);
     cr_assert_eq(sealed_check_engine(&sealed, &problem), ERR_SIGN_IN_UNAVAILABLE);
-    cr_assert(strstr(problem.msg, "saml"), "%s", problem.msg);
+    cr_assert(strstr(problem.msg, "traffic_policy"), "%s", problem.msg);
     problem_done(&problem);
     sealed_done(&sealed);
 }

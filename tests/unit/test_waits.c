@@ -311,3 +311,27 @@ Test(waits, what_a_handler_may_not_ask_leaves_it_its_state)
     free(state);
     wait_free(&wait);
 }
+
+Test(waits, a_question_is_asked_in_turn_and_its_answer_is_given_once)
+{
+    wait_t *wait = wait_new();
+
+    cr_assert_eq(wait_ask(wait, "", "saml.verify", json_object(), 1), -EINVAL, "of nobody");
+    cr_assert_eq(wait_ask(wait, "a", "", json_object(), 1), -EINVAL, "nothing is asked");
+    cr_assert_eq(wait_ask(wait, "a", "saml.verify", NULL, 1), -EINVAL);
+    cr_assert_eq(wait_ask(wait, "a", "saml.verify", json_object(), 1), 0);
+    cr_assert_str_eq(wait->verb, "saml.verify");
+    cr_assert_not_null(wait->question);
+    wait_take_said(wait, 241, "it is forged", NULL);
+    cr_assert(wait->answered);
+    cr_assert_eq(wait->answer.code, 241);
+    cr_assert_str_eq(wait->answer.why, "it is forged");
+    wait_take_said(wait, 0, NULL, json_pack("{s:s}", "name_id", "x"));
+    cr_assert_eq(wait->answer.code, 0);
+    cr_assert_str_eq(wait->answer.why, "");
+    cr_assert_eq(wait_pause(wait, "a", 5), 0, "what waited for an answer waits for a while");
+    cr_assert_str_eq(wait->verb, "");
+    cr_assert_null(wait->question);
+    cr_assert_null(wait->answer.said);
+    wait_free(&wait);
+}

@@ -134,6 +134,16 @@ edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx,
 ngx_int_t
 edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
 {
+    ngx_str_t  type = ngx_string("text/html; charset=utf-8");
+
+    return edge_sign_in_document(r, ctx, html, &type);
+}
+
+
+ngx_int_t
+edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
+    const ngx_str_t *type)
+{
     ngx_int_t     rc;
     ngx_buf_t    *b;
     ngx_chain_t   out;
@@ -146,8 +156,8 @@ edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = html->len;
-    ngx_str_set(&r->headers_out.content_type, "text/html; charset=utf-8");
+    r->headers_out.content_length_n = text->len;
+    r->headers_out.content_type = *type;
     r->headers_out.content_type_len = r->headers_out.content_type.len;
     rc = ngx_http_send_header(r);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
@@ -157,8 +167,8 @@ edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
     if (b == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    b->pos = html->data;
-    b->last = html->data + html->len;
+    b->pos = text->data;
+    b->last = text->data + text->len;
     b->memory = 1;
     b->last_buf = 1;
     b->last_in_chain = 1;
@@ -226,6 +236,13 @@ edge_sign_in_error(int code)
 }
 
 
+const msgpack_object *
+edge_sign_in_member(const ask_answer_t *answer, const char *key)
+{
+    return answer->body ? document_get(answer->body, key) : NULL;
+}
+
+
 ngx_str_t
 edge_sign_in_text(ngx_pool_t *pool, const ask_answer_t *answer, const char *key,
     size_t max)
@@ -278,6 +295,13 @@ void
 edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len)
 {
     pack_str(pk, key, ngx_strlen(key));
+    edge_sign_in_put_value(pk, text, len);
+}
+
+
+void
+edge_sign_in_put_value(pack_t *pk, const void *text, size_t len)
+{
     if (len <= UINT16_MAX) {
         pack_str(pk, text, len);
         return;

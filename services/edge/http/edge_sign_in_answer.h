@@ -29,6 +29,10 @@ ngx_int_t edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx, const ng
 /* Send a page of ours, which is HTML. For content handlers. */
 ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html);
 
+/* The same with another type. */
+ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
+                                const ngx_str_t *type);
+
 /* Let the page offer to begin again, at authority, a host of the route; other: as somebody else.
  * Without effect where the route's path has what would have to be written otherwise in HTML. */
 void edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
@@ -42,10 +46,14 @@ ngx_uint_t edge_sign_in_error(int code);
 ngx_str_t edge_sign_in_text(ngx_pool_t *pool, const ask_answer_t *answer, const char *key,
                             size_t max);
 
+/* A member of an answer, whatever it is; NULL: it is not there. */
+const msgpack_object *edge_sign_in_member(const ask_answer_t *answer, const char *key);
+
 /* The body of a question to identity: begin allocates size bytes for the texts beside what is
- * between them, put adds a text with its key, and put_clean one of outside that may be no UTF-8.
- * NGX_OK | NGX_ERROR. */
+ * between them, put adds a text with its key, put_value a text alone, and put_clean one of outside
+ * that may be no UTF-8. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_body(ngx_pool_t *pool, pack_t *pk, u_char **start, size_t size,
                             size_t pairs);
 void edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len);
+void edge_sign_in_put_value(pack_t *pk, const void *text, size_t len);
 void edge_sign_in_put_clean(pack_t *pk, const char *key, const ngx_str_t *text, size_t max);

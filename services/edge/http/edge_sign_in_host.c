@@ -7,6 +7,8 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_keys.h"
+#include "services/edge/http/edge_sign_in_saml.h"
+#include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/http/edge_sign_out.h"
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
@@ -30,20 +32,9 @@ enum {
 
 static ngx_str_t  login_cookie = ngx_string("__Host-postern.login");
 
-/* A request of this host, while identity is asked. */
-typedef struct {
-    asker_t              asker;
-    ngx_http_request_t  *request;
-    route_t             *route;
-    params_t             params;
-    ngx_str_t            at;         /* behind /oauth2/callback/; empty: nothing */
-    unsigned             asking:1;
-    unsigned             callback:1;
-} visit_t;
 
-
-static ngx_int_t
-send_error(ngx_http_request_t *r, ngx_uint_t code)
+ngx_int_t
+edge_visit_fail(ngx_http_request_t *r, ngx_uint_t code)
 {
     edge_ctx_t  *ctx = edge_ctx(r);
 
@@ -66,8 +57,8 @@ leave(void *data)
 }
 
 
-static visit_t *
-visit_new(ngx_http_request_t *r)
+visit_t *
+edge_visit_new(ngx_http_request_t *r)
 {
     visit_t             *visit;
     ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(r->pool, sizeof(visit_t));
@@ -87,8 +78,8 @@ visit_new(ngx_http_request_t *r)
 }
 
 
-static const sign_in_t *
-config_of(const route_t *route)
+const sign_in_t *
+edge_visit_config(const route_t *route)
 {
     return route->configs[__builtin_ctz(route->enabled & SIGN_IN_BITS)];
 }
@@ -99,9 +90,8 @@ config_of(const route_t *route)
 static ngx_int_t
 find_route(visit_t *visit, const param_t *token)
 {
-    size_t    len;
-    route_t  *route;
-    u_char   *dot = token == NULL ? NULL
+    size_t   len;
+    u_char  *dot = token == NULL ? NULL
                     : ngx_strlchr((u_char *) token->value,
                                   (u_char *) token->value + token->value_len, '.');
 
@@ -109,10 +99,19 @@ find_route(visit_t *visit, const param_t *token)
         return NGX_DECLINED;
     }
     len = dot - (u_char *) token->value;
+    return edge_visit_route(visit, token->value, len);
+}
+
+
+ngx_int_t
+edge_visit_route(visit_t *visit, const char *id, size_t len)
+{
+    route_t  *route;
+
     if (len == 0 || len > ROUTE_ID_MAX) {
         return NGX_DECLINED;
     }
-    route = strmap_get(edge_worker_table()->routes, token->value, len);
+    route = strmap_get(edge_worker_table()->routes, id, len);
     if (route == NULL || route->refused || route->beyond
         || (route->enabled & SIGN_IN_BITS) == 0 || route->match == NULL)
     {
@@ -124,9 +123,8 @@ find_route(visit_t *visit, const param_t *token)
 }
 
 
-/* The cookie of what this browser has begun. Empty: it has none, or several. */
-static ngx_str_t
-find_cookie(ngx_http_request_t *r)
+ngx_str_t
+edge_visit_cookie(ngx_http_request_t *r)
 {
     u_char           *p, *end, *stop;
     ngx_str_t         value = ngx_null_string;
@@ -198,7 +196,7 @@ place_done(ngx_pool_t *pool, const ngx_str_t *location, const route_t *route)
 
 
 ngx_str_t
-edge_sign_in_host_of(ngx_pool_t *pool, const route_t *route)
+edge_visit_host(ngx_pool_t *pool, const route_t *route)
 {
     size_t         i;
     ngx_str_t      out = ngx_null_string;
@@ -226,9 +224,8 @@ edge_sign_in_host_of(ngx_pool_t *pool, const route_t *route)
 }
 
 
-/* The page of what identity did not grant, with a way to begin again. */
-static ngx_int_t
-refuse_visit(visit_t *visit, int code)
+ngx_int_t
+edge_visit_refuse(visit_t *visit, int code)
 {
     ngx_str_t            host;
     ngx_uint_t           error = edge_sign_in_error(code);
@@ -238,11 +235,11 @@ refuse_visit(visit_t *visit, int code)
                   "postern: a sign-in of route %s ends here with %d",
                   visit->route->id, code);
     if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
-        host = edge_sign_in_host_of(r->pool, visit->route);
+        host = edge_visit_host(r->pool, visit->route);
         edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
                            error == ERR_EDGE_SIGN_IN_DENIED);
     }
-    return send_error(r, error);
+    return edge_visit_fail(r, error);
 }
 
 
@@ -253,7 +250,7 @@ send_answer(visit_t *visit, const ask_answer_t *answer)
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code != 0) {
-        return refuse_visit(visit, answer->code);
+        return edge_visit_refuse(visit, answer->code);
     }
     location = edge_sign_in_text(r->pool, answer, "location",
                                  EDGE_SIGN_IN_LOCATION_MAX);
@@ -262,7 +259,7 @@ send_answer(visit_t *visit, const ask_answer_t *answer)
         location = place_done(r->pool, &location, visit->route);
     }
     if (location.len == 0) {
-        return send_error(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     /* SameSite=None: some providers send browsers back with a form */
     if (edge_sign_in_set_cookie(r, &login_cookie, &cookie,
@@ -284,16 +281,16 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
     visit->asking = 0;
     ngx_http_set_log_request(c->log, r);
-    ngx_http_finalize_request(r, send_answer(visit, answer));
+    ngx_http_finalize_request(r, visit->finish ? visit->finish(visit, answer)
+                                               : send_answer(visit, answer));
     ngx_http_run_posted_requests(c);   /* r may have been freed */
 }
 
 
 /* ---- questions ---- */
 
-/* The request waits: it is finalized by on_answer, or when its client leaves. */
-static ngx_int_t
-ask_identity(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
+ngx_int_t
+edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
     ngx_msec_t ms)
 {
     uint32_t             client;
@@ -307,7 +304,7 @@ ask_identity(visit_t *visit, const char *verb, const u_char *start, const pack_t
         || edge_ask_slow(&visit->asker, verb, &account, client, start, pk->at - start, ms)
            != NGX_OK)
     {
-        return send_error(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     visit->asking = 1;
     r->main->count++;
@@ -323,14 +320,14 @@ ask_login(visit_t *visit)
     size_t            id_len;
     pack_t            pk;
     u_char           *start;
-    ngx_str_t         cookie = find_cookie(visit->request);
+    ngx_str_t         cookie = edge_visit_cookie(visit->request);
     const param_t    *ticket = params_one(&visit->params, "t");
     const sign_in_t  *config;
 
     if (find_route(visit, ticket) != NGX_OK) {
-        return send_error(visit->request, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(visit->request, ERR_EDGE_SIGN_IN_FAILED);
     }
-    config = config_of(visit->route);
+    config = edge_visit_config(visit->route);
     id_len = ngx_strlen(visit->route->id) + 1;
     if (edge_sign_in_body(visit->request->pool, &pk, &start,
                           config->sealed_len + ticket->value_len + cookie.len,
@@ -343,7 +340,7 @@ ask_login(visit_t *visit)
     if (cookie.len) {
         edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
     }
-    return ask_identity(visit, "sign_in.login", start, &pk, LOGIN_MS);
+    return edge_visit_ask(visit, "sign_in.login", start, &pk, LOGIN_MS);
 }
 
 
@@ -355,9 +352,8 @@ is_same(const param_t *one, const param_t *other)
 }
 
 
-/* {name: [values]}: what a parameter that comes twice means is for identity to say. */
-static void
-put_params(pack_t *pk, const params_t *params)
+void
+edge_visit_put_params(pack_t *pk, const params_t *params)
 {
     size_t  i, k, names = 0, first[PARAMS_MAX], values[PARAMS_MAX];
 
@@ -376,7 +372,8 @@ put_params(pack_t *pk, const params_t *params)
         pack_array(pk, values[first[i]]);
         for (k = first[i]; k < params->count; k++) {
             if (is_same(&params->each[first[i]], &params->each[k])) {
-                pack_str(pk, params->each[k].value, params->each[k].value_len);
+                edge_sign_in_put_value(pk, params->each[k].value,
+                                       params->each[k].value_len);
             }
         }
     }
@@ -389,16 +386,16 @@ ask_callback(visit_t *visit)
     pack_t               pk;
     u_char              *start;
     ngx_str_t            agent = ngx_null_string;
-    ngx_str_t            cookie = find_cookie(visit->request);
+    ngx_str_t            cookie = edge_visit_cookie(visit->request);
     edge_ctx_t          *ctx = edge_ctx(visit->request);
     const param_t       *state = params_one(&visit->params, "state");
     const sign_in_t     *config;
     ngx_http_request_t  *r = visit->request;
 
     if (find_route(visit, state) != NGX_OK) {
-        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
-    config = config_of(visit->route);
+    config = edge_visit_config(visit->route);
     if (r->headers_in.user_agent) {
         agent = r->headers_in.user_agent->value;
     }
@@ -411,7 +408,7 @@ ask_callback(visit_t *visit)
     }
     edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "state", state->value, state->value_len);
-    put_params(&pk, &visit->params);
+    edge_visit_put_params(&pk, &visit->params);
     if (visit->at.len) {
         edge_sign_in_put(&pk, "at", visit->at.data, visit->at.len);
     }
@@ -421,7 +418,7 @@ ask_callback(visit_t *visit)
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
     visit->callback = 1;
-    return ask_identity(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
+    return edge_visit_ask(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
 }
 
 
@@ -445,7 +442,7 @@ static ngx_int_t
 take_form(ngx_http_request_t *r)
 {
     ngx_int_t     rc;
-    visit_t      *visit = visit_new(r);
+    visit_t      *visit = edge_visit_new(r);
     ngx_str_t     text;
     ngx_chain_t  *body = r->request_body ? r->request_body->bufs : NULL;
 
@@ -453,13 +450,13 @@ take_form(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (body == NULL || body->next || body->buf->in_file) {
-        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     text.data = body->buf->pos;
     text.len = body->buf->last - body->buf->pos;
     rc = read_params(visit, &text);
     if (rc == NGX_DECLINED) {
-        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     return rc == NGX_OK ? ask_callback(visit) : rc;
 }
@@ -481,7 +478,7 @@ read_form(ngx_http_request_t *r)
     if (r->headers_in.content_length_n <= 0
         || r->headers_in.content_length_n > PARAMS_BYTES)
     {
-        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     r->request_body_in_single_buf = 1;
     rc = ngx_http_read_client_request_body(r, on_form);
@@ -493,14 +490,14 @@ static ngx_int_t
 take_query(ngx_http_request_t *r, ngx_int_t (*go_on)(visit_t *visit))
 {
     ngx_int_t   rc;
-    visit_t    *visit = visit_new(r);
+    visit_t    *visit = edge_visit_new(r);
 
     if (visit == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     rc = read_params(visit, &r->args);
     if (rc == NGX_DECLINED) {
-        return send_error(r, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     return rc == NGX_OK ? go_on(visit) : rc;
 }
@@ -558,6 +555,9 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
             return read_form(r);
         }
     }
+    if (edge_sign_in_saml_is(r)) {
+        return edge_sign_in_saml_handler(r);
+    }
     rc = edge_sign_out_handler(r);
-    return rc == NGX_DECLINED ? send_error(r, ERR_EDGE_SIGN_IN_PATH) : rc;
+    return rc == NGX_DECLINED ? edge_visit_fail(r, ERR_EDGE_SIGN_IN_PATH) : rc;
 }

@@ -69,12 +69,10 @@ static int parse_pair(params_t *out, const char *at, const char *stop, char **me
     return 0;
 }
 
-int params_parse(params_t *out, const char *text, size_t len, char *memory)
+static int parse_all(params_t *out, const char *text, size_t len, char *memory)
 {
     const char *at = text, *end = text + len;
 
-    if (len > PARAMS_BYTES)
-        return -1;
     while (at < end) {
         const char *stop = memchr(at, '&', (size_t)(end - at));
 
@@ -84,6 +82,16 @@ int params_parse(params_t *out, const char *text, size_t len, char *memory)
         at = stop < end ? stop + 1 : end;
     }
     return 0;
+}
+
+int params_parse(params_t *out, const char *text, size_t len, char *memory)
+{
+    return len > PARAMS_BYTES ? -1 : parse_all(out, text, len, memory);
+}
+
+int params_parse_form(params_t *out, const char *text, size_t len, char *memory)
+{
+    return len > PARAMS_FORM_BYTES ? -1 : parse_all(out, text, len, memory);
 }
 
 const param_t *params_one(const params_t *self, const char *name)

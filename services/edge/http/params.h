@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 enum {
-    PARAMS_MAX = 32,          /* of one request */
-    PARAMS_BYTES = 16 * 1024, /* as they were sent */
+    PARAMS_MAX = 32,                /* of one request */
+    PARAMS_BYTES = 16 * 1024,       /* as they were sent */
+    PARAMS_FORM_BYTES = 128 * 1024, /* of a form with a SAML message */
     PARAMS_NAME_MAX = 128
 };
 
@@ -26,6 +27,9 @@ typedef struct params {
  * lives as long as out. 0 | -1: more or longer than the above, a '%' without two digits, a NUL, or
  * no UTF-8; then out is of no use. */
 int params_parse(params_t *out, const char *text, size_t len, char *memory);
+
+/* The same of a form that may be larger: of PARAMS_FORM_BYTES. */
+int params_parse_form(params_t *out, const char *text, size_t len, char *memory);
 
 /* The parameter with this name. NULL: there is none, or more than one. */
 const param_t *params_one(const params_t *self, const char *name);

@@ -616,7 +616,8 @@ begin_asked(edge_sign_in_state_t *state)
 }
 
 
-/* Identity takes a code once, and from the browser alone that has the nonce. */
+/* Identity takes a code once, and from the browser alone that has the nonce; of saml there are some
+ * that no browser asked for. */
 static intptr_t
 redeem_code(edge_sign_in_state_t *state)
 {
@@ -632,7 +633,7 @@ redeem_code(edge_sign_in_state_t *state)
     read_query(r, &params);
     code = params_one(&params, "code");
     if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
-        || state->nonce.len == 0)
+        || (state->nonce.len == 0 && state->me != MODULE_SAML))
     {
         return deny_request(state, ERR_EDGE_SIGN_IN_FAILED);
     }

@@ -1,0 +1,274 @@
+#include "common/resource/neighbour.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/id.h"
+#include "common/base/log.h"
+#include "common/base/memory.h"
+#include "common/base/quote.h"
+#include "common/bus/bus.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    COPIES_MAX = 16,
+    TICK_MS = 50,
+    HOPE_MS = 1000,  /* how long a question waits for a copy to be connected */
+    AGAIN_MS = 2000, /* without an answer it goes to another copy, or again to the same */
+    BURST_MAX = 64   /* answers taken before the loop does anything else */
+};
+
+typedef struct question {
+    struct question *next;
+    void *job;
+    char verb[64], account[64], id[ID_MAX];
+    json_t *body;
+    int copy;       /* that has it; -1: none */
+    unsigned tried; /* copies that were asked, a bit for each */
+    int64_t since_ms, sent_ms, until_ms;
+} question_t;
+
+struct neighbour {
+    zloop_t *loop;
+    const char *service;
+    zsock_t *copies[COPIES_MAX];
+    int count, next_copy, timer;
+    question_t *first;
+    neighbour_said_fn said;
+    void *context;
+    struct {
+        uint64_t asked, again, unanswered;
+    } metrics;
+};
+
+static void question_free(question_t **self_p)
+{
+    question_t *self = take(*self_p);
+
+    json_decref(self->body);
+    free(self);
+}
+
+/* ---- asking ---- */
+
+/* Send it to that copy. False: that copy is not connected, or the message cannot be made. */
+static bool send_to(neighbour_t *self, question_t *question, int copy, int64_t now)
+{
+    zmsg_t *msg = request_encode(question->verb, question->id, NULL, question->account,
+                                 question->until_ms - now, NULL, json_incref(question->body));
+    bool is_sent = msg && !zmsg_send(&msg, self->copies[copy]);
+
+    zmsg_destroy(&msg);
+    if (!is_sent)
+        return false;
+    question->copy = copy;
+    question->tried |= 1u << copy;
+    question->sent_ms = now;
+    self->next_copy = (copy + 1) % self->count;
+    return true;
+}
+
+/* Send it to a copy that is connected: first of those that were not asked. False: none is. */
+static bool send_to_any(neighbour_t *self, question_t *question, bool only_new, int64_t now)
+{
+    for (int pass = 0; pass < (only_new ? 1 : 2); pass++)
+        for (int i = 0; i < self->count; i++) {
+            int copy = (self->next_copy + i) % self->count;
+            bool was_tried = question->tried & 1u << copy;
+
+            if (was_tried == (pass == 1) && send_to(self, question, copy, now))
+                return true;
+        }
+    return false;
+}
+
+void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
+                   int64_t until_ms, void *job)
+{
+    question_t *question = memory_new(sizeof(*question), "a question to another service");
+    int64_t now = bus_mono_ms();
+
+    question->job = job;
+    question->body = body;
+    question->copy = -1;
+    question->since_ms = now;
+    question->until_ms = until_ms;
+    snprintf(question->verb, sizeof(question->verb), "%s", verb);
+    snprintf(question->account, sizeof(question->account), "%s", account);
+    id_make("op", question->id);
+    question->next = self->first;
+    self->first = question;
+    self->metrics.asked++;
+    send_to_any(self, question, true, now); /* else the next tick tries again */
+}
+
+/* ---- answers ---- */
+
+static void end_question(neighbour_t *self, question_t *question, int code, const char *why,
+                         json_t *body)
+{
+    question_t **at = &self->first;
+    void *job = question->job;
+
+    while (*at != question)
+        at = &(*at)->next;
+    *at = question->next;
+    question_free(&question);
+    self->said(self->context, job, code, why, body);
+}
+
+static question_t *question_find(const neighbour_t *self, const char *id)
+{
+    question_t *one = self->first;
+
+    while (one && strcmp(one->id, id) != 0)
+        one = one->next;
+    return one;
+}
+
+/* A copy that cannot answer now says nothing about the others. */
+static bool is_passed_on(neighbour_t *self, question_t *question, int code)
+{
+    if (code != ERR_BUSY && code != ERR_MAINTENANCE)
+        return false;
+    if (!send_to_any(self, question, true, bus_mono_ms()))
+        return false;
+    self->metrics.again++;
+    return true;
+}
+
+static void take_answer(neighbour_t *self, zmsg_t *msg)
+{
+    _cleanup_(json_clear_ref) json_t *outcome = NULL;
+    json_t *body = NULL;
+    char id[64] = "", why[160];
+    question_t *question;
+    int code, r = reply_decode(msg, id, &outcome, &body);
+
+    question = question_find(self, id);
+    code = r ? ERR_INTERNAL : (int)json_integer_value(json_object_get(outcome, "code"));
+    if (!question || is_passed_on(self, question, code)) {
+        json_decref(body);
+        return;
+    }
+    quote_plain(why, sizeof(why), json_string_value(json_object_get(outcome, "msg")));
+    if (code)
+        json_clear_ref(&body);
+    end_question(self, question, code, why, body);
+}
+
+static int on_answer(zloop_t *loop, zsock_t *socket, void *context)
+{
+    neighbour_t *self = context;
+
+    (void)loop;
+    for (int i = 0; i < BURST_MAX && zsock_events(socket) & ZMQ_POLLIN; i++) {
+        zmsg_t *msg = zmsg_recv(socket);
+
+        if (!msg)
+            break;
+        take_answer(self, msg);
+        zmsg_destroy(&msg);
+    }
+    return 0;
+}
+
+/* Is nobody asked any more? */
+static bool is_over(const question_t *question, int64_t now)
+{
+    return now >= question->until_ms || (question->copy < 0 && now >= question->since_ms + HOPE_MS);
+}
+
+static int on_tick(zloop_t *loop, int timer, void *context)
+{
+    neighbour_t *self = context;
+    int64_t now = bus_mono_ms();
+    question_t *next;
+
+    (void)loop;
+    (void)timer;
+    for (question_t *one = self->first; one; one = next) {
+        next = one->next; /* said only hands the job to a worker: no question is added here */
+        if (is_over(one, now)) {
+            self->metrics.unanswered++;
+            end_question(self, one, ERR_MAINTENANCE, "no copy of the service answers", NULL);
+        } else if (one->copy < 0) {
+            send_to_any(self, one, false, now);
+        } else if (now >= one->sent_ms + AGAIN_MS) {
+            self->metrics.again++;
+            one->sent_ms = now;
+            send_to_any(self, one, false, now);
+        }
+    }
+    return 0;
+}
+
+/* ---- start and stop ---- */
+
+static int connect_copies(neighbour_t *self, const char *endpoints, const char *curve_dir)
+{
+    _cleanup_(free_mem) char *list = memory_copy(endpoints, "endpoints of a service");
+    char *rest = NULL;
+
+    for (char *one = strtok_r(list, ", ", &rest); one; one = strtok_r(NULL, ", ", &rest)) {
+        zsock_t *copy;
+
+        if (self->count == COPIES_MAX)
+            return fault(-E2BIG, "connect to more than 16 copies of a service");
+        copy = bus_connect_peer(one, curve_dir, self->service);
+        if (!copy)
+            return -ENOTCONN;
+        self->copies[self->count++] = copy;
+        zloop_reader(self->loop, copy, on_answer, self);
+        zloop_reader_set_tolerant(self->loop, copy);
+    }
+    return 0;
+}
+
+int neighbour_new(neighbour_t **ret_self, zloop_t *loop, const char *service, const char *endpoints,
+                  const char *curve_dir, neighbour_said_fn said, void *context)
+{
+    neighbour_t *self = memory_new(sizeof(*self), "what another service is asked");
+
+    *ret_self = self;
+    self->loop = loop;
+    self->service = service;
+    self->said = said;
+    self->context = context;
+    self->timer = zloop_timer(loop, TICK_MS, 0, on_tick, self);
+    return connect_copies(self, endpoints, curve_dir);
+}
+
+void neighbour_destroy(neighbour_t **self_p)
+{
+    neighbour_t *self = take(*self_p);
+
+    if (!self)
+        return;
+    zloop_timer_end(self->loop, self->timer);
+    for (int i = 0; i < self->count; i++) {
+        zloop_reader_end(self->loop, self->copies[i]);
+        zsock_destroy(&self->copies[i]);
+    }
+    while (self->first) {
+        question_t *one = self->first;
+
+        self->first = one->next;
+        question_free(&one);
+    }
+    free(self);
+}
+
+size_t neighbour_metrics(const neighbour_t *self, const char *service, char *out, size_t size)
+{
+    int n = self ? snprintf(out, size,
+                            "postern_%s_asked_total{service=\"%s\"} %" PRIu64 "\n"
+                            "postern_%s_asked_again_total{service=\"%s\"} %" PRIu64 "\n"
+                            "postern_%s_asked_in_vain_total{service=\"%s\"} %" PRIu64 "\n",
+                            service, self->service, self->metrics.asked, service, self->service,
+                            self->metrics.again, service, self->service, self->metrics.unanswered)
+                 : 0;
+
+    return (size_t)n < size ? (size_t)n : 0;
+}

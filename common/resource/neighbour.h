@@ -1,0 +1,29 @@
+/* Another service of the bus that verbs ask while they wait without a worker (waits.h): a
+ * connection to each of its copies, which take turns. Only questions that may be asked twice are
+ * asked: one that is not answered, and one for which a copy has no room, goes to another copy. Used
+ * by the reactor's thread alone. */
+#pragma once
+
+#include <czmq.h>
+#include <jansson.h>
+#include <stdint.h>
+
+typedef struct neighbour neighbour_t;
+
+/* Called once for each neighbour_ask, never before that returned. code: of proto/errors.def, 0:
+ * body is the answer, which is taken over; ERR_MAINTENANCE also where nobody answered in time. */
+typedef void (*neighbour_said_fn)(void *context, void *job, int code, const char *why,
+                                  json_t *body);
+
+/* endpoints: separated by commas; "": there is none, and nobody answers. 0 | fault. */
+int neighbour_new(neighbour_t **ret_self, zloop_t *loop, const char *service, const char *endpoints,
+                  const char *curve_dir, neighbour_said_fn said, void *context);
+/* Nobody is told of what was asked and not answered. */
+void neighbour_destroy(neighbour_t **self_p);
+
+/* Ask, for the sake of that account; body is taken over. until_ms: monotonic. */
+void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
+                   int64_t until_ms, void *job);
+
+/* Prometheus text; returns bytes written. self may be NULL. */
+size_t neighbour_metrics(const neighbour_t *self, const char *service, char *out, size_t size);

@@ -1,0 +1,46 @@
+/* A request at the sign-in host, while identity is asked: what edge_sign_in_host.c and
+ * edge_sign_in_saml.c share. */
+#pragma once
+
+#include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/params.h"
+#include "services/edge/table/sign_in.h"
+
+typedef struct visit visit_t;
+struct visit {
+    asker_t             asker;
+    ngx_http_request_t *request;
+    route_t            *route;
+    params_t            params;
+    ngx_str_t           at;  /* behind /oauth2/callback/; empty: nothing */
+    /* What answers in place of redirects; NULL: they do. */
+    ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);
+    unsigned            asking:1;
+    unsigned            callback:1;
+};
+
+/* One for the request, which ends with it. NULL: no memory. */
+visit_t *edge_visit_new(ngx_http_request_t *r);
+
+/* Keep the route of that id. NGX_DECLINED: there is none that anybody signs in to. */
+ngx_int_t edge_visit_route(visit_t *visit, const char *id, size_t len);
+/* Its module for signing in. */
+const sign_in_t *edge_visit_config(const route_t *route);
+/* A host of the route: its own, or the first name of its edge. Empty: it has only names with a
+ * wildcard. */
+ngx_str_t edge_visit_host(ngx_pool_t *pool, const route_t *route);
+
+/* The cookie of what this browser has begun. Empty: it has none, or several. */
+ngx_str_t edge_visit_cookie(ngx_http_request_t *r);
+/* {name: [values]}: what a parameter that comes twice means is for identity to say. */
+void edge_visit_put_params(pack_t *pk, const params_t *params);
+
+/* Ask identity. The request waits: it is finalized when the answer comes, or when its client
+ * leaves. */
+ngx_int_t edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
+                         ngx_msec_t ms);
+
+/* One of the edge's pages. */
+ngx_int_t edge_visit_fail(ngx_http_request_t *r, ngx_uint_t code);
+/* The page of what identity did not grant, with a way to begin again. */
+ngx_int_t edge_visit_refuse(visit_t *visit, int code);

@@ -1,0 +1,323 @@
+/* The engine of the module saml. Its questions go to postern-saml: where the provider takes
+ * requests (saml.metadata), and whether a response is the provider's, for this route and in time
+ * (saml.verify). What is expected of a response comes from the flow that began and from the route
+ * alone. */
+#include "services/identity/saml.h"
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/memory.h"
+#include "common/base/quote.h"
+#include "common/base/secret.h"
+#include "services/identity/person.h"
+#include "services/identity/provider_cache.h"
+#include "services/identity/saml_internal.h"
+#include "services/identity/sign_in_words.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static const char metadata_kind[] = "saml metadata";
+
+typedef struct saml_flow {
+    provider_operation_t operation;
+    json_t *config, *question;
+    char *acs, *entity_id, *relay_state, *request_id, *message, *location, *account;
+    char metadata_hash[WORDS_HEX_SIZE];
+    person_t person; /* of refresh who was signed in, of callback who is */
+    int64_t now_s;
+    bool is_forced;
+    struct provider_cache *cache;
+    char why[256];
+} saml_flow_t;
+
+static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(self->why, sizeof(self->why), format, args);
+    va_end(args);
+    quote_plain(self->why, sizeof(self->why), self->why);
+    return step;
+}
+
+static const char *config_text(const saml_flow_t *self, const char *name)
+{
+    const char *text = json_string_value(json_object_get(self->config, name));
+
+    return text ? text : "";
+}
+
+/* ---- beginning ---- */
+
+static char *copy_of(const char *text)
+{
+    return text ? memory_copy(text, "a sign-in") : NULL;
+}
+
+/* The only SAMLResponse. NULL: there is none, there are several, or it is too long. */
+static char *message_of(const json_t *params)
+{
+    const json_t *values = json_object_get(params, "SAMLResponse");
+    const char *text = json_string_value(json_array_get(values, 0));
+
+    return text && json_array_size(values) == 1 && *text && strlen(text) <= SAML_MESSAGE_MAX
+               ? copy_of(text)
+               : NULL;
+}
+
+/* What a refresh keeps: nothing can be asked of a provider of SAML but by its browser. */
+static void take_known(saml_flow_t *self, const person_t *known)
+{
+    _cleanup_(json_clear_ref) json_t *all = known ? person_json(known) : NULL;
+
+    if (all)
+        person_read(&self->person, all);
+}
+
+/* The ID of the request, an NCName, is the flow's nonce: 256 random bits, in the browser's sealed
+ * cookie. */
+static char *id_of(const char *nonce)
+{
+    char *id = nonce ? memory_need(malloc(strlen(nonce) + 2), "a sign-in") : NULL;
+
+    if (id)
+        sprintf(id, "_%s", nonce);
+    return id;
+}
+
+static int saml_start(void **ret_flow, int operation, const provider_ask_t *ask)
+{
+    saml_flow_t *self = memory_new(sizeof(*self), "a sign-in");
+
+    *ret_flow = self;
+    self->operation = (provider_operation_t)operation;
+    self->config = json_deep_copy(ask->config);
+    self->acs = copy_of(ask->redirect_uri);
+    self->entity_id = copy_of(ask->entity_id);
+    self->account = copy_of(ask->account);
+    self->relay_state = copy_of(ask->state);
+    self->request_id = id_of(ask->nonce);
+    self->message = message_of(ask->params);
+    self->now_s = ask->now_s;
+    self->is_forced = ask->force || json_is_true(json_object_get(ask->config, "force_authn"));
+    self->cache = ask->cache;
+    take_known(self, ask->known);
+    words_hex(config_text(self, "idp_metadata"), self->metadata_hash);
+    return 0;
+}
+
+static void saml_free(void **flow_p)
+{
+    saml_flow_t *self = take(*flow_p);
+    char **const texts[] = {&self->acs,     &self->entity_id, &self->relay_state, &self->request_id,
+                            &self->message, &self->location,  &self->account};
+
+    if (!self)
+        return;
+    for (size_t i = 0; i < LEN(texts); i++)
+        if (*texts[i])
+            secret_free(texts[i], strlen(*texts[i]));
+    json_decref(self->config);
+    json_decref(self->question);
+    person_done(&self->person);
+    free(self);
+}
+
+/* ---- questions ---- */
+
+static provider_step_t ask_for(saml_flow_t *self, json_t *question)
+{
+    json_decref(self->question);
+    self->question = memory_need(question, "a question to postern-saml");
+    return PROVIDER_FETCH;
+}
+
+static provider_step_t ask_metadata(saml_flow_t *self)
+{
+    return ask_for(self, json_pack("{s:s}", "metadata", config_text(self, "idp_metadata")));
+}
+
+/* "" where nothing was asked: the response may answer no request then. */
+static provider_step_t ask_verdict(saml_flow_t *self)
+{
+    const char *format = config_text(self, "nameid_format");
+
+    if (!self->message)
+        return fail(self, PROVIDER_INVALID, "there is no SAMLResponse of at most %d bytes",
+                    SAML_MESSAGE_MAX);
+    return ask_for(
+        self, json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:i, s:s, s:b}}",
+                        "metadata", config_text(self, "idp_metadata"), "message", self->message,
+                        "binding", "post", "expect", "kind", "response", "destination", self->acs,
+                        "recipient", self->acs, "audience", self->entity_id, "in_response_to",
+                        self->request_id ? self->request_id : "", "allow_unsolicited",
+                        !self->request_id, "now_ms", (json_int_t)1000 * self->now_s, "skew_ms",
+                        SAML_SKEW_MS, "nameid_format", format, "require_authn_statement", true));
+}
+
+/* What an answer that is no answer means. */
+static provider_step_t judge_code(saml_flow_t *self, const fetched_t *answer)
+{
+    const char *reason = answer->reason ? answer->reason : "";
+
+    switch (answer->code) {
+    case 0:
+        return answer->said ? PROVIDER_DONE
+                            : fail(self, PROVIDER_UNAVAILABLE, "postern-saml says nothing");
+    case ERR_SAML_MESSAGE:
+        return fail(self, PROVIDER_INVALID, "the response is not good: %s", reason);
+    case ERR_SAML_METADATA:
+        return fail(self, PROVIDER_INVALID, "idp_metadata of the route is not good: %s", reason);
+    default:
+        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict (%d): %s",
+                    answer->code, reason);
+    }
+}
+
+/* ---- the steps ---- */
+
+static const char *place_of(const json_t *metadata)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(metadata, "sso"), i, one)
+    {
+        const char *binding = json_string_value(json_object_get(one, "binding"));
+
+        if (binding && !strcmp(binding, SAML_BINDING "HTTP-Redirect"))
+            return json_string_value(json_object_get(one, "location"));
+    }
+    return NULL;
+}
+
+static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
+{
+    const saml_request_t request = {
+        .id = self->request_id,
+        .destination = place_of(metadata),
+        .acs = self->acs,
+        .entity_id = self->entity_id,
+        .nameid_format = config_text(self, "nameid_format"),
+        .key_pem = config_text(self, "request_signing_key_pem"),
+        .relay_state = self->relay_state,
+        .force = self->is_forced,
+        .now_s = self->now_s,
+    };
+
+    if (!request.destination)
+        return fail(self, PROVIDER_INVALID,
+                    "the provider's metadata have no SingleSignOnService of the redirect binding");
+    if (!request.id || !request.relay_state || !request.acs || !request.entity_id)
+        return fail(self, PROVIDER_INVALID, "the flow has no state");
+    self->location = saml_request_url(&request);
+    return self->location ? PROVIDER_DONE
+                          : fail(self, PROVIDER_INVALID, "the request cannot be signed");
+}
+
+/* Is who was signed in still somebody of this provider? More cannot be asked of it, and the rules
+ * judge what it said then. */
+static provider_step_t judge_known(saml_flow_t *self, const json_t *metadata)
+{
+    const char *issuer = json_string_value(json_object_get(metadata, "entity_id"));
+
+    if (!self->person.id || !self->person.provider_url)
+        return fail(self, PROVIDER_INVALID, "it is not known whom to renew");
+    return issuer && !strcmp(issuer, self->person.provider_url)
+               ? PROVIDER_DONE
+               : fail(self, PROVIDER_DENIED, "the session is of another provider");
+}
+
+static provider_step_t use_metadata(saml_flow_t *self, const json_t *metadata)
+{
+    return self->operation == PROVIDER_BEGIN ? make_location(self, metadata)
+                                             : judge_known(self, metadata);
+}
+
+/* What postern-saml made of the route's metadata, if it is known. */
+static provider_step_t go_to_metadata(saml_flow_t *self)
+{
+    _cleanup_(json_clear_ref) json_t *metadata = NULL;
+    _cleanup_(free_mem) char *text = NULL;
+    size_t len = 0;
+
+    if (provider_cache_find(self->cache, metadata_kind, self->metadata_hash, self->now_s, &text,
+                            &len)
+        == PROVIDER_CACHE_FRESH)
+        metadata = json_loadb(text, len, 0, NULL);
+    return metadata ? use_metadata(self, metadata) : ask_metadata(self);
+}
+
+static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
+{
+    _cleanup_(free_mem) char *text = json_dumps(said, JSON_COMPACT);
+
+    if (text)
+        provider_cache_put(self->cache, metadata_kind, self->metadata_hash, text, strlen(text),
+                           NULL, self->now_s);
+    return use_metadata(self, said);
+}
+
+static provider_step_t on_verdict(saml_flow_t *self, const json_t *said)
+{
+    const char *fault = saml_person(said, self->account, self->now_s, &self->person);
+
+    return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
+                 : PROVIDER_DONE;
+}
+
+static provider_step_t saml_next(void *flow, const fetched_t *answer, fetch_t *out)
+{
+    saml_flow_t *self = flow;
+    provider_step_t step;
+
+    if (!answer) {
+        step = self->operation == PROVIDER_CALLBACK ? ask_verdict(self) : go_to_metadata(self);
+    } else {
+        step = judge_code(self, answer);
+        if (step == PROVIDER_DONE)
+            step = self->operation == PROVIDER_CALLBACK ? on_verdict(self, answer->said)
+                                                        : on_metadata(self, answer->said);
+    }
+    if (step == PROVIDER_FETCH)
+        *out = (fetch_t){.verb =
+                             self->operation == PROVIDER_CALLBACK ? "saml.verify" : "saml.metadata",
+                         .question = self->question,
+                         .timeout_ms = SAML_ASK_MS};
+    return step;
+}
+
+/* ---- results ---- */
+
+static const char *saml_location(void *flow)
+{
+    return ((saml_flow_t *)flow)->location;
+}
+
+static void saml_give_person(void *flow, person_t *out)
+{
+    saml_flow_t *self = flow;
+    _cleanup_(json_clear_ref) json_t *all = person_json(&self->person);
+
+    person_read(out, all);
+    out->once_until_s = self->person.once_until_s;
+}
+
+static const char *saml_why(void *flow)
+{
+    return ((saml_flow_t *)flow)->why;
+}
+
+const provider_t provider_saml = {
+    .module = "saml",
+    .start = saml_start,
+    .next = saml_next,
+    .location = saml_location,
+    .person = saml_give_person,
+    .why = saml_why,
+    .free = saml_free,
+};
