@@ -407,14 +407,14 @@ static provider_step_t oidc_next(void *flow, const fetched_t *answer, fetch_t *o
 
     if (step != PROVIDER_FETCH)
         return step;
-    *out = (fetch_t){.method = self->body.bytes ? "POST" : "GET",
-                     .url = self->url.bytes,
-                     .body = self->body.bytes,
-                     .body_len = self->body.len,
-                     .max_bytes = self->max_bytes,
-                     .timeout_ms =
-                         self->operation == PROVIDER_LEAVE ? OIDC_LEAVE_MS : OIDC_TIMEOUT_MS,
-                     .least_ms = rotates(self) ? FETCH_ROTATES_MS : 0};
+    *out =
+        (fetch_t){.method = self->body.bytes ? "POST" : "GET",
+                  .url = self->url.bytes,
+                  .body = self->body.bytes,
+                  .body_len = self->body.len,
+                  .max_bytes = self->max_bytes,
+                  .timeout_ms = self->operation == PROVIDER_LEAVE ? OIDC_LEAVE_MS : OIDC_TIMEOUT_MS,
+                  .least_ms = rotates(self) ? FETCH_ROTATES_MS : 0};
     memcpy(out->headers, self->headers, sizeof(out->headers));
     return step;
 }

@@ -25,8 +25,8 @@ typedef struct fetch {
     unsigned timeout_ms;
     unsigned least_ms; /* with less time than this for the answer it is not made: what it sends is
                           used up by it, and what comes for that must not be lost */
-    const char *verb; /* NULL: it is an HTTP request */
-    json_t *question; /* the verb's body */
+    const char *verb;  /* NULL: it is an HTTP request */
+    json_t *question;  /* the verb's body */
 } fetch_t;
 
 enum { FETCH_ROTATES_MS = 5000 /* least_ms of a request that uses a refresh token up */ };
@@ -91,8 +91,8 @@ typedef struct provider_ask {
     const json_t *config;     /* the module's document, opened, with its secrets */
     const char *module;       /* "oidc" | "oauth" | "saml" */
     const char *account;      /* whose route it is */
-    const char *redirect_uri; /* https://H/oauth2/callback; of saml where it takes responses; of leave
-                                 where browsers come back to */
+    const char *redirect_uri; /* https://H/oauth2/callback; of saml where it takes responses; of
+                                 leave where browsers come back to */
     const char *entity_id;    /* of saml: who this service provider is */
     /* Of begin and callback; NULL for refresh. state is put into the authorization URL as it is;
      * nonce and verifier (PKCE, RFC 7636) are 43 characters base64url, and never leave the service

@@ -21,7 +21,7 @@ typedef struct run {
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */
     bool are_tokens_kept; /* new ones, of an answer to it: session_tokens.h */
-    int64_t revision; /* of the session log, before it asked somebody */
+    int64_t revision;     /* of the session log, before it asked somebody */
 } run_t;
 
 /* An empty one; the caller frees it. */
@@ -44,8 +44,8 @@ void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 /* Who a route with the module saml is to identity providers, and where it takes responses. */
 void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char acs[RUN_URL_SIZE]);
 
-/* Begin the engine's flow. ask: all but config, module, account, entity_id, now and cache, which this
- * adds, and redirect_uri where it has none. 0 | fault. */
+/* Begin the engine's flow. ask: all but config, module, account, entity_id, now and cache, which
+ * this adds, and redirect_uri where it has none. 0 | fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);
 
 /* One step: with the answer that came, or from the beginning (NULL). Until run_ask it is the same

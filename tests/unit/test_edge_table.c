@@ -410,8 +410,10 @@ Test(table, accounts_and_tls_names_have_pools_of_their_own)
     cr_assert_eq(table_backend(table, "b3")->pool, table_backend(table, "b4")->pool);
     cr_assert_neq(table_backend(table, "b3")->pool, table_backend(table, "b1")->pool);
     cr_assert(table_backend(table, "b4")->literal);
-    apply(table, "static_backend", "b5", "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_1\"}");
-    apply(table, "static_backend", "b6", "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_2\"}");
+    apply(table, "static_backend", "b5",
+          "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_1\"}");
+    apply(table, "static_backend", "b6",
+          "{\"address\":\"10.0.0.1:443\",\"tls\":true,\"account_id\":\"ac_2\"}");
     apply(table, "static_backend", "b7", "{\"address\":\"10.0.0.1:80\",\"account_id\":\"ac_1\"}");
     apply(table, "static_backend", "b8", "{\"address\":\"10.0.0.1:80\",\"account_id\":\"ac_2\"}");
     for (int i = 5; i <= 8; i++) {

@@ -60,7 +60,7 @@ Test(sign_in_module, an_edge_gets_what_it_needs_and_no_secret)
 
     cr_assert_null(strstr(text, "the-secret"));
     cr_assert_null(strstr(text, "op.example"));
-    cr_assert_eq(json_object_size(out), 12);
+    cr_assert_eq(json_object_size(out), 13);
     cr_assert_str_eq(text_at(out, "module"), "oidc");
     cr_assert_str_eq(text_at(out, "cookie_prefix"), "my.");
     cr_assert_str_eq(text_at(out, "client_id"), "the-client");
@@ -85,7 +85,7 @@ Test(sign_in_module, what_is_enough_to_begin_with_is_short_whatever_the_rules_ar
     size_t len;
 
     cr_assert(strlen(text_at(out, "place")) < 512);
-    cr_assert_eq(secret_open(key, text_at(out, "place"), &text, &len), 0);
+    cr_assert_eq(secret_open_for(key, SIGN_IN_SEALED, text_at(out, "place"), &text, &len), 0);
     opened = json_loadb(text, len, 0, NULL);
     secret_free(&text, len);
     cr_assert_eq(json_object_size(opened), 4);

@@ -39,8 +39,8 @@ push_head(ngx_connection_t *c)
 }
 
 
-/* Sends what of the answer stands in the buffer of TLS, so that the RST_STREAM behind it has a record
- * of its own: curl 7.88 loses an answer that it reads together with that. */
+/* Sends what of the answer stands in the buffer of TLS, so that the RST_STREAM behind it has a
+ * record of its own: curl 7.88 loses an answer that it reads together with that. */
 static void
 send_answer_first(ngx_connection_t *c)
 {

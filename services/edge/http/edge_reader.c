@@ -274,8 +274,8 @@ on_client_writable(ngx_http_request_t *r)
 
 
 /* What came from the client behind the head of its handshake stands in the buffer of that head, and
- * nginx would read what comes next into that buffer from its start: over the head, which events, the
- * log and the judges of streams go on to look at. So it moves to a buffer of its own. */
+ * nginx would read what comes next into that buffer from its start: over the head, which events,
+ * the log and the judges of streams go on to look at. So it moves to a buffer of its own. */
 static ngx_int_t
 move_first_words(ngx_http_request_t *r, ngx_http_upstream_t *u)
 {
