@@ -26,8 +26,8 @@ visit_t *edge_visit_new(ngx_http_request_t *r);
 ngx_int_t edge_visit_route(visit_t *visit, const char *id, size_t len);
 /* Its module for signing in. */
 const sign_in_t *edge_visit_config(const route_t *route);
-/* A host of the route: its own, or the first name of its edge. Empty: it has only names with a
- * wildcard. */
+/* A host of the route: its own, or the first name of its edge, with the port. Empty: it has only
+ * names with a wildcard. */
 ngx_str_t edge_visit_host(ngx_pool_t *pool, const route_t *route);
 
 /* The cookie of what this browser has begun. Empty: it has none, or several. */

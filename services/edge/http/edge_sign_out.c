@@ -1,8 +1,9 @@
 #include "services/edge/http/edge_sign_out.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
-#include "services/edge/http/edge_sign_in_host.h"
+#include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/http/params.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/sign_in.h"
@@ -258,8 +259,9 @@ ask_identity(logout_t *logout, const param_t *token)
     edge_sign_in_put(&pk, "token", token->value, token->value_len);
     logout->asker.answered = on_answer;
     if (!has_room(logout) || pk.full
-        || edge_ask(&logout->asker, "sign_in.logout", &account, start, pk.at - start,
-                    LOGOUT_MS) != NGX_OK)
+        || edge_ask_slow(&logout->asker, "sign_in.logout", &account,
+                         edge_share_client(edge_ctx(r)->client, edge_share_account(&account)),
+                         start, pk.at - start, LOGOUT_MS) != NGX_OK)
     {
         return refuse_for_now(r);
     }
@@ -355,7 +357,7 @@ offer_route(ngx_http_request_t *r)
         route = find_route((u_char *) state->value, dot - (u_char *) state->value);
     }
     if (route) {
-        host = edge_sign_in_host_of(r->pool, route);
+        host = edge_visit_host(r->pool, route);
         edge_sign_in_offer(r, edge_ctx(r), route, &host, 0);
     }
 }

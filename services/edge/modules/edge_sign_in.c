@@ -8,6 +8,7 @@
 #include "services/edge/modules/edge_sign_in.h"
 #include "services/edge/control/edge_session_log.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/params.h"
@@ -144,6 +145,16 @@ on_own_answer(asker_t *asker, const ask_answer_t *answer)
 }
 
 
+/* The request is asked for. What run is to return. */
+static intptr_t
+wait_for_answer(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms)
+{
+    state->asking = 1;
+    state->step = step;
+    return edge_module_suspend(state->r, state->ctx, state->me, ms + 1000);
+}
+
+
 /* Ask for the request alone. What run is to return. */
 static intptr_t
 ask_identity(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
@@ -159,9 +170,7 @@ ask_identity(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
         edge_module_count(state->me, SIGN_IN_UNANSWERED);
         return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
-    state->asking = 1;
-    state->step = step;
-    return edge_module_suspend(state->r, state->ctx, state->me, ms + 1000);
+    return wait_for_answer(state, step, ms);
 }
 
 
@@ -726,13 +735,57 @@ finish_sign_out(edge_sign_in_state_t *state)
 }
 
 
+/* The body of session.end, with what identity needs to know of the provider where it is asked for. */
+static ngx_int_t
+make_end(edge_sign_in_state_t *state, pack_t *pk, u_char **start, size_t sealed)
+{
+    const char  *id = state->ctx->route->id;
+
+    if (edge_sign_in_body(state->r->pool, pk, start, 256 + sealed, 2 + (sealed != 0))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+    edge_sign_in_put(pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put(pk, "route", id, ngx_strlen(id));
+    if (sealed) {
+        edge_sign_in_put(pk, "sealed", state->config->sealed, sealed);
+    }
+    return NGX_OK;
+}
+
+
+/* The provider may have to be asked where it signs people out. NGX_DECLINED: not now; the session
+ * ends all the same. */
+static ngx_int_t
+ask_with_provider(edge_sign_in_state_t *state)
+{
+    pack_t       pk;
+    u_char      *start;
+    uint32_t     client;
+    edge_ctx_t  *ctx = state->ctx;
+    ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
+
+    if (state->me != MODULE_OIDC || !may_leave(state->r, ctx)
+        || !edge_ask_has_room(&account, 1))
+    {
+        return NGX_DECLINED;
+    }
+    if (make_end(state, &pk, &start, state->config->sealed_len) != NGX_OK || pk.full) {
+        return NGX_ERROR;
+    }
+    client = edge_share_client(ctx->client, edge_share_account(&account));
+    state->asker.answered = on_own_answer;
+    return edge_ask_slow(&state->asker, "session.end", &account, client, start, pk.at - start,
+                         END_MS) == NGX_OK ? NGX_OK : NGX_DECLINED;
+}
+
+
 static intptr_t
 sign_out(edge_sign_in_state_t *state)
 {
-    size_t          sealed;
-    pack_t          pk;
-    u_char         *start;
-    const route_t  *route = state->ctx->route;
+    pack_t   pk;
+    u_char  *start;
 
     if (!(state->r->method & (NGX_HTTP_GET|NGX_HTTP_POST))) {
         return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
@@ -740,17 +793,14 @@ sign_out(edge_sign_in_state_t *state)
     if (state->token.len == 0) {
         return finish_sign_out(state);
     }
-    sealed = state->me == MODULE_OIDC && may_leave(state->r, state->ctx)
-             ? state->config->sealed_len : 0;
-    if (edge_sign_in_body(state->r->pool, &pk, &start, 256 + sealed, 2 + (sealed != 0))
-        != NGX_OK)
-    {
+    switch (ask_with_provider(state)) {
+    case NGX_OK:
+        return wait_for_answer(state, SIGN_IN_STEP_END, END_MS);
+    case NGX_ERROR:
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
-    edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
-    if (sealed) {
-        edge_sign_in_put(&pk, "sealed", state->config->sealed, sealed);
+    if (make_end(state, &pk, &start, 0) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return ask_identity(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
 }
