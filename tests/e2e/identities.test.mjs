@@ -101,7 +101,7 @@ test('identities: a session that is over is not shown, is deleted by itself, and
   const ended = addSession(user, edge.id, { url: 'https://over.example.test', expires: '2026-02-02T03:04:05Z' });
   await api('DELETE', `/app/sessions/${ended}`); // 204, or 404 where it was tidied away already
   assert.equal(sql(`SELECT count(*) FROM object WHERE id = '${ended}'`), '0');
-  const listed = (await must('GET', '/app/sessions')).application_sessions.map(({ id }) => id);
+  const listed = (await must('GET', `/app/sessions?filter=${encodeURIComponent(`obj.edge.id == "${edge.id}"`)}`)).application_sessions.map(({ id }) => id);
   assert.deepEqual([listed.includes(live), listed.includes(over)], [true, false]);
   const at = { endpoint: null, edge: { id: edge.id, uri: edge.uri } };
   const endpoints = [

@@ -10,7 +10,7 @@ import { api, ca, edge, elsewhere, endpoint, env, until, upstream } from '../sup
 import { Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
-const REVOCATIONS = Number(process.env.REVOCATIONS || 40), AFTER = 200, CONNECTIONS = 16, SESSION = 'postern.session', UNTIL_SIGNED_IN = 401;
+const REVOCATIONS = Number(process.env.REVOCATIONS || 40), AFTER = 200, CONNECTIONS = 16, SESSION = '__Host-postern.session', UNTIL_SIGNED_IN = 401;
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8', maxBuffer: 1 << 28 }).trim();
 
 // Sessions like the one that was signed in, as sign-in writes them: {id, user, value}.

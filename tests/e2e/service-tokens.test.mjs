@@ -11,7 +11,7 @@ import { api, ca, edge, elsewhere, endpoint, env, home, listening, must, raw, th
 import { ask as browse, Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
-const SESSION = 'postern.session', WORKERS = 2;
+const SESSION = '__Host-postern.session', WORKERS = 2;
 const provider = skip ? null : await github(edge.port - 43 + 96);
 const sub = skip ? null : await listening('http_request_complete');
 let bus;

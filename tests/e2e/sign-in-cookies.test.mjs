@@ -7,7 +7,7 @@ import { ca, edge, elsewhere, endpoint, env, listening, must, through, until, up
 
 const skip = env.POSTERN_RUN_DIR && !elsewhere ? false : 'the story signs in nobody, and needs the settings of a system on this machine';
 const VALUE = 'A'.repeat(43);
-const OURS = ['my.session', 'my.nonce', 'MY_Session', 'off.session', 'off.nonce', '__Host-postern.session', '__Host-postern.nonce', 'postern.session', 'postern_nonce'];
+const OURS = ['__Host-my.session', '__Host-my.nonce', '__host-MY_Session', 'my.session', 'my.nonce', 'MY_Session', '__Host-off.session', 'off.session', 'off.nonce', '__Host-postern.session', '__Host-postern.nonce', 'postern.session', 'postern_nonce'];
 const cookie = `a=1; ${OURS.map((name) => `${name}=${VALUE}`).join('; ')}; session=theirs; b=2`;
 const LEFT = 'a=1; session=theirs; b=2';
 const oauth = (more) => ({ provider: { github: { email_domains: ['example.test'] } }, ...more });

@@ -393,7 +393,7 @@ test('no token, code or secret of a sign-in stands in the database in clear', op
   const flow = await proven(module(), person()), session = await signedIn(module(), person());
   const all = execFileSync('pg_dump', ['--data-only', '--schema=identity', env.DATABASE_URL], { encoding: 'utf8', maxBuffer: 1 << 28 });
   assert.ok(all.includes(session.session.id));
-  for (const secret of ['canary-', session.token, flow.code, flow.nonce]) assert.ok(!all.includes(secret), secret);
+  for (const secret of [...['client-secret', 'access', 'refresh', 'code'].map((what) => `canary-${what}`), session.token, flow.code, flow.nonce]) assert.ok(!all.includes(secret), secret);
 });
 
 test('a copy that stops while sign-ins wait for a provider stops, and says so to who waits', options, async () => {

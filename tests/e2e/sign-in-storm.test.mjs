@@ -29,9 +29,8 @@ async function signedIn(to, sub) {
   return browser.cookies.get(`${to.host}:${edge.port}`).get(SESSION);
 }
 const get = (to, value) => through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } });
-// Other rules than those that admitted them make all sessions of the route due.
-let rules = 60;
-const makeDue = (to) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oidc`, oidc({ inactivity_timeout: rules++ }));
+// What the provider said for other scopes than the route's is said for no others: all sessions of the route are due.
+const makeDue = (to) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oidc`, oidc({ scopes: ['email'] }));
 
 // Connections over which requests are sent all at once; answers: their status codes.
 async function crowd(to, value) {

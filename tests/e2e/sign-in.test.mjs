@@ -8,7 +8,7 @@ import { ask, Browser, github, PAGE } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 // names with the prefix that the module oauth has where none is given
-const SESSION = 'postern.session', NONCE = 'postern.nonce', LOGIN = '__Host-postern.login';
+const SESSION = '__Host-postern.session', NONCE = '__Host-postern.nonce', LOGIN = '__Host-postern.login';
 const PAGES = { needed: 'ERR_POSTERN_950', denied: 'ERR_POSTERN_951', failed: 'ERR_POSTERN_952', unavailable: 'ERR_POSTERN_953', path: 'ERR_POSTERN_954' };
 const ada = { id: 1001, login: 'ada', name: 'Ada Lovelace, Countess', email: 'ada@example.test' };
 const bob = { id: 1002, login: 'bob', name: 'J\u00fcrgen 100%', email: 'bob@example.org' };

@@ -10,7 +10,7 @@ import { api, edge, elsewhere, endpoint, env, home, listening, must, raw, throug
 import { ask as browse, Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
-const SESSION = 'postern.session', NAME = 'postern-auth-user-jwt', IDP = `https://idp.localhost:${edge.port}`;
+const SESSION = '__Host-postern.session', NAME = 'postern-auth-user-jwt', IDP = `https://idp.localhost:${edge.port}`;
 const ada = { id: 2001, login: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' };
 const provider = skip ? null : await github(edge.port - 43 + 96);
 const sub = skip ? null : await listening('http_request_complete');

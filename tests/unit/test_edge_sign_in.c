@@ -507,7 +507,7 @@ Test(edge_sign_in, reads_what_a_route_says)
     memcpy(kept, sign_in_bind(self, "route_1"), sizeof(kept));
     prefixed = parse(DOCUMENT("true", "oidc", "my.", DIGEST, "s", ",\"later\":1"), &bad);
     cr_assert_not(bad);
-    cr_assert_str_eq(prefixed->session_cookie, "my.session");
+    cr_assert_str_eq(prefixed->session_cookie, "__Host-my.session");
     cr_assert_arr_neq(kept, sign_in_bind(prefixed, "route_2"), sizeof(kept));
     sign_in_free(self);
     sign_in_free(prefixed);

@@ -235,6 +235,9 @@ Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)
               && hides(table, "two.nonce"));
     cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 2);
     cr_assert(hides(table, "__Host-postern.session") && hides(table, "postern.nonce"));
+    cr_assert(hides(table, "__Host-One.session") && hides(table, "__host_two.nonce") == false
+              && hides(table, "__Host-two_nonce"));
+    cr_assert_not(hides(table, "__Host-three.session") || hides(table, "__Host-session"));
     cr_assert_not(hides(table, "session") || hides(table, "three.session") || hides(table, "One."));
     apply(table, "https_edge_route", "r1", r1);
     apply(table, "https_edge_route", "r1", NULL);

@@ -47,12 +47,17 @@ size_t cookie_name_fold(char out[COOKIE_NAME_MAX], const char *name, size_t len)
  * has no prefix of its own? */
 static bool is_default(const char *folded, size_t len)
 {
-    static const char *const defaults[] = {"..host-postern.", "postern."};
+    static const char prefix[] = "postern.";
 
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-        if (len == strlen(defaults[i]) && !memcmp(folded, defaults[i], len))
-            return true;
-    return false;
+    return len == sizeof(prefix) - 1 && !memcmp(folded, prefix, len);
+}
+
+/* How much of it stands before the module's prefix: "__Host-", folded. */
+static size_t host_len(const char *folded, size_t len)
+{
+    static const char host[] = "..host-";
+
+    return len > sizeof(host) - 1 && !memcmp(folded, host, sizeof(host) - 1) ? sizeof(host) - 1 : 0;
 }
 
 void cookie_names_add(strmap_t **self, const char *prefix)
@@ -102,7 +107,10 @@ void cookie_names_destroy(strmap_t **self)
 bool cookie_names_have(const strmap_t *self, const char *folded, size_t len)
 {
     static const char *const ends[] = {"session", "nonce"};
+    size_t skip = host_len(folded, len);
 
+    folded += skip;
+    len -= skip;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         size_t end = strlen(ends[i]);
 

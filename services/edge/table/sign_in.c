@@ -8,7 +8,9 @@
 #include <string.h>
 
 /* A cookie that only this host can set, and that goes to no other (RFC 6265bis 4.1.3.2). */
-#define HOST_PREFIX "__Host-postern."
+/* Browsers take no cookie of this name from another host, nor for one: what stands below a name is
+ * often another account's (RFC 6265bis, 4.1.3.2). */
+#define HOST_PREFIX "__Host-"
 
 /* Of a cookie's name (RFC 6265 4.1.1) only what the API takes in a prefix. */
 static bool is_prefix(const char *text)
@@ -26,12 +28,12 @@ static bool is_digest(const char *text)
 
 static char *cookie_named(const char *prefix, const char *name, size_t *len)
 {
-    const char *front = *prefix ? prefix : HOST_PREFIX;
+    const char *front = *prefix ? prefix : "postern.";
     char *out;
 
-    *len = strlen(front) + strlen(name);
+    *len = strlen(HOST_PREFIX) + strlen(front) + strlen(name);
     out = slab_alloc(*len + 1);
-    snprintf(out, *len + 1, "%s%s", front, name);
+    snprintf(out, *len + 1, "%s%s%s", HOST_PREFIX, front, name);
     return out;
 }
 
