@@ -37,13 +37,15 @@ class Canaries {
     if (typeof value !== 'string' || value.length < 12) throw new Error(`${what}: ${value} is too short to be looked for`);
     this.values.set(value, what);
   }
-  // As it is, in hexadecimal digits, percent-encoded, and in base64 wherever it begins.
+  // As it is, in hexadecimal digits, percent-encoded, and in base64 wherever it begins, whatever stands before and behind it.
   spellings(value) {
     const bytes = Buffer.from(value), all = new Set([value, bytes.toString('hex'), encodeURIComponent(value)]);
     for (let shift = 0; shift < 3; shift++) {
-      const whole = Buffer.concat([Buffer.alloc(shift), bytes]).toString('base64').replace(/=+$/, '');
-      const inner = whole.slice(shift ? shift + 1 : 0, whole.length - (whole.length % 4 || 4)); // without what the neighbours share
-      for (const form of [inner, inner.replaceAll('+', '-').replaceAll('/', '_')]) if (form.length >= 12) all.add(form);
+      const whole = Buffer.concat([Buffer.alloc(shift), bytes]), rest = whole.length % 3;
+      for (let next = 0; next < (rest ? 256 : 1); next += rest === 1 ? 16 : 64) { // the bits of the next byte that share a character with it
+        const text = Buffer.concat([whole, Buffer.from(rest ? [next, 0] : [])]).toString('base64').slice(shift && shift + 1, Math.ceil(whole.length * 8 / 6));
+        for (const form of [text, text.replaceAll('+', '-').replaceAll('/', '_')]) all.add(form);
+      }
     }
     return [...all];
   }
