@@ -178,14 +178,14 @@ asan-programs:
 
 FUZZ_SAN := address,undefined
 # Parsers that are a service's own.
-FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/ask_packet.c services/edge/control/ask_reply.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/params.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/bearer.c services/edge/modules/codings.c services/edge/http/cookies.c services/edge/modules/sign_in_rules.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c services/edge/control/session_entries.c)
+FUZZED_OBJ := $(patsubst %,build/fuzz/lib/obj/%.o,services/cli/gaps.c services/edge/http/authority.c services/edge/control/ask_packet.c services/edge/control/ask_reply.c services/edge/worker/follow.c services/edge/http/forwarded.c services/edge/control/frames.c services/edge/http/h2.c services/edge/http/head.c services/edge/http/params.c services/edge/http/proxy_header.c services/edge/http/trace.c services/edge/modules/bearer.c services/edge/modules/codings.c services/edge/modules/sign_in_rules.c services/edge/modules/websocket.c services/edge/control/merge.c services/edge/control/parts.c services/edge/control/record.c services/edge/tls/tickets.c services/events/batch.c services/events/layout.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/framing.c services/gateway/paths.c services/identity/ssh.c $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/x509.c services/edge/control/session_entries.c)
 FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(SAML_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(patsubst %,build/fuzz/lib/obj/%.o,services/identity/sign_in_state.c services/identity/sign_in_words.c)
 # The edge's table needs what only its own fuzzer has: the modules.
 FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
-FUZZED_COOKIES := $(patsubst %,build/fuzz/lib/obj/%.o,$(addprefix services/edge/table/,cookie_names.c slab.c strmap.c))
+FUZZED_COOKIES := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/http/cookies.c $(addprefix services/edge/table/,cookie_names.c slab.c strmap.c))
 FUZZED_XML := $(patsubst %,build/fuzz/lib/obj/%.o,$(XML_SRC))
 FUZZED_WEBHOOK := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/modules/webhook*.c) $(addprefix services/edge/table/,document.c slab.c))
 fuzz-library:

@@ -13,7 +13,6 @@ test.after(() => up.close());
 
 // [module, its document, code, decisions in the order above]
 for (const [module, document, ...blocked] of [
-  ['saml', { idp_metadata: '<EntityDescriptor/>' }, 'invalid', 'invalid', 'block', 'invalid'],
   ['traffic_policy', { value: '{"on_http_request":[]}' }, 'invalid', 'invalid', 'invalid', 'invalid'],
   ['request_headers', { add: { 'X-Ip': '${conn.client_ip}' } }, 'invalid', 'invalid', 'invalid', 'invalid'],
 ])
