@@ -17,7 +17,7 @@ function echoed(sent, got, path = '') {
     const at = `${path}.${name}`;
     if (['value', 'private_key_pem', 'private_key_type', 'elliptic_curve', 'key_size'].includes(name) && !(name in got)) continue; // write-only
     if (['api_key', 'aws_secret_access_key', 'client_secret'].includes(name) && got[name] === '') continue; // nor a target's
-    if (name.endsWith('_ids')) {
+    if (name.endsWith('_ids') && !(name in got)) {
       assert.deepEqual(got[name.replace('_policy_ids', '_policies').replace('_authority_ids', '_authorities').replace('_ids', 's')].map((one) => one.id), value, at);
     } else if (name.endsWith('_id') && !(name in got)) {
       assert.equal(got[name.slice(0, -3)].id, value, at);

@@ -44,6 +44,8 @@ const longest = {
 
 // Many different items of a format.
 const item = {
+  route_id: (i) => `edghtsrt_${String(i).padStart(27, '0')}`,
+  edge_id: (i) => `edghts_${String(i).padStart(27, '0')}`,
   email: (i) => `a${i}@example.test`,
   email_domain: (i) => `a${i}.test`,
   team: (i) => `org/team${i}`,
