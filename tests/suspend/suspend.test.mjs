@@ -353,7 +353,7 @@ test('a request that wakes under a configuration that no longer allows it does n
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const asked = through(to.host, `/answer/${server.address().port}`);
   await until(() => server.told, 'it waits');
-  await must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { traffic_policy: { value: '{}' } });
+  await must('PATCH', `/edges/https/${to.edge.id}/routes/${to.route.id}`, { request_headers: { add: { 'X-Ip': '${conn.client_ip}' } } });
   server.told.end('a'); // as a rule before the walk over open requests comes by
   assert.equal(pages(await asked), 'ERR_POSTERN_908');
   assert.equal(up.seen.length, 0);
