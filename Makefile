@@ -43,7 +43,7 @@ help:
 	@echo "all         build into $(BUILD)/"
 	@echo "check asan  unit and store tests; the same under ASan and UBSan"
 	@echo "e2e         stories against a running system, with the official client"
-	@echo "fuzz        replay seeds, then FUZZ_SECONDS=15 of fuzzing for each parser"
+	@echo "fuzz        replay seeds, then FUZZ_SECONDS=30 of fuzzing for each parser"
 	@echo "lint format clang-format, clang-tidy and what follows from tables in files that are committed; format rewrites"
 	@echo "house       figures of the code, a room a row; HOUSE_BEFORE=checkout puts those of another beside them"
 	@echo "roles       every role of the bus against every verb, socket and name of a running system"
@@ -155,7 +155,7 @@ UNIT_OBJ  += $(call OBJ,$(SAML_SRC))
 INSTRUMENTED = for symbol in $(2); do nm $(1)/libpostern.a | grep -q "U $$symbol" || { echo "error: $(1)/libpostern.a is not compiled with $$symbol" >&2; exit 1; }; done
 SANITIZE  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZERS   := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 30
 
 $(BUILD)/bin-test/unit: $(UNIT_OBJ) $(BUILD)/libpostern.a
 	@mkdir -p $(@D)

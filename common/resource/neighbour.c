@@ -143,6 +143,7 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     json_t *body = NULL;
     char id[64] = "", why[160];
+    const char *said;
     question_t *question;
     int code, r = reply_decode(msg, id, &outcome, &body);
 
@@ -152,7 +153,8 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
         json_decref(body);
         return;
     }
-    quote_plain(why, sizeof(why), json_string_value(json_object_get(outcome, "msg")));
+    said = json_string_value(json_object_get(outcome, "msg")); /* NULL: another version says none */
+    quote_plain(why, sizeof(why), said ? said : "");
     if (code)
         json_clear_ref(&body);
     end_question(self, question, code, why, body);
