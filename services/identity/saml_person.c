@@ -140,7 +140,8 @@ const char *saml_person(const json_t *said, const char *account, int64_t now_s, 
     int64_t until = json_integer_value(json_object_get(said, "not_on_or_after_ms")) / 1000;
 
     *out = (person_t){0};
-    if (!*text_of(said, "name_id") || !*text_of(said, "issuer") || !*text_of(said, "assertion_id"))
+    if (!*text_of(said, "name_id") || !*text_of(said, "issuer") || !*text_of(said, "assertion_id")
+        || until <= 0) /* how long its use must be remembered */
         return "the answer about it says too little";
     if (until > now_s + SAML_LIFE_MAX_S)
         return "its assertion is valid for more than a day";

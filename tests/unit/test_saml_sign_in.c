@@ -255,6 +255,16 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
     cr_assert_str_neq(one.once, other.once);
     cr_assert_geq(one.once_until_s, NOW_S + 300 + SAML_SKEW_MS / 1000);
     cr_assert_not_null(saml_person(answer, "ac_1", NOW_S - SAML_LIFE_MAX_S, &late), "for a day");
+    for (const char *const *key =
+             (const char *const[]){"not_on_or_after_ms", "assertion_id", "issuer", "name_id", NULL};
+         *key; key++) {
+        _cleanup_(json_clear_ref) json_t *less = said("x", "", json_object());
+        _cleanup_(person_done) person_t nobody = {0};
+
+        json_object_del(less, *key);
+        cr_assert_not_null(saml_person(less, "ac_1", NOW_S, &nobody), "without %s", *key);
+        cr_assert_null(nobody.id);
+    }
 }
 
 /* ---- where what nobody asked for leads ---- */
