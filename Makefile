@@ -30,7 +30,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BU
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e networks suspend recipes roles contract clients chaos model tenants hostile growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e networks suspend recipes roles contract clients chaos model tenants hostile mutants growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -235,7 +235,7 @@ E2E_BUILD ?= build/asan
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs tests/mutants/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own; with E2E_BEFORE=1 on the database of the
 # version before migrations had names.
@@ -299,6 +299,16 @@ tenants:
 # Requests and answers that nobody would write (tests/hostile): as many as HOSTILE_REQUESTS says.
 hostile:
 	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/hostile/hostile.test.mjs
+
+# Changed SAML responses against lasso (tests/mutants), for the build that users run: as many as SAML_MUTANTS says.
+mutants: all node-packages
+	@mkdir -p build/e2e
+	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
+	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 tests/support/stories tests/mutants/*.test.mjs; r=$$?; \
+	deploy/stack down; \
+	tests/support/crashes $(E2E_HOME) || r=1; \
+	exit $$r
 
 # Who may do what on the bus, as deploy/stack sets it up: every role of the tables against every verb, socket and name.
 $(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a

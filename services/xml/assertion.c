@@ -264,23 +264,27 @@ static int check_head(const xmlNode *assertion, const expect_t *expect, const ch
     return r ? r : message_check_issuer(assertion, entity_id, true, problem);
 }
 
+/* What an assertion is made of, in the schema's order; message_scan judges where a signature is. */
 static int check_parts(const xmlNode *assertion, problem_t *problem)
 {
-    static const char *const names[] = {"Issuer",
-                                        "Subject",
-                                        "Conditions",
-                                        "Advice",
-                                        "AuthnStatement",
-                                        "AttributeStatement",
-                                        "AuthzDecisionStatement"};
+    static const char *const names[] = {"Issuer", "Subject", "Conditions", "Advice"};
+    static const char *const statements[] = {"AuthnStatement", "AttributeStatement",
+                                             "AuthzDecisionStatement"};
+    size_t i = 0;
 
     for (xmlNodePtr one = element_first(assertion); one; one = element_next(one)) {
-        size_t i = 0;
+        size_t j = 0;
 
+        if (element_is(one, NS_DSIG, "Signature"))
+            continue;
         while (i < LEN(names) && !element_is(one, NS_ASSERTION, names[i]))
             i++;
-        if (i == LEN(names) && !element_is(one, NS_DSIG, "Signature"))
-            return message_refuse(problem, "has a part of an assertion that is not known");
+        while (i == LEN(names) && j < LEN(statements)
+               && !element_is(one, NS_ASSERTION, statements[j]))
+            j++;
+        if (j == LEN(statements))
+            return message_refuse(problem, "has a part of an assertion that is not known, or is "
+                                           "not where the schema has it");
     }
     return 0;
 }

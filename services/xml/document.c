@@ -30,7 +30,8 @@ const document_rules_t document_metadata = {.what = "the metadata",
                                             .namespaces = 1024,
                                             .in_scope = 1024,
                                             .depth = DEPTH_MAX,
-                                            .may_have_comments = true};
+                                            .may_have_comments = true,
+                                            .may_have_cdata = true};
 
 /* One parsing; the context's _private. */
 typedef struct parsing {
@@ -75,6 +76,13 @@ static void on_comment(void *context, const xmlChar *text)
     (void)text;
     if (!self->rules->may_have_comments)
         stop_parsing(ctxt, "has a comment");
+}
+
+static void on_cdata(void *context, const xmlChar *text, int len)
+{
+    (void)text;
+    (void)len;
+    stop_parsing(context, "has a section of CDATA");
 }
 
 static void on_reference(void *context, const xmlChar *name)
@@ -182,6 +190,7 @@ static void set_handlers(xmlSAXHandlerPtr sax)
     sax->externalSubset = on_doctype;
     sax->processingInstruction = on_instruction;
     sax->comment = on_comment;
+    sax->cdataBlock = on_cdata;
     sax->reference = on_reference;
     sax->startElementNs = on_element;
     sax->serror = on_complaint;
@@ -246,8 +255,8 @@ int document_read(const char *text, size_t len, const document_rules_t *rules,
         return -ENOMEM;
     ctxt->_private = &parsing;
     set_handlers(ctxt->sax);
-    document =
-        xmlCtxtReadMemory(ctxt, text, (int)len, NULL, "UTF-8", XML_PARSE_NONET | XML_PARSE_NOCDATA);
+    document = xmlCtxtReadMemory(ctxt, text, (int)len, NULL, "UTF-8",
+                                 XML_PARSE_NONET | (rules->may_have_cdata ? XML_PARSE_NOCDATA : 0));
     is_good = document && ctxt->wellFormed && ctxt->nsWellFormed && !parsing.why
               && !parsing.complaints && xmlDocGetRootElement(document);
     xmlFreeParserCtxt(ctxt);

@@ -24,6 +24,7 @@ typedef struct document_rules {
     int elements, attributes, namespaces, depth;
     int in_scope;           /* namespaces that are declared in an element and around it */
     bool may_have_comments; /* they are left out of the document */
+    bool may_have_cdata;    /* it is text like other text */
 } document_rules_t;
 
 extern const document_rules_t document_message, document_metadata;

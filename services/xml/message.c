@@ -34,6 +34,14 @@ static bool is_message(const xmlNode *node)
            || element_is(node, NS_PROTOCOL, "ArtifactResponse");
 }
 
+/* Is it where the schemas have it: behind the Issuer, and first where there is none? */
+static bool follows_issuer(const xmlNode *signature)
+{
+    xmlNodePtr first = element_first(signature->parent);
+
+    return (element_is(first, NS_ASSERTION, "Issuer") ? element_next(first) : first) == signature;
+}
+
 static int note_signature(message_t *self, xmlNodePtr node, problem_t *problem)
 {
     xmlNodePtr *place = node->parent == self->root ? &self->signature
@@ -46,6 +54,8 @@ static int note_signature(message_t *self, xmlNodePtr node, problem_t *problem)
                                        "its assertion");
     if (*place)
         return message_refuse(problem, "has several signatures in one place");
+    if (!follows_issuer(node))
+        return message_refuse(problem, "has a signature that does not follow the Issuer");
     *place = node;
     return 0;
 }
@@ -71,15 +81,25 @@ static int note_element(message_t *self, xmlNodePtr node, problem_t *problem)
     return is_message(node) ? message_refuse(problem, "has another message in it") : 0;
 }
 
-/* Only what a Response is made of: extensions say nothing that is asked for here, and hide much. */
+/* Only what a Response is made of, in the schema's order: extensions say nothing that is asked for
+ * here, and hide much. */
 static int check_children(const xmlNode *root, problem_t *problem)
 {
-    for (xmlNodePtr one = element_first(root); one; one = element_next(one))
-        if (!element_is(one, NS_ASSERTION, "Issuer") && !element_is(one, NS_DSIG, "Signature")
-            && !element_is(one, NS_PROTOCOL, "Status")
-            && !element_is(one, NS_ASSERTION, "Assertion"))
+    static const struct {
+        const char *ns, *name;
+    } parts[] = {{NS_ASSERTION, "Issuer"},
+                 {NS_DSIG, "Signature"},
+                 {NS_PROTOCOL, "Status"},
+                 {NS_ASSERTION, "Assertion"}};
+    size_t i = 0;
+
+    for (xmlNodePtr one = element_first(root); one; one = element_next(one)) {
+        while (i < LEN(parts) && !element_is(one, parts[i].ns, parts[i].name))
+            i++;
+        if (i == LEN(parts))
             return message_refuse(problem, "has another part than Issuer, Signature, Status and "
-                                           "Assertion");
+                                           "Assertion, or not in this order");
+    }
     return element_has_only_elements(root) ? 0
                                            : message_refuse(problem, "has text between its parts");
 }
