@@ -93,6 +93,9 @@ static const char *const tidy[] = {
     "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
     "DELETE FROM sign_in_once WHERE once_hash IN (SELECT once_hash FROM sign_in_once "
     "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
+    "DELETE FROM sign_in_ended WHERE person_hash IN (SELECT person_hash FROM sign_in_ended "
+    "WHERE ended_at < now() - interval '1 h' ORDER BY ended_at LIMIT $1::int "
+    "FOR UPDATE SKIP LOCKED)",
     NULL,
 };
 

@@ -13,6 +13,7 @@ typedef struct session {
     char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
     person_t person; /* as the provider described it to this session last, with its tokens */
     int64_t created_ms, expires_ms, due_ms, inactivity_ms, last_active_ms, checked_ms;
+    int64_t until_ms; /* the provider wants it to end then at the latest; 0: it does not say */
     int64_t retry_ms; /* the provider is not asked before */
     int64_t now_ms;   /* PostgreSQL's clock, which all copies share, when it was loaded */
 } session_t;
@@ -83,6 +84,16 @@ int session_lock_provider(crud_t *crud, const char *provider_hash);
  * that the sign-in is of, since it vouched? It does not while the transaction lasts. 0 |
  * ERR_SIGN_IN_CODE | fault. */
 int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person);
+
+/* Who a person is to an account, SHA-256 in hexadecimal: of provider_name, provider_url and id. */
+void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE]);
+
+/* In a transaction, before all sessions of the person end: a sign-in that its provider has vouched
+ * for until now, and that is not a session yet, leads to none. 0 | fault. */
+int session_end_person(crud_t *crud, const char *person_hash);
+/* In a transaction, before a session is made of a sign-in: has that been done since proven_at (of
+ * proven_t)? It is not while the transaction lasts. 0 | ERR_SIGN_IN_CODE | fault. */
+int session_check_person(crud_t *crud, const char *person_hash, const char *proven_at);
 
 /* When the provider that vouched then must vouch again, by the module; 0: never. */
 int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);

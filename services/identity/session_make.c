@@ -85,11 +85,13 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms)
     return interval ? checked_ms + 1000 * interval : 0;
 }
 
-static int64_t expires_ms_of(const sealed_t *sealed, int64_t created_ms)
+/* By the module, and not later than the provider wants (0: it does not say). */
+static int64_t expires_ms_of(const sealed_t *sealed, int64_t created_ms, int64_t until_ms)
 {
     int64_t lasts = 1000 * sealed_number(sealed, "maximum_duration");
+    int64_t expires_ms = created_ms + (lasts ? lasts : sign_in_session_max_ms());
 
-    return created_ms + (lasts ? lasts : sign_in_session_max_ms());
+    return until_ms && until_ms < expires_ms ? until_ms : expires_ms;
 }
 
 /* Fields that a document's answers do not depend on. Of oauth, teams and organizations are not
@@ -187,7 +189,7 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
-    char now[24], expires[24], inactivity[24], due[24], source[WORDS_HEX_SIZE];
+    char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
 
     session_provider_hashes(sealed, person, client, provider);
@@ -198,16 +200,17 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     snprintf(inactivity, sizeof(inactivity), "%" PRId64,
              1000 * sealed_number(sealed, "inactivity_timeout"));
     snprintf(due, sizeof(due), "%" PRId64, session_due_ms(sealed, now_ms));
+    snprintf(until, sizeof(until), "%" PRId64, 1000 * person->session_until_s);
     return pg_exec(crud->pg, NULL,
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
                    "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
-                   "provider_hash) VALUES ($1, $2, $3, "
+                   "provider_hash, until_ms) VALUES ($1, $2, $3, "
                    "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14)",
-                   14, id, sealed->module, sealed->digest, groups,
+                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint)",
+                   15, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
-                   claims, source, client, provider);
+                   claims, source, client, provider, until);
 }
 
 /* Make room for another session of the user: the oldest beyond the bound end, some of them where
@@ -235,7 +238,8 @@ static int end_oldest(crud_t *crud, const char *user, problem_t *problem)
 int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
                  const request_t *request, const char *token, problem_t *problem)
 {
-    int64_t now = bus_now_ms(), expires = expires_ms_of(sealed, now);
+    int64_t now = bus_now_ms();
+    int64_t expires = expires_ms_of(sealed, now, 1000 * person->session_until_s);
     _cleanup_(json_clear_ref) json_t *row = NULL;
     char user[ID_MAX];
     session_act_t act;
@@ -243,8 +247,6 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 
     if (r)
         return r;
-    if (person->session_until_s && 1000 * person->session_until_s < expires)
-        expires = 1000 * person->session_until_s;
     session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
     r = end_oldest(crud, user, problem);
     if (!r)
@@ -268,21 +270,23 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem)
 static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char inactivity[24], expires[24], due[24];
+    char inactivity[24], expires[24], due[24], until[24];
     int r;
 
     session->inactivity_ms = 1000 * sealed_number(sealed, "inactivity_timeout");
-    session->expires_ms = expires_ms_of(sealed, session->created_ms);
+    session->expires_ms = expires_ms_of(sealed, session->created_ms, session->until_ms);
     session->due_ms = session_due_ms(sealed, session->checked_ms);
     snprintf(inactivity, sizeof(inactivity), "%" PRId64, session->inactivity_ms);
     snprintf(expires, sizeof(expires), "%" PRId64, session->expires_ms);
     snprintf(due, sizeof(due), "%" PRId64, session->due_ms);
+    snprintf(until, sizeof(until), "%" PRId64, session->until_ms);
     r = pg_exec(crud->pg, &res,
                 "WITH shown AS (UPDATE application_session SET expires_at = "
                 "date_trunc('second', to_timestamp($4::bigint / 1000.0)) WHERE id = $1) "
                 "UPDATE sign_in_session SET digest = $2, inactivity_ms = $3::bigint, "
-                "expires_ms = $4::bigint, due_ms = $5::bigint WHERE session_id = $1 RETURNING 1",
-                5, session->id, sealed->digest, inactivity, expires, due);
+                "expires_ms = $4::bigint, due_ms = $5::bigint, until_ms = $6::bigint "
+                "WHERE session_id = $1 RETURNING 1",
+                6, session->id, sealed->digest, inactivity, expires, due, until);
     return r || PQntuples(res) ? r : ERR_SESSION_GONE;
 }
 
@@ -305,6 +309,8 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     session->checked_ms = bus_now_ms();
+    if (person->session_until_s)
+        session->until_ms = 1000 * person->session_until_s;
     snprintf(now, sizeof(now), "%" PRId64, session->checked_ms);
     r = pg_exec(crud->pg, NULL,
                 "UPDATE sign_in_session SET groups = $2::jsonb, email_verified = $3::boolean, "

@@ -47,6 +47,47 @@ void session_provider_hashes(const sealed_t *sealed, const person_t *person,
                           provider);
 }
 
+void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE])
+{
+    hash_lines(
+        (const char *const[]){account, person->provider_name, person->provider_url, person->id}, 4,
+        out);
+}
+
+/* Until the transaction is over nobody else ends all sessions of the person, or begins one. */
+static int lock_person(crud_t *crud, const char *person_hash)
+{
+    return pg_exec(crud->pg, NULL, "SELECT pg_advisory_xact_lock(hashtextextended($1, 21))", 1,
+                   person_hash);
+}
+
+int session_end_person(crud_t *crud, const char *person_hash)
+{
+    int r = lock_person(crud, person_hash);
+
+    return r ? r
+             : pg_exec(crud->pg, NULL,
+                       "INSERT INTO sign_in_ended (person_hash, ended_at) "
+                       "VALUES ($1, clock_timestamp()) ON CONFLICT (person_hash) "
+                       "DO UPDATE SET ended_at = excluded.ended_at",
+                       1, person_hash);
+}
+
+int session_check_person(crud_t *crud, const char *person_hash, const char *proven_at)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = lock_person(crud, person_hash);
+
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT 1 FROM sign_in_ended "
+                    "WHERE person_hash = $1 AND ended_at >= $2::timestamptz",
+                    2, person_hash, proven_at);
+    if (r)
+        return r;
+    return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
+}
+
 int session_lock_provider(crud_t *crud, const char *provider_hash)
 {
     return *provider_hash

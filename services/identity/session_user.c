@@ -1,6 +1,7 @@
 /* Rules of application_user; session_log.c has those of application_session. */
 #include "common/base/cleanup.h"
 #include "common/resource/kind_rules.h"
+#include "services/identity/session.h"
 
 #include <stdio.h>
 
@@ -22,4 +23,25 @@ static int user_named(crud_t *crud, const char *id, char out[ID_MAX])
     return 0;
 }
 
-KIND_RULES(application_user, .named = user_named);
+/* With the user go his sessions, and sign-ins that are not sessions yet. */
+static int end_sign_ins(crud_t *crud, const json_t *row, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char hash[WORDS_HEX_SIZE];
+    int r = pg_exec(crud->pg, &res,
+                    "SELECT account_id, identity_provider->>'name', provider_url, provider_user_id "
+                    "FROM application_user WHERE id = $1 AND provider_url IS NOT NULL",
+                    1, json_string_value(json_object_get(row, "id")));
+
+    (void)problem;
+    if (r || !PQntuples(res))
+        return r;
+    session_person_hash(PQgetvalue(res, 0, 0),
+                        &(person_t){.provider_name = PQgetvalue(res, 0, 1),
+                                    .provider_url = PQgetvalue(res, 0, 2),
+                                    .id = PQgetvalue(res, 0, 3)},
+                        hash);
+    return session_end_person(crud, hash);
+}
+
+KIND_RULES(application_user, .named = user_named, .retire = end_sign_ins);

@@ -123,7 +123,7 @@ static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
     run->sealed.engine->person(run->engine_flow, &person);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &person, why, sizeof(why)))
         return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
-    r = sign_in_code_make(crud, &run->flow.ticket, &person, code);
+    r = sign_in_code_make(crud, run, &person, code);
     if (r == ERR_SIGN_IN_PROVIDER)
         return problem_add(&reply->problem, r, NULL, "this answer of the provider was used before");
     if (r)

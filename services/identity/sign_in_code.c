@@ -1,5 +1,6 @@
 #include "services/identity/sign_in_code.h"
 #include "common/base/cleanup.h"
+#include "services/identity/session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,14 +14,19 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-/* What the row keeps, sealed: who it is, and for which browser, host and route. */
-static char *seal_proven(crud_t *crud, const ticket_t *ticket, const person_t *person)
+/* What the row keeps, sealed: who it is by whose word, and for which browser, host and route. */
+static char *seal_proven(crud_t *crud, const run_t *run, const person_t *person)
 {
-    json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:o}", "route", ticket->route, "host",
-                              ticket->host, "target", ticket->target, "nonce_hash",
-                              ticket->nonce_hash, "person", person_json(person));
-    char *text = value ? json_dumps(value, JSON_COMPACT) : NULL, *sealed = NULL;
+    const ticket_t *ticket = &run->flow.ticket;
+    char source[WORDS_HEX_SIZE], *text = NULL, *sealed = NULL;
+    json_t *value;
 
+    if (session_source(&run->sealed, source))
+        return NULL;
+    value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "route", ticket->route, "host",
+                      ticket->host, "target", ticket->target, "nonce_hash", ticket->nonce_hash,
+                      "source", source, "person", person_json(person));
+    text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     if (text) {
         sealed = secret_seal_for(crud->key, PROVEN, text, strlen(text));
         secret_free(&text, strlen(text));
@@ -32,7 +38,7 @@ static char *seal_proven(crud_t *crud, const ticket_t *ticket, const person_t *p
 /* Note in the same statement that what vouches for the person was used. 0 | ERR_SIGN_IN_PROVIDER:
  * it was used before | fault. */
 static int store_once(crud_t *crud, const char *hex, const char *seconds, const char *sealed,
-                      const person_t *person)
+                      const char *since, const person_t *person)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char until[24];
@@ -43,46 +49,49 @@ static int store_once(crud_t *crud, const char *hex, const char *seconds, const 
                 "WITH seen AS (INSERT INTO sign_in_once (once_hash, expires_at) "
                 "     VALUES (decode($4, 'hex'), to_timestamp($5::bigint) + interval '10 min') "
                 "     ON CONFLICT DO NOTHING RETURNING 1) "
-                "INSERT INTO sign_in_code (code_hash, expires_at, sealed) "
-                "SELECT decode($1, 'hex'), now() + $2::int * interval '1 s', $3 FROM seen "
-                "RETURNING 1",
-                5, hex, seconds, sealed, person->once, until);
+                "INSERT INTO sign_in_code (code_hash, expires_at, sealed, proven_at) "
+                "SELECT decode($1, 'hex'), now() + $2::int * interval '1 s', $3, "
+                "now() - $6::bigint * interval '1 ms' FROM seen RETURNING 1",
+                6, hex, seconds, sealed, person->once, until, since);
     return r || PQntuples(res) ? r : ERR_SIGN_IN_PROVIDER;
 }
 
-int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *person,
+int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
                       char out[WORDS_TOKEN_LEN + 1])
 {
-    _cleanup_(free_mem) char *sealed = seal_proven(crud, ticket, person);
-    char hex[WORDS_HEX_SIZE], seconds[16];
+    _cleanup_(free_mem) char *sealed = seal_proven(crud, run, person);
+    char hex[WORDS_HEX_SIZE], seconds[16], since[24];
 
     if (!sealed)
         return -ENOMEM;
     words_token(out);
     words_hex(out, hex);
     snprintf(seconds, sizeof(seconds), "%d", SIGN_IN_CODE_SECONDS);
+    snprintf(since, sizeof(since), "%" PRId64, bus_mono_ms() - run->began_ms);
     crud->changes = true; /* one statement by itself, without crud_begin */
     if (person->once)
-        return store_once(crud, hex, seconds, sealed, person);
+        return store_once(crud, hex, seconds, sealed, since, person);
     return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_code (code_hash, expires_at, sealed) VALUES "
-                   "(decode($1, 'hex'), now() + $2::int * interval '1 s', $3)",
-                   3, hex, seconds, sealed);
+                   "INSERT INTO sign_in_code (code_hash, expires_at, sealed, proven_at) VALUES "
+                   "(decode($1, 'hex'), now() + $2::int * interval '1 s', $3, "
+                   "now() - $4::bigint * interval '1 ms')",
+                   4, hex, seconds, sealed, since);
 }
 
-/* Is it of this browser, host and route? */
+/* Is it of this browser, host and route, and of what the route asks whom now? */
 static bool is_of(const json_t *value, const sealed_t *sealed, const request_t *request)
 {
     const char *nonce = text_of(request->body, "nonce");
     const char *expected = text_of(value, "nonce_hash");
-    char hash[WORDS_HEX_SIZE] = "";
+    char hash[WORDS_HEX_SIZE] = "", source[WORDS_HEX_SIZE];
 
     if (words_is_token(nonce, WORDS_TOKEN_LEN))
         words_hex(nonce, hash);
     /* "": the provider began, and whoever it gave the code to may redeem it */
     return expected && (!*expected || words_equal(hash, expected))
            && words_equal(text_of(request->body, "host"), text_of(value, "host"))
-           && words_equal(sealed->route, text_of(value, "route"));
+           && words_equal(sealed->route, text_of(value, "route")) && !session_source(sealed, source)
+           && words_equal(source, text_of(value, "source"));
 }
 
 int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *request, proven_t *out)
@@ -100,7 +109,7 @@ int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *req
     words_hex(code, hex);
     r = pg_exec(crud->pg, &res,
                 "DELETE FROM sign_in_code WHERE code_hash = decode($1, 'hex') "
-                "RETURNING sealed, expires_at > now()",
+                "RETURNING sealed, expires_at > now(), proven_at",
                 1, hex);
     if (r || !PQntuples(res) || *PQgetvalue(res, 0, 1) != 't')
         return r ? r : ERR_SIGN_IN_CODE;
@@ -112,6 +121,7 @@ int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *req
     if (!is_of(value, sealed, request)
         || !person_read(&out->person, json_object_get(value, "person")))
         return ERR_SIGN_IN_CODE;
+    snprintf(out->proven_at, sizeof(out->proven_at), "%s", PQgetvalue(res, 0, 2));
     snprintf(out->target, sizeof(out->target), "%s", words_target(text_of(value, "target")));
     return 0;
 }

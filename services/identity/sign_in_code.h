@@ -2,26 +2,27 @@
  * s, by the code's hash. */
 #pragma once
 
-#include "services/identity/person.h"
-#include "services/identity/sign_in_sealed.h"
-#include "services/identity/sign_in_state.h"
+#include "services/identity/sign_in_run.h"
 
 enum { SIGN_IN_CODE_SECONDS = 30 };
 
-/* Store one. 0 | ERR_SIGN_IN_PROVIDER: what vouches for the person was used before | fault. */
-int sign_in_code_make(crud_t *crud, const ticket_t *ticket, const person_t *person,
+/* Store one of the flow's person. 0 | ERR_SIGN_IN_PROVIDER: what vouches for the person was used
+ * before | fault. */
+int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
                       char out[WORDS_TOKEN_LEN + 1]);
 
 /* What a code stood for. */
 typedef struct proven {
     person_t person;
     char target[WORDS_TARGET_MAX + 1];
+    char proven_at[48]; /* by PostgreSQL's clock, as it writes it: when the callback came */
 } proven_t;
 /* Wipe and free what it owns. */
 void proven_done(proven_t *self);
 
 /* In a transaction, which must be committed also where this is refused: take the code, which is
  * gone then. 0: *out is for proven_done | ERR_SIGN_IN_CODE: there was none, or it is too late,
- * or of another route, host or browser (nonce) | fault. */
+ * or of another route, host or browser (nonce), or the route has another provider now, or asks it
+ * other things | fault. */
 int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *request,
                       proven_t *out);

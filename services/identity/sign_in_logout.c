@@ -19,6 +19,7 @@ typedef struct ending {
     const char *account, *issuer;
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE]; /* as session_provider_hashes */
     char token[WORDS_HEX_SIZE];                            /* what tells it from others */
+    char person[WORDS_HEX_SIZE]; /* session_person_hash; "": of whom one session ends */
 } ending_t;
 
 static int begin_logout(crud_t *crud, const request_t *request, problem_t *problem, run_t **ret_run)
@@ -59,6 +60,12 @@ static void set_ending(ending_t *self, const run_t *run)
     session_provider_hash(self->client, self->said->sid, self->provider);
     snprintf(id, sizeof(id), "jti\n%s", self->said->jti);
     session_provider_hash(self->client, id, self->token);
+    if (!*self->said->sid)
+        session_person_hash(self->account,
+                            &(person_t){.provider_name = "oidc",
+                                        .provider_url = (char *)self->issuer,
+                                        .id = (char *)self->said->sub},
+                            self->person);
 }
 
 /* Was the token taken before? 0 | ERR_SIGN_IN_PROVIDER | fault. */
@@ -140,6 +147,8 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     crud->request_key[0] = '\0';
     if (!r)
         r = session_lock_provider(crud, ending->provider);
+    if (!r && *ending->person)
+        r = session_end_person(crud, ending->person);
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)

@@ -55,7 +55,10 @@ int sign_in_user_sessions(void)
 
 run_t *run_new(void)
 {
-    return memory_new(sizeof(run_t), "a sign-in");
+    run_t *self = memory_new(sizeof(run_t), "a sign-in");
+
+    self->began_ms = bus_mono_ms();
+    return self;
 }
 
 void run_free(run_t **self_p)

@@ -10,7 +10,8 @@
 typedef struct run {
     sealed_t sealed;
     void *engine_flow;
-    bool ended; /* step is how */
+    int64_t began_ms; /* bus_mono_ms */
+    bool ended;       /* step is how */
     provider_step_t step;
     bool is_asking; /* want is the flow's next request, and not handed over yet */
     fetch_t want;

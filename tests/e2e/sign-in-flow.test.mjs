@@ -184,6 +184,41 @@ test('whom the rules do not admit gets no code, and none is redeemed when the ru
   assert.equal((await redeem(later, later.code)).code, CODE.CODE, 'and it is gone');
 });
 
+test('what a provider said is nothing to the route once that has another provider, or asks it otherwise', options, async () => {
+  const sub = person(), at = module(), metadata = { enabled: true, idp_metadata: '<x/>', cookie_prefix: 'postern.', options_passthrough: false, maximum_duration: 0, inactivity_timeout: 0 };
+  const others = { 'another client': at.with({ client_id: 'another client' }), 'more scopes': at.with({ scopes: ['read_api'] }),
+    oidc: seal({ route: at.route, account: env.POSTERN_ACCOUNT, edge: at.edge, module: 'oidc', config: { enabled: true, issuer: 'https://issuer.test', client_id: 'x', client_secret: 'y', scopes: [] } }),
+    saml: seal({ route: at.route, account: env.POSTERN_ACCOUNT, edge: at.edge, module: 'saml', config: metadata }) };
+  for (const [what, sealed] of Object.entries(others)) {
+    const flow = await proven(at, sub);
+    assert.equal((await redeem(flow, flow.code, { sealed })).code, CODE.CODE, what);
+    assert.equal((await redeem(flow, flow.code)).code, CODE.CODE, `${what}: it is gone all the same`);
+  }
+  const flow = await proven(at, sub);
+  assert.equal((await redeem(flow, flow.code, { sealed: at.with({ email_domains: ['example.test'] }, { cookie_prefix: 'x.', maximum_duration: 3600 }) })).code, 0, 'other rules and times are no other question');
+});
+
+test('a user who is deleted has no sign-in that the provider vouched for before, and may sign in anew', options, async () => {
+  const sub = person(), at = module(), first = await signedIn(at, sub), pending = await proven(at, sub), flow = await begun(at);
+  await must('DELETE', `/app/users/${first.session.user}`);
+  assert.equal((await redeem(pending, pending.code)).code, CODE.CODE);
+  assert.equal((await api('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${sub}"`)}`)).body.application_users.length, 0);
+  const answer = await back(flow, provider.code(sub, flow.url)); // asked after the deletion
+  const { code, body } = await redeem(flow, new URL(answer.body.location).searchParams.get('code'));
+  assert.equal(code, 0);
+  assert.notEqual(body.session.user, first.session.user, 'a new record');
+});
+
+test('a deletion and sign-ins of its user at the same time: none of them is a session behind it', options, async () => {
+  const sub = person(), at = module();
+  for (let i = 0; i < 10; i++) {
+    const { session } = await signedIn(at, sub), flows = await Promise.all([proven(at, sub), proven(at, sub)]);
+    const [deleted, ...made] = await Promise.all([api('DELETE', `/app/users/${session.user}`), ...flows.map((flow) => redeem(flow, flow.code))]);
+    assert.equal(deleted.status, 204);
+    for (const { code, body } of made) if (!code) assert.equal((await check({ hash: hex(body.token), at, session: body.session })).code, CODE.GONE);
+  }
+});
+
 test('a provider that refuses, and one that does not answer, are told apart', options, async () => {
   const at = module(), flow = await begun(at), params = provider.code(person(), flow.url);
   assert.equal((await back(flow, { ...params, code: ['forged'] })).code, CODE.PROVIDER);

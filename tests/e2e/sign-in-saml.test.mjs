@@ -245,6 +245,12 @@ test('a session does not outlive what the provider says, and is of its provider 
   const { application_users: [user] } = await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${name}"`)}`);
   const { application_sessions: list } = await must('GET', `/app/sessions?filter=${encodeURIComponent(`obj.application_user.id == "${user.id}"`)}`);
   assert.ok(Math.abs(new Date(list[0].expires_at) - (now + 600000)) < 2000, list[0].expires_at);
+  for (const [more, ends] of [[{ authorized_groups: ['staff'] }, now + 600000], [{ maximum_duration: 300 }, new Date(list[0].created_at).getTime() + 300000], [{ maximum_duration: 86400 }, now + 600000]]) {
+    await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: idp.metadata, nameid_format: EMAIL, ...more });
+    assert.equal((await through(to.host, '/', withSession(value))).status, 200, JSON.stringify(more));
+    const { expires_at: at } = await must('GET', `/app/sessions/${list[0].id}`);
+    assert.ok(Math.abs(new Date(at) - ends) < 2000, `${JSON.stringify(more)}: ${at}`);
+  }
   const moved = provider([idp.signer], 'https://idp.example.net/other');
   await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: moved.metadata, nameid_format: EMAIL });
   assert.notEqual((await through(to.host, '/', withSession(value))).status, 200, 'another provider vouches for nobody of this one');

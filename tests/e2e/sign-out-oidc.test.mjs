@@ -128,6 +128,17 @@ test('a sign-in that was under way when its session at the provider ended leads 
   assert.equal((await browser.open(done.headers.location)).status, 400);
 });
 
+test('nor does one of a person whose sessions there all ended', { skip }, async () => {
+  const browser = new Browser(), back = new URL(callback(issuer));
+  const away = await browser.go(at(places.one), { stop: (location) => location.startsWith(issuer) });
+  for (const [name, values] of Object.entries(await provider.signIn(away.headers.location, 'alice', new Map()))) back.searchParams.set(name, values[0]);
+  const done = await browser.open(back.href);
+  assert.match(done.headers.location, /\/auth\/done\?code=/);
+  assert.equal((await logout(places.one, provider.sign(claims()))).status, 200);
+  assert.equal((await browser.open(done.headers.location)).status, 400);
+  assert.ok(await stays(await signedIn(places.one)), 'who signs in afterwards is signed in');
+});
+
 test('no other token ends a session, and each is answered with 400', { skip }, async () => {
   const person = await signedIn(places.one), stranger = { ...signingKey('RS256') }, used = provider.sign(claims({ sub: 'nobody' }));
   const key = crypto.createPublicKey({ key: crypto.createPrivateKey({ key: signingKey('RS256'), format: 'jwk' }), format: 'jwk' });
