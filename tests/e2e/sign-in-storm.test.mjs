@@ -11,7 +11,7 @@ import { oidcProvider } from '../support/oidc-provider.mjs';
 import { ca, edge, elsewhere, endpoint, forgetUsers, must, through, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
-const SESSION = '__Host-postern.session', CONNECTIONS = 10, STREAMS = 50;
+const SESSION = '__Host-postern.session', CONNECTIONS = 10, STREAMS = 50, PEOPLE = 40;
 const authority = process.env.STORY_UPSTREAM_TLS, port = edge.port - 43 + 98, issuer = `https://localhost:${port}`;
 const callback = `https://idp.localhost:${edge.port}/oauth2/callback/${crypto.createHash('sha256').update(issuer).digest('hex').slice(0, 24)}`;
 const CLIENT = { client_id: 'postern', client_secret: 'a secret of the story', redirect_uris: callback };
@@ -60,6 +60,17 @@ test('500 requests at once with a session that is due are one call to the provid
     assert.deepEqual(new Set(await many.answers), new Set([200]));
   } finally { many.close(); }
   assert.equal(provider.calls.token, before.token + 1);
+});
+
+test('a change of the module makes many be asked for at once: each waits for its turn, and nobody is turned away', { skip }, async () => {
+  const to = await endpoint(up.address, { oidc: oidc() }), people = [];
+  for (let i = 0; i < PEOPLE; i++) people.push(await signedIn(to, 'alice'));
+  const put = (fields) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oidc`, oidc(fields));
+  for (const [what, fields] of [['other times', { maximum_duration: 86400 }], ['another scope', { scopes: ['email'] }]]) {
+    await put(fields);
+    const answers = await Promise.all(people.map((value) => get(to, value)));
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200], what);
+  }
 });
 
 test('while the provider is slow, and while it does not answer, who is not due is admitted', { skip }, async () => {

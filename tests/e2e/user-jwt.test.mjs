@@ -105,6 +105,21 @@ test('it is asked for once by a worker, however many requests need it at the sam
   await up.close();
 });
 
+test('it says of a person what the headers beside it say, also when the provider has just said something else', { skip }, async () => {
+  const who = { ...ada, id: 2077 }, { up, to } = await guarded({ oauth: { provider: { github: {} }, auth_check_interval: 1 } }), { value } = await signedIn(to, who);
+  Object.assign(who, { name: 'Countess Lovelace', email: 'countess@example.test' }); // who its tokens are of
+  const email = (answer) => { const all = JSON.parse(answer.body); return all[all.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'postern-auth-user-email') + 1]; };
+  const pairs = [];
+  await until(async () => {
+    const answer = await through(to.host, '/', withSession(value));
+    pairs.push([part(jwtOf(answer), 1).email, email(answer)]);
+    return email(answer) === 'countess@example.test';
+  }, 'the provider is asked again', 30000);
+  for (const [signed, clear] of pairs) assert.equal(signed, clear);
+  provider.who = ada;
+  await up.close();
+});
+
 test('a session that ended gets nobody in, with or without one', { skip }, async () => {
   const { up, to } = await guarded();
   const { last, value } = await signedIn(to), { sid } = part(jwtOf(last), 1);

@@ -14,7 +14,7 @@ import * as S from '../support/saml.mjs';
 import { mutate } from './mutate.mjs';
 
 const MUTANTS = Number(process.env.SAML_MUTANTS || 1500), SEED = Number(process.env.SAML_SEED || Math.floor(Math.random() * 2 ** 32));
-const ROUND = 500; // of one base: it is accepted for five minutes
+const AT_ONCE = 8, ROUND = 500; // of one base: it is accepted for five minutes
 const MESSAGE = 241, READER = 242;
 const PYTHON = '/usr/bin/python3'; // Debian's, which has Debian's packages
 const lasso = (() => { try { execFileSync(PYTHON, ['-c', 'import lasso'], { stdio: 'ignore' }); return true; } catch { return false; } })();
@@ -45,10 +45,11 @@ function judge(idp) {
 test(`${MUTANTS} changed responses, seed ${SEED}`, { skip, timeout: 24 * 3600 * 1000 }, async () => {
   const random = new Random(SEED), idp = S.provider([S.signer(), S.signer()]), bench = S.bench(), other = judge(idp);
   const count = { accepted: 0, refused: 0, same: 0, 'without an Issuer': 0, 'lasso ended': 0 };
+  const asked = (xml) => bench.verify(idp, xml).catch(() => bench.verify(idp, xml)); // on a busy machine a message's time can be over
   const one = async (base, which) => {
     const { xml, done } = mutate(random, base);
     if (xml === base) { count.same++; return; }
-    const said = await bench.verify(idp, xml), repeat = () => `seed ${SEED}, ${which}, ${done.join(' and ')}: ${S.encode(xml)}`;
+    const said = await asked(xml), repeat = () => `seed ${SEED}, ${which}, ${done.join(' and ')}: ${S.encode(xml)}`;
     if (said.code) {
       assert.ok([MESSAGE, READER].includes(said.code), `${said.code} ${said.msg}: ${repeat()}`);
       count.refused++;
@@ -66,9 +67,9 @@ test(`${MUTANTS} changed responses, seed ${SEED}`, { skip, timeout: 24 * 3600 * 
     for (let left = MUTANTS; left > 0; left -= ROUND) {
       for (const which of ['assertion', 'response', 'both']) {
         const base = S.response(idp, {}, { which, by: idp.signers[random.below(2)] });
-        assert.equal((await bench.verify(idp, base)).code, 0);
+        assert.equal((await asked(base)).code, 0);
         assert.match(await other.judge(base), /^accepted /, `lasso refuses a response with a signed ${which}`);
-        for (let some = Math.ceil(Math.min(left, ROUND) / 3); some > 0; some -= 32) await Promise.all(Array.from({ length: Math.min(some, 32) }, () => one(base, which)));
+        for (let some = Math.ceil(Math.min(left, ROUND) / 3); some > 0; some -= AT_ONCE) await Promise.all(Array.from({ length: Math.min(some, AT_ONCE) }, () => one(base, which)));
       }
     }
   } finally {

@@ -11,7 +11,7 @@ static int someone, other;
 
 static uint64_t begin(const char *account)
 {
-    return asks_begin(&asks, &someone, account, strlen(account), 1000);
+    return asks_begin(&asks, &someone, account, strlen(account), 0, false, 1000);
 }
 
 Test(asks, a_question_is_answered_once)
@@ -30,7 +30,7 @@ Test(asks, a_late_answer_is_not_that_of_the_question_that_has_its_place)
     uint64_t first = begin("ac_one"), second;
 
     asks_end(&asks, first);
-    second = asks_begin(&asks, &other, "ac_two", 6, 1000);
+    second = asks_begin(&asks, &other, "ac_two", 6, 0, false, 1000);
     cr_assert_neq(first, second);
     cr_assert_null(asks_end(&asks, first));
     cr_assert_eq(asks_end(&asks, second), &other);
@@ -87,13 +87,13 @@ Test(asks, an_account_that_is_too_long_asks_nothing)
     char account[ASK_ACCOUNT_SIZE + 1];
 
     memset(account, 'a', sizeof(account));
-    cr_assert_eq(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE, 1), 0);
-    cr_assert(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE - 1, 1));
+    cr_assert_eq(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE, 0, false, 1), 0);
+    cr_assert(asks_begin(&asks, &someone, account, ASK_ACCOUNT_SIZE - 1, 0, false, 1));
 }
 
 static uint64_t begin_slow(const char *account, uint32_t client)
 {
-    return asks_begin_slow(&asks, &someone, account, strlen(account), client, 1000);
+    return asks_begin(&asks, &someone, account, strlen(account), client, true, 1000);
 }
 
 Test(asks, slow_ones_leave_half_of_an_account_to_the_others)
@@ -103,9 +103,9 @@ Test(asks, slow_ones_leave_half_of_an_account_to_the_others)
     for (uint32_t i = 0; i < ASKS_ACCOUNT_SLOW_MAX; i++)
         cr_assert((last = begin_slow("ac_one", i + 1)));
     cr_assert_eq(begin_slow("ac_one", 0), 0);
-    cr_assert_not(asks_have_room(&asks, "ac_one", 6, true));
-    cr_assert(asks_have_room(&asks, "ac_one", 6, false));
-    cr_assert(asks_have_room(&asks, "ac_two", 6, true));
+    cr_assert_not(asks_have_room(&asks, "ac_one", 6, 0, true));
+    cr_assert(asks_have_room(&asks, "ac_one", 6, 0, false));
+    cr_assert(asks_have_room(&asks, "ac_two", 6, 0, true));
     for (int i = ASKS_ACCOUNT_SLOW_MAX; i < ASKS_ACCOUNT_MAX; i++)
         cr_assert(begin("ac_one"), "a sign-out, while its provider does not answer");
     cr_assert_eq(begin("ac_one"), 0);
@@ -167,11 +167,25 @@ Test(asks, a_client_has_no_more_than_half_of_the_slow_ones_of_its_account)
 
     while (begin_slow("ac_one", 7))
         count++;
-    cr_assert_eq(count, ASKS_CLIENT_SLOW_MAX);
+    cr_assert_eq(count, ASKS_CLIENT_MAX);
     for (int i = 0; i < ASKS_CLIENT_SLOW_FEW; i++)
         cr_assert(begin_slow("ac_one", 8), "%d", i);
     cr_assert_eq(begin_slow("ac_one", 8), 0, "from half of them on each has few");
     cr_assert(begin_slow("ac_one", 9));
     cr_assert(begin_slow("ac_one", 0));
     cr_assert(begin_slow("ac_two", 7), "of another account it is another client");
+}
+
+Test(asks, a_client_has_a_quarter_of_what_its_account_may_ask)
+{
+    int count = 0;
+
+    while (asks_begin(&asks, &someone, "ac_one", 6, 7, false, 1000))
+        count++;
+    cr_assert_eq(count, ASKS_CLIENT_MAX);
+    cr_assert_not(asks_have_room(&asks, "ac_one", 6, 7, false));
+    cr_assert(asks_have_room(&asks, "ac_one", 6, 8, false));
+    cr_assert(asks_begin(&asks, &someone, "ac_one", 6, 7, true, 1000),
+              "slow ones are by themselves");
+    cr_assert(begin("ac_one"), "what nobody in particular asks");
 }

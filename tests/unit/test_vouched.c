@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RENEW = 300, UNTIL = 600, RETRY = 5 };
+enum { RENEW = 300, UNTIL = 600, RETRY = 5, SAID = 7 };
 
 static const unsigned char *hash_of(unsigned number)
 {
@@ -18,14 +18,14 @@ static const unsigned char *hash_of(unsigned number)
 
 static void put(vouched_t *self, unsigned number, const char *jwt, int64_t now)
 {
-    vouched_put(self, hash_of(number), jwt, strlen(jwt), now + RENEW, now + UNTIL);
+    vouched_put(self, hash_of(number), SAID, jwt, strlen(jwt), now + RENEW, now + UNTIL);
 }
 
 static bool has(vouched_t *self, unsigned number, const char *jwt, int64_t now, bool late)
 {
     size_t len = 0;
     bool is_late = true;
-    const char *found = vouched_find(self, hash_of(number), now, RETRY, &len, &is_late);
+    const char *found = vouched_find(self, hash_of(number), SAID, now, RETRY, &len, &is_late);
 
     return found ? jwt && len == strlen(jwt) && !memcmp(found, jwt, len) && is_late == late : !jwt;
 }
@@ -109,4 +109,18 @@ Test(vouched, what_is_too_long_takes_the_place_of_nothing)
     cr_assert(has(self, 1, NULL, 0, false));
     vouched_destroy(&self);
     vouched_destroy(&none);
+}
+
+Test(vouched, one_that_says_something_else_is_none)
+{
+    vouched_t *self = vouched_new(64 << 10);
+    bool late;
+    size_t len;
+
+    put(self, 1, "a.b.c", 0);
+    cr_assert_null(vouched_find(self, hash_of(1), SAID + 1, 0, RETRY, &len, &late));
+    cr_assert(has(self, 1, NULL, 0, false), "and it is gone");
+    vouched_put(self, hash_of(1), SAID + 1, "d.e.f", 5, RENEW, UNTIL);
+    cr_assert_not_null(vouched_find(self, hash_of(1), SAID + 1, 0, RETRY, &len, &late));
+    vouched_destroy(&self);
 }

@@ -10,7 +10,7 @@ static bool is_of_account(const char *account, const char *text, size_t len)
 
 /* What is under way: of all, of an account, and of a client of that account. */
 typedef struct {
-    size_t all, own, all_slow, own_slow, client_slow;
+    size_t all, own, all_slow, own_slow, client, client_slow;
 } taken_t;
 
 static taken_t count_taken(const asks_t *self, const char *account, size_t len, uint32_t client,
@@ -19,17 +19,19 @@ static taken_t count_taken(const asks_t *self, const char *account, size_t len, 
     taken_t out = {.all = self->count};
 
     for (size_t i = 0; i < ASKS_MAX; i++) {
-        bool slow = self->list[i].slow, own;
+        bool slow = self->list[i].slow, own, same;
 
         if (!self->list[i].number) {
             *ret_free = i;
             continue;
         }
         own = is_of_account(self->list[i].account, account, len);
+        same = own && client && self->list[i].client == client;
         out.own += own;
         out.all_slow += slow;
         out.own_slow += slow && own;
-        out.client_slow += slow && own && client && self->list[i].client == client;
+        out.client += !slow && same;
+        out.client_slow += slow && same;
     }
     return out;
 }
@@ -44,11 +46,12 @@ static bool has_room(const taken_t *taken, bool slow)
 {
     if (!has_share(taken->all, ASKS_MAX, taken->own, ASKS_ACCOUNT_MAX))
         return false;
-    return !slow
-           || (has_share(taken->all_slow, ASKS_SLOW_MAX, taken->own_slow, ASKS_ACCOUNT_SLOW_MAX)
-               && taken->client_slow < (taken->own_slow < ASKS_ACCOUNT_SLOW_MAX / 2
-                                            ? ASKS_CLIENT_SLOW_MAX
-                                            : ASKS_CLIENT_SLOW_FEW));
+    if (!slow)
+        return taken->client < ASKS_CLIENT_MAX;
+    return has_share(taken->all_slow, ASKS_SLOW_MAX, taken->own_slow, ASKS_ACCOUNT_SLOW_MAX)
+           && taken->client_slow < (taken->own_slow < ASKS_ACCOUNT_SLOW_MAX / 2
+                                        ? ASKS_CLIENT_MAX
+                                        : ASKS_CLIENT_SLOW_FEW);
 }
 
 /* A number says the place of its question. */
@@ -57,8 +60,8 @@ static size_t place_of(uint64_t number)
     return number % ASKS_MAX;
 }
 
-static uint64_t begin_ask(asks_t *self, void *whose, const char *account, size_t account_len,
-                          int64_t until_ms, uint32_t client, bool slow)
+uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
+                    uint32_t client, bool slow, int64_t until_ms)
 {
     size_t at = 0;
     taken_t taken;
@@ -81,22 +84,11 @@ static uint64_t begin_ask(asks_t *self, void *whose, const char *account, size_t
     return self->list[at].number;
 }
 
-uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
-                    int64_t until_ms)
-{
-    return begin_ask(self, whose, account, account_len, until_ms, 0, false);
-}
-
-uint64_t asks_begin_slow(asks_t *self, void *whose, const char *account, size_t account_len,
-                         uint32_t client, int64_t until_ms)
-{
-    return begin_ask(self, whose, account, account_len, until_ms, client, true);
-}
-
-bool asks_have_room(const asks_t *self, const char *account, size_t account_len, bool slow)
+bool asks_have_room(const asks_t *self, const char *account, size_t account_len, uint32_t client,
+                    bool slow)
 {
     size_t at = 0;
-    taken_t taken = count_taken(self, account, account_len, 0, &at);
+    taken_t taken = count_taken(self, account, account_len, client, &at);
 
     return has_room(&taken, slow);
 }

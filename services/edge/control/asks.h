@@ -12,9 +12,9 @@ enum {
     ASKS_ACCOUNT_MAX = 32, /* and of one, while half of all are free; then an eighth of all */
     ASKS_SLOW_MAX = ASKS_MAX / 2, /* the same of slow ones */
     ASKS_ACCOUNT_SLOW_MAX = ASKS_ACCOUNT_MAX / 2,
-    ASKS_SHARE = 8,             /* parts of all that an account has when less than half is free */
-    ASKS_CLIENT_SLOW_MAX = 8,   /* slow ones of one client, of those of its account */
-    ASKS_CLIENT_SLOW_FEW = 2,   /* the same, once its account has half of what it may */
+    ASKS_SHARE = 8,           /* parts of all that an account has when less than half is free */
+    ASKS_CLIENT_MAX = 8,      /* of one client, of those of its account; slow ones by themselves */
+    ASKS_CLIENT_SLOW_FEW = 2, /* slow ones, once its account has half of what it may */
     ASKS_TIMEOUT_MAX_MS = 60000 /* a question that asks for more has so long */
 };
 
@@ -32,15 +32,14 @@ typedef struct asks {
     size_t count;
 } asks_t;
 
-/* One more: its number, or 0: there is no room. whose is not NULL. */
+/* One more: its number, or 0: there is no room. whose is not NULL. client: a hash of who had it
+ * asked; 0: nobody in particular. */
 uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
-                    int64_t until_ms);
-/* A slow one. client: a hash of who had it asked; 0: nobody in particular. */
-uint64_t asks_begin_slow(asks_t *self, void *whose, const char *account, size_t account_len,
-                         uint32_t client, int64_t until_ms);
+                    uint32_t client, bool slow, int64_t until_ms);
 
-/* Is there room for one of the account's, by whichever client? */
-bool asks_have_room(const asks_t *self, const char *account, size_t account_len, bool slow);
+/* Is there room for one of the account's, and of that client's? */
+bool asks_have_room(const asks_t *self, const char *account, size_t account_len, uint32_t client,
+                    bool slow);
 
 /* Who asked does not wait any more. The question keeps its place until it is over, so those who
  * come and go do not ask more at once than those who stay. */

@@ -1,5 +1,5 @@
 #include "services/edge/control/edge_ask.h"
-#include "services/edge/control/asks.h"
+#include "services/edge/control/ask_waits.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_timer.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -10,6 +10,8 @@ enum {
     UNSENT_BYTES_MAX = 4 << 20, /* of questions that wait for that */
     UNSENT_SHARE = 4            /* the part of them that one account may have */
 };
+
+#define NO_PLACE  UINT64_MAX   /* the number of a question that waits for one */
 
 /* A question that has not gone to the helper in whole. */
 typedef struct {
@@ -28,10 +30,13 @@ typedef struct {
 } answer_t;
 
 static asks_t       asks;
+static ask_waits_t  waits;
 static ngx_queue_t  small, large, answers;   /* small: unsent ones that are one part each */
 static size_t       unsent_bytes;
 static ngx_event_t  tick, telling;
 static ngx_uint_t   there, is_made;
+
+static void begin_waiting(void);
 
 
 /* ---- to the helper ---- */
@@ -195,6 +200,7 @@ on_telling(ngx_event_t *ev)
         }
         free(answer);
     }
+    begin_waiting();
 }
 
 
@@ -213,6 +219,20 @@ end_late(uint64_t number, int code)
 }
 
 
+/* Those that found no place in their time. */
+static void
+end_waiting(int64_t now)
+{
+    asker_t     *asker;
+    ask_told_t   told;
+
+    while ((asker = ask_waits_late(&waits, now)) != NULL) {
+        ask_told_init(&told, 0, ASK_NOBODY, "", 0);
+        tell_asker(asker, &told, NULL, 0);
+    }
+}
+
+
 static void
 on_tick(ngx_event_t *ev)
 {
@@ -221,8 +241,10 @@ on_tick(ngx_event_t *ev)
     while ((number = asks_late(&asks, ngx_current_msec)) != 0) {
         end_late(number, ASK_LATE);
     }
+    end_waiting(ngx_current_msec);
+    begin_waiting();
     (void) send_unsent();
-    if (asks.count && !ev->timer_set) {
+    if ((asks.count || waits.count) && !ev->timer_set) {
         ngx_add_timer(ev, has_unsent() ? SEND_MS : TICK_MS);
     }
 }
@@ -283,47 +305,93 @@ send_question(unsent_t *question)
 }
 
 
-/* slow: NULL, or the hash of who has it asked. */
+/* It has a place. NGX_OK | NGX_BUSY: there is no memory. */
 static ngx_int_t
-begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const uint32_t *slow,
-    const void *body, size_t len, ngx_msec_t timeout)
+begin_question(uint64_t number, const ask_who_t *who, const char *verb, const void *body,
+    size_t len)
 {
-    int64_t    until;
+    unsent_t  *question = new_question(body, len);
+
+    if (question == NULL
+        || !ask_head_init(&question->head, number, verb, who->account, who->account_len, len))
+    {
+        free(question);
+        return NGX_BUSY;
+    }
+    question->head.left_ms = who->until_ms - (int64_t) ngx_current_msec;
+    send_question(question);
+    return NGX_OK;
+}
+
+
+/* Places may be free now, of whom others waited for. Whoever cannot be sent is over at its time. */
+static void
+begin_waiting(void)
+{
+    asker_t     *asker;
+    ask_who_t    who;
+    ask_wait_t  *wait;
+
+    while (there && (wait = ask_waits_take(&waits, &asks)) != NULL) {
+        asker = wait->whose;
+        asker->number = wait->number;
+        who = (ask_who_t) { wait->whose, wait->account, wait->account_len, wait->client,
+                            wait->slow, wait->until_ms };
+        (void) begin_question(wait->number, &who, wait->verb, wait->body, wait->len);
+        free(wait);
+    }
+}
+
+
+/* It waits for a place, if it may. */
+static ngx_int_t
+wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const void *body,
+    size_t len)
+{
+    if (!ask_waits_add(&waits, who, verb, body, len)) {
+        return NGX_BUSY;
+    }
+    asker->number = NO_PLACE;
+    if (!tick.timer_set) {
+        ngx_add_timer(&tick, TICK_MS);
+    }
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    ngx_uint_t slow, const void *body, size_t len, ngx_msec_t timeout)
+{
     uint64_t   number;
-    unsent_t  *question;
+    ask_who_t  who = { asker, (char *) account->data, account->len, client, slow != 0,
+                       ngx_current_msec + ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS) };
 
     make_all();
     if (!there || asker->number || len > ASK_BODY_MAX) {
         return NGX_DECLINED;
     }
-    question = has_bytes(account, len) ? new_question(body, len) : NULL;
-    if (question == NULL) {
-        return NGX_BUSY;
+    number = has_bytes(account, len)
+             ? asks_begin(&asks, asker, who.account, who.account_len, client, who.slow,
+                          who.until_ms)
+             : 0;
+    if (number == 0) {
+        return wait_for_place(asker, &who, verb, body, len);
     }
-    timeout = ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS);
-    until = ngx_current_msec + timeout;
-    number = slow ? asks_begin_slow(&asks, asker, (char *) account->data, account->len, *slow,
-                                    until)
-                  : asks_begin(&asks, asker, (char *) account->data, account->len, until);
-    if (number == 0
-        || !ask_head_init(&question->head, number, verb, (char *) account->data, account->len, len))
-    {
+    if (begin_question(number, &who, verb, body, len) != NGX_OK) {
         (void) asks_end(&asks, number);
-        free(question);
         return NGX_BUSY;
     }
-    question->head.left_ms = timeout;
-    send_question(question);
     asker->number = number;
     return NGX_OK;
 }
 
 
 ngx_int_t
-edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body, size_t len,
-    ngx_msec_t timeout)
+edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, NULL, body, len, timeout);
+    return begin_ask(asker, verb, account, client, 0, body, len, timeout);
 }
 
 
@@ -331,21 +399,28 @@ ngx_int_t
 edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, &client, body, len, timeout);
+    return begin_ask(asker, verb, account, client, 1, body, len, timeout);
 }
 
 
 ngx_uint_t
-edge_ask_has_room(const ngx_str_t *account, ngx_uint_t slow)
+edge_ask_has_room(const ngx_str_t *account, uint32_t client, ngx_uint_t slow)
 {
-    return asks_have_room(&asks, (char *) account->data, account->len, slow != 0);
+    ask_who_t  who = { NULL, (char *) account->data, account->len, client, slow != 0, 0 };
+
+    return asks_have_room(&asks, who.account, who.account_len, client, who.slow)
+           || ask_waits_have_room(&waits, &who, 0);
 }
 
 
 void
 edge_ask_leave(asker_t *asker)
 {
-    asks_leave(&asks, asker->number);
+    if (asker->number == NO_PLACE) {
+        ask_waits_leave(&waits, asker);
+    } else {
+        asks_leave(&asks, asker->number);
+    }
     asker->number = 0;
 }
 
@@ -398,4 +473,5 @@ edge_ask_restart(void)
             post_answer(&told, "", 0);
         }
     }
+    ask_waits_expire(&waits);
 }

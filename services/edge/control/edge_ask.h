@@ -33,20 +33,21 @@ struct asker {
 /* Ask; the asker is set to zero but for answered, or was called, or left. body: a map in msgpack,
  * copied. NGX_OK: answered is called once, never before this returns, and about when the timeout
  * is over at the latest. NGX_DECLINED: nobody can be asked now, or the body is larger than
- * ASK_BODY_MAX. NGX_BUSY: too many questions are under way, of this worker or of this account
- * (asks.h): there may be room a moment later.
+ * ASK_BODY_MAX. Where too many are under way, of this worker, account or client (asks.h), it waits
+ * for its turn; NGX_BUSY: too many wait (ask_waits.h). client: a hash of who has it asked
+ * (http/edge_share.h); 0: nobody in particular. verb is not copied.
  * A question that was lost on its way to one copy is asked of another one, under the same
  * idempotency key. */
-ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, const void *body,
-    size_t len, ngx_msec_t timeout);
+ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    const void *body, size_t len, ngx_msec_t timeout);
 
-/* The same of a question for which identity has to ask a server that somebody else runs. client: a
- * hash of who has it asked (http/edge_share.h); 0: nobody in particular. */
+/* The same of a question for which identity has to ask a server that somebody else runs. */
 ngx_int_t edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account,
     uint32_t client, const void *body, size_t len, ngx_msec_t timeout);
 
-/* Is there room for one of those, or, not slow, of the others? Cheaper than to make its body. */
-ngx_uint_t edge_ask_has_room(const ngx_str_t *account, ngx_uint_t slow);
+/* Is there room for one of those, or, not slow, of the others, at once or in the queue? Cheaper
+ * than to make its body. */
+ngx_uint_t edge_ask_has_room(const ngx_str_t *account, uint32_t client, ngx_uint_t slow);
 
 /* Nobody is called any more; the asker need not have asked. What was asked may be done still. */
 void edge_ask_leave(asker_t *asker);

@@ -133,7 +133,7 @@ ask_keys(void)
         ngx_queue_init(&waiting);
     }
     asker.answered = on_keys;
-    if (edge_ask(&asker, "sign_in.keys", &nobody, body, sizeof(body), ASK_MS) != NGX_OK) {
+    if (edge_ask(&asker, "sign_in.keys", &nobody, 0, body, sizeof(body), ASK_MS) != NGX_OK) {
         return NGX_DECLINED;
     }
     asking = 1;

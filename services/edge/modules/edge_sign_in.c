@@ -165,7 +165,8 @@ ask_identity(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
 
     state->asker.answered = on_own_answer;
     if (pk->full
-        || edge_ask(&state->asker, verb, &account, start, pk->at - start, ms) != NGX_OK)
+        || edge_ask(&state->asker, verb, &account, edge_sign_in_client(state), start,
+                    pk->at - start, ms) != NGX_OK)
     {
         edge_module_count(state->me, SIGN_IN_UNANSWERED);
         return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
@@ -762,19 +763,18 @@ ask_with_provider(edge_sign_in_state_t *state)
 {
     pack_t       pk;
     u_char      *start;
-    uint32_t     client;
+    uint32_t     client = edge_sign_in_client(state);
     edge_ctx_t  *ctx = state->ctx;
     ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
 
     if (state->me != MODULE_OIDC || !may_leave(state->r, ctx)
-        || !edge_ask_has_room(&account, 1))
+        || !edge_ask_has_room(&account, client, 1))
     {
         return NGX_DECLINED;
     }
     if (make_end(state, &pk, &start, state->config->sealed_len) != NGX_OK || pk.full) {
         return NGX_ERROR;
     }
-    client = edge_share_client(ctx->client, edge_share_account(&account));
     state->asker.answered = on_own_answer;
     return edge_ask_slow(&state->asker, "session.end", &account, client, start, pk.at - start,
                          END_MS) == NGX_OK ? NGX_OK : NGX_DECLINED;

@@ -94,6 +94,9 @@ int64_t edge_sign_in_doubted(void);
  * Afterwards its outcome is set, session too where that is 0, and it is resumed. NGX_OK |
  * NGX_DECLINED: nobody can be asked. */
 ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
+/* A hash of who has identity asked (http/edge_share.h); 0: nobody in particular, for a request that
+ * goes on: the worker looks after that. */
+uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The same on behalf of a request that goes on meanwhile: what comes of it is told to those that
  * are live. NGX_OK | NGX_DECLINED: it was not asked. */
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);

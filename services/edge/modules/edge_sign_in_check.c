@@ -375,9 +375,8 @@ find_check(const edge_sign_in_state_t *state, const u_char *bound)
 }
 
 
-/* Who has it asked; nobody for a request that goes on: the worker looks after that. */
-static uint32_t
-client_of(const edge_sign_in_state_t *state)
+uint32_t
+edge_sign_in_client(const edge_sign_in_state_t *state)
 {
     ngx_str_t  account = { state->ctx->route->account_id_len,
                            (u_char *) state->ctx->route->account_id };
@@ -416,11 +415,11 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     check->asker.answered = on_answer;
     if (check->sealed && !check->machine) {   /* identity may have to ask the provider */
         return edge_ask_slow(&check->asker, "session.check", &account,
-                             client_of(state), start, pk.at - start, RULES_MS);
+                             edge_sign_in_client(state), start, pk.at - start, RULES_MS);
     }
     return edge_ask(&check->asker,
-                    check->machine ? "service_token.check" : "session.check", &account, start,
-                    pk.at - start, CHECK_MS);
+                    check->machine ? "service_token.check" : "session.check", &account,
+                    edge_sign_in_client(state), start, pk.at - start, CHECK_MS);
 }
 
 
@@ -496,7 +495,7 @@ join_check(edge_sign_in_state_t *state)
     const u_char  *bound = sign_in_bind(state->config, state->ctx->route->id);
 
     check = find_check(state, bound);
-    if (check == NULL && edge_ask_has_room(&account, state->sealed)) {
+    if (check == NULL && edge_ask_has_room(&account, edge_sign_in_client(state), state->sealed)) {
         check = begin_check(state, bound);
     }
     return check;

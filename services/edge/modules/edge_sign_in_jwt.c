@@ -9,9 +9,11 @@
 #include "services/edge/worker/edge_conf.h"
 #include "common/base/err.h"
 
+#include <sodium.h>
+
 enum {
     ASK_MS = 5000,
-    VOUCHES_MAX = 128,     /* of this worker at once */
+    VOUCHES_MAX = 512,     /* of this worker at once */
     RETRY_MS = 5000,       /* between two for one that still lasts */
     LASTS_MAX_MS = 3600000,
     BODY_BYTES = 512,
@@ -23,6 +25,7 @@ typedef struct {
     asker_t      asker;
     ngx_queue_t  link, waiters;
     u_char       hash[SESSION_HASH_BYTES];
+    uint64_t     said;   /* when it was asked for */
     int64_t      asked_ms;
     uint32_t     generation;
 } vouch_ask_t;
@@ -131,8 +134,8 @@ take_answer(const vouch_ask_t *ask, const ask_answer_t *answer,
         return ERR_INTERNAL;
     }
     if (ask->generation == sessions_generation(edge_sign_in_sessions(), ask->hash)) {
-        vouched_put(kept, ask->hash, (*jwt)->via.str.ptr, (*jwt)->via.str.size,
-                    ask->asked_ms + renew, ask->asked_ms + lasts);
+        vouched_put(kept, ask->hash, ask->said, (*jwt)->via.str.ptr,
+                    (*jwt)->via.str.size, ask->asked_ms + renew, ask->asked_ms + lasts);
     }
     return 0;
 }
@@ -169,6 +172,24 @@ on_vouched(asker_t *asker, const ask_answer_t *answer)
 
 /* ---- asking ---- */
 
+/* A hash of what upstreams are told of the session in clear: a JWT that was made when something
+ * else was known is not handed out. */
+static uint64_t
+said_of(const edge_sign_in_state_t *state)
+{
+    int       i;
+    size_t    len = 0;
+    uint64_t  said;
+
+    for (i = 0; i < SESSION_TEXTS; i++) {
+        len += state->session->lens[i];
+    }
+    crypto_generichash((u_char *) &said, sizeof(said), (const u_char *) state->session->text, len,
+                       NULL, 0);
+    return said;
+}
+
+
 static ngx_int_t
 send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
 {
@@ -197,7 +218,7 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     }
     ask->asker.answered = on_vouched;
     return edge_ask(&ask->asker, state->machine ? "service_token.vouch" : "session.vouch",
-                    &account, start, pk.at - start, ASK_MS);
+                    &account, edge_sign_in_client(state), start, pk.at - start, ASK_MS);
 }
 
 
@@ -215,6 +236,7 @@ begin_ask(const edge_sign_in_state_t *state)
         return NULL;
     }
     ngx_memcpy(ask->hash, state->hash, SESSION_HASH_BYTES);
+    ask->said = said_of(state);
     ask->asked_ms = edge_sign_in_clock();
     ask->generation = sessions_generation(edge_sign_in_sessions(), state->hash);
     ngx_queue_init(&ask->waiters);
@@ -233,6 +255,7 @@ begin_ask(const edge_sign_in_state_t *state)
 static vouch_ask_t *
 join_ask(const edge_sign_in_state_t *state)
 {
+    uint64_t      said = said_of(state);
     ngx_queue_t  *q;
     vouch_ask_t  *ask;
 
@@ -241,6 +264,7 @@ join_ask(const edge_sign_in_state_t *state)
     {
         ask = ngx_queue_data(q, vouch_ask_t, link);
         if (ngx_memcmp(ask->hash, state->hash, SESSION_HASH_BYTES) == 0
+            && ask->said == said
             && ask->generation == sessions_generation(edge_sign_in_sessions(), state->hash))
         {
             return ask;
@@ -258,7 +282,8 @@ edge_sign_in_vouch(edge_sign_in_state_t *state)
     const char   *jwt;
     vouch_ask_t  *ask;
 
-    jwt = vouched_find(kept, state->hash, edge_sign_in_clock(), RETRY_MS, &len, &late);
+    jwt = vouched_find(kept, state->hash, said_of(state), edge_sign_in_clock(), RETRY_MS, &len,
+                       &late);
     if (jwt) {
         if (copy_jwt(state, jwt, len) != NGX_OK) {
             return NGX_ERROR;

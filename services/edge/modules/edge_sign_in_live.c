@@ -199,7 +199,7 @@ send_told(void)
         pack_int64(&pk, edge_sign_in_identity_time(told.list[i].last_active_ms));
     }
     teller.answered = on_told;
-    telling = edge_ask(&teller, "session.touch", &account, body, pk.at - body,
+    telling = edge_ask(&teller, "session.touch", &account, 0, body, pk.at - body,
                        TELL_TIMEOUT_MS) == NGX_OK;
     if (telling) {
         told_send(&told);

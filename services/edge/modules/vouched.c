@@ -14,6 +14,7 @@ struct entry {
     entry_t *chain;         /* of its bucket */
     entry_t *older, *newer; /* by when they were looked for last */
     unsigned char hash[VOUCHED_HASH_BYTES];
+    uint64_t said;
     int64_t renew_ms, until_ms;
     size_t len;
     char jwt[];
@@ -97,7 +98,7 @@ void vouched_destroy(vouched_t **self_p)
 
 /* ---- what is kept ---- */
 
-const char *vouched_find(vouched_t *self, const unsigned char *hash, int64_t now_ms,
+const char *vouched_find(vouched_t *self, const unsigned char *hash, uint64_t said, int64_t now_ms,
                          int64_t retry_ms, size_t *ret_len, bool *ret_late)
 {
     entry_t **place = place_of(self, hash), *entry = *place;
@@ -105,7 +106,7 @@ const char *vouched_find(vouched_t *self, const unsigned char *hash, int64_t now
     *ret_late = false;
     if (!entry)
         return NULL;
-    if (now_ms >= entry->until_ms) {
+    if (now_ms >= entry->until_ms || said != entry->said) {
         entry_remove(self, place);
         return NULL;
     }
@@ -119,8 +120,8 @@ const char *vouched_find(vouched_t *self, const unsigned char *hash, int64_t now
     return entry->jwt;
 }
 
-void vouched_put(vouched_t *self, const unsigned char *hash, const char *jwt, size_t len,
-                 int64_t renew_ms, int64_t until_ms)
+void vouched_put(vouched_t *self, const unsigned char *hash, uint64_t said, const char *jwt,
+                 size_t len, int64_t renew_ms, int64_t until_ms)
 {
     entry_t **place, *entry;
 
@@ -132,7 +133,7 @@ void vouched_put(vouched_t *self, const unsigned char *hash, const char *jwt, si
     entry = malloc(size_of(len));
     if (!entry)
         return;
-    *entry = (entry_t){.renew_ms = renew_ms, .until_ms = until_ms, .len = len};
+    *entry = (entry_t){.said = said, .renew_ms = renew_ms, .until_ms = until_ms, .len = len};
     memcpy(entry->hash, hash, VOUCHED_HASH_BYTES);
     memcpy(entry->jwt, jwt, len);
     place = place_of(self, hash);

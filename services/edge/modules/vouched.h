@@ -16,16 +16,17 @@ typedef struct vouched vouched_t;
 vouched_t *vouched_new(size_t bytes);
 void vouched_destroy(vouched_t **self_p);
 
-/* The JWT of the session with that hash; NULL: none that lasts. *ret_late: another should be asked
- * for, and from now on *ret_late is false for retry_ms. Borrowed until the next call. */
-const char *vouched_find(vouched_t *self, const unsigned char *hash, int64_t now_ms,
+/* The JWT of the session with that hash; NULL: none that lasts, or it was made when something else
+ * was known of the session (said, a hash of that). *ret_late: another should be asked for, and from
+ * now on *ret_late is false for retry_ms. Borrowed until the next call. */
+const char *vouched_find(vouched_t *self, const unsigned char *hash, uint64_t said, int64_t now_ms,
                          int64_t retry_ms, size_t *ret_len, bool *ret_late);
 
 /* Keep one, in place of what there is of that session: until until_ms, and another is asked for
  * from renew_ms on. One that is longer than VOUCHED_JWT_MAX, or for which there is no memory, is
  * not kept. */
-void vouched_put(vouched_t *self, const unsigned char *hash, const char *jwt, size_t len,
-                 int64_t renew_ms, int64_t until_ms);
+void vouched_put(vouched_t *self, const unsigned char *hash, uint64_t said, const char *jwt,
+                 size_t len, int64_t renew_ms, int64_t until_ms);
 
 /* The session is over. */
 void vouched_drop(vouched_t *self, const unsigned char *hash);

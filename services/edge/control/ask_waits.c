@@ -1,0 +1,139 @@
+#include "services/edge/control/ask_waits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FULL_ACCOUNTS_MAX = 16 /* that one look remembers to have no room */ };
+
+static bool is_of(const ask_wait_t *wait, const ask_who_t *who)
+{
+    return wait->account_len == who->account_len
+           && memcmp(wait->account, who->account, who->account_len) == 0;
+}
+
+bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t len)
+{
+    size_t own = 0, own_bytes = 0, client = 0;
+
+    for (const ask_wait_t *wait = self->first; wait; wait = wait->next) {
+        if (!is_of(wait, who))
+            continue;
+        own++;
+        own_bytes += wait->len;
+        client += who->client && wait->client == who->client;
+    }
+    return who->account_len < ASK_ACCOUNT_SIZE && self->count < ASK_WAITS_MAX
+           && own < ASK_WAITS_ACCOUNT_MAX && client < ASK_WAITS_CLIENT_MAX
+           && (self->count <= ASK_WAITS_MAX / 2 || own < ASK_WAITS_MAX / ASKS_SHARE)
+           && self->bytes + len <= ASK_WAITS_BYTES_MAX
+           && own_bytes + len <= ASK_WAITS_ACCOUNT_BYTES;
+}
+
+bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, const void *body,
+                   size_t len)
+{
+    ask_wait_t *wait, **end = &self->first;
+
+    if (!ask_waits_have_room(self, who, len))
+        return false;
+    wait = malloc(sizeof(*wait) + len);
+    if (!wait)
+        return false;
+    *wait = (ask_wait_t){
+        .whose = who->whose,
+        .verb = verb,
+        .account_len = who->account_len,
+        .client = who->client,
+        .slow = who->slow,
+        .until_ms = who->until_ms,
+        .len = len,
+    };
+    memcpy(wait->account, who->account, who->account_len);
+    memcpy(wait->body, body, len);
+    while (*end)
+        end = &(*end)->next;
+    *end = wait;
+    self->count++;
+    self->bytes += len;
+    return true;
+}
+
+static ask_wait_t *unlink_wait(ask_waits_t *self, ask_wait_t **place)
+{
+    ask_wait_t *wait = *place;
+
+    *place = wait->next;
+    wait->next = NULL;
+    self->count--;
+    self->bytes -= wait->len;
+    return wait;
+}
+
+/* Accounts that have no room for any of their clients: a look need not count for each of theirs. */
+typedef struct full {
+    const char *accounts[2][FULL_ACCOUNTS_MAX];
+    size_t counts[2];
+} full_t;
+
+static bool is_full(const full_t *self, const ask_wait_t *wait)
+{
+    for (size_t i = 0; i < self->counts[wait->slow]; i++)
+        if (strcmp(self->accounts[wait->slow][i], wait->account) == 0)
+            return true;
+    return false;
+}
+
+static void note_full(full_t *self, const ask_wait_t *wait, const asks_t *asks)
+{
+    if (self->counts[wait->slow] < FULL_ACCOUNTS_MAX
+        && !asks_have_room(asks, wait->account, wait->account_len, 0, wait->slow))
+        self->accounts[wait->slow][self->counts[wait->slow]++] = wait->account;
+}
+
+ask_wait_t *ask_waits_take(ask_waits_t *self, asks_t *asks)
+{
+    full_t full = {0};
+
+    for (ask_wait_t **place = &self->first; *place && asks->count < ASKS_MAX;
+         place = &(*place)->next) {
+        ask_wait_t *wait = *place;
+
+        if (is_full(&full, wait))
+            continue;
+        wait->number = asks_begin(asks, wait->whose, wait->account, wait->account_len, wait->client,
+                                  wait->slow, wait->until_ms);
+        if (wait->number)
+            return unlink_wait(self, place);
+        note_full(&full, wait, asks);
+    }
+    return NULL;
+}
+
+void ask_waits_leave(ask_waits_t *self, const void *whose)
+{
+    for (ask_wait_t **place = &self->first; *place; place = &(*place)->next) {
+        if ((*place)->whose != whose)
+            continue;
+        free(unlink_wait(self, place));
+        return;
+    }
+}
+
+void *ask_waits_late(ask_waits_t *self, int64_t now_ms)
+{
+    for (ask_wait_t **place = &self->first; *place; place = &(*place)->next) {
+        void *whose = (*place)->whose;
+
+        if (now_ms < (*place)->until_ms)
+            continue;
+        free(unlink_wait(self, place));
+        return whose;
+    }
+    return NULL;
+}
+
+void ask_waits_expire(ask_waits_t *self)
+{
+    for (ask_wait_t *wait = self->first; wait; wait = wait->next)
+        wait->until_ms = INT64_MIN;
+}

@@ -1,0 +1,67 @@
+/* Questions of one worker that have no place among those under way (asks.h), and wait for one: a
+ * change of a route makes all its people be asked for within a moment, and each is a question of
+ * milliseconds. The oldest that has room goes first. How many may wait is bounded, for an account
+ * and for a client of it, too. Single-threaded; without sockets, clock and nginx. */
+#pragma once
+
+#include "services/edge/control/asks.h"
+
+enum {
+    ASK_WAITS_MAX = 512,              /* of all accounts */
+    ASK_WAITS_ACCOUNT_MAX = 256,      /* and of one, while half of all are free; then an eighth */
+    ASK_WAITS_CLIENT_MAX = 192,       /* of one client of an account: many people may share one */
+    ASK_WAITS_BYTES_MAX = 16 << 20,   /* of their bodies */
+    ASK_WAITS_ACCOUNT_BYTES = 4 << 20 /* the same of an account */
+};
+
+/* Whose question it is, and for how long. */
+typedef struct ask_who {
+    void *whose; /* not NULL */
+    const char *account;
+    size_t account_len;
+    uint32_t client; /* a hash of who had it asked; 0: nobody in particular */
+    bool slow;
+    int64_t until_ms;
+} ask_who_t;
+
+typedef struct ask_wait ask_wait_t;
+
+struct ask_wait {
+    ask_wait_t *next;
+    void *whose;
+    const char *verb; /* as it was given: it must last */
+    char account[ASK_ACCOUNT_SIZE];
+    size_t account_len;
+    uint32_t client;
+    bool slow;
+    int64_t until_ms;
+    uint64_t number; /* of ask_waits_take: its place */
+    size_t len;
+    unsigned char body[];
+};
+
+/* All zero: none waits. */
+typedef struct ask_waits {
+    ask_wait_t *first;
+    size_t count, bytes;
+} ask_waits_t;
+
+/* May one more wait, with a body of so many bytes? */
+bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t len);
+
+/* It waits from now on; the body is copied. False: there is no room, or no memory. */
+bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, const void *body,
+                   size_t len);
+
+/* The oldest for which there is room now: it has a place, number. NULL: none. The caller frees
+ * it. */
+ask_wait_t *ask_waits_take(ask_waits_t *self, asks_t *asks);
+
+/* Who asked does not wait any more, and nothing was asked. */
+void ask_waits_leave(ask_waits_t *self, const void *whose);
+
+/* One whose time is over by now: who asked, who does not wait any more; NULL: none. */
+void *ask_waits_late(ask_waits_t *self, int64_t now_ms);
+
+/* The time of all is over. */
+void ask_waits_expire(ask_waits_t *self);

@@ -1,0 +1,127 @@
+/* Questions that wait for a place among those under way: their order, their bounds, and their time. */
+#include "services/edge/control/ask_waits.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static asks_t asks;
+static ask_waits_t waits;
+static int askers[1024];
+static char big[ASK_WAITS_ACCOUNT_BYTES];
+
+static bool add(int asker, const char *account, uint32_t client)
+{
+    ask_who_t who = {&askers[asker], account, strlen(account), client, false, 1000 + asker};
+
+    return ask_waits_add(&waits, &who, "session.check", "body", 4);
+}
+
+/* The number of the last of them. */
+static uint64_t fill(const char *account)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < ASKS_ACCOUNT_MAX; i++)
+        cr_assert((last = asks_begin(&asks, &asks, account, strlen(account), 0, false, 1)));
+    return last;
+}
+
+/* The index of who is next; -1: nobody. */
+static int taken(void)
+{
+    ask_wait_t *wait = ask_waits_take(&waits, &asks);
+    int asker = wait ? (int)((int *)wait->whose - askers) : -1;
+
+    if (wait)
+        cr_assert(wait->number && wait->len == 4 && memcmp(wait->body, "body", 4) == 0);
+    free(wait);
+    return asker;
+}
+
+Test(ask_waits, the_oldest_that_has_room_is_next)
+{
+    uint64_t last = fill("ac_full");
+
+    for (int i = 0; i < 3; i++) {
+        cr_assert(add(2 * i, "ac_full", 0));
+        cr_assert(add(2 * i + 1, "ac_free", 0));
+    }
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(taken(), 2 * i + 1);
+    cr_assert_eq(taken(), -1);
+    cr_assert_eq(waits.count, 3);
+    asks_end(&asks, last);
+    cr_assert_eq(taken(), 0);
+    cr_assert_eq(taken(), -1);
+}
+
+Test(ask_waits, a_client_that_has_its_share_keeps_nobody_behind_it_out)
+{
+    for (int i = 0; i < ASKS_CLIENT_MAX + 2; i++)
+        cr_assert(add(i, "ac_one", 7));
+    cr_assert(add(100, "ac_one", 8));
+    for (int i = 0; i < ASKS_CLIENT_MAX; i++)
+        cr_assert_eq(taken(), i);
+    cr_assert_eq(taken(), 100);
+    cr_assert_eq(taken(), -1);
+}
+
+Test(ask_waits, none_is_taken_while_all_places_are)
+{
+    char account[16];
+
+    for (int i = 0; i < ASKS_MAX; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        cr_assert(asks_begin(&asks, &asks, account, strlen(account), 0, false, 1));
+    }
+    cr_assert(add(1, "ac_other", 0));
+    cr_assert_eq(taken(), -1);
+}
+
+Test(ask_waits, how_many_wait_is_bounded)
+{
+    int client = 0, own = 0, others = 0;
+
+    while (add(client, "ac_one", 7))
+        client++;
+    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX);
+    while (add(client + own, "ac_one", 0))
+        own++;
+    cr_assert_eq(client + own, ASK_WAITS_ACCOUNT_MAX);
+    while (add(ASK_WAITS_ACCOUNT_MAX + others, "ac_two", 0))
+        others++;
+    cr_assert_eq(others, ASK_WAITS_MAX / ASKS_SHARE, "more than half of all are taken");
+    cr_assert(add(1000, "ac_three", 0));
+}
+
+Test(ask_waits, so_are_their_bytes)
+{
+    ask_who_t who = {askers, "ac_one", 6, 0, false, 1000};
+
+    cr_assert(ask_waits_add(&waits, &who, "v", big, sizeof(big) - 1));
+    cr_assert(ask_waits_add(&waits, &who, "v", big, 1));
+    cr_assert_not(ask_waits_add(&waits, &who, "v", big, 1));
+    who.account = "ac_two";
+    cr_assert(ask_waits_add(&waits, &who, "v", big, sizeof(big)));
+    who.account_len = ASK_ACCOUNT_SIZE;
+    who.account = big;
+    cr_assert_not(ask_waits_add(&waits, &who, "v", big, 1), "an account that is too long");
+}
+
+Test(ask_waits, who_leaves_or_is_late_is_not_asked_for)
+{
+    for (int i = 0; i < 4; i++)
+        cr_assert(add(i, "ac_one", 0));
+    ask_waits_leave(&waits, &askers[1]);
+    ask_waits_leave(&waits, &askers[1]);
+    cr_assert_null(ask_waits_late(&waits, 999));
+    cr_assert_eq(ask_waits_late(&waits, 1000), &askers[0]);
+    cr_assert_null(ask_waits_late(&waits, 1000));
+    cr_assert_eq(taken(), 2);
+    ask_waits_expire(&waits);
+    cr_assert_eq(ask_waits_late(&waits, 0), &askers[3]);
+    cr_assert_null(waits.first);
+    cr_assert_eq(waits.count + waits.bytes, 0);
+}
