@@ -10,14 +10,17 @@
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_route.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_url.h"
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/http/edge_tally.h"
@@ -30,6 +33,7 @@
 #include "services/edge/worker/edge_seat.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/worker/edge_vitals.h"
+#include "common/base/err.h"
 #include "common/base/invariant.h"
 
 #include <sodium.h>
@@ -183,20 +187,29 @@ static ngx_int_t
 error_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
+    edge_ctx_t  *ctx = edge_refused(r);
+
     (void) data;
-    if (edge_refused(r) == NULL) {
+    if (ctx == NULL) {
         return NGX_ERROR;
+    }
+    if (!edge_share_charge(r, ctx)) {
+        ctx->error = ERR_EDGE_CROWDED;
     }
     return go_to(r, v, "@error");
 }
 
 
-/* A server of another kind, which has its own page and leaves no event. */
+/* A server of another kind, which has its own page and leaves no event. An error ends the request
+ * without a page. */
 static ngx_int_t
 refused_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
     (void) data;
+    if (!edge_share_charge_plain(r)) {
+        return NGX_ERROR;
+    }
     return go_to(r, v, "@refused");
 }
 
@@ -284,6 +297,10 @@ create_main_conf(ngx_conf_t *cf)
         conf->sessions_size = NGX_CONF_UNSET_SIZE;
         conf->session_trust = NGX_CONF_UNSET;
         conf->user_jwts = NGX_CONF_UNSET_SIZE;
+        conf->request_memory = NGX_CONF_UNSET_SIZE;
+        conf->client_portion = NGX_CONF_UNSET_UINT;
+        conf->account_portion = NGX_CONF_UNSET_UINT;
+        conf->client_take_min = NGX_CONF_UNSET_SIZE;
         conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
@@ -341,6 +358,9 @@ set_handler(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     (void) conf;
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = (ngx_http_handler_pt) cmd->post;
+    if (clcf->handler == edge_status_handler && edge_clients_exempt(cf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
     return NGX_CONF_OK;
 }
 
@@ -377,7 +397,18 @@ set_networks(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 static ngx_int_t
 route_phase(ngx_http_request_t *r)
 {
-    return edge_is_on(r) ? edge_route_handler(r) : NGX_DECLINED;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    if (edge_is_on(r)) {
+        return edge_route_handler(r);
+    }
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    if (r->internal || r != r->main || clcf->handler == edge_status_handler
+        || edge_share_charge_plain(r))
+    {
+        return NGX_DECLINED;
+    }
+    return NGX_HTTP_CLOSE;   /* a page would have to be kept until it is taken */
 }
 
 
@@ -471,6 +502,34 @@ static ngx_command_t  commands[] = {
       offsetof(edge_conf_t, user_jwts),
       NULL },
 
+    { ngx_string("postern_request_memory"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, request_memory),
+      NULL },
+
+    { ngx_string("postern_client_portion"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, client_portion),
+      NULL },
+
+    { ngx_string("postern_account_portion"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, account_portion),
+      NULL },
+
+    { ngx_string("postern_client_take_min"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, client_take_min),
+      NULL },
+
     { ngx_string("postern_identity_headers"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_str_slot,
@@ -520,6 +579,13 @@ static ngx_command_t  commands[] = {
     { ngx_string("postern_peer"),
       NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,
       edge_upstream_directive,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("postern_kept"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_NOARGS,
+      edge_upstream_kept_directive,
       0,
       0,
       NULL },
@@ -616,6 +682,7 @@ postconfiguration(ngx_conf_t *cf)
     if (edge_proxy_check(cf, conf) != NGX_OK) {
         return NGX_ERROR;
     }
+    edge_pace_check(cf, conf);
     edge_conf_use(conf);
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
@@ -658,6 +725,7 @@ init_module(ngx_cycle_t *cycle)
     if (edge_proxy_install(cycle) != NGX_OK) {
         return NGX_ERROR;
     }
+    edge_clients_install(cycle);
     if (ngx_test_config) {
         return NGX_OK;
     }
@@ -702,6 +770,7 @@ begin_worker(ngx_cycle_t *cycle)
     edge_streams_start(cycle);
     edge_session_log_set_touched(edge_streams_touch_session);
     edge_reader_start(cycle);
+    edge_pace_start(cycle);
     edge_modules_start(cycle);
     edge_bus_start(cycle);
     edge_handover_start(cycle);

@@ -107,3 +107,10 @@ Test(share, clients_have_all_places_and_who_shares_one_nobody_can_choose)
     cr_assert(together > 0 && still < together / 2, "%zu %zu", together, still);
     cr_assert_neq(share_hash(one, "a", 1, 7), share_hash(one, "a", 1, 8));
 }
+
+Test(share, some_connections_are_nobodys)
+{
+    cr_assert_eq(share_reserve(ALL), 128);
+    cr_assert_eq(share_reserve(512), 8, "of the fewest that a worker may have");
+    cr_assert_eq(share_reserve(0), 0);
+}

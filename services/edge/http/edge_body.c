@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
+#include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_suspend.h"
 
@@ -80,17 +81,17 @@ count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_int_t    rc;
     ngx_uint_t   pieces;
-    edge_ctx_t  *ctx;
+    edge_ctx_t  *ctx = r == r->main ? edge_ctx(r) : NULL;
 
-    if (in && r->chunked && r == r->main) {
-        ctx = edge_ctx(r);
-        if (ctx) {
-            ctx->body.given += chain_bytes(in, &pieces);
-        }
+    if (in && r->chunked && ctx) {
+        ctx->body.given += chain_bytes(in, &pieces);
     }
     edge_gather_begin(r);
     rc = next_body_filter(r, in);
     edge_gather_end();
+    if (ctx) {
+        edge_pace_sent(r, ctx);
+    }
     return rc;
 }
 

@@ -8,6 +8,7 @@
 
 #include "services/edge/http/failover.h"
 #include "services/edge/http/head.h"
+#include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
 #include "services/edge/http/trace.h"
 #include "services/edge/streams/registry.h"
@@ -74,6 +75,15 @@ typedef struct {
 /* State of edge_grpc.c. */
 typedef struct edge_grpc edge_grpc_t;
 
+/* How a client takes its answer: edge_pace.c. */
+typedef struct {
+    ngx_queue_t link; /* next NULL: it is not watched */
+    ngx_http_request_t *request;
+    ngx_msec_t check_at;
+    off_t sent;          /* bytes of the body that the client had at the last check */
+    unsigned waited : 1; /* more have waited for it since then, all the time */
+} edge_pace_t;
+
 /* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
     time_t time;
@@ -113,6 +123,8 @@ typedef struct edge_ctx {
     ngx_uint_t own_index;
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     share_part_t share;  /* of the connections to upstreams */
+    portion_t portion;   /* of the memory for requests */
+    edge_pace_t pace;
     edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;
@@ -135,6 +147,9 @@ typedef struct edge_ctx {
     unsigned refused : 1;     /* by nginx, before it was routed */
     unsigned redirect : 1;    /* plain http: not an event of a route */
     unsigned answers : 1;     /* no upstream was reached, and backend is an http_response one */
+    unsigned charged : 1;     /* its client was asked for a portion of memory */
+    unsigned crowded : 1;     /* and it, or the account, had its portion */
+    unsigned bare : 1;        /* so the answer is a head alone, which is on its way */
     unsigned admitted : 1;    /* an IP restriction of the account admits the connection */
 
     char request_id[REQUEST_ID_LEN + 1];

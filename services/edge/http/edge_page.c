@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_tally.h"
 #include "services/edge/worker/edge_seat.h"
@@ -17,7 +18,7 @@
 
 enum {
     PAGE_BYTES = 4096,
-    STATUS_BYTES = 160 * 1024,  /* 64 workers, 2 KB each, and what is said once */
+    STATUS_BYTES = 224 * 1024,  /* 64 workers, 3 KB each, and what is said once */
     UPGRADE_REQUIRED = 426,
     RECENT_S = 60,
     BEHIND_S = 5   /* of silence; the config log's heartbeat comes each quarter of a second */
@@ -207,6 +208,29 @@ write_offer(u_char *p, u_char *end, const edge_ctx_t *ctx)
 }
 
 
+/* A request that is refused because there are too many of its client or account gets no page, which
+ * they might not take: a head, and where that would have to wait for the client nothing. */
+static ngx_int_t
+send_bare(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    r->headers_out.status = find(ctx->error)->status;
+    r->err_status = 0;
+    r->keepalive = 0;
+    if (!edge_share_may_answer(r, ctx)) {
+        return NGX_HTTP_CLOSE;
+    }
+    edge_body_discard(r, ctx);
+    if (add_header(r, "Cache-Control", "no-store") != NGX_OK
+        || add_header(r, "Retry-After", "1") != NGX_OK)
+    {
+        return NGX_HTTP_CLOSE;
+    }
+    r->headers_out.content_length_n = 0;
+    r->header_only = 1;
+    return ngx_http_send_header(r);
+}
+
+
 /* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
  * request. */
 ngx_int_t
@@ -233,6 +257,9 @@ edge_error_handler(ngx_http_request_t *r)
     }
     if (ctx->refused) {
         r->expect_tested = 1;   /* a refused request gets no 100 Continue */
+    }
+    if (ctx->crowded) {
+        return send_bare(r, ctx);
     }
     row = find(ctx->error);
     status = ctx->status ? ctx->status : (ngx_uint_t) row->status;
@@ -351,6 +378,17 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_sessions_ended_total{worker=\"%ui\"} %uL\n",
         i, vitals->sessions_revision, i, edge_session_log_has_touch(i),
         i, vitals->sessions_ended);
+    p = ngx_slprintf(p, end,
+        "postern_edge_request_memory_bytes{worker=\"%ui\"} %uL\n"
+        "postern_edge_requests_crowded_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_clients_slow_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_connections{worker=\"%ui\"} %uL\n"
+        "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"client\"} %uL\n"
+        "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"reserve\"} %uL\n"
+        "postern_edge_upstreams_given_up_total{worker=\"%ui\"} %uL\n",
+        i, vitals->request_bytes, i, vitals->crowded, i, vitals->slow_clients,
+        i, vitals->connections, i, vitals->clients_refused, i, vitals->clients_out_of_room,
+        i, vitals->kept_given_up);
     p = ngx_slprintf(p, end,
         "postern_edge_identity_there{worker=\"%ui\"} %uL\n"
         "postern_edge_identity_questions_total{worker=\"%ui\"} %uL\n"

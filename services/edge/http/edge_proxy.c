@@ -5,6 +5,7 @@
  * once a request is read, and its "listen ... proxy_protocol" refuses a header that comes in two
  * parts, and with 1.22 one of more than 107 bytes. */
 #include "services/edge/http/edge_proxy.h"
+#include "services/edge/http/edge_clients.h"
 #include "services/edge/http/proxy_header.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -144,6 +145,9 @@ begin_client(ngx_connection_t *c, const proxy_header_t *header)
         ngx_http_close_connection(c);
         return;
     }
+    if (header->names_client && !edge_clients_admit(c)) {
+        return;
+    }
     c->read->ready = 1;
     ngx_http_init_connection(c);
 }
@@ -220,6 +224,9 @@ accept_connection(ngx_connection_t *c)
 
     if (ngx_cidr_match(c->sockaddr, conf->proxy_from) != NGX_OK) {
         refuse_stranger(c);
+        return;
+    }
+    if (!edge_clients_has_room(c)) {
         return;
     }
     c->log->connection = c->number;

@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
@@ -98,6 +99,7 @@ cleanup(void *data)
     edge_reader_end(ctx);
     edge_modules_clean(ctx);
     edge_failover_end(ctx);
+    edge_pace_end(ctx);
     edge_share_give(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);
@@ -140,6 +142,7 @@ edge_ctx_new(ngx_http_request_t *r)
     ctx->blocked_by = -1;
     edge_trace_id(ctx);
     edge_body_begin(r, ctx);
+    edge_pace_begin(r, ctx);
     cln->handler = cleanup;
     ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
     return ctx;
@@ -413,6 +416,9 @@ route_at(ngx_http_request_t *r, edge_ctx_t *ctx, edge_t *edge)
     ctx->route->refs++;
     ctx->account_id.data = (u_char *) ctx->route->account_id;
     ctx->account_id.len = ctx->route->account_id_len;
+    if (!edge_share_charge_account(r, ctx)) {
+        return edge_page(r, ctx, ERR_EDGE_CROWDED);
+    }
     if (ctx->route->refused) {
         return refuse_route(r, ctx, edge);
     }
@@ -438,6 +444,9 @@ route_request(ngx_http_request_t *r)
     }
     if (is_http_09(r)) {
         return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
+    }
+    if (!edge_share_charge(r, ctx)) {
+        return edge_page(r, ctx, ERR_EDGE_CROWDED);
     }
     rc = edge_host(r, ctx);
     if (rc == NGX_DECLINED) {

@@ -1,9 +1,19 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
 #include <sodium.h>
 
-static share_t  upstreams;   /* of this worker */
+enum {
+    REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
+    ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
+    LOG_EVERY_S = 60
+};
+
+/* of this worker */
+static share_t     upstreams;
+static portions_t  memory;
+static ngx_uint_t  answers;
 
 
 static const unsigned char *
@@ -47,15 +57,28 @@ edge_share_client(const struct sockaddr *client, uint32_t account)
 
 
 ngx_uint_t
+edge_share_is_of_many(const struct sockaddr *address)
+{
+    ngx_array_t  *trusted = edge_conf()->trusted;
+
+    return trusted
+           && ngx_cidr_match((struct sockaddr *) address, trusted) == NGX_OK;
+}
+
+
+/* ---- connections to upstreams ---- */
+
+ngx_uint_t
 edge_share_take(edge_ctx_t *ctx)
 {
     share_part_t  *part = &ctx->share;
+    size_t         all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
 
     if (!part->taken) {
         part->account = edge_share_account(&ctx->account_id);
         part->client = edge_share_client(ctx->client, part->account);
     }
-    if (share_take(&upstreams, part, ngx_cycle->connection_n, ngx_cycle->free_connection_n)) {
+    if (free > share_reserve(all) && share_take(&upstreams, part, all, free)) {
         return 1;
     }
     edge_vitals(ngx_worker)->over_share++;
@@ -63,8 +86,172 @@ edge_share_take(edge_ctx_t *ctx)
 }
 
 
+/* ---- memory of requests ---- */
+
+/* Bytes of a head in memory. Fields of HTTP/2 have copies of their own, whatever they took on the
+ * wire: a reference of one byte may stand for 4 KB. */
+static size_t
+head_bytes(ngx_http_request_t *r)
+{
+    size_t                     bytes = 0;
+    ngx_uint_t                 i;
+    ngx_list_part_t           *part;
+    ngx_table_elt_t           *header;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        bytes += part->nelts * sizeof(ngx_table_elt_t);
+        header = part->elts;
+        for (i = 0; r->stream && i < part->nelts; i++) {
+            bytes += header[i].key.len + header[i].value.len + 2;
+        }
+    }
+    if (r->stream == NULL && r->http_connection) {
+        cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+        bytes += r->http_connection->nbusy * cscf->large_client_header_buffers.size;
+    }
+    return bytes;
+}
+
+
+static void
+note_taken(void)
+{
+    edge_vitals(ngx_worker)->request_bytes = memory.taken;
+}
+
+
+static void
+note_crowded(ngx_http_request_t *r, const char *whose)
+{
+    uint64_t       *crowded = &edge_vitals(ngx_worker)->crowded;
+    static time_t   said;
+
+    (*crowded)++;
+    if (said && ngx_time() - said < LOG_EVERY_S) {
+        return;
+    }
+    said = ngx_time();
+    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                  "postern: a request is refused: its %s has its portion of the "
+                  "memory for requests, of which %uz bytes are taken (number %uL; at "
+                  "most one line a minute)", whose, memory.taken, *crowded);
+}
+
+
+static ngx_uint_t
+charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client)
+{
+    uint32_t      hash = 0;
+    edge_conf_t  *conf = edge_conf();
+
+    if (client != r->connection->sockaddr || !edge_share_is_of_many(client)) {
+        hash = edge_share_client(client, 0);
+    }
+    if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
+                     hash, REQUEST_BYTES + head_bytes(r)))
+    {
+        note_taken();
+        return 1;
+    }
+    note_crowded(r, "client");
+    return 0;
+}
+
+
+ngx_uint_t
+edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (!ctx->charged) {
+        ctx->charged = 1;
+        ctx->crowded = !charge_client(r, &ctx->portion, ctx->client ? ctx->client
+                                                             : r->connection->sockaddr);
+    }
+    return !ctx->crowded;
+}
+
+
+ngx_uint_t
+edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    edge_conf_t  *conf = edge_conf();
+
+    if (portion_charge_account(&memory, &ctx->portion, conf->request_memory,
+                               conf->account_portion, edge_share_account(&ctx->account_id)))
+    {
+        return 1;
+    }
+    ctx->crowded = 1;
+    note_crowded(r, "account");
+    return 0;
+}
+
+
+static void
+give_plain(void *data)
+{
+    portion_give(&memory, data);
+    note_taken();
+}
+
+
+ngx_uint_t
+edge_share_charge_plain(ngx_http_request_t *r)
+{
+    portion_t           *part;
+    ngx_pool_cleanup_t  *cln;
+
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == give_plain) {
+            return ((portion_t *) cln->data)->amount > 0;
+        }
+    }
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(portion_t));
+    if (cln == NULL) {
+        return 0;
+    }
+    part = cln->data;
+    ngx_memzero(part, sizeof(*part));
+    cln->handler = give_plain;
+    return charge_client(r, part, r->connection->sockaddr);
+}
+
+
+static ngx_uint_t
+takes_answers(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c = r->connection;
+
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        c = r->stream->connection->connection;
+    }
+#endif
+    return c->write->ready && !c->error;
+}
+
+
+ngx_uint_t
+edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->bare) {
+        return 1;
+    }
+    if (answers == ANSWERS_MAX || !takes_answers(r)) {
+        return 0;
+    }
+    ctx->bare = 1;
+    answers++;
+    return 1;
+}
+
+
 void
 edge_share_give(edge_ctx_t *ctx)
 {
     share_give(&upstreams, &ctx->share);
+    portion_give(&memory, &ctx->portion);
+    note_taken();
+    answers -= ctx->bare;
+    ctx->bare = 0;
 }

@@ -12,5 +12,21 @@ uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);
 /* Before a request gets a connection to an upstream. 0: few are free, and its account or its client
  * has its share of them; counted. */
 ngx_uint_t edge_share_take(edge_ctx_t *ctx);
-/* The request has ended. */
+
+/* Memory of requests under way (postern_request_memory), from the moment when a request's head is
+ * read until its memory is freed, whether or not it goes anywhere. 0: its client, or ctx's account,
+ * has its portion of it: the request gets ERR_EDGE_CROWDED; counted. A request that has been
+ * charged, or was refused, is not asked again. */
+ngx_uint_t edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx);
+ngx_uint_t edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* The same of a request that has no context, of a server that is not for accounts' hosts. */
+ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
+/* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
+ * socket that takes nothing or together with those of many others: it is closed. */
+ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* The request's memory is freed. */
 void edge_share_give(edge_ctx_t *ctx);
+
+/* Is this the address of a trusted proxy? It speaks for many clients. */
+ngx_uint_t edge_share_is_of_many(const struct sockaddr *address);

@@ -20,6 +20,7 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/modules/module.h"
+#include "services/edge/worker/edge_vitals.h"
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
@@ -43,7 +44,97 @@ typedef struct {
 #define NO_POOL     (1ull << 62)
 #define HTTP2_POOL  (1ull << 63)
 
-static ngx_event_free_peer_pt  keepalive_free;   /* of nginx's keepalive module */
+/* of nginx's keepalive module */
+static ngx_event_free_peer_pt            keepalive_free;
+static ngx_event_get_peer_pt             keepalive_get;   /* NULL: postern_kept is not there */
+static ngx_http_upstream_init_pt         keepalive_init_upstream;
+static ngx_http_upstream_init_peer_pt    keepalive_init_peer;
+
+
+/* ---- kept connections ---- */
+
+static void
+on_kept_closed(void *data)
+{
+    ngx_connection_t  *c = data;
+
+    if (c->close && !ngx_exiting && !ngx_terminate) {
+        edge_vitals(ngx_worker)->kept_given_up++;
+    }
+}
+
+
+/* A connection that is kept is idle, as those of clients are that wait for their next request:
+ * where less than a sixteenth of a worker's are free nginx closes those that were idle for longest,
+ * and which those are it knows by this mark alone. */
+static void
+mark_kept(ngx_connection_t *c, ngx_uint_t is_new)
+{
+    ngx_pool_cleanup_t  *cln = is_new ? ngx_pool_cleanup_add(c->pool, 0) : NULL;
+
+    if (cln) {
+        cln->handler = on_kept_closed;
+        cln->data = c;
+    }
+    ngx_reusable_connection(c, 1);
+}
+
+
+static ngx_int_t
+take_kept(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_int_t  rc = keepalive_get(pc, data);
+
+    if (rc == NGX_DONE && pc->connection) {
+        ngx_reusable_connection(pc->connection, 0);
+    }
+    return rc;
+}
+
+
+static ngx_int_t
+init_kept_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_int_t  rc = keepalive_init_peer(r, us);
+
+    if (rc == NGX_OK) {
+        keepalive_get = r->upstream->peer.get;
+        r->upstream->peer.get = take_kept;
+    }
+    return rc;
+}
+
+
+static ngx_int_t
+init_kept(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
+{
+    if (keepalive_init_upstream(cf, us) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    keepalive_init_peer = us->peer.init;
+    us->peer.init = init_kept_peer;
+    return NGX_OK;
+}
+
+
+char *
+edge_upstream_kept_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    (void) cmd;
+    (void) conf;
+    uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
+    if (keepalive_init_upstream || uscf->peer.init_upstream == NULL) {
+        return "must stand once, behind keepalive";
+    }
+    keepalive_init_upstream = uscf->peer.init_upstream;
+    uscf->peer.init_upstream = init_kept;
+    return NGX_CONF_OK;
+}
+
+
+/* ---- connections that a request leaves ---- */
 
 
 /* A connection with bytes behind the end of its response must not serve another request, whose
@@ -61,6 +152,9 @@ leave_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         u->keepalive = 0;
     }
     keepalive_free(pc, data, state);
+    if (c && pc->connection == NULL && c->fd != (ngx_socket_t) -1 && keepalive_get) {
+        mark_kept(c, !pc->cached);
+    }
 }
 
 

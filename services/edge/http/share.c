@@ -21,6 +21,11 @@ uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes,
     return out ? out : 1;
 }
 
+size_t share_reserve(size_t all)
+{
+    return all / SHARE_RESERVE;
+}
+
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free)
 {
     uint32_t *account = &self->accounts[part->account % SHARE_ACCOUNTS];

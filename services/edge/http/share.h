@@ -12,11 +12,13 @@
 #include <stdint.h>
 
 enum {
-    /* parts of all: what a client may have, when less than that is free; the same of an account */
+    /* parts of all: what a client may have, when less than that is free; the same of an account;
+     * what nobody may have who comes for an account's host */
     SHARE_CLIENT = 32,
     SHARE_CLIENT_FREE = 2,
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
+    SHARE_RESERVE = 64,
     SHARE_ACCOUNTS = 1024,
     SHARE_CLIENTS = 8192,
     SHARE_KEY_BYTES = 16,
@@ -40,6 +42,9 @@ typedef struct {
  * know the key cannot choose an address whose hash falls together with somebody else's. */
 uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes, size_t len,
                     uint32_t account);
+
+/* How many of `all` connections are kept free for the status port. */
+size_t share_reserve(size_t all);
 
 /* Take one connection on behalf of part->account, the hash of the account's id, and part->client;
  * `free` of the worker's `all` connections are free. False: one of the two has its share. A part

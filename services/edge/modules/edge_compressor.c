@@ -6,6 +6,7 @@
  * end of a body that came with its last read, cost no flush of their own. */
 #include "services/edge/modules/edge_compressor.h"
 #include "services/edge/control/edge_clock.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_conf.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
     ROOM_MIN = 16               /* what an encoder needs at least */
 };
 
-static size_t  encoders;   /* what those of this worker may take */
+static portions_t  encoders;   /* what those of this worker may take */
 static ngx_queue_t  waiting;    /* for their next turn, in order */
 static ngx_event_t  pass;       /* gives them their turns */
 static ngx_uint_t   passes;
@@ -41,8 +42,8 @@ end_encoder(compressor_t *self)
 {
     if (self->encoder) {
         encoder_destroy(&self->encoder);
-        encoders -= encoder_memory_max(self->coding);
     }
+    portion_give(&encoders, &self->portion);
 }
 
 
@@ -338,20 +339,47 @@ on_pass(ngx_event_t *ev)
 }
 
 
-ngx_int_t
-compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding)
+/* NGX_OK | NGX_BUSY | NGX_DECLINED, as compressor_begin. */
+static ngx_int_t
+take_room(compressor_t *self, edge_ctx_t *ctx, size_t bytes)
 {
+    uint32_t            account = edge_share_account(&ctx->account_id);
+    const edge_conf_t  *conf = edge_conf();
+
+    if (bytes > ENCODERS_BYTES - encoders.taken) {
+        return NGX_DECLINED;
+    }
+    if (portion_take(&encoders, &self->portion, ENCODERS_BYTES, conf->client_portion,
+                     edge_share_client(ctx->client, account), bytes)
+        && portion_charge_account(&encoders, &self->portion, ENCODERS_BYTES,
+                                  conf->account_portion, account))
+    {
+        return NGX_OK;
+    }
+    portion_give(&encoders, &self->portion);
+    return NGX_BUSY;
+}
+
+
+ngx_int_t
+compressor_begin(compressor_t *self, ngx_http_request_t *r, edge_ctx_t *ctx,
+    coding_t coding)
+{
+    ngx_int_t  rc;
+
     off_t  length = r->headers_out.content_length_n;
 
     ngx_memzero(self, sizeof(*self));
     self->coding = coding;
-    if (encoder_memory_max(coding) <= ENCODERS_BYTES - encoders) {
-        self->encoder = encoder_new(coding, length);
+    rc = take_room(self, ctx, encoder_memory_max(coding));
+    if (rc != NGX_OK) {
+        return rc;
     }
+    self->encoder = encoder_new(coding, length);
     if (self->encoder == NULL) {
+        portion_give(&encoders, &self->portion);
         return NGX_DECLINED;
     }
-    encoders += encoder_memory_max(coding);
     self->request = r;
     self->left = TURN_BYTES;
     self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);

@@ -5,6 +5,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "services/edge/http/edge_ctx.h"
 #include "services/edge/modules/encoder.h"
 
 /* The response of one request whose body is encoded. */
@@ -12,6 +13,7 @@ typedef struct {
     ngx_http_request_t  *request;
     encoder_t           *encoder;   /* NULL: not begun, or all has been encoded */
     coding_t             coding;
+    portion_t            portion;   /* of the memory for encoders */
 
     ngx_chain_t         *in;        /* not taken yet: the buffers are the upstream's */
     ngx_chain_t         *out;       /* made now, for the next filter */
@@ -34,9 +36,11 @@ typedef struct {
     unsigned  last:1;       /* no more comes */
 } compressor_t;
 
-/* Begin the body of r's response, before its head is changed; self is all zero, or was ended.
- * NGX_OK | NGX_DECLINED: the worker encodes as many as it may, or has no memory for another. */
-ngx_int_t compressor_begin(compressor_t *self, ngx_http_request_t *r, coding_t coding);
+/* Begin the body of the response to ctx's request r, before its head is changed; self is all zero,
+ * or was ended. NGX_OK | NGX_BUSY: the account or its client has its portion of the memory for
+ * encoders | NGX_DECLINED: the worker encodes as many as it may, or has no memory for another. */
+ngx_int_t compressor_begin(compressor_t *self, ngx_http_request_t *r, edge_ctx_t *ctx,
+    coding_t coding);
 /* Replace a part of the body, or NULL, by what is to be sent now, as response_body of module.h
  * wants it. NGX_OK | NGX_ERROR. */
 ngx_int_t compressor_encode(compressor_t *self, ngx_chain_t **body);

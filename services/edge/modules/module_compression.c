@@ -10,9 +10,12 @@
 
 enum { LENGTH_MIN = 256 };   /* shorter bodies fit into a packet either way */
 
-enum { COUNT_ZSTD, COUNT_BR, COUNT_GZIP, COUNT_DEFLATE, COUNT_FULL, COUNT_FAILED };
+enum {
+    COUNT_ZSTD, COUNT_BR, COUNT_GZIP, COUNT_DEFLATE, COUNT_FULL, COUNT_OVER_SHARE, COUNT_FAILED
+};
 static const char *const  counters[] = {
-    "encoded_zstd", "encoded_br", "encoded_gzip", "encoded_deflate", "full", "failed", NULL
+    "encoded_zstd", "encoded_br", "encoded_gzip", "encoded_deflate", "full", "over_share",
+    "failed", NULL
 };
 _Static_assert((int) COUNT_FULL == (int) CODING_COUNT, "a counter for each coding");
 
@@ -272,7 +275,7 @@ change_fields(ngx_http_request_t *r, const fields_t *fields, coding_t coding)
 }
 
 
-/* NGX_DECLINED: there are too many, or no memory for another. */
+/* NGX_BUSY, NGX_DECLINED: as it is, for compressor_begin has no encoder for it. */
 static ngx_int_t
 begin(ngx_http_request_t *r, edge_ctx_t *ctx, coding_t coding)
 {
@@ -282,8 +285,9 @@ begin(ngx_http_request_t *r, edge_ctx_t *ctx, coding_t coding)
     if (self == NULL) {
         return NGX_ERROR;
     }
-    rc = compressor_begin(self, r, coding);
-    edge_module_count(MODULE_COMPRESSION, rc == NGX_OK ? coding : COUNT_FULL);
+    rc = compressor_begin(self, r, ctx, coding);
+    edge_module_count(MODULE_COMPRESSION, rc == NGX_OK ? coding
+                                          : rc == NGX_BUSY ? COUNT_OVER_SHARE : COUNT_FULL);
     return rc;
 }
 
@@ -344,7 +348,7 @@ response_header(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if (r->method != NGX_HTTP_HEAD) {
         rc = begin(r, ctx, coding);
         if (rc != NGX_OK) {
-            return rc == NGX_DECLINED ? NGX_OK : NGX_ERROR;
+            return rc == NGX_ERROR ? NGX_ERROR : NGX_OK;
         }
     }
     return change_fields(r, &fields, coding);

@@ -129,5 +129,9 @@ edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
     SETTLE(ROW_SESSIONS, sessions_size);
     SETTLE(ROW_SESSION_TRUST, session_trust);
     SETTLE(ROW_USER_JWTS, user_jwts);
+    SETTLE(ROW_REQUEST_MEMORY, request_memory);
+    SETTLE(ROW_CLIENT_PORTION, client_portion);
+    SETTLE(ROW_ACCOUNT_PORTION, account_portion);
+    SETTLE(ROW_CLIENT_TAKE_MIN, client_take_min);
     return settle_prefix(cf, &conf->identity_headers);
 }

@@ -27,6 +27,12 @@ typedef struct {
     size_t sessions_size;            /* memory for sessions, of all workers */
     time_t session_trust;            /* seconds for which they are trusted unasked */
     size_t user_jwts;                /* memory of each worker for them; 0: off */
+    size_t request_memory;           /* of each worker, for requests under way: edge_share.c */
+    ngx_uint_t client_portion;       /* percent of what is left: portion.h */
+    ngx_uint_t account_portion;      /* the same of an account */
+    size_t client_take_min;          /* bytes of an answer within send_timeout: edge_pace.c */
+    ngx_msec_t send_timeout;         /* of the first server */
+    ngx_array_t *status_servers;     /* ngx_http_core_srv_conf_t *: edge_clients.c */
     ngx_str_t identity_headers;      /* how names of headers begin that say who it is */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */
     ngx_array_t *trusted;            /* ngx_cidr_t: trusted proxies, see edge_forwarded.c */

@@ -23,6 +23,13 @@ typedef struct {
     uint64_t asks_unanswered; /* of them: without an answer in time */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
     uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
+    uint64_t request_bytes; /* now: memory that requests under way are charged: http/portion.h */
+    uint64_t crowded;       /* requests refused because their client or account had its portion */
+    uint64_t connections;   /* of all kinds, when one of a client's came or went last */
+    uint64_t clients_refused;     /* connections of clients that had their portion of them */
+    uint64_t clients_out_of_room; /* connections that would have been of the reserve */
+    uint64_t slow_clients;        /* requests whose client took too little: http/edge_pace.c */
+    uint64_t kept_given_up; /* idle connections to upstreams closed because free ones ran short */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */
     uint64_t proxy_headers;   /* without a header, or with one that is broken or late */

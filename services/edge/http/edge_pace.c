@@ -1,0 +1,174 @@
+/* nginx gives up a client that takes nothing of its answer for send_timeout, and begins anew with
+ * each byte that it takes: with a byte now and then, which a window of HTTP/2 may say, it keeps the
+ * request and its memory for ever. So each request is looked at once in send_timeout. Where bytes
+ * wait for the client now, waited at the last look, and did so all the time between, and it took
+ * fewer than postern_client_take_min of them, the request ends. Who has all that there is, as
+ * between two events of a stream, is not waited for. WebSockets and other tunnels are left alone:
+ * both of their ends may be slow by nature, and their memory is small and bounded.
+ *
+ * The looks of all requests stand in one queue in the order of time, with one timer. */
+#include "services/edge/http/edge_pace.h"
+#include "services/edge/http/edge_end.h"
+#include "services/edge/worker/edge_vitals.h"
+
+enum {
+    PAUSE_MS = 1000,   /* between two passes over the queue */
+    LOG_EVERY_S = 60
+};
+
+static ngx_queue_t       watched;
+static ngx_event_t       timer;
+static ngx_connection_t  timer_dummy;
+
+
+void
+edge_pace_check(ngx_conf_t *cf, edge_conf_t *conf)
+{
+    ngx_http_core_srv_conf_t   **servers;
+    ngx_http_core_loc_conf_t    *clcf;
+    ngx_http_core_main_conf_t   *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    if (cmcf->servers.nelts) {
+        servers = cmcf->servers.elts;
+        clcf = servers[0]->ctx->loc_conf[ngx_http_core_module.ctx_index];
+        conf->send_timeout = clcf->send_timeout;
+    }
+}
+
+
+/* Is there something for the client that its socket, or its window, does not take? */
+static ngx_uint_t
+is_waited_for(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c = r->connection;
+
+    return r->header_sent && !c->write->ready
+           && (c->buffered & (NGX_LOWLEVEL_BUFFERED|NGX_HTTP_WRITE_BUFFERED));
+}
+
+
+/* Without what HTTP/2 frames it in: a byte of a body takes ten on the wire there. */
+static off_t
+body_sent(ngx_http_request_t *r)
+{
+    return r->connection->sent - (off_t) r->header_size;
+}
+
+
+static ngx_uint_t
+is_tunnel(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    return ctx->tunnelled || (r->upstream && r->upstream->upgrade);
+}
+
+
+static void
+end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    uint64_t       *slow = &edge_vitals(ngx_worker)->slow_clients;
+    static time_t   said;
+
+    (*slow)++;
+    if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
+        said = ngx_time();
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: a client is cut off: it took fewer than %uz "
+                      "bytes of its answer in %M ms (number %uL; at most one line "
+                      "a minute)", edge_conf()->client_take_min,
+                      edge_conf()->send_timeout, *slow);
+    }
+    ctx->request = r;   /* also of one that never had a route */
+    edge_end_request(ctx, 0);   /* ctx may be gone from here on */
+}
+
+
+static void
+look_at(edge_ctx_t *ctx)
+{
+    edge_pace_t         *pace = &ctx->pace;
+    ngx_http_request_t  *r = pace->request;
+    off_t                sent = body_sent(r), took = sent - pace->sent;
+
+    if (!is_waited_for(r) || is_tunnel(r, ctx)) {
+        pace->waited = 0;
+        return;
+    }
+    if (pace->waited && took < (off_t) edge_conf()->client_take_min) {
+        end_slow(r, ctx);
+        return;
+    }
+    pace->waited = 1;
+    pace->sent = sent;
+}
+
+
+static void
+watch_pace(edge_pace_t *pace)
+{
+    pace->check_at = ngx_current_msec + edge_conf()->send_timeout;
+    ngx_queue_insert_tail(&watched, &pace->link);
+}
+
+
+/* Each look may end its request, and others. */
+static void
+on_timer(ngx_event_t *ev)
+{
+    edge_ctx_t      *ctx;
+    ngx_msec_int_t   left;
+
+    while (!ngx_queue_empty(&watched)) {
+        ctx = ngx_queue_data(ngx_queue_head(&watched), edge_ctx_t, pace.link);
+        left = (ngx_msec_int_t) (ctx->pace.check_at - ngx_current_msec);
+        if (left > 0) {
+            ngx_add_timer(ev, ngx_max((ngx_msec_t) left, PAUSE_MS));
+            return;
+        }
+        ngx_queue_remove(&ctx->pace.link);
+        watch_pace(&ctx->pace);
+        look_at(ctx);
+    }
+}
+
+
+void
+edge_pace_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ctx->pace.request = r;
+    watch_pace(&ctx->pace);
+    if (!timer.timer_set) {
+        ngx_add_timer(&timer, edge_conf()->send_timeout);
+    }
+}
+
+
+void
+edge_pace_end(edge_ctx_t *ctx)
+{
+    if (ctx->pace.link.next) {
+        ngx_queue_remove(&ctx->pace.link);
+        ctx->pace.link.next = NULL;
+    }
+}
+
+
+void
+edge_pace_sent(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (ctx->pace.waited && !is_waited_for(r)) {
+        ctx->pace.waited = 0;
+    }
+}
+
+
+void
+edge_pace_start(ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&watched);
+    timer_dummy.fd = -1;
+    timer.handler = on_timer;
+    timer.log = cycle->log;
+    timer.data = &timer_dummy;
+    timer.cancelable = 1;
+}

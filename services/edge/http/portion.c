@@ -1,0 +1,63 @@
+#include "services/edge/http/portion.h"
+#include "common/base/invariant.h"
+
+enum { FRACTION = 4096 }; /* what is left of all, in parts of this */
+
+bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent)
+{
+    size_t then, most;
+
+    if (more > left || left > all)
+        return false;
+    then = left - more;
+    most = all ? then * (then * FRACTION / all) * percent / 100 / FRACTION : 0;
+    return has <= most && more <= most - has;
+}
+
+bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
+                  size_t amount)
+{
+    size_t *has = &self->clients[client % PORTION_CLIENTS];
+    size_t left = all > self->taken ? all - self->taken : 0;
+
+    if (part->amount)
+        return true;
+    if (amount > left || (client && !portion_allows(*has, amount, all, left, percent)))
+        return false;
+    self->taken += amount;
+    if (client)
+        *has += amount;
+    *part = (portion_t){.amount = amount, .client = client};
+    return true;
+}
+
+bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_t percent,
+                            uint32_t account)
+{
+    size_t *has = &self->accounts[account % PORTION_ACCOUNTS];
+    size_t left = all > self->taken ? all - self->taken : 0;
+
+    if (part->account || !part->amount)
+        return true;
+    if (!portion_allows(*has, part->amount, all, left + part->amount, percent))
+        return false;
+    *has += part->amount;
+    part->account = account;
+    return true;
+}
+
+void portion_give(portions_t *self, portion_t *part)
+{
+    size_t *client = &self->clients[part->client % PORTION_CLIENTS];
+    size_t *account = &self->accounts[part->account % PORTION_ACCOUNTS];
+
+    INVARIANT(part->amount <= self->taken); /* each part is given back once */
+    INVARIANT(!part->client || part->amount <= *client);
+    INVARIANT(!part->account || part->amount <= *account);
+    self->taken -= part->amount;
+    if (part->client)
+        *client -= part->amount;
+    if (part->account)
+        *account -= part->amount;
+    *part = (portion_t){0};
+}

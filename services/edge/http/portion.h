@@ -1,0 +1,44 @@
+/* Who has how much of something of which a worker has only so much, be it memory or connections.
+ * The less is left, the less may anybody have: of what is left when it has taken the same part as
+ * that is of all. With half left a fourth of all, with a tenth left a hundredth. So one alone may
+ * have 38 percent, which may be a thousand people behind one address; nobody has a portion
+ * beforehand; and of any number of clients that take all they can get, n, more than one in n + 2 of
+ * all is left for the next one. percent makes portions larger or smaller. No nginx in here. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PORTION_ACCOUNTS = 1024, PORTION_CLIENTS = 8192 };
+
+/* All zero: nobody has any. Accounts whose hashes (share_hash) fall together have one portion; so
+ * have clients: a table that is full of takers makes portions smaller, never larger. */
+typedef struct {
+    size_t taken;
+    size_t accounts[PORTION_ACCOUNTS];
+    size_t clients[PORTION_CLIENTS];
+} portions_t;
+
+/* What a request has of it; zero: nothing. */
+typedef struct {
+    size_t amount;
+    uint32_t client;  /* hash; 0: it is charged to no client */
+    uint32_t account; /* hash; 0: it is charged to no account yet */
+} portion_t;
+
+/* May who has `has` take `more`, where `left` of `all`, which is at most 2^36, are left? percent is
+ * at most 10,000. */
+bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent);
+
+/* Take amount of `all` on behalf of client, which has percent of a portion, or of nobody (0).
+ * False: the client has its portion, or too little is left; *part is unchanged. A part that has
+ * some already takes no more. */
+bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
+                  size_t amount);
+/* Charge what the part has to an account, too, which has percent of a portion. False: the account
+ * has its portion; the part stays as it was. */
+bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_t percent,
+                            uint32_t account);
+/* Give all of it back. */
+void portion_give(portions_t *self, portion_t *part);

@@ -1,0 +1,239 @@
+// No client, and no account, takes a worker of the edge away from others: neither its memory, with requests that wait for a client that takes
+// nothing of them, nor its connections, nor its encoders (services/edge/http/portion.h). A stack of its own with little of each.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http2 from 'node:http2';
+import https from 'node:https';
+import net from 'node:net';
+import test from 'node:test';
+import tls from 'node:tls';
+import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
+import { own } from '../support/own.mjs';
+import { edge, elsewhere, env, unique, until, upstream } from '../support/postern.mjs';
+
+const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
+const port = edge.port + 1000, plain = edge.plainPort + 1000, status = port - 28, CONNECTIONS = 512, MEMORY = 16 << 20, BALANCER = '127.0.0.8';
+const ALONE = 0.39, WAIT = 120000; // of all, what one client has at most; milliseconds for what comes soon on a machine with nothing else to do
+const MANY = 'x'.repeat(20) + '\n';
+
+async function metric(name) {
+  const text = await fetch(`http://127.0.0.1:${status}/metrics`).then((got) => got.text());
+  const [, number] = new RegExp(`^postern_edge_${name.replace(/[{}]/g, '\\$&')} (\\d+)`, 'm').exec(text) ?? assert.fail(`${name} is not there`);
+  return Number(number);
+}
+
+// The stack: {host, ask} of an endpoint with compression. '/held' waits for release(), '/events' is a stream of events, '/large' never ends.
+let there, stack;
+const ready = new Promise((resolve, reject) => { there = { resolve, reject }; });
+let finish;
+const finished = new Promise((resolve) => { finish = resolve; });
+
+test.before(async () => {
+  if (skip) return;
+  stack = own(async ({ state, run }) => {
+    const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_WORKER_CONNECTIONS: String(CONNECTIONS), POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '8s', POSTERN_CLIENT_TAKE_MIN: '1k', POSTERN_CLIENT_HEADER_TIMEOUT: '5m' } });
+    assert.equal(up.status, 0, up.stderr);
+    const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+    const held = [], events = [];
+    const backend = await upstream((request, response) => {
+      if (request.url === '/held') held.push(response);
+      else if (request.url === '/events') { events.push(response); response.writeHead(200, { 'Content-Type': 'text/event-stream' }); response.write('data: 1\n\n'); }
+      else if (request.url === '/large') {
+        response.writeHead(200, { 'Content-Type': 'text/plain' }).on('error', () => {});
+        const more = () => { while (response.write(MANY.repeat(3000))); };
+        response.on('drain', more);
+        more();
+      } else response.writeHead(200, { 'Content-Type': 'text/plain' }).end(MANY.repeat(50));
+    });
+    const host = unique('portions');
+    const call = async (path, body) => {
+      const got = await fetch(vars.POSTERN_API_URL + path, { method: 'POST', headers: { Authorization: `Bearer ${vars.POSTERN_API_KEY}`, 'Service-Version': '2', 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+      assert.ok(got.ok, `${path}: ${got.status}`);
+      return got.json();
+    };
+    await call('/reserved_domains', { domain: host });
+    const { id } = await call('/backends/static', { address: backend.address }), front = await call('/edges/https', { hostports: [`${host}:443`] });
+    const fixed = await call('/backends/http_response', { body: MANY.repeat(40), status_code: 200 });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: id }, compression: {} });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/fixed', backend: { backend_id: fixed.id } });
+    const ca = fs.readFileSync(vars.POSTERN_EDGE_CA);
+    there.resolve({ host, ca, backend, held, events });
+    await finished;
+    backend.server.closeAllConnections();
+    backend.server.close();
+  });
+  stack.catch(there.reject);
+  await ready;
+});
+test.after(async () => { finish(); await stack; });
+
+// One request, on a connection of its own: {status, headers}. From another address than who has its portion, unless it says so.
+async function ask({ path = '/', localAddress = '127.0.0.20', headers = {} } = {}) {
+  const { host, ca } = await ready;
+  return new Promise((resolve, reject) => {
+    https.get({ host: edge.host, port, servername: host, ca, path, localAddress, headers: { Host: host, ...headers }, agent: false }, (answer) => answer.resume().on('end', () => resolve({ status: answer.statusCode, headers: answer.headers })).on('error', reject)).on('error', reject);
+  });
+}
+async function servesOthers(times = 10) {
+  for (let i = 0; i < times; i++) assert.equal((await ask()).status, 200, 'another client');
+  assert.equal((await fetch(`http://127.0.0.1:${status}/healthz`)).status, 200, 'the status port');
+}
+
+// ---- memory ----
+
+const literal = (name, value, how = 0) => { // a field with a new name, and how it stands in the table: RFC 7541 6.2
+  const bytes = Buffer.from(value), rest = bytes.length - 127;
+  const length = rest < 0 ? [bytes.length] : rest < 128 ? [127, rest] : [127, (rest % 128) | 128, rest >> 7];
+  return Buffer.concat([Buffer.from([how, name.length]), Buffer.from(name), Buffer.from(length), bytes]);
+};
+const window = (size) => { const setting = Buffer.alloc(6); setting.writeUInt16BE(4, 0); setting.writeUInt32BE(size, 2); return frame(SETTINGS, 0, 0, setting); };
+
+// A connection of HTTP/2 that takes no byte of a body: answers of its requests by stream, which `got` has.
+async function greedy(got, localAddress) {
+  const { host, ca } = await ready, socket = tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: ['h2'] });
+  let rest = Buffer.alloc(0), next = 1;
+  await new Promise((resolve, reject) => socket.on('secureConnect', resolve).on('error', reject));
+  socket.on('error', () => {});
+  socket.on('data', (part) => {
+    rest = Buffer.concat([rest, part]);
+    while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
+      const len = rest.readUIntBE(0, 3), type = rest[3], stream = rest.readUInt32BE(5), payload = rest.subarray(9, 9 + len);
+      rest = rest.subarray(9 + len);
+      if (type === SETTINGS && !(rest[4] & 1) && len) socket.write(frame(SETTINGS, 1, 0));
+      if (type === HEADERS) { const code = statusOf(payload); got[code] = (got[code] ?? 0) + 1; }
+      if (type === RST_STREAM && stream) got.reset++;
+    }
+  });
+  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), window(0)]));
+  // 3,900 bytes once, and a byte for each time after it
+  const ordinary = Buffer.concat([Buffer.from([0x82, 0x87]), literal(':path', '/fixed'), literal(':authority', host)]);
+  const head = () => Buffer.concat([ordinary, next === 1 ? literal('x-a', 'a'.repeat(3900), 0x40) : Buffer.alloc(0), Buffer.alloc(15, 0x80 | 62)]);
+  return { socket, request() { socket.write(frame(HEADERS, END_HEADERS | END_STREAM, next, head())); next += 2; } };
+}
+
+test('who takes no answer has its portion of the memory for requests, and then none; who takes a byte now and then is cut off', { skip, timeout: 400000 }, async () => {
+  const { events } = await ready, SESSIONS = 8, STREAMS = 100, got = { reset: 0 }, sessions = [], heard = [];
+  const { host, ca } = await ready;
+  const listener = https.get({ host: edge.host, port, servername: host, ca, path: '/events', headers: { Host: host }, agent: false }, (answer) => answer.on('data', (part) => heard.push(String(part))));
+  await until(() => heard.length === 1, 'an event of a stream', WAIT);
+  let ticks;
+  try {
+    for (let i = 0; i < SESSIONS; i++) {
+      const session = await greedy(got, '127.0.0.21');
+      sessions.push(session);
+      for (let k = 0; k < STREAMS; k++) session.request();
+    }
+    let size = 0;
+    ticks = setInterval(() => { size++; for (const { socket } of sessions) socket.write(window(size)); }, 500);
+    await until(() => Object.values(got).reduce((sum, n) => sum + n) >= SESSIONS * STREAMS, 'each is answered', WAIT);
+    const memory = await metric('request_memory_bytes{worker="0"}'), crowded = await metric('requests_crowded_total{worker="0"}');
+    assert.ok(memory < MEMORY * ALONE + 200000, `${memory} bytes are taken`);
+    assert.ok(got[200] > 20 && got[200] <= MEMORY * ALONE / 75000 + 1, `${JSON.stringify(got)}`);
+    assert.ok(crowded >= SESSIONS * STREAMS / 2, `${crowded} were refused`);
+    await servesOthers();
+    // a byte each half a second is not enough
+    await until(async () => await metric('request_memory_bytes{worker="0"}') < 200000, 'they are cut off', WAIT);
+    assert.ok(await metric('clients_slow_total{worker="0"}') > 0, 'for what they took');
+    assert.ok(sessions.some(({ socket }) => !socket.destroyed), 'their connections are not what ended them');
+    assert.equal(heard.length, 1);
+    events[0].write('data: 2\n\n');
+    await until(() => heard.length === 2, 'and a stream that had nothing to send goes on', WAIT);
+  } finally {
+    clearInterval(ticks);
+    listener.destroy();
+    for (const { socket } of sessions) socket.destroy();
+  }
+  await until(async () => (await ask({ localAddress: '127.0.0.21' })).status === 200, 'its next one, afterwards', WAIT);
+});
+
+// ---- connections ----
+
+// Connections from an address with these bytes first: {all, open()}.
+async function connections(count, bytes, { localAddress, to = port }) {
+  const all = [], settled = [];
+  for (let i = 0; i < count; i++) {
+    const socket = net.connect({ host: edge.host, port: to, localAddress });
+    all.push(socket);
+    settled.push(new Promise((resolve) => socket.on('connect', resolve).on('close', resolve)));
+    socket.on('error', () => {}).resume().on('connect', () => socket.write(bytes));
+  }
+  await Promise.all(settled);
+  return { all, open: () => all.filter((socket) => !socket.destroyed && socket.readyState === 'open').length, end: () => all.forEach((socket) => socket.destroy()) };
+}
+const allFree = () => until(async () => (await ask()).status === 200 && await free() > CONNECTIONS * 0.8, 'what was held is free again', WAIT);
+const free = async () => CONNECTIONS - await metric('connections{worker="0"}');
+
+for (const [what, bytes, to] of [['of a handshake', '\x16', port], ['of a head', 'G', plain]])
+  test(`one byte ${what} on each connection: a client has its portion of them, and others are served`, { skip, timeout: 300000 }, async () => {
+    const before = await metric('connections_refused_total{worker="0",reason="client"}');
+    const held = await connections(CONNECTIONS, Buffer.from(bytes, 'latin1'), { localAddress: '127.0.0.22', to });
+    try {
+      await until(() => held.open() <= CONNECTIONS * ALONE, 'the others are closed', WAIT);
+      assert.ok(held.open() >= CONNECTIONS * 0.3, `${held.open()} are open`);
+      await servesOthers();
+      await assert.rejects(ask({ localAddress: '127.0.0.22' }), 'its next one');
+      assert.ok(await metric('connections_refused_total{worker="0",reason="client"}') > before, 'which is counted');
+    } finally { held.end(); }
+    await allFree();
+  });
+
+test('a client whose connections are idle has the next one in the place of one of them', { skip, timeout: 300000 }, async () => {
+  const before = await metric('connections_refused_total{worker="0",reason="client"}');
+  const idle = await connections(CONNECTIONS, '', { localAddress: '127.0.0.23' });
+  try {
+    await until(() => idle.open() <= CONNECTIONS * ALONE, 'as many as it may have', WAIT);
+    for (let i = 0; i < 10; i++) assert.equal((await ask({ localAddress: '127.0.0.23' })).status, 200);
+    assert.equal(await metric('connections_refused_total{worker="0",reason="client"}'), before);
+  } finally { idle.end(); }
+  await allFree();
+});
+
+test('behind a load balancer a client is who it names, and the load balancer itself may have all', { skip, timeout: 300000 }, async () => {
+  const of = (client) => Buffer.from(`PROXY TCP4 ${client} 192.0.2.1 50000 443\r\n\x16`, 'latin1'), where = { localAddress: BALANCER, to: port + 1 };
+  const held = await connections(CONNECTIONS, of('203.0.113.7'), where);
+  let other, itself;
+  try {
+    await until(() => held.open() <= CONNECTIONS * ALONE, 'one of its clients', WAIT);
+    other = await connections(10, of('203.0.113.8'), where);
+    await servesOthers();
+    assert.equal(other.open(), 10, 'another of its clients');
+    held.end();
+    other.end();
+    await allFree();
+    itself = await connections(CONNECTIONS / 2, Buffer.from('PROXY UNKNOWN\r\n\x16', 'latin1'), where);
+    await servesOthers();
+    assert.equal(itself.open(), CONNECTIONS / 2);
+  } finally { for (const some of [held, other, itself]) some?.end(); }
+  await allFree();
+});
+
+test('many clients leave something to the next one, and connections to upstreams that are idle are given up for them', { skip, timeout: 300000 }, async () => {
+  const { held } = await ready, KEPT = 60, before = await metric('upstreams_given_up_total{worker="0"}'), some = [];
+  const answers = Array.from({ length: KEPT }, (_, i) => ask({ path: '/held', localAddress: `127.0.0.${30 + i}` }));
+  await until(() => held.length === KEPT, 'as many requests at a time', WAIT);
+  for (const response of held.splice(0)) response.end('x');
+  for (const answer of answers) assert.equal((await answer).status, 200);
+  try {
+    for (let i = 0; i < 60; i++) some.push(await connections(60, '\x16', { localAddress: `127.0.1.${1 + i}` }));
+    await until(async () => await metric('upstreams_given_up_total{worker="0"}') > before, 'they are given up', WAIT);
+    await servesOthers();
+  } finally { for (const one of some) one.end(); }
+  await allFree();
+});
+
+// ---- encoders ----
+
+test('who takes no encoded answer has its portion of the encoders, and then answers that are not encoded', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, STREAMS = 110, got = { br: 0, plain: 0 };
+  const session = http2.connect(`https://${host}:${port}`, { createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress: '127.0.0.24', ALPNProtocols: ['h2'] }) });
+  session.on('error', () => {});
+  try {
+    for (let i = 0; i < STREAMS; i++)
+      session.request({ ':path': '/large', ':authority': host, 'accept-encoding': 'br' }).on('error', () => {}).on('response', (fields) => { got[fields['content-encoding'] ?? 'plain']++; });
+    await until(() => got.br + got.plain === STREAMS, 'each is answered', WAIT);
+    assert.ok(got.br > 30 && got.br < 45, `${got.br} are encoded, of 106 for which there is memory`);
+    assert.equal(await metric('module_over_share_total{module="compression"}'), got.plain);
+    assert.equal((await ask({ headers: { 'Accept-Encoding': 'br' } })).headers['content-encoding'], 'br', 'of another client');
+  } finally { session.destroy(); }
+  await until(async () => (await ask({ localAddress: '127.0.0.24', headers: { 'Accept-Encoding': 'br' } })).headers['content-encoding'] === 'br', 'its next one, afterwards', WAIT);
+});

@@ -1,0 +1,160 @@
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+
+#include "services/edge/http/portion.h"
+
+enum { ALL = 300000, ORDINARY = 100, LARGE = 400 };
+
+static portions_t *nobody(void)
+{
+    portions_t *self = calloc(1, sizeof(*self));
+
+    cr_assert(self);
+    return self;
+}
+
+/* Takes 1 again and again: how many did the client get? */
+static size_t take_all(portions_t *self, size_t percent, uint32_t client)
+{
+    size_t before = self->taken;
+    portion_t part = {0};
+
+    while (portion_take(self, &part, ALL, percent, client, 1))
+        part = (portion_t){0};
+    return self->taken - before;
+}
+
+/* Of all, in thousandths. */
+static size_t part_of(size_t amount)
+{
+    return amount * 1000 / ALL;
+}
+
+Test(portion, one_client_alone_leaves_more_than_half)
+{
+    portions_t *self = nobody();
+
+    cr_assert_eq(part_of(take_all(self, ORDINARY, 1)), 381);
+    cr_assert_eq(take_all(self, ORDINARY, 1), 0, "the same one again");
+    cr_assert_eq(part_of(take_all(self, ORDINARY, 2)), 186, "another one");
+    free(self);
+}
+
+Test(portion, however_many_take_all_they_can_get_something_is_left_for_the_next_one)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t client = 1; client <= 400; client++) {
+        cr_assert_gt(take_all(self, ORDINARY, client), 0, "client %u", client);
+        cr_assert_gt(ALL - self->taken, ALL / (client + 2), "client %u", client);
+    }
+    free(self);
+}
+
+Test(portion, of_two_that_take_at_once_each_has_a_fourth)
+{
+    portions_t *self = nobody();
+    portion_t part;
+    size_t before = 1;
+
+    while (before != self->taken) {
+        before = self->taken;
+        for (uint32_t client = 1; client <= 2; client++) {
+            part = (portion_t){0};
+            portion_take(self, &part, ALL, ORDINARY, client, 1);
+        }
+    }
+    cr_assert_eq(part_of(self->clients[1]), 250, "%zu", self->clients[1]);
+    cr_assert_eq(part_of(self->clients[2]), 250, "%zu", self->clients[2]);
+    free(self);
+}
+
+Test(portion, an_account_of_many_clients_has_a_portion_of_its_own)
+{
+    portions_t *self = nobody();
+    portion_t part = {0};
+    uint32_t client = 0;
+
+    for (;;) {
+        part = (portion_t){0};
+        cr_assert(portion_take(self, &part, ALL, ORDINARY, ++client, 10));
+        if (!portion_charge_account(self, &part, ALL, LARGE, 7))
+            break;
+    }
+    cr_assert_eq(part_of(self->accounts[7]), 609);
+    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 8), "another account");
+    free(self);
+}
+
+Test(portion, what_is_given_back_can_be_taken_again)
+{
+    portions_t *self = nobody();
+    portion_t part = {0}, other = {0};
+
+    cr_assert(portion_take(self, &part, ALL, ORDINARY, 1, ALL / 3));
+    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 7));
+    cr_assert_not(portion_take(self, &other, ALL, ORDINARY, 1, ALL / 10));
+    cr_assert(portion_take(self, &part, ALL, ORDINARY, 1, 2), "it has some already");
+    cr_assert(portion_charge_account(self, &part, ALL, 1, 7), "and is charged already");
+    portion_give(self, &part);
+    portion_give(self, &part);
+    portion_give(self, &other);
+    cr_assert_eq(self->taken + self->clients[1] + self->accounts[7], 0);
+    cr_assert(portion_take(self, &other, ALL, ORDINARY, 1, ALL / 10));
+    free(self);
+}
+
+Test(portion, what_belongs_to_no_client_is_bounded_by_all)
+{
+    portions_t *self = nobody();
+
+    cr_assert_eq(take_all(self, 1, 0), ALL);
+    cr_assert_eq(self->clients[0], 0);
+    cr_assert_eq(take_all(self, 1000, 1), 0);
+    free(self);
+}
+
+Test(portion, a_limit_that_was_passed_already_leaves_nothing)
+{
+    portions_t *self = nobody();
+    portion_t part = {0}, one = {0};
+
+    cr_assert(portion_take(self, &part, ALL, ORDINARY, 0, ALL));
+    cr_assert_not(portion_take(self, &one, ALL / 2, ORDINARY, 1, 1));
+    cr_assert_not(portion_charge_account(self, &part, ALL / 2, LARGE, 7));
+    free(self);
+}
+
+struct allows_case {
+    size_t has, more, all, left, percent;
+    bool want;
+};
+
+ParameterizedTestParameters(portion, allows)
+{
+    static struct allows_case cases[] = {
+        {0, 1, 0, 0, 100, false},
+        {0, 1, 512, 0, 10000, false},
+        {0, 1, 512, 1, 10000, false}, /* nothing would be left */
+        {0, 1, 512, 24, 100, true},
+        {0, 1, 512, 23, 100, false},
+        {255, 1, 1024, 513, 100, true},
+        {256, 1, 1024, 513, 100, false},
+        {128, 1, 1024, 513, 50, false},
+        {1023, 1, 1024, 513, 400, true},
+        {0, 2, 512, 1, 10000, false},
+        {0, 1, 512, 513, 100, false}, /* more than there is */
+        {(size_t)-1, 1, 512, 512, 100, false},
+        {0, (size_t)-1, 512, 512, 100, false},
+        {0, 1ull << 30, 1ull << 36, 1ull << 36, 10000, true},
+    };
+
+    return cr_make_param_array(struct allows_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct allows_case *one, portion, allows)
+{
+    cr_assert_eq(portion_allows(one->has, one->more, one->all, one->left, one->percent), one->want,
+                 "%zu %zu %zu %zu %zu", one->has, one->more, one->all, one->left, one->percent);
+}
