@@ -343,6 +343,19 @@ static const char *check_cookie_prefix(const char *value, char *out, size_t size
     return NULL;
 }
 
+/* StringOrURI of RFC 7519 2, as far as it is printed: whoever compares it does so byte by byte. */
+static const char *check_audience(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (!*value || strlen(value) > 255)
+        return "must be an audience of 1 to 255 bytes";
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return "must not have control characters";
+    return NULL;
+}
+
 static const char *check_email(const char *value, char *out, size_t size, int *outcome)
 {
     const char *at = strchr(value, '@');
@@ -679,6 +692,7 @@ static const struct {
     {"header", check_header},
     {"webhook_provider", check_webhook_provider},
     {"cookie_prefix", check_cookie_prefix},
+    {"audience", check_audience},
     {"email", check_email},
     {"email_domain", check_email_domain},
     {"slug", check_slug},

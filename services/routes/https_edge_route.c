@@ -81,6 +81,18 @@ static void check_oauth(const json_t *document, problem_t *problem)
                     "needs exactly one provider, not %d", given);
 }
 
+/* Without an audience a token that was given for any other API would be let in. */
+static void check_oidc(const json_t *document, problem_t *problem)
+{
+    const json_t *oidc = module_of(document, "oidc");
+
+    if (oidc && json_is_true(json_object_get(oidc, "bearer_tokens"))
+        && !json_array_size(json_object_get(oidc, "bearer_audiences")))
+        problem_add(problem, ERR_REQUIRED_MISSING, "oidc.bearer_audiences",
+                    "is required where bearer_tokens is true: the aud of the tokens that are meant "
+                    "for this route");
+}
+
 /* What no edge could verify is not stored. */
 static void check_webhook(const json_t *document, problem_t *problem)
 {
@@ -212,6 +224,7 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
     (void)references;
     check_auth(document, problem);
     check_oauth(document, problem);
+    check_oidc(document, problem);
     check_webhook(document, problem);
     check_agents(document, "allow", problem);
     check_agents(document, "deny", problem);

@@ -100,7 +100,7 @@ const modules = {
   oidc: [{ issuer: 'https://id.example.test', client_id: 'c', client_secret: 's' },
     { enabled: true, options_passthrough: false, cookie_prefix: '', inactivity_timeout: 0, maximum_duration: 0, service_tokens: false,
       issuer: 'https://id.example.test', client_id: 'c', client_secret: 's', scopes: [],
-      email_addresses: [], email_domains: [], groups: [], groups_claim: 'groups', provider_logout: true }],
+      email_addresses: [], email_domains: [], groups: [], groups_claim: 'groups', provider_logout: true, bearer_tokens: false, bearer_audiences: [] }],
 };
 
 for (const [name, [given, want]] of Object.entries(modules))

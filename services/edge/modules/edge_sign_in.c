@@ -303,19 +303,39 @@ redirect_to_sign_in(edge_sign_in_state_t *state)
 }
 
 
-/* One answer for all tokens that are not good here: who guesses learns nothing. */
-static intptr_t
-refuse_machine(edge_sign_in_state_t *state)
+/* NGX_OK | NGX_ERROR. */
+static ngx_int_t
+add_challenge(edge_sign_in_state_t *state, const char *value)
 {
     const header_t  challenge = {
         .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
-        .value = "Bearer realm=\"service\", error=\"invalid_token\"", .value_len = 45
+        .value = (char *) value, .value_len = ngx_strlen(value)
     };
 
-    if (edge_header_answer(state->r, &challenge) != NGX_OK) {
+    return edge_header_answer(state->r, &challenge);
+}
+
+
+/* One answer for all tokens that are not good here: who guesses learns nothing (RFC 6750 3). */
+static intptr_t
+refuse_machine(edge_sign_in_state_t *state)
+{
+    if (add_challenge(state, "Bearer realm=\"service\", error=\"invalid_token\"") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
+}
+
+
+/* The token is good, and the rules do not admit who has it. Nobody is offered to sign in as
+ * somebody else. */
+static intptr_t
+deny_machine(edge_sign_in_state_t *state)
+{
+    if (add_challenge(state, "Bearer realm=\"service\", error=\"insufficient_scope\"") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_deny(state->r, state->ctx, state->me, ERR_EDGE_SIGN_IN_DENIED, 0);
 }
 
 
@@ -324,11 +344,8 @@ static intptr_t
 refuse_stranger(edge_sign_in_state_t *state)
 {
     ngx_str_t            target;
+    const char          *challenge = "Postern-Session realm=\"sign-in\"";
     ngx_http_request_t  *r = state->r;
-    const header_t       challenge = {
-        .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
-        .value = "Postern-Session realm=\"sign-in\"", .value_len = 31
-    };
 
     if (state->machine) {
         return refuse_machine(state);
@@ -337,7 +354,10 @@ refuse_stranger(edge_sign_in_state_t *state)
         target = encoded_target(r, &r->unparsed_uri);
         return begin_sign_in(state, &target, 0);
     }
-    if (edge_header_answer(r, &challenge) != NGX_OK) {
+    if (state->config->bearer_tokens) {
+        challenge = "Postern-Session realm=\"sign-in\", Bearer realm=\"service\"";
+    }
+    if (add_challenge(state, challenge) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
@@ -518,10 +538,14 @@ after_check(edge_sign_in_state_t *state)
         return admit_checked(state);
     case ERR_SESSION_GONE:
         if (state->machine) {
-            edge_sign_in_machine_refuse(state);
+            edge_sign_in_machine_refuse(state, ERR_SESSION_GONE);
         }
         return refuse_stranger(state);
     case ERR_SIGN_IN_DENIED:
+        if (state->machine) {
+            edge_sign_in_machine_refuse(state, ERR_SIGN_IN_DENIED);
+            return deny_machine(state);
+        }
         return deny_request(state, ERR_EDGE_SIGN_IN_DENIED);
     case ERR_SIGN_IN_UNAVAILABLE:   /* the provider's, which had to be asked */
         return deny_unanswered(state);
@@ -863,8 +887,15 @@ run_first(edge_sign_in_state_t *state)
     case SIGN_IN_NOWHERE:
         return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
     default:
-        return edge_sign_in_machine(state) == SIGN_IN_NO_TOKEN ? refuse_machine(state)
-                                                               : admit_request(state);
+        break;
+    }
+    switch (edge_sign_in_machine(state)) {
+    case SIGN_IN_NO_TOKEN:
+        return refuse_machine(state);
+    case SIGN_IN_NOT_ADMITTED:
+        return deny_machine(state);
+    default:
+        return admit_request(state);
     }
 }
 

@@ -33,7 +33,8 @@ typedef struct edge_sign_in_state {
     unsigned             found:1;        /* session was in the cache */
     unsigned             sealed:1;       /* identity is to look at the rules anew */
     unsigned             tries:3;
-    unsigned             machine:1;      /* token is a service token of Authorization */
+    unsigned             machine:1;      /* token is one of Authorization: a service token, or */
+    unsigned             jwt_brought:1;  /* a JWT of the issuer */
     unsigned             passed:1;       /* it goes upstream without a session */
     unsigned             admitted:1;     /* it goes upstream, as session says */
     unsigned             ended:1;        /* the session is over: it may not go on */
@@ -99,6 +100,9 @@ ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
 /* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
 int64_t edge_sign_in_identity_time(int64_t now);
+/* Who has identity asked (edge_ask_slow); nobody for a request that goes on: the worker looks after
+ * that. */
+uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The state does not wait any more. */
 void edge_sign_in_check_leave(edge_sign_in_state_t *state);
 /* Is the session to be trusted, where identity cannot be asked? */
@@ -119,21 +123,28 @@ void edge_sign_in_jwt_drop(const u_char *hash);
 /* Tell the upstream. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_jwt_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *jwt);
 
-/* ---- edge_sign_in_machine.c: service tokens ---- */
+/* ---- edge_sign_in_machine.c: service tokens, and JWTs of the issuer ---- */
 
 typedef enum {
     SIGN_IN_NO_MACHINE,   /* cookies count */
     SIGN_IN_MACHINE,      /* token and hashes of the state are its own */
-    SIGN_IN_NO_TOKEN      /* its token is none, or was none a moment ago */
+    SIGN_IN_NO_TOKEN,     /* its token is none, or was none a moment ago */
+    SIGN_IN_NOT_ADMITTED  /* the rules did not admit who has it, a moment ago */
 } sign_in_machine_t;
 
-/* Does the request bring a service token, and does the route let them in? */
+/* Does the request bring a service token or a JWT, and does the route let them in? Where it lets
+ * JWTs in, whatever has the scheme Bearer is taken for one. */
 sign_in_machine_t edge_sign_in_machine(edge_sign_in_state_t *state);
-/* Identity knows no such token for the route: it is not asked again for a moment. */
-void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state);
-/* Keep a service token from the upstream, whether the route lets them in or not. NGX_OK |
- * NGX_ERROR. */
+/* Identity refused the token with that code, ERR_SESSION_GONE or ERR_SIGN_IN_DENIED: it is not
+ * asked again for a moment. */
+void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state, int code);
+/* Keep a service token from the upstream, whether the route lets them in or not, and all that has
+ * the scheme Bearer where it lets JWTs in. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_machine_hide(edge_sign_in_state_t *state);
+/* The body of a question about the JWT that the request brings: {token, sealed}. NGX_OK |
+ * NGX_DECLINED: there is no memory. */
+ngx_int_t edge_sign_in_put_jwt(const edge_sign_in_state_t *state, ngx_pool_t *pool, pack_t *pk,
+    u_char **start);
 /* Is the hash that of the state's session, by its name here or at identity? */
 ngx_uint_t edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *hash);
 
