@@ -356,6 +356,18 @@ static const char *check_audience(const char *value, char *out, size_t size, int
     return NULL;
 }
 
+/* RFC 6749 3.3: a space divides two scopes. */
+static const char *check_scope(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    for (const char *c = value; *c; c++)
+        if (*c < 0x21 || *c > 0x7e || *c == '"' || *c == '\\')
+            return *c == ' ' ? "must be one scope, without spaces: several are several elements"
+                             : "must be one scope: printable ASCII without quotes and backslashes";
+    return *value ? NULL : "must not be empty";
+}
+
 static const char *check_email(const char *value, char *out, size_t size, int *outcome)
 {
     const char *at = strchr(value, '@');
@@ -693,6 +705,7 @@ static const struct {
     {"webhook_provider", check_webhook_provider},
     {"cookie_prefix", check_cookie_prefix},
     {"audience", check_audience},
+    {"scope", check_scope},
     {"email", check_email},
     {"email_domain", check_email_domain},
     {"slug", check_slug},

@@ -37,6 +37,22 @@ static const char *text_of(const json_t *object, const char *key)
     return value ? value : "";
 }
 
+/* The provider sends browsers back to a path below that of the route, which one that matches one
+ * path alone does not have. */
+static void check_sign_in_paths(const json_t *document, problem_t *problem)
+{
+    static const char *const modules[] = {"oauth", "oidc", "saml"};
+
+    if (strcmp(text_of(document, "match_type"), "exact_path") != 0)
+        return;
+    for (size_t i = 0; i < LEN(modules); i++)
+        if (is_enabled(document, modules[i]))
+            problem_add(problem, ERR_INVALID_FIELD, "match_type",
+                        "must be path_prefix where %s is enabled: people who have signed in come "
+                        "back to paths below the route's",
+                        modules[i]);
+}
+
 static void check_auth(const json_t *document, problem_t *problem)
 {
     if (is_enabled(document, "oauth") + is_enabled(document, "oidc") + is_enabled(document, "saml")
@@ -223,6 +239,7 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
 
     (void)references;
     check_auth(document, problem);
+    check_sign_in_paths(document, problem);
     check_oauth(document, problem);
     check_oidc(document, problem);
     check_webhook(document, problem);

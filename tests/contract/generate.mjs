@@ -36,6 +36,7 @@ const formats = {
   header: [(r) => `x-${own(r)}`, ['a b', 'é', '', 'a:b']],
   webhook_provider: [(r) => r.pick(['github', 'slack', 'stripe', 'GITLAB']), ['nonsense']],
   audience: [(r) => `https://${own(r)}.example.test/api`, ['', 'a\nb', 'x'.repeat(256)]],
+  scope: [(r) => `${own(r)}:read`, ['', 'a b', 'a\tb', 'a"', 'a\\b', 'é']],
   cookie_prefix: [(r) => `${own(r)}.`, ['a b', 'a;', 'a-b']],
   email: [(r) => `${own(r)}@example.test`, ['nonsense', '@a', 'a@']],
   email_domain: [(r) => `${own(r)}.test`, ['a@b', 'a b']],
@@ -147,6 +148,7 @@ export const mend = {
   https_edge_route: (r, body) => {
     const auth = ['oauth', 'oidc', 'saml'].filter((name) => body[name]);
     drop(body, ...auth.slice(1));
+    if (body.match_type) body.match_type = 'path_prefix'; // whatever of the modules it has already
     if (body.oauth) {
       const provider = r.pick(['github', 'google', 'gitlab', 'amazon']);
       const one = { client_id: own(r), client_secret: own(r), scopes: ['openid'] };
