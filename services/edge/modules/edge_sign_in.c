@@ -947,8 +947,8 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 }
 
 
-/* By other rules nobody is admitted any more. What passed without a session may finish, but no
- * upgraded stream, which could stay for ever. */
+/* Whom other rules admitted identity judges by these, soon. What passed without a session may
+ * finish, but no upgraded stream, which could stay for ever; what waits is to begin anew. */
 uintptr_t
 edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
@@ -960,12 +960,20 @@ edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
         return r->upstream && !r->upstream->upgrade ? 0 : ERR_EDGE_CHANGED;
     }
     state = edge_module_state_if_any(ctx, module_of(began));
+    if (state && state->admitted) {
+        if (ngx_memcmp(state->session->bound, sign_in_bind((sign_in_t *) now, began->id),
+                       SESSION_BOUND_BYTES) != 0)
+        {
+            edge_sign_in_live_soon();
+        }
+        return state->ended ? ERR_EDGE_SIGN_IN_NEEDED : 0;
+    }
     then = began->configs[module_of(began)];
     if (ngx_memcmp(now->digest, then->digest, SIGN_IN_DIGEST_LEN) != 0) {
         return state && state->passed && r->upstream && !r->upstream->upgrade
                ? 0 : ERR_EDGE_CHANGED;
     }
-    return state && state->ended ? ERR_EDGE_SIGN_IN_NEEDED : 0;
+    return 0;
 }
 
 

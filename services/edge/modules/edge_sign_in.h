@@ -152,12 +152,17 @@ ngx_uint_t edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *h
 
 /* In a worker, before it has requests. */
 void edge_sign_in_live_start(ngx_cycle_t *cycle);
+/* The rules by which the state's request may go on: of one that is live those of its route as it
+ * was judged last, which need not be those that admitted it. Borrowed: for this turn. */
+sign_in_t *edge_sign_in_rules(const edge_sign_in_state_t *state);
+/* What is live is to be looked at soon: rules have changed. */
+void edge_sign_in_live_soon(void);
 /* The state's request was admitted by its session. */
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
-/* The session is over: requests that it admitted may not go on; bound: those of that route and
- * those rules alone (sign_in_bind), NULL: all. sweep: judge them soon. Returns how many they
- * are. */
+/* The session is over: requests that it admitted may not go on; bound: those alone that have to
+ * keep to that route and those rules now (sign_in_bind), NULL: all. sweep: judge them soon. Returns
+ * how many they are. */
 ngx_uint_t edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep);
 /* Identity vouches for the session. */
 void edge_sign_in_live_good(const session_t *session);

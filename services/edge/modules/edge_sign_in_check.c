@@ -412,7 +412,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     u_char          *start;
     const route_t   *route = state->ctx->route;
     ngx_str_t        account = { route->account_id_len, (u_char *) route->account_id };
-    const sign_in_t *config = state->config;
+    const sign_in_t *config = edge_sign_in_rules(state);
 
     if (state->jwt_brought) {
         return send_jwt(check, state, pool);
@@ -492,7 +492,7 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
     if (check && pool) {
         ngx_memcpy(check->hash, state->hash, SESSION_HASH_BYTES);
         ngx_memcpy(check->bound, bound, SESSION_BOUND_BYTES);
-        ngx_memcpy(check->digest, state->config->digest, SIGN_IN_DIGEST_LEN);
+        ngx_memcpy(check->digest, edge_sign_in_rules(state)->digest, SIGN_IN_DIGEST_LEN);
         check->sealed = state->sealed;
         check->machine = state->machine;
         check->client = state->machine ? edge_sign_in_client(state) : 0;
@@ -522,7 +522,7 @@ join_check(edge_sign_in_state_t *state)
     check_t       *check;
     ngx_str_t      account = { state->ctx->route->account_id_len,
                                (u_char *) state->ctx->route->account_id };
-    const u_char  *bound = sign_in_bind(state->config, state->ctx->route->id);
+    const u_char  *bound = sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
 
     check = find_check(state, bound);
     if (check == NULL && edge_ask_has_room(&account, state->sealed)) {

@@ -107,7 +107,7 @@ ngx_int_t
 edge_sign_in_put_jwt(const edge_sign_in_state_t *state, ngx_pool_t *pool, pack_t *pk,
     u_char **start)
 {
-    const sign_in_t  *config = state->config;
+    const sign_in_t  *config = edge_sign_in_rules(state);
 
     if (edge_sign_in_body(pool, pk, start, state->token.len + config->sealed_len, 2) != NGX_OK) {
         return NGX_DECLINED;
