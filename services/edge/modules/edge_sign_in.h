@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_event.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/sessions.h"
+#include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/table/sign_in.h"
 
 /* What a request waits for, or waited for. */
@@ -78,6 +79,53 @@ size_t edge_sign_in_zone_size(void);
 void *edge_sign_in_zone(void *slab_pool);
 void edge_sign_in_start(ngx_cycle_t *cycle);
 u_char *edge_sign_in_metrics(u_char *p, u_char *end);
+
+/* ---- edge_sign_in.c ---- */
+
+/* What sessions of the state's route are bound to, by the rules that the request came under. */
+const u_char *edge_sign_in_bound_of(const edge_sign_in_state_t *state);
+
+/* ---- edge_sign_in_ask.c: what is asked for, and of identity ---- */
+
+/* The module with which people sign in at the route. */
+module_id_t edge_sign_in_module_of(const route_t *route);
+/* Deny the request with one of the edge's pages, which offers to begin anew where that helps. What
+ * run is to return. */
+intptr_t edge_sign_in_deny(edge_sign_in_state_t *state, ngx_uint_t code);
+/* The edge's page for what identity did not grant. What run is to return. */
+intptr_t edge_sign_in_deny_unanswered(edge_sign_in_state_t *state);
+/* Does a person wait for a page? */
+ngx_uint_t edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx);
+/* May a sign-out of the request's end the session at the provider, too? */
+ngx_uint_t edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx);
+/* Identity is asked, by the state's asker, for at most ms: wait for that in this step. What run is
+ * to return. */
+intptr_t edge_sign_in_wait(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms);
+/* Ask for the request alone, and wait. What run is to return. */
+intptr_t edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
+    const u_char *start, const pack_t *pk, unsigned ms);
+/* What identity answers the state's asker. */
+void edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer);
+
+/* ---- edge_sign_in_paths.c: signing in and out; what run is to return ---- */
+
+/* Path and query as text of a URL: bytes that it may not have are percent-encoded. "/" where that
+ * is too long. */
+ngx_str_t edge_sign_in_target(ngx_http_request_t *r, const ngx_str_t *target);
+/* Ask where to sign in, to come back to that target; other: as somebody else. */
+intptr_t edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target, ngx_uint_t other);
+/* It is answered. */
+intptr_t edge_sign_in_send_away(edge_sign_in_state_t *state);
+/* Which of the edge's own paths of the route it is. */
+sign_in_path_t edge_sign_in_path_of(const edge_sign_in_state_t *state);
+/* .../auth/authn. */
+intptr_t edge_sign_in_begin_asked(edge_sign_in_state_t *state);
+/* .../auth/done, and when it is answered. */
+intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
+intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
+/* .../auth/logout, and when it is answered. */
+intptr_t edge_sign_in_sign_out(edge_sign_in_state_t *state);
+intptr_t edge_sign_in_after_end(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_check.c: the cache, and what identity says of a session ---- */
 
