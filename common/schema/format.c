@@ -343,6 +343,31 @@ static const char *check_cookie_prefix(const char *value, char *out, size_t size
     return NULL;
 }
 
+/* StringOrURI of RFC 7519 2, as far as it is printed: whoever compares it does so byte by byte. */
+static const char *check_audience(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    if (!*value || strlen(value) > 255)
+        return "must be an audience of 1 to 255 bytes";
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return "must not have control characters";
+    return NULL;
+}
+
+/* RFC 6749 3.3: a space divides two scopes. */
+static const char *check_scope(const char *value, char *out, size_t size, int *outcome)
+{
+    (void)outcome;
+    snprintf(out, size, "%s", value);
+    for (const char *c = value; *c; c++)
+        if (*c < 0x21 || *c > 0x7e || *c == '"' || *c == '\\')
+            return *c == ' ' ? "must be one scope, without spaces: several are several elements"
+                             : "must be one scope: printable ASCII without quotes and backslashes";
+    return *value ? NULL : "must not be empty";
+}
+
 static const char *check_email(const char *value, char *out, size_t size, int *outcome)
 {
     const char *at = strchr(value, '@');
@@ -679,6 +704,8 @@ static const struct {
     {"header", check_header},
     {"webhook_provider", check_webhook_provider},
     {"cookie_prefix", check_cookie_prefix},
+    {"audience", check_audience},
+    {"scope", check_scope},
     {"email", check_email},
     {"email_domain", check_email_domain},
     {"slug", check_slug},

@@ -9,6 +9,7 @@
 #include "common/resource/service.h"
 #include "common/resource/way_out.h"
 #include "services/identity/api_key.h"
+#include "services/identity/bearer_token.h"
 #include "services/identity/browser.h"
 #include "services/identity/oauth.h"
 #include "services/identity/owner.h"

@@ -66,21 +66,6 @@ static const char *config_fault(const oidc_flow_t *self)
     return self->scopes ? NULL : "a scope has characters that no scope has (RFC 6749 3.3)";
 }
 
-/* What can be seen of a logout token without its provider: nobody is asked about what is none. */
-static const char *begin_ended(oidc_flow_t *self)
-{
-    const oidc_expected_t expected = {
-        .issuer = self->issuer, .client_id = self->client_id, .now_s = self->now_s};
-    const json_t *tokens = json_object_get(self->params, "logout_token");
-    const char *text = json_string_value(json_array_get(tokens, 0)), *fault;
-
-    if (!text || json_array_size(tokens) != 1)
-        return "there must be one logout token";
-    oidc_set(&self->id_token, text);
-    fault = oidc_token_read(&self->token, self->id_token, "logout+jwt");
-    return fault ? fault : oidc_logout_fault(&self->token, &expected, &self->ended);
-}
-
 static const char *ask_fault(oidc_flow_t *self)
 {
     const char *fault = config_fault(self);
@@ -90,7 +75,9 @@ static const char *ask_fault(oidc_flow_t *self)
     if (self->operation == PROVIDER_LEAVE)
         return self->redirect_uri ? NULL : "it is not known where to come back to";
     if (self->operation == PROVIDER_ENDED)
-        return begin_ended(self);
+        return oidc_begin_ended(self);
+    if (self->operation == PROVIDER_BEARER)
+        return oidc_begin_bearer(self);
     if (self->operation == PROVIDER_REFRESH)
         return self->known.id && self->known.provider_url ? NULL : "it is not known whom to renew";
     if (!self->redirect_uri || !self->state || !self->nonce || !self->verifier)
@@ -120,6 +107,8 @@ static int oidc_start(void **ret_flow, int operation, const provider_ask_t *ask)
     oidc_set(&self->refresh_token, ask->refresh_token);
     oidc_set(&self->access_token, ask->access_token);
     self->params = ask->params ? json_deep_copy(ask->params) : NULL;
+    if (operation == PROVIDER_BEARER)
+        self->audiences = json_deep_copy(json_object_get(ask->config, "bearer_audiences"));
     take_known(self, ask->known);
     self->fault = ask_fault(self);
     *ret_flow = self;
@@ -142,6 +131,7 @@ static void oidc_free(void **flow_p)
     for (size_t i = 0; i < LEN(self->headers); i++)
         oidc_set(&self->headers[i], NULL);
     json_decref(self->params);
+    json_decref(self->audiences);
     json_decref(self->userinfo);
     person_done(&self->known);
     oidc_token_done(&self->token);
@@ -170,6 +160,24 @@ static provider_step_t go_to_userinfo(oidc_flow_t *self)
     return PROVIDER_DONE;
 }
 
+/* Is the flow about a token that was judged, but for its signature, before anybody was asked? */
+static bool is_judged(const oidc_flow_t *self)
+{
+    return self->operation == PROVIDER_ENDED || self->operation == PROVIDER_BEARER;
+}
+
+/* The token is not good. Of one that a request brings that is the answer; else it is the provider
+ * who is wrong. */
+static provider_step_t fail_token(oidc_flow_t *self, const char *why)
+{
+    const char *name = self->operation == PROVIDER_ENDED    ? "logout token"
+                       : self->operation == PROVIDER_BEARER ? "bearer token"
+                                                            : "ID token";
+
+    return oidc_fail(self, self->operation == PROVIDER_BEARER ? PROVIDER_DENIED : PROVIDER_INVALID,
+                     "the %s is not valid: %s", name, why);
+}
+
 static provider_step_t judge_token(oidc_flow_t *self)
 {
     const bool is_refresh = self->operation == PROVIDER_REFRESH;
@@ -180,14 +188,12 @@ static provider_step_t judge_token(oidc_flow_t *self)
                                       .access_token = self->access_token,
                                       .max_age_s = -1,
                                       .now_s = self->now_s};
-    const char *fault = self->operation == PROVIDER_ENDED
-                            ? NULL /* begin_ended has looked */
-                            : oidc_token_fault(&self->token, &expected);
+    const char *fault = is_judged(self) ? NULL : oidc_token_fault(&self->token, &expected);
 
     if (fault)
-        return oidc_fail(self, PROVIDER_INVALID, "the ID token is not valid: %s", fault);
+        return fail_token(self, fault);
     self->is_verified = true;
-    return self->operation == PROVIDER_ENDED ? PROVIDER_DONE : go_to_userinfo(self);
+    return is_judged(self) ? PROVIDER_DONE : go_to_userinfo(self);
 }
 
 static provider_step_t fetch_keys(oidc_flow_t *self)
@@ -214,10 +220,8 @@ static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t l
         return fetch_keys(self);
     if (fault)
         return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
-    return oidc_fail(self, PROVIDER_INVALID, "the %s token is not valid: %s",
-                     self->operation == PROVIDER_ENDED ? "logout" : "ID",
-                     verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
-                                            : "its signature is wrong");
+    return fail_token(self, verdict == OIDC_NO_KEY ? "the provider has no key for its kid and alg"
+                                                   : "its signature is wrong");
 }
 
 static provider_step_t go_to_keys(oidc_flow_t *self)
@@ -323,6 +327,7 @@ static provider_step_t go_on(oidc_flow_t *self)
     case PROVIDER_LEAVE:
         return go_to_leave(self);
     case PROVIDER_ENDED:
+    case PROVIDER_BEARER:
         return go_to_keys(self);
     case PROVIDER_REFRESH:
         break;
@@ -338,9 +343,8 @@ static provider_step_t go_to_metadata(oidc_flow_t *self)
     const char *fault;
 
     if (self->fault)
-        return oidc_fail(self, PROVIDER_INVALID, "%s%s",
-                         self->operation == PROVIDER_ENDED ? "the logout token is not valid: " : "",
-                         self->fault);
+        return self->is_fault_of_token ? fail_token(self, self->fault)
+                                       : oidc_fail(self, PROVIDER_INVALID, "%s", self->fault);
     state = provider_cache_find(self->cache, metadata_kind, self->issuer, self->now_s, &text, &len);
     if (state == PROVIDER_CACHE_FRESH) {
         fault = oidc_metadata_read(&self->metadata, text, len, self->issuer);
@@ -451,10 +455,13 @@ static void oidc_person(void *flow, person_t *out)
                         self->groups_claim ? self->groups_claim : "groups");
     else
         copy_known(self, out);
+    if (self->operation == PROVIDER_BEARER && !out->name) /* of a program (RFC 9068 2.2) */
+        oidc_set(&out->name, oidc_text(claims, "client_id", OIDC_ID_MAX));
     oidc_set(&out->refresh_token, self->refresh_token);
     oidc_set(&out->access_token, self->access_token);
     oidc_set(&out->id_token, claims ? self->id_token : self->known.id_token);
     oidc_set(&out->session_at_provider, session ? session : self->known.session_at_provider);
+    out->session_until_s = self->token_expires_s;
 }
 
 static bool oidc_tokens(void *flow, person_t *out)
@@ -491,8 +498,8 @@ static size_t oidc_weight(void *flow)
     for (size_t i = 0; i < LEN(texts); i++)
         weight += length_of(texts[i]);
     return weight + memory_json_weight(self->params) + memory_json_weight(self->known.groups)
-           + memory_json_weight(self->token.header) + memory_json_weight(self->token.claims)
-           + memory_json_weight(self->userinfo);
+           + memory_json_weight(self->audiences) + memory_json_weight(self->token.header)
+           + memory_json_weight(self->token.claims) + memory_json_weight(self->userinfo);
 }
 
 const oidc_logout_t *oidc_ended(void *flow)

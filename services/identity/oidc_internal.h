@@ -20,7 +20,7 @@ enum {
     OIDC_KEY_TRIES = 8, /* keys that are tried for one signature */
     OIDC_KID_MAX = 255,
     OIDC_ID_TOKEN_MAX = 32 << 10,
-    OIDC_TOKEN_MAX = 8 << 10, /* of access and refresh tokens */
+    OIDC_TOKEN_MAX = 8 << 10, /* of access and refresh tokens, those that a request brings too */
     OIDC_CODE_MAX = 4 << 10,
     OIDC_EMAIL_MAX = 254,
     OIDC_GROUPS = 1000,
@@ -126,8 +126,8 @@ typedef struct oidc_token {
 } oidc_token_t;
 
 /* Take a compact token apart; type is a media type that its header may name beside JWT (RFC 7519
- * 5.1), or NULL. text must stay. NULL: it has the form, and the caller calls _done; else which rule
- * it breaks. */
+ * 5.1), with "application/" before it or without (RFC 7515 4.1.9), or NULL. text must stay. NULL:
+ * it has the form, and the caller calls _done; else which rule it breaks. */
 const char *oidc_token_read(oidc_token_t *self, const char *text, const char *type);
 void oidc_token_done(oidc_token_t *self);
 
@@ -200,6 +200,14 @@ char *oidc_leave_url(const oidc_metadata_t *metadata, const char *client_id, con
 const char *oidc_logout_fault(const oidc_token_t *token, const oidc_expected_t *expected,
                               oidc_logout_t *out);
 
+/* ---- oidc_bearer.c: tokens that requests bring ---- */
+
+/* What an access token must say, but for its signature (RFC 9068 4, RFC 7519 4.1): audiences is the
+ * list of those that are meant here. NULL: all is well, and *ret_expires_s is its exp; else what is
+ * not. */
+const char *oidc_bearer_fault(const oidc_token_t *token, const char *issuer,
+                              const json_t *audiences, int64_t now_s, int64_t *ret_expires_s);
+
 /* ---- oidc.c: the flow ---- */
 
 typedef enum oidc_stage {
@@ -223,6 +231,7 @@ typedef struct oidc_flow {
     char *issuer, *client_id, *client_secret, *redirect_uri, *state, *nonce, *verifier, *scopes;
     char *groups_claim; /* the same; NULL: groups */
     json_t *params;
+    json_t *audiences; /* of a token that a request brings: those that are meant here */
     person_t known;
 
     oidc_metadata_t metadata;
@@ -235,7 +244,9 @@ typedef struct oidc_flow {
     bool is_verified;       /* token */
     bool were_keys_fetched; /* by this flow */
     json_t *userinfo;
-    oidc_logout_t ended; /* not to be believed before token is verified */
+    oidc_logout_t ended;     /* the same: not to be believed before token is verified */
+    int64_t token_expires_s; /* the same, of a token that a request brings */
+    bool is_fault_of_token;  /* fault says what is wrong with it, not with the module */
 
     /* The request, or the URL of begin. */
     oidc_form_t url, body;
@@ -250,6 +261,12 @@ provider_step_t oidc_fail(oidc_flow_t *self, provider_step_t step, const char *f
 /* Judge an answer by how it ended and its status; what: whose answer. PROVIDER_DONE: 200 or 4xx,
  * and it is to be read. */
 provider_step_t oidc_judge(oidc_flow_t *self, const char *what, const fetched_t *answer);
+
+/* oidc_logout.c: take the token that the flow is about, and judge what can be seen of it without
+ * its provider: nobody is asked about what is none. NULL: it may be good; else what is wrong. */
+const char *oidc_begin_ended(oidc_flow_t *self);
+/* oidc_bearer.c: the same of a token that a request brings. */
+const char *oidc_begin_bearer(oidc_flow_t *self);
 
 /* oidc_callback.c: judge what the browser brought, and set *ret_code. PROVIDER_DONE, or the
  * outcome. */

@@ -90,6 +90,21 @@ const char *oidc_logout_fault(const oidc_token_t *token, const oidc_expected_t *
     return fault ? fault : age_fault(token->claims, expected->now_s, out);
 }
 
+const char *oidc_begin_ended(oidc_flow_t *self)
+{
+    const oidc_expected_t expected = {
+        .issuer = self->issuer, .client_id = self->client_id, .now_s = self->now_s};
+    const json_t *tokens = json_object_get(self->params, "logout_token");
+    const char *text = json_string_value(json_array_get(tokens, 0)), *fault;
+
+    self->is_fault_of_token = true;
+    if (!text || json_array_size(tokens) != 1)
+        return "there must be one logout token";
+    oidc_set(&self->id_token, text);
+    fault = oidc_token_read(&self->token, self->id_token, "logout+jwt");
+    return fault ? fault : oidc_logout_fault(&self->token, &expected, &self->ended);
+}
+
 const char *oidc_logout_read(oidc_logout_t *out, const char *token, const char *keys,
                              size_t keys_len, const char *issuer, const char *client_id,
                              int64_t now_s)

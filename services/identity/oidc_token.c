@@ -23,6 +23,16 @@ static json_t *part_json(const char *text, size_t len)
     return bytes ? oidc_json((const char *)bytes, bytes_len) : NULL;
 }
 
+/* Does the header's typ name that media type? */
+static bool is_type(const char *typ, const char *type)
+{
+    static const char application[] = "application/";
+
+    if (!strncasecmp(typ, application, sizeof(application) - 1))
+        typ += sizeof(application) - 1;
+    return !strcasecmp(typ, type);
+}
+
 static const char *read_header(oidc_token_t *self, const char *type)
 {
     const char *alg = oidc_text(self->header, "alg", OIDC_KID_MAX);
@@ -31,7 +41,7 @@ static const char *read_header(oidc_token_t *self, const char *type)
     if (json_object_get(self->header, "crit"))
         return "its header has crit";
     if (json_object_get(self->header, "typ")
-        && (!typ || (strcasecmp(typ, "JWT") != 0 && !(type && !strcasecmp(typ, type)))))
+        && (!typ || (!is_type(typ, "JWT") && !(type && is_type(typ, type)))))
         return "its typ is another token's";
     self->algorithm = alg ? oidc_algorithm_find(alg) : NULL;
     if (!self->algorithm)

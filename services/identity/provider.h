@@ -47,7 +47,8 @@ typedef struct fetched {
 typedef enum provider_step {
     PROVIDER_FETCH,      /* *out is the request to make; next is called with its answer */
     PROVIDER_DONE,       /* location (begin, leave) or person (callback, refresh) is the result */
-    PROVIDER_DENIED,     /* the provider says no: consent refused, or the grant is revoked */
+    PROVIDER_DENIED,     /* the provider says no: consent refused, or the grant is revoked; of
+                            bearer: the token is not good here */
     PROVIDER_INVALID,    /* an answer or a callback that breaks the protocol, or looks forged */
     PROVIDER_UNAVAILABLE /* the provider cannot be reached, or says that it is out of order */
 } provider_step_t;
@@ -58,7 +59,8 @@ typedef enum provider_operation {
     PROVIDER_CALLBACK, /* who the browser that came back with params is */
     PROVIDER_REFRESH,  /* what the provider says now about who is signed in (ask->known) */
     PROVIDER_LEAVE,    /* of oidc: the URL at which who was signed in (ask->known) signs out */
-    PROVIDER_ENDED     /* of oidc: whose sessions a logout token (params) ends: oidc_ended */
+    PROVIDER_ENDED,    /* of oidc: whose sessions a logout token (params) ends: oidc_ended */
+    PROVIDER_BEARER    /* of oidc: who has the JWT that a request brings (params) */
 } provider_operation_t;
 
 /* Who the provider says it is. Owns everything. */
@@ -74,7 +76,9 @@ typedef struct person {
     int64_t access_expires_s; /* of the access token, seconds since 1970; 0: unknown */
     /* sid of OpenID Connect; of SAML JSON of what its logout needs (saml.h); NULL: none */
     char *session_at_provider;
-    int64_t session_until_s; /* the provider wants no session to last longer; 0: it does not say */
+    /* The provider wants no session to last longer; of bearer the token's exp; 0: it does not
+     * say. */
+    int64_t session_until_s;
     /* What vouches for the person may do so once: SHA-256 of what names it, in hexadecimal, and how
      * long that must be remembered. NULL: its provider sees to that. */
     char *once;
@@ -117,7 +121,7 @@ typedef struct provider {
     provider_step_t (*next)(void *flow, const fetched_t *answer, fetch_t *out);
     /* After DONE of begin: the URL; borrowed. Of leave: also NULL, where the provider has none. */
     const char *(*location)(void *flow);
-    /* After DONE of callback or refresh: *out owns copies, for person_done. */
+    /* After DONE of callback, refresh or bearer: *out owns copies, for person_done. */
     void (*person)(void *flow, person_t *out);
     /* The tokens of an answer that this flow has had, also where what came behind it ended the flow
      * in any way: the provider may have made older ones void. *out owns copies, of tokens alone,

@@ -109,7 +109,11 @@ static void drop_rules(json_t *config)
                                          "email_addresses",
                                          "email_domains",
                                          "groups",
-                                         "authorized_groups"};
+                                         "authorized_groups",
+                                         "service_tokens",
+                                         "bearer_tokens",
+                                         "bearer_audiences",
+                                         "provider_logout"};
 
     for (size_t i = 0; i < LEN(fields); i++)
         json_object_del(config, fields[i]);

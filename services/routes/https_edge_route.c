@@ -37,6 +37,22 @@ static const char *text_of(const json_t *object, const char *key)
     return value ? value : "";
 }
 
+/* The provider sends browsers back to a path below that of the route, which one that matches one
+ * path alone does not have. */
+static void check_sign_in_paths(const json_t *document, problem_t *problem)
+{
+    static const char *const modules[] = {"oauth", "oidc", "saml"};
+
+    if (strcmp(text_of(document, "match_type"), "exact_path") != 0)
+        return;
+    for (size_t i = 0; i < LEN(modules); i++)
+        if (is_enabled(document, modules[i]))
+            problem_add(problem, ERR_INVALID_FIELD, "match_type",
+                        "must be path_prefix where %s is enabled: people who have signed in come "
+                        "back to paths below the route's",
+                        modules[i]);
+}
+
 static void check_auth(const json_t *document, problem_t *problem)
 {
     if (is_enabled(document, "oauth") + is_enabled(document, "oidc") + is_enabled(document, "saml")
@@ -79,6 +95,18 @@ static void check_oauth(const json_t *document, problem_t *problem)
     if (given != 1)
         problem_add(problem, ERR_OAUTH_PROVIDER_COUNT, "oauth.provider",
                     "needs exactly one provider, not %d", given);
+}
+
+/* Without an audience a token that was given for any other API would be let in. */
+static void check_oidc(const json_t *document, problem_t *problem)
+{
+    const json_t *oidc = module_of(document, "oidc");
+
+    if (oidc && json_is_true(json_object_get(oidc, "bearer_tokens"))
+        && !json_array_size(json_object_get(oidc, "bearer_audiences")))
+        problem_add(problem, ERR_REQUIRED_MISSING, "oidc.bearer_audiences",
+                    "is required where bearer_tokens is true: the aud of the tokens that are meant "
+                    "for this route");
 }
 
 /* What no edge could verify is not stored. */
@@ -211,7 +239,9 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
 
     (void)references;
     check_auth(document, problem);
+    check_sign_in_paths(document, problem);
     check_oauth(document, problem);
+    check_oidc(document, problem);
     check_webhook(document, problem);
     check_agents(document, "allow", problem);
     check_agents(document, "deny", problem);

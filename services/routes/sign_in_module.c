@@ -71,14 +71,15 @@ json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const 
 #define SWITCH(field) json_is_true(json_object_get(config, field))
     if (!sealed || !place || sign_in_digest(key, name, config, digest))
         return NULL;
-    return json_pack(
-        "{s:b, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:b, s:s, s:s, s:s, s:s}", "enabled",
-        SWITCH("enabled"), "module", name, "cookie_prefix", text_of(config, "cookie_prefix"),
-        "options_passthrough", SWITCH("options_passthrough"), "inactivity_timeout",
-        NUMBER("inactivity_timeout"), "maximum_duration", NUMBER("maximum_duration"),
-        "auth_check_interval", NUMBER("auth_check_interval"), "allow_idp_initiated",
-        SWITCH("allow_idp_initiated"), "service_tokens", SWITCH("service_tokens"), "client_id",
-        client_id_of(config), "digest", digest, "sealed", sealed, "place", place);
+    return json_pack("{s:b, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:s}",
+                     "enabled", SWITCH("enabled"), "module", name, "cookie_prefix",
+                     text_of(config, "cookie_prefix"), "options_passthrough",
+                     SWITCH("options_passthrough"), "inactivity_timeout",
+                     NUMBER("inactivity_timeout"), "maximum_duration", NUMBER("maximum_duration"),
+                     "auth_check_interval", NUMBER("auth_check_interval"), "allow_idp_initiated",
+                     SWITCH("allow_idp_initiated"), "service_tokens", SWITCH("service_tokens"),
+                     "bearer_tokens", SWITCH("bearer_tokens"), "client_id", client_id_of(config),
+                     "digest", digest, "sealed", sealed, "place", place);
 #undef NUMBER
 #undef SWITCH
 }

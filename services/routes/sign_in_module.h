@@ -10,9 +10,9 @@
 bool sign_in_module_is(const char *name);
 
 /* The document for edges: {enabled, module, cookie_prefix, options_passthrough, inactivity_timeout,
- * maximum_duration, auth_check_interval, allow_idp_initiated, service_tokens, client_id, digest,
- * sealed}, with all of them; 0, false and "" where the module has no such field. name: of the
- * module; row: of the route that has it, opened. digest: common/schema/sign_in_digest.h. sealed:
- * under this key, JSON of {route, account, edge, module, config}, config is the module as it is.
- * NULL: no memory. */
+ * maximum_duration, auth_check_interval, allow_idp_initiated, service_tokens, bearer_tokens,
+ * client_id, digest, sealed, place}, with all of them; 0, false and "" where the module has no such
+ * field. name: of the module; row: of the route that has it, opened. digest:
+ * common/schema/sign_in_digest.h. sealed: under this key, JSON of {route, account, edge, module,
+ * config}, config is the module as it is; place: the same without config. NULL: no memory. */
 json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row);

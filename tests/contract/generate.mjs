@@ -35,6 +35,8 @@ const formats = {
   match: [(r) => `/${own(r)}`, ['a b', '/%zz', '/a\\b', '/a?b']],
   header: [(r) => `x-${own(r)}`, ['a b', 'é', '', 'a:b']],
   webhook_provider: [(r) => r.pick(['github', 'slack', 'stripe', 'GITLAB']), ['nonsense']],
+  audience: [(r) => `https://${own(r)}.example.test/api`, ['', 'a\nb', 'x'.repeat(256)]],
+  scope: [(r) => `${own(r)}:read`, ['', 'a b', 'a\tb', 'a"', 'a\\b', 'é']],
   cookie_prefix: [(r) => `${own(r)}.`, ['a b', 'a;', 'a-b']],
   email: [(r) => `${own(r)}@example.test`, ['nonsense', '@a', 'a@']],
   email_domain: [(r) => `${own(r)}.test`, ['a@b', 'a b']],
@@ -146,11 +148,13 @@ export const mend = {
   https_edge_route: (r, body) => {
     const auth = ['oauth', 'oidc', 'saml'].filter((name) => body[name]);
     drop(body, ...auth.slice(1));
+    if (body.match_type) body.match_type = 'path_prefix'; // whatever of the modules it has already
     if (body.oauth) {
       const provider = r.pick(['github', 'google', 'gitlab', 'amazon']);
       const one = { client_id: own(r), client_secret: own(r), scopes: ['openid'] };
       body.oauth.provider = { [provider]: one };
     }
+    if (body.oidc?.bearer_tokens && !body.oidc.bearer_audiences?.length) body.oidc.bearer_audiences = [formats.audience[0](r)];
     if (body.webhook_verification) body.webhook_verification.secret = own(r);
   },
   http_response_backend: (r, body) => { if (body.status_code) body.status_code = r.pick([200, 201, 404, 418, 503]); drop(body, 'headers'); },

@@ -100,7 +100,7 @@ const modules = {
   oidc: [{ issuer: 'https://id.example.test', client_id: 'c', client_secret: 's' },
     { enabled: true, options_passthrough: false, cookie_prefix: '', inactivity_timeout: 0, maximum_duration: 0, service_tokens: false,
       issuer: 'https://id.example.test', client_id: 'c', client_secret: 's', scopes: [],
-      email_addresses: [], email_domains: [], groups: [], groups_claim: 'groups', provider_logout: true }],
+      email_addresses: [], email_domains: [], groups: [], groups_claim: 'groups', provider_logout: true, bearer_tokens: false, bearer_audiences: [] }],
 };
 
 for (const [name, [given, want]] of Object.entries(modules))
@@ -114,6 +114,22 @@ for (const [name, [given, want]] of Object.entries(modules))
     const again = await must('GET', `/edges/https/${edge.id}`);
     assert.deepEqual(again.routes[0][name], want);
   });
+
+test('what nobody could sign in with is not stored', async () => {
+  const edge = await must('POST', '/edges/https', {}), at = `/edges/https/${edge.id}/routes`;
+  const oidc = { issuer: 'https://id.example.test', client_id: 'c', client_secret: 's' }, provider = { github: { email_domains: ['example.test'] } };
+  const refused = async (code, field, said, method, target, body) => {
+    const answer = await api(method, target, body);
+    assert.deepEqual([answer.status, answer.body.error_code], [400, `ERR_POSTERN_${code}`], answer.raw);
+    assert.match(answer.raw, new RegExp(`${field}.*${said}`));
+  };
+  for (const scopes of [['openid email'], ['email', 'a b'], ['a"b'], ['a\\b'], ['\u00e9'], ['a\tb'], ['']]) await refused(121, 'oidc.scopes', 'scope|empty', 'POST', at, { match_type: 'path_prefix', match: '/', oidc: { ...oidc, scopes } });
+  for (const module of [{ oidc }, { oauth: { provider } }]) await refused(121, 'match_type', 'path_prefix', 'POST', at, { match_type: 'exact_path', match: '/', ...module });
+  const exact = await must('POST', at, { match_type: 'exact_path', match: '/x' }), prefix = await must('POST', at, { match_type: 'path_prefix', match: '/y', oidc: { ...oidc, scopes: ['email', 'urn:a/b?c#d'] } });
+  await refused(121, 'match_type', 'oidc', 'PUT', `${at}/${exact.id}/oidc`, oidc);
+  await refused(121, 'match_type', 'oidc', 'PATCH', `${at}/${prefix.id}`, { match_type: 'exact_path' });
+  await must('PUT', `${at}/${exact.id}/oidc`, { ...oidc, enabled: false });
+});
 
 test('module_oauth_fills_one_provider_and_nulls_the_others', async () => {
   const edge = await must('POST', '/edges/https', {});

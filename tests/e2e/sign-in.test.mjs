@@ -275,15 +275,22 @@ test('paths of the edge itself never go upstream; a route below a path has them 
   await close();
 });
 
-test('other rules end what was admitted by those before; a module that is switched off ends it, too', { skip }, async () => {
-  const { to, open, close } = await guarded();
-  const { value } = await signedIn(to), ws = await socket(to, value);
-  await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oauth`, oauth({ provider: { github: { email_domains: ['example.test'] } } }));
-  await until(() => ws.readyState === WebSocket.CLOSED && open.size === 0, 'the end of the stream');
-  assert.equal((await through(to.host, '/', withSession(value))).status, 200, 'the rules admit her still: identity was asked');
-  const again = await socket(to, value);
+test('other rules end the streams of those alone whom they do not admit; a module that is switched off ends all', { skip, timeout: 120000 }, async () => {
+  const { to, open, close } = await guarded(), put = (fields) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/oauth`, oauth(fields));
+  const eve = await signedIn(to, { id: 1066, login: 'eve', name: 'Eve', email: 'eve@example.test' }), hers = await socket(to, eve.value);
+  const { value } = await signedIn(to), streams = [];
+  for (let i = 0; i < 4; i++) streams.push(await socket(to, value)); // of all workers
+  for (const fields of [{ cookie_prefix: '' }, { provider: { github: { email_domains: ['example.test'] } } }, { maximum_duration: 7200 }, { service_tokens: true }]) {
+    await put(fields);
+    assert.equal((await through(to.host, '/', withSession(value))).status, 200, JSON.stringify(fields));
+  }
+  await put({ provider: { github: { email_addresses: [ada.email] } } });
+  await until(() => hers.readyState === WebSocket.CLOSED, 'the end of the stream that the rules do not admit');
+  assert.equal((await through(to.host, '/', withSession(eve.value))).status, 401);
+  assert.equal((await through(to.host, '/', withSession(value))).status, 200);
+  assert.deepEqual([streams.map((ws) => ws.readyState), open.size], [streams.map(() => WebSocket.OPEN), 4], 'the others go on');
   await must('DELETE', `/edges/https/${to.edge.id}/routes/${to.route.id}/oauth`);
-  await until(() => again.readyState === WebSocket.CLOSED, 'the end of the stream');
+  await until(() => streams.every((ws) => ws.readyState === WebSocket.CLOSED), 'the end of all');
   assert.equal((await through(to.host)).status, 200);
   await close();
 });

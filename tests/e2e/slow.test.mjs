@@ -43,7 +43,7 @@ test('keys are authenticated while many certificate authorities are made', { tim
 test('backends are changed while keys for many SAML routes are made', { timeout: 120000 }, async () => {
   const edge = await must('POST', '/edges/https', {}), backend = await must('POST', '/backends/static', { address: 'slow.test:80' });
   const saml = { idp_metadata: '<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example"><IDPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"/></EntityDescriptor>' };
-  const creates = atOnce(CREATES, (i) => create(`/edges/https/${edge.id}/routes`, { match_type: 'exact_path', match: `/${i}`, saml }));
+  const creates = atOnce(CREATES, (i) => create(`/edges/https/${edge.id}/routes`, { match_type: 'path_prefix', match: `/${i}`, saml }));
   await answeredMeanwhile(creates, Array.from({ length: 6 }, (_, i) => () => api('PATCH', `/backends/static/${backend.id}`, { description: `${i}` })));
   await remove([edge, backend]);
 });

@@ -1,4 +1,4 @@
-/* Values of Authorization: a service token lies within the value, and has its shape. */
+/* Values of Authorization: a service token and a JWT lie within the value, and have their shape. */
 #include "services/edge/modules/bearer.h"
 
 #include <stdint.h>
@@ -24,6 +24,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < text.len; i++)
             if (!memchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_",
                         text.at[i], 63))
+                abort();
+    }
+    text = bearer_jwt(value, size);
+    if (text.at) {
+        if (text.at < value || text.at + text.len > value + size || text.len > BEARER_JWT_MAX)
+            abort();
+        for (size_t i = 0; i < text.len; i++)
+            if (!memchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.",
+                        text.at[i], 65))
                 abort();
     }
     free(value);

@@ -27,13 +27,20 @@ static void read_token(const char *text)
                                       .access_token = "a",
                                       .max_age_s = 100,
                                       .now_s = 1000};
+    json_t *audiences = json_pack("[s]", "c");
     oidc_logout_t logout;
     oidc_token_t token;
+    int64_t expires_s;
 
     if (!oidc_token_read(&token, text, "logout+jwt")) {
         (void)oidc_token_fault(&token, &expected);
         oidc_token_done(&token);
     }
+    if (!oidc_token_read(&token, text, "at+jwt")) {
+        (void)oidc_bearer_fault(&token, ISSUER, audiences, 1000, &expires_s);
+        oidc_token_done(&token);
+    }
+    json_decref(audiences);
     if (!oidc_logout_read(&logout, text, key_set, sizeof(key_set) - 1, ISSUER, "c", 1000))
         abort();
 }
@@ -43,17 +50,22 @@ static void read_claims(const char *text, size_t size)
 {
     oidc_token_t token = {.algorithm = oidc_algorithm_find("ES256")};
     const oidc_expected_t expected = {.issuer = ISSUER, .client_id = "c", .max_age_s = -1};
+    json_t *audiences = json_pack("[s]", "c");
     person_t person = {0};
+    int64_t expires_s = 0;
 
     token.claims = oidc_json(text, size);
     if (token.claims) {
         (void)oidc_token_fault(&token, &expected);
+        if (!oidc_bearer_fault(&token, ISSUER, audiences, 1000, &expires_s) && expires_s <= 1000)
+            abort();
         oidc_person_set(&person, token.claims, token.claims, "groups");
         if (!json_is_array(person.groups))
             abort();
         person_done(&person);
     }
     oidc_token_done(&token);
+    json_decref(audiences);
 }
 
 static void sign_in(const char *text, size_t size, int operation)

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 
 // Like every package of stories, from tests/e2e.
-const { default: Provider } = await import(createRequire(new URL('../e2e/', import.meta.url)).resolve('oidc-provider'));
+const { default: Provider, errors } = await import(createRequire(new URL('../e2e/', import.meta.url)).resolve('oidc-provider'));
 
 const PLACES = { '/.well-known/openid-configuration': 'discovery', '/auth': 'auth', '/token': 'token', '/me': 'userinfo', '/jwks': 'jwks', '/session/end': 'logout' };
 
@@ -39,12 +39,12 @@ function keptKey(port, algorithm) {
   return JSON.parse(fs.readFileSync(file, 'utf8'));
 }
 
-/* {port, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
+/* {port, apis: audiences that programs get JWTs for, clients: oidc-provider's client metadata, algorithm of ID tokens, accessTokenSeconds, trusts: PEM of who signed the certificates of back-channel logout's receivers,
  * signed: {key, cert, ca} of localhost, where it is not to make a certificate}
  * -> {issuer, ca: path of its authority, accounts: sub -> claims, account: who signs in next, refuse: consent is refused, calls: {discovery, auth, token, userinfo, jwks, logout, person: it is asked something}, given: answers with tokens,
  *     down: 503 for all, delayMs, hold: promise that answers wait for, told: what became of its logout tokens, signIn(url, sub, jar) -> {name: [values]}, signOut(url, jar) -> URL,
- *     sign(claims, header, key), rotate(), revoke(sub), stop()} */
-export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
+ *     sign(claims, header, key), publicKey(), programToken(client, api) -> a JWT, rotate(), revoke(sub), stop()} */
+export async function oidcProvider({ port = 0, apis = [], clients, algorithm = 'RS256', accessTokenSeconds = 3600, trusts, signed }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-oidc-'));
   fs.chmodSync(dir, 0o755);
   const tls = signed ?? certificate(dir);
@@ -64,6 +64,13 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     claims: { openid: ['sub', 'sid'], email: ['email', 'email_verified'], profile: ['name', 'preferred_username'], groups: ['groups'] },
     findAccount: (_, sub) => accounts[sub] && { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
     features: {
+      ...(apis.length && {
+        clientCredentials: { enabled: true },
+        resourceIndicators: { enabled: true, defaultResource: () => undefined, getResourceServerInfo: (_, resource) => {
+          if (!apis.includes(resource)) throw new errors.InvalidTarget();
+          return { audience: resource, scope: '', accessTokenFormat: 'jwt', accessTokenTTL: 300, jwt: { sign: { alg: algorithm } } };
+        } },
+      }),
       devInteractions: { enabled: false }, userinfo: { enabled: true }, backchannelLogout: { enabled: true },
       rpInitiatedLogout: { enabled: true, logoutSource: (ctx, form) => { ctx.body = `<!doctype html>${form.replace('</form>', '<input type="hidden" name="logout" value="yes"/></form>')}<script>document.forms[0].submit()</script>`; } },
     },
@@ -150,6 +157,13 @@ export async function oidcProvider({ port = 0, clients, algorithm = 'RS256', acc
     return answer.location;
   };
   self.kid = () => keys[0].kid;
+  self.publicKey = () => crypto.createPublicKey({ key: keys[0], format: 'jwk' });
+  // What a program gets by its own credentials (RFC 6749 4.4), for one of the apis (RFC 8707).
+  self.programToken = async ({ client_id, client_secret }, resource) => {
+    const answer = await visit(`${self.issuer}/token`, new Map(), { grant_type: 'client_credentials', client_id, client_secret, resource });
+    if (answer.status !== 200) throw said(answer, 'a program');
+    return JSON.parse(answer.text).access_token;
+  };
   // A token of these claims, as the provider signs them.
   self.sign = (claims, header = {}, key = keys[0]) => {
     const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');

@@ -285,8 +285,10 @@ provider_step_t op_run(op_t *self, provider_operation_t operation, person_t *who
         .refresh_token = self->refresh_token,
         .access_token = self->access_token,
         .known = is_refresh || operation == PROVIDER_LEAVE ? &self->known : NULL,
-        .params =
-            operation == PROVIDER_CALLBACK || operation == PROVIDER_ENDED ? self->params : NULL,
+        .params = operation == PROVIDER_CALLBACK || operation == PROVIDER_ENDED
+                          || operation == PROVIDER_BEARER
+                      ? self->params
+                      : NULL,
         .now_s = self->now_s,
         .force = self->force,
         .cache = self->cache};

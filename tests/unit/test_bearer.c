@@ -52,6 +52,52 @@ ParameterizedTest(value_case_t *one, bearer, token)
     cr_assert_eq((int)BEARER_TOKEN_LEN, 8 + KSUID_LEN + 1 + TOKEN_SECRET_LEN);
 }
 
+ParameterizedTestParameters(bearer, jwt)
+{
+    static value_case_t cases[] = {
+        {"Bearer a.b.c", 1},
+        {"bearer   eyJhbGciOiJub25lIn0.e30.-_09  ", 1},
+        {"Bearer " TOKEN, 0},
+        {"Bearer eyJhbGciOiJub25lIn0.e30.", 0},
+        {"Bearer a.b", 0},
+        {"Bearer a.b.c.d", 0},
+        {"Bearer a.b.c.d.e", 0},
+        {"Bearer .b.c", 0},
+        {"Bearer a..c", 0},
+        {"Bearer a.b.c, Bearer a.b.c", 0},
+        {"Bearer a.b c.d", 0},
+        {"Bearer a.b.c=", 0},
+        {"Bearer a.b.\xc3\xa9", 0},
+        {"Bearer opaque", 0},
+        {"Bearer ", 0},
+        {"Bearer", -1},
+        {"DPoP a.b.c", -1},
+        {"a.b.c", -1},
+        {"", -1},
+    };
+
+    return cr_make_param_array(value_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(value_case_t *one, bearer, jwt)
+{
+    bearer_text_t text = bearer_jwt(one->value, strlen(one->value));
+
+    cr_assert_eq(text.at != NULL, one->is >= 0, "%s", one->value);
+    cr_assert_eq(text.len != 0, one->is == 1, "%s", one->value);
+}
+
+Test(bearer, a_jwt_has_8_kib_at_most)
+{
+    char value[7 + BEARER_JWT_MAX + 1];
+
+    memset(value, 'a', sizeof(value));
+    memcpy(value, "Bearer a.b.", 11);
+    cr_assert_eq(bearer_jwt(value, sizeof(value) - 1).len, (size_t)BEARER_JWT_MAX);
+    cr_assert_eq(bearer_jwt(value, sizeof(value)).len, 0);
+    cr_assert_not_null(bearer_jwt(value, sizeof(value)).at);
+}
+
 static void fill(unsigned char *out, size_t len, unsigned seed)
 {
     for (size_t i = 0; i < len; i++)
@@ -105,17 +151,17 @@ Test(bearer, what_was_refused_is_so_for_a_moment_and_not_after_a_change)
     fill(key, sizeof(key), 1);
     memcpy(other, key, sizeof(other));
     other[31] ^= 1;
-    cr_assert_not(bearer_is_refused(&refused, key, 0, 0));
-    bearer_refuse(&refused, key, 7, 100);
-    cr_assert(bearer_is_refused(&refused, key, 7, 99));
-    cr_assert_not(bearer_is_refused(&refused, key, 7, 100));
-    cr_assert_not(bearer_is_refused(&refused, key, 8, 99), "its scope may be another by now");
-    cr_assert_not(bearer_is_refused(&refused, other, 7, 99));
-    bearer_refuse(&refused, other, 7, 100);
-    cr_assert_not(bearer_is_refused(&refused, key, 7, 99), "it was displaced, and is asked for");
+    cr_assert_eq(bearer_refusal(&refused, key, 0, 0), 0);
+    bearer_refuse(&refused, key, 7, 238, 100);
+    cr_assert_eq(bearer_refusal(&refused, key, 7, 99), 238);
+    cr_assert_eq(bearer_refusal(&refused, key, 7, 100), 0);
+    cr_assert_eq(bearer_refusal(&refused, key, 8, 99), 0, "its scope may be another by now");
+    cr_assert_eq(bearer_refusal(&refused, other, 7, 99), 0);
+    bearer_refuse(&refused, other, 7, 238, 100);
+    cr_assert_eq(bearer_refusal(&refused, key, 7, 99), 0, "it was displaced, and is asked for");
     for (unsigned i = 0; i < 100000; i++) {
         fill(other, sizeof(other), i);
-        bearer_refuse(&refused, other, 7, 100);
+        bearer_refuse(&refused, other, 7, 238, 100);
     }
-    cr_assert(bearer_is_refused(&refused, other, 7, 99));
+    cr_assert_eq(bearer_refusal(&refused, other, 7, 99), 238);
 }

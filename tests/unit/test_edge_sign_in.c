@@ -456,6 +456,16 @@ Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)
     cr_assert(sign_in_is_doubted_long(1000, 1300, 300));
 }
 
+Test(edge_sign_in, what_other_rules_admitted_is_trusted_for_seconds_and_not_while_identity_is_away)
+{
+    cr_assert_eq(sign_in_trust_ms(true, true, 300000), 300000);
+    cr_assert_eq(sign_in_trust_ms(true, false, 300000), 300000);
+    cr_assert_eq(sign_in_trust_ms(false, true, 300000), 10000);
+    cr_assert_eq(sign_in_trust_ms(false, true, 1000), 1000, "never longer than without a change");
+    cr_assert_eq(sign_in_trust_ms(false, false, 300000), 0);
+    cr_assert(sign_in_is_doubted_long(1000, 1000, 0), "it ends at once");
+}
+
 Test(edge_sign_in, clocks_that_differ_do_no_harm)
 {
     cr_assert_eq(sign_in_local_time(10000, 2000), 8000);

@@ -32,6 +32,7 @@ Test(role, an_edge_s_key_opens_the_logs_that_edges_follow_the_intake_and_the_ver
 
         if (verb_roles("identity", verbs[i], &who) && who & ROLE_EDGE)
             cr_assert(!strncmp(verbs[i], "sign_in.", 8) || !strncmp(verbs[i], "session.", 8)
+                          || !strncmp(verbs[i], "bearer_token.", 13)
                           || !strcmp(verbs[i], "service_token.check")
                           || !strcmp(verbs[i], "service_token.vouch"),
                       "%s", verbs[i]);

@@ -60,7 +60,7 @@ Test(sign_in_module, an_edge_gets_what_it_needs_and_no_secret)
 
     cr_assert_null(strstr(text, "the-secret"));
     cr_assert_null(strstr(text, "op.example"));
-    cr_assert_eq(json_object_size(out), 13);
+    cr_assert_eq(json_object_size(out), 14);
     cr_assert_str_eq(text_at(out, "module"), "oidc");
     cr_assert_str_eq(text_at(out, "cookie_prefix"), "my.");
     cr_assert_str_eq(text_at(out, "client_id"), "the-client");
@@ -68,6 +68,7 @@ Test(sign_in_module, an_edge_gets_what_it_needs_and_no_secret)
     cr_assert(json_is_true(json_object_get(out, "options_passthrough")));
     cr_assert(json_is_false(json_object_get(out, "allow_idp_initiated")));
     cr_assert(json_is_false(json_object_get(out, "service_tokens")));
+    cr_assert(json_is_false(json_object_get(out, "bearer_tokens")));
     cr_assert_eq(json_integer_value(json_object_get(out, "inactivity_timeout")), 60);
     cr_assert_eq(json_integer_value(json_object_get(out, "maximum_duration")), 3600);
     cr_assert(json_is_integer(json_object_get(out, "auth_check_interval")), "0: it has none");

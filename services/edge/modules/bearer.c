@@ -25,7 +25,8 @@ static bool has_shape(const char *token, size_t len)
     return true;
 }
 
-bearer_text_t bearer_token(const char *value, size_t len)
+/* What stands behind the scheme, without spaces around it; at NULL: it is another scheme. */
+static bearer_text_t credentials_of(const char *value, size_t len)
 {
     static const char scheme[] = "Bearer ";
     size_t at = sizeof(scheme) - 1;
@@ -34,11 +35,40 @@ bearer_text_t bearer_token(const char *value, size_t len)
         return (bearer_text_t){NULL, 0};
     while (at < len && value[at] == ' ')
         at++;
-    if (len - at < MARK_LEN || memcmp(value + at, MARK, MARK_LEN) != 0)
-        return (bearer_text_t){NULL, 0};
     while (len > at && value[len - 1] == ' ')
         len--;
-    return (bearer_text_t){value + at, has_shape(value + at, len - at) ? len - at : 0};
+    return (bearer_text_t){value + at, len - at};
+}
+
+bearer_text_t bearer_token(const char *value, size_t len)
+{
+    bearer_text_t text = credentials_of(value, len);
+
+    if (!text.at || text.len < MARK_LEN || memcmp(text.at, MARK, MARK_LEN) != 0)
+        return (bearer_text_t){NULL, 0};
+    return (bearer_text_t){text.at, has_shape(text.at, text.len) ? text.len : 0};
+}
+
+static bool is_base64url(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-'
+           || c == '_';
+}
+
+bearer_text_t bearer_jwt(const char *value, size_t len)
+{
+    bearer_text_t text = credentials_of(value, len), none = {text.at, 0};
+    size_t dots = 0;
+
+    if (!text.at || text.len > BEARER_JWT_MAX)
+        return none;
+    for (size_t i = 0; i < text.len; i++) {
+        if (is_base64url(text.at[i]))
+            continue;
+        if (text.at[i] != '.' || ++dots > 2 || i == 0 || text.at[i - 1] == '.')
+            return none;
+    }
+    return dots == 2 && text.at[text.len - 1] != '.' ? text : none;
 }
 
 void bearer_key(const unsigned char *hash, const unsigned char *bound,
@@ -61,21 +91,24 @@ static size_t place_of(const unsigned char *key)
     return (key[0] << 8 | key[1]) % BEARER_REFUSED;
 }
 
-void bearer_refuse(bearer_refused_t *self, const unsigned char *key, uint32_t generation,
+void bearer_refuse(bearer_refused_t *self, const unsigned char *key, uint32_t generation, int code,
                    int64_t until_ms)
 {
     size_t place = place_of(key);
 
     memcpy(self->each[place].key, key, SESSION_HASH_BYTES);
     self->each[place].generation = generation;
+    self->each[place].code = code;
     self->each[place].until_ms = until_ms;
 }
 
-bool bearer_is_refused(const bearer_refused_t *self, const unsigned char *key, uint32_t generation,
-                       int64_t now_ms)
+int bearer_refusal(const bearer_refused_t *self, const unsigned char *key, uint32_t generation,
+                   int64_t now_ms)
 {
     size_t place = place_of(key);
 
     return now_ms < self->each[place].until_ms && self->each[place].generation == generation
-           && memcmp(self->each[place].key, key, SESSION_HASH_BYTES) == 0;
+                   && memcmp(self->each[place].key, key, SESSION_HASH_BYTES) == 0
+               ? self->each[place].code
+               : 0;
 }

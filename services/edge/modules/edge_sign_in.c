@@ -1,30 +1,19 @@
 /* Sign-in at the edge: a request goes upstream by a session that identity vouches for, or not at
  * all. What a session is, and who somebody is, identity decides (edge_sign_in_check.c); the edge
  * carries what is sealed for it, and sets cookies.
- *
- * <path of the route>/auth/ is the edge's own: authn begins a sign-in, done takes the code that
- * the sign-in host (http/edge_sign_in_host.c) sends the browser back with, logout ends the
- * session. */
+ * What a request without a session gets, and the edge's own paths, are in edge_sign_in_paths.c. */
 #include "services/edge/modules/edge_sign_in.h"
 #include "services/edge/control/edge_session_log.h"
 #include "services/edge/http/edge_header.h"
-#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_streams.h"
-#include "services/edge/http/params.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "common/base/err.h"
 
 enum {
     CHECK_WAIT_MS = 30000,
     VOUCH_WAIT_MS = 10000,
-    BEGIN_MS = 5000,
-    REDEEM_MS = 15000,
-    END_MS = 10000,
-    TRIES_MAX = 3,
-    TARGET_MAX = 2048,
-    AGENT_MAX = 512,
-    TOKEN_LEN = 43
+    TRIES_MAX = 3
 };
 
 const char *const  edge_sign_in_counters[] = {
@@ -33,290 +22,46 @@ const char *const  edge_sign_in_counters[] = {
     "without_jwt", NULL
 };
 
-static module_id_t
-module_of(const route_t *route)
-{
-    return (module_id_t) __builtin_ctz(route->enabled & SIGN_IN_MODULES);
-}
-
-
-static const u_char *
-bound_of(const edge_sign_in_state_t *state)
+const u_char *
+edge_sign_in_bound_of(const edge_sign_in_state_t *state)
 {
     return sign_in_bind(state->config, state->ctx->route->id);
 }
 
 
-static intptr_t
-deny_request(edge_sign_in_state_t *state, ngx_uint_t code)
-{
-    if (code == ERR_EDGE_SIGN_IN_DENIED || code == ERR_EDGE_SIGN_IN_FAILED) {
-        edge_sign_in_offer(state->r, state->ctx, state->ctx->route,
-                           &state->ctx->authority,
-                           code == ERR_EDGE_SIGN_IN_DENIED);
-    }
-    return edge_deny(state->r, state->ctx, state->me, code, 0);
-}
-
-
-/* ---- what is asked ---- */
-
-static sign_in_text_t
-header_of(ngx_http_request_t *r, const char *name, size_t len)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (header[i].key.len == len
-                && ngx_memcmp(header[i].lowcase_key, name, len) == 0)
-            {
-                return (sign_in_text_t) { (char *) header[i].value.data,
-                                          header[i].value.len };
-            }
-        }
-    }
-    return (sign_in_text_t) { NULL, 0 };
-}
-
-
-#define HEADER(r, name)  header_of(r, name, sizeof(name) - 1)
-
-
-static sign_in_asked_t
-asked_of(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t methods)
-{
-    return (sign_in_asked_t) {
-        .get = (r->method & methods) != 0,
-        .upgrade = ctx->upgrade || r->headers_in.upgrade,
-        .fetch_mode = HEADER(r, "sec-fetch-mode"),
-        .fetch_dest = HEADER(r, "sec-fetch-dest"),
-        .accept = HEADER(r, "accept")
-    };
-}
-
-
-static ngx_uint_t
-navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
-{
-    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_HEAD);
-
-    return sign_in_navigates(&asked);
-}
-
-
-static ngx_uint_t
-may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
-{
-    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_POST);
-
-    return sign_in_may_leave(&asked, HEADER(r, "sec-fetch-site"));
-}
-
-
-static void
-on_own_answer(asker_t *asker, const ask_answer_t *answer)
-{
-    ngx_pool_t            *pool;
-    edge_sign_in_state_t  *state;
-
-    state = (edge_sign_in_state_t *) ((char *) asker
-                                      - offsetof(edge_sign_in_state_t, asker));
-    pool = state->r->pool;
-    state->asking = 0;
-    state->outcome = answer->code;
-    if (answer->code == 0 && state->step == SIGN_IN_STEP_BEGIN) {
-        state->location = edge_sign_in_text(pool, answer, "location",
-                                            EDGE_SIGN_IN_LOCATION_MAX);
-        state->value = edge_sign_in_text(pool, answer, "nonce", TOKEN_LEN);
-    }
-    if (answer->code == 0 && state->step == SIGN_IN_STEP_REDEEM) {
-        state->value = edge_sign_in_text(pool, answer, "token", TOKEN_LEN);
-        state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
-    }
-    if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
-        state->location = edge_sign_in_text(pool, answer, "location",
-                                            EDGE_SIGN_IN_LOCATION_MAX);
-    }
-    edge_module_resume(state->ctx);
-}
-
-
-/* The request is asked for. What run is to return. */
-static intptr_t
-wait_for_answer(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms)
-{
-    state->asking = 1;
-    state->step = step;
-    return edge_module_suspend(state->r, state->ctx, state->me, ms + 1000);
-}
-
-
-/* Ask for the request alone. What run is to return. */
-static intptr_t
-ask_identity(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
-    const u_char *start, const pack_t *pk, unsigned ms)
-{
-    const route_t  *route = state->ctx->route;
-    ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
-
-    state->asker.answered = on_own_answer;
-    if (pk->full
-        || edge_ask(&state->asker, verb, &account, edge_sign_in_client(state), start,
-                    pk->at - start, ms) != NGX_OK)
-    {
-        edge_module_count(state->me, SIGN_IN_UNANSWERED);
-        return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
-    }
-    return wait_for_answer(state, step, ms);
-}
-
-
-/* The edge's page for what identity did not grant. */
-static intptr_t
-deny_unanswered(edge_sign_in_state_t *state)
-{
-    ngx_uint_t  code = edge_sign_in_error(state->outcome);
-
-    if (code == ERR_EDGE_SIGN_IN_UNAVAILABLE) {
-        edge_module_count(state->me, SIGN_IN_UNANSWERED);
-        ngx_log_error(NGX_LOG_WARN, state->r->connection->log, 0,
-                      "postern: identity gives no answer to a sign-in of route "
-                      "%s: %d", state->ctx->route->id, state->outcome);
-    }
-    return deny_request(state, code);
-}
-
-
-/* ---- beginning ---- */
-
-/* Path and query as text of a URL: bytes that it may not have are percent-encoded. "/" where that
- * is too long. */
-static ngx_str_t
-encoded_target(ngx_http_request_t *r, const ngx_str_t *target)
-{
-    size_t       i;
-    u_char      *p;
-    ngx_str_t    out, root = ngx_string("/");
-
-    if (target->len == 0 || target->len > TARGET_MAX) {
-        return root;
-    }
-    out.data = ngx_pnalloc(r->pool, 3 * target->len);
-    if (out.data == NULL) {
-        return root;
-    }
-    for (p = out.data, i = 0; i < target->len; i++) {
-        if (target->data[i] > 0x20 && target->data[i] < 0x7f
-            && target->data[i] != '\\')
-        {
-            *p++ = target->data[i];
-        } else {
-            *p++ = '%';
-            p = ngx_hex_dump(p, &target->data[i], 1);
-        }
-    }
-    out.len = p - out.data;
-    return sign_in_is_target((char *) out.data, out.len) ? out : root;
-}
-
-
-/* What says whose rules they are: all of them, which may be long, where there is nothing else. */
-static void
-put_place(pack_t *pk, const sign_in_t *config)
-{
-    if (config->place_len) {
-        edge_sign_in_put(pk, "place", config->place, config->place_len);
-    } else {
-        edge_sign_in_put(pk, "sealed", config->sealed, config->sealed_len);
-    }
-}
-
-
-/* other: the provider is to ask who it is, even if it knows. */
-static intptr_t
-begin_sign_in(edge_sign_in_state_t *state, const ngx_str_t *target,
-    ngx_uint_t other)
-{
-    pack_t       pk;
-    u_char      *start;
-    edge_ctx_t  *ctx = state->ctx;
-    sign_in_t   *config = state->config;
-
-    if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          (config->place_len ? config->place_len : config->sealed_len)
-                          + ctx->authority.len
-                          + target->len + TOKEN_LEN,
-                          3 + (state->nonce.len ? 1 : 0) + other) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    put_place(&pk, config);
-    edge_sign_in_put(&pk, "host", ctx->authority.data, ctx->authority.len);
-    edge_sign_in_put(&pk, "target", target->data, target->len);
-    if (state->nonce.len) {
-        edge_sign_in_put(&pk, "nonce", state->nonce.data, state->nonce.len);
-    }
-    if (other) {
-        pack_str(&pk, "force", 5);
-        pack_bool(&pk, true);
-    }
-    return ask_identity(state, SIGN_IN_STEP_BEGIN, "sign_in.begin", start, &pk, BEGIN_MS);
-}
-
-
-/* Content handler. */
+/* NGX_OK | NGX_ERROR. */
 static ngx_int_t
-send_away(ngx_http_request_t *r)
-{
-    edge_ctx_t            *ctx = edge_ctx(r);
-    edge_sign_in_state_t  *state;
-
-    state = edge_module_state_if_any(ctx, module_of(ctx->route));
-    return edge_sign_in_redirect(r, ctx, &state->location);
-}
-
-
-static intptr_t
-redirect_to_sign_in(edge_sign_in_state_t *state)
-{
-    ngx_str_t  name = { state->config->nonce_cookie_len,
-                        (u_char *) state->config->nonce_cookie };
-
-    if (state->outcome != 0 || state->location.len == 0
-        || state->value.len != TOKEN_LEN)
-    {
-        return deny_unanswered(state);
-    }
-    if (edge_sign_in_set_cookie(state->r, &name, &state->value,
-                                "; SameSite=Lax; Max-Age=900") != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    edge_module_count(state->me, SIGN_IN_SENT_AWAY);
-    state->refused = 1;
-    edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ticket */
-    state->r->content_handler = send_away;
-    return NGX_OK;
-}
-
-
-/* One answer for all tokens that are not good here: who guesses learns nothing. */
-static intptr_t
-refuse_machine(edge_sign_in_state_t *state)
+add_challenge(edge_sign_in_state_t *state, const char *value)
 {
     const header_t  challenge = {
         .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
-        .value = "Bearer realm=\"service\", error=\"invalid_token\"", .value_len = 45
+        .value = (char *) value, .value_len = ngx_strlen(value)
     };
 
-    if (edge_header_answer(state->r, &challenge) != NGX_OK) {
+    return edge_header_answer(state->r, &challenge);
+}
+
+
+/* One answer for all tokens that are not good here: who guesses learns nothing (RFC 6750 3). */
+static intptr_t
+refuse_machine(edge_sign_in_state_t *state)
+{
+    if (add_challenge(state, "Bearer realm=\"service\", error=\"invalid_token\"") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
+    return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_NEEDED);
+}
+
+
+/* The token is good, and the rules do not admit who has it. Nobody is offered to sign in as
+ * somebody else. */
+static intptr_t
+deny_machine(edge_sign_in_state_t *state)
+{
+    if (add_challenge(state, "Bearer realm=\"service\", error=\"insufficient_scope\"") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_deny(state->r, state->ctx, state->me, ERR_EDGE_SIGN_IN_DENIED, 0);
 }
 
 
@@ -325,23 +70,23 @@ static intptr_t
 refuse_stranger(edge_sign_in_state_t *state)
 {
     ngx_str_t            target;
+    const char          *challenge = "Postern-Session realm=\"sign-in\"";
     ngx_http_request_t  *r = state->r;
-    const header_t       challenge = {
-        .name = "WWW-Authenticate", .name_len = 16, .lower = "www-authenticate",
-        .value = "Postern-Session realm=\"sign-in\"", .value_len = 31
-    };
 
     if (state->machine) {
         return refuse_machine(state);
     }
-    if (navigates(r, state->ctx)) {
-        target = encoded_target(r, &r->unparsed_uri);
-        return begin_sign_in(state, &target, 0);
+    if (edge_sign_in_navigates(r, state->ctx)) {
+        target = edge_sign_in_target(r, &r->unparsed_uri);
+        return edge_sign_in_begin(state, &target, 0);
     }
-    if (edge_header_answer(r, &challenge) != NGX_OK) {
+    if (state->config->bearer_tokens) {
+        challenge = "Postern-Session realm=\"sign-in\", Bearer realm=\"service\"";
+    }
+    if (add_challenge(state, challenge) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
+    return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_NEEDED);
 }
 
 
@@ -399,7 +144,7 @@ pass_by_session(edge_sign_in_state_t *state, unsigned counter)
         state->how = counter;
         return edge_module_suspend(state->r, state->ctx, state->me, VOUCH_WAIT_MS);
     case NGX_DECLINED:
-        return edge_ask_is_there() ? deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE)
+        return edge_ask_is_there() ? edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE)
                                    : go_unvouched(state, counter);
     default:
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -426,12 +171,12 @@ admit_unasked(edge_sign_in_state_t *state)
     if (state->session
         && state->session->generation
            == sessions_generation(edge_sign_in_sessions(), state->hash)
-        && edge_sign_in_is_trusted(state->session, bound_of(state)))
+        && edge_sign_in_is_trusted(state->session, edge_sign_in_bound_of(state)))
     {
         return pass_by_session(state, SIGN_IN_ADMITTED_TRUSTED);
     }
     edge_module_count(state->me, SIGN_IN_UNANSWERED);
-    return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+    return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
 }
 
 
@@ -439,7 +184,7 @@ static intptr_t
 check_session(edge_sign_in_state_t *state)
 {
     if (state->tries++ == TRIES_MAX) {
-        return deny_request(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     if (edge_sign_in_check(state) != NGX_OK) {
         return admit_unasked(state);
@@ -460,7 +205,7 @@ admit_checked(edge_sign_in_state_t *state)
     {
         return check_session(state);
     }
-    switch (sign_in_judge(session, bound_of(state), edge_sign_in_now(), true, 0)) {
+    switch (sign_in_judge(session, edge_sign_in_bound_of(state), edge_sign_in_now(), true, 0)) {
     case SIGN_IN_ADMIT:
         return pass_by_session(state, SIGN_IN_ADMITTED_ASKED);
     case SIGN_IN_ASK_RULES:
@@ -485,7 +230,7 @@ is_still_good(const edge_sign_in_state_t *state)
     return session->generation == sessions_generation(edge_sign_in_sessions(), state->hash)
            && session->asked_ms >= edge_sign_in_doubted()
            && (state->how != SIGN_IN_ADMITTED_CACHED || edge_session_log_is_current())
-           && sign_in_judge(session, bound_of(state), edge_sign_in_now(), true, 0)
+           && sign_in_judge(session, edge_sign_in_bound_of(state), edge_sign_in_now(), true, 0)
               == SIGN_IN_ADMIT;
 }
 
@@ -505,7 +250,7 @@ after_vouch(edge_sign_in_state_t *state)
         edge_module_count(state->me, SIGN_IN_WITHOUT_JWT);
         break;
     default:
-        return deny_unanswered(state);
+        return edge_sign_in_deny_unanswered(state);
     }
     return is_still_good(state) ? go_by_session(state, state->how) : check_session(state);
 }
@@ -519,16 +264,20 @@ after_check(edge_sign_in_state_t *state)
         return admit_checked(state);
     case ERR_SESSION_GONE:
         if (state->machine) {
-            edge_sign_in_machine_refuse(state);
+            edge_sign_in_machine_refuse(state, ERR_SESSION_GONE);
         }
         return refuse_stranger(state);
     case ERR_SIGN_IN_DENIED:
-        return deny_request(state, ERR_EDGE_SIGN_IN_DENIED);
+        if (state->machine) {
+            edge_sign_in_machine_refuse(state, ERR_SIGN_IN_DENIED);
+            return deny_machine(state);
+        }
+        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_DENIED);
     case ERR_SIGN_IN_UNAVAILABLE:   /* the provider's, which had to be asked */
-        return deny_unanswered(state);
+        return edge_sign_in_deny_unanswered(state);
     case ERR_SESSION_STALE:
         if (state->sealed) {
-            return deny_unanswered(state);
+            return edge_sign_in_deny_unanswered(state);
         }
         state->sealed = 1;
         return check_session(state);
@@ -573,7 +322,7 @@ admit_request(edge_sign_in_state_t *state)
     if (take_found(state, &found) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    verdict = sign_in_judge(&found, bound_of(state), edge_sign_in_now(),
+    verdict = sign_in_judge(&found, edge_sign_in_bound_of(state), edge_sign_in_now(),
                             edge_session_log_is_current(),
                             edge_sign_in_doubted());
     switch (verdict) {
@@ -588,262 +337,13 @@ admit_request(edge_sign_in_state_t *state)
 }
 
 
-/* ---- the edge's own paths ---- */
-
-/* What the query says; nothing where it cannot be read. */
-static void
-read_query(ngx_http_request_t *r, params_t *params)
-{
-    char  *memory = ngx_pnalloc(r->pool, r->args.len + 1);
-
-    params->count = 0;
-    if (memory == NULL
-        || params_parse(params, (char *) r->args.data, r->args.len, memory))
-    {
-        params->count = 0;
-    }
-}
-
-
-static intptr_t
-begin_asked(edge_sign_in_state_t *state)
-{
-    params_t             params;
-    ngx_str_t            target = ngx_string("/");
-    const param_t       *to;
-    ngx_http_request_t  *r = state->r;
-
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        return deny_request(state, ERR_EDGE_SIGN_IN_NEEDED);
-    }
-    read_query(r, &params);
-    to = params_one(&params, "to");
-    if (to) {
-        target = (ngx_str_t) { to->value_len, (u_char *) to->value };
-    }
-    target = encoded_target(r, &target);
-    return begin_sign_in(state, &target, params_one(&params, "other") != NULL);
-}
-
-
-/* Identity takes a code once, and from the browser alone that has the nonce; of saml there are some
- * that no browser asked for. */
-static intptr_t
-redeem_code(edge_sign_in_state_t *state)
-{
-    pack_t               pk;
-    u_char              *start;
-    params_t             params;
-    ngx_str_t            agent = ngx_null_string;
-    edge_ctx_t          *ctx = state->ctx;
-    const param_t       *code;
-    ngx_http_request_t  *r = state->r;
-
-    edge_sign_in_conceal(r, ctx);
-    read_query(r, &params);
-    code = params_one(&params, "code");
-    if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
-        || (state->nonce.len == 0 && state->me != MODULE_SAML))
-    {
-        return deny_request(state, ERR_EDGE_SIGN_IN_FAILED);
-    }
-    if (r->headers_in.user_agent) {
-        agent = r->headers_in.user_agent->value;
-    }
-    if (edge_sign_in_body(r->pool, &pk, &start,
-                          state->config->sealed_len + code->value_len
-                          + 2 * TOKEN_LEN + ctx->authority.len
-                          + ctx->client_ip.len + AGENT_MAX,
-                          6 + (state->token.len ? 1 : 0)) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    edge_sign_in_put(&pk, "sealed", state->config->sealed, state->config->sealed_len);
-    edge_sign_in_put(&pk, "code", code->value, code->value_len);
-    edge_sign_in_put(&pk, "nonce", state->nonce.data, state->nonce.len);
-    edge_sign_in_put(&pk, "host", ctx->authority.data, ctx->authority.len);
-    edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
-    edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
-    if (state->token.len) {
-        edge_sign_in_put(&pk, "old", state->token.data, state->token.len);
-    }
-    return ask_identity(state, SIGN_IN_STEP_REDEEM, "sign_in.redeem", start, &pk, REDEEM_MS);
-}
-
-
-/* To where the person wanted to go first, on the host and port that the browser used. */
-static intptr_t
-finish_sign_in(edge_sign_in_state_t *state)
-{
-    ngx_str_t            name = { state->config->session_cookie_len,
-                                  (u_char *) state->config->session_cookie };
-    ngx_http_request_t  *r = state->r;
-
-    if (state->outcome != 0 || state->value.len != TOKEN_LEN) {
-        return deny_unanswered(state);
-    }
-    if (!sign_in_is_target((char *) state->target.data, state->target.len)) {
-        ngx_str_set(&state->target, "/");
-    }
-    state->location.data = ngx_pnalloc(r->pool, sizeof("https://") + state->target.len
-                                                + state->ctx->authority.len);
-    if (state->location.data == NULL
-        || edge_sign_in_set_cookie(r, &name, &state->value, "; SameSite=Lax") != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    state->location.len = ngx_sprintf(state->location.data, "https://%V%V",
-                                      &state->ctx->authority, &state->target)
-                          - state->location.data;
-    edge_module_count(state->me, SIGN_IN_SIGNED_IN);
-    r->content_handler = send_away;
-    return NGX_OK;
-}
-
-
-/* Content handler. */
-static ngx_int_t
-send_signed_out(ngx_http_request_t *r)
-{
-    ngx_str_t  html = ngx_string(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-        "<meta name=\"viewport\" content=\"width=device-width\">"
-        "<title>Signed out</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
-        "auto;max-width:34em;padding:0 1em}</style>"
-        "<h1>You are signed out.</h1><p><a href=\"authn\">Sign in again</a></p></html>\n");
-
-    return edge_sign_in_page(r, edge_ctx(r), &html);
-}
-
-
-static intptr_t
-finish_sign_out(edge_sign_in_state_t *state)
-{
-    ngx_str_t  name = { state->config->session_cookie_len,
-                        (u_char *) state->config->session_cookie };
-    ngx_str_t  none = ngx_null_string;
-
-    if (edge_sign_in_set_cookie(state->r, &name, &none, "; SameSite=Lax") != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (state->location.len) {
-        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ID token */
-        state->r->content_handler = send_away;
-        return NGX_OK;
-    }
-    state->r->content_handler = send_signed_out;
-    return NGX_OK;
-}
-
-
-/* The body of session.end, with what identity needs to know of the provider where it is asked for. */
-static ngx_int_t
-make_end(edge_sign_in_state_t *state, pack_t *pk, u_char **start, size_t sealed)
-{
-    const char  *id = state->ctx->route->id;
-
-    if (edge_sign_in_body(state->r->pool, pk, start, 256 + sealed, 2 + (sealed != 0))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-    edge_sign_in_put(pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
-    edge_sign_in_put(pk, "route", id, ngx_strlen(id));
-    if (sealed) {
-        edge_sign_in_put(pk, "sealed", state->config->sealed, sealed);
-    }
-    return NGX_OK;
-}
-
-
-/* The provider may have to be asked where it signs people out. NGX_DECLINED: not now; the session
- * ends all the same. */
-static ngx_int_t
-ask_with_provider(edge_sign_in_state_t *state)
-{
-    pack_t       pk;
-    u_char      *start;
-    uint32_t     client = edge_sign_in_client(state);
-    edge_ctx_t  *ctx = state->ctx;
-    ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
-
-    if (state->me != MODULE_OIDC || !may_leave(state->r, ctx)
-        || !edge_ask_has_room(&account, client, 1))
-    {
-        return NGX_DECLINED;
-    }
-    if (make_end(state, &pk, &start, state->config->sealed_len) != NGX_OK || pk.full) {
-        return NGX_ERROR;
-    }
-    state->asker.answered = on_own_answer;
-    return edge_ask_slow(&state->asker, "session.end", &account, client, start, pk.at - start,
-                         END_MS) == NGX_OK ? NGX_OK : NGX_DECLINED;
-}
-
-
-static intptr_t
-sign_out(edge_sign_in_state_t *state)
-{
-    pack_t   pk;
-    u_char  *start;
-
-    if (!(state->r->method & (NGX_HTTP_GET|NGX_HTTP_POST))) {
-        return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
-    }
-    if (state->token.len == 0) {
-        return finish_sign_out(state);
-    }
-    switch (ask_with_provider(state)) {
-    case NGX_OK:
-        return wait_for_answer(state, SIGN_IN_STEP_END, END_MS);
-    case NGX_ERROR:
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (make_end(state, &pk, &start, 0) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    return ask_identity(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
-}
-
-
-static intptr_t
-after_end(edge_sign_in_state_t *state)
-{
-    session_t  known;
-
-    if (state->outcome != 0 && state->outcome != ERR_SESSION_GONE) {
-        return deny_unanswered(state);
-    }
-    if (state->outcome == 0
-        && sessions_find(edge_sign_in_sessions(), state->hash, &known)
-        && ngx_memcmp(known.bound, bound_of(state), SESSION_BOUND_BYTES) == 0)
-    {
-        sessions_end(edge_sign_in_sessions(), state->hash);   /* the log may be late */
-        edge_sign_in_live_end(state->hash, bound_of(state), 1);
-    }
-    edge_module_count(state->me, SIGN_IN_SIGNED_OUT);
-    return finish_sign_out(state);
-}
-
-
-static sign_in_path_t
-path_of(const edge_sign_in_state_t *state)
-{
-    const route_t  *route = state->ctx->route;
-    const char     *prefix = route->match + route->host_len;
-
-    return sign_in_path((char *) state->ctx->path.data, state->ctx->path.len,
-                        prefix, ngx_strlen(prefix));
-}
-
-
 /* ---- hooks ---- */
 
 static intptr_t
 run_first(edge_sign_in_state_t *state)
 {
     ngx_http_request_t    *r = state->r;
-    const sign_in_path_t   path = path_of(state);
+    const sign_in_path_t   path = edge_sign_in_path_of(state);
 
     if (path == SIGN_IN_UPSTREAM && r->method == NGX_HTTP_OPTIONS
         && state->config->options_passthrough)
@@ -855,16 +355,23 @@ run_first(edge_sign_in_state_t *state)
     }
     switch (path) {
     case SIGN_IN_BEGIN:
-        return begin_asked(state);
+        return edge_sign_in_begin_asked(state);
     case SIGN_IN_DONE:
-        return redeem_code(state);
+        return edge_sign_in_redeem(state);
     case SIGN_IN_LOGOUT:
-        return sign_out(state);
+        return edge_sign_in_sign_out(state);
     case SIGN_IN_NOWHERE:
-        return deny_request(state, ERR_EDGE_SIGN_IN_PATH);
+        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_PATH);
     default:
-        return edge_sign_in_machine(state) == SIGN_IN_NO_TOKEN ? refuse_machine(state)
-                                                               : admit_request(state);
+        break;
+    }
+    switch (edge_sign_in_machine(state)) {
+    case SIGN_IN_NO_TOKEN:
+        return refuse_machine(state);
+    case SIGN_IN_NOT_ADMITTED:
+        return deny_machine(state);
+    default:
+        return admit_request(state);
     }
 }
 
@@ -882,7 +389,7 @@ has_own_paths(const route_t *route)
 intptr_t
 edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
-    module_id_t            me = module_of(ctx->route);
+    module_id_t            me = edge_sign_in_module_of(ctx->route);
     edge_sign_in_state_t  *state = edge_module_state(r, ctx, me);
 
     if (state == NULL) {
@@ -894,11 +401,11 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     case SIGN_IN_STEP_VOUCH:
         return after_vouch(state);
     case SIGN_IN_STEP_BEGIN:
-        return redirect_to_sign_in(state);
+        return edge_sign_in_send_away(state);
     case SIGN_IN_STEP_REDEEM:
-        return finish_sign_in(state);
+        return edge_sign_in_finish(state);
     case SIGN_IN_STEP_END:
-        return after_end(state);
+        return edge_sign_in_after_end(state);
     case SIGN_IN_STEP_NEW:
         break;
     }
@@ -910,14 +417,14 @@ edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                       "postern: route %s cannot have a sign-in: it matches one "
                       "path only", ctx->route->id);
-        return deny_request(state, ERR_EDGE_MODULE);
+        return edge_sign_in_deny(state, ERR_EDGE_MODULE);
     }
     return run_first(state);
 }
 
 
-/* By other rules nobody is admitted any more. What passed without a session may finish, but no
- * upgraded stream, which could stay for ever. */
+/* Whom other rules admitted identity judges by these, soon. What passed without a session may
+ * finish, but no upgraded stream, which could stay for ever; what waits is to begin anew. */
 uintptr_t
 edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
@@ -928,13 +435,21 @@ edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if ((began->enabled & SIGN_IN_MODULES) == 0) {
         return r->upstream && !r->upstream->upgrade ? 0 : ERR_EDGE_CHANGED;
     }
-    state = edge_module_state_if_any(ctx, module_of(began));
-    then = began->configs[module_of(began)];
+    state = edge_module_state_if_any(ctx, edge_sign_in_module_of(began));
+    if (state && state->admitted) {
+        if (ngx_memcmp(state->session->bound, sign_in_bind((sign_in_t *) now, began->id),
+                       SESSION_BOUND_BYTES) != 0)
+        {
+            edge_sign_in_live_soon();
+        }
+        return state->ended ? ERR_EDGE_SIGN_IN_NEEDED : 0;
+    }
+    then = began->configs[edge_sign_in_module_of(began)];
     if (ngx_memcmp(now->digest, then->digest, SIGN_IN_DIGEST_LEN) != 0) {
         return state && state->passed && r->upstream && !r->upstream->upgrade
                ? 0 : ERR_EDGE_CHANGED;
     }
-    return state && state->ended ? ERR_EDGE_SIGN_IN_NEEDED : 0;
+    return 0;
 }
 
 
@@ -958,7 +473,7 @@ edge_sign_in_abort(ngx_http_request_t *r, edge_ctx_t *ctx)
     edge_sign_in_state_t  *state;
 
     (void) r;
-    state = edge_module_state_if_any(ctx, module_of(ctx->route));
+    state = edge_module_state_if_any(ctx, edge_sign_in_module_of(ctx->route));
     if (state) {
         edge_sign_in_clean(state);
     }

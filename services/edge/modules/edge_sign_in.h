@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_event.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/sessions.h"
+#include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/table/sign_in.h"
 
 /* What a request waits for, or waited for. */
@@ -33,7 +34,8 @@ typedef struct edge_sign_in_state {
     unsigned             found:1;        /* session was in the cache */
     unsigned             sealed:1;       /* identity is to look at the rules anew */
     unsigned             tries:3;
-    unsigned             machine:1;      /* token is a service token of Authorization */
+    unsigned             machine:1;      /* token is one of Authorization: a service token, or */
+    unsigned             jwt_brought:1;  /* a JWT of the issuer */
     unsigned             passed:1;       /* it goes upstream without a session */
     unsigned             admitted:1;     /* it goes upstream, as session says */
     unsigned             ended:1;        /* the session is over: it may not go on */
@@ -78,6 +80,53 @@ void *edge_sign_in_zone(void *slab_pool);
 void edge_sign_in_start(ngx_cycle_t *cycle);
 u_char *edge_sign_in_metrics(u_char *p, u_char *end);
 
+/* ---- edge_sign_in.c ---- */
+
+/* What sessions of the state's route are bound to, by the rules that the request came under. */
+const u_char *edge_sign_in_bound_of(const edge_sign_in_state_t *state);
+
+/* ---- edge_sign_in_ask.c: what is asked for, and of identity ---- */
+
+/* The module with which people sign in at the route. */
+module_id_t edge_sign_in_module_of(const route_t *route);
+/* Deny the request with one of the edge's pages, which offers to begin anew where that helps. What
+ * run is to return. */
+intptr_t edge_sign_in_deny(edge_sign_in_state_t *state, ngx_uint_t code);
+/* The edge's page for what identity did not grant. What run is to return. */
+intptr_t edge_sign_in_deny_unanswered(edge_sign_in_state_t *state);
+/* Does a person wait for a page? */
+ngx_uint_t edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx);
+/* May a sign-out of the request's end the session at the provider, too? */
+ngx_uint_t edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx);
+/* Identity is asked, by the state's asker, for at most ms: wait for that in this step. What run is
+ * to return. */
+intptr_t edge_sign_in_wait(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms);
+/* Ask for the request alone, and wait. What run is to return. */
+intptr_t edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
+    const u_char *start, const pack_t *pk, unsigned ms);
+/* What identity answers the state's asker. */
+void edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer);
+
+/* ---- edge_sign_in_paths.c: signing in and out; what run is to return ---- */
+
+/* Path and query as text of a URL: bytes that it may not have are percent-encoded. "/" where that
+ * is too long. */
+ngx_str_t edge_sign_in_target(ngx_http_request_t *r, const ngx_str_t *target);
+/* Ask where to sign in, to come back to that target; other: as somebody else. */
+intptr_t edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target, ngx_uint_t other);
+/* It is answered. */
+intptr_t edge_sign_in_send_away(edge_sign_in_state_t *state);
+/* Which of the edge's own paths of the route it is. */
+sign_in_path_t edge_sign_in_path_of(const edge_sign_in_state_t *state);
+/* .../auth/authn. */
+intptr_t edge_sign_in_begin_asked(edge_sign_in_state_t *state);
+/* .../auth/done, and when it is answered. */
+intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
+intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
+/* .../auth/logout, and when it is answered. */
+intptr_t edge_sign_in_sign_out(edge_sign_in_state_t *state);
+intptr_t edge_sign_in_after_end(edge_sign_in_state_t *state);
+
 /* ---- edge_sign_in_check.c: the cache, and what identity says of a session ---- */
 
 /* In a worker, before it has requests. */
@@ -94,14 +143,14 @@ int64_t edge_sign_in_doubted(void);
  * Afterwards its outcome is set, session too where that is 0, and it is resumed. NGX_OK |
  * NGX_DECLINED: nobody can be asked. */
 ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
-/* A hash of who has identity asked (http/edge_share.h); 0: nobody in particular, for a request that
- * goes on: the worker looks after that. */
-uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The same on behalf of a request that goes on meanwhile: what comes of it is told to those that
  * are live. NGX_OK | NGX_DECLINED: it was not asked. */
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
 /* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
 int64_t edge_sign_in_identity_time(int64_t now);
+/* Who has identity asked (edge_ask_slow); nobody for a request that goes on: the worker looks after
+ * that. */
+uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The state does not wait any more. */
 void edge_sign_in_check_leave(edge_sign_in_state_t *state);
 /* Is the session to be trusted, where identity cannot be asked? */
@@ -122,21 +171,28 @@ void edge_sign_in_jwt_drop(const u_char *hash);
 /* Tell the upstream. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_jwt_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const ngx_str_t *jwt);
 
-/* ---- edge_sign_in_machine.c: service tokens ---- */
+/* ---- edge_sign_in_machine.c: service tokens, and JWTs of the issuer ---- */
 
 typedef enum {
     SIGN_IN_NO_MACHINE,   /* cookies count */
     SIGN_IN_MACHINE,      /* token and hashes of the state are its own */
-    SIGN_IN_NO_TOKEN      /* its token is none, or was none a moment ago */
+    SIGN_IN_NO_TOKEN,     /* its token is none, or was none a moment ago */
+    SIGN_IN_NOT_ADMITTED  /* the rules did not admit who has it, a moment ago */
 } sign_in_machine_t;
 
-/* Does the request bring a service token, and does the route let them in? */
+/* Does the request bring a service token or a JWT, and does the route let them in? Where it lets
+ * JWTs in, whatever has the scheme Bearer is taken for one. */
 sign_in_machine_t edge_sign_in_machine(edge_sign_in_state_t *state);
-/* Identity knows no such token for the route: it is not asked again for a moment. */
-void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state);
-/* Keep a service token from the upstream, whether the route lets them in or not. NGX_OK |
- * NGX_ERROR. */
+/* Identity refused the token with that code, ERR_SESSION_GONE or ERR_SIGN_IN_DENIED: it is not
+ * asked again for a moment. */
+void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state, int code);
+/* Keep a service token from the upstream, whether the route lets them in or not, and all that has
+ * the scheme Bearer where it lets JWTs in. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_machine_hide(edge_sign_in_state_t *state);
+/* The body of a question about the JWT that the request brings: {token, sealed}. NGX_OK |
+ * NGX_DECLINED: there is no memory. */
+ngx_int_t edge_sign_in_put_jwt(const edge_sign_in_state_t *state, ngx_pool_t *pool, pack_t *pk,
+    u_char **start);
 /* Is the hash that of the state's session, by its name here or at identity? */
 ngx_uint_t edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *hash);
 
@@ -144,12 +200,17 @@ ngx_uint_t edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *h
 
 /* In a worker, before it has requests. */
 void edge_sign_in_live_start(ngx_cycle_t *cycle);
+/* The rules by which the state's request may go on: of one that is live those of its route as it
+ * was judged last, which need not be those that admitted it. Borrowed: for this turn. */
+sign_in_t *edge_sign_in_rules(const edge_sign_in_state_t *state);
+/* What is live is to be looked at soon: rules have changed. */
+void edge_sign_in_live_soon(void);
 /* The state's request was admitted by its session. */
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
-/* The session is over: requests that it admitted may not go on; bound: those of that route and
- * those rules alone (sign_in_bind), NULL: all. sweep: judge them soon. Returns how many they
- * are. */
+/* The session is over: requests that it admitted may not go on; bound: those alone that have to
+ * keep to that route and those rules now (sign_in_bind), NULL: all. sweep: judge them soon. Returns
+ * how many they are. */
 ngx_uint_t edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep);
 /* Identity vouches for the session. */
 void edge_sign_in_live_good(const session_t *session);

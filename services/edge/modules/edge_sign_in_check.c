@@ -19,7 +19,8 @@ enum {
     CHECK_MS = 5000,
     RULES_MS = 25000,      /* identity may have to ask the provider */
     BODY_BYTES = 2048,
-    MACHINES_MAX = 8       /* of an account, asked for at once */
+    MACHINES_MAX = 8,      /* of an account, asked for at once */
+    CLIENT_JWTS_MAX = 4    /* of these, JWTs that one client brings */
 };
 
 /* One question, and who waits for its answer. */
@@ -31,6 +32,7 @@ typedef struct {
     uint32_t             generation;
     int64_t              asked_ms;
     char                 account[64];
+    uint32_t             client;   /* of a machine: edge_sign_in_client */
     unsigned             sealed:1, machine:1;
 } check_t;
 
@@ -385,6 +387,24 @@ edge_sign_in_client(const edge_sign_in_state_t *state)
 }
 
 
+/* The issuer may have to be asked for its keys. */
+static ngx_int_t
+send_jwt(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
+{
+    pack_t     pk;
+    u_char    *start;
+    ngx_str_t  account = { state->ctx->route->account_id_len,
+                           (u_char *) state->ctx->route->account_id };
+
+    if (edge_sign_in_put_jwt(state, pool, &pk, &start) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+    check->asker.answered = on_answer;
+    return edge_ask_slow(&check->asker, "bearer_token.check", &account,
+                         edge_sign_in_client(state), start, pk.at - start, RULES_MS);
+}
+
+
 static ngx_int_t
 send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
@@ -392,8 +412,11 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     u_char          *start;
     const route_t   *route = state->ctx->route;
     ngx_str_t        account = { route->account_id_len, (u_char *) route->account_id };
-    const sign_in_t *config = state->config;
+    const sign_in_t *config = edge_sign_in_rules(state);
 
+    if (state->jwt_brought) {
+        return send_jwt(check, state, pool);
+    }
     if (edge_sign_in_body(pool, &pk, &start,
                           BODY_BYTES + (check->sealed ? config->sealed_len : 0),
                           4u + check->sealed) != NGX_OK)
@@ -423,13 +446,15 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 }
 
 
-/* Machines of the account that are asked for: whoever makes up tokens is not to take the room that
- * its people's sessions need. Few questions are under way at once (asks.h). */
+/* May one more machine of the account be asked for? Whoever makes up tokens is not to take the room
+ * that its people's sessions need, nor all that its other machines have. Few questions are under
+ * way at once (asks.h). */
 static ngx_uint_t
-count_machines(const edge_sign_in_state_t *state)
+has_room_for_machine(const edge_sign_in_state_t *state)
 {
-    ngx_uint_t    i, n = 0;
     check_t      *check;
+    uint32_t      client = edge_sign_in_client(state);
+    ngx_uint_t    i, n = 0, of_client = 0;
     ngx_queue_t  *q;
 
     for (i = 0; i < BUCKETS; i++) {
@@ -437,11 +462,15 @@ count_machines(const edge_sign_in_state_t *state)
              q = ngx_queue_next(q))
         {
             check = ngx_queue_data(q, check_t, link);
-            n += check->machine
-                 && ngx_strcmp(check->account, state->ctx->route->account_id) == 0;
+            if (check->machine
+                && ngx_strcmp(check->account, state->ctx->route->account_id) == 0)
+            {
+                n++;
+                of_client += client && check->client == client;
+            }
         }
     }
-    return n;
+    return n < MACHINES_MAX && (!state->jwt_brought || of_client < CLIENT_JWTS_MAX);
 }
 
 
@@ -454,7 +483,7 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
     ngx_pool_t  *pool;
 
     if (count >= CHECKS_MAX || !edge_ask_is_there()
-        || (state->machine && count_machines(state) >= MACHINES_MAX))
+        || (state->machine && !has_room_for_machine(state)))
     {
         return NULL;
     }
@@ -463,9 +492,10 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
     if (check && pool) {
         ngx_memcpy(check->hash, state->hash, SESSION_HASH_BYTES);
         ngx_memcpy(check->bound, bound, SESSION_BOUND_BYTES);
-        ngx_memcpy(check->digest, state->config->digest, SIGN_IN_DIGEST_LEN);
+        ngx_memcpy(check->digest, edge_sign_in_rules(state)->digest, SIGN_IN_DIGEST_LEN);
         check->sealed = state->sealed;
         check->machine = state->machine;
+        check->client = state->machine ? edge_sign_in_client(state) : 0;
         snprintf(check->account, sizeof(check->account), "%s", state->ctx->route->account_id);
         check->generation = sessions_generation(edge_sign_in_sessions(), state->hash);
         check->asked_ms = edge_sign_in_clock();
@@ -492,7 +522,7 @@ join_check(edge_sign_in_state_t *state)
     check_t       *check;
     ngx_str_t      account = { state->ctx->route->account_id_len,
                                (u_char *) state->ctx->route->account_id };
-    const u_char  *bound = sign_in_bind(state->config, state->ctx->route->id);
+    const u_char  *bound = sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
 
     check = find_check(state, bound);
     if (check == NULL && edge_ask_has_room(&account, edge_sign_in_client(state), state->sealed)) {

@@ -199,6 +199,13 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     ngx_str_t         account = { route->account_id_len, (u_char *) route->account_id };
     const sign_in_t  *config = state->config;
 
+    ask->asker.answered = on_vouched;
+    if (state->jwt_brought) {
+        return edge_sign_in_put_jwt(state, state->r->pool, &pk, &start) == NGX_OK
+               ? edge_ask_slow(&ask->asker, "bearer_token.vouch", &account,
+                               edge_sign_in_client(state), start, pk.at - start, ASK_MS)
+               : NGX_DECLINED;
+    }
     if (edge_sign_in_body(state->r->pool, &pk, &start,
                           BODY_BYTES + (state->machine ? config->sealed_len : 0),
                           state->machine ? 2 : 3) != NGX_OK)
@@ -216,7 +223,6 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     if (pk.full) {
         return NGX_DECLINED;
     }
-    ask->asker.answered = on_vouched;
     return edge_ask(&ask->asker, state->machine ? "service_token.vouch" : "session.vouch",
                     &account, edge_sign_in_client(state), start, pk.at - start, ASK_MS);
 }

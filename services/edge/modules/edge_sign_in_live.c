@@ -19,7 +19,8 @@ enum {
     TELL_AFTER_MS = 1000,
     TELL_MS = 10000,      /* how often for one session, at most */
     TELL_TIMEOUT_MS = 5000,
-    TOLD_BYTES = 128      /* of one in the message */
+    TOLD_BYTES = 128,     /* of one in the message */
+    SOON_MS = 10
 };
 
 static ngx_queue_t  buckets[BUCKETS];
@@ -66,13 +67,29 @@ edge_sign_in_live_remove(edge_sign_in_state_t *state)
 }
 
 
-/* Is the state's session this one, bound so? bound NULL: however. */
+sign_in_t *
+edge_sign_in_rules(const edge_sign_in_state_t *state)
+{
+    const route_t  *standing = state->live ? state->ctx->standing : NULL;
+
+    return standing && standing->configs[state->me] ? standing->configs[state->me]
+                                                    : state->config;
+}
+
+
+static const u_char *
+bound_now(const edge_sign_in_state_t *state)
+{
+    return sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
+}
+
+
+/* Is the state's session this one, and what it has to be bound to this? bound NULL: whatever. */
 static ngx_uint_t
 is_by(const edge_sign_in_state_t *state, const u_char *hash, const u_char *bound)
 {
     return edge_sign_in_is_of(state, hash)
-           && (bound == NULL
-               || ngx_memcmp(state->session->bound, bound, SESSION_BOUND_BYTES) == 0);
+           && (bound == NULL || ngx_memcmp(bound_now(state), bound, SESSION_BOUND_BYTES) == 0);
 }
 
 
@@ -102,10 +119,11 @@ edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep)
 }
 
 
-/* All but the texts. */
+/* All but the texts: by which rules it is admitted, and for how long. */
 static void
 take_times(session_t *session, const session_t *known)
 {
+    ngx_memcpy(session->bound, known->bound, SESSION_BOUND_BYTES);
     session->expires_ms = known->expires_ms;
     session->due_ms = known->due_ms;
     session->asked_ms = known->asked_ms;
@@ -134,6 +152,15 @@ edge_sign_in_live_good(const session_t *session)
 }
 
 
+static int64_t
+trust_ms(const edge_sign_in_state_t *state)
+{
+    return sign_in_trust_ms(ngx_memcmp(state->session->bound, bound_now(state),
+                                       SESSION_BOUND_BYTES) == 0,
+                            edge_ask_is_there(), (int64_t) edge_conf()->session_trust * 1000);
+}
+
+
 void
 edge_sign_in_live_unasked(const u_char *hash, const u_char *bound)
 {
@@ -147,7 +174,7 @@ edge_sign_in_live_unasked(const u_char *hash, const u_char *bound)
         state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
         over |= is_by(state, hash, bound)
                 && sign_in_is_doubted_long(state->doubted_ms, edge_sign_in_clock(),
-                                           (int64_t) edge_conf()->session_trust * 1000);
+                                           trust_ms(state));
     }
     if (over) {
         edge_sign_in_live_end(hash, bound, 1);
@@ -268,13 +295,13 @@ edge_sign_in_touch(session_t *session)
 
 /* What the cache knows by now, from whichever worker. */
 static void
-refresh(session_t *session)
+refresh(edge_sign_in_state_t *state)
 {
-    session_t  known;
+    session_t  known, *session = state->session;
 
     if (sessions_find(edge_sign_in_sessions(), session->hash, &known)
         && known.asked_ms >= session->asked_ms
-        && ngx_memcmp(known.bound, session->bound, SESSION_BOUND_BYTES) == 0)
+        && ngx_memcmp(known.bound, bound_now(state), SESSION_BOUND_BYTES) == 0)
     {
         take_times(session, &known);
     }
@@ -291,13 +318,15 @@ bytes_of(ngx_http_request_t *r)
 }
 
 
-/* A session that may have ended since identity vouched for it is to be asked for. */
+/* A session that may have ended since identity vouched for it is to be asked for, and so is one
+ * that other rules have admitted. */
 static sign_in_verdict_t
-judge_live(const session_t *session)
+judge_live(const edge_sign_in_state_t *state)
 {
-    sign_in_verdict_t  verdict;
+    const session_t    *session = state->session;
+    sign_in_verdict_t   verdict;
 
-    verdict = sign_in_judge(session, session->bound, edge_sign_in_now(),
+    verdict = sign_in_judge(session, bound_now(state), edge_sign_in_now(),
                             edge_session_log_is_current(), edge_sign_in_doubted());
     return verdict == SIGN_IN_ADMIT
            && session->generation != sessions_generation(edge_sign_in_sessions(), session->hash)
@@ -314,7 +343,7 @@ ask_again(edge_sign_in_state_t *state, sign_in_verdict_t verdict)
     }
     state->sealed = verdict == SIGN_IN_ASK_RULES || state->machine;
     if (edge_sign_in_check_again(state) != NGX_OK) {
-        edge_sign_in_live_unasked(state->hash, state->session->bound);
+        edge_sign_in_live_unasked(state->hash, bound_now(state));
     }
 }
 
@@ -327,7 +356,7 @@ look_at(edge_sign_in_state_t *state)
     session_t          *session = state->session;
     sign_in_verdict_t   verdict;
 
-    refresh(session);
+    refresh(state);
     if (bytes != state->bytes) {
         state->bytes = bytes;
         if (!state->machine) {
@@ -337,13 +366,13 @@ look_at(edge_sign_in_state_t *state)
     if (state->ended) {
         return 0;
     }
-    verdict = judge_live(session);
+    verdict = judge_live(state);
     switch (verdict) {
     case SIGN_IN_ADMIT:
         state->doubted_ms = 0;
         return 0;
     case SIGN_IN_OVER:
-        edge_sign_in_live_end(state->hash, session->bound, 1);
+        edge_sign_in_live_end(state->hash, bound_now(state), 1);
         return 0;
     default:
         ask_again(state, verdict);
@@ -372,6 +401,15 @@ on_look(ngx_event_t *ev)
     }
     if (count) {
         ngx_add_timer(ev, left ? 10 : LOOK_MS);
+    }
+}
+
+
+void
+edge_sign_in_live_soon(void)
+{
+    if (count) {
+        ngx_add_timer(&look_timer, SOON_MS);
     }
 }
 

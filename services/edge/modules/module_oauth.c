@@ -1,33 +1,9 @@
 /* oauth: only who has signed in goes upstream (edge_sign_in.h). */
-#include "services/edge/modules/edge_sign_in.h"
+#include "services/edge/modules/edge_sign_in_module.h"
 
-
-static void *
-parse_oauth(const msgpack_object *document, bool *bad)
-{
-    return sign_in_parse(document, "oauth", bad);
-}
-
-
-static void
-describe_oauth(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    edge_sign_in_describe(pk, r, ctx, MODULE_OAUTH);
-}
-
-
-const edge_module_t  module_oauth = {
-    .parse = parse_oauth,
-    .free = sign_in_free,
-    .state_size = sizeof(edge_sign_in_state_t),
-    .run = edge_sign_in_run,
-    .abort = edge_sign_in_abort,
-    .judge = edge_sign_in_judge,
-    .clean = edge_sign_in_clean,
-    .describe = describe_oauth,
-    .counters = edge_sign_in_counters,
+SIGN_IN_MODULE(oauth, MODULE_OAUTH,
     .zone_bytes = edge_sign_in_zone_size,   /* one for all three */
     .zone = edge_sign_in_zone,
     .start = edge_sign_in_start,
-    .metrics = edge_sign_in_metrics,
-};
+    .metrics = edge_sign_in_metrics
+);

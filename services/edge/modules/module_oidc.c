@@ -1,29 +1,4 @@
 /* oidc: only who has signed in goes upstream (edge_sign_in.h). */
-#include "services/edge/modules/edge_sign_in.h"
+#include "services/edge/modules/edge_sign_in_module.h"
 
-
-static void *
-parse_oidc(const msgpack_object *document, bool *bad)
-{
-    return sign_in_parse(document, "oidc", bad);
-}
-
-
-static void
-describe_oidc(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    edge_sign_in_describe(pk, r, ctx, MODULE_OIDC);
-}
-
-
-const edge_module_t  module_oidc = {
-    .parse = parse_oidc,
-    .free = sign_in_free,
-    .state_size = sizeof(edge_sign_in_state_t),
-    .run = edge_sign_in_run,
-    .abort = edge_sign_in_abort,
-    .judge = edge_sign_in_judge,
-    .clean = edge_sign_in_clean,
-    .describe = describe_oidc,
-    .counters = edge_sign_in_counters,
-};
+SIGN_IN_MODULE(oidc, MODULE_OIDC);

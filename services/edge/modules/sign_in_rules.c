@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TARGET_MAX = 2048 };
+enum { TARGET_MAX = 2048, CHANGED_MS = 10000 };
 
 static bool is_word(sign_in_text_t text, const char *word)
 {
@@ -98,6 +98,15 @@ bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, in
 bool sign_in_is_doubted_long(int64_t doubted_ms, int64_t now_clock_ms, int64_t trust_ms)
 {
     return doubted_ms && now_clock_ms - doubted_ms >= trust_ms;
+}
+
+int64_t sign_in_trust_ms(bool is_same, bool is_there, int64_t trust_ms)
+{
+    if (is_same)
+        return trust_ms;
+    if (!is_there)
+        return 0;
+    return trust_ms < CHANGED_MS ? trust_ms : CHANGED_MS;
 }
 
 int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms)

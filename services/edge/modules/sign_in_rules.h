@@ -65,6 +65,11 @@ bool sign_in_is_trusted(const session_t *session, const unsigned char *bound, in
  * long? doubted_ms is since when it is to be asked, by the clock of now_clock_ms; 0: it is not. */
 bool sign_in_is_doubted_long(int64_t doubted_ms, int64_t now_clock_ms, int64_t trust_ms);
 
+/* For how long a request may go on while identity cannot be asked for its session. is_same: the
+ * rules are those that admitted it; others may not admit it, so that it has a few seconds, and none
+ * where identity is away (is_there false). */
+int64_t sign_in_trust_ms(bool is_same, bool is_there, int64_t trust_ms);
+
 /* A time of identity's, whose clock is ahead of this machine's by that much, by this machine's
  * clock; 0, which is never, stays so. */
 int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms);

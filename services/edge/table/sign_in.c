@@ -64,6 +64,7 @@ sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, boo
     check_module(document, module, bad);
     self->options_passthrough = document_bool(document, "options_passthrough", bad);
     self->service_tokens = document_bool(document, "service_tokens", bad);
+    self->bearer_tokens = document_bool(document, "bearer_tokens", bad);
 #define SECONDS(key) document_number(document, key, 0, SIGN_IN_YEAR_S, 0, bad)
     self->inactivity_s = SECONDS("inactivity_timeout");
     self->maximum_s = SECONDS("maximum_duration");

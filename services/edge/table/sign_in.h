@@ -21,6 +21,7 @@ typedef struct sign_in {
     size_t session_cookie_len, nonce_cookie_len;
     bool options_passthrough;                  /* requests of this method need no session */
     bool service_tokens;                       /* machines are let in by them */
+    bool bearer_tokens;                        /* the same by JWTs of the issuer */
     uint32_t inactivity_s, maximum_s, check_s; /* 0: off */
     char *client_id;                           /* "": there is none */
     char *digest;                              /* of the rules, SIGN_IN_DIGEST_LEN digits */
