@@ -23,6 +23,7 @@ typedef struct {
     uint64_t asks_unanswered; /* of them: without an answer in time */
     uint64_t state_behind;   /* now: the state file lacks what is in force (worker 0) */
     uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
+    uint64_t events_over_share; /* of the dropped ones: events/portions.h */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */
     uint64_t proxy_headers;   /* without a header, or with one that is broken or late */
