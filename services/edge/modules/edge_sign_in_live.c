@@ -147,7 +147,7 @@ edge_sign_in_live_unasked(const u_char *hash, const u_char *bound)
         state = ngx_queue_data(q, edge_sign_in_state_t, bucket);
         over |= is_by(state, hash, bound)
                 && sign_in_is_doubted_long(state->doubted_ms, edge_sign_in_clock(),
-                                           (int64_t) edge_conf()->session_trust * 1000);
+                                           (int64_t) edge_conf()->session_trust);
     }
     if (over) {
         edge_sign_in_live_end(hash, bound, 1);
