@@ -1,5 +1,6 @@
 #include "common/codec/regex.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -20,6 +21,7 @@ struct re2_set {
     {
     }
     RE2::Set set;
+    size_t text_max = 0;
 };
 
 /* RE2 bounds what an expression may take when it is compiled, not what it takes to read: a class
@@ -83,11 +85,34 @@ void regex_destroy(regex_t **self_p)
     *self_p = nullptr;
 }
 
+/* Add an expression; *program grows by its instructions, which are those that it brings into the
+ * set's program: RE2 does not say how long that one is. */
+static int add_pattern(re2_set *set, const char *pattern, const RE2::Options &options,
+                       size_t *program, char *why, size_t why_size)
+{
+    RE2 alone(pattern, options);
+
+    if (!alone.ok() || set->set.Add(pattern, nullptr) < 0) {
+        snprintf(why, why_size, "%s", alone.error().c_str());
+        return -EINVAL;
+    }
+    *program += (size_t)alone.ProgramSize();
+    return 0;
+}
+
+/* How long a text may be for a program of so many instructions. */
+static size_t text_max_of(size_t program)
+{
+    size_t bytes = REGEX_SET_WORK / (program ? program : 1);
+
+    return std::max(bytes, (size_t)REGEX_SET_SURE);
+}
+
 int regex_set_new(regex_set_t **ret_set, const char *const *patterns, size_t count, char *why,
                   size_t why_size)
 {
     RE2::Options options;
-    size_t text = 0;
+    size_t text = 0, program = 0;
 
     options.set_log_errors(false);
     options.set_max_mem(REGEX_SET_BYTES);
@@ -100,21 +125,22 @@ int regex_set_new(regex_set_t **ret_set, const char *const *patterns, size_t cou
     if (check_wide(patterns, count, why, why_size))
         return -EINVAL;
     auto set = std::make_unique<re2_set>(options);
-    for (size_t i = 0; i < count; i++) {
-        std::string error;
-
-        if (set->set.Add(patterns[i], &error) < 0) {
-            snprintf(why, why_size, "%s", error.c_str());
+    for (size_t i = 0; i < count; i++)
+        if (add_pattern(set.get(), patterns[i], options, &program, why, why_size))
             return -EINVAL;
-        }
-    }
     if (!set->set.Compile()) {
         snprintf(why, why_size, "the expressions take more than %d bytes when compiled",
                  REGEX_SET_BYTES);
         return -EINVAL;
     }
+    set->text_max = text_max_of(program);
     *ret_set = set.release();
     return 0;
+}
+
+size_t regex_set_text_max(const regex_set_t *self)
+{
+    return self->text_max;
 }
 
 /* A set has its automaton only, nothing to fall back on: without memory for it the answer of RE2 is
@@ -123,6 +149,8 @@ regex_found_t regex_set_search(const regex_set_t *self, const char *text, size_t
 {
     RE2::Set::ErrorInfo info;
 
+    if (len > self->text_max)
+        return REGEX_FOUND_UNKNOWN;
     if (self->set.Match(re2::StringPiece(text, len), nullptr, &info))
         return REGEX_FOUND_ONE;
     return info.kind == RE2::Set::kNoError ? REGEX_FOUND_NONE : REGEX_FOUND_UNKNOWN;

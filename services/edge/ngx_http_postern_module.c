@@ -291,11 +291,11 @@ create_main_conf(ngx_conf_t *cf)
         conf->ring_size = NGX_CONF_UNSET_SIZE;
         conf->spool_size = NGX_CONF_UNSET;
         conf->response_header_size = NGX_CONF_UNSET_SIZE;
-        conf->ticket_period = NGX_CONF_UNSET;
+        conf->ticket_period = NGX_CONF_UNSET_MSEC;
         conf->trace_sampled = NGX_CONF_UNSET_UINT;
         conf->route_metrics = NGX_CONF_UNSET_UINT;
         conf->sessions_size = NGX_CONF_UNSET_SIZE;
-        conf->session_trust = NGX_CONF_UNSET;
+        conf->session_trust = NGX_CONF_UNSET_MSEC;
         conf->user_jwts = NGX_CONF_UNSET_SIZE;
         conf->request_memory = NGX_CONF_UNSET_SIZE;
         conf->client_portion = NGX_CONF_UNSET_UINT;
@@ -462,7 +462,7 @@ static ngx_command_t  commands[] = {
 
     { ngx_string("postern_ticket_period"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_sec_slot,
+      ngx_conf_set_msec_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, ticket_period),
       NULL },
@@ -490,7 +490,7 @@ static ngx_command_t  commands[] = {
 
     { ngx_string("postern_session_trust"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_sec_slot,
+      ngx_conf_set_msec_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, session_trust),
       NULL },

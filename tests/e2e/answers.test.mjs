@@ -48,6 +48,21 @@ async function overHttp2(host, path = '/') {
   return answer;
 }
 
+// nginx writes these two itself, where nobody else has.
+test('response_headers replaces server and date, and takes them away', async () => {
+  const up = await scripted(OK.replace('\r\n\r\n', '\r\nServer: upstream\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n'));
+  const lines = async (to, name) => (await raw(to.host, get(to.host))).split('\r\n\r\n')[0].split('\r\n').filter((line) => line.toLowerCase().startsWith(`${name}:`)).map((line) => line.slice(name.length + 2));
+  const asIs = await endpoint(up.address);
+  assert.deepEqual([(await lines(asIs, 'server')).length, (await lines(asIs, 'date')).length], [1, 1]);
+  const replaced = await endpoint(up.address, { response_headers: { add: { Server: 'mine', Date: 'Fri, 02 Jan 1970 00:00:00 GMT' } } });
+  assert.deepEqual([await lines(replaced, 'server'), await lines(replaced, 'date')], [['mine'], ['Fri, 02 Jan 1970 00:00:00 GMT']]);
+  assert.deepEqual([(await overHttp2(replaced.host)).headers.server, (await overHttp2(replaced.host)).headers.date], ['mine', 'Fri, 02 Jan 1970 00:00:00 GMT']);
+  const both = await endpoint(up.address, { response_headers: { remove: ['server', 'date'], add: { Server: 'mine' } } });
+  assert.deepEqual([await lines(both, 'server'), await lines(both, 'date')], [['mine'], []]);
+  const removed = await endpoint(up.address, { response_headers: { remove: ['Server', 'Date'] } });
+  assert.deepEqual([await lines(removed, 'server'), await lines(removed, 'date')], [[], []]);
+});
+
 test('early hints go to the client and the answer behind them is the answer', { timeout: 20000 }, async () => {
   const up = await scripted(HINTS + HINTS.replace('a.css', 'b.css') + OK.replace('\r\n\r\n', '\r\nX-Secret: answer\r\n\r\n'));
   const to = await endpoint(up.address, { response_headers: { remove: ['x-secret'], add: { 'x-added': 'yes' } } });

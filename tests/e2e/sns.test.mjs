@@ -14,6 +14,7 @@ import tls from 'node:tls';
 import { execFileSync } from 'node:child_process';
 import MessageValidator from 'sns-validator';
 import { api, ca, edge, elsewhere, endpoint, env, listening, must, through, until, upstream } from '../support/postern.mjs';
+import { children } from '../support/processes.mjs';
 
 const authority = process.env.STORY_UPSTREAM_TLS;
 const skip = elsewhere || !authority;
@@ -326,6 +327,20 @@ test('while it waits a client may leave, and a change of the provider ends it', 
   letGo();
   second.socket.destroy();
   assert.equal(up.seen.length, 0);
+});
+
+test('a program that fetches and hangs is ended, and another takes its place', { skip: skip || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine'), timeout: 180000 }, async () => {
+  const descendants = (pids) => { const next = children(pids); return next.length ? [...next, ...descendants(next)] : []; };
+  const programs = () => descendants(Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/edge.pid`, 'utf8'))).filter((pid) => {
+    try { return path.basename(fs.readlinkSync(`/proc/${pid}/exe`)) === 'postern-fetch'; } catch { return false; }
+  });
+  const signed = () => post(message('Notification', lying(good)));
+  await until(async () => (await signed()).status === 200, 'it fetches');
+  const hung = programs();
+  assert.ok(hung.length > 0);
+  for (const pid of hung) process.kill(pid, 'SIGSTOP');
+  await until(async () => { await signed(); return !programs().some((pid) => hung.includes(pid)); }, 'they are ended', 120000);
+  await until(async () => (await signed()).status === 200, 'another fetches', 30000);
 });
 
 // ---- what is said of it ----

@@ -1,7 +1,9 @@
 // user_agent_filter: who may come in by the User-Agent header, and that nobody else reaches the upstream.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
+import http2 from 'node:http2';
 import test from 'node:test';
+import tls from 'node:tls';
 import { api, edge, elsewhere, endpoint, listening, must, raw, tcpUpstream, through, until, upstream, WebSocket, ca } from '../support/postern.mjs';
 
 const CODE = 'ERR_POSTERN_922';
@@ -102,6 +104,40 @@ test('fifty expressions of a usual list are taken', async () => {
   await put(to, { deny: Array.from({ length: 50 }, (_, i) => `(?i)\\bSomeCrawler${i}[/ ][0-9.]+`) });
   assert.equal((await ask(to, 'a somecrawler49/1.0')).status, 403);
   assert.equal((await ask(to, 'a somecrawler50/1.0')).status, 200);
+});
+
+// Each byte of such a header leads to a state that the automaton of these expressions does not have yet.
+const growing = Array.from({ length: 40 }, (_, i) => `[ab]*a[ab]{12}c${i}`);
+const grows = (length) => Array.from(crypto.randomBytes(length), (byte) => 'ab'[byte & 1]).join('');
+
+test('a header that is too long for a large list is denied, and 256 bytes are judged by any', async () => {
+  await put(to, { deny: growing });
+  assert.equal((await ask(to, grows(256))).status, 200);
+  assert.equal((await ask(to, `${grows(240)}a${'b'.repeat(12)}c1`)).status, 403);
+  assert.equal((await ask(to, grows(2048))).status, 403);
+  await put(to, { deny: growing.slice(0, 1) });
+  assert.equal((await ask(to, grows(2048))).status, 200);
+});
+
+test('searches that take long wait for each other, and nobody else for them', { skip: elsewhere }, async () => {
+  const one = await endpoint(up.address, { user_agent_filter: { deny: growing } }), other = await endpoint(up.address, { user_agent_filter: { deny: ['bot'] } });
+  const waited = async () => Number(/^postern_edge_module_suspended_total\{module="user_agent_filter"\} (\d+)/m.exec(await metrics())[1]);
+  const before = await waited();
+  const session = http2.connect(`https://${one.host}`, { createConnection: () => tls.connect({ host: edge.host, port: edge.port, servername: one.host, ca, ALPNProtocols: ['h2'] }) });
+  const get = (agent) => new Promise((resolve, reject) => {
+    const stream = session.request({ ':path': '/', ':authority': one.host, 'user-agent': agent });
+    stream.on('response', (head) => resolve(head[':status'])).on('error', reject).resume();
+  });
+  const agents = Array.from({ length: 100 }, (_, i) => (i % 10 ? grows(400) : `${grows(380)}a${'b'.repeat(12)}c1`));
+  const [answers, quick] = await Promise.all([Promise.all(agents.map(get)), ask(other, 'curl/8')]);
+  assert.deepEqual(answers, agents.map((_, i) => (i % 10 ? 200 : 403)), 'each is judged');
+  assert.equal(quick.status, 200);
+  assert.ok(await waited() > before, 'one turn of the event loop was not for all of them');
+  const gone = session.request({ ':path': '/', ':authority': one.host, 'user-agent': grows(400) });
+  gone.on('error', () => {});
+  await Promise.all([...Array.from({ length: 40 }, () => get(grows(400)).catch(() => 0)), new Promise((resolve) => { gone.on('close', resolve); setImmediate(() => gone.close(http2.constants.NGHTTP2_CANCEL)); })]);
+  session.destroy();
+  assert.equal((await ask(one, 'curl/8')).status, 200, 'who went away while they waited is in nobody\'s way');
 });
 
 test('a module that is off lets all pass', async () => {

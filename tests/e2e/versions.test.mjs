@@ -59,3 +59,33 @@ test('requests of old versions of routes end when an account keeps too many, the
   silent.close();
   for (const path of [`/edges/https/${front.id}`, `/backends/static/${backend.id}`]) await must('DELETE', path);
 });
+
+// A version with a body of 64 KiB counts as 136 KiB and a little.
+test('requests of old versions of backends end in the same way', { skip: elsewhere }, async () => {
+  const host = unique('versions'), MOST = 128 * 1024 / 136;
+  await must('POST', '/reserved_domains', { domain: host });
+  const backend = await must('POST', '/backends/http_response', { body: 'x'.repeat(65536) });
+  const front = await must('POST', '/edges/https', { hostports: [`${host}:443`] });
+  await must('POST', `/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } });
+  const before = workers();
+
+  // takes the head of the answer, and nothing of its body
+  const unread = () => new Promise((resolve, reject) => {
+    const self = { closed: false }, session = http2.connect(`https://${edge.host}:${edge.port}`, { servername: host, ca, settings: { initialWindowSize: 0 } });
+    session.on('error', () => {}).on('close', () => { self.closed = true; reject(new Error('closed')); });
+    session.request({ ':authority': host, ':path': '/' }).on('error', () => {}).on('response', () => resolve(self));
+    self.end = () => session.destroy();
+  });
+  const requests = [];
+  for (let n = 0; n < 136 * before.length; n++) {
+    await must('PATCH', `/backends/http_response/${backend.id}`, { body: `${n} `.padEnd(65536, 'x') });
+    requests.push(await unread());
+  }
+  await must('PATCH', `/backends/http_response/${backend.id}`, { body: 'x'.repeat(65536) });
+  const open = () => requests.filter(({ closed }) => !closed).length;
+  await until(() => open() <= before.length * MOST, `${before.length} workers keep no more than they may: ${open()}`);
+  for (const one of requests.slice(-20)) assert.equal(one.closed, false);
+  assert.deepEqual(workers(), before);
+  for (const one of requests) one.end();
+  for (const path of [`/edges/https/${front.id}`, `/backends/http_response/${backend.id}`]) await must('DELETE', path);
+});

@@ -181,6 +181,45 @@ Test(agents, a_header_that_is_too_long_is_denied)
     agents_free(all);
 }
 
+Test(agents, a_header_that_is_too_long_for_its_list_is_denied)
+{
+    char agent[AGENT_MAX];
+    bool bad, permitted;
+    agents_t *deny = agents_many("[ab]*a[ab]{12}c%zu", 20, &bad), *allow;
+
+    cr_assert_not(bad);
+    allow = agents_of("{\"allow\":[\".*\",\"\\\\pL+1\"],\"deny\":[\".*\"]}", &bad);
+    cr_assert_not(bad);
+    memset(agent, 'a', sizeof(agent));
+    cr_assert(agents_permit(deny, agent, REGEX_SET_SURE));
+    cr_assert(agents_permit(allow, agent, REGEX_SET_SURE));
+    cr_assert_not(agents_permit(deny, agent, AGENT_MAX));
+    cr_assert_not(agents_permit(allow, agent, AGENT_MAX));
+    cr_assert_not(agents_recall(deny, agent, AGENT_MAX, &permitted), "it may be asked again");
+    agents_free(deny);
+    agents_free(allow);
+}
+
+/* What needs no search waits for none. */
+Test(agents, a_verdict_that_is_known_is_known_without_a_search)
+{
+    bool bad, permitted;
+    char agent[AGENT_MAX + 1] = "curl/8";
+    agents_t *none = agents_of("{}", &bad), *some = agents_of("{\"deny\":[\"bot\"]}", &bad);
+
+    cr_assert(agents_recall(none, agent, 6, &permitted) && permitted);
+    cr_assert(agents_recall(none, NULL, 0, &permitted) && !permitted);
+    cr_assert(agents_recall(some, agent, sizeof(agent), &permitted) && !permitted);
+    cr_assert_not(agents_recall(some, agent, 6, &permitted));
+    cr_assert(agents_permit(some, agent, 6));
+    cr_assert(agents_recall(some, agent, 6, &permitted) && permitted);
+    cr_assert_not(agents_recall(some, "a bot", 5, &permitted));
+    cr_assert_not(agents_permit(some, "a bot", 5));
+    cr_assert(agents_recall(some, "a bot", 5, &permitted) && !permitted);
+    agents_free(none);
+    agents_free(some);
+}
+
 /* So that a change of something else on the route does not search them all again. */
 Test(agents, the_same_lists_are_known_whichever_document_they_came_in)
 {

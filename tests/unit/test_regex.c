@@ -67,6 +67,53 @@ Test(regex, fifty_usual_ones_are_none_of_them)
     regex_set_destroy(&set);
 }
 
+/* So many expressions that lead to another state with nearly each byte. */
+static regex_set_t *a_set_that_grows(size_t count)
+{
+    char texts[40][40], why[200];
+    const char *patterns[40];
+    regex_set_t *set = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "[ab]*a[ab]{12}c%zu", i);
+        patterns[i] = texts[i];
+    }
+    cr_assert_eq(regex_set_new(&set, patterns, count, why, sizeof(why)), 0, "%s", why);
+    return set;
+}
+
+Test(regex, a_search_has_a_bound_that_falls_as_the_set_grows)
+{
+    static char text[REGEX_SET_WORK];
+    size_t before = REGEX_SET_WORK;
+
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = "ab"[i * i / 7 % 2];
+    for (size_t count = 1; count <= 40; count += 13) {
+        regex_set_t *set = a_set_that_grows(count);
+        size_t max = regex_set_text_max(set);
+
+        cr_assert(max < before && max >= REGEX_SET_SURE, "%zu: %zu", count, max);
+        before = max;
+        cr_assert_eq(regex_set_search(set, text, max), REGEX_FOUND_NONE);
+        cr_assert_eq(regex_set_search(set, text, max + 1), REGEX_FOUND_UNKNOWN);
+        regex_set_destroy(&set);
+    }
+}
+
+Test(regex, a_search_of_256_bytes_is_always_done)
+{
+    static const char *const patterns[] = {"\\pL+1"};
+    char text[REGEX_SET_SURE + 2], why[200];
+    regex_set_t *set = NULL;
+
+    memset(text, 'x', sizeof(text));
+    cr_assert_eq(regex_set_new(&set, patterns, 1, why, sizeof(why)), 0, "%s", why);
+    text[REGEX_SET_SURE - 1] = '1';
+    cr_assert_eq(regex_set_search(set, text, REGEX_SET_SURE), REGEX_FOUND_ONE);
+    regex_set_destroy(&set);
+}
+
 Test(regex, the_first_of_a_list_that_matches_counts)
 {
     static const regex_row_t rows[] = {

@@ -1,4 +1,4 @@
-/* Versions of routes that requests keep: an account's are bounded, and the oldest are over first. */
+/* Versions of routes and backends that requests keep: an account's are bounded, and the oldest are over first. */
 #include "common/codec/pack.h"
 #include "services/edge/streams/touched.h"
 #include "services/edge/table/retired.h"
@@ -9,12 +9,14 @@
 
 enum { TEXT = 1 << 20 /* in the entry, and estimated twice */ };
 
-static const route_t *over[100];
+static retired_kind_t over_kinds[100];
+static char over_ids[100][20];
 static int over_count;
 
-static void on_over(const route_t *route)
+static void on_over(const retired_entry_t *entry)
 {
-    over[over_count++] = route;
+    over_kinds[over_count] = entry->kind;
+    snprintf(over_ids[over_count++], sizeof(over_ids[0]), "%s", entry->id);
 }
 
 static void on_touched(const stream_key_t *key)
@@ -22,29 +24,59 @@ static void on_touched(const stream_key_t *key)
     (void)key;
 }
 
-/* A version of a route whose description has so many bytes. */
-static void apply(table_t *table, const char *id, const char *account, size_t text)
+/* Takes the document. */
+static void apply_document(table_t *table, const char *kind, const char *id, json_t *document)
 {
-    static char description[TEXT + 1];
     msgpack_sbuffer buffer;
     msgpack_unpacked unpacked;
-    json_t *document;
 
-    memset(description, 'x', text);
-    description[text] = '\0';
-    document = json_pack("{s:s, s:s, s:s, s:s, s:s}", "edge_id", "edghts_1", "account_id", account,
-                         "match_type", "path_prefix", "match", id, "description", description);
     msgpack_sbuffer_init(&buffer);
     msgpack_unpacked_init(&unpacked);
     pack_json(&buffer, document);
     cr_assert_eq(msgpack_unpack_next(&unpacked, buffer.data, buffer.size, NULL),
                  MSGPACK_UNPACK_SUCCESS);
-    cr_assert_eq(touched_apply(table, "https_edge_route", 16, id, strlen(id), &unpacked.data,
-                               TRUST_ALL, on_touched),
+    cr_assert_eq(touched_apply(table, kind, strlen(kind), id, strlen(id), &unpacked.data, TRUST_ALL,
+                               on_touched),
                  0);
     msgpack_unpacked_destroy(&unpacked);
     msgpack_sbuffer_destroy(&buffer);
     json_decref(document);
+}
+
+static const char *description(size_t text)
+{
+    static char out[TEXT + 1];
+
+    memset(out, 'x', text);
+    out[text] = '\0';
+    return out;
+}
+
+/* A version of a route whose description has so many bytes. */
+static void apply(table_t *table, const char *id, const char *account, size_t text)
+{
+    apply_document(table, "https_edge_route", id,
+                   json_pack("{s:s, s:s, s:s, s:s, s:s}", "edge_id", "edghts_1", "account_id",
+                             account, "match_type", "path_prefix", "match", id, "description",
+                             description(text)));
+}
+
+/* The same of a backend of any kind. */
+static void apply_backend(table_t *table, const char *kind, const char *account, size_t text)
+{
+    apply_document(table, kind, "bkd_1",
+                   json_pack("{s:s, s:s, s:s, s:o}", "account_id", account, "address",
+                             "127.0.0.1:80", "description", description(text), "backends",
+                             strcmp(kind, "failover_backend") ? json_object() : json_array()));
+}
+
+static backend_t *begin_backend(const table_t *table)
+{
+    backend_t *backend = strmap_get(table->backends, "bkd_1", 5);
+
+    cr_assert_not_null(backend);
+    backend->refs++;
+    return backend;
 }
 
 /* A request begins with the route as it is now. */
@@ -100,10 +132,11 @@ Test(retired, beyond_the_bound_the_oldest_are_over)
     cr_assert_geq(over_count, 2 * KEPT - 2);
     cr_assert_leq(over_count, 2 * KEPT + 2);
     for (int i = 0; i < over_count; i++) {
-        cr_assert_eq(over[i], used[i], "%d", i);
-        cr_assert(used[i]->is_over);
+        cr_assert_eq(over_kinds[i], RETIRED_ROUTE);
+        cr_assert_str_eq(over_ids[i], i % 2 ? "/a" : "/b");
+        cr_assert(used[i]->version.is_over);
     }
-    cr_assert(!used[over_count]->is_over);
+    cr_assert(!used[over_count]->version.is_over);
     for (int i = 0; i < 3 * KEPT; i++)
         route_release(used[i]);
     cr_assert_eq(retired_bytes("ac_1"), 0);
@@ -124,7 +157,7 @@ Test(retired, an_account_pays_for_its_own)
         large[i] = begin(table, "/large");
     }
     cr_assert_gt(over_count, 0);
-    cr_assert(!small->is_over);
+    cr_assert(!small->version.is_over);
     route_release(small);
     for (int i = 0; i < 20; i++)
         route_release(large[i]);
@@ -139,9 +172,9 @@ Test(retired, the_newest_stays_however_large_it_is)
 
     apply(table, "/a", "ac_1", TEXT);
     route = begin(table, "/a");
-    route->bytes = 2 * RETIRED_BYTES_MAX;
+    route->version.bytes = 2 * RETIRED_BYTES_MAX;
     apply(table, "/a", "ac_1", 1);
-    cr_assert(!route->is_over);
+    cr_assert(!route->version.is_over);
     route_release(route);
     while (!table_free_some(&table, 100))
         ;
@@ -158,5 +191,81 @@ Test(retired, a_table_that_is_replaced_leaves_what_requests_use)
         ;
     cr_assert_geq(retired_bytes("ac_1"), (size_t)2 * TEXT);
     route_release(route);
+    cr_assert_eq(retired_bytes("ac_1"), 0);
+}
+
+Test(retired, versions_of_a_backend_count_of_whatever_kind)
+{
+    static const char *const kinds[] = {"static_backend", "http_response_backend",
+                                        "weighted_backend", "failover_backend"};
+    enum { KEPT = RETIRED_BYTES_MAX / (2 * TEXT), USED = 2 * KEPT };
+
+    for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+        table_t *table = start();
+        backend_t *used[USED];
+
+        apply_backend(table, kinds[kind], "ac_1", TEXT);
+        for (int i = 0; i < USED; i++) {
+            used[i] = begin_backend(table);
+            cr_assert_leq(retired_bytes("ac_1"), (size_t)RETIRED_BYTES_MAX, "%s", kinds[kind]);
+            apply_backend(table, kinds[kind], "ac_1", TEXT);
+        }
+        cr_assert_geq(over_count, KEPT, "%s", kinds[kind]);
+        cr_assert_eq(over_kinds[0], RETIRED_BACKEND);
+        cr_assert_str_eq(over_ids[0], "bkd_1");
+        for (int i = 0; i < USED; i++)
+            cr_assert_eq(used[i]->version.is_over, i < over_count, "%s %d", kinds[kind], i);
+        for (int i = 0; i < USED; i++)
+            backend_release(used[i]);
+        cr_assert_eq(retired_bytes("ac_1"), 0);
+        apply_backend(table, kinds[kind], "ac_1", TEXT);
+        cr_assert_eq(retired_bytes("ac_1"), 0, "nobody used the version before");
+        while (!table_free_some(&table, 100))
+            ;
+    }
+}
+
+Test(retired, routes_and_backends_of_an_account_have_one_bound)
+{
+    enum { KEPT = RETIRED_BYTES_MAX / (2 * TEXT) };
+    table_t *table = start();
+    route_t *route;
+    backend_t *used[KEPT + 1];
+
+    apply(table, "/a", "ac_1", TEXT);
+    route = begin(table, "/a");
+    apply(table, "/a", "ac_1", 1);
+    apply_backend(table, "static_backend", "ac_1", TEXT);
+    for (int i = 0; i <= KEPT; i++) {
+        used[i] = begin_backend(table);
+        apply_backend(table, "static_backend", "ac_1", TEXT);
+    }
+    cr_assert(route->version.is_over, "it is the oldest");
+    cr_assert_eq(over_kinds[0], RETIRED_ROUTE);
+    cr_assert(!used[KEPT]->version.is_over);
+    route_release(route);
+    for (int i = 0; i <= KEPT; i++)
+        backend_release(used[i]);
+    while (!table_free_some(&table, 100))
+        ;
+}
+
+Test(retired, a_backend_that_is_deleted_or_whose_table_goes_is_kept_by_its_requests)
+{
+    table_t *table = start();
+    backend_t *deleted, *gone;
+
+    apply_backend(table, "static_backend", "ac_1", TEXT);
+    deleted = begin_backend(table);
+    cr_assert_eq(
+        touched_apply(table, "static_backend", 14, "bkd_1", 5, NULL, TRUST_ALL, on_touched), 0);
+    cr_assert_geq(retired_bytes("ac_1"), (size_t)2 * TEXT);
+    apply_backend(table, "static_backend", "ac_1", TEXT);
+    gone = begin_backend(table);
+    while (!table_free_some(&table, 100))
+        ;
+    cr_assert_geq(retired_bytes("ac_1"), (size_t)4 * TEXT);
+    backend_release(deleted);
+    backend_release(gone);
     cr_assert_eq(retired_bytes("ac_1"), 0);
 }

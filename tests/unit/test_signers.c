@@ -219,7 +219,15 @@ Test(signers, an_old_key_is_fetched_again_while_it_is_used_but_not_for_ever)
     world.now_ms += SIGNERS_FRESH_MS;
     cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_KEY);
     answer(&world, world.asks[4].number, SIGNER_REFUSED);
-    cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_REFUSED, "it is good no more");
+    cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_KEY, "it was good, and stays");
+    world.now_ms += SIGNERS_REFUSED_MS;
+    cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_KEY);
+    cr_assert_eq(world.count, 6, "what lies there is asked for again");
+    answer(&world, world.asks[5].number, SIGNER_REFUSED);
+    world.now_ms += SIGNERS_STALE_MS - SIGNERS_FRESH_MS - SIGNERS_REFUSED_MS;
+    cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_WAIT, "but not beyond its time");
+    answer(&world, world.asks[6].number, SIGNER_REFUSED);
+    cr_assert_eq(look(&world, "a", url_of(0), NULL), SIGNERS_REFUSED);
     end(&world);
 }
 

@@ -8,6 +8,9 @@
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -155,6 +158,43 @@ ParameterizedTest(judged_t *it, webhook, published)
 
     cr_assert_eq(judge(it->provider, it->secret, &request), it->verdict, "%s %s", it->provider,
                  it->headers);
+}
+
+/* A message of Contentful's whose signature names so many headers. */
+static webhook_verdict_t judge_signed_headers(int count)
+{
+    static const char secret[] = "the secret";
+    char list[2000] = "", headers[6000] = "", content[6000] = "POST\n/\n", hex[65];
+    unsigned char sum[32];
+    size_t at;
+    webhook_request_t request;
+
+    for (int i = 0; i < count - 2; i++) {
+        sprintf(list + strlen(list), "a%02d,", i);
+        sprintf(headers + strlen(headers), "a%02d: b\n", i);
+        sprintf(content + strlen(content), "a%02d:b;", i);
+    }
+    strcat(list, "x-contentful-signed-headers,x-contentful-timestamp");
+    sprintf(content + strlen(content),
+            "x-contentful-signed-headers:%s;x-contentful-timestamp:1000000\n{}", list);
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (unsigned char *)content, strlen(content), sum,
+         NULL);
+    for (at = 0; at < sizeof(sum); at++)
+        sprintf(hex + 2 * at, "%02x", sum[at]);
+    sprintf(headers + strlen(headers),
+            "x-contentful-signed-headers: %s\nx-contentful-timestamp: 1000000\n"
+            "x-contentful-signature: %s\n",
+            list, hex);
+    request = request_of("POST", "/", headers, "{}", 1000);
+    return judge("contentful", secret, &request);
+}
+
+/* Each is looked for among all headers of the request. */
+Test(webhook, a_signature_names_at_most_32_headers)
+{
+    cr_assert_eq(judge_signed_headers(2), WEBHOOK_VERIFIED);
+    cr_assert_eq(judge_signed_headers(32), WEBHOOK_VERIFIED);
+    cr_assert_neq(judge_signed_headers(33), WEBHOOK_VERIFIED);
 }
 
 Test(webhook, what_headers_deny_needs_no_body)

@@ -398,6 +398,19 @@ logs_to_worker(void)
 }
 
 
+/* Milliseconds for which nothing is to be looked after; -1: for good. */
+static int
+patience(void)
+{
+    int  asks = edge_helper_ask_patience(), signers = edge_helper_signers_patience();
+
+    if (asks < 0 || signers < 0) {
+        return ngx_max(asks, signers);
+    }
+    return ngx_min(asks, signers);
+}
+
+
 static void
 run_loop(void)
 {
@@ -418,8 +431,9 @@ run_loop(void)
     do {
         items[n].fd = edge_helper_signers_fd();
         items[n].events = ZMQ_POLLIN;
-        zmq_poll(items, items[n].fd < 0 ? n : n + 1, edge_helper_ask_patience());
+        zmq_poll(items, items[n].fd < 0 ? n : n + 1, patience());
         rc = from_worker() == NGX_AGAIN ? edge_helper_signers_take(&worker) : NGX_ERROR;
+        rc = rc == NGX_OK ? edge_helper_signers_watch(&worker) : rc;
         rc = rc == NGX_OK ? logs_to_worker() : rc;
         rc = rc == NGX_OK ? edge_helper_ask_turn(&worker) : rc;
     } while (rc == NGX_OK && to_worker(&events, NULL) == NGX_OK);

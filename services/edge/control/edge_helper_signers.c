@@ -1,17 +1,22 @@
 /* The program runs while its socket is open. One that has ended is started again with the next
- * question, but not more often than AGAIN_S says. */
+ * question, but not more often than AGAIN_S says. One that has been asked and answers nothing for
+ * HUNG_MS hangs, and is ended: a question takes it less, and its asker waits for longer
+ * (SIGNERS_WAIT_MS). */
 #include "services/edge/control/edge_helper_signers.h"
 #include "common/codec/signer.h"
+#include "services/edge/control/edge_clock.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <spawn.h>
 #include <sys/wait.h>
 
-enum { AGAIN_S = 1, SETTING_MAX = 8192, SETTINGS = 5 };
+enum { AGAIN_S = 1, HUNG_MS = 12000, SETTING_MAX = 8192, SETTINGS = 5 };
 
-static int     program = -1;   /* the link to it */
-static pid_t   program_pid;
-static time_t  started;
+static int       program = -1;   /* the link to it */
+static pid_t     program_pid;
+static time_t    started;
+static size_t    unanswered;    /* questions of it */
+static uint64_t  answered_ms;   /* when it answered last, or was asked while it had no question */
 
 
 static ngx_int_t
@@ -108,6 +113,7 @@ lose_program(void)
 {
     close(program);
     program = -1;
+    unanswered = 0;
     kill(program_pid, SIGKILL);
     waitpid(program_pid, NULL, 0);
 }
@@ -127,6 +133,10 @@ edge_helper_signers_ask(link_t *worker, const ngx_str_t *frame)
     }
     if (send(program, &ask, sizeof(ask), MSG_DONTWAIT|MSG_NOSIGNAL) != (ssize_t) sizeof(ask)) {
         (void) answer_later(worker, ask.number, "the program that fetches takes no question");
+        return;
+    }
+    if (unanswered++ == 0) {
+        answered_ms = edge_clock_boot_ms();
     }
 }
 
@@ -135,6 +145,36 @@ int
 edge_helper_signers_fd(void)
 {
     return program;
+}
+
+
+static ngx_int_t
+lose_and_tell(link_t *worker, const char *what)
+{
+    lose_program();
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "postern: the program that fetches certificates %s", what);
+    return answer_later(worker, 0, "the program that fetches has ended");
+}
+
+
+int
+edge_helper_signers_patience(void)
+{
+    uint64_t  since = edge_clock_boot_ms() - answered_ms;
+
+    if (unanswered == 0) {
+        return -1;
+    }
+    return since >= HUNG_MS ? 0 : (int) (HUNG_MS - since);
+}
+
+
+ngx_int_t
+edge_helper_signers_watch(link_t *worker)
+{
+    return edge_helper_signers_patience() == 0
+           ? lose_and_tell(worker, "answers nothing, and was ended") : NGX_OK;
 }
 
 
@@ -152,11 +192,10 @@ edge_helper_signers_take(link_t *worker)
             return NGX_OK;
         }
         if (len <= 0) {
-            lose_program();
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "postern: the program that fetches certificates has ended");
-            return answer_later(worker, 0, "the program that fetches has ended");
+            return lose_and_tell(worker, "has ended");
         }
+        unanswered -= unanswered > 0;
+        answered_ms = edge_clock_boot_ms();
         frame.data = (u_char *) packet;
         frame.len = len;
         rc = link_send(worker, LINK_SIGNER, &frame, 1, 0) == NGX_ERROR ? NGX_ERROR : NGX_OK;

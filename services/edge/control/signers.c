@@ -95,13 +95,6 @@ static signer_key_t *key_place(signers_t *self, const char *url)
     return place;
 }
 
-static void key_drop(signers_t *self, const char *url)
-{
-    for (size_t i = 0; i < SIGNERS_KEYS_MAX; i++)
-        if (!strcmp(self->keys[i].url, url))
-            key_clear(&self->keys[i]);
-}
-
 /* False: the bytes are no key. */
 static bool key_keep(signers_t *self, const char *url, const signer_told_t *told, int64_t now_ms)
 {
@@ -285,8 +278,7 @@ static void fetch_answer(signers_t *self, signers_fetch_t *fetch, const signer_t
     } else if (told->outcome == SIGNER_KEY && key_keep(self, fetch->ask.url, told, now_ms)) {
         fetch->state = FETCH_FREE;
     } else {
-        fetch->state = FETCH_REFUSED;
-        key_drop(self, fetch->ask.url); /* it was good once */
+        fetch->state = FETCH_REFUSED; /* a key that was good stays for its time */
     }
     wake_all(fetch);
 }

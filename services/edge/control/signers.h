@@ -18,10 +18,11 @@ enum {
     SIGNERS_REFUSED_MS = 30000,  /* a URL whose certificate is not good is not fetched again */
     SIGNERS_LATER_MS = 3000,     /* and one that could not be fetched is not tried again */
     SIGNERS_WAIT_MS = 15000,     /* an answer that takes longer does not come */
-    /* from then on a key is fetched again, while it is used; it goes where what lies there now is
-     * not good, and stays where nothing can be had */
+    /* from then on a key is fetched again, while it is used; it stays for its time also where
+     * nothing good lies there now: signers' old certificates go before their last messages came */
     SIGNERS_FRESH_MS = 24 * 3600 * 1000,
-    SIGNERS_STALE_MS = 7 * SIGNERS_FRESH_MS /* and from then on it is used no more */
+    SIGNERS_STALE_MS = 7 * SIGNERS_FRESH_MS /* from then on, or when its certificate ends, it is
+                                               used no more */
 };
 
 _Static_assert(SIGNERS_REMEMBERED_MAX > SIGNERS_FETCHES_MAX, "a new URL always finds a place");

@@ -6,14 +6,19 @@
 #include "services/edge/events/edge_memory.h"
 #include "services/edge/events/edge_slot.h"
 #include "services/edge/events/edge_spool.h"
+#include "services/edge/events/portions.h"
 #include "services/edge/events/ring.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_seat.h"
+#include "services/edge/worker/edge_vitals.h"
 
 enum { PREFETCH_BYTES = 4096 };
 
 static edge_slot_t  *slot;
 static ring_t        ring;          /* of slot */
 static uint64_t      sent;          /* offset up to which batches were sent */
+static portions_t    portions;      /* of ring and spool */
+static uint64_t      over_share;    /* events dropped while a batch was open, not yet told */
 static ngx_uint_t    wanted;        /* somebody wants events */
 static void        (*sender)(void); /* of what is to be sent; NULL: nobody yet */
 
@@ -89,12 +94,13 @@ edge_ring_reserve(size_t *room, ngx_uint_t *first)
 
 
 void
-edge_ring_commit(size_t len)
+edge_ring_commit(size_t len, uint32_t account)
 {
     size_t   i;
     u_char  *next;
 
     slot->counters.events++;
+    portions_add(&portions, account, len);
     next = ring_commit(&ring, len);
     /* the next event is about as long: its lines come while that request is served */
     for (i = 0; i < len && i < PREFETCH_BYTES; i += 64) {
@@ -107,6 +113,35 @@ void
 edge_ring_seal(void)
 {
     ring_seal(&ring);
+    if (over_share) {
+        ring_drop(&ring, over_share);
+        over_share = 0;
+    }
+}
+
+
+ngx_uint_t
+edge_ring_has_share(uint32_t account)
+{
+    uint64_t  held = ring.memory->head - ring.memory->tail;
+    uint64_t  all = ring.size + edge_spool_taken() + edge_spool_room();
+
+    return portions_may(&portions, account, held + edge_spool_taken(), all);
+}
+
+
+/* A number of its own would end the open batch: other accounts' events would be in many small
+ * ones, each with a layout of its own, and take the room that is short. */
+void
+edge_ring_drop_over_share(void)
+{
+    slot->counters.events++;
+    slot->counters.dropped++;
+    edge_vitals(ngx_worker)->events_over_share++;
+    over_share++;
+    if (!ring_is_open(&ring)) {
+        edge_ring_seal();
+    }
 }
 
 
@@ -291,6 +326,7 @@ edge_ring_open(ngx_cycle_t *cycle)
         }
     }
     slot->counters.ready = 0;
+    portions.segment_bytes = (ring.size + edge_conf()->spool_size) / PORTIONS_SEGMENTS;
     (void) edge_slot_count_lost(slot, &ring, cycle->log);
     sent = ring.memory->tail;
     edge_spool_path(edge_seat(), ngx_worker, path, sizeof(path));

@@ -83,8 +83,13 @@ void edge_ring_finish(void);
  * NULL: ring and spool are full. */
 u_char *edge_ring_reserve(size_t *room, ngx_uint_t *first);
 
-/* What was reserved last holds an event of len bytes. */
-void edge_ring_commit(size_t len);
+/* What was reserved last holds an event of len bytes; account is the hash of its account's id. */
+void edge_ring_commit(size_t len, uint32_t account);
+
+/* May an event of this account be kept (portions.h)? */
+ngx_uint_t edge_ring_has_share(uint32_t account);
+/* If not: it is dropped, and that is told behind the batch that is open. */
+void edge_ring_drop_over_share(void);
 
 /* An event that cannot be kept: it has a number, is counted, and told with the next batch. */
 void edge_ring_drop(void);

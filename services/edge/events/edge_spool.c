@@ -112,6 +112,22 @@ edge_spool_append(const ring_batch_t *batch, ngx_uint_t worker, uint64_t boot)
 }
 
 
+uint64_t
+edge_spool_taken(void)
+{
+    return spool.end;
+}
+
+
+uint64_t
+edge_spool_room(void)
+{
+    off_t  size = edge_conf()->spool_size;
+
+    return is_logged || spool.end >= size ? 0 : size - spool.end;
+}
+
+
 /* ---- sending ---- */
 
 ngx_uint_t

@@ -16,6 +16,10 @@ ngx_int_t edge_spool_open(void);
  * room, or the file cannot be written; nothing of it is in the file. */
 ngx_int_t edge_spool_append(const ring_batch_t *batch, ngx_uint_t worker, uint64_t boot);
 
+/* Bytes of the file, and how many more it may have: none while it cannot be written. */
+uint64_t edge_spool_taken(void);
+uint64_t edge_spool_room(void);
+
 /* Copy from another worker's file, from *at on, a megabyte at most; *at: how far it got. NGX_OK: to
  * the last whole batch | NGX_AGAIN: more another time, or when there is room. */
 ngx_int_t edge_spool_adopt(ngx_fd_t file, ngx_uint_t worker, off_t *at);

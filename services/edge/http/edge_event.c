@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_times.h"
 #include "services/edge/http/userinfo.h"
 #include "services/edge/tls/edge_bio.h"
@@ -679,8 +680,14 @@ write_event(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t with_headers)
 static void
 keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    size_t  len;
+    size_t    len;
+    uint32_t  account = edge_share_account(&ctx->account_id);
 
+    if (!edge_ring_has_share(account)) {
+        edge_ring_drop_over_share();
+        edge_ring_send();
+        return;
+    }
     len = write_event(r, ctx, 1);
     if (len == 0) {
         edge_ring_seal();   /* the batch may have been near its end */
@@ -691,7 +698,7 @@ keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
         len = write_event(r, ctx, 0);
     }
     if (len) {
-        edge_ring_commit(len);
+        edge_ring_commit(len, account);
     } else {
         edge_ring_drop();
     }

@@ -69,10 +69,20 @@ edge_header_add(ngx_http_request_t *r, edge_ctx_t *ctx, const header_t *add)
 }
 
 
+ngx_table_elt_t **
+edge_header_own(ngx_http_request_t *r, const char *lower)
+{
+    if (ngx_strcmp(lower, "server") == 0) {
+        return &r->headers_out.server;
+    }
+    return ngx_strcmp(lower, "date") == 0 ? &r->headers_out.date : NULL;
+}
+
+
 ngx_int_t
 edge_header_answer(ngx_http_request_t *r, const header_t *add)
 {
-    ngx_table_elt_t  *header;
+    ngx_table_elt_t  *header, **own = edge_header_own(r, add->lower);
 
     if (ngx_strcmp(add->lower, "content-type") == 0) {
         r->headers_out.content_type.data = (u_char *) add->value;
@@ -86,6 +96,12 @@ edge_header_answer(ngx_http_request_t *r, const header_t *add)
         return NGX_ERROR;
     }
     ngx_memzero(header, sizeof(*header));
+    if (own) {
+        if (*own) {
+            (*own)->hash = 0;
+        }
+        *own = header;
+    }
     header->hash = 1;
     header->key.data = (u_char *) add->name;
     header->key.len = add->name_len;

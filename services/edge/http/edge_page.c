@@ -398,6 +398,7 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_requests_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_dropped_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_events_over_share_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_lost_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_spooled_total{worker=\"%ui\"} %uL\n"
         "postern_edge_events_unacknowledged_bytes{worker=\"%ui\"} %uL\n"
@@ -408,7 +409,8 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_config_turn_seconds_max{worker=\"%ui\"} %uL.%06uL\n"
         "postern_edge_proxy_protocol_refused_total{worker=\"%ui\",reason=\"address\"} %uL\n"
         "postern_edge_proxy_protocol_refused_total{worker=\"%ui\",reason=\"header\"} %uL\n",
-        i, one->requests, i, one->events, i, one->dropped, i, one->lost, i, one->spooled,
+        i, one->requests, i, one->events, i, one->dropped,
+        i, vitals->events_over_share, i, one->lost, i, one->spooled,
         i, one->unacknowledged, i, one->revision,
         i, one->streams_ended, i, one->upstreams_denied, i, vitals->over_share,
         i, one->config_turn_us / 1000000, one->config_turn_us % 1000000,

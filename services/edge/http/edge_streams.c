@@ -154,6 +154,17 @@ judge_modules(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route)
 }
 
 
+/* Does the request keep a version that is over? Those of its route that judged it last, and of the
+ * backend that it stays through, do not count: it takes the newest when it is judged. */
+static ngx_uint_t
+keeps_too_old(const edge_ctx_t *ctx)
+{
+    return ctx->route->version.is_over
+           || (ctx->backend && ctx->backend->version.is_over)
+           || (ctx->failover && failover_holds_over(ctx->failover));
+}
+
+
 /* The request may go on under a new version of its route, which may depend on other entries:
  * register it under the new keys. */
 static void
@@ -195,7 +206,7 @@ edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx)
     route_t     *route;
     ngx_uint_t   code;
 
-    if (ctx->route->is_over) {
+    if (keeps_too_old(ctx)) {
         return ERR_EDGE_CHANGED;
     }
     edge = table_edge(edge_worker_table(), (char *) ctx->host.data, ctx->host.len);
@@ -265,7 +276,7 @@ end_stream(edge_ctx_t *ctx, ngx_uint_t code, const sweep_change_t *change)
         edge_ack_count_ended(change->log, change->revision);
     }
     registry_remove(&registry, &ctx->stream);
-    if (ctx->route->is_over) {
+    if (keeps_too_old(ctx)) {
         edge_end_soon(ctx);
     }
     edge_end_request(ctx, code);
@@ -279,7 +290,7 @@ judge_stream(edge_ctx_t *ctx, const sweep_change_t *change)
     ngx_uint_t  code;
 
     if (is_over(ctx->request, ctx)) {
-        if (ctx->route->is_over) {
+        if (keeps_too_old(ctx)) {
             edge_end_soon(ctx);   /* the end of its answer keeps it */
         }
         return 0;
@@ -365,12 +376,18 @@ edge_streams_touch_session(const char *hex, size_t len)
 }
 
 
-/* Too many versions of the account's routes are kept: this is the oldest of them. */
+/* Too many versions of the account's entries are kept: this is the oldest of them. Requests of a
+ * failover backend keep members that they are not found by, so all of the account are looked at. */
 static void
-on_over(const route_t *route)
+on_over(const retired_entry_t *entry)
 {
-    stream_key_t  key = key_of(STREAM_ROUTE, route->id);
+    stream_key_t  key = { STREAM_ALL, "", 0 };
 
+    if (entry->kind == RETIRED_ROUTE) {
+        key = key_of(STREAM_ROUTE, entry->id);
+    } else if (entry->account_id) {
+        key = key_of(STREAM_ACCOUNT, entry->account_id);
+    }
     edge_streams_touch(&key);
 }
 

@@ -120,6 +120,14 @@ backend_t *failover_next(failover_t *self, const failover_ports_t *ports, void *
     return find_next(self, ports, context, now);
 }
 
+bool failover_holds_over(const failover_t *self)
+{
+    for (size_t i = 0; i < self->backend->member_count; i++)
+        if (self->members[i].backend && self->members[i].backend->version.is_over)
+            return true;
+    return self->backend->version.is_over;
+}
+
 void failover_end(failover_t *self)
 {
     for (size_t i = 0; i < self->backend->member_count; i++)

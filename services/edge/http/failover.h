@@ -71,5 +71,8 @@ backend_t *failover_dial(failover_t *self, const failover_ports_t *ports, void *
 backend_t *failover_next(failover_t *self, const failover_ports_t *ports, void *context,
                          uint64_t now);
 
+/* Is a version over that it holds (table/retired.h)? */
+bool failover_holds_over(const failover_t *self);
+
 /* Gives back what it holds. */
 void failover_end(failover_t *self);

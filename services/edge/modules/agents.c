@@ -225,22 +225,48 @@ static bool memo_is(const memo_t *memo, const memo_t *wanted, const char *agent)
            && !memcmp(memo->agent, agent, wanted->len);
 }
 
+static memo_t wanted_memo(const agents_t *self, const char *agent, size_t len)
+{
+    return (memo_t){.allow = self->allow ? self->allow->number : 0,
+                    .deny = self->deny ? self->deny->number : 0,
+                    .len = agent ? len : 0};
+}
+
+static bool is_remembered_kind(const memo_t *wanted)
+{
+    return wanted->len > 0 && wanted->len <= MEMO_BYTES && (wanted->allow || wanted->deny);
+}
+
+bool agents_recall(const agents_t *self, const char *agent, size_t len, bool *ret_permitted)
+{
+    const memo_t *memo, wanted = wanted_memo(self, agent, len);
+
+    *ret_permitted = false;
+    if (len > AGENT_MAX)
+        return true;
+    if (!self->allow && !self->deny) {
+        *ret_permitted = wanted.len > 0;
+        return true;
+    }
+    if (!is_remembered_kind(&wanted))
+        return false;
+    memo = memo_of(&wanted, agent);
+    if (!memo_is(memo, &wanted, agent))
+        return false;
+    *ret_permitted = memo->permitted;
+    return true;
+}
+
 bool agents_permit(const agents_t *self, const char *agent, size_t len)
 {
-    memo_t *memo, wanted = {.allow = self->allow ? self->allow->number : 0,
-                            .deny = self->deny ? self->deny->number : 0,
-                            .len = agent ? len : 0};
+    memo_t *memo, wanted = wanted_memo(self, agent, len);
     bool permitted, sure;
 
-    if (len > AGENT_MAX)
-        return false;
-    if (wanted.len == 0 || wanted.len > MEMO_BYTES || (!self->allow && !self->deny))
-        return search_lists(self, agent, wanted.len, &sure);
-    memo = memo_of(&wanted, agent);
-    if (memo_is(memo, &wanted, agent))
-        return memo->permitted;
+    if (agents_recall(self, agent, len, &permitted))
+        return permitted;
     permitted = search_lists(self, agent, wanted.len, &sure);
-    if (sure) {
+    if (sure && is_remembered_kind(&wanted)) {
+        memo = memo_of(&wanted, agent);
         memo->allow = wanted.allow;
         memo->deny = wanted.deny;
         memo->len = wanted.len;

@@ -23,10 +23,15 @@ size_t agents_bytes(const void *config);
 /* May a request with this User-Agent header go on? NULL: it has none, which is judged as an
  * empty one and needs an expression of allow that matches it. A match of allow admits the
  * request, whatever deny says; otherwise a match of deny denies it; otherwise it is admitted. A
- * header of more than AGENT_MAX bytes is denied, and so is one for which the memory of a list
- * does not suffice. Bytes that are no UTF-8 are judged as U+FFFD each, so that no expression is
- * blind to them. */
+ * header of more than AGENT_MAX bytes is denied. One that is too long for a list
+ * (regex_set_text_max), or for which the list's memory does not suffice, is not matched by allow
+ * and is matched by deny. Bytes that are no UTF-8 are
+ * judged as U+FFFD each, of three bytes, so that no expression is blind to them. A search takes
+ * REGEX_SET_WORK at most of each list: some milliseconds. */
 bool agents_permit(const agents_t *self, const char *agent, size_t len);
+
+/* Is the verdict known without a search? True, and *ret_permitted is what agents_permit says. */
+bool agents_recall(const agents_t *self, const char *agent, size_t len, bool *ret_permitted);
 
 /* Have both the same lists? Then they permit the same. */
 bool agents_are_same(const agents_t *self, const agents_t *other);

@@ -166,7 +166,7 @@ edge_sign_in_is_trusted(const session_t *session, const u_char *bound)
     }
     return sign_in_is_trusted(session, bound, edge_sign_in_now(), last,
                               edge_sign_in_clock(),
-                              (int64_t) edge_conf()->session_trust * 1000);
+                              (int64_t) edge_conf()->session_trust);
 }
 
 

@@ -157,7 +157,7 @@ trust_ms(const edge_sign_in_state_t *state)
 {
     return sign_in_trust_ms(ngx_memcmp(state->session->bound, bound_now(state),
                                        SESSION_BOUND_BYTES) == 0,
-                            edge_ask_is_there(), (int64_t) edge_conf()->session_trust * 1000);
+                            edge_ask_is_there(), (int64_t) edge_conf()->session_trust);
 }
 
 

@@ -6,13 +6,19 @@
 #include "services/edge/table/table.h"
 
 
+static ngx_table_elt_t  nothing;   /* in the place of a header that nginx is not to write */
+
+
 static void
 remove_response(ngx_http_request_t *r, const header_t *name)
 {
     ngx_uint_t        i;
     ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
+    ngx_table_elt_t  *header, **own = edge_header_own(r, name->lower);
 
+    if (own) {
+        *own = &nothing;
+    }
     if (ngx_strcmp(name->lower, "content-type") == 0) {
         r->headers_out.content_type.len = 0;
         r->headers_out.content_type_len = 0;

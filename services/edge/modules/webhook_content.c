@@ -9,7 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { JSON_CHARACTER_MAX = 6 };
+enum {
+    JSON_CHARACTER_MAX = 6,
+    SIGNED_HEADERS_MAX = 32 /* each is looked for among all headers of the request */
+};
 
 typedef struct content {
     const webhook_provider_t *row;
@@ -205,6 +208,7 @@ static bool add_signed_headers(const content_t *self)
 {
     webhook_text_t list, last = {"", 0};
     webhook_text_t name = {"x-contentful-signed-headers", 27};
+    size_t count = 0;
     bool timed = false;
 
     if (!webhook_header_only(self->request, name, &list))
@@ -216,8 +220,8 @@ static bool add_signed_headers(const content_t *self)
 
         name = (webhook_text_t){list.at, end ? (size_t)(end - list.at) : list.len};
         least = name.len < last.len ? name.len : last.len;
-        if (memcmp(last.at, name.at, least) > 0 || webhook_text_same(last, name)
-            || !webhook_header_only(self->request, name, &value))
+        if (++count > SIGNED_HEADERS_MAX || memcmp(last.at, name.at, least) > 0
+            || webhook_text_same(last, name) || !webhook_header_only(self->request, name, &value))
             return false;
         timed = timed || webhook_text_is(name, self->row->time);
         add_string(self, last.len ? ";" : "");

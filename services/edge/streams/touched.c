@@ -2,7 +2,6 @@
 
 #include "services/edge/table/ip_policy.h"
 #include "services/edge/table/restriction.h"
-#include "services/edge/table/retired.h"
 
 #include <string.h>
 
@@ -192,7 +191,7 @@ int touched_apply(table_t *table, const char *kind, size_t kind_len, const char 
     else
         touch_id(touched, STREAM_ENTRY, id, id_len);
     if (old && old->refs > 1 && strmap_get(table->routes, id, id_len) != old)
-        retired_add(old); /* requests have it, beside this function */
+        route_retire(old); /* requests have it, beside this function */
     route_release(old);
     return r;
 }

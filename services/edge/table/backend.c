@@ -4,6 +4,7 @@
 #include "services/edge/table/document.h"
 #include "services/edge/table/names.h"
 #include "services/edge/table/pool.h"
+#include "services/edge/table/retired.h"
 #include "services/edge/table/slab.h"
 
 #include <arpa/inet.h>
@@ -20,6 +21,7 @@ void backend_release(backend_t *backend)
     INVARIANT(backend->refs > 0);
     if (--backend->refs)
         return;
+    retired_forget(&backend->version);
     if (backend->forget_name)
         backend->forget_name(backend);
     if (backend->pool)
@@ -36,6 +38,19 @@ void backend_release(backend_t *backend)
     slab_free(backend->host);
     slab_free(backend->body);
     slab_free(backend);
+}
+
+void backend_retire(backend_t *backend)
+{
+    retired_add(&backend->version,
+                &(retired_entry_t){RETIRED_BACKEND, backend->id, backend->account_id});
+}
+
+void table_let_go_backend(backend_t *backend)
+{
+    if (backend && backend->refs > 1)
+        backend_retire(backend);
+    backend_release(backend);
 }
 
 static void set_literal(backend_t *backend)
@@ -80,8 +95,6 @@ void backend_parse_static(backend_t *backend, const msgpack_object *document, bo
     char *address = document_str(document, "address", bad);
     const char *host = address ? split_address(address, &backend->port) : NULL;
 
-    backend->account_id = document_str(document, "account_id", bad);
-    *bad |= backend->account_id && strlen(backend->account_id) > TABLE_ID_MAX;
     backend->tls = document_bool(document, "tls", bad);
     if (host && !*bad) {
         backend->host = document_copy(host, strlen(host));
@@ -166,6 +179,9 @@ int table_apply_backend(table_t *self, const char *id, size_t len, const msgpack
         backend = slab_alloc(sizeof(*backend));
         backend->refs = 1;
         backend->id = document_copy(id, len);
+        backend->version.bytes = RETIRED_BASE + (uint32_t)retired_weight(document);
+        backend->account_id = document_str(document, "account_id", &bad);
+        bad = bad || (backend->account_id && strlen(backend->account_id) > TABLE_ID_MAX);
         parse(backend, document, &bad);
     }
     if (bad) {
@@ -173,12 +189,12 @@ int table_apply_backend(table_t *self, const char *id, size_t len, const msgpack
         backend = NULL;
     }
     if (!backend) {
-        backend_release(strmap_del(self->backends, id, len));
+        table_let_go_backend(strmap_del(self->backends, id, len));
         return bad ? -1 : 0;
     }
     if (backend->host && !backend->literal && self->backend_added)
         self->backend_added(backend);
-    backend_release(strmap_put(self->backends, id, len, backend));
+    table_let_go_backend(strmap_put(self->backends, id, len, backend));
     return 0;
 }
 

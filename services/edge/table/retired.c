@@ -13,8 +13,9 @@ typedef struct account account_t;
 /* A retired version, from the oldest of its account to the newest. */
 struct retired {
     struct retired *older, *newer;
-    route_t *route;
+    version_t *version;
     account_t *account;
+    retired_entry_t entry;
 };
 
 struct account {
@@ -25,7 +26,7 @@ struct account {
 };
 
 static strmap_t *accounts; /* id -> account_t, of those that have one */
-static void (*over_fn)(const route_t *route);
+static void (*over_fn)(const retired_entry_t *entry);
 
 /* The decoder has bounded the depth. */
 size_t retired_weight(const msgpack_object *document)
@@ -60,65 +61,68 @@ static account_t *join(const char *id, size_t len)
     return account;
 }
 
-static void unlink_version(retired_t *version)
+static void unlink_version(retired_t *self)
 {
-    account_t *account = version->account;
+    account_t *account = self->account;
 
-    if (version->older)
-        version->older->newer = version->newer;
+    if (self->older)
+        self->older->newer = self->newer;
     else
-        account->oldest = version->newer;
-    if (version->newer)
-        version->newer->older = version->older;
+        account->oldest = self->newer;
+    if (self->newer)
+        self->newer->older = self->older;
     else
-        account->newest = version->older;
-    INVARIANT(account->bytes >= version->route->bytes);
-    account->bytes -= version->route->bytes;
-    version->route->retired = NULL;
+        account->newest = self->older;
+    INVARIANT(account->bytes >= self->version->bytes);
+    account->bytes -= self->version->bytes;
+    self->version->retired = NULL;
     if (!account->oldest) {
         strmap_del(accounts, account->id, account->id_len);
         slab_free(account);
     }
-    slab_free(version);
+    slab_free(self);
 }
 
 /* The newest stays: it is what a request of now began with. */
 static void bound_account(account_t *account)
 {
     while (over_fn && account->bytes > RETIRED_BYTES_MAX && account->oldest != account->newest) {
-        route_t *route = account->oldest->route;
+        retired_entry_t entry = account->oldest->entry;
 
+        account->oldest->version->is_over = true;
         unlink_version(account->oldest);
-        route->is_over = true;
-        over_fn(route);
+        over_fn(&entry);
     }
 }
 
-void retired_add(route_t *route)
+void retired_add(version_t *version, const retired_entry_t *entry)
 {
-    retired_t *version;
+    const char *id = entry->account_id ? entry->account_id : "";
+    retired_t *self;
     account_t *account;
 
-    INVARIANT(route->refs > 0 && !route->retired && !route->is_over);
-    account = join(route->account_id ? route->account_id : "", route->account_id_len);
-    version = slab_alloc(sizeof(*version));
-    *version = (retired_t){.older = account->newest, .route = route, .account = account};
+    INVARIANT(!version->retired && !version->is_over);
+    account = join(id, strlen(id));
+    self = slab_alloc(sizeof(*self));
+    *self = (retired_t){
+        .older = account->newest, .version = version, .account = account, .entry = *entry};
     if (account->newest)
-        account->newest->newer = version;
+        account->newest->newer = self;
     else
-        account->oldest = version;
-    account->newest = version;
-    account->bytes += route->bytes;
-    route->retired = version;
+        account->oldest = self;
+    account->newest = self;
+    account->bytes += version->bytes;
+    version->retired = self;
     bound_account(account);
 }
 
-void retired_forget(route_t *route)
+void retired_forget(version_t *version)
 {
-    unlink_version(route->retired);
+    if (version->retired)
+        unlink_version(version->retired);
 }
 
-void retired_set_over(void (*over)(const route_t *route))
+void retired_set_over(void (*over)(const retired_entry_t *entry))
 {
     over_fn = over;
 }

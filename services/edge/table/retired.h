@@ -1,7 +1,7 @@
-/* Versions of routes that are no more in force, but that requests still use: each keeps its version
- * until it ends, which may be days. What an account may keep so is bounded, by an estimate of its
- * bytes: beyond, the oldest versions are over, and the requests of one that is over are ended. In
- * this process; for one thread only. No nginx in here. */
+/* Versions of routes and backends that are no more in force, but that requests still use: each
+ * keeps its versions until it ends, which may be days. What an account may keep so is bounded, by
+ * an estimate of its bytes: beyond, the oldest versions are over, and the requests of one that is
+ * over are ended. In this process; for one thread only. No nginx in here. */
 #pragma once
 
 #include "services/edge/table/table.h"
@@ -11,20 +11,31 @@ enum {
     RETIRED_BASE = 8 << 10        /* of a version whatever it says: parsed keys, blocks of memory */
 };
 
-/* What a route's entry, of which this is the document, takes in memory: an estimate, without what
- * modules say of their own (bytes of module.h). */
+typedef enum { RETIRED_ROUTE, RETIRED_BACKEND } retired_kind_t;
+
+/* Whose version it is; the texts are borrowed, and live as long as the version. */
+typedef struct retired_entry {
+    retired_kind_t kind;
+    const char *id;
+    const char *account_id; /* NULL: nobody's; all of these are one account's */
+} retired_entry_t;
+
+typedef struct retired retired_t;
+
+/* What an entry of which this is the document takes in memory: an estimate, without what modules
+ * say of their own (bytes of module.h). */
 size_t retired_weight(const msgpack_object *document);
 
-/* The table has let go of the route, and somebody else has a reference. It is forgotten with its
+/* The table has let go of the version, and somebody else has a reference. It is forgotten with the
  * last one. */
-void retired_add(route_t *route);
+void retired_add(version_t *version, const retired_entry_t *entry);
 
-/* Called by route_release for a route that is retired. */
-void retired_forget(route_t *route);
+/* The last reference to the version goes; one that is not retired is none of ours. */
+void retired_forget(version_t *version);
 
-/* Whom to tell that a version is over (is_over of route_t): its requests are to be ended. NULL:
+/* Whom to tell that a version is over (is_over of version_t): its requests are to be ended. NULL:
  * nobody, and then none is over. */
-void retired_set_over(void (*over)(const route_t *route));
+void retired_set_over(void (*over)(const retired_entry_t *entry));
 
 /* The account's estimate, without versions that are over. */
 size_t retired_bytes(const char *account_id);

@@ -32,8 +32,7 @@ void route_release(route_t *route)
     INVARIANT(route->refs > 0);
     if (--route->refs)
         return;
-    if (route->retired)
-        retired_forget(route);
+    retired_forget(&route->version);
     for (int i = 0; i < MODULE_COUNT; i++)
         if (route->configs[i] && edge_modules[i]->free)
             edge_modules[i]->free(route->configs[i]);
@@ -43,6 +42,11 @@ void route_release(route_t *route)
     slab_free(route->edge_id);
     slab_free(route->match);
     slab_free(route);
+}
+
+void route_retire(route_t *route)
+{
+    retired_add(&route->version, &(retired_entry_t){RETIRED_ROUTE, route->id, route->account_id});
 }
 
 static tree_t *tree_for(edge_t *edge, const route_t *route, bool make)
@@ -136,7 +140,7 @@ static void parse_module(route_t *route, module_id_t id, const msgpack_object *d
     }
     route->enabled |= bit;
     if (module && module->bytes && route->configs[id])
-        route->bytes += (uint32_t)module->bytes(route->configs[id]);
+        route->version.bytes += (uint32_t)module->bytes(route->configs[id]);
     if (!module || (module->beyond && module->beyond(route->configs[id])))
         route->beyond |= bit;
 }
@@ -282,7 +286,7 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
         return NULL;
     route = slab_alloc(sizeof(*route));
     route->refs = 1;
-    route->bytes = RETIRED_BASE;
+    route->version.bytes = RETIRED_BASE;
     route->id = document_copy(id, len);
     route->claim.id = route->id;
     route->edge_id = edge_id;
@@ -292,7 +296,7 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
     if (trust == TRUST_ALL) {
         route->account_id = document_str(document, "account_id", &route->refused);
         route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
-        route->bytes += (uint32_t)retired_weight(document);
+        route->version.bytes += (uint32_t)retired_weight(document);
         parse_cookies(route, document);
         parse_modules(route, document);
     } else {

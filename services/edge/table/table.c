@@ -2,7 +2,6 @@
 
 #include "common/base/invariant.h"
 #include "services/edge/table/names.h"
-#include "services/edge/table/retired.h"
 #include "services/edge/table/slab.h"
 
 #include <string.h>
@@ -191,10 +190,10 @@ bool table_free_some(table_t **self_p, size_t budget)
             continue;
         } else if ((route = strmap_pop(self->routes))) {
             if (route->refs > 1)
-                retired_add(route);
+                route_retire(route);
             route_release(route);
         } else if ((backend = strmap_pop(self->backends))) {
-            backend_release(backend);
+            table_let_go_backend(backend);
         } else if ((rule = strmap_pop(self->rules))) { /* before their policies */
             table_free_rule(self, rule);
         } else if ((restriction = strmap_pop(self->restrictions))) {

@@ -18,7 +18,12 @@ typedef struct route_place {
     uint32_t number, turn;
 } route_place_t;
 
-typedef struct retired retired_t; /* retired.h */
+/* One version of an entry that requests hold references to: what retired.h has to know of it. */
+typedef struct version {
+    struct retired *retired; /* NULL: it is in force, or over */
+    uint32_t bytes;          /* that it takes: an estimate */
+    bool is_over;            /* requests that still use it are ended */
+} version_t;
 
 typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
@@ -29,7 +34,6 @@ typedef struct route {
     size_t host_len;
     bool exact;
     bool refused;     /* its entry cannot be applied: 503 */
-    bool is_over;     /* requests that still use this version are ended (retired.h) */
     uint32_t enabled; /* bit of each module that is on */
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
@@ -38,8 +42,7 @@ typedef struct route {
     size_t cookie_count;
     route_place_t place; /* what route_added set */
     unsigned refs;       /* the table's and running requests' */
-    uint32_t bytes;      /* that it takes: an estimate */
-    retired_t *retired;  /* NULL: it is in force, or over */
+    version_t version;
 } route_t;
 
 struct edge;
@@ -102,8 +105,9 @@ typedef struct backend {
     char *body;
     size_t body_len;
     headers_t headers;
-    uint64_t key; /* backend_key's; 0: nobody asked for it yet */
-    unsigned refs;
+    uint64_t key;  /* backend_key's; 0: nobody asked for it yet */
+    unsigned refs; /* the table's and running requests' */
+    version_t version;
 } backend_t;
 
 typedef struct domain {
@@ -207,3 +211,6 @@ size_t table_pools(void);
  * another (refs), so that it outlives a change of the configuration. NULL: nothing. */
 void route_release(route_t *route);
 void backend_release(backend_t *backend);
+/* Requests have this version, and the table has it no more (retired.h). */
+void route_retire(route_t *route);
+void backend_retire(backend_t *backend);

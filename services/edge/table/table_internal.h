@@ -44,6 +44,8 @@ void table_leave_account(table_t *self, table_account_t *account);
 typedef void backend_parse_t(backend_t *backend, const msgpack_object *document, bool *bad);
 
 /* parse: one of those below. */
+/* A backend that is in the table no more: requests may keep it. NULL is fine. */
+void table_let_go_backend(backend_t *backend);
 int table_apply_backend(table_t *self, const char *id, size_t len, const msgpack_object *document,
                         trust_t trust, backend_parse_t *parse);
 

@@ -80,7 +80,7 @@ static unsigned
 read_keys(const u_char *sealed, size_t n, time_t since, const u_char *key, tickets_t *out)
 {
     if (tickets_open(sealed, n, key, out) == 0) {
-        return tickets_due(since, time(NULL), edge_conf()->ticket_period);
+        return tickets_due(since, time(NULL), edge_conf()->ticket_period / 1000);
     }
     if (n > 0) {
         ngx_set_errno(0);

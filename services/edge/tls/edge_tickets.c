@@ -62,7 +62,7 @@ static ngx_uint_t
 may_use(void)
 {
     return has
-           && tickets_due(held->since, ngx_time(), edge_conf()->ticket_period) < STALE;
+           && tickets_due(held->since, ngx_time(), edge_conf()->ticket_period / 1000) < STALE;
 }
 
 

@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 
-/* What a row's least and most are in. Times are in seconds here. */
+/* What a row's least and most are in. Times are in milliseconds here. */
 typedef enum { TIME, SIZE, NUMBER, SWITCH, TEXT } kind_t;
 
 typedef struct {
@@ -48,7 +48,7 @@ amount_of(kind_t kind, const char *text)
 
     switch (kind) {
     case TIME:
-        return ngx_parse_time(&value, 1);
+        return ngx_parse_time(&value, 0);
     case SIZE:
         return ngx_parse_offset(&value);
     default:

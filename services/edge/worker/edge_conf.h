@@ -21,11 +21,11 @@ typedef struct {
     size_t ring_size;                /* event memory of each worker */
     off_t spool_size;                /* event file of each worker */
     size_t response_header_size;     /* limit of the head of an upstream's response, bytes */
-    time_t ticket_period;            /* seconds for which one key seals session tickets */
+    ngx_msec_t ticket_period;        /* for which one key seals session tickets */
     ngx_uint_t route_metrics;        /* routes that /metrics has by themselves */
     ngx_uint_t trace_sampled;        /* percent of the traces that begin here to be recorded */
     size_t sessions_size;            /* memory for sessions, of all workers */
-    time_t session_trust;            /* seconds for which they are trusted unasked */
+    ngx_msec_t session_trust;        /* for which they are trusted unasked */
     size_t user_jwts;                /* memory of each worker for them; 0: off */
     size_t request_memory;           /* of each worker, for requests under way: edge_share.c */
     ngx_uint_t client_portion;       /* percent of what is left: portion.h */

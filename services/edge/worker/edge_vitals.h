@@ -30,6 +30,7 @@ typedef struct {
     uint64_t clients_out_of_room; /* connections that would have been of the reserve */
     uint64_t slow_clients;        /* requests whose client took too little: http/edge_pace.c */
     uint64_t kept_given_up; /* idle connections to upstreams closed because free ones ran short */
+    uint64_t events_over_share; /* of the dropped ones: events/portions.h */
     /* connections refused at listeners of the PROXY protocol: */
     uint64_t proxy_strangers; /* by address */
     uint64_t proxy_headers;   /* without a header, or with one that is broken or late */
