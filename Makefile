@@ -353,9 +353,9 @@ test:
 	done; echo "== $$(date +%T) passed"
 
 bench: deps
-	@for program in wrk h2load node haproxy caddy; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done
+	@for program in wrk h2load node haproxy caddy apache2; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done
 	@$(MAKE) --no-print-directory all node-packages
-	@for part in edge bodies modules resources; do echo "==== $$(date +%T) $$part"; tests/bench/$$part || exit 1; done
+	@for part in edge bodies modules sessions resources; do echo "==== $$(date +%T) $$part"; tests/bench/$$part || exit 1; done
 
 # Both roots to a served request and its event, one to the unit tests. All of make test in one: tests/fresh full bookworm.
 test-fresh:
