@@ -118,14 +118,10 @@ async function revokeEach(sessions, clients, say, soon) {
 }
 
 // Side by side where there are many clients: 250 of them revoke one after the other. -> {statuses: {status: how many}, soon: how many revocations}
-async function revokeAll({ sessions, clients, late }) {
+async function revokeAll({ sessions, clients }) {
   const lanes = Math.max(1, Math.floor(clients.length / 250)), statuses = {};
-  let soon = 0, last = 0;
-  const mine = (all, lane) => all.filter((_, i) => i % lanes === lane);
-  const say = (status) => {
-    statuses[status] = (statuses[status] ?? 0) + 1;
-    if (statuses[status] >= last + 1000 * AFTER) console.log(`# ${(last = statuses[status]) / AFTER} revocations, ${late.length} late requests`);
-  };
+  let soon = 0;
+  const mine = (all, lane) => all.filter((_, i) => i % lanes === lane), say = (status) => { statuses[status] = (statuses[status] ?? 0) + 1; };
   await Promise.all(Array.from({ length: lanes }, (_, lane) => revokeEach(mine(sessions, lane), mine(clients, lane), say, () => { soon++; })));
   return { statuses, soon };
 }
