@@ -43,8 +43,12 @@ class Client {
   constructor(host) { this.host = host; this.turn = Promise.resolve(); }
   connect() {
     return new Promise((resolve, reject) => {
-      this.socket = tls.connect({ host: edge.host, port: edge.port, servername: this.host, ca }, resolve).on('error', reject);
-      this.socket.setNoDelay(true).on('data', (part) => this.take(part)).on('close', () => { this.socket = null; this.done?.(0); });
+      const socket = tls.connect({ host: edge.host, port: edge.port, servername: this.host, ca }, resolve).on('error', reject);
+      this.socket = socket.setNoDelay(true).on('data', (part) => this.take(part)).on('close', () => {
+        if (this.socket !== socket) return;
+        this.socket = null;
+        this.done?.(0);
+      });
       this.text = '';
     });
   }
@@ -53,7 +57,7 @@ class Client {
     const end = this.text.indexOf('\r\n\r\n'), head = this.text.slice(0, end);
     if (end < 0) return;
     if (this.text.length < end + 4 + Number(/content-length: (\d+)/i.exec(head)[1])) return;
-    if (/\nconnection: close/i.test(head)) this.socket.destroy();
+    if (/\nconnection: close/i.test(head)) { this.socket.destroy(); this.socket = null; }
     this.text = '';
     this.done(Number(head.split(' ')[1]));
   }
