@@ -30,7 +30,7 @@ PROGRAMS := $(SERVICES:%=$(BUILD)/bin/postern-%) $(BUILD)/bin/postern-fetch $(BU
 OBJ       = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 COMMON_OBJ := $(call OBJ,$(SHARED) $(wildcard common/*/*.cc))
 
-.PHONY: all help deps programs edge run up down test check asan asan-programs e2e networks suspend recipes roles contract clients chaos model tenants hostile mutants growth fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
+.PHONY: all help deps programs edge run up down test check asan asan-programs e2e networks suspend recipes roles contract clients chaos model tenants hostile growth revocations mutants lasso fuzz fuzz-library lint house format clang node-packages bench test-fresh compose clean
 .SECONDARY:
 
 all: programs edge
@@ -55,6 +55,8 @@ help:
 	@echo "hostile     HOSTILE_REQUESTS=50000 requests and answers that nobody would write; HOSTILE_SEED repeats a run"
 	@echo "networks    NETWORKS_CHECKS=100000 addresses in networks, as Python's ipaddress sees them; what one costs"
 	@echo "suspend     10,000 requests at once that wait in a route module, and every way in which such a request ends"
+	@echo "revocations REVOCATIONS=10000 of CLIENTS=1000 over POSTERN_EDGE_WORKERS=4: no request that begins after the answer is admitted"
+	@echo "mutants     edges that break a promise on purpose, which its story has to find out"
 	@echo "growth      GROWTH_OBJECTS=3000 objects made and deleted, GROWTH_CHANGES=100000 of modules, GROWTH_RESTARTS=8 of the edge: nothing stays behind"
 	@echo "chaos       kills, cuts, and 10,000 changes each requested at once"
 	@echo "test-fresh  make run and a served request in clean Debian roots"
@@ -231,15 +233,18 @@ lint: $(BUILD)/gen/kinds.inc
 E2E_PORT ?= 9400
 E2E_HOME := $(abspath build/e2e/var)
 E2E_BUILD ?= build/asan
+# What has to be built first, and the runtimes that the edge is started with.
+E2E_NEEDS ?= asan-programs
+E2E_RUNTIMES ?= $$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)
 
 node-packages:
 	@cd tests/e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
 
-STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs tests/mutants/*.test.mjs
+STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescript.test.mjs python.test.mjs go.test.mjs) tests/contract/*.test.mjs tests/model/*.test.mjs tests/tenants/*.test.mjs tests/hostile/*.test.mjs tests/lasso/*.test.mjs
 
 # Stories against the whole product under ASan and UBSan, on ports and state of their own; with E2E_BEFORE=1 on the database of the
 # version before migrations had names.
-e2e: asan-programs node-packages
+e2e: $(E2E_NEEDS) node-packages
 	@mkdir -p build/e2e
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
@@ -254,7 +259,7 @@ e2e: asan-programs node-packages
 	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 POSTERN_USER_JWTS=1m \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	    POSTERN_EDGE_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so) $$resolver/slow_resolver.so"; \
+	    POSTERN_EDGE_PRELOAD="$(E2E_RUNTIMES) $$resolver/slow_resolver.so"; \
 	deploy/stack wipe; $(if $(E2E_BEFORE),tests/upgrade/restore $(E2E_HOME);) deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
 	tests/support/stories $(STORIES); r=$$?; \
 	deploy/stack down; \
@@ -279,6 +284,20 @@ $(TOY_SO): $(EDGE_SRC) $(wildcard tests/edge-module/*)
 suspend: $(TOY_SO)
 	@$(MAKE) --no-print-directory e2e E2E_BUILD=build/toy STORIES='tests/suspend/*.test.mjs'
 
+# The story of revocations at its full size, against the build that users run: as many as REVOCATIONS says.
+revocations:
+	@export REVOCATIONS=$${REVOCATIONS:-10000} CLIENTS=$${CLIENTS:-1000} POSTERN_EDGE_WORKERS=$${POSTERN_EDGE_WORKERS:-4} POSTERN_CLIENT_KEEPALIVE_REQUESTS=1000000 POSTERN_CLIENT_KEEPALIVE_TIMEOUT=1h; \
+	STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e E2E_NEEDS=all E2E_BUILD=build E2E_RUNTIMES= STORIES=tests/e2e/revocation.test.mjs
+
+# Edges that break a promise on purpose (tests/mutants), each of which the story of that promise has to find out.
+MUTANT_SO := build/mutant/edge/ngx_http_postern_module.so
+$(MUTANT_SO): $(EDGE_SRC) $(wildcard tests/mutants/*)
+	$(Q)POSTERN_MSGPACK_LIB=$(LDMSG) tests/mutants/build ack-before-apply $(abspath build/mutant) "$(SANITIZE)"
+	@ln -sfn ../asan/bin build/mutant/bin
+
+mutants: $(MUTANT_SO)
+	@REVOCATION_MUTANT=1 $(MAKE) --no-print-directory e2e E2E_BUILD=build/mutant STORIES=tests/e2e/revocation.test.mjs
+
 # The generated bodies of tests/contract, many of them.
 contract:
 	@CONTRACT_CASES=$${CONTRACT_CASES:-100000} STORIES_TIMEOUT_MS=3600000 STORIES_LIMIT=3600 $(MAKE) --no-print-directory e2e STORIES=tests/contract/contract.test.mjs
@@ -300,12 +319,12 @@ tenants:
 hostile:
 	@STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 $(MAKE) --no-print-directory e2e STORIES=tests/hostile/hostile.test.mjs
 
-# Changed SAML responses against lasso (tests/mutants), for the build that users run: as many as SAML_MUTANTS says.
-mutants: all node-packages
+# Changed SAML responses against lasso (tests/lasso), for the build that users run: as many as SAML_MUTANTS says.
+lasso: all node-packages
 	@mkdir -p build/e2e
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
 	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
-	STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 tests/support/stories tests/mutants/*.test.mjs; r=$$?; \
+	STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 tests/support/stories tests/lasso/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
@@ -357,15 +376,15 @@ clang:
 test: export HOSTILE_SEED ?= 1
 test:
 	@deploy/install-packages test
-	@for part in all clang lint check asan networks fuzz roles recipes e2e suspend chaos; do \
+	@for part in all clang lint check asan networks fuzz roles recipes e2e suspend mutants chaos; do \
 	    echo "== $$(date +%T) $$part"; \
 	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
 	done; echo "== $$(date +%T) passed"
 
 bench: deps
-	@for program in wrk h2load node haproxy caddy; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done
+	@for program in wrk h2load node haproxy caddy apache2; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done
 	@$(MAKE) --no-print-directory all node-packages
-	@for part in edge bodies modules resources; do echo "==== $$(date +%T) $$part"; tests/bench/$$part || exit 1; done
+	@for part in edge bodies modules sessions resources; do echo "==== $$(date +%T) $$part"; tests/bench/$$part || exit 1; done
 
 # Both roots to a served request and its event, one to the unit tests. All of make test in one: tests/fresh full bookworm.
 test-fresh:

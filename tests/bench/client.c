@@ -12,8 +12,12 @@
  *     that the processes PIDS (with commas, threads included) had of the CPUs. Each other pass over
  *     the paths goes backward. Prints for each turn
  *     "TURN <path, from 0> <requests> <microseconds> <CPU microseconds> <errors>", and at the end
- *     "LATENCY <path> <p50 us> <p99 us>". A PATH may have a header: "/path,Name: value". Answers need a
- *     Content-Length. */
+ *     "LATENCY <path> <p50 us> <p99 us>". A PATH may have a header: "/path,Name: value". Where the value
+ *     has an @ behind it comes the name of a file, "/path,Cookie: name=@file": each request has one of
+ *     its lines there, which are all as long, at random. Answers need a Content-Length.
+ *
+ * client each PORT CONNECTIONS PATH
+ *     The path once for each line of its file, in their order. Prints a RESULT as above. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -28,17 +32,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { PATHS_MAX = 16, PEERS_MAX = 1024, READ = 256 << 10, TURN_US = 100000 };
 enum { SAMPLES_MAX = 4 << 20 };
+#define EACH_US_MAX (3600ull * 1000000)
 
-/* What is asked for: the bytes to send, and how long each answer took. */
+/* What is asked for: the bytes to send, and how long each answer took. At value_at in the bytes is
+ * a line of a file, another one for each request. */
 typedef struct {
     char *bytes;
     size_t len;
+    const char *lines;
+    size_t line_count, line_len, value_at;
+    size_t next; /* line, where they go in their order */
+    bool in_order;
     uint32_t *took_us;
     size_t answered;
 } question_t;
@@ -165,8 +177,26 @@ static bool peer_send(peer_t *peer)
     return true;
 }
 
+/* What is left of a request that was not taken whole is in its TLS record by now. */
+static void choose_line(question_t *question)
+{
+    static uint64_t random = 88172645463325252;
+    size_t line = question->next;
+
+    if (question->in_order) {
+        question->next++;
+    } else {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17; /* xorshift64 */
+        line = (size_t)((unsigned __int128)random * question->line_count >> 64);
+    }
+    memcpy(question->bytes + question->value_at, question->lines + line * (question->line_len + 1),
+           question->line_len);
+}
+
 static bool peer_ask(peer_t *peer)
 {
+    if (self.question->lines)
+        choose_line(self.question);
     peer->sent = 0;
     peer->has_head = false;
     peer->since_us = now_us();
@@ -209,6 +239,11 @@ static void note_answer(peer_t *peer, uint64_t now)
     self.asking--;
 }
 
+static bool is_asked_through(void)
+{
+    return self.question->in_order && self.question->next == self.question->line_count;
+}
+
 /* Reads what is there. false: the connection broke. */
 static bool peer_read(peer_t *peer)
 {
@@ -226,7 +261,7 @@ static bool peer_read(peer_t *peer)
         note_answer(peer, now_us());
         if (peer->to_close)
             peer_reconnect(peer);
-        if (now_us() >= self.until_us)
+        if (now_us() >= self.until_us || is_asked_through())
             return true;
         if (!peer_ask(peer))
             return false;
@@ -252,7 +287,7 @@ static void ask_all(question_t *question, uint64_t us)
 
     self.question = question;
     self.until_us = now_us() + us;
-    for (size_t i = 0; i < self.peer_count; i++)
+    for (size_t i = 0; i < self.peer_count && !is_asked_through(); i++)
         if (!peer_ask(&self.peers[i]))
             peer_serve(&self.peers[i], EPOLLIN);
     while (self.asking) {
@@ -274,19 +309,58 @@ static void question_init(question_t *question)
         die("no memory");
 }
 
+/* The lines of the file that the header's value ends with. */
+static void question_of_lines(question_t *question, const char *file)
+{
+    int fd = open(file, O_RDONLY);
+    struct stat status;
+    const char *end;
+
+    if (fd < 0 || fstat(fd, &status) || !status.st_size)
+        die("no such file of values");
+    question->lines =
+        mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    close(fd);
+    end = question->lines == MAP_FAILED ? NULL
+                                        : memchr(question->lines, '\n', (size_t)status.st_size);
+    if (!end)
+        die("no line in the file of values");
+    question->line_len = (size_t)(end - question->lines);
+    question->line_count = (size_t)status.st_size / (question->line_len + 1);
+}
+
+/* "Cookie: name=@file" -> "Cookie: name=" and room for a line; NULL stays so. The caller's. */
+static char *header_of(question_t *question, const char *header)
+{
+    const char *file = header ? strchr(header, '@') : NULL;
+    char *text = NULL;
+    int len;
+
+    if (file)
+        question_of_lines(question, file + 1);
+    len = asprintf(&text, "%.*s%*s%s", header ? (int)strcspn(header, "@") : 0, header ? header : "",
+                   (int)question->line_len, "", header ? "\r\n" : "");
+    if (len < 0)
+        die("no memory");
+    return text;
+}
+
 static void question_of_path(question_t *question, const char *path)
 {
-    const char *header = strchr(path, ',');
+    const char *comma = strchr(path, ',');
+    char *header = header_of(question, comma ? comma + 1 : NULL);
     int len =
         asprintf(&question->bytes,
                  "GET %.*s HTTP/1.1\r\nHost: bench.localhost\r\n"
                  "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\n"
                  "Accept: text/html,application/xhtml+xml\r\n"
                  "Accept-Language: en-US,en;q=0.5\r\n"
-                 "Referer: https://example.test/somewhere\r\n%s%s\r\n",
-                 (int)strcspn(path, ","), path, header ? header + 1 : "", header ? "\r\n" : "");
+                 "Referer: https://example.test/somewhere\r\n%s\r\n",
+                 (int)strcspn(path, ","), path, header);
 
+    free(header);
     question->len = len < 0 ? 0 : (size_t)len;
+    question->value_at = question->len - 4 - question->line_len;
     question_init(question);
 }
 
@@ -362,20 +436,35 @@ static uint64_t cpu_us(const char *pids)
 
 /* ---- what to do ---- */
 
+static void do_question(question_t *question, uint64_t us)
+{
+    uint64_t since = now_us();
+    uint32_t p50, p99;
+
+    ask_all(question, us);
+    since = now_us() - since;
+    latencies(question, &p50, &p99);
+    printf("RESULT %zu %llu %u %u %zu\n", question->answered, (unsigned long long)since, p50, p99,
+           self.errors);
+}
+
 static void do_messages(uint64_t us, size_t len)
 {
     question_t question = {0};
-    uint64_t since;
-    uint32_t p50, p99;
 
     self.message_len = len;
     question_of_message(&question, len);
-    since = now_us();
-    ask_all(&question, us);
-    since = now_us() - since;
-    latencies(&question, &p50, &p99);
-    printf("RESULT %zu %llu %u %u %zu\n", question.answered, (unsigned long long)since, p50, p99,
-           self.errors);
+    do_question(&question, us);
+}
+
+static void do_each(const char *path)
+{
+    question_t question = {.in_order = true};
+
+    question_of_path(&question, path);
+    if (!question.lines)
+        die("no file of values in the path");
+    do_question(&question, EACH_US_MAX);
 }
 
 static void take_turn(question_t *question, int path, const char *pids)
@@ -415,10 +504,14 @@ static void do_turns(uint64_t us, const char *pids, int count, char **paths)
 
 int main(int argc, char **argv)
 {
+    bool each = argc == 5 && !strcmp(argv[1], "each");
+
     self.messages = argc == 6 && !strcmp(argv[1], "messages");
-    if (!self.messages && (argc < 7 || argc > 6 + PATHS_MAX || strcmp(argv[1], "turns")))
+    if (!self.messages && !each
+        && (argc < 7 || argc > 6 + PATHS_MAX || strcmp(argv[1], "turns")))
         die("client messages PORT CONNECTIONS MILLISECONDS BYTES, or\n"
-            "client turns PORT CONNECTIONS MILLISECONDS PIDS PATH...");
+            "client turns PORT CONNECTIONS MILLISECONDS PIDS PATH..., or\n"
+            "client each PORT CONNECTIONS PATH");
     self.port = atoi(argv[2]);
     self.peer_count = strtoul(argv[3], NULL, 10);
     if (!self.peer_count || self.peer_count > PEERS_MAX)
@@ -430,6 +523,8 @@ int main(int argc, char **argv)
         peer_connect(&self.peers[i]);
     if (self.messages)
         do_messages(strtoull(argv[4], NULL, 10) * 1000, strtoul(argv[5], NULL, 10));
+    else if (each)
+        do_each(argv[4]);
     else
         do_turns(strtoull(argv[4], NULL, 10) * 1000, argv[5], argc - 6, argv + 6);
     return 0;
