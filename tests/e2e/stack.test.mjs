@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -131,6 +132,26 @@ test('a setting that would be more than a value in nginx.conf is refused at once
   }
   assert.deepEqual(left(), []);
 }));
+
+test('health names each service, and says why one is not ready', { skip }, async () => {
+  const health = (urls) => { const { status, stdout } = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home, ...urls && { POSTERN_HEALTH_URLS: urls } }, encoding: 'utf8' }); return { status, lines: stdout.split('\n') }; };
+  const all = health();
+  assert.equal(all.status, 0, all.lines.join('\n'));
+  for (const [name, offset] of [['gateway', 11], ['routes', 12], ['identity', 13], ['events', 14], ['saml', 16], ['edge', 15]]) assert.ok(all.lines.includes(`${name} 127.0.0.1:${base + offset} ready`), all.lines.join('\n'));
+  const server = http.createServer((request, response) => { response.statusCode = 503; response.end(`PostgreSQL is read-only\x1b[31m: ${request.url}\n`); });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const at = `127.0.0.1:${server.address().port}`;
+    const child = spawn(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HEALTH_URLS: `127.0.0.1:${base + 11},identity=${at},routes=127.0.0.1:1,nobody` }, stdio: ['ignore', 'pipe', 'ignore'] });
+    let said = '';
+    child.stdout.on('data', (data) => { said += data; });
+    assert.equal(await new Promise((resolve) => child.on('close', resolve)), 1);
+    assert.equal(said, `127.0.0.1:${base + 11} ready\nidentity ${at} not ready: PostgreSQL is read-only?[31m: /readyz\nroutes 127.0.0.1:1 not ready: Connection refused\n`
+      + 'nobody not ready: this item of POSTERN_HEALTH_URLS is neither host:port nor name=host:port\n');
+  } finally {
+    server.close();
+  }
+});
 
 const rootAlone = skip || (process.getuid() ? 'only root can give files away' : false);
 test('what is in the state keeps its owner, and a state of another user is refused', { skip: rootAlone, timeout: 300000 }, async () => {
