@@ -1,6 +1,7 @@
 // deploy/stack and the README's tour, as an operator meets them.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
@@ -131,6 +132,30 @@ test('a setting that would be more than a value in nginx.conf is refused at once
     assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in "${name.toLowerCase()}" is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
   }
   assert.deepEqual(left(), []);
+}));
+
+// What up said; it must not have waited for something to get ready that cannot.
+const notStarted = ({ run, left }, settings, name, said) => {
+  const { status, signal, stderr } = run('up', { settings });
+  assert.deepEqual([status, signal], [1, null], stderr);
+  assert.match(stderr, said);
+  assert.match(stderr, new RegExp(`\nerror: (${name}) does not start: its log is .*/var/log/\\1\\.log\n$`));
+  assert.doesNotMatch(stderr, /not ready after a minute/);
+  assert.deepEqual(left(), []);
+};
+
+test('a service that refuses its settings ends the start, with what it said', { skip, timeout: 300000 }, () => own(async (stack) => {
+  notStarted(stack, { POSTERN_USER_SESSIONS: '0' }, 'identity', /^error: .*user-sessions.* must be a number from 1 to 1000/);
+  notStarted(stack, { POSTERN_ROUTES_COPIES: '2', POSTERN_TCP_PORT_FIRST: '30000' }, 'routes|routes-2', /tcp-port-first must not be above tcp-port-last/);
+}));
+
+test('a program that is killed while the stack starts is started again, and no more', { skip, timeout: 300000 }, () => own(async ({ state, run }) => {
+  const sockets = `${process.getuid() ? process.env.XDG_RUNTIME_DIR || '/tmp' : '/run'}/postern-${crypto.createHash('sha256').update(state).digest('hex').slice(0, 12)}`;
+  const killer = spawn('bash', ['-c', `for i in 1 2 3; do until pid=$(cat ${sockets}/saml.pid 2>/dev/null) && [ "$pid" != "$last" ]; do sleep 0.02; done; kill -9 -- "-$pid"; last=$pid; done`], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => killer.on('close', resolve));
+  const up = run('up');
+  assert.equal(up.status, 0, up.stderr);
+  assert.equal(await ended, 0, 'it was killed three times');
 }));
 
 test('health names each service, and says why one is not ready', { skip }, async () => {
