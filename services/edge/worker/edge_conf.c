@@ -3,7 +3,7 @@
 #include <ctype.h>
 
 /* What a row's least and most are in. Times are in seconds here. */
-typedef enum { TIME, SIZE, NUMBER, SWITCH, TEXT } kind_t;
+typedef enum { TIME, SIZE, NUMBER, SWITCH, WORD, TEXT } kind_t;
 
 typedef struct {
     const char  *name;      /* in capitals, without prefix */
