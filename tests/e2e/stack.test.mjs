@@ -129,9 +129,31 @@ test('a setting that would be more than a value in nginx.conf is refused at once
   for (const name of ['POSTERN_TRUSTED_PROXIES', 'POSTERN_PROXY_PROTOCOL_FROM']) {
     const unknown = run('up', { settings: { [name]: '10.0.0.0/33' } });
     assert.equal(unknown.status, 1);
-    assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in "${name.toLowerCase()}" is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
+    assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in ${name} \\(${name.toLowerCase()}\\) is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
   }
+  const address = run('up', { settings: { POSTERN_DENIED_UPSTREAMS: '10.0.0.0/33' } });
+  assert.match(address.stderr, /"10\.0\.0\.0\/33" in POSTERN_DENIED_UPSTREAMS \(postern_denied_upstreams\) is no address or network[^]*\nerror: the edge does not load/);
   assert.deepEqual(left(), []);
+}));
+
+test('a setting that names a file which cannot be read, or has nothing of its kind, is refused at the start, with its name', { skip, timeout: 300000 }, () => own(async ({ folder, ...stack }) => {
+  fs.writeFileSync(`${folder}/empty`, '');
+  fs.writeFileSync(`${folder}/junk`, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+  for (const file of ['absent', 'empty', '.'].map((name) => path.join(folder, name))) {
+    const upstream = stack.run('up', { settings: { POSTERN_UPSTREAM_CA: file } });
+    assert.equal(upstream.status, 1, upstream.stderr);
+    assert.ok(upstream.stderr.startsWith(`error: POSTERN_UPSTREAM_CA: '${file}' `), upstream.stderr);
+  }
+  for (const [file, why] of [['absent', /cannot be read: No such file/], ['empty', /holds no certificate in PEM form/], ['junk', /has a certificate that cannot be read/]]) {
+    const { status, stderr } = stack.run('up', { settings: { POSTERN_OUT_CA: `${folder}/${file}` } });
+    assert.equal(status, 1, stderr);
+    assert.ok(stderr.includes(`POSTERN_OUT_CA (postern_out_ca): "${folder}/${file}" `), stderr);
+    assert.match(stderr, why);
+    assert.match(stderr, /\nerror: the edge does not load: nothing was started\n$/);
+  }
+  notStarted(stack, { POSTERN_PLACE_CITIES: `${folder}/empty` }, 'identity', /POSTERN_PLACE_CITIES, POSTERN_PLACE_NETWORKS: '.*\/empty' is no MaxMind DB/);
+  notStarted(stack, { POSTERN_DEVICE_PATTERNS: `${folder}/absent` }, 'identity', /POSTERN_DEVICE_PATTERNS: '.*\/absent' cannot be used \('No such file or directory'\)/);
+  assert.deepEqual(stack.left(), []);
 }));
 
 // What up said; it must not have waited for something to get ready that cannot.
@@ -145,7 +167,7 @@ const notStarted = ({ run, left }, settings, name, said) => {
 };
 
 test('a service that refuses its settings ends the start, with what it said', { skip, timeout: 300000 }, () => own(async (stack) => {
-  notStarted(stack, { POSTERN_USER_SESSIONS: '0' }, 'identity', /^error: .*user-sessions.* must be a number from 1 to 1000/);
+  notStarted(stack, { POSTERN_USER_SESSIONS: '0' }, 'identity', /^error: POSTERN_USER_SESSIONS \(--user-sessions\) must be a number from 1 to 1000, not '0'/);
   notStarted(stack, { POSTERN_ROUTES_COPIES: '2', POSTERN_TCP_PORT_FIRST: '30000' }, 'routes|routes-2', /tcp-port-first must not be above tcp-port-last/);
 }));
 
