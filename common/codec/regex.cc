@@ -65,7 +65,7 @@ int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_si
     options.set_max_mem(REGEX_SET_BYTES); /* compiling takes as long as it may take memory */
     auto regex = std::make_unique<re2_regex>(pattern, options);
     if (!regex->re.ok()) {
-        snprintf(why, why_size, "%s", regex->re.error().c_str());
+        snprintf(why, why_size, "is no expression that RE2 takes: '%s'", regex->re.error().c_str());
         return -EINVAL;
     }
     *ret_regex = regex.release();
@@ -104,7 +104,7 @@ int regex_set_new(regex_set_t **ret_set, const char *const *patterns, size_t cou
         std::string error;
 
         if (set->set.Add(patterns[i], &error) < 0) {
-            snprintf(why, why_size, "%s", error.c_str());
+            snprintf(why, why_size, "is no expression that RE2 takes: '%s'", error.c_str());
             return -EINVAL;
         }
     }
