@@ -15,8 +15,8 @@ bool health_item_read(health_item_t *self, const char *text);
 
 /* What the complete answer of an HTTP/1.0 request for /readyz says, NUL-terminated; "": none came.
  * Writes one line to out, without its end, "ready" or "not ready: " and the reason, and behind a
- * "ready" a line for each problem that does not change it; bytes that a terminal would obey are '?'.
- * True: all is well. False: it is not ready, or an edge's worker hears of no changes. */
+ * "ready" a line for each problem that does not change it; bytes that a terminal would obey are
+ * '?'. True: all is well. False: it is not ready, or an edge's worker hears of no changes. */
 bool health_read_answer(const char *answer, char *out, size_t size);
 
 /* Ask all of the comma-separated items, one after the other, each for about 2 s at most, and print

@@ -238,6 +238,7 @@ static void print_help(FILE *out)
             fprintf(out, "  postern %s%s%s\n      %s\n", commands[i].words,
                     *commands[i].arguments ? " " : "", commands[i].arguments, commands[i].help);
     fputs("\nEnvironment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
+          "  POSTERN_HOME           folder of that file\n"
           "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
           "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
           "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"

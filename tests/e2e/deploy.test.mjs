@@ -71,6 +71,19 @@ test('every setting of the edge reaches nginx.conf, in containers too, and by it
   for (const name of ['PROXY_PROTOCOL_FROM', 'TRUSTED_PROXIES', 'EDGE_WORKERS']) for (const text of [container, compose]) assert.match(text, new RegExp(`POSTERN_${name}\\b`), name);
 });
 
+test('every setting that a page names is one that something reads, and the command line tells those that it reads', { skip }, () => {
+  const pages = ['README.md', 'CONTRIBUTING.md', ...['common', 'deploy', 'proto', 'services', 'tests', ...fs.readdirSync(path.join(root, 'services')).map((name) => `services/${name}`)].map((folder) => `${folder}/README.md`)].filter((page) => fs.existsSync(path.join(root, page)));
+  assert.ok(pages.length > 10);
+  const of = (text) => text.match(/\bPOSTERN_[A-Z][A-Z0-9_]*[A-Z0-9]\b/g) ?? [];
+  const help = execFileSync(path.join(home, 'bin/postern'), ['--help'], { encoding: 'utf8' });
+  const known = new Set([...settingsOfPrograms().keys(), ...of(help), ...ofEdge.map(({ name }) => `POSTERN_${name}`), ...of(['stack', 'container', 'api-conf'].map((name) => read(`deploy/${name}`)).join('\n') + read('docker-compose.yml')),
+    ...read('proto/services.def').match(/^SERVICE\((\w+)/gm).map((row) => `POSTERN_${row.slice(8)}_COPIES`), ...of(read('Makefile'))]);
+  const examples = /^POSTERN_(NAME|OAUTH_NAME_(URL|CLIENT_ID|CLIENT_SECRET))$/; // a name of the reader's own, and of any provider
+  for (const page of pages) assert.deepEqual(of(read(page)).filter((name) => !known.has(name) && !examples.test(name)), [], page);
+  const cli = fs.readdirSync(path.join(root, 'services/cli')).filter((name) => name.endsWith('.c')).map((name) => read(`services/cli/${name}`)).join('\n');
+  for (const [, name] of cli.matchAll(/(?:getenv|need_env)\("(POSTERN_\w+)"\)/g)) assert.match(help, new RegExp(`^ +${name} `, 'm'));
+});
+
 const settle = (settings) => { const { status, stdout, stderr } = spawnSync(path.join(root, 'deploy/edge-settings'), { encoding: 'utf8', env: { PATH: process.env.PATH, ...settings } }); return { status, stdout, stderr }; };
 const NOUNS = { TIME: 'a time', SIZE: 'a size', NUMBER: 'a number' };
 const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '1025m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'], WORD: ['debug', 'WARN', 'warn notice', 'war', ' '] };
@@ -98,6 +111,7 @@ for (const row of bounded) {
       assert.equal(stderr.trim().split('\n').length, 1, stderr);
     }
   });
+}
 
 test('every setting that deploy/ takes stands in the page, or in that of the edge', () => {
   const stack = read('deploy/stack') + read('deploy/api-conf'), page = read('deploy/README.md') + read('services/edge/README.md');
