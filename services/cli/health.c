@@ -27,7 +27,7 @@ bool health_item_read(health_item_t *self, const char *text)
         || !strchr(address, ':') || *address == ':' || (equals && !name))
         return false;
     memcpy(self->name, text, name);
-    strcpy(self->address, address);
+    memcpy(self->address, address, strlen(address) + 1);
     return true;
 }
 
