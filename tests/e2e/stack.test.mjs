@@ -1,9 +1,7 @@
 // deploy/stack and the README's tour, as an operator meets them.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import crypto from 'node:crypto';
 import fs from 'node:fs';
-import http from 'node:http';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -135,70 +133,6 @@ test('a setting that would be more than a value in nginx.conf is refused at once
   assert.match(address.stderr, /"10\.0\.0\.0\/33" in POSTERN_DENIED_UPSTREAMS \(postern_denied_upstreams\) is no address or network[^]*\nerror: the edge does not load/);
   assert.deepEqual(left(), []);
 }));
-
-test('a setting that names a file which cannot be read, or has nothing of its kind, is refused at the start, with its name', { skip, timeout: 300000 }, () => own(async ({ folder, ...stack }) => {
-  fs.writeFileSync(`${folder}/empty`, '');
-  fs.writeFileSync(`${folder}/junk`, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
-  for (const file of ['absent', 'empty', '.'].map((name) => path.join(folder, name))) {
-    const upstream = stack.run('up', { settings: { POSTERN_UPSTREAM_CA: file } });
-    assert.equal(upstream.status, 1, upstream.stderr);
-    assert.ok(upstream.stderr.startsWith(`error: POSTERN_UPSTREAM_CA: '${file}' `), upstream.stderr);
-  }
-  for (const [file, why] of [['absent', /cannot be read: No such file/], ['empty', /holds no certificate in PEM form/], ['junk', /has a certificate that cannot be read/]]) {
-    const { status, stderr } = stack.run('up', { settings: { POSTERN_OUT_CA: `${folder}/${file}` } });
-    assert.equal(status, 1, stderr);
-    assert.ok(stderr.includes(`POSTERN_OUT_CA (postern_out_ca): "${folder}/${file}" `), stderr);
-    assert.match(stderr, why);
-    assert.match(stderr, /\nerror: the edge does not load: nothing was started\n$/);
-  }
-  notStarted(stack, { POSTERN_PLACE_CITIES: `${folder}/empty` }, 'identity', /POSTERN_PLACE_CITIES, POSTERN_PLACE_NETWORKS: '.*\/empty' is no MaxMind DB/);
-  notStarted(stack, { POSTERN_DEVICE_PATTERNS: `${folder}/absent` }, 'identity', /POSTERN_DEVICE_PATTERNS: '.*\/absent' cannot be used \('No such file or directory'\)/);
-  assert.deepEqual(stack.left(), []);
-}));
-
-// What up said; it must not have waited for something to get ready that cannot.
-const notStarted = ({ run, left }, settings, name, said) => {
-  const { status, signal, stderr } = run('up', { settings });
-  assert.deepEqual([status, signal], [1, null], stderr);
-  assert.match(stderr, said);
-  assert.match(stderr, new RegExp(`\nerror: (${name}) does not start: its log is .*/var/log/\\1\\.log\n$`));
-  assert.doesNotMatch(stderr, /not ready after a minute/);
-  assert.deepEqual(left(), []);
-};
-
-test('a service that refuses its settings ends the start, with what it said', { skip, timeout: 300000 }, () => own(async (stack) => {
-  notStarted(stack, { POSTERN_USER_SESSIONS: '0' }, 'identity', /^error: POSTERN_USER_SESSIONS \(--user-sessions\) must be a number from 1 to 1000, not '0'/);
-  notStarted(stack, { POSTERN_ROUTES_COPIES: '2', POSTERN_TCP_PORT_FIRST: '30000' }, 'routes|routes-2', /tcp-port-first must not be above tcp-port-last/);
-}));
-
-test('a program that is killed while the stack starts is started again, and no more', { skip, timeout: 300000 }, () => own(async ({ state, run }) => {
-  const sockets = `${process.getuid() ? process.env.XDG_RUNTIME_DIR || '/tmp' : '/run'}/postern-${crypto.createHash('sha256').update(state).digest('hex').slice(0, 12)}`;
-  const killer = spawn('bash', ['-c', `for i in 1 2 3; do until pid=$(cat ${sockets}/saml.pid 2>/dev/null) && [ "$pid" != "$last" ]; do sleep 0.02; done; kill -9 -- "-$pid"; last=$pid; done`], { stdio: 'ignore' });
-  const ended = new Promise((resolve) => killer.on('close', resolve));
-  const up = run('up');
-  assert.equal(up.status, 0, up.stderr);
-  assert.equal(await ended, 0, 'it was killed three times');
-}));
-
-test('health names each service, and says why one is not ready', { skip }, async () => {
-  const health = (urls) => { const { status, stdout } = spawnSync(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HOME: home, ...urls && { POSTERN_HEALTH_URLS: urls } }, encoding: 'utf8' }); return { status, lines: stdout.split('\n') }; };
-  const all = health();
-  assert.equal(all.status, 0, all.lines.join('\n'));
-  for (const [name, offset] of [['gateway', 11], ['routes', 12], ['identity', 13], ['events', 14], ['saml', 16], ['edge', 15]]) assert.ok(all.lines.includes(`${name} 127.0.0.1:${base + offset} ready`), all.lines.join('\n'));
-  const server = http.createServer((request, response) => { response.statusCode = 503; response.end(`PostgreSQL is read-only\x1b[31m: ${request.url}\n`); });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  try {
-    const at = `127.0.0.1:${server.address().port}`;
-    const child = spawn(`${home}/bin/postern`, ['health'], { env: { ...process.env, POSTERN_HEALTH_URLS: `127.0.0.1:${base + 11},identity=${at},routes=127.0.0.1:1,nobody` }, stdio: ['ignore', 'pipe', 'ignore'] });
-    let said = '';
-    child.stdout.on('data', (data) => { said += data; });
-    assert.equal(await new Promise((resolve) => child.on('close', resolve)), 1);
-    assert.equal(said, `127.0.0.1:${base + 11} ready\nidentity ${at} not ready: PostgreSQL is read-only?[31m: /readyz\nroutes 127.0.0.1:1 not ready: Connection refused\n`
-      + 'nobody not ready: this item of POSTERN_HEALTH_URLS is neither host:port nor name=host:port\n');
-  } finally {
-    server.close();
-  }
-});
 
 const rootAlone = skip || (process.getuid() ? 'only root can give files away' : false);
 test('what is in the state keeps its owner, and a state of another user is refused', { skip: rootAlone, timeout: 300000 }, async () => {
