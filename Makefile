@@ -113,7 +113,7 @@ $(BUILD)/obj/common/schema/format.c.o $(BUILD)/obj/common/codec/webhook.c.o: $(w
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/id.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/signer.c common/codec/token.c common/codec/webhook.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/authorities.c common/base/id.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/signer.c common/codec/token.c common/codec/webhook.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)
@@ -146,7 +146,7 @@ UNIT_SRC  := $(wildcard tests/unit/*.c)
 XML_SRC   := $(filter-out services/xml/main.c services/xml/sandbox.c,$(wildcard services/xml/*.c))
 # The edge's files without nginx: those that do not have its prefixes.
 EDGE_PURE := $(foreach f,$(wildcard services/edge/*/*.[ch]),$(if $(filter edge_% module_%,$(notdir $f)),,$f))
-UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,person.c session.c session_tokens.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c user_jwt.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/sign_in_module.c services/identity/browser.c $(XML_SRC))
+UNIT_OBJ   = $(call OBJ,$(UNIT_SRC) $(filter %.c,$(EDGE_PURE)) services/cli/gaps.c services/cli/health.c services/events/batch.c services/events/feed.c services/events/layout.c services/events/listeners.c services/events/memory.c services/events/pending.c services/events/put_off.c services/events/sequence.c services/events/topics.c services/fetch/certificate.c services/gateway/admission.c services/gateway/body.c services/gateway/document.c services/gateway/documents.c services/gateway/framing.c services/gateway/owners.c services/gateway/paths.c services/gateway/rate.c $(addprefix services/identity/,person.c session.c session_tokens.c sign_in_run.c sign_in_sealed.c sign_in_state.c sign_in_words.c user_jwt.c) $(wildcard services/identity/oauth*.c) services/identity/rules.c services/routes/oauth_application.c services/routes/sign_in_module.c services/identity/browser.c $(XML_SRC))
 # The engine of OpenID Connect, which is pure.
 OIDC_SRC  := $(wildcard services/identity/oidc*.c) services/identity/provider_cache.c services/identity/person.c
 UNIT_OBJ  += $(call OBJ,$(OIDC_SRC))

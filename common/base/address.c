@@ -38,14 +38,11 @@ static const uint8_t mapped[V4_AT] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 /* RFC 6890, and where clouds have their metadata and credentials: 169.254.169.254 of nearly all; of
  * Alibaba 100.100.100.200 and fd00:100::100:200, of Azure 168.63.129.16, of EC2 fd00:ec2::254, of
  * EKS fd00:ec2::23, of GCE fd20:ce::254, of Linode fd00:a9fe:a9fe::1, of Oracle 192.0.0.192 and
- * fd00:c1::a9fe:a9fe, of Scaleway fd00:42::42. The translators of 64:ff9b:1::/48 (RFC 8215) have
- * the IPv4 address where each network likes, and Teredo (RFC 4380) has two: nobody can say where
- * these lead. */
+ * fd00:c1::a9fe:a9fe, of Scaleway fd00:42::42. */
 static const char always[] =
     "0.0.0.0/8 169.254.0.0/16 224.0.0.0/4 255.255.255.255 ::/128 fe80::/10 ff00::/8 "
     "100.100.100.200 168.63.129.16 192.0.0.192 fd00:ec2::23 fd00:ec2::254 fd20:ce::254 "
-    "fd00:42::42 fd00:a9fe:a9fe::1 fd00:c1::a9fe:a9fe fd00:100::100:200 "
-    "64:ff9b:1::/48 2001::/32";
+    "fd00:42::42 fd00:a9fe:a9fe::1 fd00:c1::a9fe:a9fe fd00:100::100:200 " ADDRESS_TRANSLATORS;
 
 static void from_v4(uint8_t bytes[BYTES], const void *v4)
 {

@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+/* The translators of 64:ff9b:1::/48 (RFC 8215) have the IPv4 address where each network likes, and
+ * Teredo (RFC 4380) has two: nobody can say where these lead. */
+#define ADDRESS_TRANSLATORS "64:ff9b:1::/48 2001::/32"
+
 typedef struct address_rules address_rules_t;
 
 /* Make rules from lists of items, separated by spaces or commas; NULL: empty. An item of denied and

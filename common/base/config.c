@@ -1,6 +1,7 @@
 #include "common/base/memory.h"
 #include "common/base/invariant.h"
 #include "common/base/config.h"
+#include "common/base/quote.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -39,11 +40,12 @@ static int find_row(const setting_t *rows, const char *name, size_t len)
 
 static int check_value(const setting_t *row, const char *value)
 {
-    char *end;
+    char *end, env[80];
     long number;
 
+    env_name(row->name, env, sizeof(env));
     if (!value) {
-        fprintf(stderr, "error: setting %s is required: give --%s=VALUE\n", row->name, row->name);
+        fprintf(stderr, "error: %s is required: set it, or give --%s=VALUE\n", env, row->name);
         return -EINVAL;
     }
     if (row->type != SETTING_INT)
@@ -51,8 +53,8 @@ static int check_value(const setting_t *row, const char *value)
     errno = 0;
     number = strtol(value, &end, 10);
     if (errno || *end || end == value || number < row->min || number > row->max) {
-        fprintf(stderr, "error: setting %s must be a number from %ld to %ld, not '%s'\n", row->name,
-                row->min, row->max, value);
+        fprintf(stderr, "error: %s (--%s) must be a number from %ld to %ld, not %s\n", env,
+                row->name, row->min, row->max, quote(value).text);
         return -EINVAL;
     }
     return 0;

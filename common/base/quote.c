@@ -71,6 +71,12 @@ quote_t quote(const char *text)
     return out;
 }
 
+const char *quote_article(const char *noun)
+{
+    return strchr("aeio", *noun) || !strncmp(noun, "http", 4) || !strncmp(noun, "ssh", 3) ? "an"
+                                                                                          : "a";
+}
+
 void quote_plain(char *out, size_t size, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);

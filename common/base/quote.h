@@ -15,6 +15,9 @@ typedef struct quote {
  * inside one call. */
 quote_t quote(const char *text);
 
+/* "a" or "an", as it stands before a noun of ours: a type, a kind of object. */
+const char *quote_article(const char *noun);
+
 /* Copy what fits of text into size bytes, without quotes around it: for a field's name, or a text
  * that is made of quoted parts. out may be text. */
 void quote_plain(char *out, size_t size, const char *text);

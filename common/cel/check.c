@@ -178,7 +178,8 @@ static int check_select(checker_t *self, cel_node_t *node)
     }
     node->type = CEL_DYN;
     if (node->first->type != CEL_MAP && node->first->type != CEL_DYN)
-        return cel_fail(self->cel, node->at, "a %s has no field %s",
+        return cel_fail(self->cel, node->at, "%s %s has no field %s",
+                        quote_article(cel_type_name(node->first->type)),
                         cel_type_name(node->first->type), quote(node->text).text);
     return 0;
 }
@@ -274,8 +275,9 @@ static int check_macro(checker_t *self, cel_node_t *node)
     if (r)
         return r;
     if (target->type != CEL_LIST && target->type != CEL_MAP && target->type != CEL_DYN)
-        return cel_fail(self->cel, node->at, "%s needs a list or a map, not a %s",
-                        quote(node->text).text, cel_type_name(target->type));
+        return cel_fail(self->cel, node->at, "%s needs a list or a map, not %s %s",
+                        quote(node->text).text, quote_article(cel_type_name(target->type)),
+                        cel_type_name(target->type));
     if (self->scope_count == SCOPES_MAX)
         return cel_fail(self->cel, node->at, "there are more than %d macros in each other",
                         SCOPES_MAX);
@@ -392,7 +394,8 @@ static int check_operator(checker_t *self, cel_node_t *node)
     if (good)
         return 0;
     if (!node->first->next)
-        return cel_fail(self->cel, node->at, "this operator does not take a %s", cel_type_name(a));
+        return cel_fail(self->cel, node->at, "this operator does not take %s %s",
+                        quote_article(cel_type_name(a)), cel_type_name(a));
     return cel_fail(self->cel, node->at, "this operator does not take %s and %s", cel_type_name(a),
                     cel_type_name(b));
 }
@@ -422,7 +425,9 @@ static int check_node(checker_t *self, cel_node_t *node)
         if (node->first->type == CEL_LIST || node->first->type == CEL_MAP
             || node->first->type == CEL_DYN)
             return 0;
-        return cel_fail(self->cel, node->at, "a %s has no items", cel_type_name(node->first->type));
+        return cel_fail(self->cel, node->at, "%s %s has no items",
+                        quote_article(cel_type_name(node->first->type)),
+                        cel_type_name(node->first->type));
     default:
         return check_operator(self, node);
     }

@@ -67,7 +67,7 @@ int regex_new(regex_t **ret_regex, const char *pattern, char *why, size_t why_si
     options.set_max_mem(REGEX_SET_BYTES); /* compiling takes as long as it may take memory */
     auto regex = std::make_unique<re2_regex>(pattern, options);
     if (!regex->re.ok()) {
-        snprintf(why, why_size, "%s", regex->re.error().c_str());
+        snprintf(why, why_size, "is no expression that RE2 takes: '%s'", regex->re.error().c_str());
         return -EINVAL;
     }
     *ret_regex = regex.release();
@@ -93,7 +93,7 @@ static int add_pattern(re2_set *set, const char *pattern, const RE2::Options &op
     RE2 alone(pattern, options);
 
     if (!alone.ok() || set->set.Add(pattern, nullptr) < 0) {
-        snprintf(why, why_size, "%s", alone.error().c_str());
+        snprintf(why, why_size, "is no expression that RE2 takes: '%s'", alone.error().c_str());
         return -EINVAL;
     }
     *program += (size_t)alone.ProgramSize();

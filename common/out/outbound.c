@@ -1,10 +1,10 @@
 #include "common/out/outbound.h"
-#include "common/base/address.h"
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/invariant.h"
 #include "common/out/connect_to.h"
 #include "common/out/multi.h"
+#include "common/out/permit.h"
 #include "common/out/request.h"
 #include "common/out/tcp.h"
 
@@ -25,7 +25,7 @@ enum {
 
 struct outbound {
     multi_t *multi;
-    address_rules_t *rules, *loopback;
+    permit_t *permit;
     char *ca_file;
     struct curl_slist *connect_to;
     unsigned calls_max, calls_of_one;
@@ -59,7 +59,7 @@ struct outbound_call {
     /* 0: in flight; else the request has ended, and its resolver thread will have by then
      * (monotonic ms) */
     int64_t over_ms;
-    const char *denied; /* the reason why an address was denied */
+    char denied[PERMIT_WHY_MAX]; /* the reason why an address was denied; "": none was */
     char said[CURL_ERROR_SIZE];
 };
 
@@ -111,17 +111,12 @@ static void call_leave(outbound_call_t *self)
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
     outbound_call_t *self = context;
-    const char *why = address_fault(self->outbound->rules, &address->addr);
     curl_socket_t fd;
 
     (void)purpose;
     self->is_resolved = true;
-    if (!why && address_fault(self->outbound->loopback, &address->addr))
-        why = "is a loopback address";
-    if (why) {
-        self->denied = why;
+    if (!permit_address(self->outbound->permit, &address->addr, self->denied))
         return CURL_SOCKET_BAD;
-    }
     self->is_permitted = true;
     fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
                 address->protocol);
@@ -153,7 +148,7 @@ static size_t take_head(char *line, size_t size, size_t n, void *context)
 
     if (len >= 5 && !memcmp(line, "HTTP/", 5)) {
         self->has_head = false;
-        self->denied = NULL; /* a redirect may connect to another address, which is judged anew */
+        *self->denied = '\0'; /* a redirect may connect to another address, which is judged anew */
         self->is_permitted = false;
         self->wire_bytes_0 = tcp_bytes_received(self->connected);
     } else if (*line == '\n' || *line == '\r') {
@@ -262,7 +257,7 @@ static outbound_end_t end_of(const outbound_call_t *self, CURLcode result)
     case CURLE_COULDNT_RESOLVE_HOST:
         return OUTBOUND_NAME;
     case CURLE_COULDNT_CONNECT:
-        return self->denied && !self->is_permitted ? OUTBOUND_DENIED : OUTBOUND_CONNECT;
+        return *self->denied && !self->is_permitted ? OUTBOUND_DENIED : OUTBOUND_CONNECT;
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -515,10 +510,8 @@ int outbound_new(outbound_t **ret_outbound, zloop_t *loop, const outbound_settin
     self->calls = zlistx_new();
     if (settings->ca_file && *settings->ca_file && !(self->ca_file = strdup(settings->ca_file)))
         return fault(-ENOMEM, "the way out"); /* never run with other CAs than the operator's */
-    r = address_rules_new(&self->rules, settings->own_sockets, settings->denied, settings->allowed,
-                          ret_bad);
-    if (!r)
-        r = address_rules_new(&self->loopback, NULL, "127.0.0.0/8 ::1", settings->allowed, ret_bad);
+    r = permit_new(&self->permit, settings->own_sockets, settings->denied, settings->allowed,
+                   ret_bad);
     if (!r)
         r = connect_to_read(&self->connect_to, settings->connect_to, ret_bad);
     if (r)
@@ -551,8 +544,7 @@ void outbound_destroy(outbound_t **self_p)
     }
     multi_destroy(&self->multi);
     zlistx_destroy(&self->calls);
-    address_rules_destroy(&self->rules);
-    address_rules_destroy(&self->loopback);
+    permit_destroy(&self->permit);
     free(self->ca_file);
     curl_slist_free_all(self->connect_to);
     free(self);

@@ -4,7 +4,7 @@
  *
  * - the address is checked when the socket is created, and that socket connects to that address:
  * DNS rebinding, another spelling of the address or a redirect cannot get around the rules
- * (common/base/address.h; loopback addresses only where the list `allowed` has them);
+ * (common/out/permit.h);
  * - https only, unless the request sets may_be_plain; TLS 1.2 or newer, the certificate and its
  * name verified;
  * - bounded: time, header bytes, body bytes, redirects, concurrent requests (of one owner, of all);
@@ -27,7 +27,7 @@ typedef struct outbound_call outbound_call_t;
 
 typedef struct outbound_settings {
     /* Lists as of common/base/address.h: Postern's own sockets, addresses that the operator denies,
-     * and exceptions that are allowed, among them loopback addresses that may be connected to.
+     * and exceptions that are allowed, loopback addresses and private networks among them.
      * NULL: an empty list. */
     const char *own_sockets, *denied, *allowed;
     /* Where connections for a host go instead, for machines that reach it through another address:
@@ -41,7 +41,7 @@ typedef struct outbound_settings {
 /* How a request ended. Texts for logs: outbound_end_name. */
 typedef enum outbound_end {
     OUTBOUND_ANSWERED,  /* whatever the status */
-    OUTBOUND_DENIED,    /* the address is not permitted; why names the rule */
+    OUTBOUND_DENIED,    /* the address is not permitted; why names the rule: for logs alone */
     OUTBOUND_NAME,      /* the host name could not be resolved */
     OUTBOUND_CONNECT,   /* the connection failed */
     OUTBOUND_TLS,       /* TLS handshake, certificate or its name, or TLS version */

@@ -228,6 +228,19 @@ void place_bases_look(place_bases_t *self, int64_t now_ms)
     pthread_mutex_unlock(&self->looking);
 }
 
+const char *place_bases_unread(place_bases_t *self)
+{
+    for (int i = 0; i < SOURCES; i++) {
+        base_t *base = take_base(self, i);
+
+        if (base)
+            leave_base(self, base);
+        else if (*self->sources[i].path)
+            return self->sources[i].path;
+    }
+    return NULL;
+}
+
 /* ---- lookups ---- */
 
 #define PATH(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -39,6 +39,10 @@ void place_bases_destroy(place_bases_t **self_p);
  * cannot be. Never waits for another thread's look. */
 void place_bases_look(place_bases_t *self, int64_t now_ms);
 
+/* Which of the two paths is set, while no database has been read from it: that of a wrong setting,
+ * once the first look is over, which said in the log why. Borrowed; NULL: neither. */
+const char *place_bases_unread(place_bases_t *self);
+
 /* What is known of the address, of IPv4 or IPv6 (an IPv6 address that stands for one of IPv4 is
  * that). self NULL: nothing. */
 void place_find(place_bases_t *self, const struct sockaddr *address, place_t *ret_place);

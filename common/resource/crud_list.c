@@ -335,7 +335,8 @@ int crud_list(crud_t *self, const kind_t *kind, reply_t *reply)
         return r;
     if (before && !id_check(kind->prefix, before))
         return problem_add(&reply->problem, ERR_REF_WRONG_PREFIX, "before_id",
-                           "%s is not the id of a %s", quote(before).text, kind->name);
+                           "%s is not the id of %s %s", quote(before).text,
+                           quote_article(kind->name), kind->name);
     r = check_owner(self, kind);
     if (r)
         return r;

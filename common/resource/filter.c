@@ -164,7 +164,8 @@ static int constant(compiler_t *self, const cel_node_t *node)
     case CEL_STRING:
         return emit_param(self, node, strdup(node->text), "text");
     default:
-        return refuse(self, node, "a %s has no place in a list filter", cel_type_name(node->type));
+        return refuse(self, node, "%s %s has no place in a list filter",
+                      quote_article(cel_type_name(node->type)), cel_type_name(node->type));
     }
 }
 
@@ -431,8 +432,9 @@ static int compare(compiler_t *self, const cel_node_t *node)
     const cel_node_t *a = node->first, *b = a->next;
 
     if (!is_null(a) && !is_null(b) && a->type != b->type && !(numeric(a) && numeric(b)))
-        return refuse(self, node, "compares a %s with a %s%s", cel_type_name(a->type),
-                      cel_type_name(b->type),
+        return refuse(self, node, "compares %s %s with %s %s%s",
+                      quote_article(cel_type_name(a->type)), cel_type_name(a->type),
+                      quote_article(cel_type_name(b->type)), cel_type_name(b->type),
                       a->type == CEL_TIMESTAMP || b->type == CEL_TIMESTAMP
                           ? ": write timestamp(\"...\") around the text"
                           : "");
@@ -519,8 +521,8 @@ static int condition(compiler_t *self, const cel_node_t *node)
         break;
     }
     if (node->type != CEL_BOOL)
-        return refuse(self, node, "is a %s: a filter must be true or false",
-                      cel_type_name(node->type));
+        return refuse(self, node, "is %s %s: a filter must be true or false",
+                      quote_article(cel_type_name(node->type)), cel_type_name(node->type));
     emit(self, "coalesce(");
     r = value(self, node);
     emit(self, ", false)");

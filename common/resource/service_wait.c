@@ -2,6 +2,8 @@
  * watches their pauses, and gives them to a worker again. */
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
+#include "common/base/log.h"
+#include "common/base/quote.h"
 #include "common/resource/service_internal.h"
 
 #include <errno.h>
@@ -121,6 +123,18 @@ static void tell_room(service_t *self)
         self->room_is_told = zloop_timer(self->loop, 1, 1, on_room, self) >= 0;
 }
 
+/* What is told to whoever asked names no address, so that nobody learns here what names of the
+ * operator's network lead to. */
+static void log_denial(const wait_t *wait, const char *why)
+{
+    const char *host = strstr(wait->fetch.url, "://");
+    char name[256];
+
+    host = host ? host + 3 : "";
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(host, "/?#"), host);
+    log_warn("no request for account %s goes to %s: %s", wait->fetch.owner, quote(name).text, why);
+}
+
 static void on_fetched(void *context, const outbound_answer_t *answer)
 {
     wait_t *wait = context;
@@ -130,6 +144,8 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
     waits_fetched(self->waits, wait);
     if (answer->end == OUTBOUND_STOPPED) /* service_waits_drain answers */
         return;
+    if (answer->end == OUTBOUND_DENIED)
+        log_denial(wait, answer->why);
     wait_take_answer(wait, answer, self->spec->way_out->header);
     waits_answered(self->waits, wait);
     service_enqueue_again(self, wait);

@@ -116,10 +116,10 @@ static int check_reference(const field_t *field, const char *id, const char *pat
                                quote(id).text);
     }
     if (kind && field->flags & FIELD_PLAIN)
-        return problem_add(problem, field->outcome, path, "%s is a %s: only %s can be in here",
-                           quote(id).text, kind->name, field->kinds);
-    return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "%s is not the id of a %s",
-                       quote(id).text, field->kinds);
+        return problem_add(problem, field->outcome, path, "%s is %s %s: only %s can be in here",
+                           quote(id).text, quote_article(kind->name), kind->name, field->kinds);
+    return problem_add(problem, ERR_REF_WRONG_PREFIX, path, "%s is not the id of %s %s",
+                       quote(id).text, quote_article(field->kinds), field->kinds);
 }
 
 static int check_list(const field_t *field, const json_t *value, const char *path,

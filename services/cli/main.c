@@ -5,6 +5,7 @@
 #include "common/base/cleanup.h"
 #include "common/codec/pack.h"
 #include "common/resource/service.h"
+#include "services/cli/health.h"
 #include "services/cli/keys.h"
 #include "services/cli/rotate.h"
 #include "services/cli/tail.h"
@@ -161,80 +162,6 @@ static int api_key_create(const char *account, const char *owner, const char *de
         json_pack("{s:{s:s, s:s}}", "document", "owner_id", owner, "description", description));
 }
 
-/* An edge's /readyz lists problems after "ready": a worker without its helper serves, but gets no
- * changes. */
-#define READY     "\r\n\r\nready\n"
-#define NO_HELPER "has no helper that answers"
-
-/* Ask host:port for /readyz and print the result. 0: ready. */
-static int check_one(const char *address)
-{
-    zsock_t *sock = zsock_new(ZMQ_STREAM);
-    zpoller_t *poller;
-    zframe_t *identity;
-    char answer[4096] = "no answer", *more;
-    size_t used = 0;
-    int64_t deadline = bus_mono_ms() + 2000;
-    bool ok, ended = false;
-
-    zsock_set_linger(sock, 0);
-    if (zsock_connect(sock, "tcp://%s", address)) {
-        zsock_destroy(&sock);
-        return -1;
-    }
-    poller = zpoller_new(sock, NULL);
-    identity = NULL;
-    while (!ended && bus_mono_ms() < deadline) {
-        zmsg_t *msg;
-        zframe_t *from, *data;
-
-        if (!zpoller_wait(poller, 200))
-            continue;
-        msg = zmsg_recv(sock);
-        from = msg ? zmsg_pop(msg) : NULL;
-        data = msg ? zmsg_pop(msg) : NULL;
-        if (from && !identity) { /* connected: send the request */
-            zmsg_t *ask = zmsg_new();
-
-            identity = zframe_dup(from);
-            zmsg_addmem(ask, zframe_data(from), zframe_size(from));
-            zmsg_addstrf(ask, "GET /readyz HTTP/1.0\r\nHost: %s\r\n\r\n", address);
-            zmsg_send(&ask, sock);
-        } else if (data && zframe_size(data) == 0) {
-            ended = used > 0; /* closed: an answer of HTTP/1.0 is complete */
-        } else if (data && used + zframe_size(data) < sizeof(answer)) {
-            memcpy(answer + used, zframe_data(data), zframe_size(data));
-            used += zframe_size(data);
-            answer[used] = '\0';
-        }
-        zframe_destroy(&from);
-        zframe_destroy(&data);
-        zmsg_destroy(&msg);
-    }
-    ok = used > 12 && !strncmp(answer + strlen("HTTP/1.x"), " 200 ", strlen(" 200 "));
-    more = ok ? strstr(answer, READY) : NULL;
-    answer[strcspn(answer, "\r\n")] = '\0';
-    printf("%s %s\n%s", address, ok ? "ready" : answer, more ? more + strlen(READY) : "");
-    if (more && strstr(more, NO_HELPER))
-        ok = false;
-    zframe_destroy(&identity);
-    zpoller_destroy(&poller);
-    zsock_destroy(&sock);
-    return ok ? 0 : -1;
-}
-
-static int run_health(void)
-{
-    char *list = memory_copy(need_env("POSTERN_HEALTH_URLS"), "addresses"), *save = NULL;
-    int r = EXIT_SUCCESS;
-
-    for (char *one = strtok_r(list, ",", &save); one; one = strtok_r(NULL, ",", &save))
-        if (check_one(one))
-            r = EXIT_FAILURE;
-    free(list);
-    return r;
-}
-
 static int command_tail(int count, char **arguments)
 {
     if (count && *arguments[0] == '-') {
@@ -253,7 +180,7 @@ static int command_health(int count, char **arguments)
 {
     (void)count;
     (void)arguments;
-    return run_health();
+    return health_run(need_env("POSTERN_HEALTH_URLS"));
 }
 
 static int command_account_create(int count, char **arguments)
@@ -295,7 +222,8 @@ static const struct command {
      "make an account and its first owner"},
     {"api-key create", "ACCOUNT OWNER [DESCRIPTION]", 2, 3, command_api_key_create,
      "make an API key; prints its token once"},
-    {"health", "", 0, 0, command_health, "ask every service"},
+    {"health", "", 0, 0, command_health,
+     "ask every service and edge whether it is ready, and why not"},
     {"curve-keys", "DIR NAME...", 2, INT_MAX, command_curve_keys,
      "make keys for peers of the bus; a NAME is a role, or role@name"},
     {"rotate-logs", "DIR BYTES OLD", 3, 3, command_rotate_logs,
@@ -310,10 +238,12 @@ static void print_help(FILE *out)
             fprintf(out, "  postern %s%s%s\n      %s\n", commands[i].words,
                     *commands[i].arguments ? " " : "", commands[i].arguments, commands[i].help);
     fputs("\nEnvironment (else read from $POSTERN_HOME/postern.env, default var/postern.env):\n"
+          "  POSTERN_HOME           folder of that file\n"
           "  POSTERN_EVENTS_URL     PUB endpoint of the event service\n"
           "  POSTERN_EVENTS_RPC     its requests, to ask for events that were missed\n"
           "  POSTERN_IDENTITY_RPC   endpoint of the identity service\n"
-          "  POSTERN_HEALTH_URLS    host:port of every service's health checks, comma-separated\n"
+          "  POSTERN_HEALTH_URLS    name=host:port of every service's health checks, "
+          "comma-separated\n"
           "  POSTERN_CURVE_DIR      CURVE keys of the command line's role, as curve-keys makes "
           "them\n",
           out);

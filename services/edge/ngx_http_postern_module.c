@@ -320,7 +320,8 @@ init_main_conf(ngx_conf_t *cf, void *data)
     INVARIANT(conf->route_metrics <= EDGE_TALLY_ROUTES_MAX);
     if (conf->name.len > 64) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "postern_name must be at most 64 bytes");
+                           "POSTERN_EDGE_NAME (postern_edge_name) must be at "
+                           "most 64 bytes: \"%V\"", &conf->name);
         return NGX_CONF_ERROR;
     }
     return edge_address_init(cf, conf);
@@ -365,6 +366,7 @@ set_handler(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* The command's post is the variable that sets it. */
 static char *
 set_networks(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
@@ -385,8 +387,8 @@ set_networks(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
         rc = ngx_ptocidr(&value[i], cidr);
         if (rc == NGX_ERROR) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" in \"%V\" is not a CIDR",
-                               &value[i], &cmd->name);
+                               "\"%V\" in %s (%V) is not a CIDR", &value[i],
+                               (char *) cmd->post, &cmd->name);
             return NGX_CONF_ERROR;
         }
     }
@@ -549,14 +551,14 @@ static ngx_command_t  commands[] = {
       set_networks,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, trusted),
-      NULL },
+      "POSTERN_TRUSTED_PROXIES" },
 
     { ngx_string("postern_proxy_protocol_from"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
       set_networks,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, proxy_from),
-      NULL },
+      "POSTERN_PROXY_PROTOCOL_FROM" },
 
     { ngx_string("postern_proxy_protocol_ports"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,

@@ -1,4 +1,5 @@
 /* Rules of event destinations beyond their table. */
+#include "common/base/quote.h"
 #include "common/resource/kind_rules.h"
 
 #include <string.h>
@@ -64,8 +65,8 @@ static int event_destination_check(crud_t *crud, json_t *document, const json_t 
     if (!kind)
         return problem_add(problem, ERR_EVENT_TARGET, "target", "must have exactly one member");
     if (old_kind && strcmp(kind, old_kind))
-        return problem_add(problem, ERR_EVENT_TARGET_KIND, "target", "is a %s and stays one",
-                           old_kind);
+        return problem_add(problem, ERR_EVENT_TARGET_KIND, "target", "is %s %s and stays one",
+                           quote_article(old_kind), old_kind);
     target = json_object_get(targets, kind);
     if (!strcmp(kind, "datadog"))
         return need_secret(target, json_object_get(old_targets, kind), "api_key",

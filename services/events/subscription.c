@@ -29,7 +29,8 @@ static int check_filter(const char *type, const char *filter, const char *path, 
     if (!r)
         r = cel_check(cel, &env, &error);
     if (!r && cel_root(cel)->type != CEL_BOOL && cel_root(cel)->type != CEL_DYN)
-        r = problem_add(problem, ERR_EVENT_FILTER, path, "is a %s: it must be true or false",
+        r = problem_add(problem, ERR_EVENT_FILTER, path, "is %s %s: it must be true or false",
+                        quote_article(cel_type_name(cel_root(cel)->type)),
                         cel_type_name(cel_root(cel)->type));
     else if (r > 0)
         r = problem_add(problem, ERR_EVENT_FILTER, path, "at byte %zu: %s", error.at, error.text);

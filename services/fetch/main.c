@@ -21,7 +21,7 @@ static const setting_t settings[] = {
     {"own-sockets", SETTING_STR, "", 0, 0, "Postern's own sockets, which are not connected to"},
     {"out-denied", SETTING_STR, "", 0, 0, "addresses and networks that are not connected to"},
     {"out-allowed", SETTING_STR, "", 0, 0,
-     "addresses and networks that are connected to in spite of the rules"},
+     "addresses and networks that are connected to all the same: private networks, loopback"},
     {"out-connect", SETTING_STR, "", 0, 0,
      "host:port:to-host:to-port: where connections for a host go instead"},
     {"out-ca", SETTING_STR, "", 0, 0,

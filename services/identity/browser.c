@@ -1,11 +1,14 @@
 #include "services/identity/browser.h"
+#include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/base/quote.h"
 #include "common/bus/bus.h"
 #include "common/device/device.h"
 #include "common/place/place.h"
 #include "services/identity/sign_in_words.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -13,17 +16,39 @@
 static device_patterns_t *patterns;
 static place_bases_t *bases;
 
+/* A file that a setting names must be one at the start. Where Debian puts its patterns there may be
+ * none: that is no setting of anybody's. */
+static int load_patterns(const char *path)
+{
+    char why[200];
+
+    if (!*path || !device_patterns_load(&patterns, path, why, sizeof(why)))
+        return 0;
+    if (!strcmp(path, DEVICE_PATTERNS)) {
+        log_warn("browsers of sessions are not known by name: %s", why);
+        return 0;
+    }
+    log_error("POSTERN_DEVICE_PATTERNS: %s cannot be used (%s): name a file of uap-core's patterns "
+              "that this user can read, or leave it empty for none",
+              quote(path).text, quote(why).text);
+    return fault(-EINVAL, "read the file of POSTERN_DEVICE_PATTERNS");
+}
+
 int browser_setup(const config_t *config)
 {
-    const char *path = config_str(config, "device-patterns");
-    char why[200];
+    const char *unread;
 
     bases =
         place_bases_new(config_str(config, "place-cities"), config_str(config, "place-networks"));
     place_bases_look(bases, bus_mono_ms());
-    if (*path && device_patterns_load(&patterns, path, why, sizeof(why)))
-        log_warn("browsers of sessions are not known by name: %s", why);
-    return 0;
+    unread = place_bases_unread(bases);
+    if (!unread)
+        return load_patterns(config_str(config, "device-patterns"));
+    log_error(
+        "POSTERN_PLACE_CITIES, POSTERN_PLACE_NETWORKS: %s is no MaxMind DB that this user can "
+        "read (above): name one, or leave the setting empty for none",
+        quote(unread).text);
+    return fault(-EINVAL, "read the MaxMind DBs of the settings");
 }
 
 /* The text as an address, and its canonical form. False: it is none. */

@@ -6,7 +6,8 @@
 
 #include <jansson.h>
 
-/* Read the patterns and databases that the settings name; without them less is known. 0. */
+/* Read the patterns and databases that the settings name; where none is named less is known. 0 |
+ * -EINVAL: one that is named cannot be read, which is logged. */
 int browser_setup(const config_t *config);
 
 /* The value of browser_session, of an address and a User-Agent as edges gave them; NULL, and

@@ -5,7 +5,7 @@ import net from 'node:net';
 import test from 'node:test';
 import { account } from '../support/account.mjs';
 import { session } from '../support/events.mjs';
-import { elsewhere, env, until } from '../support/postern.mjs';
+import { elsewhere, env, healthUrls, until } from '../support/postern.mjs';
 
 const url = new URL(env.POSTERN_API_URL);
 const MANY = 1100;
@@ -70,7 +70,7 @@ for (const [what, first, again] of attacks)
 
 test('an address has a bounded share of connections that showed no key', { timeout: 60000 }, async () => {
   const read = async (name) => {
-    const text = await (await fetch(`http://${env.POSTERN_HEALTH_URLS.split(',')[0]}/metrics`)).text();
+    const text = await (await fetch(`http://${healthUrls()[0]}/metrics`)).text();
     return Number(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm').exec(text)[1]);
   };
   const before = await read('connections_evicted_total');
@@ -84,7 +84,7 @@ test('an address has a bounded share of connections that showed no key', { timeo
   }
 });
 
-const metric = async (name) => Number(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm').exec(await (await fetch(`http://${env.POSTERN_HEALTH_URLS.split(',')[0]}/metrics`)).text())[1]);
+const metric = async (name) => Number(new RegExp(`^postern_gateway_${name} (\\d+)`, 'm').exec(await (await fetch(`http://${healthUrls()[0]}/metrics`)).text())[1]);
 const keyed = (path, key = env.POSTERN_API_KEY) => `GET ${path} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer ${key}\r\nService-Version: 2\r\n\r\n`;
 
 test(`${MANY} connections of one key keep no other account out, not even when its calls stand still`, { skip: elsewhere, timeout: 120000 }, async () => {
@@ -149,7 +149,7 @@ test('answers that nobody reads have a bound, and the slowest client gives way',
 
 // All of one address, as every check here is: those that are there have a time, however slowly they send.
 test('slow connections keep the health port of a service from nobody for long', { timeout: 60000 }, async () => {
-  const [host, port] = env.POSTERN_HEALTH_URLS.split(',')[0].split(':'), sockets = [];
+  const [host, port] = healthUrls()[0].split(':'), sockets = [];
   for (let i = 0; i < 100; i++) sockets.push(net.connect(Number(port), host).on('error', () => {}));
   for (const socket of sockets) socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: ');
   const timer = setInterval(() => { for (const socket of sockets) if (!socket.destroyed) socket.write('x'); }, 500);

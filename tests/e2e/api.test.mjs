@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { api, client, elsewhere, env, must, through, unique, upstream } from '../support/postern.mjs';
+import { api, client, elsewhere, env, healthUrls, must, through, unique, upstream } from '../support/postern.mjs';
 
 const fails = async (call, code) => {
   let error;
@@ -261,7 +261,7 @@ test('metrics_of_all_accounts_are_on_the_health_port_and_not_on_the_api_port', {
   const nowhere = async (method, path, headers) => { const { status, raw } = await api(method, path, undefined, headers); return `${status} ${raw.replace(/op_\w+/, '').replace(path, '')}`; };
   for (const headers of [{}, { Authorization: undefined }]) assert.equal(await nowhere('GET', '/metrics', headers), await nowhere('GET', '/nothing', headers));
   assert.match(await nowhere('GET', '/metrics', {}), /^404 /);
-  assert.match(await (await fetch(`http://${env.POSTERN_HEALTH_URLS.split(',')[0]}/metrics`)).text(), /postern_gateway_requests_total \d+/);
+  assert.match(await (await fetch(`http://${healthUrls()[0]}/metrics`)).text(), /postern_gateway_requests_total \d+/);
 });
 
 test('every_operation_of_the_official_client_has_an_answer_of_its_own', async () => {

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { account } from '../support/account.mjs';
 import { Browser, github } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { api, ca, edge, elsewhere, endpoint, env, home, tail, through, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, healthUrls, home, tail, through, until, upstream } from '../support/postern.mjs';
 import { Random } from '../contract/generate.mjs';
 import { Holder } from '../tenants/build.mjs';
 import { Tables, get, leaves } from '../tenants/tables.mjs';
@@ -161,7 +161,7 @@ test('no secret turns up where it must not', { skip, timeout: 240000 }, async ()
   await until(() => JSON.stringify(traffic.events).includes(to.host), 'events');
   await new Promise((resolve) => setTimeout(resolve, 1500)); // logs and events are written behind the answers
   assert.deepEqual(canaries.in(JSON.stringify(traffic.events)), []);
-  for (const url of env.POSTERN_HEALTH_URLS.split(',').map((one) => `http://${one}/metrics`)) assert.deepEqual(canaries.in(await (await fetch(url)).text()), [], url);
+  for (const url of healthUrls().map((one) => `http://${one}/metrics`)) assert.deepEqual(canaries.in(await (await fetch(url)).text()), [], url);
   execFileSync('psql', [env.DATABASE_URL, '-qAtc', 'CHECKPOINT']);
   assert.ok(filesWith([home], [to.host]).length >= 3, 'what is no secret is found: in the log, the database and the edge\'s memory');
   const files = filesWith([home], canaries.patterns());

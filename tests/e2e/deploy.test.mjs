@@ -71,31 +71,47 @@ test('every setting of the edge reaches nginx.conf, in containers too, and by it
   for (const name of ['PROXY_PROTOCOL_FROM', 'TRUSTED_PROXIES', 'EDGE_WORKERS']) for (const text of [container, compose]) assert.match(text, new RegExp(`POSTERN_${name}\\b`), name);
 });
 
+test('every setting that a page names is one that something reads, and the command line tells those that it reads', { skip }, () => {
+  const pages = ['README.md', 'CONTRIBUTING.md', ...['common', 'deploy', 'proto', 'services', 'tests', ...fs.readdirSync(path.join(root, 'services')).map((name) => `services/${name}`)].map((folder) => `${folder}/README.md`)].filter((page) => fs.existsSync(path.join(root, page)));
+  assert.ok(pages.length > 10);
+  const of = (text) => text.match(/\bPOSTERN_[A-Z][A-Z0-9_]*[A-Z0-9]\b/g) ?? [];
+  const help = execFileSync(path.join(home, 'bin/postern'), ['--help'], { encoding: 'utf8' });
+  const known = new Set([...settingsOfPrograms().keys(), ...of(help), ...ofEdge.map(({ name }) => `POSTERN_${name}`), ...of(['stack', 'container', 'api-conf'].map((name) => read(`deploy/${name}`)).join('\n') + read('docker-compose.yml')),
+    ...read('proto/services.def').match(/^SERVICE\((\w+)/gm).map((row) => `POSTERN_${row.slice(8)}_COPIES`), ...of(read('Makefile'))]);
+  const examples = /^POSTERN_(NAME|OAUTH_NAME_(URL|CLIENT_ID|CLIENT_SECRET))$/; // a name of the reader's own, and of any provider
+  for (const page of pages) assert.deepEqual(of(read(page)).filter((name) => !known.has(name) && !examples.test(name)), [], page);
+  const cli = fs.readdirSync(path.join(root, 'services/cli')).filter((name) => name.endsWith('.c')).map((name) => read(`services/cli/${name}`)).join('\n');
+  for (const [, name] of cli.matchAll(/(?:getenv|need_env)\("(POSTERN_\w+)"\)/g)) assert.match(help, new RegExp(`^ +${name} `, 'm'));
+});
+
 const settle = (settings) => { const { status, stdout, stderr } = spawnSync(path.join(root, 'deploy/edge-settings'), { encoding: 'utf8', env: { PATH: process.env.PATH, ...settings } }); return { status, stdout, stderr }; };
 const NOUNS = { TIME: 'a time', SIZE: 'a size', NUMBER: 'a number' };
-const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '1025m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'] };
+const OUTSIDE = { TIME: ['99ms', '8d', '1w', '1 s', '1h30m', '-1s', '1.5s', 's'], SIZE: ['1', '1025m', '1g', '64kb'], NUMBER: ['-1', '1000001', '1e3', '0x10', '1k'], SWITCH: ['yes', 'ON', '1', 'on;'], WORD: ['debug', 'WARN', 'warn notice', 'war', ' '] };
+const ruleOf = ({ kind, least, most }) => (kind === 'SWITCH' ? 'on or off' : kind === 'WORD' ? `one of ${least.split(' ').join(', ')}` : `${NOUNS[kind]} from ${least} to ${most}`);
 
 test('a setting of the edge may be its least and its most, and without it is its default', () => {
   const values = (settings) => Object.fromEntries([...settle(settings).stdout.matchAll(/^s\|@(\w+)@\|(.*)\|g$/gm)].map(([, name, value]) => [name, value]));
   assert.deepEqual(values({}), Object.fromEntries(bounded.map(({ name, value }) => [name, value])));
   for (const end of ['least', 'most']) {
-    const wanted = Object.fromEntries(bounded.map((row) => [row.name, row.kind === 'SWITCH' ? 'off' : row[end]]));
+    const wanted = Object.fromEntries(bounded.map((row) => [row.name, row.kind === 'SWITCH' ? 'off' : row.kind === 'WORD' ? row.least.split(' ').at(end === 'least' ? 0 : -1) : row[end]]));
     assert.deepEqual(values(Object.fromEntries(Object.entries(wanted).map(([name, value]) => [`POSTERN_${name}`, value]))), wanted);
   }
   assert.equal(values({ POSTERN_CONNECT_TIMEOUT: '' }).CONNECT_TIMEOUT, '5s', 'empty is not set');
   assert.equal(values({ POSTERN_READ_TIMEOUT: '90' }).READ_TIMEOUT, '90', 'seconds');
 });
 
-for (const { name, kind, least, most } of bounded)
+for (const row of bounded) {
+  const { name, kind, least } = row;
   test(`POSTERN_${name} out of range is refused, with its name and its rule`, () => {
     const outside = OUTSIDE[kind].filter((value) => kind !== 'SIZE' || least !== '0' || value !== '1'); // one byte is within
     for (const value of [...outside, '64k\ndaemon on', '$(id)', '1|g;e id']) {
       const { status, stderr } = settle({ [`POSTERN_${name}`]: value });
       assert.equal(status, 1, value);
-      assert.ok(stderr.startsWith(`error: POSTERN_${name} must be ${kind === 'SWITCH' ? 'on or off' : `${NOUNS[kind]} from ${least} to ${most}`}: `), stderr);
+      assert.ok(stderr.startsWith(`error: POSTERN_${name} must be ${ruleOf(row)}: `), stderr);
       assert.equal(stderr.trim().split('\n').length, 1, stderr);
     }
   });
+}
 
 test('every setting that deploy/ takes stands in the page, or in that of the edge', () => {
   const stack = read('deploy/stack') + read('deploy/api-conf'), page = read('deploy/README.md') + read('services/edge/README.md');

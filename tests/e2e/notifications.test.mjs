@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { another, apiAt } from '../support/copies.mjs';
-import { api, edge, endpoint, env, home, through, until } from '../support/postern.mjs';
+import { api, edge, endpoint, env, healthUrls, home, through, until } from '../support/postern.mjs';
 
 const skip = env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine';
 const PORT = edge.port + 60, HEALTH = PORT + 4;
@@ -36,7 +36,7 @@ function repeat(each) {
 
 test.before(async () => {
   if (skip) return;
-  const urls = env.POSTERN_HEALTH_URLS.split(',');
+  const urls = healthUrls();
   for (const url of urls) if (/^postern_routes_other_copies/m.test(await metrics(url))) first = url;
   psql = session();
 });

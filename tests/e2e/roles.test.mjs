@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { peer } from '../support/peer.mjs';
-import { elsewhere, env, home, listening, through, until } from '../support/postern.mjs';
+import { elsewhere, env, healthUrls, home, listening, through, until } from '../support/postern.mjs';
 
 const keys = path.join(home, 'keys');
 const options = { skip: elsewhere };
@@ -23,7 +23,7 @@ function stolen(name) {
 const withKey = (dir, ...args) => spawnSync(`${home}/bin/postern`, args, { encoding: 'utf8', timeout: 30000, env: { ...process.env, POSTERN_HOME: home, POSTERN_CURVE_DIR: dir } });
 const metric = async (service, socket) => {
   const port = { routes: 1, identity: 2, events: 3 }[service];
-  const text = await (await fetch(`http://${env.POSTERN_HEALTH_URLS.split(',')[port]}/metrics`)).text();
+  const text = await (await fetch(`http://${healthUrls()[port]}/metrics`)).text();
   return Number(text.match(new RegExp(`^postern_${service}_bus_refused_total\\{socket="${socket}"\\} (\\d+)`, 'm'))?.[1]);
 };
 

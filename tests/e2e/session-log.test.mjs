@@ -8,7 +8,7 @@ import http from 'node:http';
 import test from 'node:test';
 import { another } from '../support/copies.mjs';
 import { own } from '../support/own.mjs';
-import { api, edge, elsewhere, env, until } from '../support/postern.mjs';
+import { api, edge, elsewhere, env, healthUrls, until } from '../support/postern.mjs';
 import { children } from '../support/processes.mjs';
 
 const WORKERS = 2;
@@ -252,7 +252,7 @@ test('an edge that follows two copies of identity: one that stands still or dies
   assert.equal(up.status, 0, up.stdout + up.stderr);
   const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
   const pid = (name) => Number(fs.readFileSync(`${vars.POSTERN_RUN_DIR}/${name}.pid`, 'utf8')), user = addUser(vars);
-  const status = `http://${vars.POSTERN_HEALTH_URLS.split(',').at(-1)}/metrics`;
+  const status = `http://${healthUrls(vars).at(-1)}/metrics`;
   const revisions = async () => eachOf(await (await fetch(status)).text(), 'session_log_revision');
   const gone = async () => {
     const [one] = addSessions(1, user, vars);

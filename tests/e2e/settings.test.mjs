@@ -59,8 +59,8 @@ async function counted(handler) {
 const ended = (socket) => until(() => socket.destroyed || socket.readableEnded, 'the connection ends', 30000);
 
 const KEPT = { POSTERN_EDGE_WORKERS: '1', POSTERN_UPSTREAM_KEEPALIVE: '2', POSTERN_UPSTREAM_KEEPALIVE_REQUESTS: '3', POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1h',
-  POSTERN_CLIENT_KEEPALIVE_REQUESTS: '2', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1h' };
-const SHORT = { ...KEPT, POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1s', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1s', POSTERN_CONNECT_TIMEOUT: '1s', POSTERN_READ_TIMEOUT: '1s', POSTERN_SEND_TIMEOUT: '1s',
+  POSTERN_CLIENT_KEEPALIVE_REQUESTS: '2', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1h', POSTERN_EDGE_LOG_LEVEL: 'info' };
+const SHORT = { ...KEPT, POSTERN_EDGE_LOG_LEVEL: 'warn', POSTERN_UPSTREAM_KEEPALIVE_TIMEOUT: '1s', POSTERN_CLIENT_KEEPALIVE_TIMEOUT: '1s', POSTERN_CONNECT_TIMEOUT: '1s', POSTERN_READ_TIMEOUT: '1s', POSTERN_SEND_TIMEOUT: '1s',
   POSTERN_CLIENT_HEADER_TIMEOUT: '1s', POSTERN_CLIENT_BODY_TIMEOUT: '1s', POSTERN_CLIENT_SEND_TIMEOUT: '1s', POSTERN_SESSION_TRUST: '1500ms', POSTERN_TICKET_PERIOD: '3600500ms', POSTERN_PROXY_PROTOCOL_FROM: BALANCER };
 
 async function keepsConnections({ route, ask, reused }) {
@@ -147,13 +147,17 @@ test('timeouts and kept connections are what the settings say', { skip, timeout:
   await keepsConnections(stack);
   assert.equal(await fetch(`http://127.0.0.1:${port + 1}/`).catch(({ cause }) => cause.code), 'ECONNREFUSED', 'nothing listens for load balancers that nobody named');
 
+  assert.equal((await fetch(`http://127.0.0.1:${port}/`)).status, 400);
+  await until(() => / \[info\] .*client sent plain HTTP request to HTTPS port/.test(fs.readFileSync(`${state}/log/edge.log`, 'utf8')), 'the log has it', 30000);
   const conf = fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8');
+  assert.match(conf, /^error_log stderr info;$/m);
   const beyond = run('replace-edge', { settings: { ...SHORT, POSTERN_READ_TIMEOUT: '2d' } });
   assert.deepEqual([beyond.status, beyond.stderr], [1, "error: POSTERN_READ_TIMEOUT must be a time from 1s to 1d: '2d'\n"]);
   assert.equal(fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8'), conf, 'nothing was replaced');
 
   const replaced = run('replace-edge', { settings: SHORT });
   assert.equal(replaced.status, 0, replaced.stdout + replaced.stderr);
+  assert.match(fs.readFileSync(`${state}/edge/nginx.conf`, 'utf8'), /^error_log stderr warn;$/m);
   await endsWhatIsIdle(stack);
   await endsWhatIsLate(stack);
   await endsLateHeaders(stack);

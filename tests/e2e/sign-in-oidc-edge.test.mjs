@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import http2 from 'node:http2';
 import test from 'node:test';
 import tls from 'node:tls';
-import { api, ca, edge, elsewhere, endpoint, must, through, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, must, through, until, upstream } from '../support/postern.mjs';
 import { Browser } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
 
@@ -64,6 +64,21 @@ test('over HTTP/2 a session is found in every spelling of its cookies, and ends 
   } finally { session.destroy(); }
   assert.equal((await signedIn(to, 'bob')).last.status, 200, 'who signs in again is there again');
   await up.close();
+});
+
+test('an issuer in a private or link-local network is not asked, and the log alone says why', { skip }, async () => {
+  const log = `${env.POSTERN_LOG_DIR}/identity.log`;
+  for (const [at, why] of [['10.1.2.3', '10.1.2.3 is of a private network, and POSTERN_OUT_ALLOWED does not have it'], ['192.168.0.1', '192.168.0.1 is of a private network, and POSTERN_OUT_ALLOWED does not have it'],
+    ['[fd12::1]', 'fd12::1 is of a private network, and POSTERN_OUT_ALLOWED does not have it'], ['169.254.169.254', '169.254.169.254 is a link-local, '], ['127.0.0.1:1', '127.0.0.1 is a loopback address that POSTERN_OUT_ALLOWED does not have']]) {
+    const from = fs.statSync(log).size, { up, to } = await guarded({ issuer: `https://${at}` });
+    const last = await new Browser().go(`https://${to.host}:${edge.port}/`);
+    assert.equal(last.status, 503, at);
+    assert.match(last.body, /ERR_POSTERN_953/);
+    assert.doesNotMatch(last.body, /private network|link-local|OUT_ALLOWED/);
+    const [line] = await until(() => fs.readFileSync(log, 'utf8').slice(from).match(/^.* warn identity no request for account ac_\w+ goes to .*$/m), 'the log says why', 30000);
+    assert.ok(line.includes(` goes to '${at}': ${why}`), line);
+    await up.close();
+  }
 });
 
 test('an issuer that is down lets nobody in, and nobody who is in out', { skip }, async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import test from 'node:test';
-import { api, elsewhere, env, must, unique, until } from '../support/postern.mjs';
+import { api, elsewhere, env, healthUrls, must, unique, until } from '../support/postern.mjs';
 
 const remove = (list) => Promise.all(list.map((one) => must('DELETE', new URL(one.uri).pathname)));
 const CREATES = 14;
@@ -52,7 +52,7 @@ test('backends are changed while keys for many SAML routes are made', { timeout:
 test('a request that came several times is worked on once', { skip: elsewhere, timeout: 60000 }, async () => {
   const pid = Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/identity.pid`, 'utf8'));
   const metric = async (port, name) => Number((await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1]);
-  const ports = env.POSTERN_HEALTH_URLS.split(',').map((url) => url.split(':').pop()), port = ports[2];
+  const ports = healthUrls().map((url) => url.split(':').pop()), port = ports[2];
   const before = await metric(port, 'postern_identity_requests_resent_total');
   const asked = await metric(ports[0], 'postern_gateway_calls_resent_total');
   process.kill(pid, 'SIGSTOP');

@@ -127,8 +127,10 @@ test('a setting that would be more than a value in nginx.conf is refused at once
   for (const name of ['POSTERN_TRUSTED_PROXIES', 'POSTERN_PROXY_PROTOCOL_FROM']) {
     const unknown = run('up', { settings: { [name]: '10.0.0.0/33' } });
     assert.equal(unknown.status, 1);
-    assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in "${name.toLowerCase()}" is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
+    assert.match(unknown.stderr, new RegExp(`"10\\.0\\.0\\.0/33" in ${name} \\(${name.toLowerCase()}\\) is not a CIDR.*\\n.*\\nerror: the edge does not load: nothing was started`));
   }
+  const address = run('up', { settings: { POSTERN_DENIED_UPSTREAMS: '10.0.0.0/33' } });
+  assert.match(address.stderr, /"10\.0\.0\.0\/33" in POSTERN_DENIED_UPSTREAMS \(postern_denied_upstreams\) is no address or network[^]*\nerror: the edge does not load/);
   assert.deepEqual(left(), []);
 }));
 

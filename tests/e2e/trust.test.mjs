@@ -91,7 +91,7 @@ test('lines of logs that up shows when nothing gets ready tell the terminal noth
   await own(async ({ state, run, left }) => {
     // it is told to end as soon as it runs: then nothing gets ready, and up need not wait for a minute
     const sockets = `${process.getuid() ? process.env.XDG_RUNTIME_DIR || '/tmp' : '/run'}/postern-${crypto.createHash('sha256').update(state).digest('hex').slice(0, 12)}`;
-    const ender = spawn('sh', ['-c', `while sleep 0.1; do [ ! -e ${sockets}/stack.pid ] || : >>${sockets}/stop; done`], { stdio: 'ignore' });
+    const ender = spawn('sh', ['-c', `while sleep 0.1; do [ ! -e ${sockets}/stack.pid ] || { touch ${sockets}/told && chown ${uid}:${gid} ${sockets}/told && mv ${sockets}/told ${sockets}/stop; }; done`], { stdio: 'ignore' });
     const { status, signal, stderr } = run('up', { settings: nowhere });
     ender.kill('SIGKILL');
     assert.deepEqual([status, signal], [1, null], stderr);

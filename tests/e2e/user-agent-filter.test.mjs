@@ -100,6 +100,12 @@ for (const [what, rules, field] of [
     assert.equal((await ask(to, 'bot')).status, 403, 'what was stored before is in force');
   });
 
+test('what RE2 says of an expression stands behind its field and the rule', async () => {
+  const got = await api('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/user_agent_filter`, { deny: ['ok', 'b(c'] });
+  assert.equal(got.body.msg, "user_agent_filter.deny[1]: is no expression that RE2 takes: 'missing ): b(c'", got.raw);
+  assert.equal(got.body.details['user_agent_filter.deny[1]'], "is no expression that RE2 takes: 'missing ): b(c'");
+});
+
 test('fifty expressions of a usual list are taken', async () => {
   await put(to, { deny: Array.from({ length: 50 }, (_, i) => `(?i)\\bSomeCrawler${i}[/ ][0-9.]+`) });
   assert.equal((await ask(to, 'a somecrawler49/1.0')).status, 403);

@@ -1,7 +1,7 @@
 // What the recipes of CONTRIBUTING.md add, in a stack that was built from a copy with all of them: tests/recipes/run.
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { must, api, through, endpoint, listening, until, env } from '../support/postern.mjs';
+import { api, endpoint, healthUrls, listening, must, through, until } from '../support/postern.mjs';
 
 test('a route module denies', async () => {
   const { host } = await endpoint({ body: 'hello' }, { traffic_policy: { value: '{}' } });
@@ -33,7 +33,7 @@ test('an event has its field', async () => {
 
 test('a service is ready, and no backend may lead to its health', async () => {
   const metrics = async (where) => (await fetch(`http://${where}/metrics`)).text();
-  const answers = await Promise.all(env.POSTERN_HEALTH_URLS.split(',').map(async (where) => [where, await metrics(where)]));
+  const answers = await Promise.all(healthUrls().map(async (where) => [where, await metrics(where)]));
   const [toy] = answers.find(([, text]) => text.includes('postern_toy_')) ?? assert.fail('the toy has no metrics');
   const made = await api('POST', '/backends/static', { address: toy });
   assert.equal(made.status, 400, `a backend at ${toy}, the health of the toy`);

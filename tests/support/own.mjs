@@ -1,4 +1,5 @@
 // A second stack beside the one that stories run against, in a folder and on ports of its own; removed when the story ends.
+import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,3 +28,13 @@ export async function own(story, { made, also = {} } = {}) {
     fs.rmSync(folder, { recursive: true, force: true });
   }
 }
+
+// up with these settings: the program of that name says so, and up has not waited for something to get ready that cannot.
+export const notStarted = ({ run, left }, settings, name, said) => {
+  const { status, signal, stderr } = run('up', { settings });
+  assert.deepEqual([status, signal], [1, null], stderr);
+  assert.match(stderr, said);
+  assert.match(stderr, new RegExp(`\nerror: (${name}) does not start: its log is .*/var/log/\\1\\.log\n$`));
+  assert.doesNotMatch(stderr, /not ready after a minute/);
+  assert.deepEqual(left(), []);
+};

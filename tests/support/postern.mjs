@@ -20,6 +20,8 @@ export const env = Object.fromEntries(
 export const ca = fs.readFileSync(env.POSTERN_EDGE_CA);
 const [edgeHost, edgePort] = env.POSTERN_EDGE_HTTPS.split(':');
 const [plainHost, plainPort] = env.POSTERN_EDGE_HTTP.split(':');
+// host:port of each health port, in the order of proto/services.def, the edge's last.
+export const healthUrls = (vars = env) => vars.POSTERN_HEALTH_URLS.split(',').map((item) => item.slice(item.indexOf('=') + 1));
 export const edge = { host: edgeHost, port: Number(edgePort), plainHost, plainPort: Number(plainPort) };
 
 const require = createRequire(path.join(root, 'tests/e2e/package.json'));

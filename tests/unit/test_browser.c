@@ -10,19 +10,20 @@
 static const setting_t settings[] = {
     {"device-patterns", SETTING_STR, NULL, 0, 0, ""},
     {"place-cities", SETTING_STR, "", 0, 0, ""},
-    {"place-networks", SETTING_STR, "/nowhere", 0, 0, ""},
+    {"place-networks", SETTING_STR, "", 0, 0, ""},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 
-static void setup(const char *patterns)
+static int setup(const char *patterns, const char *networks)
 {
     static config_t config;
-    char path[200], program[] = "browser";
-    char *args[] = {program, path, NULL};
+    char path[200], more[200], program[] = "browser";
+    char *args[] = {program, path, more, NULL};
 
     snprintf(path, sizeof(path), "--device-patterns=%s", patterns);
-    cr_assert_eq(config_parse(&config, settings, "", 2, args), 0);
-    cr_assert_eq(browser_setup(&config), 0);
+    snprintf(more, sizeof(more), "--place-networks=%s", networks);
+    cr_assert_eq(config_parse(&config, settings, "", 3, args), 0);
+    return browser_setup(&config);
 }
 
 static const char *text(const json_t *object, const char *name)
@@ -35,7 +36,7 @@ Test(browser, has_names_and_an_address)
     _cleanup_(json_clear_ref) json_t *session = NULL;
     const json_t *agent;
 
-    setup(DEVICE_PATTERNS);
+    cr_assert_eq(setup(DEVICE_PATTERNS, ""), 0);
     session = browser_describe("192.0.2.7", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) "
                                             "Gecko/20100101 Firefox/140.0");
     agent = json_object_get(session, "user_agent");
@@ -54,7 +55,7 @@ Test(browser, without_patterns_it_has_no_names)
     _cleanup_(json_clear_ref) json_t *session = NULL;
     const json_t *agent;
 
-    setup("/nowhere");
+    cr_assert_eq(setup("", ""), 0);
     session = browser_describe(NULL, "curl/8");
     agent = json_object_get(session, "user_agent");
     cr_assert_str_eq(text(agent, "raw"), "curl/8");
@@ -67,10 +68,18 @@ Test(browser, what_is_no_address_is_none)
 {
     _cleanup_(json_clear_ref) json_t *session = NULL;
 
-    setup("");
+    cr_assert_eq(setup("", ""), 0);
     session = browser_describe("2001:DB8:0::1", NULL);
     cr_assert_str_eq(text(session, "ip_address"), "2001:db8::1");
     json_decref(session);
     session = browser_describe("not one", NULL);
     cr_assert_str_eq(text(session, "ip_address"), "");
+}
+
+Test(browser, a_file_that_a_setting_names_must_be_one_that_can_be_read)
+{
+    cr_assert_neq(setup("/nowhere", ""), 0);
+    cr_assert_neq(setup("/dev/null", ""), 0);
+    cr_assert_neq(setup("", "/nowhere"), 0);
+    cr_assert_neq(setup("", "/etc/passwd"), 0);
 }

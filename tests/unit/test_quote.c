@@ -61,6 +61,19 @@ static void make_long(char *out, size_t size, size_t n, const char *character)
 static const char *const characters[] = {
     "a", "'", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xff", "\xc3"};
 
+Test(quote, a_noun_has_its_article)
+{
+    static const char *const an[] = {
+        "int",           "https_edge",      "event_destination", "ip_policy", "ssh_credential",
+        "agent_ingress", "application_user"};
+    static const char *const a[] = {"string", "uint", "double", "tcp_edge", "secret", "list"};
+
+    for (size_t i = 0; i < sizeof(an) / sizeof(an[0]); i++)
+        cr_assert_str_eq(quote_article(an[i]), "an", "%s", an[i]);
+    for (size_t i = 0; i < sizeof(a) / sizeof(a[0]); i++)
+        cr_assert_str_eq(quote_article(a[i]), "a", "%s", a[i]);
+}
+
 Test(quote, cuts_on_a_character_wherever_the_limit_falls)
 {
     char text[600], plain[600];

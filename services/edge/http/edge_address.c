@@ -46,6 +46,28 @@ destroy_rules(void *data)
 }
 
 
+/* Each list by itself, so that a wrong item is told with its setting. */
+static ngx_int_t
+check_list(ngx_conf_t *cf, const char *setting, const ngx_str_t *list, ngx_uint_t is_own)
+{
+    int               rc;
+    char             *bad, *text = (char *) list->data;
+    address_rules_t  *rules;
+
+    rc = address_rules_new(&rules, is_own ? text : NULL, is_own ? NULL : text, NULL, &bad);
+    address_rules_destroy(&rules);
+    if (rc == 0) {
+        return NGX_OK;
+    }
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%s\" in %s is no address or network, with or "
+                       "without ports%s", bad ? bad : "", setting,
+                       is_own ? ", and no port" : "");
+    free(bad);
+    return NGX_ERROR;
+}
+
+
 char *
 edge_address_init(ngx_conf_t *cf, edge_conf_t *conf)
 {
@@ -53,17 +75,22 @@ edge_address_init(ngx_conf_t *cf, edge_conf_t *conf)
     char                *bad;
     ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(cf->pool, 0);
 
-    if (cln == NULL) {
+    if (cln == NULL
+        || check_list(cf, "POSTERN_OWN_SOCKETS (postern_own_sockets)",
+                      &conf->own_sockets, 1) != NGX_OK
+        || check_list(cf, "POSTERN_DENIED_UPSTREAMS (postern_denied_upstreams)",
+                      &conf->denied_upstreams, 0) != NGX_OK
+        || check_list(cf, "POSTERN_ALLOWED_UPSTREAMS (postern_allowed_upstreams)",
+                      &conf->allowed_upstreams, 0) != NGX_OK
+        || check_list(cf, "POSTERN_OUT_ALLOWED (postern_out_allowed)",
+                      &conf->out_allowed, 0) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
     rc = address_rules_new(&conf->addresses, (char *) conf->own_sockets.data,
                            (char *) conf->denied_upstreams.data,
                            (char *) conf->allowed_upstreams.data, &bad);
     if (rc) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%s\" is neither an address or network, with or "
-                           "without ports, nor (in postern_own_sockets) a port",
-                           bad ? bad : "");
         free(bad);
         return NGX_CONF_ERROR;
     }

@@ -47,9 +47,9 @@ edge_sign_in_url_check(ngx_conf_t *cf, edge_conf_t *conf)
         }
     }
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "postern_sign_in_url \"%V\" must be https://, a host "
-                       "name in lower case with a dot in it, and a port if it "
-                       "is not 443", url);
+                       "POSTERN_IDP_URL (postern_sign_in_url) must be https://, "
+                       "a host name in lower case with a dot in it, and a port "
+                       "if it is not 443: \"%V\"", url);
     return NGX_ERROR;
 }
 

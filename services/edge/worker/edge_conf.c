@@ -1,9 +1,11 @@
 #include "services/edge/worker/edge_conf.h"
 
+#include "common/base/authorities.h"
+
 #include <ctype.h>
 
 /* What a row's least and most are in. Times are in milliseconds here. */
-typedef enum { TIME, SIZE, NUMBER, SWITCH, TEXT } kind_t;
+typedef enum { TIME, SIZE, NUMBER, SWITCH, WORD, TEXT } kind_t;
 
 typedef struct {
     const char  *name;      /* in capitals, without prefix */
@@ -73,8 +75,9 @@ settle(ngx_conf_t *cf, const row_t *row, off_t *value)
         return NGX_OK;
     }
     ngx_strlow(name, (u_char *) row->name, len);
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "postern_%*s must be from %s to %s",
-                       len, name, row->least, row->most);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "POSTERN_%s (postern_%*s) must be from %s to %s",
+                       row->name, len, name, row->least, row->most);
     return NGX_ERROR;
 }
 
@@ -101,8 +104,28 @@ settle_prefix(ngx_conf_t *cf, ngx_str_t *prefix)
         return NGX_OK;
     }
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "postern_identity_headers must be 5 to 64 letters, digits "
-                       "and dashes, a letter first and a dash last: \"%V\"", prefix);
+                       "POSTERN_IDENTITY_HEADERS (postern_identity_headers) must "
+                       "be 5 to 64 letters, digits and dashes, a letter first "
+                       "and a dash last: \"%V\"", prefix);
+    return NGX_ERROR;
+}
+
+
+/* postern-fetch reads the file when it is first needed, which is too late to say so. */
+static ngx_int_t
+check_authorities(ngx_conf_t *cf, const ngx_str_t *file)
+{
+    char  why[200];
+
+    if (file->len == 0
+        || authorities_check((char *) file->data, why, sizeof(why)) == 0)
+    {
+        return NGX_OK;
+    }
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "POSTERN_OUT_CA (postern_out_ca): \"%V\" %s: name a PEM "
+                       "file of authorities that the edge's user can read, or "
+                       "leave it empty for the system's", file, why);
     return NGX_ERROR;
 }
 
@@ -133,5 +156,8 @@ edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
     SETTLE(ROW_CLIENT_PORTION, client_portion);
     SETTLE(ROW_ACCOUNT_PORTION, account_portion);
     SETTLE(ROW_CLIENT_TAKE_MIN, client_take_min);
+    if (check_authorities(cf, &conf->out_ca) != NGX_OK) {
+        return NGX_ERROR;
+    }
     return settle_prefix(cf, &conf->identity_headers);
 }

@@ -53,5 +53,6 @@ edge_conf_t *edge_conf(void);
 void edge_conf_use(edge_conf_t *conf);
 
 /* Give what nginx.conf does not set its default, by the rows of proto/edge_settings.def. NGX_OK |
- * NGX_ERROR: a value is out of its row's range, which is logged with name and range. */
+ * NGX_ERROR: a value is out of its row's range, or no file of
+ * authorities, which is logged with the setting's name and the rule. */
 ngx_int_t edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf);
