@@ -12,20 +12,27 @@ enum {
     SAML_MESSAGE_MAX = 64 << 10, /* of base64 */
     SAML_TEXT_MAX = 255,         /* of names and addresses; longer ones are left out */
     SAML_GROUPS = 1000,
+    SAML_RELAY_MAX = 512, /* of a provider's RelayState; 80 is what it may have */
+    SAML_QUERY_MAX = 16 << 10,
+    SAML_LOGOUT_S = 300, /* that a LogoutRequest of ours is valid */
     SAML_ASK_MS = 8000
 };
 
 #define SAML_BINDING            "urn:oasis:names:tc:SAML:2.0:bindings:"
 #define SAML_PROTOCOL           "urn:oasis:names:tc:SAML:2.0:protocol"
+#define SAML_ASSERTION          "urn:oasis:names:tc:SAML:2.0:assertion"
+#define SAML_SUCCESS            "urn:oasis:names:tc:SAML:2.0:status:Success"
 #define SAML_FORMAT_TRANSIENT   "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 #define SAML_FORMAT_EMAIL       "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
 #define SAML_FORMAT_UNSPECIFIED "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
 
 /* ---- saml_write.c: texts that are made ---- */
 
-/* Write text as the value of an attribute or as an element's text, in canonical form (XML-C14N
- * 2.3). */
+/* Write text as an element's text, as the value of an attribute, and as an attribute with a space
+ * before it, in canonical form (XML-C14N 2.3). */
 void saml_put_xml(FILE *out, const char *text);
+void saml_put_value(FILE *out, const char *text);
+void saml_put_attribute(FILE *out, const char *name, const char *value);
 /* Write bytes as base64. */
 void saml_put_base64(FILE *out, const void *bytes, size_t len);
 /* Write text percent-encoded: all but letters, digits and -._~. */
@@ -38,6 +45,23 @@ char *saml_signature(const char *key_pem, const char *text, size_t len);
 /* base64 of the raw DEFLATE of a text (SAML bindings 3.4.4.1); the caller frees it. NULL: no
  * memory. */
 char *saml_deflate(const char *text, size_t len);
+
+/* ---- saml_send.c: messages of ours on their way ---- */
+
+/* Who it is from: a message's first part. */
+void saml_put_issuer(FILE *out, const char *entity_id);
+
+/* Where a message goes, and what goes with it. */
+typedef struct saml_sending {
+    bool is_response;
+    const char *destination; /* an https:// URL without a fragment */
+    const char *relay_state; /* NULL: none */
+    const char *key_pem;
+} saml_sending_t;
+
+/* The URL that brings a message by the redirect binding, signed (SAML bindings 3.4.4.1); the caller
+ * frees it. NULL: the key is none, or the URL is too long. */
+char *saml_redirect_url(const saml_sending_t *self, const char *xml, size_t len);
 
 /* ---- saml_request.c ---- */
 
@@ -57,3 +81,23 @@ char *saml_request_url(const saml_request_t *self);
 /* Who a response is about, as postern-saml answers it; *out is for person_done also where it is
  * refused. NULL | which rule it breaks. */
 const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out);
+
+/* ---- saml_logout.c ---- */
+
+/* What a LogoutRequest or LogoutResponse of ours says. */
+typedef struct saml_leaving {
+    const char *id, *destination, *entity_id;
+    const char *session;        /* of a request: session_at_provider of who signs out */
+    const char *in_response_to; /* of a response */
+    int64_t now_s;
+} saml_leaving_t;
+
+/* Its XML; the caller frees it. NULL, of a request: it is not known who signs out. */
+char *saml_logout_request(const saml_leaving_t *self, size_t *ret_len);
+/* The same of a response: that it is done. */
+char *saml_logout_response(const saml_leaving_t *self, size_t *ret_len);
+
+/* What a message of logout says, as postern-saml answers it; *out is borrowed from said. NULL |
+ * which rule it breaks. */
+const char *saml_logout_read(const json_t *said, bool is_request, int64_t now_s,
+                             saml_logout_t *out);

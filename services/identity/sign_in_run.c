@@ -4,6 +4,7 @@
 #include "services/identity/provider_cache.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -95,6 +96,20 @@ void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char ac
 {
     snprintf(entity_id, RUN_URL_SIZE, "%s/saml/%s", url, sealed->route);
     snprintf(acs, RUN_URL_SIZE, "%s/saml/%s/acs", url, sealed->route);
+}
+
+void run_saml_logout_url(const sealed_t *sealed, char out[RUN_URL_SIZE])
+{
+    snprintf(out, RUN_URL_SIZE, "%s/saml/%s/slo", url, sealed->route);
+}
+
+void run_logout_nonce(const crud_t *crud, const char *state, char out[WORDS_TOKEN_LEN + 1])
+{
+    unsigned char bytes[WORDS_HASH_BYTES];
+
+    secret_derive(crud->key, "ID of a SAML logout", state, bytes);
+    sodium_bin2base64(out, WORDS_TOKEN_LEN + 1, bytes, sizeof(bytes),
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 int run_start(run_t *self, int operation, provider_ask_t *ask)

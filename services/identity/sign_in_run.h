@@ -44,6 +44,14 @@ void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 /* Who a route with the module saml is to identity providers, and where it takes responses. */
 void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char acs[RUN_URL_SIZE]);
 
+/* Where it takes messages of single logout. */
+void run_saml_logout_url(const sealed_t *sealed, char out[RUN_URL_SIZE]);
+
+/* What the ID of a LogoutRequest is made of, by the state that goes with it: 43 characters
+ * base64url that nobody else can tell. So the answer is known by the state that comes with it, and
+ * nothing is stored for it. */
+void run_logout_nonce(const crud_t *crud, const char *state, char out[WORDS_TOKEN_LEN + 1]);
+
 /* Begin the engine's flow. ask: all but config, module, account, entity_id, now and cache, which
  * this adds, and redirect_uri where it has none. 0 | fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);

@@ -726,7 +726,7 @@ finish_sign_out(edge_sign_in_state_t *state)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (state->location.len) {
-        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ID token */
+        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent says who it is */
         state->r->content_handler = send_away;
         return NGX_OK;
     }
@@ -766,7 +766,7 @@ ask_with_provider(edge_sign_in_state_t *state)
     edge_ctx_t  *ctx = state->ctx;
     ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
 
-    if (state->me != MODULE_OIDC || !may_leave(state->r, ctx)
+    if ((state->me != MODULE_OIDC && state->me != MODULE_SAML) || !may_leave(state->r, ctx)
         || !edge_ask_has_room(&account, 1))
     {
         return NGX_DECLINED;
