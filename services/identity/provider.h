@@ -120,6 +120,9 @@ typedef struct provider {
     provider_step_t (*next)(void *flow, const fetched_t *answer, fetch_t *out);
     /* After DONE of begin: the URL; borrowed. Of leave: also NULL, where the provider has none. */
     const char *(*location)(void *flow);
+    /* The same where location is NULL: the form that the browser posts, {url, name, message,
+     * relay_state?}; borrowed. NULL: there is none; the function itself: the engine never has. */
+    const json_t *(*post)(void *flow);
     /* After DONE of callback or refresh: *out owns copies, for person_done. */
     void (*person)(void *flow, person_t *out);
     /* The tokens of an answer that this flow has had, also where what came behind it ended the flow

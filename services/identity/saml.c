@@ -23,11 +23,14 @@ typedef struct saml_flow {
     provider_operation_t operation;
     json_t *config, *question;
     const char *verb; /* of the question that was asked last */
-    char *acs, *entity_id, *relay_state, *request_id, *message, *location, *account;
+    char *acs, *entity_id, *relay_state, *request_id, *message, *account;
     char metadata_hash[WORDS_HEX_SIZE];
-    person_t person; /* of refresh and leave who was signed in, of callback who is */
-    json_t *logout;  /* of ended: the message that came (saml_message_read) */
-    json_t *said;    /* and what postern-saml says of it, from which ended is borrowed */
+    json_t *delivery; /* of begin and leave: how the browser brings a request (saml_deliver) */
+    char *place;      /* of ended: where the provider takes answers; NULL: nowhere */
+    bool is_post;     /* by POST, and not by redirect */
+    person_t person;  /* of refresh and leave who was signed in, of callback who is */
+    json_t *logout;   /* of ended: the message that came (saml_message_read) */
+    json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
     saml_logout_t ended;
     int64_t now_s;
     bool is_forced;
@@ -122,7 +125,7 @@ static void saml_free(void **flow_p)
 {
     saml_flow_t *self = take(*flow_p);
     char **const texts[] = {&self->acs,     &self->entity_id, &self->relay_state, &self->request_id,
-                            &self->message, &self->location,  &self->account};
+                            &self->message, &self->place,     &self->account};
 
     if (!self)
         return;
@@ -133,6 +136,7 @@ static void saml_free(void **flow_p)
     json_decref(self->question);
     json_decref(self->logout);
     json_decref(self->said);
+    json_decref(self->delivery);
     person_done(&self->person);
     free(self);
 }
@@ -214,43 +218,65 @@ static provider_step_t judge_code(saml_flow_t *self, const fetched_t *answer)
 /* ---- the steps ---- */
 
 /* Where the provider takes messages of a kind ("sso", "slo"), or, as: "response_location", answers
- * to them, by the redirect binding. NULL: nowhere. */
-static const char *place_of(const json_t *metadata, const char *kind, const char *as)
+ * to them: by the redirect binding, or else by POST. NULL: nowhere. */
+static const char *place_of(const json_t *metadata, const char *kind, const char *as,
+                            bool *ret_is_post)
 {
+    static const char *const bindings[] = {SAML_BINDING "HTTP-Redirect", SAML_BINDING "HTTP-POST"};
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(metadata, kind), i, one)
-    {
-        const char *binding = json_string_value(json_object_get(one, "binding"));
+    for (int post = 0; post < 2; post++) {
+        *ret_is_post = post;
+        json_array_foreach(json_object_get(metadata, kind), i, one)
+        {
+            const char *binding = json_string_value(json_object_get(one, "binding"));
 
-        if (binding && !strcmp(binding, SAML_BINDING "HTTP-Redirect"))
-            return json_string_value(json_object_get(one, as));
+            if (binding && !strcmp(binding, bindings[post]))
+                return json_string_value(json_object_get(one, as));
+        }
     }
     return NULL;
 }
 
+static saml_sending_t sending_to(const saml_flow_t *self, const char *destination, bool is_post)
+{
+    return (saml_sending_t){
+        .is_post = is_post,
+        .destination = destination,
+        .relay_state = self->relay_state,
+        .key_pem = config_text(self, "request_signing_key_pem"),
+        .certificate_pem = config_text(self, "request_signing_certificate_pem"),
+        .id = self->request_id,
+    };
+}
+
 static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
 {
+    bool is_post;
+    const char *destination = place_of(metadata, "sso", "location", &is_post);
     const saml_request_t request = {
         .id = self->request_id,
-        .destination = place_of(metadata, "sso", "location"),
+        .destination = destination,
         .acs = self->acs,
         .entity_id = self->entity_id,
         .nameid_format = config_text(self, "nameid_format"),
-        .key_pem = config_text(self, "request_signing_key_pem"),
-        .relay_state = self->relay_state,
         .force = self->is_forced,
         .now_s = self->now_s,
     };
+    const saml_sending_t sending = sending_to(self, destination, is_post);
+    _cleanup_(free_mem) char *xml = NULL;
+    size_t len = 0;
 
-    if (!request.destination)
+    if (!destination)
         return fail(self, PROVIDER_INVALID,
-                    "the provider's metadata have no SingleSignOnService of the redirect binding");
-    if (!request.id || !request.relay_state || !request.acs || !request.entity_id)
+                    "the provider's metadata have no SingleSignOnService of the redirect binding, "
+                    "and none of POST");
+    if (!request.id || !self->relay_state || !request.acs || !request.entity_id)
         return fail(self, PROVIDER_INVALID, "the flow has no state");
-    self->location = saml_request_url(&request);
-    return self->location ? PROVIDER_DONE
+    xml = saml_request_xml(&request, &len);
+    self->delivery = saml_deliver(&sending, xml, len);
+    return self->delivery ? PROVIDER_DONE
                           : fail(self, PROVIDER_INVALID, "the request cannot be signed");
 }
 
@@ -274,16 +300,15 @@ static provider_step_t judge_known(saml_flow_t *self, const json_t *metadata)
 static provider_step_t make_leaving(saml_flow_t *self, const json_t *metadata)
 {
     const char *issuer = json_string_value(json_object_get(metadata, "entity_id"));
+    bool is_post;
     const saml_leaving_t leaving = {
         .id = self->request_id,
-        .destination = place_of(metadata, "slo", "location"),
+        .destination = place_of(metadata, "slo", "location", &is_post),
         .entity_id = self->entity_id,
         .session = self->person.session_at_provider,
         .now_s = self->now_s,
     };
-    const saml_sending_t sending = {.destination = leaving.destination,
-                                    .relay_state = self->relay_state,
-                                    .key_pem = config_text(self, "request_signing_key_pem")};
+    const saml_sending_t sending = sending_to(self, leaving.destination, is_post);
     _cleanup_(free_mem) char *xml = NULL;
     size_t len = 0;
 
@@ -291,14 +316,14 @@ static provider_step_t make_leaving(saml_flow_t *self, const json_t *metadata)
         || !self->person.provider_url || strcmp(issuer, self->person.provider_url) != 0)
         return PROVIDER_DONE;
     xml = saml_logout_request(&leaving, &len);
-    self->location = xml ? saml_redirect_url(&sending, xml, len) : NULL;
+    self->delivery = xml ? saml_deliver(&sending, xml, len) : NULL;
     return PROVIDER_DONE;
 }
 
 /* Where the provider takes the answer that a logout is done; nowhere, where it has no place. */
 static provider_step_t note_answer_place(saml_flow_t *self, const json_t *metadata)
 {
-    self->location = copy_of(place_of(metadata, "slo", "response_location"));
+    self->place = copy_of(place_of(metadata, "slo", "response_location", &self->is_post));
     return PROVIDER_DONE;
 }
 
@@ -393,7 +418,12 @@ static provider_step_t saml_next(void *flow, const fetched_t *answer, fetch_t *o
 
 static const char *saml_location(void *flow)
 {
-    return ((saml_flow_t *)flow)->location;
+    return json_string_value(json_object_get(((saml_flow_t *)flow)->delivery, "location"));
+}
+
+static const json_t *saml_post(void *flow)
+{
+    return json_object_get(((saml_flow_t *)flow)->delivery, "post");
 }
 
 static void saml_give_person(void *flow, person_t *out)
@@ -410,29 +440,27 @@ const saml_logout_t *saml_ended(void *flow)
     return &((saml_flow_t *)flow)->ended;
 }
 
-char *saml_ended_answer(void *flow)
+json_t *saml_ended_answer(void *flow)
 {
     const saml_flow_t *self = flow;
     char random[WORDS_TOKEN_LEN + 1];
     _cleanup_(free_mem) char *id = NULL, *xml = NULL;
-    saml_leaving_t leaving = {.destination = self->location,
+    saml_leaving_t leaving = {.destination = self->place,
                               .entity_id = self->entity_id,
                               .in_response_to = self->ended.request_id,
                               .now_s = self->now_s};
-    saml_sending_t sending = {.is_response = true,
-                              .destination = self->location,
-                              .relay_state =
-                                  json_string_value(json_object_get(self->logout, "relay_state")),
-                              .key_pem = config_text(self, "request_signing_key_pem")};
+    saml_sending_t sending = sending_to(self, self->place, self->is_post);
     size_t len = 0;
 
-    if (!self->location)
+    if (!self->place)
         return NULL;
     words_token(random);
     id = id_of(random);
-    leaving.id = id;
+    leaving.id = sending.id = id;
+    sending.is_response = true;
+    sending.relay_state = json_string_value(json_object_get(self->logout, "relay_state"));
     xml = saml_logout_response(&leaving, &len);
-    return saml_redirect_url(&sending, xml, len);
+    return saml_deliver(&sending, xml, len);
 }
 
 static const char *saml_why(void *flow)
@@ -445,6 +473,7 @@ const provider_t provider_saml = {
     .start = saml_start,
     .next = saml_next,
     .location = saml_location,
+    .post = saml_post,
     .person = saml_give_person,
     .why = saml_why,
     .free = saml_free,

@@ -32,7 +32,7 @@ typedef struct saml_logout {
 
 /* After DONE of PROVIDER_ENDED; borrowed. */
 const saml_logout_t *saml_ended(void *flow);
-/* The same: where the browser brings the provider the answer that a request's sessions are over. A
- * new text, which the caller frees. NULL: the provider has no place for it, or it cannot be
- * signed. */
-char *saml_ended_answer(void *flow);
+/* The same: how the browser brings the provider the answer that a request's sessions are over,
+ * {location: URL} or {post: form} (provider_t). A new reference. NULL: the provider has no place
+ * for it, or it cannot be signed. */
+json_t *saml_ended_answer(void *flow);

@@ -21,6 +21,7 @@ enum {
 #define SAML_BINDING            "urn:oasis:names:tc:SAML:2.0:bindings:"
 #define SAML_PROTOCOL           "urn:oasis:names:tc:SAML:2.0:protocol"
 #define SAML_ASSERTION          "urn:oasis:names:tc:SAML:2.0:assertion"
+#define SAML_RSA_SHA256         "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
 #define SAML_SUCCESS            "urn:oasis:names:tc:SAML:2.0:status:Success"
 #define SAML_FORMAT_TRANSIENT   "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 #define SAML_FORMAT_EMAIL       "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
@@ -51,30 +52,43 @@ char *saml_deflate(const char *text, size_t len);
 /* Who it is from: a message's first part. */
 void saml_put_issuer(FILE *out, const char *entity_id);
 
-/* Where a message goes, and what goes with it. */
+/* Where a message goes, how, and what goes with it. */
 typedef struct saml_sending {
-    bool is_response;
-    const char *destination; /* an https:// URL without a fragment */
+    bool is_response, is_post;
+    const char *destination; /* an https:// URL without a fragment; NULL: nowhere */
     const char *relay_state; /* NULL: none */
-    const char *key_pem;
+    const char *key_pem, *certificate_pem;
+    const char *id; /* the message's */
 } saml_sending_t;
 
-/* The URL that brings a message by the redirect binding, signed (SAML bindings 3.4.4.1); the caller
- * frees it. NULL: the key is none, or the URL is too long. */
-char *saml_redirect_url(const saml_sending_t *self, const char *xml, size_t len);
+/* How the browser brings a message, signed: by the redirect binding (SAML bindings 3.4.4.1)
+ * {"location": URL}, by POST (3.5.4) {"post": {url, name, message, relay_state?}}. xml: of an
+ * element in canonical form, whose first part is its Issuer. A new reference. NULL: key or
+ * certificate are none, or the URL is too long. */
+json_t *saml_deliver(const saml_sending_t *self, const char *xml, size_t len);
+
+/* ---- saml_sign.c ---- */
+
+/* The same XML, signed in itself (SAML core 5.4): the signature stands behind its Issuer. The
+ * caller frees it. NULL: key or certificate are none, or there is no Issuer. */
+char *saml_sign(const saml_sending_t *self, const char *xml, size_t len);
+
+/* ---- saml_metadata.c ---- */
+
+/* Write the certificate as metadata and signatures have it. False: it is none. */
+bool saml_put_certificate(FILE *out, const char *pem);
 
 /* ---- saml_request.c ---- */
 
 /* What an AuthnRequest says. */
 typedef struct saml_request {
-    const char *id, *destination, *acs, *entity_id, *nameid_format, *key_pem, *relay_state;
+    const char *id, *destination, *acs, *entity_id, *nameid_format;
     bool force;
     int64_t now_s;
 } saml_request_t;
 
-/* The URL that brings it, signed, to a destination of the redirect binding; the caller frees it.
- * NULL: the key is none, or the URL is too long. */
-char *saml_request_url(const saml_request_t *self);
+/* Its XML; the caller frees it. */
+char *saml_request_xml(const saml_request_t *self, size_t *ret_len);
 
 /* ---- saml_person.c ---- */
 

@@ -10,7 +10,7 @@
 
 /* ---- metadata ---- */
 
-static bool put_certificate(FILE *out, const char *pem)
+bool saml_put_certificate(FILE *out, const char *pem)
 {
     BIO *bio = pem ? BIO_new_mem_buf(pem, -1) : NULL;
     X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -50,7 +50,7 @@ char *saml_metadata(const json_t *config, const char *entity_id, const char *acs
           "<md:KeyDescriptor use=\"signing\"><ds:KeyInfo "
           "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
           out);
-    is_good = put_certificate(out, pem);
+    is_good = saml_put_certificate(out, pem);
     fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>", out);
     put_logout(out, slo, "HTTP-Redirect");
     put_logout(out, slo, "HTTP-POST");

@@ -1,5 +1,4 @@
-/* The AuthnRequest (SAML core 3.4.1), and the URL that brings it to the provider. */
-#include "common/base/cleanup.h"
+/* The AuthnRequest (SAML core 3.4.1). */
 #include "common/base/memory.h"
 #include "services/identity/saml_internal.h"
 
@@ -17,7 +16,7 @@ static void put_policy(FILE *out, const char *format)
     fputs("></samlp:NameIDPolicy>", out);
 }
 
-static char *request_xml(const saml_request_t *self, size_t *ret_len)
+char *saml_request_xml(const saml_request_t *self, size_t *ret_len)
 {
     char *text = NULL;
     FILE *out = memory_need(open_memstream(&text, ret_len), "a SAML request");
@@ -36,15 +35,4 @@ static char *request_xml(const saml_request_t *self, size_t *ret_len)
     fputs("</samlp:AuthnRequest>", out);
     fclose(out);
     return memory_need(text, "a SAML request");
-}
-
-char *saml_request_url(const saml_request_t *self)
-{
-    size_t len = 0;
-    _cleanup_(free_mem) char *xml = request_xml(self, &len);
-    const saml_sending_t sending = {.destination = self->destination,
-                                    .relay_state = self->relay_state,
-                                    .key_pem = self->key_pem};
-
-    return saml_redirect_url(&sending, xml, len);
 }

@@ -105,7 +105,7 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route, sealed?} -> {location?}; also where there is none. location: with
- * sealed, of who was signed in by a provider that wants to know: where the browser signs out
- * there. 0 | ERR_INVALID_FIELD | fault. */
+/* session.end {hash, route, sealed?} -> {location?, post?}; also where there is none. location,
+ * or a form to post: with sealed, of who was signed in by a provider that wants to know: where the
+ * browser signs out there. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

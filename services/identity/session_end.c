@@ -74,11 +74,8 @@ static run_t *begin_leaving(crud_t *crud, const request_t *request, const sessio
 /* Where there is none, or the provider cannot be asked, the browser stays. */
 static int answer_location(const run_t *run, reply_t *reply)
 {
-    const char *location =
-        run->step == PROVIDER_DONE ? run->sealed.engine->location(run->engine_flow) : NULL;
-
     reply->revision = run->revision;
-    reply->body = location ? json_pack("{s:s}", "location", location) : json_object();
+    reply->body = run->step == PROVIDER_DONE ? run_way_on(run) : json_object();
     return reply->body ? 0 : -ENOMEM;
 }
 

@@ -219,3 +219,12 @@ int run_refusal(const run_t *self, problem_t *problem)
                                                           : ERR_SIGN_IN_PROVIDER,
                        NULL, "%s", self->sealed.engine->why(self->engine_flow));
 }
+
+json_t *run_way_on(const run_t *self)
+{
+    const provider_t *engine = self->sealed.engine;
+    const char *location = engine->location(self->engine_flow);
+    const json_t *post = !location && engine->post ? engine->post(self->engine_flow) : NULL;
+
+    return json_pack("{s:s*, s:O*}", "location", location, "post", post);
+}

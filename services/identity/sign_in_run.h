@@ -68,6 +68,10 @@ size_t run_weight(const run_t *self);
 /* Both. 0: it has ended | VERB_WAITS | fault. */
 int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer);
 
+/* After PROVIDER_DONE of begin or leave: how the browser is sent on, {location: URL}, {post: form},
+ * or {}: not at all. A new reference. NULL: no memory. */
+json_t *run_way_on(const run_t *self);
+
 /* How it ended, if not well: 0: PROVIDER_DONE | ERR_SIGN_IN_PROVIDER | ERR_SIGN_IN_UNAVAILABLE,
  * with the engine's reason. */
 int run_refusal(const run_t *self, problem_t *problem);

@@ -179,7 +179,6 @@ static json_t *signed_out_page(const sealed_t *sealed, bool is_partly)
 static int finish_request(crud_t *crud, const run_t *run, reply_t *reply)
 {
     _cleanup_(ending_done) ending_t ending = {0};
-    _cleanup_(free_mem) char *location = NULL;
     bool more = true;
     int r = set_ending(&ending, run);
 
@@ -189,9 +188,9 @@ static int finish_request(crud_t *crud, const run_t *run, reply_t *reply)
         r = end_batch(crud, &ending, reply, &more);
     if (r)
         return r;
-    location = saml_ended_answer(run->engine_flow);
-    reply->body =
-        location ? json_pack("{s:s}", "location", location) : signed_out_page(&run->sealed, false);
+    reply->body = saml_ended_answer(run->engine_flow);
+    if (!reply->body)
+        reply->body = signed_out_page(&run->sealed, false);
     return reply->body ? 0 : -ENOMEM;
 }
 

@@ -98,7 +98,7 @@ test('with SessionIndex those sessions end, and those whose index the provider n
   assert.deepEqual(await stayed([two]), [true]);
 });
 
-test('the API\'s events say that the provider did it', { skip }, async () => {
+test('the API shows no session any more that the provider has ended', { skip }, async () => {
   const to = await route(), who = await signedIn(to);
   const { application_users: [user] } = await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${who.name}"`)}`);
   const sessions = () => must('GET', `/app/sessions?filter=${encodeURIComponent(`obj.application_user.id == "${user.id}"`)}`).then((list) => list.application_sessions.length);

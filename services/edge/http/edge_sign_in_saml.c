@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_sign_in_saml.h"
 #include "services/edge/http/authority.h"
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_sign_in_form.h"
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_conf.h"
@@ -97,7 +98,7 @@ finish_metadata(visit_t *visit, const ask_answer_t *answer)
         return rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR
                                : edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
-    return edge_sign_in_document(r, edge_ctx(r), &text, &type);
+    return edge_sign_in_document(r, edge_ctx(r), &text, &type, NULL);
 }
 
 
@@ -122,7 +123,9 @@ ask_metadata(visit_t *visit)
 static ngx_int_t
 finish_logout(visit_t *visit, const ask_answer_t *answer)
 {
+    ngx_int_t            rc;
     ngx_str_t            location;
+    edge_form_t          form;
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code == ERR_NOT_FOUND) {
@@ -130,6 +133,11 @@ finish_logout(visit_t *visit, const ask_answer_t *answer)
     }
     if (answer->code != 0) {
         return edge_visit_refuse(visit, answer->code);
+    }
+    rc = edge_sign_in_form_take(r->pool, answer, &form);
+    if (rc != NGX_DECLINED) {
+        return rc == NGX_OK ? edge_sign_in_form(r, edge_ctx(r), &form)
+                            : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     location = edge_sign_in_text(r->pool, answer, "location", EDGE_SIGN_IN_LOCATION_MAX);
     return location.len ? edge_sign_in_redirect(r, edge_ctx(r), &location)

@@ -117,6 +117,16 @@ may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
+/* The form by which the browser goes on; NULL: there is none. */
+static const edge_form_t *
+take_form(ngx_pool_t *pool, const ask_answer_t *answer)
+{
+    edge_form_t  *form = ngx_palloc(pool, sizeof(edge_form_t));
+
+    return form && edge_sign_in_form_take(pool, answer, form) == NGX_OK ? form : NULL;
+}
+
+
 static void
 on_own_answer(asker_t *asker, const ask_answer_t *answer)
 {
@@ -138,6 +148,7 @@ on_own_answer(asker_t *asker, const ask_answer_t *answer)
         state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
     }
     if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
+        state->form = take_form(pool, answer);
         state->location = edge_sign_in_text(pool, answer, "location",
                                             EDGE_SIGN_IN_LOCATION_MAX);
     }
@@ -276,6 +287,18 @@ send_away(ngx_http_request_t *r)
 
     state = edge_module_state_if_any(ctx, module_of(ctx->route));
     return edge_sign_in_redirect(r, ctx, &state->location);
+}
+
+
+/* Content handler. */
+static ngx_int_t
+send_form(ngx_http_request_t *r)
+{
+    edge_ctx_t            *ctx = edge_ctx(r);
+    edge_sign_in_state_t  *state;
+
+    state = edge_module_state_if_any(ctx, module_of(ctx->route));
+    return edge_sign_in_form(r, ctx, state->form);
 }
 
 
@@ -724,6 +747,10 @@ finish_sign_out(edge_sign_in_state_t *state)
 
     if (edge_sign_in_set_cookie(state->r, &name, &none, "; SameSite=Lax") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (state->form) {
+        state->r->content_handler = send_form;
+        return NGX_OK;
     }
     if (state->location.len) {
         edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent says who it is */
