@@ -57,6 +57,7 @@ json_t *person_json(const person_t *self)
 
     write_texts(self, out, false);
     json_object_set_new(out, "email_verified", json_boolean(self->email_verified));
+    json_object_set_new(out, "vouched_ms", json_integer(self->vouched_ms));
     json_object_set_new(out, "session_until_s", json_integer(self->session_until_s));
     json_object_set(out, "groups", self->groups);
     return out;
@@ -70,6 +71,7 @@ bool person_read(person_t *self, const json_t *value)
     read_texts(self, value, false);
     self->email_verified = json_is_true(json_object_get(value, "email_verified"));
     self->access_expires_s = json_integer_value(json_object_get(value, "access_expires_s"));
+    self->vouched_ms = json_integer_value(json_object_get(value, "vouched_ms"));
     self->session_until_s = json_integer_value(json_object_get(value, "session_until_s"));
     self->groups = json_is_array(groups) ? json_deep_copy(groups) : json_array();
     return self->id && self->provider_name && self->provider_url;

@@ -58,8 +58,10 @@ typedef enum provider_operation {
     PROVIDER_BEGIN,    /* the URL of the provider to which the browser is sent */
     PROVIDER_CALLBACK, /* who the browser that came back with params is */
     PROVIDER_REFRESH,  /* what the provider says now about who is signed in (ask->known) */
-    PROVIDER_LEAVE,    /* of oidc: the URL at which who was signed in (ask->known) signs out */
-    PROVIDER_ENDED,    /* of oidc: whose sessions a logout token (params) ends: oidc_ended */
+    PROVIDER_LEAVE,    /* of oidc and saml: the URL at which who was signed in (ask->known) signs
+                           out */
+    PROVIDER_ENDED,    /* whose sessions end: of oidc by a logout token (params): oidc_ended; of
+                           saml by a message (params as saml_message_read): saml_ended */
     PROVIDER_BEARER    /* of oidc: who has the JWT that a request brings (params) */
 } provider_operation_t;
 
@@ -76,6 +78,7 @@ typedef struct person {
     int64_t access_expires_s; /* of the access token, seconds since 1970; 0: unknown */
     /* sid of OpenID Connect; of SAML JSON of what its logout needs (saml.h); NULL: none */
     char *session_at_provider;
+    int64_t vouched_ms; /* of saml: when the provider said this, by its clock; 0: unknown */
     /* The provider wants no session to last longer; of bearer the token's exp; 0: it does not
      * say. */
     int64_t session_until_s;
@@ -95,8 +98,8 @@ typedef struct provider_ask {
     const json_t *config;     /* the module's document, opened, with its secrets */
     const char *module;       /* "oidc" | "oauth" | "saml" */
     const char *account;      /* whose route it is */
-    const char *redirect_uri; /* https://H/oauth2/callback; of saml where it takes responses; of
-                                 leave where browsers come back to */
+    const char *redirect_uri; /* https://H/oauth2/callback; of saml where it takes responses, of
+                                 ended messages of logout; of leave where browsers come back to */
     const char *entity_id;    /* of saml: who this service provider is */
     /* Of begin and callback; NULL for refresh. state is put into the authorization URL as it is;
      * nonce and verifier (PKCE, RFC 7636) are 43 characters base64url, and never leave the service
@@ -121,6 +124,9 @@ typedef struct provider {
     provider_step_t (*next)(void *flow, const fetched_t *answer, fetch_t *out);
     /* After DONE of begin: the URL; borrowed. Of leave: also NULL, where the provider has none. */
     const char *(*location)(void *flow);
+    /* The same where location is NULL: the form that the browser posts, {url, name, message,
+     * relay_state?}; borrowed. NULL: there is none; the function itself: the engine never has. */
+    const json_t *(*post)(void *flow);
     /* After DONE of callback, refresh or bearer: *out owns copies, for person_done. */
     void (*person)(void *flow, person_t *out);
     /* The tokens of an answer that this flow has had, also where what came behind it ended the flow

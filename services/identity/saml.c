@@ -1,6 +1,6 @@
 /* The engine of the module saml. Its questions go to postern-saml: where the provider takes
- * requests (saml.metadata), and whether a response is the provider's, for this route and in time
- * (saml.verify). What is expected of a response comes from the flow that began and from the route
+ * requests (saml.metadata), and whether a message is the provider's, for this route and in time
+ * (saml.verify). What is expected of a message comes from the flow that began and from the route
  * alone. */
 #include "services/identity/saml.h"
 #include "common/base/cleanup.h"
@@ -17,13 +17,21 @@
 #include <string.h>
 
 static const char metadata_kind[] = "saml metadata";
+static const char ask_metadata_verb[] = "saml.metadata", ask_verdict_verb[] = "saml.verify";
 
 typedef struct saml_flow {
     provider_operation_t operation;
     json_t *config, *question;
-    char *acs, *entity_id, *relay_state, *request_id, *message, *location, *account;
+    const char *verb; /* of the question that was asked last */
+    char *acs, *entity_id, *relay_state, *request_id, *message, *account;
     char metadata_hash[WORDS_HEX_SIZE];
-    person_t person; /* of refresh who was signed in, of callback who is */
+    json_t *delivery; /* of begin and leave: how the browser brings a request (saml_deliver) */
+    char *place;      /* of ended: where the provider takes answers; NULL: nowhere */
+    bool is_post;     /* by POST, and not by redirect */
+    person_t person;  /* of refresh and leave who was signed in, of callback who is */
+    json_t *logout;   /* of ended: the message that came (saml_message_read) */
+    json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
+    saml_logout_t ended;
     int64_t now_s;
     bool is_forced;
     struct provider_cache *cache;
@@ -101,7 +109,10 @@ static int saml_start(void **ret_flow, int operation, const provider_ask_t *ask)
     self->account = copy_of(ask->account);
     self->relay_state = copy_of(ask->state);
     self->request_id = id_of(ask->nonce);
-    self->message = message_of(ask->params);
+    if (operation == PROVIDER_ENDED)
+        self->logout = json_deep_copy(ask->params);
+    else
+        self->message = message_of(ask->params);
     self->now_s = ask->now_s;
     self->is_forced = ask->force || json_is_true(json_object_get(ask->config, "force_authn"));
     self->cache = ask->cache;
@@ -114,7 +125,7 @@ static void saml_free(void **flow_p)
 {
     saml_flow_t *self = take(*flow_p);
     char **const texts[] = {&self->acs,     &self->entity_id, &self->relay_state, &self->request_id,
-                            &self->message, &self->location,  &self->account};
+                            &self->message, &self->place,     &self->account};
 
     if (!self)
         return;
@@ -123,22 +134,27 @@ static void saml_free(void **flow_p)
             secret_free(texts[i], strlen(*texts[i]));
     json_decref(self->config);
     json_decref(self->question);
+    json_decref(self->logout);
+    json_decref(self->said);
+    json_decref(self->delivery);
     person_done(&self->person);
     free(self);
 }
 
 /* ---- questions ---- */
 
-static provider_step_t ask_for(saml_flow_t *self, json_t *question)
+static provider_step_t ask_for(saml_flow_t *self, const char *verb, json_t *question)
 {
     json_decref(self->question);
+    self->verb = verb;
     self->question = memory_need(question, "a question to postern-saml");
     return PROVIDER_FETCH;
 }
 
 static provider_step_t ask_metadata(saml_flow_t *self)
 {
-    return ask_for(self, json_pack("{s:s}", "metadata", config_text(self, "idp_metadata")));
+    return ask_for(self, ask_metadata_verb,
+                   json_pack("{s:s}", "metadata", config_text(self, "idp_metadata")));
 }
 
 /* "" where nothing was asked: the response may answer no request then. */
@@ -150,13 +166,34 @@ static provider_step_t ask_verdict(saml_flow_t *self)
         return fail(self, PROVIDER_INVALID, "there is no SAMLResponse of at most %d bytes",
                     SAML_MESSAGE_MAX);
     return ask_for(
-        self, json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:i, s:s, s:b}}",
-                        "metadata", config_text(self, "idp_metadata"), "message", self->message,
-                        "binding", "post", "expect", "kind", "response", "destination", self->acs,
-                        "recipient", self->acs, "audience", self->entity_id, "in_response_to",
-                        self->request_id ? self->request_id : "", "allow_unsolicited",
-                        !self->request_id, "now_ms", (json_int_t)1000 * self->now_s, "skew_ms",
-                        SAML_SKEW_MS, "nameid_format", format, "require_authn_statement", true));
+        self, ask_verdict_verb,
+        json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:i, s:s, s:b}}",
+                  "metadata", config_text(self, "idp_metadata"), "message", self->message,
+                  "binding", "post", "expect", "kind", "response", "destination", self->acs,
+                  "recipient", self->acs, "audience", self->entity_id, "in_response_to",
+                  self->request_id ? self->request_id : "", "allow_unsolicited", !self->request_id,
+                  "now_ms", (json_int_t)1000 * self->now_s, "skew_ms", SAML_SKEW_MS,
+                  "nameid_format", format, "require_authn_statement", true));
+}
+
+/* A LogoutResponse answers the request that this flow's state stands for; a LogoutRequest, which
+ * the provider begins with, none. */
+static provider_step_t ask_logout_verdict(saml_flow_t *self)
+{
+    const json_t *message = self->logout;
+    const char *kind = json_string_value(json_object_get(message, "kind"));
+    bool is_request = kind && !strcmp(kind, "logout_request");
+
+    if (!kind || (!is_request && !self->request_id))
+        return fail(self, PROVIDER_INVALID, "it is not known what this message answers");
+    return ask_for(
+        self, ask_verdict_verb,
+        json_pack("{s:s, s:O, s:O, s:O*, s:{s:s, s:s, s:s, s:I, s:i}}", "metadata",
+                  config_text(self, "idp_metadata"), "message", json_object_get(message, "message"),
+                  "binding", json_object_get(message, "binding"), "relay",
+                  json_object_get(message, "relay"), "expect", "kind", kind, "destination",
+                  self->acs, "in_response_to", is_request ? "" : self->request_id, "now_ms",
+                  (json_int_t)1000 * self->now_s, "skew_ms", SAML_SKEW_MS));
 }
 
 /* What an answer that is no answer means. */
@@ -169,7 +206,7 @@ static provider_step_t judge_code(saml_flow_t *self, const fetched_t *answer)
         return answer->said ? PROVIDER_DONE
                             : fail(self, PROVIDER_UNAVAILABLE, "postern-saml says nothing");
     case ERR_SAML_MESSAGE:
-        return fail(self, PROVIDER_INVALID, "the response is not good: %s", reason);
+        return fail(self, PROVIDER_INVALID, "the message is not good: %s", reason);
     case ERR_SAML_METADATA:
         return fail(self, PROVIDER_INVALID, "idp_metadata of the route is not good: %s", reason);
     default:
@@ -180,42 +217,66 @@ static provider_step_t judge_code(saml_flow_t *self, const fetched_t *answer)
 
 /* ---- the steps ---- */
 
-static const char *place_of(const json_t *metadata)
+/* Where the provider takes messages of a kind ("sso", "slo"), or, as: "response_location", answers
+ * to them: by the redirect binding, or else by POST. NULL: nowhere. */
+static const char *place_of(const json_t *metadata, const char *kind, const char *as,
+                            bool *ret_is_post)
 {
+    static const char *const bindings[] = {SAML_BINDING "HTTP-Redirect", SAML_BINDING "HTTP-POST"};
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(metadata, "sso"), i, one)
-    {
-        const char *binding = json_string_value(json_object_get(one, "binding"));
+    for (int post = 0; post < 2; post++) {
+        *ret_is_post = post;
+        json_array_foreach(json_object_get(metadata, kind), i, one)
+        {
+            const char *binding = json_string_value(json_object_get(one, "binding"));
 
-        if (binding && !strcmp(binding, SAML_BINDING "HTTP-Redirect"))
-            return json_string_value(json_object_get(one, "location"));
+            if (binding && !strcmp(binding, bindings[post]))
+                return json_string_value(json_object_get(one, as));
+        }
     }
     return NULL;
 }
 
+static saml_sending_t sending_to(const saml_flow_t *self, const char *destination, bool is_post)
+{
+    return (saml_sending_t){
+        .is_post = is_post,
+        .destination = destination,
+        .relay_state = self->relay_state,
+        .key_pem = config_text(self, "request_signing_key_pem"),
+        .certificate_pem = config_text(self, "request_signing_certificate_pem"),
+        .id = self->request_id,
+    };
+}
+
 static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
 {
+    bool is_post;
+    const char *destination = place_of(metadata, "sso", "location", &is_post);
     const saml_request_t request = {
         .id = self->request_id,
-        .destination = place_of(metadata),
+        .destination = destination,
         .acs = self->acs,
         .entity_id = self->entity_id,
         .nameid_format = config_text(self, "nameid_format"),
-        .key_pem = config_text(self, "request_signing_key_pem"),
-        .relay_state = self->relay_state,
         .force = self->is_forced,
         .now_s = self->now_s,
     };
+    const saml_sending_t sending = sending_to(self, destination, is_post);
+    _cleanup_(free_mem) char *xml = NULL;
+    size_t len = 0;
 
-    if (!request.destination)
+    if (!destination)
         return fail(self, PROVIDER_INVALID,
-                    "the provider's metadata have no SingleSignOnService of the redirect binding");
-    if (!request.id || !request.relay_state || !request.acs || !request.entity_id)
+                    "the provider's metadata have no SingleSignOnService of the redirect binding, "
+                    "and none of POST");
+    if (!request.id || !self->relay_state || !request.acs || !request.entity_id)
         return fail(self, PROVIDER_INVALID, "the flow has no state");
-    self->location = saml_request_url(&request);
-    return self->location ? PROVIDER_DONE
+    xml = saml_request_xml(&request, &len);
+    self->delivery = saml_deliver(&sending, xml, len);
+    return self->delivery ? PROVIDER_DONE
                           : fail(self, PROVIDER_INVALID, "the request cannot be signed");
 }
 
@@ -232,10 +293,52 @@ static provider_step_t judge_known(saml_flow_t *self, const json_t *metadata)
                : fail(self, PROVIDER_DENIED, "the session is of another provider");
 }
 
+/* ---- logout ---- */
+
+/* Where who was signed in signs out at the provider; nowhere where it has no place for that, or is
+ * not the one that vouched. */
+static provider_step_t make_leaving(saml_flow_t *self, const json_t *metadata)
+{
+    const char *issuer = json_string_value(json_object_get(metadata, "entity_id"));
+    bool is_post;
+    const saml_leaving_t leaving = {
+        .id = self->request_id,
+        .destination = place_of(metadata, "slo", "location", &is_post),
+        .entity_id = self->entity_id,
+        .session = self->person.session_at_provider,
+        .now_s = self->now_s,
+    };
+    const saml_sending_t sending = sending_to(self, leaving.destination, is_post);
+    _cleanup_(free_mem) char *xml = NULL;
+    size_t len = 0;
+
+    if (!leaving.destination || !leaving.session || !leaving.id || !issuer
+        || !self->person.provider_url || strcmp(issuer, self->person.provider_url) != 0)
+        return PROVIDER_DONE;
+    xml = saml_logout_request(&leaving, &len);
+    self->delivery = xml ? saml_deliver(&sending, xml, len) : NULL;
+    return PROVIDER_DONE;
+}
+
+/* Where the provider takes the answer that a logout is done; nowhere, where it has no place. */
+static provider_step_t note_answer_place(saml_flow_t *self, const json_t *metadata)
+{
+    self->place = copy_of(place_of(metadata, "slo", "response_location", &self->is_post));
+    return PROVIDER_DONE;
+}
+
 static provider_step_t use_metadata(saml_flow_t *self, const json_t *metadata)
 {
-    return self->operation == PROVIDER_BEGIN ? make_location(self, metadata)
-                                             : judge_known(self, metadata);
+    switch (self->operation) {
+    case PROVIDER_BEGIN:
+        return make_location(self, metadata);
+    case PROVIDER_LEAVE:
+        return make_leaving(self, metadata);
+    case PROVIDER_ENDED:
+        return note_answer_place(self, metadata);
+    default:
+        return judge_known(self, metadata);
+    }
 }
 
 /* What postern-saml made of the route's metadata, if it is known. */
@@ -262,7 +365,7 @@ static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
     return use_metadata(self, said);
 }
 
-static provider_step_t on_verdict(saml_flow_t *self, const json_t *said)
+static provider_step_t on_person(saml_flow_t *self, const json_t *said)
 {
     const char *fault = saml_person(said, self->account, self->now_s, &self->person);
 
@@ -270,24 +373,44 @@ static provider_step_t on_verdict(saml_flow_t *self, const json_t *said)
                  : PROVIDER_DONE;
 }
 
+static provider_step_t on_logout(saml_flow_t *self, const json_t *said)
+{
+    const json_t *kind = json_object_get(self->logout, "kind");
+    bool is_request = !strcmp(json_string_value(kind), "logout_request");
+    const char *fault;
+
+    self->said = json_deep_copy(said);
+    fault = saml_logout_read(self->said, is_request, self->now_s, &self->ended);
+    if (fault)
+        return fail(self, PROVIDER_INVALID, "the message is not good: %s", fault);
+    return is_request ? go_to_metadata(self) : PROVIDER_DONE;
+}
+
+static provider_step_t take_answer(saml_flow_t *self, const fetched_t *answer)
+{
+    provider_step_t step = judge_code(self, answer);
+
+    if (step != PROVIDER_DONE)
+        return step;
+    if (self->verb == ask_metadata_verb)
+        return on_metadata(self, answer->said);
+    return self->operation == PROVIDER_ENDED ? on_logout(self, answer->said)
+                                             : on_person(self, answer->said);
+}
+
 static provider_step_t saml_next(void *flow, const fetched_t *answer, fetch_t *out)
 {
     saml_flow_t *self = flow;
     provider_step_t step;
 
-    if (!answer) {
-        step = self->operation == PROVIDER_CALLBACK ? ask_verdict(self) : go_to_metadata(self);
-    } else {
-        step = judge_code(self, answer);
-        if (step == PROVIDER_DONE)
-            step = self->operation == PROVIDER_CALLBACK ? on_verdict(self, answer->said)
-                                                        : on_metadata(self, answer->said);
-    }
+    if (answer)
+        step = take_answer(self, answer);
+    else if (self->operation == PROVIDER_CALLBACK)
+        step = ask_verdict(self);
+    else
+        step = self->operation == PROVIDER_ENDED ? ask_logout_verdict(self) : go_to_metadata(self);
     if (step == PROVIDER_FETCH)
-        *out = (fetch_t){.verb =
-                             self->operation == PROVIDER_CALLBACK ? "saml.verify" : "saml.metadata",
-                         .question = self->question,
-                         .timeout_ms = SAML_ASK_MS};
+        *out = (fetch_t){.verb = self->verb, .question = self->question, .timeout_ms = SAML_ASK_MS};
     return step;
 }
 
@@ -295,7 +418,12 @@ static provider_step_t saml_next(void *flow, const fetched_t *answer, fetch_t *o
 
 static const char *saml_location(void *flow)
 {
-    return ((saml_flow_t *)flow)->location;
+    return json_string_value(json_object_get(((saml_flow_t *)flow)->delivery, "location"));
+}
+
+static const json_t *saml_post(void *flow)
+{
+    return json_object_get(((saml_flow_t *)flow)->delivery, "post");
 }
 
 static void saml_give_person(void *flow, person_t *out)
@@ -305,6 +433,34 @@ static void saml_give_person(void *flow, person_t *out)
 
     person_read(out, all);
     out->once_until_s = self->person.once_until_s;
+}
+
+const saml_logout_t *saml_ended(void *flow)
+{
+    return &((saml_flow_t *)flow)->ended;
+}
+
+json_t *saml_ended_answer(void *flow)
+{
+    const saml_flow_t *self = flow;
+    char random[WORDS_TOKEN_LEN + 1];
+    _cleanup_(free_mem) char *id = NULL, *xml = NULL;
+    saml_leaving_t leaving = {.destination = self->place,
+                              .entity_id = self->entity_id,
+                              .in_response_to = self->ended.request_id,
+                              .now_s = self->now_s};
+    saml_sending_t sending = sending_to(self, self->place, self->is_post);
+    size_t len = 0;
+
+    if (!self->place)
+        return NULL;
+    words_token(random);
+    id = id_of(random);
+    leaving.id = sending.id = id;
+    sending.is_response = true;
+    sending.relay_state = json_string_value(json_object_get(self->logout, "relay_state"));
+    xml = saml_logout_response(&leaving, &len);
+    return saml_deliver(&sending, xml, len);
 }
 
 static const char *saml_why(void *flow)
@@ -317,6 +473,7 @@ const provider_t provider_saml = {
     .start = saml_start,
     .next = saml_next,
     .location = saml_location,
+    .post = saml_post,
     .person = saml_give_person,
     .why = saml_why,
     .free = saml_free,

@@ -12,20 +12,28 @@ enum {
     SAML_MESSAGE_MAX = 64 << 10, /* of base64 */
     SAML_TEXT_MAX = 255,         /* of names and addresses; longer ones are left out */
     SAML_GROUPS = 1000,
+    SAML_RELAY_MAX = 512, /* of a provider's RelayState; 80 is what it may have */
+    SAML_QUERY_MAX = 16 << 10,
+    SAML_LOGOUT_S = 300, /* that a LogoutRequest of ours is valid */
     SAML_ASK_MS = 8000
 };
 
 #define SAML_BINDING            "urn:oasis:names:tc:SAML:2.0:bindings:"
 #define SAML_PROTOCOL           "urn:oasis:names:tc:SAML:2.0:protocol"
+#define SAML_ASSERTION          "urn:oasis:names:tc:SAML:2.0:assertion"
+#define SAML_RSA_SHA256         "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
+#define SAML_SUCCESS            "urn:oasis:names:tc:SAML:2.0:status:Success"
 #define SAML_FORMAT_TRANSIENT   "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 #define SAML_FORMAT_EMAIL       "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
 #define SAML_FORMAT_UNSPECIFIED "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
 
 /* ---- saml_write.c: texts that are made ---- */
 
-/* Write text as the value of an attribute or as an element's text, in canonical form (XML-C14N
- * 2.3). */
+/* Write text as an element's text, as the value of an attribute, and as an attribute with a space
+ * before it, in canonical form (XML-C14N 2.3). */
 void saml_put_xml(FILE *out, const char *text);
+void saml_put_value(FILE *out, const char *text);
+void saml_put_attribute(FILE *out, const char *name, const char *value);
 /* Write bytes as base64. */
 void saml_put_base64(FILE *out, const void *bytes, size_t len);
 /* Write text percent-encoded: all but letters, digits and -._~. */
@@ -39,21 +47,71 @@ char *saml_signature(const char *key_pem, const char *text, size_t len);
  * memory. */
 char *saml_deflate(const char *text, size_t len);
 
+/* ---- saml_send.c: messages of ours on their way ---- */
+
+/* Who it is from: a message's first part. */
+void saml_put_issuer(FILE *out, const char *entity_id);
+
+/* Where a message goes, how, and what goes with it. */
+typedef struct saml_sending {
+    bool is_response, is_post;
+    const char *destination; /* an https:// URL without a fragment; NULL: nowhere */
+    const char *relay_state; /* NULL: none */
+    const char *key_pem, *certificate_pem;
+    const char *id; /* the message's */
+} saml_sending_t;
+
+/* How the browser brings a message, signed: by the redirect binding (SAML bindings 3.4.4.1)
+ * {"location": URL}, by POST (3.5.4) {"post": {url, name, message, relay_state?}}. xml: of an
+ * element in canonical form, whose first part is its Issuer. A new reference. NULL: key or
+ * certificate are none, or the URL is too long. */
+json_t *saml_deliver(const saml_sending_t *self, const char *xml, size_t len);
+
+/* ---- saml_sign.c ---- */
+
+/* The same XML, signed in itself (SAML core 5.4): the signature stands behind its Issuer. The
+ * caller frees it. NULL: key or certificate are none, or there is no Issuer. */
+char *saml_sign(const saml_sending_t *self, const char *xml, size_t len);
+
+/* ---- saml_metadata.c ---- */
+
+/* Write the certificate as metadata and signatures have it. False: it is none. */
+bool saml_put_certificate(FILE *out, const char *pem);
+
 /* ---- saml_request.c ---- */
 
 /* What an AuthnRequest says. */
 typedef struct saml_request {
-    const char *id, *destination, *acs, *entity_id, *nameid_format, *key_pem, *relay_state;
+    const char *id, *destination, *acs, *entity_id, *nameid_format;
     bool force;
     int64_t now_s;
 } saml_request_t;
 
-/* The URL that brings it, signed, to a destination of the redirect binding; the caller frees it.
- * NULL: the key is none, or the URL is too long. */
-char *saml_request_url(const saml_request_t *self);
+/* Its XML; the caller frees it. */
+char *saml_request_xml(const saml_request_t *self, size_t *ret_len);
 
 /* ---- saml_person.c ---- */
 
 /* Who a response is about, as postern-saml answers it; *out is for person_done also where it is
  * refused. NULL | which rule it breaks. */
 const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out);
+
+/* ---- saml_logout.c ---- */
+
+/* What a LogoutRequest or LogoutResponse of ours says. */
+typedef struct saml_leaving {
+    const char *id, *destination, *entity_id;
+    const char *session;        /* of a request: session_at_provider of who signs out */
+    const char *in_response_to; /* of a response */
+    int64_t now_s;
+} saml_leaving_t;
+
+/* Its XML; the caller frees it. NULL, of a request: it is not known who signs out. */
+char *saml_logout_request(const saml_leaving_t *self, size_t *ret_len);
+/* The same of a response: that it is done. */
+char *saml_logout_response(const saml_leaving_t *self, size_t *ret_len);
+
+/* What a message of logout says, as postern-saml answers it; *out is borrowed from said. NULL |
+ * which rule it breaks. */
+const char *saml_logout_read(const json_t *said, bool is_request, int64_t now_s,
+                             saml_logout_t *out);

@@ -10,7 +10,7 @@
 
 /* ---- metadata ---- */
 
-static bool put_certificate(FILE *out, const char *pem)
+bool saml_put_certificate(FILE *out, const char *pem)
 {
     BIO *bio = pem ? BIO_new_mem_buf(pem, -1) : NULL;
     X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -25,7 +25,14 @@ static bool put_certificate(FILE *out, const char *pem)
     return len > 0;
 }
 
-char *saml_metadata(const json_t *config, const char *entity_id, const char *acs)
+static void put_logout(FILE *out, const char *slo, const char *binding)
+{
+    fprintf(out, "<md:SingleLogoutService Binding=\"" SAML_BINDING "%s\"", binding);
+    saml_put_attribute(out, "Location", slo);
+    fputs("/>", out);
+}
+
+char *saml_metadata(const json_t *config, const char *entity_id, const char *acs, const char *slo)
 {
     const char *format = json_string_value(json_object_get(config, "nameid_format"));
     const char *pem = json_string_value(json_object_get(config, "request_signing_certificate_pem"));
@@ -37,20 +44,22 @@ char *saml_metadata(const json_t *config, const char *entity_id, const char *acs
     fputs("<?xml version=\"1.0\"?>\n<md:EntityDescriptor "
           "xmlns:md=\"urn:oasis:names:tc:SAML:2.0:metadata\" entityID=\"",
           out);
-    saml_put_xml(out, entity_id);
+    saml_put_value(out, entity_id);
     fputs("\"><md:SPSSODescriptor AuthnRequestsSigned=\"true\" WantAssertionsSigned=\"true\" "
           "protocolSupportEnumeration=\"" SAML_PROTOCOL "\">"
           "<md:KeyDescriptor use=\"signing\"><ds:KeyInfo "
           "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
           out);
-    is_good = put_certificate(out, pem);
-    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor><md:NameIDFormat>",
-          out);
+    is_good = saml_put_certificate(out, pem);
+    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>", out);
+    put_logout(out, slo, "HTTP-Redirect");
+    put_logout(out, slo, "HTTP-POST");
+    fputs("<md:NameIDFormat>", out);
     saml_put_xml(out, format ? format : SAML_FORMAT_UNSPECIFIED);
     fputs("</md:NameIDFormat><md:AssertionConsumerService Binding=\"" SAML_BINDING
           "HTTP-POST\" Location=\"",
           out);
-    saml_put_xml(out, acs);
+    saml_put_value(out, acs);
     fputs("\" index=\"0\" isDefault=\"true\"/></md:SPSSODescriptor></md:EntityDescriptor>\n", out);
     fclose(out);
     return is_good ? take(text) : NULL;

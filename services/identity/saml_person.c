@@ -150,6 +150,7 @@ const char *saml_person(const json_t *said, const char *account, int64_t now_s, 
     out->id = copy_of(text_of(said, "name_id"));
     set_names(said, out);
     out->session_at_provider = session_of(said);
+    out->vouched_ms = json_integer_value(json_object_get(said, "issued_ms"));
     out->session_until_s =
         json_integer_value(json_object_get(said, "session_not_on_or_after_ms")) / 1000;
     out->once = once_of(said, account);

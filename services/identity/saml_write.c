@@ -19,16 +19,51 @@ void saml_put_xml(FILE *out, const char *text)
         case '<':
             fputs("&lt;", out);
             break;
-        case '>': /* of an attribute's value canonical form leaves it: nobody calls this with one */
+        case '>':
             fputs("&gt;", out);
             break;
-        case '"':
-            fputs("&quot;", out);
+        case '\r':
+            fputs("&#xD;", out);
             break;
         default:
             fputc(*text, out);
         }
     }
+}
+
+void saml_put_value(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        case '\t':
+            fputs("&#x9;", out);
+            break;
+        case '\n':
+            fputs("&#xA;", out);
+            break;
+        case '\r':
+            fputs("&#xD;", out);
+            break;
+        default:
+            fputc(*text, out);
+        }
+    }
+}
+
+void saml_put_attribute(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, " %s=\"", name);
+    saml_put_value(out, value);
+    fputc('"', out);
 }
 
 void saml_put_base64(FILE *out, const void *bytes, size_t len)

@@ -50,6 +50,11 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
 
+/* In a transaction: end those of an account that the provider wants ended; found: their ids, users
+ * and users' addresses ("": none is known). Which of them are over already is no matter. 0 |
+ * fault. */
+int session_end_found(crud_t *crud, const char *account, const PGresult *found, problem_t *problem);
+
 /* In a transaction: what a person is called now, and that its provider was asked; and how long the
  * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE | fault. */
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
@@ -72,12 +77,19 @@ void session_client_hash(const char *account, const char *issuer, const char *cl
                          char out[WORDS_HEX_SIZE]);
 void session_provider_hash(const char *client_hash, const char *provider_session,
                            char out[WORDS_HEX_SIZE]);
-/* The same of a person that signed in by a sealed module. */
+/* The same of SAML: which route an identity provider's service provider is; a name that the
+ * provider gave there; and a session of that name, "" where the provider did not say which. */
+void session_saml_client(const char *account, const char *issuer, const char *route,
+                         char out[WORDS_HEX_SIZE]);
+void session_saml_name(const char *client, const char *name, char out[WORDS_HEX_SIZE]);
+void session_saml_index(const char *client, const char *name, const char *index,
+                        char out[WORDS_HEX_SIZE]);
+/* Those of the session of a person that signed in by a sealed module. */
 void session_provider_hashes(const sealed_t *sealed, const person_t *person,
                              char client[WORDS_HEX_SIZE], char provider[WORDS_HEX_SIZE]);
 
-/* In a transaction: nobody else begins or ends sessions of that session at the provider until it is
- * over. 0 | fault. */
+/* In a transaction: nobody else begins or ends sessions of that session at the provider, or of that
+ * name, until it is over. 0 | fault. */
 int session_lock_provider(crud_t *crud, const char *provider_hash);
 
 /* In a transaction, before a session is made of a sign-in: has the provider ended the session there
@@ -104,7 +116,7 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route, sealed?} -> {location?}; also where there is none. location: with
- * sealed, of who was signed in by a provider that wants to know: where the browser signs out
- * there. 0 | ERR_INVALID_FIELD | fault. */
+/* session.end {hash, route, sealed?} -> {location?, post?}; also where there is none. location,
+ * or a form to post: with sealed, of who was signed in by a provider that wants to know: where the
+ * browser signs out there. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

@@ -1,5 +1,6 @@
 /* session.end: sign-out. The session is over before anything else happens; then, where the provider
- * has a page for that, the browser is sent there (OpenID Connect RP-Initiated Logout 1.0). */
+ * has a page for that, the browser is sent there (OpenID Connect RP-Initiated Logout 1.0; SAML
+ * profiles 4.4.3). */
 #include "common/base/cleanup.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in_run.h"
@@ -28,13 +29,18 @@ static int end_session(crud_t *crud, const session_t *session, reply_t *reply)
     return r;
 }
 
-/* Is the provider to be told? It must be the session's own, of the module that the edge sent. */
+/* Is the provider to be told? It must be the session's own, of the module that the edge sent; of
+ * saml the engine sees to that, which knows the provider's metadata. */
 static bool wants_to_leave(const session_t *session, const sealed_t *sealed)
 {
     const json_t *issuer = json_object_get(sealed->config, "issuer");
 
-    return !strcmp(sealed->module, "oidc") && words_equal(sealed->route, session->route)
-           && words_equal(sealed->account, session->account)
+    if (!words_equal(sealed->route, session->route)
+        || !words_equal(sealed->account, session->account))
+        return false;
+    if (!strcmp(sealed->module, "saml"))
+        return words_equal(session->person.provider_name, "saml");
+    return !strcmp(sealed->module, "oidc")
            && words_equal(json_string_value(issuer), session->person.provider_url)
            && !json_is_false(json_object_get(sealed->config, "provider_logout"));
 }
@@ -47,6 +53,7 @@ static run_t *begin_leaving(crud_t *crud, const request_t *request, const sessio
     _cleanup_(run_free) run_t *run = run_new();
     problem_t ignored = {0};
     char back[600], state[ID_MAX + WORDS_STATE_LEN + 2], random[WORDS_STATE_LEN + 1];
+    char nonce[WORDS_TOKEN_LEN + 1];
     int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, &ignored);
 
     problem_done(&ignored);
@@ -54,22 +61,21 @@ static run_t *begin_leaving(crud_t *crud, const request_t *request, const sessio
         return NULL;
     words_state(random);
     snprintf(state, sizeof(state), "%s.%s", session->route, random);
+    run_logout_nonce(crud, state, nonce);
     snprintf(back, sizeof(back), "%s/signed-out", sign_in_url());
     run->revision = revision;
     r = run_start(
         run, PROVIDER_LEAVE,
-        &(provider_ask_t){.redirect_uri = back, .state = state, .known = &session->person});
+        &(provider_ask_t){
+            .redirect_uri = back, .state = state, .nonce = nonce, .known = &session->person});
     return r ? NULL : take(run);
 }
 
 /* Where there is none, or the provider cannot be asked, the browser stays. */
 static int answer_location(const run_t *run, reply_t *reply)
 {
-    const char *location =
-        run->step == PROVIDER_DONE ? run->sealed.engine->location(run->engine_flow) : NULL;
-
     reply->revision = run->revision;
-    reply->body = location ? json_pack("{s:s}", "location", location) : json_object();
+    reply->body = run->step == PROVIDER_DONE ? run_way_on(run) : json_object();
     return reply->body ? 0 : -ENOMEM;
 }
 

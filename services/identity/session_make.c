@@ -270,6 +270,26 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem)
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }
 
+int session_end_found(crud_t *crud, const char *account, const PGresult *found, problem_t *problem)
+{
+    int r = 0;
+
+    for (int i = 0; i < PQntuples(found) && !r; i++) {
+        session_t session = {0};
+        session_act_t act;
+        const char *email = PQgetvalue(found, i, 2);
+
+        snprintf(session.id, sizeof(session.id), "%s", PQgetvalue(found, i, 0));
+        session_act_as(&act, crud, account, PQgetvalue(found, i, 1), *email ? email : NULL,
+                       "PROVIDER");
+        r = session_end(crud, &session, problem);
+        session_act_done(&act);
+        if (r == ERR_SESSION_GONE) /* somebody else has ended it meanwhile */
+            r = 0;
+    }
+    return r;
+}
+
 /* How long it lasts, and when its provider is asked again, by the module as it is now. */
 static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
 {

@@ -2,7 +2,9 @@
 #include "common/base/cleanup.h"
 #include "services/identity/session.h"
 
+#include <inttypes.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Of texts with line feeds behind them, which none of them has. */
@@ -34,12 +36,49 @@ void session_provider_hash(const char *client_hash, const char *provider_session
         hash_lines((const char *const[]){client_hash, provider_session}, 2, out);
 }
 
+/* ---- SAML ---- */
+
+void session_saml_client(const char *account, const char *issuer, const char *route,
+                         char out[WORDS_HEX_SIZE])
+{
+    hash_lines((const char *const[]){account, issuer, "saml", route}, 4, out);
+}
+
+void session_saml_name(const char *client, const char *name, char out[WORDS_HEX_SIZE])
+{
+    hash_lines((const char *const[]){client, "name", name}, 3, out);
+}
+
+void session_saml_index(const char *client, const char *name, const char *index,
+                        char out[WORDS_HEX_SIZE])
+{
+    *out = '\0';
+    if (*index)
+        hash_lines((const char *const[]){client, "index", name, index}, 4, out);
+}
+
+/* The SessionIndex of a person is in what the session keeps for a logout of ours. */
+static void saml_hashes(const sealed_t *sealed, const person_t *person, char client[WORDS_HEX_SIZE],
+                        char provider[WORDS_HEX_SIZE])
+{
+    const char *kept = person->session_at_provider ? person->session_at_provider : "";
+    _cleanup_(json_clear_ref) json_t *session = json_loads(kept, 0, NULL);
+    const char *index = json_string_value(json_object_get(session, "session_index"));
+
+    session_saml_client(sealed->account, person->provider_url, sealed->route, client);
+    session_saml_index(client, person->id, index ? index : "", provider);
+}
+
+/* ---- both ---- */
+
 void session_provider_hashes(const sealed_t *sealed, const person_t *person,
                              char client[WORDS_HEX_SIZE], char provider[WORDS_HEX_SIZE])
 {
     const char *id = json_string_value(json_object_get(sealed->config, "client_id"));
 
     *client = *provider = '\0';
+    if (!strcmp(sealed->module, "saml") && person->provider_url && person->id)
+        saml_hashes(sealed, person, client, provider);
     if (strcmp(sealed->module, "oidc") || !id || !person->provider_url)
         return;
     session_client_hash(sealed->account, person->provider_url, id, client);
@@ -96,6 +135,28 @@ int session_lock_provider(crud_t *crud, const char *provider_hash)
                : 0;
 }
 
+/* A logout of the name, or of the session at the provider that it is of, makes void what the
+ * provider vouched for no later. Both times are of its own clock. */
+static int check_saml(crud_t *crud, const person_t *person, const char *client,
+                      const char *provider)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    char name[WORDS_HEX_SIZE], vouched[24];
+    int r;
+
+    session_saml_name(client, person->id, name);
+    snprintf(vouched, sizeof(vouched), "%" PRId64, person->vouched_ms);
+    r = session_lock_provider(crud, name);
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    "SELECT 1 FROM sign_in_logout WHERE provider_hash IN ($1, $2) "
+                    "AND provider_hash > '' AND before_ms >= $3::bigint LIMIT 1",
+                    3, name, provider, vouched);
+    if (r)
+        return r;
+    return PQntuples(res) ? ERR_SIGN_IN_CODE : 0;
+}
+
 int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t *person)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -103,6 +164,8 @@ int session_check_provider(crud_t *crud, const sealed_t *sealed, const person_t 
     int r;
 
     session_provider_hashes(sealed, person, client, provider);
+    if (*client && !strcmp(sealed->module, "saml"))
+        return check_saml(crud, person, client, provider);
     if (!*provider)
         return 0;
     r = session_lock_provider(crud, provider);

@@ -8,8 +8,8 @@
  * nothing. 0 | ERR_INVALID_FIELD and what sealed_open answers | ERR_SIGN_IN_UNAVAILABLE | fault. */
 int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* {sealed, ticket, cookie?} -> {location, cookie}: the provider's URL. Stores nothing. As begin,
- * and ERR_SIGN_IN_STATE | ERR_SIGN_IN_PROVIDER. */
+/* {sealed, ticket, cookie?} -> {location or post, cookie}: the provider's URL, or a form for it.
+ * Stores nothing. As begin, and ERR_SIGN_IN_STATE | ERR_SIGN_IN_PROVIDER. */
 int on_sign_in_login(crud_t *crud, const request_t *request, reply_t *reply);
 
 /* {sealed, state, params, cookie?, ip, user_agent, host?, home?} -> {location, cookie}. Stores one
@@ -26,6 +26,11 @@ int on_sign_in_redeem(crud_t *crud, const request_t *request, reply_t *reply);
  * | ERR_INVALID_FIELD and what sealed_open answers | ERR_SIGN_IN_PROVIDER: it is not good |
  * ERR_SIGN_IN_UNAVAILABLE | fault. */
 int on_sign_in_logout(crud_t *crud, const request_t *request, reply_t *reply);
+/* {sealed, query} or {sealed, params: {name: [values]}} -> {location or post}: a message of SAML's
+ * single logout. Of a LogoutRequest the sessions that it names are over when this is answered. 0 |
+ * ERR_NOT_FOUND: the route has another module | what sealed_open answers | ERR_SIGN_IN_PROVIDER:
+ * the message is not good | ERR_SIGN_IN_UNAVAILABLE | fault. */
+int on_sign_in_saml_logout(crud_t *crud, const request_t *request, reply_t *reply);
 /* {sealed} -> {metadata}: of a route with saml, as a service provider. 0 | ERR_NOT_FOUND: it has
  * another module | as begin. */
 int on_sign_in_metadata(crud_t *crud, const request_t *request, reply_t *reply);

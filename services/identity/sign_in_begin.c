@@ -99,11 +99,10 @@ static int finish_login(crud_t *crud, run_t *run, reply_t *reply)
     run->flow.ticket.expires_s = time(NULL) + STATE_SECONDS;
     login_add(&run->login, &run->flow);
     cookie = login_seal(crud->key, &run->login);
-    reply->body = cookie
-                      ? json_pack("{s:s, s:s}", "location",
-                                  run->sealed.engine->location(run->engine_flow), "cookie", cookie)
-                      : NULL;
-    return reply->body ? 0 : -ENOMEM;
+    reply->body = cookie ? run_way_on(run) : NULL;
+    if (!reply->body || json_object_set_new(reply->body, "cookie", json_string(cookie)))
+        return -ENOMEM;
+    return 0;
 }
 
 int on_sign_in_login(crud_t *crud, const request_t *request, reply_t *reply)

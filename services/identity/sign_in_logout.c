@@ -115,27 +115,6 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    ending->provider, most);
 }
 
-static int end_found(crud_t *crud, const ending_t *ending, const PGresult *found,
-                     problem_t *problem)
-{
-    int r = 0;
-
-    for (int i = 0; i < PQntuples(found) && !r; i++) {
-        session_t session = {0};
-        session_act_t act;
-        const char *email = PQgetvalue(found, i, 2);
-
-        snprintf(session.id, sizeof(session.id), "%s", PQgetvalue(found, i, 0));
-        session_act_as(&act, crud, ending->account, PQgetvalue(found, i, 1), *email ? email : NULL,
-                       "PROVIDER");
-        r = session_end(crud, &session, problem);
-        session_act_done(&act);
-        if (r == ERR_SESSION_GONE) /* somebody else has ended it meanwhile */
-            r = 0;
-    }
-    return r;
-}
-
 /* End up to BATCH of them; with the last ones the token is remembered, so that one which did not
  * come to its end may come again. */
 static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool *ret_more)
@@ -152,7 +131,7 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
-        r = end_found(crud, ending, found, &reply->problem);
+        r = session_end_found(crud, ending->account, found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
     if (!r && !*ret_more)
         r = remember_token(crud, ending);

@@ -4,6 +4,7 @@
 #include "services/identity/provider_cache.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -98,6 +99,20 @@ void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char ac
 {
     snprintf(entity_id, RUN_URL_SIZE, "%s/saml/%s", url, sealed->route);
     snprintf(acs, RUN_URL_SIZE, "%s/saml/%s/acs", url, sealed->route);
+}
+
+void run_saml_logout_url(const sealed_t *sealed, char out[RUN_URL_SIZE])
+{
+    snprintf(out, RUN_URL_SIZE, "%s/saml/%s/slo", url, sealed->route);
+}
+
+void run_logout_nonce(const crud_t *crud, const char *state, char out[WORDS_TOKEN_LEN + 1])
+{
+    unsigned char bytes[WORDS_HASH_BYTES];
+
+    secret_derive(crud->key, "ID of a SAML logout", state, bytes);
+    sodium_bin2base64(out, WORDS_TOKEN_LEN + 1, bytes, sizeof(bytes),
+                      sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 int run_start(run_t *self, int operation, provider_ask_t *ask)
@@ -206,4 +221,13 @@ int run_refusal(const run_t *self, problem_t *problem)
                        self->step == PROVIDER_UNAVAILABLE ? ERR_SIGN_IN_UNAVAILABLE
                                                           : ERR_SIGN_IN_PROVIDER,
                        NULL, "%s", self->sealed.engine->why(self->engine_flow));
+}
+
+json_t *run_way_on(const run_t *self)
+{
+    const provider_t *engine = self->sealed.engine;
+    const char *location = engine->location(self->engine_flow);
+    const json_t *post = !location && engine->post ? engine->post(self->engine_flow) : NULL;
+
+    return json_pack("{s:s*, s:O*}", "location", location, "post", post);
 }

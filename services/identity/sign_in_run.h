@@ -45,6 +45,14 @@ void run_callback_place(const sealed_t *sealed, char out[RUN_PLACE_SIZE]);
 /* Who a route with the module saml is to identity providers, and where it takes responses. */
 void run_saml_urls(const sealed_t *sealed, char entity_id[RUN_URL_SIZE], char acs[RUN_URL_SIZE]);
 
+/* Where it takes messages of single logout. */
+void run_saml_logout_url(const sealed_t *sealed, char out[RUN_URL_SIZE]);
+
+/* What the ID of a LogoutRequest is made of, by the state that goes with it: 43 characters
+ * base64url that nobody else can tell. So the answer is known by the state that comes with it, and
+ * nothing is stored for it. */
+void run_logout_nonce(const crud_t *crud, const char *state, char out[WORDS_TOKEN_LEN + 1]);
+
 /* Begin the engine's flow. ask: all but config, module, account, entity_id, now and cache, which
  * this adds, and redirect_uri where it has none. 0 | fault. */
 int run_start(run_t *self, int operation, provider_ask_t *ask);
@@ -60,6 +68,10 @@ size_t run_weight(const run_t *self);
 
 /* Both. 0: it has ended | VERB_WAITS | fault. */
 int run_advance(crud_t *crud, run_t *self, run_t **self_p, const wait_answer_t *answer);
+
+/* After PROVIDER_DONE of begin or leave: how the browser is sent on, {location: URL}, {post: form},
+ * or {}: not at all. A new reference. NULL: no memory. */
+json_t *run_way_on(const run_t *self);
 
 /* How it ended, if not well: 0: PROVIDER_DONE | ERR_SIGN_IN_PROVIDER | ERR_SIGN_IN_UNAVAILABLE,
  * with the engine's reason. */

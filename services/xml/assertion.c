@@ -246,11 +246,11 @@ static int take_statement(const xmlNode *assertion, const expect_t *expect, json
 /* ---- all of it ---- */
 
 static int check_head(const xmlNode *assertion, const expect_t *expect, const char *entity_id,
-                      problem_t *problem)
+                      json_t *answer, problem_t *problem)
 {
     const char *version = element_attribute(assertion, "Version");
     const char *id = element_attribute(assertion, "ID");
-    int64_t issued;
+    int64_t issued = 0;
     int r;
 
     if (!version || strcmp(version, "2.0") != 0)
@@ -261,6 +261,7 @@ static int check_head(const xmlNode *assertion, const expect_t *expect, const ch
     r = message_time(assertion, "IssueInstant", &issued, problem);
     if (!r && !expect_has_begun(expect, issued))
         r = message_refuse(problem, "has an assertion from the future: see IssueInstant");
+    json_object_set_new(answer, "issued_ms", json_integer(issued));
     return r ? r : message_check_issuer(assertion, entity_id, true, problem);
 }
 
@@ -293,7 +294,7 @@ int assertion_judge(const xmlNode *assertion, const expect_t *expect, const char
                     json_t *answer, problem_t *problem)
 {
     int64_t end = 0;
-    int r = check_head(assertion, expect, entity_id, problem);
+    int r = check_head(assertion, expect, entity_id, answer, problem);
 
     if (!r)
         r = check_parts(assertion, problem);

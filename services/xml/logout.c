@@ -23,17 +23,19 @@ const char *status_of(const xmlNode *root)
     return value && *value && strlen(value) <= INDEX_MAX ? value : NULL;
 }
 
-static int check_times(const xmlNode *root, const expect_t *expect, int64_t *ret_end,
+static int check_times(const xmlNode *root, const expect_t *expect, json_t *answer,
                        problem_t *problem)
 {
-    int64_t issued;
+    int64_t issued = 0, end;
     int r = message_time(root, "IssueInstant", &issued, problem);
 
-    *ret_end = issued + REQUEST_LIVES_MS;
+    end = issued + REQUEST_LIVES_MS;
     if (!r && element_attribute(root, "NotOnOrAfter"))
-        r = message_time(root, "NotOnOrAfter", ret_end, problem);
-    if (!r && expect_is_over(expect, *ret_end))
+        r = message_time(root, "NotOnOrAfter", &end, problem);
+    if (!r && expect_is_over(expect, end))
         r = message_refuse(problem, "came too late: see IssueInstant and NotOnOrAfter");
+    json_object_set_new(answer, "issued_ms", json_integer(issued));
+    json_object_set_new(answer, "not_on_or_after_ms", json_integer(end));
     return r;
 }
 
@@ -59,15 +61,13 @@ static int take_indexes(const xmlNode *root, json_t *answer, problem_t *problem)
 static int judge_request(const xmlNode *root, const expect_t *expect, json_t *answer,
                          problem_t *problem)
 {
-    int64_t end = 0;
-    int r = check_times(root, expect, &end, problem);
+    int r = check_times(root, expect, answer, problem);
 
     if (!r)
         r = assertion_take_name(root, answer, problem);
     if (!r)
         r = take_indexes(root, answer, problem);
     json_object_set_new(answer, "request_id", json_string(element_attribute(root, "ID")));
-    json_object_set_new(answer, "not_on_or_after_ms", json_integer(end));
     return r;
 }
 

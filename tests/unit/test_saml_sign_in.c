@@ -318,9 +318,11 @@ Test(saml_sign_in, what_has_a_meaning_in_xml_is_escaped)
     size_t len;
     FILE *out = open_memstream(&text, &len);
 
-    saml_put_xml(out, "<a href=\"x\">&");
+    saml_put_xml(out, "<a href=\"x\">&\r");
+    saml_put_attribute(out, "b", "<\"\t\n\r>&");
     saml_put_encoded(out, " +/=~");
     fclose(out);
-    cr_assert_str_eq(text, "&lt;a href=&quot;x&quot;&gt;&amp;%20%2B%2F%3D~");
+    cr_assert_str_eq(
+        text, "&lt;a href=\"x\"&gt;&amp;&#xD; b=\"&lt;&quot;&#x9;&#xA;&#xD;>&amp;\"%20%2B%2F%3D~");
     free(text);
 }

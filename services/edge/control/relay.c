@@ -63,12 +63,13 @@ size_t relay_count(const relay_t *self)
     return self->count;
 }
 
-/* A provider takes a code once, and may end what it gave for one that comes twice; and what is made
- * for a code of ours goes to who asked first. So these go to another copy only where the connection
- * to the one that has them is gone. */
+/* A provider takes a code once, and may end what it gave for one that comes twice; what is made for
+ * a code of ours goes to who asked first; and a LogoutRequest is taken once. So these go to another
+ * copy only where the connection to the one that has them is gone. */
 static bool is_for_one(const relay_question_t *question)
 {
-    return !strcmp(question->verb, "sign_in.callback") || !strcmp(question->verb, "sign_in.redeem");
+    return !strcmp(question->verb, "sign_in.callback") || !strcmp(question->verb, "sign_in.redeem")
+           || !strcmp(question->verb, "sign_in.saml_logout");
 }
 
 /* ---- the end of a question ---- */

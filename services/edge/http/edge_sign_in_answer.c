@@ -83,9 +83,14 @@ edge_sign_in_set_cookie(ngx_http_request_t *r, const ngx_str_t *name,
 }
 
 
+#define POLICY                                                                \
+    "default-src 'none'; style-src 'unsafe-inline'; "                         \
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+
 /* Not to be kept by anybody, framed by anybody, or told to whoever is visited next. */
 static ngx_int_t
-add_guards(ngx_http_request_t *r)
+add_guards(ngx_http_request_t *r, const char *policy)
 {
     if (ADD("Cache-Control", "no-store") != NGX_OK
         || ADD("Referrer-Policy", "no-referrer") != NGX_OK
@@ -93,9 +98,7 @@ add_guards(ngx_http_request_t *r)
     {
         return NGX_ERROR;
     }
-    return ADD("Content-Security-Policy",
-               "default-src 'none'; style-src 'unsafe-inline'; "
-               "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    return add_header(r, "Content-Security-Policy", policy, ngx_strlen(policy));
 }
 
 
@@ -121,7 +124,7 @@ edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_str_set(&header->key, "Location");
     header->value = *location;
     r->headers_out.location = header;
-    if (add_guards(r) != NGX_OK) {
+    if (add_guards(r, POLICY) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->headers_out.status = NGX_HTTP_MOVED_TEMPORARILY;
@@ -136,13 +139,13 @@ edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html)
 {
     ngx_str_t  type = ngx_string("text/html; charset=utf-8");
 
-    return edge_sign_in_document(r, ctx, html, &type);
+    return edge_sign_in_document(r, ctx, html, &type, POLICY);
 }
 
 
 ngx_int_t
 edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
-    const ngx_str_t *type)
+    const ngx_str_t *type, const char *policy)
 {
     ngx_int_t     rc;
     ngx_buf_t    *b;
@@ -152,7 +155,7 @@ edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
     if (rc != NGX_OK) {
         return rc;
     }
-    if (add_guards(r) != NGX_OK) {
+    if (add_guards(r, policy ? policy : POLICY) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->headers_out.status = NGX_HTTP_OK;

@@ -29,9 +29,9 @@ ngx_int_t edge_sign_in_redirect(ngx_http_request_t *r, edge_ctx_t *ctx, const ng
 /* Send a page of ours, which is HTML. For content handlers. */
 ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *html);
 
-/* The same with another type. */
+/* The same with another type, and another Content-Security-Policy; NULL: that of our pages. */
 ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
-                                const ngx_str_t *type);
+                                const ngx_str_t *type, const char *policy);
 
 /* Let the page offer to begin again, at authority, a host of the route; other: as somebody else.
  * Without effect where the route's path has what would have to be written otherwise in HTML. */

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/edge_sign_in_form.h"
 #include "services/edge/http/edge_sign_in_keys.h"
 #include "services/edge/http/edge_sign_in_saml.h"
 #include "services/edge/http/edge_sign_in_visit.h"
@@ -246,7 +247,9 @@ edge_visit_refuse(visit_t *visit, int code)
 static ngx_int_t
 send_answer(visit_t *visit, const ask_answer_t *answer)
 {
+    ngx_int_t            rc;
     ngx_str_t            location, cookie;
+    edge_form_t          form;
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code != 0) {
@@ -258,7 +261,11 @@ send_answer(visit_t *visit, const ask_answer_t *answer)
     if (visit->callback && location.len) {
         location = place_done(r->pool, &location, visit->route);
     }
-    if (location.len == 0) {
+    rc = edge_sign_in_form_take(r->pool, answer, &form);
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    if (location.len == 0 && rc != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     /* SameSite=None: some providers send browsers back with a form */
@@ -268,7 +275,8 @@ send_answer(visit_t *visit, const ask_answer_t *answer)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    return edge_sign_in_redirect(r, edge_ctx(r), &location);
+    return rc == NGX_OK ? edge_sign_in_form(r, edge_ctx(r), &form)
+                        : edge_sign_in_redirect(r, edge_ctx(r), &location);
 }
 
 

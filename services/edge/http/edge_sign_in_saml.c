@@ -3,6 +3,7 @@
 #include "services/edge/http/edge_sign_in_saml.h"
 #include "services/edge/http/authority.h"
 #include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_sign_in_form.h"
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_conf.h"
@@ -12,6 +13,7 @@
 enum {
     METADATA_MS = 15000,
     RESPONSE_MS = 30000,
+    LOGOUT_MS = 30000,
     METADATA_MAX = 16384,
     AGENT_MAX = 512
 };
@@ -19,6 +21,7 @@ enum {
 #define SAML      "/saml/"
 #define SAML_LEN  (sizeof(SAML) - 1)
 #define ACS       "/acs"
+#define SLO       "/slo"
 
 
 ngx_uint_t
@@ -44,6 +47,13 @@ find_place(visit_t *visit, size_t *len)
     }
     *len = end - at;
     return at;
+}
+
+
+static ngx_uint_t
+is_at(const u_char *place, size_t len, const char *path)
+{
+    return len == ngx_strlen(path) && ngx_memcmp(place, path, len) == 0;
 }
 
 
@@ -88,7 +98,7 @@ finish_metadata(visit_t *visit, const ask_answer_t *answer)
         return rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR
                                : edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
-    return edge_sign_in_document(r, edge_ctx(r), &text, &type);
+    return edge_sign_in_document(r, edge_ctx(r), &text, &type, NULL);
 }
 
 
@@ -105,6 +115,77 @@ ask_metadata(visit_t *visit)
     edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     visit->finish = finish_metadata;
     return edge_visit_ask(visit, "sign_in.metadata", start, &pk, METADATA_MS);
+}
+
+
+/* ---- single logout ---- */
+
+static ngx_int_t
+finish_logout(visit_t *visit, const ask_answer_t *answer)
+{
+    ngx_int_t            rc;
+    ngx_str_t            location;
+    edge_form_t          form;
+    ngx_http_request_t  *r = visit->request;
+
+    if (answer->code == ERR_NOT_FOUND) {
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_PATH);
+    }
+    if (answer->code != 0) {
+        return edge_visit_refuse(visit, answer->code);
+    }
+    rc = edge_sign_in_form_take(r->pool, answer, &form);
+    if (rc != NGX_DECLINED) {
+        return rc == NGX_OK ? edge_sign_in_form(r, edge_ctx(r), &form)
+                            : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    location = edge_sign_in_text(r->pool, answer, "location", EDGE_SIGN_IN_LOCATION_MAX);
+    return location.len ? edge_sign_in_redirect(r, edge_ctx(r), &location)
+                        : edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
+}
+
+
+/* A message in the query string: its signature is over the octets as they came. */
+static ngx_int_t
+ask_logout_query(visit_t *visit)
+{
+    pack_t            pk;
+    u_char           *start;
+    const ngx_str_t  *query = &visit->request->args;
+    const sign_in_t  *config = edge_visit_config(visit->route);
+
+    if (query->len == 0 || query->len > PARAMS_BYTES) {
+        return edge_visit_fail(visit->request, ERR_EDGE_SIGN_IN_FAILED);
+    }
+    if (edge_sign_in_body(visit->request->pool, &pk, &start, config->sealed_len + query->len, 2)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    edge_sign_in_put_clean(&pk, "query", query, PARAMS_BYTES);
+    visit->finish = finish_logout;
+    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, LOGOUT_MS);
+}
+
+
+static ngx_int_t
+ask_logout_form(visit_t *visit)
+{
+    pack_t            pk;
+    u_char           *start;
+    const sign_in_t  *config = edge_visit_config(visit->route);
+
+    if (edge_sign_in_body(visit->request->pool, &pk, &start,
+                          config->sealed_len + PARAMS_FORM_BYTES + 16 * PARAMS_MAX, 2)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+    edge_visit_put_params(&pk, &visit->params);
+    visit->finish = finish_logout;
+    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, LOGOUT_MS);
 }
 
 
@@ -223,11 +304,12 @@ join_body(ngx_http_request_t *r, ngx_str_t *text)
 static ngx_int_t
 take_form(ngx_http_request_t *r)
 {
-    char       *memory;
-    size_t      len;
-    visit_t    *visit = edge_visit_new(r);
-    ngx_int_t   rc;
-    ngx_str_t   text;
+    char          *memory;
+    size_t         len;
+    visit_t       *visit = edge_visit_new(r);
+    ngx_int_t      rc;
+    ngx_str_t      text;
+    const u_char  *place = NULL;
 
     if (visit == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -236,7 +318,10 @@ take_form(ngx_http_request_t *r)
     if (rc == NGX_ERROR) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (rc != NGX_OK || find_place(visit, &len) == NULL) {
+    if (rc == NGX_OK) {
+        place = find_place(visit, &len);
+    }
+    if (place == NULL) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     memory = ngx_pnalloc(r->pool, text.len + 1);
@@ -246,7 +331,7 @@ take_form(ngx_http_request_t *r)
     if (params_parse_form(&visit->params, (char *) text.data, text.len, memory)) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
-    return ask_response(visit);
+    return is_at(place, len, SLO) ? ask_logout_form(visit) : ask_response(visit);
 }
 
 
@@ -294,7 +379,10 @@ edge_sign_in_saml_handler(ngx_http_request_t *r)
     if (place && len == 0 && (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
         return ask_metadata(visit);
     }
-    if (place && len == sizeof(ACS) - 1 && ngx_memcmp(place, ACS, len) == 0
+    if (place && is_at(place, len, SLO) && r->method == NGX_HTTP_GET) {
+        return ask_logout_query(visit);
+    }
+    if (place && (is_at(place, len, ACS) || is_at(place, len, SLO))
         && r->method == NGX_HTTP_POST)
     {
         return read_form(r);

@@ -176,9 +176,9 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* ---- questions ---- */
 
-/* The route with OpenID Connect that the id is of. NULL: there is none. */
+/* The route with one of these modules that the id is of. NULL: there is none. */
 static route_t *
-find_route(const u_char *id, size_t len)
+find_route(const u_char *id, size_t len, uint32_t modules)
 {
     route_t  *route;
 
@@ -187,7 +187,7 @@ find_route(const u_char *id, size_t len)
     }
     route = strmap_get(edge_worker_table()->routes, (const char *) id, len);
     return route == NULL || route->refused || route->beyond
-           || (route->enabled & 1u << MODULE_OIDC) == 0 || route->match == NULL
+           || (route->enabled & modules) == 0 || route->match == NULL
            ? NULL : route;
 }
 
@@ -300,7 +300,8 @@ take_form(ngx_http_request_t *r)
     if (token == NULL || token->value_len == 0) {
         return refuse_request(r, "the form must have one logout_token");
     }
-    route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN);
+    route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN,
+                       1u << MODULE_OIDC);
     if (route == NULL) {
         return refuse_request(r, "there is no such route with OpenID Connect");
     }
@@ -337,24 +338,16 @@ read_form(ngx_http_request_t *r)
 
 /* Where to sign in again: state begins with the id of the route that was left. */
 static void
-offer_route(ngx_http_request_t *r)
+offer_route(ngx_http_request_t *r, const param_t *state)
 {
-    char           *memory = ngx_pnalloc(r->pool, r->args.len + 1);
-    u_char         *dot;
-    route_t        *route = NULL;
-    params_t        params = { .count = 0 };
-    ngx_str_t       host;
-    const param_t  *state = NULL;
+    u_char     *dot;
+    route_t    *route = NULL;
+    ngx_str_t   host;
 
-    if (memory && params_parse(&params, (char *) r->args.data, r->args.len, memory) == 0) {
-        state = params_one(&params, "state");
-    }
-    if (state == NULL) {
-        return;
-    }
     dot = ngx_strlchr((u_char *) state->value, (u_char *) state->value + state->value_len, '.');
     if (dot) {
-        route = find_route((u_char *) state->value, dot - (u_char *) state->value);
+        route = find_route((u_char *) state->value, dot - (u_char *) state->value,
+                           1u << MODULE_OIDC | 1u << MODULE_SAML);
     }
     if (route) {
         host = edge_visit_host(r->pool, route);
@@ -363,26 +356,56 @@ offer_route(ngx_http_request_t *r)
 }
 
 
+/* What the query says; nothing where it cannot be read. */
+static ngx_int_t
+read_query(ngx_http_request_t *r, params_t *params)
+{
+    char  *memory = ngx_pnalloc(r->pool, r->args.len + 1);
+
+    params->count = 0;
+    if (memory == NULL) {
+        return NGX_ERROR;
+    }
+    if (params_parse(params, (char *) r->args.data, r->args.len, memory)) {
+        params->count = 0;
+    }
+    return NGX_OK;
+}
+
+
 #define PAGE_BEGIN                                                            \
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"                \
     "<meta name=\"viewport\" content=\"width=device-width\">"                 \
     "<title>Signed out</title><style>body{font:16px/1.5 sans-serif;margin:15vh " \
     "auto;max-width:34em;padding:0 1em}</style><h1>You are signed out.</h1>"
+#define PARTLY                                                                \
+    "<p>Your identity provider has not signed you out everywhere: close the browser to be sure.</p>"
 #define PAGE_END  "</html>\n"
 
 static ngx_int_t
 send_signed_out(ngx_http_request_t *r)
 {
-    u_char      *p;
-    ngx_str_t    html;
-    edge_ctx_t  *ctx = edge_ctx(r);
+    u_char         *p;
+    params_t        params;
+    ngx_str_t       html;
+    edge_ctx_t     *ctx = edge_ctx(r);
+    const param_t  *state;
 
-    offer_route(r);
-    html.data = ngx_pnalloc(r->pool, sizeof(PAGE_BEGIN PAGE_END) + ctx->again.len + 64);
+    if (read_query(r, &params) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    state = params_one(&params, "state");
+    if (state) {
+        offer_route(r, state);
+    }
+    html.data = ngx_pnalloc(r->pool, sizeof(PAGE_BEGIN PARTLY PAGE_END) + ctx->again.len + 64);
     if (html.data == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     p = ngx_cpymem(html.data, PAGE_BEGIN, sizeof(PAGE_BEGIN) - 1);
+    if (params_one(&params, "partly")) {
+        p = ngx_cpymem(p, PARTLY, sizeof(PARTLY) - 1);
+    }
     if (ctx->again.len) {
         p = ngx_sprintf(p, "<p><a href=\"%V\">Sign in again</a></p>", &ctx->again);
     }

@@ -1,6 +1,7 @@
 /* Sign-in at the edge: what module_oauth.c, module_oidc.c and module_saml.c share. */
 #pragma once
 
+#include "services/edge/http/edge_sign_in_form.h"
 #include "services/edge/control/edge_ask.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
@@ -50,6 +51,7 @@ typedef struct edge_sign_in_state {
     unsigned             how;            /* it is admitted: a counter, while it is vouched for */
     ngx_str_t            jwt;            /* for its upstream; empty: none */
     ngx_str_t            location, value, target;   /* what identity answered */
+    const edge_form_t   *form;           /* the same; NULL: none */
     ngx_queue_t          bucket, all;    /* in edge_sign_in_live.c */
     off_t                bytes;          /* of its bodies, when it was looked at last */
     int64_t              doubted_ms;     /* live: since when identity is asked in vain; 0: no */

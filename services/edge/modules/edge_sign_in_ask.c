@@ -85,6 +85,16 @@ edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
+/* The form by which the browser goes on; NULL: there is none. */
+static const edge_form_t *
+take_form(ngx_pool_t *pool, const ask_answer_t *answer)
+{
+    edge_form_t  *form = ngx_palloc(pool, sizeof(edge_form_t));
+
+    return form && edge_sign_in_form_take(pool, answer, form) == NGX_OK ? form : NULL;
+}
+
+
 void
 edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
 {
@@ -106,6 +116,7 @@ edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
         state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
     }
     if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
+        state->form = take_form(pool, answer);
         state->location = edge_sign_in_text(pool, answer, "location",
                                             EDGE_SIGN_IN_LOCATION_MAX);
     }

@@ -106,6 +106,18 @@ send_away(ngx_http_request_t *r)
 }
 
 
+/* Content handler. */
+static ngx_int_t
+send_form(ngx_http_request_t *r)
+{
+    edge_ctx_t            *ctx = edge_ctx(r);
+    edge_sign_in_state_t  *state;
+
+    state = edge_module_state_if_any(ctx, edge_sign_in_module_of(ctx->route));
+    return edge_sign_in_form(r, ctx, state->form);
+}
+
+
 intptr_t
 edge_sign_in_send_away(edge_sign_in_state_t *state)
 {
@@ -268,8 +280,12 @@ finish_sign_out(edge_sign_in_state_t *state)
     if (edge_sign_in_set_cookie(state->r, &name, &none, "; SameSite=Lax") != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+    if (state->form) {
+        state->r->content_handler = send_form;
+        return NGX_OK;
+    }
     if (state->location.len) {
-        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ID token */
+        edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent says who it is */
         state->r->content_handler = send_away;
         return NGX_OK;
     }
@@ -309,7 +325,8 @@ ask_with_provider(edge_sign_in_state_t *state)
     edge_ctx_t  *ctx = state->ctx;
     ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
 
-    if (state->me != MODULE_OIDC || !edge_sign_in_may_leave(state->r, ctx)
+    if ((state->me != MODULE_OIDC && state->me != MODULE_SAML)
+        || !edge_sign_in_may_leave(state->r, ctx)
         || !edge_ask_has_room(&account, client, 1))
     {
         return NGX_DECLINED;
