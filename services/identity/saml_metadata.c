@@ -25,6 +25,25 @@ static bool put_certificate(FILE *out, const char *pem)
     return len > 0;
 }
 
+/* Where the route has a key for that: one of a version that had none gets it with its next change.
+ * False: the certificate is none. */
+static bool put_encryption(FILE *out, const json_t *config)
+{
+    const char *pem = json_string_value(json_object_get(config, "encryption_certificate_pem"));
+    bool is_good;
+
+    if (!pem)
+        return true;
+    fputs("<md:KeyDescriptor use=\"encryption\"><ds:KeyInfo "
+          "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
+          out);
+    is_good = put_certificate(out, pem);
+    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo>", out);
+    saml_put_encryption_methods(out);
+    fputs("</md:KeyDescriptor>", out);
+    return is_good;
+}
+
 char *saml_metadata(const json_t *config, const char *entity_id, const char *acs)
 {
     const char *format = json_string_value(json_object_get(config, "nameid_format"));
@@ -44,8 +63,9 @@ char *saml_metadata(const json_t *config, const char *entity_id, const char *acs
           "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
           out);
     is_good = put_certificate(out, pem);
-    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor><md:NameIDFormat>",
-          out);
+    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>", out);
+    is_good = put_encryption(out, config) && is_good;
+    fputs("<md:NameIDFormat>", out);
     saml_put_xml(out, format ? format : SAML_FORMAT_UNSPECIFIED);
     fputs("</md:NameIDFormat><md:AssertionConsumerService Binding=\"" SAML_BINDING
           "HTTP-POST\" Location=\"",
