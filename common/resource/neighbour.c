@@ -148,7 +148,9 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
     int code, r = reply_decode(msg, id, &outcome, &body);
 
     question = question_find(self, id);
-    code = r ? ERR_INTERNAL : (int)json_integer_value(json_object_get(outcome, "code"));
+    code = r || !json_is_integer(json_object_get(outcome, "code"))
+               ? ERR_INTERNAL
+               : (int)json_integer_value(json_object_get(outcome, "code"));
     if (!question || is_passed_on(self, question, code)) {
         json_decref(body);
         return;
@@ -221,6 +223,7 @@ static int connect_copies(neighbour_t *self, const char *endpoints, const char *
         copy = bus_connect_peer(one, curve_dir, self->service);
         if (!copy)
             return -ENOTCONN;
+        zsock_set_sndtimeo(copy, 0); /* else sending waits for a copy that is not there */
         self->copies[self->count++] = copy;
         zloop_reader(self->loop, copy, on_answer, self);
         zloop_reader_set_tolerant(self->loop, copy);

@@ -33,7 +33,7 @@ typedef struct saml_flow {
     json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
     saml_logout_t ended;
     int64_t now_s;
-    bool is_forced;
+    bool is_forced, is_decrypting;
     struct provider_cache *cache;
     char why[256];
 } saml_flow_t;
@@ -121,6 +121,14 @@ static int saml_start(void **ret_flow, int operation, const provider_ask_t *ask)
     return 0;
 }
 
+/* One with the key of an assertion is wiped where nobody else has it still. */
+static void drop_question(saml_flow_t *self)
+{
+    if (self->question && self->question->refcount == 1)
+        secret_wipe_json(self->question);
+    json_decref(take(self->question));
+}
+
 static void saml_free(void **flow_p)
 {
     saml_flow_t *self = take(*flow_p);
@@ -133,7 +141,7 @@ static void saml_free(void **flow_p)
         if (*texts[i])
             secret_free(texts[i], strlen(*texts[i]));
     json_decref(self->config);
-    json_decref(self->question);
+    drop_question(self);
     json_decref(self->logout);
     json_decref(self->said);
     json_decref(self->delivery);
@@ -145,7 +153,7 @@ static void saml_free(void **flow_p)
 
 static provider_step_t ask_for(saml_flow_t *self, const char *verb, json_t *question)
 {
-    json_decref(self->question);
+    drop_question(self);
     self->verb = verb;
     self->question = memory_need(question, "a question to postern-saml");
     return PROVIDER_FETCH;
@@ -194,6 +202,28 @@ static provider_step_t ask_logout_verdict(saml_flow_t *self)
                   json_object_get(message, "relay"), "expect", "kind", kind, "destination",
                   self->acs, "in_response_to", is_request ? "" : self->request_id, "now_ms",
                   (json_int_t)1000 * self->now_s, "skew_ms", SAML_SKEW_MS));
+}
+
+/* The assertion is encrypted: the same question again, with the key of its content. Whether that
+ * could be opened shows in nothing that happens from here on. */
+static provider_step_t ask_decrypted(saml_flow_t *self, const json_t *encrypted)
+{
+    provider_step_t step;
+    char *key;
+
+    if (self->is_decrypting)
+        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict, with the key");
+    key = saml_content_key(config_text(self, "encryption_key_pem"), encrypted);
+    if (!key)
+        return fail(self, PROVIDER_INVALID,
+                    "the response is not good: its assertion is encrypted, and the route has no "
+                    "key for that");
+    self->is_decrypting = true;
+    step = ask_verdict(self);
+    if (step == PROVIDER_FETCH)
+        json_object_set_new(self->question, "content_key", json_string(key));
+    secret_free(&key, strlen(key));
+    return step;
 }
 
 /* What an answer that is no answer means. */
@@ -367,8 +397,12 @@ static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
 
 static provider_step_t on_person(saml_flow_t *self, const json_t *said)
 {
-    const char *fault = saml_person(said, self->account, self->now_s, &self->person);
+    const json_t *encrypted = json_object_get(said, "encrypted");
+    const char *fault;
 
+    if (encrypted)
+        return ask_decrypted(self, encrypted);
+    fault = saml_person(said, self->account, self->now_s, &self->person);
     return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
                  : PROVIDER_DONE;
 }

@@ -90,6 +90,16 @@ typedef struct saml_request {
 /* Its XML; the caller frees it. */
 char *saml_request_xml(const saml_request_t *self, size_t *ret_len);
 
+/* ---- saml_encryption.c ---- */
+
+/* The key of an assertion's content, base64, which a route's private key opens; encrypted: {key,
+ * digest, mgf1, bytes} as postern-saml says. Where it cannot be opened, whatever the reason, it is
+ * a random one. secret_free frees it. NULL: the route has no such key, or encrypted is none. */
+char *saml_content_key(const char *key_pem, const json_t *encrypted);
+/* Write the EncryptionMethods of a KeyDescriptor (SAML metadata 2.4.1.1), the best ones first. CBC
+ * is not among them, though it is taken of signed responses: nobody should begin with it. */
+void saml_put_encryption_methods(FILE *out);
+
 /* ---- saml_person.c ---- */
 
 /* Who a response is about, as postern-saml answers it; *out is for person_done also where it is

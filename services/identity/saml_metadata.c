@@ -25,6 +25,25 @@ bool saml_put_certificate(FILE *out, const char *pem)
     return len > 0;
 }
 
+/* Where the route has a key for that: one of a version that had none gets it with its next change.
+ * False: the certificate is none. */
+static bool put_encryption(FILE *out, const json_t *config)
+{
+    const char *pem = json_string_value(json_object_get(config, "encryption_certificate_pem"));
+    bool is_good;
+
+    if (!pem)
+        return true;
+    fputs("<md:KeyDescriptor use=\"encryption\"><ds:KeyInfo "
+          "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
+          out);
+    is_good = saml_put_certificate(out, pem);
+    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo>", out);
+    saml_put_encryption_methods(out);
+    fputs("</md:KeyDescriptor>", out);
+    return is_good;
+}
+
 static void put_logout(FILE *out, const char *slo, const char *binding)
 {
     fprintf(out, "<md:SingleLogoutService Binding=\"" SAML_BINDING "%s\"", binding);
@@ -52,6 +71,7 @@ char *saml_metadata(const json_t *config, const char *entity_id, const char *acs
           out);
     is_good = saml_put_certificate(out, pem);
     fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>", out);
+    is_good = put_encryption(out, config) && is_good;
     put_logout(out, slo, "HTTP-Redirect");
     put_logout(out, slo, "HTTP-POST");
     fputs("<md:NameIDFormat>", out);

@@ -27,6 +27,9 @@ int x509_issue(const char *authority_pem, const char *authority_key_pem, const c
 /* Make a self-signed RSA-2048 certificate that signs SAML requests, for 35 years. 0 | -EIO. */
 int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem);
 
+/* The same, of a key to which SAML providers encrypt what they send. 0 | -EIO. */
+int x509_make_recipient(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+
 /* Is a certificate of x509_issue due for renewal? The first one of the chain ends within 30 days,
  * was made for longer than x509_issue makes them now, or is unreadable. */
 bool x509_is_due(const char *chain_pem);

@@ -43,7 +43,7 @@ struct calls {
     shares_t *waiting; /* of call_t */
     int timer;
     struct {
-        uint64_t requests, refused, dropped, accepted, denied;
+        uint64_t requests, refused, dropped, accepted, denied, encrypted;
     } metrics;
 };
 
@@ -106,8 +106,11 @@ static void on_answered(void *context, void *job, const json_t *answer)
         quote_plain(reply.problem.msg, sizeof(reply.problem.msg),
                     json_string_value(json_object_get(answer, "msg")));
     } else {
-        self->metrics.accepted++;
         reply.body = json_object_get(answer, "body"); /* lent: reply_done is not called */
+        if (json_object_get(reply.body, "encrypted"))
+            self->metrics.encrypted++;
+        else
+            self->metrics.accepted++;
     }
     answer_call(job, &reply);
 }
@@ -317,9 +320,11 @@ size_t calls_metrics(const calls_t *self, char *out, size_t size)
                      "postern_saml_requests_dropped_total %" PRIu64 "\n"
                      "postern_saml_requests_waiting %zu\n"
                      "postern_saml_messages_total{verdict=\"accepted\"} %" PRIu64 "\n"
-                     "postern_saml_messages_total{verdict=\"denied\"} %" PRIu64 "\n",
+                     "postern_saml_messages_total{verdict=\"denied\"} %" PRIu64 "\n"
+                     "postern_saml_messages_total{verdict=\"encrypted\"} %" PRIu64 "\n",
                      self->metrics.requests, self->metrics.refused, self->metrics.dropped,
-                     shares_waiting(self->waiting), self->metrics.accepted, self->metrics.denied);
+                     shares_waiting(self->waiting), self->metrics.accepted, self->metrics.denied,
+                     self->metrics.encrypted);
 
     if ((size_t)n >= size)
         return 0;

@@ -1,6 +1,7 @@
 #include "services/xml/answer.h"
 #include "common/base/cleanup.h"
 #include "common/codec/pack.h"
+#include "services/xml/cipher.h"
 #include "services/xml/document.h"
 #include "services/xml/expect.h"
 #include "services/xml/metadata.h"
@@ -99,6 +100,8 @@ int answer_start(void)
     tzset();             /* reads /etc/localtime, which timegm asks for */
     if (!r)
         r = signature_library_start();
+    if (!r)
+        r = cipher_library_start();
     for (size_t i = 0; i < LEN(keys) * LEN(digests) && !r; i++)
         if (!rehearse(keys[i / LEN(digests)], digests[i % LEN(digests)]))
             r = fault(-EPROTO, "use OpenSSL");

@@ -16,11 +16,19 @@ int message_refuse(problem_t *problem, const char *why)
 
 /* ---- places ---- */
 
-static bool is_encrypted(const xmlNode *node)
+static bool is_within(const xmlNode *node, const xmlNode *top)
+{
+    while (node && node != top)
+        node = node->parent;
+    return top && node;
+}
+
+/* Is it encrypted in a place where nothing may be? Of what is in an EncryptedAssertion encrypted.c
+ * judges the shape. */
+static bool is_encrypted(const message_t *self, const xmlNode *node)
 {
     return node->ns
-           && (!strcmp((const char *)node->ns->href, NS_XENC)
-               || element_is(node, NS_ASSERTION, "EncryptedAssertion")
+           && ((!strcmp((const char *)node->ns->href, NS_XENC) && !is_within(node, self->encrypted))
                || element_is(node, NS_ASSERTION, "EncryptedID")
                || element_is(node, NS_ASSERTION, "EncryptedAttribute")
                || element_is(node, NS_PROTOCOL, "NewEncryptedID"));
@@ -62,21 +70,25 @@ static int note_signature(message_t *self, xmlNodePtr node, problem_t *problem)
 
 static int note_assertion(message_t *self, xmlNodePtr node, problem_t *problem)
 {
+    bool is_plain = element_is(node, NS_ASSERTION, "Assertion");
+
     if (node->parent != self->root || !element_is(self->root, NS_PROTOCOL, "Response"))
         return message_refuse(problem, "has an assertion in another place than that of a response");
-    if (self->assertion)
+    if (self->assertion || self->encrypted)
         return message_refuse(problem, "has several assertions");
-    self->assertion = node;
+    *(is_plain ? &self->assertion : &self->encrypted) = node;
     return 0;
 }
 
 static int note_element(message_t *self, xmlNodePtr node, problem_t *problem)
 {
-    if (is_encrypted(node))
-        return message_refuse(problem, "is encrypted, or a part of it: that is not supported");
+    if (is_encrypted(self, node))
+        return message_refuse(problem, "has an encrypted part that is no assertion: that is not "
+                                       "supported");
     if (element_is(node, NS_DSIG, "Signature"))
         return note_signature(self, node, problem);
-    if (element_is(node, NS_ASSERTION, "Assertion"))
+    if (element_is(node, NS_ASSERTION, "Assertion")
+        || element_is(node, NS_ASSERTION, "EncryptedAssertion"))
         return note_assertion(self, node, problem);
     return is_message(node) ? message_refuse(problem, "has another message in it") : 0;
 }
@@ -90,7 +102,8 @@ static int check_children(const xmlNode *root, problem_t *problem)
     } parts[] = {{NS_ASSERTION, "Issuer"},
                  {NS_DSIG, "Signature"},
                  {NS_PROTOCOL, "Status"},
-                 {NS_ASSERTION, "Assertion"}};
+                 {NS_ASSERTION, "Assertion"},
+                 {NS_ASSERTION, "EncryptedAssertion"}};
     size_t i = 0;
 
     for (xmlNodePtr one = element_first(root); one; one = element_next(one)) {

@@ -10,12 +10,13 @@ typedef struct message {
     xmlNodePtr signature;           /* of root */
     xmlNodePtr assertion;           /* of a Response; root itself where that is an Assertion */
     xmlNodePtr assertion_signature; /* of an assertion in a Response */
+    xmlNodePtr encrypted;           /* an EncryptedAssertion, in the place of the assertion */
 } message_t;
 
 /* Look through the whole document. Its root has to be this element; a signature stands in the root
- * or in the one assertion, one each; a Response has exactly one assertion; no other element of the
- * document is an Assertion, a Signature, or a message; nothing is encrypted; all IDs differ. 0 |
- * ERR_SAML_MESSAGE. */
+ * or in the one assertion, one each; a Response has at most one assertion, which may be encrypted;
+ * no other element of the document is an Assertion, a Signature, or a message, or encrypted; all
+ * IDs differ. 0 | ERR_SAML_MESSAGE. */
 int message_scan(message_t *self, xmlDocPtr document, const char *ns, const char *name,
                  problem_t *problem);
 

@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/quote.h"
 #include "services/xml/assertion.h"
+#include "services/xml/encrypted.h"
 #include "services/xml/envelope.h"
 #include "services/xml/logout.h"
 #include "services/xml/message.h"
@@ -11,6 +12,8 @@
 
 #include <errno.h>
 #include <string.h>
+
+enum { CONTENT_KEY_TEXT_MAX = 64 };
 
 #define STATUS_SUCCESS "urn:oasis:names:tc:SAML:2.0:status:Success"
 
@@ -23,12 +26,15 @@ typedef struct judging {
     metadata_t metadata;
     char *xml;
     size_t len;
+    unsigned char *content_key; /* NULL: none */
+    size_t content_key_len;
 } judging_t;
 
 static void judging_done(judging_t *self)
 {
     metadata_done(&self->metadata);
     free(take(self->xml));
+    free(take(self->content_key));
 }
 
 /* ---- what was signed ---- */
@@ -82,43 +88,84 @@ static int check_response_head(const judging_t *self, const xmlNode *root, bool 
     return 0;
 }
 
-/* Every signature has to hold. Where the response is signed the assertion is taken from what that
- * covers, else from what its own signature covers; the rest of a response that is not signed can
- * deny, but nothing is taken from it. */
-static int judge_response(judging_t *self, xmlDocPtr document, json_t *answer, problem_t *problem)
+/* Judge the assertion of a response whose head is good. covered: it, in what a signature of the
+ * response covers; NULL: there is none, or it has no assertion. */
+static int judge_assertion(judging_t *self, xmlDocPtr document, const message_t *message,
+                           xmlNodePtr covered, json_t *answer, problem_t *problem)
 {
-    _cleanup_(document_free) xmlDocPtr signed_document = NULL;
     _cleanup_(document_free) xmlDocPtr assertion_document = NULL;
-    message_t message, covered, assertion;
-    xmlNodePtr head, judged = NULL;
-    int r = message_scan(&message, document, NS_PROTOCOL, "Response", problem);
+    xmlNodePtr judged = covered;
+    message_t assertion;
+    int r;
 
-    if (r)
-        return r;
-    head = message.root;
-    if (message.signature) { /* first: it covers also the KeyInfo of the other one */
-        r = open_signed(document, message.root, message.signature, &self->metadata.keys,
-                        &signed_document, &covered, problem);
-        if (r)
-            return r;
-        head = covered.root;
-        judged = covered.assertion;
-    }
-    if (message.assertion_signature) {
-        r = open_signed(document, message.assertion, message.assertion_signature,
+    if (message->assertion_signature) {
+        r = open_signed(document, message->assertion, message->assertion_signature,
                         &self->metadata.keys, &assertion_document, &assertion, problem);
         if (r)
             return r;
         if (!judged)
             judged = assertion.root;
     }
-    r = check_response_head(self, head, message.signature != NULL, problem);
+    if (!message->assertion || !judged)
+        return message_refuse(problem, message->assertion ? "is not signed" : "has no assertion");
+    return assertion_judge(judged, &self->expect, self->metadata.entity_id, answer, problem);
+}
+
+/* An encrypted assertion: without its key the answer is what somebody else has to open for it;
+ * with it the assertion is judged as if it had come so. whole: the response, in what its signature
+ * covers where it has one. */
+static int judge_encrypted(judging_t *self, const message_t *whole, bool is_signed, json_t *answer,
+                           problem_t *problem)
+{
+    _cleanup_(encrypted_done) encrypted_t encrypted = {0};
+    _cleanup_(document_free) xmlDocPtr document = NULL;
+    message_t message;
+    int r = encrypted_read(&encrypted, whole->encrypted, is_signed, problem);
+
     if (r)
         return r;
-    if (!message.assertion || !judged)
-        return message_refuse(problem, message.assertion ? "is not signed" : "has no assertion");
-    json_object_set_new(answer, "response_id", json_string(element_attribute(head, "ID")));
-    return assertion_judge(judged, &self->expect, self->metadata.entity_id, answer, problem);
+    if (!self->content_key) {
+        json_object_clear(answer);
+        return json_object_set_new(answer, "encrypted", encrypted_describe(&encrypted)) ? -ENOMEM
+                                                                                        : 0;
+    }
+    r = encrypted_open(&encrypted, self->content_key, self->content_key_len, whole->encrypted,
+                       &document, problem);
+    if (!r)
+        r = message_scan(&message, document, NS_PROTOCOL, "Response", problem);
+    if (!r && (message.encrypted || message.signature))
+        r = message_refuse(problem, "has more in its encrypted assertion than an assertion");
+    return r ? r
+             : judge_assertion(self, document, &message, is_signed ? message.assertion : NULL,
+                               answer, problem);
+}
+
+/* Every signature has to hold. Where the response is signed the assertion is taken from what that
+ * covers, else from what its own signature covers; the rest of a response that is not signed can
+ * deny, but nothing is taken from it. The response's signature comes first: it covers also the
+ * KeyInfo of the other one, and what is encrypted. */
+static int judge_response(judging_t *self, xmlDocPtr document, json_t *answer, problem_t *problem)
+{
+    _cleanup_(document_free) xmlDocPtr signed_document = NULL;
+    message_t message, whole;
+    int r = message_scan(&message, document, NS_PROTOCOL, "Response", problem);
+    bool is_signed = !r && message.signature;
+
+    whole = message;
+    if (is_signed)
+        r = open_signed(document, message.root, message.signature, &self->metadata.keys,
+                        &signed_document, &whole, problem);
+    if (!r)
+        r = check_response_head(self, whole.root, is_signed, problem);
+    if (r)
+        return r;
+    json_object_set_new(answer, "response_id", json_string(element_attribute(whole.root, "ID")));
+    if (whole.encrypted)
+        return judge_encrypted(self, &whole, is_signed, answer, problem);
+    if (self->content_key)
+        return message_refuse(problem, "has nothing that is encrypted");
+    return judge_assertion(self, document, &message, is_signed ? whole.assertion : NULL, answer,
+                           problem);
 }
 
 /* ---- logout ---- */
@@ -170,9 +217,24 @@ static int read_binding(judging_t *self, const json_t *body, problem_t *problem)
     return 0;
 }
 
+static int read_content_key(judging_t *self, const json_t *body, problem_t *problem)
+{
+    const char *text = field_text(body, "content_key", CONTENT_KEY_TEXT_MAX);
+
+    if (!json_object_get(body, "content_key"))
+        return 0;
+    if (!text || !*text
+        || !base64_decode(text, strlen(text), &self->content_key, &self->content_key_len))
+        return refuse_field(problem, "content_key", "must be base64 of a key");
+    return self->expect.kind == MESSAGE_RESPONSE
+               ? 0
+               : refuse_field(problem, "content_key", "is for responses only");
+}
+
 static int read_body(judging_t *self, const json_t *body, problem_t *problem)
 {
-    static const char *const names[] = {"metadata", "message", "binding", "relay", "expect", NULL};
+    static const char *const names[] = {"metadata", "message",     "binding", "relay",
+                                        "expect",   "content_key", NULL};
     const char *unknown = field_unknown(body, names);
     const char *metadata = field_text(body, "metadata", document_metadata.bytes);
     int r;
@@ -187,6 +249,8 @@ static int read_body(judging_t *self, const json_t *body, problem_t *problem)
     r = expect_read(&self->expect, json_object_get(body, "expect"), problem);
     if (!r)
         r = read_binding(self, body, problem);
+    if (!r)
+        r = read_content_key(self, body, problem);
     return r ? r : metadata_read(&self->metadata, metadata, strlen(metadata), problem);
 }
 

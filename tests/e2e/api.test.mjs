@@ -150,9 +150,12 @@ test('module_saml_has_its_service_provider_half', async () => {
   assert.equal(route.saml.entity_id, route.saml.metadata_url);
   assert.ok(route.saml.assertion_consumer_service_url.endsWith(`/saml/${route.id}/acs`));
   assert.match(route.saml.request_signing_certificate_pem, /^-----BEGIN CERTIFICATE-----/);
-  assert.ok(!('request_signing_key_pem' in route.saml), 'the key never leaves');
+  assert.match(route.saml.encryption_certificate_pem, /^-----BEGIN CERTIFICATE-----/);
+  assert.notEqual(route.saml.encryption_certificate_pem, route.saml.request_signing_certificate_pem);
+  assert.ok(!('request_signing_key_pem' in route.saml) && !('encryption_key_pem' in route.saml), 'the keys never leave');
   const changed = await must('PATCH', `${path}/${route.id}`, { saml: { idp_metadata: xml, force_authn: true } });
   assert.equal(changed.saml.request_signing_certificate_pem, route.saml.request_signing_certificate_pem, 'kept over updates');
+  assert.equal(changed.saml.encryption_certificate_pem, route.saml.encryption_certificate_pem, 'kept over updates');
   assert.equal(changed.saml.force_authn, true);
 });
 

@@ -40,7 +40,10 @@ static char *base64_of(const uint8_t *data, size_t size)
     return text;
 }
 
-static void verify(const char *kind, const uint8_t *data, size_t size)
+/* A key of a content, 16 times "k". */
+#define CONTENT_KEY "a2tra2tra2tra2tra2traw=="
+
+static void verify(const char *kind, const char *content_key, const uint8_t *data, size_t size)
 {
     _cleanup_(free_mem) char *text = base64_of(data, size);
     bool is_response = !strcmp(kind, "response");
@@ -53,9 +56,45 @@ static void verify(const char *kind, const uint8_t *data, size_t size)
     _cleanup_(json_clear_ref) json_t *answer = NULL;
     _cleanup_(problem_done) problem_t problem = {0};
 
-    if (verify_message(body, &answer, &problem) == 0
+    if (content_key)
+        json_object_set_new(body, "content_key", json_string(content_key));
+    if (verify_message(body, &answer, &problem) == 0 && !json_object_get(answer, "encrypted")
         && strcmp(json_string_value(json_object_get(answer, "name_id")), "user@example.test") != 0)
         abort();
+}
+
+/* The octets as what an EncryptedAssertion has in it: whoever has a certificate can encrypt. */
+static void verify_encrypted(const uint8_t *data, size_t size)
+{
+    static const unsigned char key[] = "kkkkkkkkkkkkkkkk";
+    _cleanup_(free_mem) unsigned char *bytes = calloc(1, size + 28);
+    _cleanup_(free_mem) char *content = NULL, *text = NULL;
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int n = 0, rest;
+
+    EVP_EncryptInit_ex(ctx, EVP_aes_128_gcm(), NULL, key, bytes);
+    EVP_EncryptUpdate(ctx, bytes + 12, &n, data, (int)size);
+    EVP_EncryptFinal_ex(ctx, bytes + 12 + n, &rest);
+    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, 16, bytes + 12 + n);
+    EVP_CIPHER_CTX_free(ctx);
+    content = base64_of(bytes, size + 28);
+    if (asprintf(&text,
+                 "<p:Response xmlns:p=\"urn:oasis:names:tc:SAML:2.0:protocol\" "
+                 "xmlns:saml=\"urn:oasis:names:tc:SAML:2.0:assertion\" "
+                 "xmlns:x=\"http://www.w3.org/2001/04/xmlenc#\" ID=\"_r\" Version=\"2.0\" "
+                 "IssueInstant=\"2026-05-28T20:26:40Z\" Destination=\"" ACS "\" "
+                 "InResponseTo=\"_request1\"><p:Status><p:StatusCode "
+                 "Value=\"urn:oasis:names:tc:SAML:2.0:status:Success\"/></p:Status>"
+                 "<saml:EncryptedAssertion><x:EncryptedData><x:EncryptionMethod "
+                 "Algorithm=\"http://www.w3.org/2009/xmlenc11#aes128-gcm\"/><x:CipherData>"
+                 "<x:CipherValue>%s</x:CipherValue></x:CipherData></x:EncryptedData>"
+                 "<x:EncryptedKey><x:EncryptionMethod "
+                 "Algorithm=\"http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p\"/><x:CipherData>"
+                 "<x:CipherValue>AAAA</x:CipherValue></x:CipherData></x:EncryptedKey>"
+                 "</saml:EncryptedAssertion></p:Response>",
+                 content)
+        > 0)
+        verify("response", CONTENT_KEY, (const uint8_t *)text, strlen(text));
 }
 
 /* The rules of an assertion, as if it had been signed. */
@@ -99,10 +138,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 1, size - 1);
     switch (*data) {
     case 'r':
-        verify("response", data + 1, size - 1);
+        verify("response", NULL, data + 1, size - 1);
+        break;
+    case 'k':
+        verify("response", CONTENT_KEY, data + 1, size - 1);
+        break;
+    case 'e':
+        verify_encrypted(data + 1, size - 1);
         break;
     case 'l':
-        verify("logout_request", data + 1, size - 1);
+        verify("logout_request", NULL, data + 1, size - 1);
         break;
     case 'u':
         judge_unsigned(text, size - 1);

@@ -100,6 +100,38 @@ export function response(idp, over = {}, how = {}) {
   return xml;
 }
 
+// ---- encryption (XML Encryption 1.1) ----
+
+export const XENC = 'http://www.w3.org/2001/04/xmlenc#', XENC11 = 'http://www.w3.org/2009/xmlenc11#';
+export const CIPHERS = {
+  'aes128-gcm': { uri: `${XENC11}aes128-gcm`, name: 'aes-128-gcm', bytes: 16, iv: 12 }, 'aes256-gcm': { uri: `${XENC11}aes256-gcm`, name: 'aes-256-gcm', bytes: 32, iv: 12 },
+  'aes128-cbc': { uri: `${XENC}aes128-cbc`, name: 'aes-128-cbc', bytes: 16, iv: 16 }, 'aes256-cbc': { uri: `${XENC}aes256-cbc`, name: 'aes-256-cbc', bytes: 32, iv: 16 },
+  'tripledes-cbc': { uri: `${XENC}tripledes-cbc`, name: 'des-ede3-cbc', bytes: 24, iv: 8 },
+};
+
+// An EncryptedAssertion of a text for whoever has the private key of a certificate (PEM). content: its key; hash: of OAEP and MGF1;
+// change: of the bytes of the ciphertext, wrap: of those of the encrypted key, keys: of the EncryptedKey's text.
+export function encrypt(plain, pem, { cipher = 'aes128-gcm', content = crypto.randomBytes(CIPHERS[cipher].bytes), hash = 'sha1', padding = crypto.constants.RSA_PKCS1_OAEP_PADDING, oaep, change = (it) => it, wrap = (it) => it, keys = (it) => it } = {}) {
+  const { uri, name, iv: length } = CIPHERS[cipher], iv = crypto.randomBytes(length), sealing = crypto.createCipheriv(name, content, iv);
+  const bytes = change(Buffer.concat([iv, sealing.update(plain), sealing.final(), ...(name.endsWith('gcm') ? [sealing.getAuthTag()] : [])]));
+  const wrapped = wrap(crypto.publicEncrypt({ key: pem, padding, ...(padding === crypto.constants.RSA_PKCS1_OAEP_PADDING ? { oaepHash: hash } : {}) }, content));
+  const method = oaep ?? (hash === 'sha1' ? `<xenc:EncryptionMethod Algorithm="${XENC}rsa-oaep-mgf1p"><ds:DigestMethod Algorithm="${NS.dsig}sha1"/></xenc:EncryptionMethod>`
+    : `<xenc:EncryptionMethod Algorithm="${XENC11}rsa-oaep"><ds:DigestMethod Algorithm="${XENC}${hash}"/><xenc11:MGF xmlns:xenc11="${XENC11}" Algorithm="${XENC11}mgf1${hash}"/></xenc:EncryptionMethod>`);
+  const encryptedKey = keys(`<xenc:EncryptedKey>${method}<xenc:CipherData><xenc:CipherValue>${wrapped.toString('base64')}</xenc:CipherValue></xenc:CipherData></xenc:EncryptedKey>`);
+  return `<saml:EncryptedAssertion xmlns:saml="${NS.assertion}"><xenc:EncryptedData xmlns:xenc="${XENC}" Type="${XENC}Element"><xenc:EncryptionMethod Algorithm="${uri}"/><ds:KeyInfo xmlns:ds="${NS.dsig}">${encryptedKey}</ds:KeyInfo>`
+    + `<xenc:CipherData><xenc:CipherValue>${bytes.toString('base64')}</xenc:CipherValue></xenc:CipherData></xenc:EncryptedData></saml:EncryptedAssertion>`;
+}
+
+// A response whose assertion is encrypted for the holder of a certificate; over and how as in response() and encrypt(); the assertion is
+// signed before, the response behind it. plain: what becomes of the assertion's text before it is encrypted, whole: of the response's.
+export function encrypted(idp, pem, over = {}, how = {}) {
+  const p = parts(idp, over), which = how.which ?? 'assertion', by = how.by ?? idp.signer;
+  const inner = which === 'response' || which === 'none' ? p.whole() : sign(p.whole(), p.v.id, by, how);
+  const text = (how.plain ?? ((it) => it))(/<saml:Assertion .*<\/saml:Assertion>/s.exec(inner)[0]);
+  const xml = (how.whole ?? ((it) => it))(p.whole(encrypt(text, pem, how)));
+  return which === 'response' || which === 'both' ? sign(xml, p.v.response, by, how) : xml;
+}
+
 export const encode = (xml) => Buffer.from(xml).toString('base64');
 export const deflate = (xml) => zlib.deflateRawSync(xml).toString('base64');
 
