@@ -230,16 +230,16 @@ Test(saml_encryption, metadata_say_to_which_key_and_how_assertions_may_be_encryp
     _cleanup_(json_clear_ref) json_t *config = json_pack(
         "{s:s, s:s}", "request_signing_certificate_pem", pem, "encryption_certificate_pem", pem);
 
-    with = saml_metadata(config, "https://h/e", "https://h/acs");
+    with = saml_metadata(config, "https://h/e", "https://h/acs", "https://h/slo");
     cr_assert(strstr(with, "</md:KeyDescriptor><md:KeyDescriptor use=\"encryption\">"), "%s", with);
     cr_assert(strstr(with, "Algorithm=\"http://www.w3.org/2009/xmlenc11#aes256-gcm\""));
-    cr_assert(strstr(with, "rsa-oaep\"/></md:KeyDescriptor><md:NameIDFormat>")
-              || strstr(with, "rsa-oaep-mgf1p\"/></md:KeyDescriptor><md:NameIDFormat>"));
+    cr_assert(strstr(with, "rsa-oaep\"/></md:KeyDescriptor><md:SingleLogoutService")
+              || strstr(with, "rsa-oaep-mgf1p\"/></md:KeyDescriptor><md:SingleLogoutService"));
     cr_assert_not(strstr(with, "cbc"));
     json_object_del(config, "encryption_certificate_pem");
-    without = saml_metadata(config, "https://h/e", "https://h/acs");
+    without = saml_metadata(config, "https://h/e", "https://h/acs", "https://h/slo");
     cr_assert(without && !strstr(without, "encryption"));
     json_object_set_new(config, "encryption_certificate_pem", json_string("none"));
-    cr_assert_null(saml_metadata(config, "https://h/e", "https://h/acs"));
+    cr_assert_null(saml_metadata(config, "https://h/e", "https://h/acs", "https://h/slo"));
     EVP_PKEY_free(key);
 }
