@@ -109,7 +109,10 @@ typedef struct provider_ask {
     const person_t *known; /* of refresh: who was signed in; the answer must be about the same id */
     const json_t *params;  /* of callback: {name: [values]}, decoded, as the browser brought them */
     int64_t now_s;         /* seconds since 1970 */
-    bool force;            /* of begin: sign in anew, as somebody else (prompt) */
+    bool force;            /* of begin: sign in anew, as somebody else (prompt); of callback: that
+                              was asked for */
+    int64_t asked_s;       /* of callback: when the person was sent there, or earlier; 0: nobody
+                              was */
     struct provider_cache *cache;
 } provider_ask_t;
 

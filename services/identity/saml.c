@@ -33,6 +33,7 @@ typedef struct saml_flow {
     json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
     saml_logout_t ended;
     int64_t now_s;
+    int64_t asked_s; /* of callback: since when the person must have signed in at the provider */
     bool is_forced, is_decrypting;
     struct provider_cache *cache;
     char why[256];
@@ -115,6 +116,7 @@ static int saml_start(void **ret_flow, int operation, const provider_ask_t *ask)
         self->message = message_of(ask->params);
     self->now_s = ask->now_s;
     self->is_forced = ask->force || json_is_true(json_object_get(ask->config, "force_authn"));
+    self->asked_s = ask->asked_s ? ask->asked_s : ask->now_s;
     self->cache = ask->cache;
     take_known(self, ask->known);
     words_hex(config_text(self, "idp_metadata"), self->metadata_hash);
@@ -395,6 +397,14 @@ static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
     return use_metadata(self, said);
 }
 
+/* A request can lose its ForceAuthn in the browser, and an unsolicited response never had one. */
+static bool is_asked_anew(const saml_flow_t *self, const json_t *said)
+{
+    int64_t signed_in_ms = json_integer_value(json_object_get(said, "authn_instant_ms"));
+
+    return !self->is_forced || signed_in_ms + SAML_SKEW_MS >= 1000 * self->asked_s;
+}
+
 static provider_step_t on_person(saml_flow_t *self, const json_t *said)
 {
     const json_t *encrypted = json_object_get(said, "encrypted");
@@ -402,6 +412,10 @@ static provider_step_t on_person(saml_flow_t *self, const json_t *said)
 
     if (encrypted)
         return ask_decrypted(self, encrypted);
+    if (!is_asked_anew(self, said))
+        return fail(self, PROVIDER_INVALID,
+                    "the response is not good: the person signed in at the provider before they "
+                    "were to sign in anew (force_authn): see AuthnInstant");
     fault = saml_person(said, self->account, self->now_s, &self->person);
     return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
                  : PROVIDER_DONE;

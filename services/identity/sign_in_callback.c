@@ -94,8 +94,8 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
     if (!r) {
         max = strcmp(run->sealed.module, "saml") ? WORDS_PARAMS_MAX : WORDS_SAML_MAX;
         if (!words_are_params(params, (size_t)max))
-            r = problem_add(problem, ERR_INVALID_FIELD, "params",
-                            "must be {name: [texts]}, in at most %d bytes", max);
+            r = problem_add(problem, ERR_SIGN_IN_PROVIDER, NULL,
+                            "the provider's answer has more than %d bytes, or is no text", max);
     }
     if (!r)
         r = take_flow(crud, request, run);
@@ -104,6 +104,10 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
                       &(provider_ask_t){.state = text_of(request, "state"),
                                         .nonce = *run->flow.nonce ? run->flow.nonce : NULL,
                                         .verifier = run->flow.verifier,
+                                        .force = run->flow.ticket.force,
+                                        .asked_s = run->flow.ticket.expires_s
+                                                       ? run->flow.ticket.expires_s - STATE_SECONDS
+                                                       : 0,
                                         .params = params});
     if (!r)
         *ret_run = take(run);

@@ -207,6 +207,26 @@ test('a response that nobody asked for', { skip }, async () => {
   await close(), await closed.close();
 });
 
+test('where the person is to sign in anew, one who signed in at the provider before is refused', { skip }, async () => {
+  const { up, to, saml, close } = await guarded({ force_authn: true }), plain = await guarded();
+  const since = (ms) => ({ authn: `<saml:AuthnStatement AuthnInstant="${time(Date.now() - ms)}" SessionIndex="_s"><saml:AuthnContext><saml:AuthnContextClassRef>urn:oasis:names:tc:SAML:2.0:ac:classes:Password</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>` });
+  const come = async (at, over, place) => { const begun = await begin(at.to, place); return bring(begun.browser, at.saml, answered(at.saml, begun, over), begun.relay); };
+  refusedHere(await come({ to, saml }, since(36000000)), 'ten hours ago');
+  refusedHere(await come(plain, since(36000000), '/auth/authn?other=1'), 'as somebody else');
+  refusedHere(await bring(new Browser(), saml, answered(saml, null, since(36000000))), 'nobody asked for it');
+  assert.equal(up.seen.length, 0);
+  assert.equal((await come({ to, saml }, since(0))).status, 302);
+  assert.equal((await come(plain, since(36000000))).status, 302, 'where it is not to');
+  assert.equal((await bring(new Browser(), saml, answered(saml, null, since(0)))).status, 302);
+  await close(), await plain.close();
+});
+
+test('a response that is longer than is taken says so, and is not to be tried again', { skip }, async () => {
+  const { to, saml, close } = await guarded(), begun = await begin(to);
+  refusedHere(await bring(begun.browser, saml, answered(saml, begun, { attributes: { groups: ['x'.repeat(60000)] } }), begun.relay), 'longer');
+  await close();
+});
+
 test('twenty browsers bring the same assertion at the same time: one is let in', { skip }, async () => {
   const { to, saml, close } = await guarded();
   const xml = answered(saml), answers = await Promise.all(Array.from({ length: 20 }, () => bring(new Browser(), saml, xml)));
