@@ -71,6 +71,7 @@ enum {
     AT_CHECKED,
     AT_RETRY,
     AT_UNTIL,
+    AT_CLIENT,
     AT_SOURCE,
     AT_NOW
 };
@@ -120,7 +121,8 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "CASE WHEN s.claims IS NULL THEN u.email ELSE s.claims->>'email' END, "
                 "s.email_verified, s.groups, s.tokens, s.created_ms, "
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
-                "s.retry_ms, s.until_ms, CASE WHEN s.claims IS NULL THEN '' ELSE s.source END, "
+                "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
+                "THEN '' ELSE s.source END, "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -144,6 +146,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     out->retry_ms = number_at(res, AT_RETRY);
     out->until_ms = number_at(res, AT_UNTIL);
     out->now_ms = number_at(res, AT_NOW);
+    copy_at(res, AT_CLIENT, out->client, sizeof(out->client));
     copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);

@@ -10,6 +10,7 @@ typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
     char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
+    char client[WORDS_HEX_SIZE];      /* session_client_hash of who vouched; "": it has none */
     char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
     person_t person; /* as the provider described it to this session last, with its tokens */
     int64_t created_ms, expires_ms, due_ms, inactivity_ms, last_active_ms, checked_ms;
@@ -87,6 +88,10 @@ void session_saml_index(const char *client, const char *name, const char *index,
 /* Those of the session of a person that signed in by a sealed module. */
 void session_provider_hashes(const sealed_t *sealed, const person_t *person,
                              char client[WORDS_HEX_SIZE], char provider[WORDS_HEX_SIZE]);
+
+/* Is the module one of the client by which the session was made? What was granted to another one is
+ * no answer to this one. */
+bool session_is_of_client(const session_t *self, const sealed_t *sealed);
 
 /* In a transaction: nobody else begins or ends sessions of that session at the provider, or of that
  * name, until it is over. 0 | fault. */

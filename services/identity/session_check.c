@@ -322,6 +322,8 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
         return r;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
         return answer_session(&session, reply);
+    if (!run->engine_flow && !session_is_of_client(&session, &run->sealed))
+        return deny(crud, &session, "the route asks its provider as another client now", reply);
     if (!run->engine_flow && is_known_enough(&session, &run->sealed))
         return judge_anew(crud, &session, &run->sealed, reply);
     return recheck(crud, &session, run, fresh ? &fresh : &run, reply);

@@ -86,6 +86,14 @@ void session_provider_hashes(const sealed_t *sealed, const person_t *person,
                           provider);
 }
 
+bool session_is_of_client(const session_t *self, const sealed_t *sealed)
+{
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+
+    session_provider_hashes(sealed, &self->person, client, provider);
+    return !*self->client || words_equal(self->client, client);
+}
+
 void session_person_hash(const char *account, const person_t *person, char out[WORDS_HEX_SIZE])
 {
     hash_lines(

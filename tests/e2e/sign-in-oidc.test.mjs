@@ -14,7 +14,7 @@ import { elsewhere, env, must, until } from '../support/postern.mjs';
 import { seal } from '../support/sealed.mjs';
 
 const options = { skip: elsewhere };
-const CODE = { PROVIDER: 236, UNAVAILABLE: 237, DENIED: 235, STALE: 239 };
+const CODE = { PROVIDER: 236, UNAVAILABLE: 237, DENIED: 235, GONE: 238, STALE: 239 };
 const hex = (text) => crypto.createHash('sha256').update(text).digest('hex');
 const place = (issuer) => hex(issuer).slice(0, 24);
 const CLIENT = { client_id: 'postern', client_secret: 'canary-client-secret:+%/', redirect_uris: (issuer) => `https://idp.example.test/oauth2/callback/${place(issuer)}` };
@@ -122,6 +122,15 @@ test('who is to be somebody else is asked to sign in, and an issuer of another s
     assert.equal(answer.code, CODE.PROVIDER);
     assert.match(answer.msg, /iss/);
   }
+});
+
+test('a session that another client was granted ends with the client, whatever its tokens are good for', options, async () => {
+  const at = module(providers.ES384), { token, session } = await signedIn(at, 'alice'), before = { ...providers.ES384.calls };
+  const ended = await ask('session.check', { hash: hex(token), route: at.route, digest: 'e'.repeat(64), sealed: at.with({ client_id: 'another' }) });
+  assert.equal(ended.code, CODE.DENIED, ended.msg);
+  assert.match(ended.msg, /another client/);
+  assert.deepEqual(providers.ES384.calls, before, 'the provider is not asked');
+  assert.equal((await ask('session.check', { hash: hex(token), route: at.route, digest: session.digest })).code, CODE.GONE);
 });
 
 test('a session whose rules have changed is as good as what the provider says now; a grant that is revoked ends it', options, async () => {
