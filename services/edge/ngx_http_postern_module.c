@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_address.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_clients.h"
+#include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_modules.h"
@@ -59,9 +60,13 @@ end_connection(ngx_http_request_t *r)
 static ngx_int_t
 header_filter(ngx_http_request_t *r)
 {
-    ngx_int_t    rc = edge_modules_response_header(r);
+    ngx_int_t    rc;
     edge_ctx_t  *ctx = edge_ctx(r);
 
+    if (ctx && r == r->main && r->upstream && ctx->route) {
+        edge_cookies_refuse(r, ctx);
+    }
+    rc = edge_modules_response_header(r);
     if (rc != NGX_OK) {
         return rc;
     }

@@ -45,9 +45,12 @@ static bool is_message(const xmlNode *node)
 /* Is it where the schemas have it: behind the Issuer, and first where there is none? */
 static bool follows_issuer(const xmlNode *signature)
 {
-    xmlNodePtr first = element_first(signature->parent);
+    const xmlNode *parent = signature->parent;
+    xmlNodePtr first = element_first(parent);
 
-    return (element_is(first, NS_ASSERTION, "Issuer") ? element_next(first) : first) == signature;
+    return element_children(parent, NS_ASSERTION, "Issuer", NULL)
+               ? element_is(first, NS_ASSERTION, "Issuer") && element_next(first) == signature
+               : first == signature;
 }
 
 static int note_signature(message_t *self, xmlNodePtr node, problem_t *problem)

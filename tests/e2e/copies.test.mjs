@@ -169,7 +169,8 @@ async function locked(client) {
   await lock.say(`BEGIN; SELECT FROM routes.http_response_backend WHERE id = '${id}' FOR UPDATE;`);
   const pids = (where) => sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'routes' AND ${where}`).split('\n').filter(Boolean);
   return {
-    waiting: () => pids("wait_event_type = 'Lock'"), is: (pid) => pids(`pid = ${pid}`).length > 0,
+    waiting: () => pids("wait_event_type = 'Lock' AND query LIKE '%http_response_backend%'"), // what services do of their own accord waits, too
+    is: (pid) => pids(`pid = ${pid}`).length > 0,
     change: (body) => client.ask('PATCH', `/backends/http_response/${id}`, { body }), body: async () => (await client.ask('GET', `/backends/http_response/${id}`)).body.body,
     release: () => lock.say('ROLLBACK;'), end: () => lock.end(),
   };

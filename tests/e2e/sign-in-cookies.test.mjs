@@ -44,6 +44,21 @@ test('what one route signs in with goes to no other route\'s upstream, on or off
   await up.close();
 });
 
+test('no upstream sets one, in whatever spelling, and its own come through', { skip }, async () => {
+  const set = [...OURS.filter((name) => !name.includes('off.')).map((name) => `${name}=${VALUE}; Path=/; Secure`), ` __Host-my.session = ${VALUE}`, '__Host-my.nonce', 'session=theirs; Path=/', 'a=__Host-my.session', 'b=1; __Host-my.session=x'];
+  const theirs = ['session=theirs; Path=/', 'a=__Host-my.session', 'b=1; __Host-my.session=x'];
+  const up = await upstream((request, response) => { response.writeEarlyHints?.({ link: '</x>; rel=preload', 'set-cookie': `__Host-my.session=${VALUE}` }); response.writeHead(200, { 'Set-Cookie': set }); response.end('x'); });
+  const to = await endpoint(up.address);
+  await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/in', backend: { backend_id: to.backend.id }, oauth: oauth({ cookie_prefix: 'my.' }) });
+  for (const [name, client] of Object.entries(kept)) {
+    const connection = client(to.host), answer = await connection.ask({ path: '/', headers: {} });
+    assert.equal(answer.status, 200, name);
+    assert.deepEqual([answer.headers['set-cookie']].flat(), theirs, name);
+    connection.close();
+  }
+  await up.close();
+});
+
 test('nor with a handshake of a WebSocket, nor with OPTIONS that passes', { skip }, async () => {
   const { up, to } = await site({ '/open': { oidc: { issuer: 'https://op.example.test', client_id: 'x', client_secret: 'y', cookie_prefix: 'open.', options_passthrough: true } } });
   const refused = await new Promise((resolve) => new WebSocket(`wss://${to.host}:${edge.port}/plain`, { ca, servername: to.host, headers: { Cookie: cookie }, lookup: (host, options, done) => done(null, [{ address: edge.host, family: 4 }]) })

@@ -76,10 +76,23 @@ Test(browser, what_is_no_address_is_none)
     cr_assert_str_eq(text(session, "ip_address"), "");
 }
 
-Test(browser, a_file_that_a_setting_names_must_be_one_that_can_be_read)
+/* A process sets it up once. */
+Test(browser, patterns_that_a_setting_names_must_be_there)
 {
     cr_assert_neq(setup("/nowhere", ""), 0);
+}
+
+Test(browser, patterns_that_a_setting_names_must_be_some)
+{
     cr_assert_neq(setup("/dev/null", ""), 0);
+}
+
+Test(browser, a_database_that_a_setting_names_must_be_there)
+{
     cr_assert_neq(setup("", "/nowhere"), 0);
+}
+
+Test(browser, a_database_that_a_setting_names_must_be_one)
+{
     cr_assert_neq(setup("", "/etc/passwd"), 0);
 }

@@ -55,28 +55,71 @@ cut_cookies(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_table_elt_t *header,
 }
 
 
+static const strmap_t *
+names_of(const edge_ctx_t *ctx)
+{
+    const char    *id = ctx->route->edge_id;
+    const edge_t  *edge = strmap_get(edge_worker_table()->edges, id, ngx_strlen(id));
+
+    return edge ? edge->cookies : NULL;
+}
+
+
 ngx_int_t
 edge_cookies_hide(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_uint_t        i;
-    const char       *id = ctx->route->edge_id;
-    const edge_t     *edge;
+    const strmap_t   *names;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
     if (!has_cookies(r)) {
         return NGX_OK;
     }
-    edge = strmap_get(edge_worker_table()->edges, id, ngx_strlen(id));
+    names = names_of(ctx);
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
-            if (is_cookie(&header[i])
-                && cut_cookies(r, ctx, &header[i], edge ? edge->cookies : NULL) != NGX_OK)
-            {
+            if (is_cookie(&header[i]) && cut_cookies(r, ctx, &header[i], names) != NGX_OK) {
                 return NGX_ERROR;
             }
         }
     }
     return NGX_OK;
+}
+
+
+ngx_uint_t
+edge_cookies_sets(const edge_ctx_t *ctx, const char *value, size_t len)
+{
+    const char     *end = memchr(value, ';', len);   /* attributes follow: RFC 6265 4.1.1 */
+    cookie_text_t   line = { value, end ? (size_t) (end - value) : len };
+
+    return cookies_have(line, is_ours, names_of(ctx));
+}
+
+
+/* nginx sends no field whose hash is 0. */
+void
+edge_cookies_refuse(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *field;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        field = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (field[i].hash && field[i].key.len == sizeof("Set-Cookie") - 1
+                && ngx_strncasecmp(field[i].key.data, (u_char *) "Set-Cookie",
+                                   sizeof("Set-Cookie") - 1) == 0
+                && edge_cookies_sets(ctx, (char *) field[i].value.data, field[i].value.len))
+            {
+                field[i].hash = 0;
+                ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                              "postern: an upstream of route %s sets a cookie of sign-in, which "
+                              "is left out", ctx->route->id);
+            }
+        }
+    }
 }

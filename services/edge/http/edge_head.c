@@ -6,6 +6,7 @@
  * nginx reads a head into one buffer of proxy_buffer_size. That stays small; a head that does not
  * fit gets a larger one. */
 #include "services/edge/http/edge_head.h"
+#include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_streams.h"
@@ -33,7 +34,9 @@ static ngx_uint_t
 passes(edge_ctx_t *ctx, const head_field_t *field)
 {
     return head_field_passes(field)
-           && !edge_response_removes(ctx->route, field->name, field->name_len);
+           && !edge_response_removes(ctx->route, field->name, field->name_len)
+           && !(head_field_is(field, "Set-Cookie")
+                && edge_cookies_sets(ctx, field->value, field->value_len));
 }
 
 
