@@ -11,13 +11,29 @@ enum {
     REQUEST_LIVES_MS = 5 * 60000 /* one that does not say until when it holds */
 };
 
+/* Is it made of what the schema has: a code, then perhaps a message and details? */
+static bool status_is_plain(const xmlNode *status)
+{
+    const xmlNode *one = element_first(status);
+
+    if (!element_is(one, NS_PROTOCOL, "StatusCode"))
+        return false;
+    one = element_next(one);
+    if (element_is(one, NS_PROTOCOL, "StatusMessage"))
+        one = element_next(one);
+    if (element_is(one, NS_PROTOCOL, "StatusDetail"))
+        one = element_next(one);
+    return !one;
+}
+
 const char *status_of(const xmlNode *root)
 {
     xmlNodePtr status, code;
     const char *value;
 
     if (element_children(root, NS_PROTOCOL, "Status", &status) != 1
-        || element_children(status, NS_PROTOCOL, "StatusCode", &code) != 1)
+        || element_children(status, NS_PROTOCOL, "StatusCode", &code) != 1
+        || !status_is_plain(status))
         return NULL;
     value = element_attribute(code, "Value");
     return value && *value && strlen(value) <= INDEX_MAX ? value : NULL;

@@ -164,6 +164,7 @@ const hostile = {
   'a section of CDATA': [() => swap(response(idp), '<saml:SubjectConfirmation ', '<![CDATA[]]><saml:SubjectConfirmation '), /CDATA/],
   'a response with its parts in another order': [() => { const xml = response(idp), status = xml.match(/<samlp:Status>.*<\/samlp:Status>/s)[0]; return swap(swap(xml, status, ''), '</samlp:Response>', `${status}</samlp:Response>`); }, /not in this order/],
   'an assertion with its parts in another order': [() => { const { assertion, conditions } = parts(idp); return sign(parts(idp).whole(swap(swap(assertion, conditions, ''), '<saml:Subject>', `${conditions}<saml:Subject>`)), '_assertion1', rsa); }, /not where the schema has it/],
+  'a status with another part': [() => swap(response(idp), '</samlp:Status>', `<saml:Issuer xmlns:saml="${NS.assertion}">x</saml:Issuer></samlp:Status>`), /Status|status/],
   'a signature before the Issuer': [() => sign(parts(idp).whole(), '_assertion1', rsa, { place: { reference: "//*[@ID='_assertion1']/*[local-name(.)='Issuer']", action: 'before' } }), /does not follow the Issuer/],
   'a signature behind the Subject': [() => sign(parts(idp).whole(), '_assertion1', rsa, { place: { reference: "//*[local-name(.)='Subject']", action: 'after' } }), /does not follow the Issuer/],
   'a processing instruction': [() => swap(response(idp), '<samlp:Status>', '<?php x?><samlp:Status>'), /processing instruction/],
