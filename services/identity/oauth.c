@@ -257,8 +257,8 @@ static provider_step_t ask_stage(oauth_flow_t *flow, fetch_t *out)
     stages[flow->stage].ask(flow);
     if (flow->url.is_full || flow->body.is_full || flow->url.len > OAUTH_URL_MAX)
         return oauth_fail(flow, PROVIDER_INVALID, "a request would be too long");
-    oauth_text_fit(&flow->url);
-    oauth_text_fit(&flow->body);
+    provider_text_fit(&flow->url);
+    provider_text_fit(&flow->body);
     *out = (fetch_t){
         .method = flow->body.bytes ? "POST" : "GET",
         .url = flow->url.bytes,
@@ -362,8 +362,8 @@ static void oauth_free(void **context_p)
         return;
     for (size_t i = 0; i < FETCH_HEADERS; i++)
         oauth_set(&flow->headers[i], NULL);
-    oauth_text_end(&flow->url);
-    oauth_text_end(&flow->body);
+    provider_text_end(&flow->url);
+    provider_text_end(&flow->body);
     {
         char **texts[] = {
             &flow->client_id,    &flow->client_secret, &flow->redirect_uri, &flow->state,

@@ -337,22 +337,22 @@ provider_step_t oauth_read_token(oauth_flow_t *flow, const fetched_t *answer)
  */
 static char *granted_text(const json_t *granted)
 {
-    oauth_text_t text = {0};
+    provider_text_t text = {0};
     const json_t *item;
     char *copy = NULL;
     bool is_bad = !json_is_string(granted) && !json_is_array(granted);
     size_t i;
 
-    oauth_text_begin(&text, json_is_string(granted) ? json_string_value(granted) : "");
+    provider_text_begin(&text, json_is_string(granted) ? json_string_value(granted) : "");
     json_array_foreach(granted, i, item)
     {
         is_bad = is_bad || !json_is_string(item);
-        oauth_text_add(&text, i ? " " : "");
-        oauth_text_add(&text, json_is_string(item) ? json_string_value(item) : "");
+        provider_text_add(&text, i ? " " : "");
+        provider_text_add(&text, json_is_string(item) ? json_string_value(item) : "");
     }
     if (!is_bad && !text.is_full)
         copy = memory_copy(text.bytes, "scopes");
-    oauth_text_end(&text);
+    provider_text_end(&text);
     return copy;
 }
 

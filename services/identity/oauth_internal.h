@@ -2,10 +2,10 @@
 #pragma once
 
 #include "services/identity/oauth.h"
+#include "services/identity/provider_text.h"
 
 enum {
-    OAUTH_TEXT_MAX = 48 << 10, /* bytes of a URL or a body that is built */
-    OAUTH_URL_MAX = 8 << 10,   /* what the way out takes */
+    OAUTH_URL_MAX = 8 << 10, /* what the way out takes */
     OAUTH_TOKEN_MAX = 8 << 10,
     OAUTH_CODE_MAX = 4 << 10,
     OAUTH_ID_MAX = 255, /* bytes, also of names */
@@ -61,24 +61,6 @@ typedef struct oauth_place {
 const oauth_row_t *oauth_row_find(const char *name, oauth_place_t *place);
 
 /* ---- oauth_request.c: what is sent ---- */
-
-/* A URL or a body that grows. What does not fit sets is_full. */
-typedef struct oauth_text {
-    char *bytes; /* NUL-ended */
-    size_t len, size;
-    bool is_full;
-} oauth_text_t;
-
-/* It grows no more: give back what it does not need. */
-void oauth_text_fit(oauth_text_t *self);
-/* Begin with a copy of text. */
-void oauth_text_begin(oauth_text_t *self, const char *text);
-/* Wipe and free. */
-void oauth_text_end(oauth_text_t *self);
-/* Add text as it is. */
-void oauth_text_add(oauth_text_t *self, const char *text);
-/* Add name=value, with the value percent-encoded, behind the separator that belongs there. */
-void oauth_text_pair(oauth_text_t *self, const char *name, const char *value);
 
 /* Every scope that a sign-in asks for, with the row's separator between; the caller frees it. NULL:
  * the route asks for one that is none (RFC 6749 3.3). */
@@ -165,7 +147,7 @@ struct oauth_flow {
     json_t *teams, *organizations; /* the route's rules; NULL: none */
 
     /* The request. */
-    oauth_text_t url, body;
+    provider_text_t url, body;
     char *headers[FETCH_HEADERS];
     size_t max_bytes;
     char next_page[OAUTH_URL_MAX]; /* "": the first one */

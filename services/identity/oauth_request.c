@@ -7,84 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- texts that grow ---- */
-
-void oauth_text_begin(oauth_text_t *self, const char *text)
-{
-    oauth_text_end(self);
-    self->bytes = memory_new((size_t)OAUTH_TEXT_MAX, "a request to a provider");
-    self->size = OAUTH_TEXT_MAX;
-    oauth_text_add(self, text);
-}
-
-void oauth_text_end(oauth_text_t *self)
-{
-    if (self->bytes)
-        sodium_memzero(self->bytes, self->len);
-    free(self->bytes);
-    *self = (oauth_text_t){0};
-}
-
-void oauth_text_fit(oauth_text_t *self)
-{
-    char *old = self->bytes;
-
-    if (!old || self->size == self->len + 1)
-        return;
-    self->bytes = memory_copy(old, "a request to a provider");
-    sodium_memzero(old, self->len);
-    free(old);
-    self->size = self->len + 1;
-}
-
-static void add_bytes(oauth_text_t *self, const char *bytes, size_t len)
-{
-    if (len >= self->size - self->len) {
-        self->is_full = true;
-        return;
-    }
-    memcpy(self->bytes + self->len, bytes, len);
-    self->len += len;
-    self->bytes[self->len] = '\0';
-}
-
-void oauth_text_add(oauth_text_t *self, const char *text)
-{
-    add_bytes(self, text, strlen(text));
-}
-
-/* Percent-encoded as RFC 3986 2.3 has it, which is also right in a form: a space is %20. */
-static void add_encoded(oauth_text_t *self, const char *text)
-{
-    static const char hex[] = "0123456789ABCDEF";
-
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        char escape[] = {'%', hex[c >> 4], hex[c & 15]};
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
-                        || strchr("-._~", c);
-
-        add_bytes(self, is_plain ? text : escape, is_plain ? 1 : sizeof(escape));
-    }
-}
-
-/* Bodies are told from URLs by having nothing before their first pair. */
-static const char *separator_of(const oauth_text_t *self)
-{
-    if (!self->len)
-        return "";
-    return !strncmp(self->bytes, "https://", strlen("https://")) && !strchr(self->bytes, '?') ? "?"
-                                                                                              : "&";
-}
-
-void oauth_text_pair(oauth_text_t *self, const char *name, const char *value)
-{
-    oauth_text_add(self, separator_of(self));
-    oauth_text_add(self, name);
-    oauth_text_add(self, "=");
-    add_encoded(self, value);
-}
-
 /* ---- scopes ---- */
 
 /* scope-token of RFC 6749 3.3. */
@@ -108,15 +30,15 @@ static bool has_scope(const char *list, const char *scope, size_t len)
     return false;
 }
 
-static void add_scope(oauth_text_t *list, const char *separator, const char *scope, size_t len)
+static void add_scope(provider_text_t *list, const char *separator, const char *scope, size_t len)
 {
     if (has_scope(list->bytes, scope, len))
         return;
-    oauth_text_add(list, list->len ? separator : "");
-    add_bytes(list, scope, len);
+    provider_text_add(list, list->len ? separator : "");
+    provider_text_add_bytes(list, scope, len);
 }
 
-static void add_scopes(oauth_text_t *list, const char *separator, const char *scopes)
+static void add_scopes(provider_text_t *list, const char *separator, const char *scopes)
 {
     for (const char *at = scopes; at && *at; at += strspn(at, " ")) {
         size_t len = strcspn(at, " ");
@@ -129,13 +51,13 @@ static void add_scopes(oauth_text_t *list, const char *separator, const char *sc
 char *oauth_scopes(const oauth_flow_t *flow, const json_t *own)
 {
     const oauth_row_t *row = flow->row;
-    oauth_text_t list = {0};
+    provider_text_t list = {0};
     const json_t *item;
     char *scopes = NULL;
     bool is_bad = own && !json_is_array(own) && !json_is_null(own);
     size_t i;
 
-    oauth_text_begin(&list, "");
+    provider_text_begin(&list, "");
     add_scopes(&list, row->separator, row->scopes);
     if (flow->is_checked_again)
         add_scopes(&list, row->separator, row->offline_scope);
@@ -149,7 +71,7 @@ char *oauth_scopes(const oauth_flow_t *flow, const json_t *own)
     }
     if (!is_bad && !list.is_full)
         scopes = memory_copy(list.bytes, "scopes");
-    oauth_text_end(&list);
+    provider_text_end(&list);
     return scopes;
 }
 
@@ -164,26 +86,26 @@ static void add_challenge(oauth_flow_t *flow)
     crypto_hash_sha256(digest, (const unsigned char *)flow->verifier, strlen(flow->verifier));
     sodium_bin2base64(challenge, sizeof(challenge), digest, sizeof(digest),
                       sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-    oauth_text_pair(&flow->url, "code_challenge", challenge);
-    oauth_text_pair(&flow->url, "code_challenge_method", "S256");
+    provider_text_pair(&flow->url, "code_challenge", challenge);
+    provider_text_pair(&flow->url, "code_challenge_method", "S256");
 }
 
 /* A parameter of the table, which is encoded as it stands there. */
-static void add_parameter(oauth_text_t *url, const char *parameter)
+static void add_parameter(provider_text_t *url, const char *parameter)
 {
-    oauth_text_add(url, "&");
-    oauth_text_add(url, parameter);
+    provider_text_add(url, "&");
+    provider_text_add(url, parameter);
 }
 
 void oauth_ask_authorize(oauth_flow_t *flow, bool force)
 {
-    oauth_text_begin(&flow->url, flow->place.sign_in);
-    oauth_text_add(&flow->url, flow->row->authorize);
-    oauth_text_pair(&flow->url, "response_type", "code");
-    oauth_text_pair(&flow->url, "client_id", flow->client_id);
-    oauth_text_pair(&flow->url, "redirect_uri", flow->redirect_uri);
-    oauth_text_pair(&flow->url, "scope", flow->scopes);
-    oauth_text_pair(&flow->url, "state", flow->state);
+    provider_text_begin(&flow->url, flow->place.sign_in);
+    provider_text_add(&flow->url, flow->row->authorize);
+    provider_text_pair(&flow->url, "response_type", "code");
+    provider_text_pair(&flow->url, "client_id", flow->client_id);
+    provider_text_pair(&flow->url, "redirect_uri", flow->redirect_uri);
+    provider_text_pair(&flow->url, "scope", flow->scopes);
+    provider_text_pair(&flow->url, "state", flow->state);
     if (flow->row->pkce)
         add_challenge(flow);
     if (flow->row->offline && flow->is_checked_again)
@@ -203,25 +125,25 @@ static void clear_headers(oauth_flow_t *flow)
 static void add_header(oauth_flow_t *flow, const char *name, const char *value)
 {
     size_t i = 0;
-    oauth_text_t line = {0};
+    provider_text_t line = {0};
 
-    oauth_text_begin(&line, name);
-    oauth_text_add(&line, value);
+    provider_text_begin(&line, name);
+    provider_text_add(&line, value);
     while (i < FETCH_HEADERS - 1 && flow->headers[i])
         i++;
     if (line.is_full || flow->headers[i])
         flow->url.is_full = true; /* never sent without a header */
     else
         oauth_set(&flow->headers[i], line.bytes);
-    oauth_text_end(&line);
+    provider_text_end(&line);
 }
 
 static void begin_request(oauth_flow_t *flow, const char *base, const char *path, size_t max_bytes)
 {
     clear_headers(flow);
-    oauth_text_end(&flow->body);
-    oauth_text_begin(&flow->url, base);
-    oauth_text_add(&flow->url, path);
+    provider_text_end(&flow->body);
+    provider_text_begin(&flow->url, base);
+    provider_text_add(&flow->url, path);
     add_header(flow, "Accept: ", "application/json");
     add_header(flow, "User-Agent: ", "Postern");
     flow->max_bytes = max_bytes;
@@ -232,30 +154,30 @@ static void begin_form(oauth_flow_t *flow, const char *grant)
 {
     begin_request(flow, flow->place.token_base, flow->row->token, OAUTH_TOKEN_ANSWER_MAX);
     add_header(flow, "Content-Type: ", "application/x-www-form-urlencoded");
-    oauth_text_begin(&flow->body, "");
-    oauth_text_pair(&flow->body, "grant_type", grant);
-    oauth_text_pair(&flow->body, "client_id", flow->client_id);
-    oauth_text_pair(&flow->body, "client_secret", flow->client_secret);
+    provider_text_begin(&flow->body, "");
+    provider_text_pair(&flow->body, "grant_type", grant);
+    provider_text_pair(&flow->body, "client_id", flow->client_id);
+    provider_text_pair(&flow->body, "client_secret", flow->client_secret);
 }
 
 void oauth_ask_token(oauth_flow_t *flow)
 {
     if (flow->operation == PROVIDER_REFRESH) {
         begin_form(flow, "refresh_token");
-        oauth_text_pair(&flow->body, "refresh_token", flow->refresh_token);
+        provider_text_pair(&flow->body, "refresh_token", flow->refresh_token);
         return;
     }
     begin_form(flow, "authorization_code");
-    oauth_text_pair(&flow->body, "code", flow->code);
-    oauth_text_pair(&flow->body, "redirect_uri", flow->redirect_uri);
+    provider_text_pair(&flow->body, "code", flow->code);
+    provider_text_pair(&flow->body, "redirect_uri", flow->redirect_uri);
     if (flow->row->pkce)
-        oauth_text_pair(&flow->body, "code_verifier", flow->verifier);
+        provider_text_pair(&flow->body, "code_verifier", flow->verifier);
 }
 
 void oauth_ask_long_lived(oauth_flow_t *flow)
 {
     begin_form(flow, "fb_exchange_token");
-    oauth_text_pair(&flow->body, "fb_exchange_token", flow->access_token);
+    provider_text_pair(&flow->body, "fb_exchange_token", flow->access_token);
 }
 
 /* Hexadecimal HMAC-SHA256 of the access token under the application's secret. */
@@ -272,7 +194,7 @@ static void add_proof(oauth_flow_t *flow)
     crypto_auth_hmacsha256_final(&state, digest);
     sodium_memzero(&state, sizeof(state));
     sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
-    oauth_text_pair(&flow->url, "appsecret_proof", hex);
+    provider_text_pair(&flow->url, "appsecret_proof", hex);
 }
 
 static void begin_api(oauth_flow_t *flow, const char *path, size_t max_bytes)
@@ -306,9 +228,9 @@ static void ask_page(oauth_flow_t *flow, const char *path)
 {
     begin_api(flow, path, OAUTH_PAGE_ANSWER_MAX);
     if (*flow->next_page)
-        oauth_text_begin(&flow->url, flow->next_page);
+        provider_text_begin(&flow->url, flow->next_page);
     else
-        oauth_text_pair(&flow->url, "per_page", "100");
+        provider_text_pair(&flow->url, "per_page", "100");
     flow->pages++;
 }
 

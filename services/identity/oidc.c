@@ -136,8 +136,8 @@ static void oidc_free(void **flow_p)
     person_done(&self->known);
     oidc_token_done(&self->token);
     oidc_metadata_done(&self->metadata);
-    oidc_form_end(&self->url);
-    oidc_form_end(&self->body);
+    provider_text_end(&self->url);
+    provider_text_end(&self->body);
     free(self);
 }
 
@@ -146,8 +146,8 @@ static void oidc_free(void **flow_p)
 static provider_step_t ask_for(oidc_flow_t *self, oidc_stage_t stage, bool fits)
 {
     self->stage = stage;
-    oidc_form_fit(&self->url);
-    oidc_form_fit(&self->body);
+    provider_text_fit(&self->url);
+    provider_text_fit(&self->body);
     return fits ? PROVIDER_FETCH
                 : oidc_fail(self, PROVIDER_INVALID, "the request to the provider is too long");
 }
@@ -304,9 +304,9 @@ static provider_step_t go_to_leave(oidc_flow_t *self)
     _cleanup_(free_mem) char *text = oidc_leave_url(
         &self->metadata, self->client_id, self->known.id_token, self->redirect_uri, self->state);
 
-    oidc_form_end(&self->url);
+    provider_text_end(&self->url);
     if (text)
-        oidc_form_begin(&self->url, text);
+        provider_text_begin(&self->url, text);
     return PROVIDER_DONE;
 }
 

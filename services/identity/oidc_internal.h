@@ -3,13 +3,13 @@
 
 #include "services/identity/oidc.h"
 #include "services/identity/provider_cache.h"
+#include "services/identity/provider_text.h"
 
 #include <openssl/evp.h>
 
 enum {
     OIDC_URL_MAX = 2048,           /* bytes of an endpoint */
     OIDC_LOCATION_MAX = 8 << 10,   /* of a URL that a browser is sent to */
-    OIDC_TEXT_MAX = 60 << 10,      /* of a URL or a body that is built */
     OIDC_METADATA_MAX = 128 << 10, /* of answers */
     OIDC_KEYS_MAX = 256 << 10,
     OIDC_TOKENS_MAX = 128 << 10,
@@ -153,24 +153,6 @@ const char *oidc_token_fault_common(const oidc_token_t *self, const oidc_expecte
 
 /* ---- oidc_request.c: what is sent ---- */
 
-/* A URL or a form that grows. What does not fit sets is_full. */
-typedef struct oidc_form {
-    char *bytes; /* NUL-ended */
-    size_t len, size;
-    bool is_full;
-} oidc_form_t;
-
-/* Begin with a copy of text: "" for a body, or a URL. */
-void oidc_form_begin(oidc_form_t *self, const char *text);
-/* Wipe and free. */
-void oidc_form_end(oidc_form_t *self);
-/* It grows no more: give back what it does not need. */
-void oidc_form_fit(oidc_form_t *self);
-/* Add text as it is. */
-void oidc_form_add(oidc_form_t *self, const char *text);
-/* Add name=value as application/x-www-form-urlencoded, behind the separator that belongs there. */
-void oidc_form_pair(oidc_form_t *self, const char *name, const char *value);
-
 /* The scopes of a sign-in, with a space between: openid, and the route's, or email and profile. The
  * caller frees it. NULL: one of the route's is no scope (RFC 6749 3.3). */
 char *oidc_scopes(const json_t *own);
@@ -249,7 +231,7 @@ typedef struct oidc_flow {
     bool is_fault_of_token;  /* fault says what is wrong with it, not with the module */
 
     /* The request, or the URL of begin. */
-    oidc_form_t url, body;
+    provider_text_t url, body;
     char *headers[FETCH_HEADERS];
     size_t max_bytes;
 } oidc_flow_t;

@@ -10,21 +10,21 @@
 char *oidc_leave_url(const oidc_metadata_t *metadata, const char *client_id, const char *id_token,
                      const char *back_to, const char *state)
 {
-    oidc_form_t url = {0};
+    provider_text_t url = {0};
     char *text = NULL;
 
     if (!metadata->end_session)
         return NULL;
-    oidc_form_begin(&url, metadata->end_session);
-    oidc_form_pair(&url, "client_id", client_id);
-    oidc_form_pair(&url, "post_logout_redirect_uri", back_to);
+    provider_text_begin(&url, metadata->end_session);
+    provider_text_pair(&url, "client_id", client_id);
+    provider_text_pair(&url, "post_logout_redirect_uri", back_to);
     if (state)
-        oidc_form_pair(&url, "state", state);
+        provider_text_pair(&url, "state", state);
     if (id_token && url.len + strlen(id_token) + strlen("&id_token_hint=") <= OIDC_LOCATION_MAX)
-        oidc_form_pair(&url, "id_token_hint", id_token);
+        provider_text_pair(&url, "id_token_hint", id_token);
     if (!url.is_full && url.len <= OIDC_LOCATION_MAX)
         text = memory_copy(url.bytes, "the URL of a sign-out");
-    oidc_form_end(&url);
+    provider_text_end(&url);
     return text;
 }
 
