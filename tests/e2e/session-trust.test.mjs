@@ -10,7 +10,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { own } from '../support/own.mjs';
 import { Browser, github } from '../support/browser.mjs';
-import { ca, edge, elsewhere, endpoint, env, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, healthUrls, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS, INSIDE = process.env.SESSION_TRUST_INSIDE, SESSION = '__Host-postern.session', UNAVAILABLE = 'ERR_POSTERN_953';
 const limit = 240000, options = { skip, timeout: 2 * limit };
@@ -19,7 +19,7 @@ let provider = skip ? null : await begin();
 test.after(() => provider?.close());
 
 const pid = (name) => Number(fs.readFileSync(`${env.POSTERN_RUN_DIR}/${name}.pid`, 'utf8'));
-const metrics = () => fetch(`http://${env.POSTERN_HEALTH_URLS.split(',').at(-1)}/metrics`).then((got) => got.text());
+const metrics = () => fetch(`http://${healthUrls().at(-1)}/metrics`).then((got) => got.text());
 const sum = (text, name) => [...text.matchAll(new RegExp(`^postern_edge_${name}[{ ].*?(\\d+)$`, 'gm'))].reduce((all, [, n]) => all + Number(n), 0);
 const inTouch = () => until(async () => { const all = [...(await metrics()).matchAll(/^postern_edge_session_log_current\{.*\} (\d)/gm)]; return all.length && all.every(([, now]) => now === '1'); }, 'every worker is in touch', limit);
 const PAGE = { Accept: 'text/html', 'Sec-Fetch-Mode': 'navigate' };
