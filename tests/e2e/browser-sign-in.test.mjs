@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import test from 'node:test';
 import { chromium } from '../support/chromium.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { ca, edge, elsewhere, endpoint, forgetUsers, must, through, unique, until, upstream, WebSocket as Socket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, forgetUsers, listed, must, through, unique, until, upstream, WebSocket as Socket } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`;
@@ -129,7 +129,7 @@ test('a revocation closes the WebSocket of an open page', { skip }, async () => 
     socket.onopen = resolve;
     socket.onerror = reject;
   }), at(to, '/socket').replace('https', 'wss'));
-  const [session] = (await must('GET', '/app/sessions')).application_sessions.filter(({ public_url }) => public_url === at(to).slice(0, -1));
+  const [session] = (await listed('/app/sessions')).filter(({ public_url }) => public_url === at(to).slice(0, -1));
   assert.match(session.browser_session.user_agent.browser_name, /Chrom/);
   await must('DELETE', `/app/sessions/${session.id}`);
   assert.equal(await tab.evaluate(() => window.streamEnded.then(() => 'closed')), 'closed');

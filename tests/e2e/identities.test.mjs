@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import test from 'node:test';
-import { api, client, env, listening, must, until } from '../support/postern.mjs';
+import { api, client, env, listed as listedAll, listening, must, until } from '../support/postern.mjs';
 
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
 const taken = (deleted) => deleted.catch((error) => assert.equal(error.name, 'SyntaxError', 'the client fails on its own 204'));
@@ -86,7 +86,7 @@ test('identities: paging, and what may not be done', async () => {
   const theirs = addUser(other);
   assert.equal((await api('GET', `/app/users/${theirs}`)).status, 404);
   assert.equal((await api('DELETE', `/app/users/${theirs}`)).status, 404);
-  assert.ok(!(await must('GET', '/app/users')).application_users.some(({ id }) => id === theirs));
+  assert.ok(!(await listedAll('/app/users')).some(({ id }) => id === theirs));
   for (const id of users) await must('DELETE', `/app/users/${id}`);
 });
 
@@ -109,7 +109,7 @@ test('identities: a session that is over is not shown, is deleted by itself, and
     { public_url: 'https://more.example.test', ...at, route: null, last_active: '2026-01-04T00:00:00Z' },
   ];
   assert.deepEqual((await must('GET', `/app/users/${user}`)).endpoints, endpoints);
-  assert.deepEqual((await must('GET', '/app/users')).application_users.find(({ id }) => id === user).endpoints, endpoints);
+  assert.deepEqual((await listedAll('/app/users')).find(({ id }) => id === user).endpoints, endpoints);
   assert.deepEqual((await must('GET', `/app/sessions/${live}`)).route, { id: route.id, uri: route.uri });
   await until(() => sql(`SELECT count(*) FROM object WHERE id = '${over}'`) === '0', 'its row is deleted', 90000);
   assert.equal(sql(`SELECT count(*) FROM application_session WHERE application_user_id = '${user}'`), '3');

@@ -10,7 +10,7 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { own } from '../support/own.mjs';
 import { Browser, github } from '../support/browser.mjs';
-import { ca, edge, elsewhere, endpoint, env, healthUrls, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, healthUrls, listed, must, through, until, upstream, WebSocket } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS, INSIDE = process.env.SESSION_TRUST_INSIDE, SESSION = '__Host-postern.session', UNAVAILABLE = 'ERR_POSTERN_953';
 const limit = 240000, options = { skip, timeout: 2 * limit };
@@ -91,7 +91,7 @@ if (INSIDE) {
     const now = await metrics();
     assert.equal(sum(now, 'module_admitted_asked_total') - sum(before, 'module_admitted_asked_total'), 6);
     assert.equal(sum(now, 'module_admitted_cached_total'), 0);
-    const { application_sessions: list } = await must('GET', '/app/sessions?limit=100');
+    const list = await listed('/app/sessions');
     for (const { id } of list) await must('DELETE', `/app/sessions/${id}`);
     assert.notEqual((await get()).status, 200, 'what is revoked is over, though no log says so');
   });

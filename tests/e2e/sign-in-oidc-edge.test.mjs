@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import http2 from 'node:http2';
 import test from 'node:test';
 import tls from 'node:tls';
-import { api, ca, edge, elsewhere, endpoint, env, must, through, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, listed, must, through, until, upstream } from '../support/postern.mjs';
 import { Browser } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
 
@@ -40,7 +40,7 @@ test('a person signs in at an issuer, and the upstream learns who it is', { skip
   assert.deepEqual(['response_type', 'client_id', 'redirect_uri', 'code_challenge_method'].map((name) => asked.searchParams.get(name)), ['code', 'postern', callback(provider.issuer), 'S256']);
   const headers = JSON.parse(last.body);
   assert.deepEqual([headers['ngrok-auth-user-id'], headers['ngrok-auth-user-email'], headers['ngrok-auth-user-name'], headers['postern-auth-user-groups'], headers.cookie], ['alice', 'alice@example.test', 'Alice Liddell', 'staff,admins', undefined]);
-  const users = (await must('GET', '/app/users')).application_users.filter(({ identity_provider: by }) => by.url === provider.issuer);
+  const users = (await listed('/app/users')).filter(({ identity_provider: by }) => by.url === provider.issuer);
   assert.deepEqual(users.map(({ provider_user_id: id, email }) => [id, email]), [['alice', 'alice@example.test']]);
   assert.equal((await through(to.host, '/', { headers: { 'Sec-Fetch-Mode': 'cors' } })).status, 401);
   assert.equal((await through(to.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status, 200);
@@ -57,7 +57,7 @@ test('over HTTP/2 a session is found in every spelling of its cookies, and ends 
   });
   try {
     assert.deepEqual(await Promise.all([ask(`${SESSION}=${value}`), ask([`a=b`, `${SESSION}=${value}`, 'c=d']), ask(`x; ;${SESSION}=${value}; y=`), ask(`${SESSION}=${value}; ${SESSION}=${value}`), ask(`${SESSION}=${value}x`)]), [200, 200, 200, 401, 401]);
-    const bob = (await must('GET', '/app/users')).application_users.find(({ identity_provider: by, provider_user_id: id }) => by.url === provider.issuer && id === 'bob');
+    const bob = (await listed('/app/users')).find(({ identity_provider: by, provider_user_id: id }) => by.url === provider.issuer && id === 'bob');
     const gone = await api('DELETE', `/app/users/${bob.id}`);
     assert.deepEqual([gone.status, ...new Set(gone.headers['postern-edges'].split('/'))], [204, gone.headers['postern-edges'].split('/')[0]]);
     assert.deepEqual(new Set(await Promise.all(Array.from({ length: 100 }, () => ask(`${SESSION}=${value}`)))), new Set([401]));

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import test from 'node:test';
-import { api, ca, edge, elsewhere, endpoint, env, listening, must, raw, through, until, upstream, WebSocket } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, listed, listening, must, raw, through, until, upstream, WebSocket } from '../support/postern.mjs';
 import { ask, Browser, github, PAGE } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
@@ -187,7 +187,7 @@ const socket = (to, value) => new Promise((resolve, reject) => {
   ws.on('open', () => resolve(ws)).on('error', reject);
 });
 const sessionsOf = async (email) => {
-  const { application_sessions: list } = await must('GET', '/app/sessions?limit=100');
+  const list = await listed('/app/sessions');
   const users = new Map();
   for (const one of list) if (!users.has(one.application_user.id)) users.set(one.application_user.id, await must('GET', `/app/users/${one.application_user.id}`));
   return list.filter((one) => users.get(one.application_user.id).email === email);

@@ -7,7 +7,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { Browser, PAGE, ask } from '../support/browser.mjs';
 import { oidcProvider, signingKey } from '../support/oidc-provider.mjs';
-import { ca, edge, elsewhere, endpoint, forgetUsers, home, must, tail, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, forgetUsers, home, listed, must, tail, through, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
 const SESSION = '__Host-postern.session', IDP = `https://idp.localhost:${edge.port}`, BACK = `${IDP}/signed-out`;
@@ -103,7 +103,7 @@ test('who signs out at the provider is signed out at all routes of that client, 
   assert.deepEqual([provider.told[0].error, provider.told[0].sub], [undefined, 'alice']);
   assert.deepEqual([await stays(one), await stays(same)], [false, false], 'of the session at the provider');
   assert.deepEqual([await stays(elsewhereToo), await stays(bob)], [true, true], 'of no other one');
-  const events = (await must('GET', '/app/sessions')).application_sessions.filter(({ public_url }) => public_url === at(places.one).slice(0, -1));
+  const events = (await listed('/app/sessions')).filter(({ public_url }) => public_url === at(places.one).slice(0, -1));
   assert.equal(events.length, 2, 'the API shows what is left');
 });
 

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
 import { caller, edgeKey } from '../support/peer.mjs';
-import { api, edge, elsewhere, endpoint, env, home, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
+import { api, edge, elsewhere, endpoint, env, home, listed, listening, must, raw, through, until, upstream } from '../support/postern.mjs';
 import { ask as browse, Browser, github } from '../support/browser.mjs';
 
 const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
@@ -66,8 +66,8 @@ test('the upstream gets a JWT of who has signed in, and can verify it', { skip }
   const { up, to } = await guarded();
   const { last, value } = await signedIn(to);
   const claims = await verified(jwtOf(last), `https://${to.host}:${edge.port}`);
-  const { application_users: users } = await must('GET', '/app/users?limit=100'), user = users.find(({ provider_user_id: id }) => id === '2001');
-  const { application_sessions: sessions } = await must('GET', '/app/sessions?limit=100');
+  const users = await listed('/app/users'), user = users.find(({ provider_user_id: id }) => id === '2001');
+  const sessions = await listed('/app/sessions');
   assert.equal(claims.sub, user.id);
   assert.deepEqual([claims.name, claims.email, claims.email_verified], [ada.name, ada.email, true]);
   assert.equal(sessions.find(({ id }) => id === claims.sid)?.public_url, `https://${to.host}:${edge.port}`);

@@ -159,9 +159,20 @@ export async function endpoint(backend, { match = '/', match_type = 'path_prefix
   return { host, domain, edge: front, backend: where, route };
 }
 
+// All objects of a list, page by page: other stories leave theirs behind.
+export async function listed(target) {
+  const all = [];
+  for (let next = `${target}?limit=100`; next;) {
+    const page = await must('GET', next), { pathname, search } = new URL(page.next_page_uri ?? 'x:', env.POSTERN_API_URL);
+    all.push(...Object.values(page).find(Array.isArray));
+    next = page.next_page_uri && pathname + search;
+  }
+  return all;
+}
+
 // Nobody has signed in at that provider.
 export async function forgetUsers(url) {
-  for (const { id } of (await must('GET', '/app/users')).application_users.filter(({ identity_provider: by }) => by.url === url)) await must('DELETE', `/app/users/${id}`);
+  for (const { id } of (await listed('/app/users')).filter(({ identity_provider: by }) => by.url === url)) await must('DELETE', `/app/users/${id}`);
 }
 
 // Events from the PUB socket, through the command line; STORY_TAIL is how to call it elsewhere than in this system's bin.
