@@ -103,8 +103,8 @@ ask(ngx_http_request_t *r, edge_ctx_t *ctx, state_t *state)
     ngx_memset(body + hex.len / 2, 'p', pad);
     state->asker.answered = on_answer;
     state->ctx = ctx;
-    return edge_ask(&state->asker, verb.len ? (char *) verb.data : "", &ctx->account_id, body, len,
-                    number(r, "x-ms"));
+    return edge_ask(&state->asker, verb.len ? (char *) verb.data : "", &ctx->account_id, 0, body,
+                    len, number(r, "x-ms"));
 }
 
 
