@@ -282,7 +282,7 @@ $(TOY_SO): $(EDGE_SRC) $(wildcard tests/edge-module/*)
 	@ln -sfn ../asan/bin build/toy/bin
 
 suspend: $(TOY_SO)
-	@$(MAKE) --no-print-directory e2e E2E_BUILD=build/toy STORIES='tests/suspend/*.test.mjs'
+	@POSTERN_CLIENT_PORTION=10000 POSTERN_ACCOUNT_PORTION=10000 $(MAKE) --no-print-directory e2e E2E_BUILD=build/toy STORIES='tests/suspend/*.test.mjs'
 
 # The story of revocations at its full size, against the build that users run: as many as REVOCATIONS says.
 revocations:
