@@ -371,9 +371,11 @@ growth: all node-packages
 clang:
 	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
 
-# One after another, each with when it began; only compiling runs side by side. The hostile bytes are the same each time: what they
-# find is what a change broke. make hostile draws others.
+# One after another, each with when it began; only compiling runs side by side. The hostile bytes and the changed SAML responses are the
+# same each time: what they find is what a change broke. make hostile and make lasso draw others, and make fuzz goes on for longer.
 test: export HOSTILE_SEED ?= 1
+test: export SAML_SEED ?= 1
+test: export FUZZ_SECONDS = 12
 test:
 	@deploy/install-packages test
 	@for part in all clang lint check asan networks fuzz roles recipes e2e suspend mutants chaos; do \
