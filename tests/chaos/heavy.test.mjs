@@ -48,7 +48,7 @@ test('an edge without a state gets a configuration with 60 routes of 380 KB', { 
   };
   const routes = `/edges/https/${to.edge.id}/routes`;
   const made = [];
-  await several(60, async (i) => made.push(await make(routes, { match_type: 'exact_path', match: `/fat/${i}`, ...fat })), 2);
+  await several(60, async (i) => made.push(await make(routes, { match_type: 'path_prefix', match: `/fat/${i}`, ...fat })), 2);
   const before = master();
   fs.rmSync(`${home}/edge/config.state`, { force: true });
   process.kill(before, 'SIGTERM');
