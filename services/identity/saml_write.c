@@ -9,54 +9,40 @@
 #include <time.h>
 #include <zlib.h>
 
-void saml_put_xml(FILE *out, const char *text)
+/* A character that canonical XML (section 2.3) has in another way. */
+typedef struct escape {
+    char c;
+    const char *text;
+} escape_t;
+
+static void put_escaped(FILE *out, const char *text, const escape_t *escapes, size_t count)
 {
     for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '\r':
-            fputs("&#xD;", out);
-            break;
-        default:
+        size_t i = 0;
+
+        while (i < count && escapes[i].c != *text)
+            i++;
+        if (i < count)
+            fputs(escapes[i].text, out);
+        else
             fputc(*text, out);
-        }
     }
+}
+
+void saml_put_xml(FILE *out, const char *text)
+{
+    static const escape_t escapes[] = {
+        {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\r', "&#xD;"}};
+
+    put_escaped(out, text, escapes, LEN(escapes));
 }
 
 void saml_put_value(FILE *out, const char *text)
 {
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\t':
-            fputs("&#x9;", out);
-            break;
-        case '\n':
-            fputs("&#xA;", out);
-            break;
-        case '\r':
-            fputs("&#xD;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
-    }
+    static const escape_t escapes[] = {{'&', "&amp;"},  {'<', "&lt;"},   {'"', "&quot;"},
+                                       {'\t', "&#x9;"}, {'\n', "&#xA;"}, {'\r', "&#xD;"}};
+
+    put_escaped(out, text, escapes, LEN(escapes));
 }
 
 void saml_put_attribute(FILE *out, const char *name, const char *value)
