@@ -16,7 +16,6 @@ import { mutate } from './mutate.mjs';
 const MUTANTS = Number(process.env.SAML_MUTANTS || 1500), SEED = Number(process.env.SAML_SEED || Math.floor(Math.random() * 2 ** 32));
 const AT_ONCE = 8, ROUND = 500; // of one base: it is accepted for five minutes
 const MESSAGE = 241, READER = 242;
-const STRICT = process.env.SAML_STRICT === '1'; // also what lasso refuses for another reason than a signature
 const PYTHON = '/usr/bin/python3'; // Debian's, which has Debian's packages
 const lasso = (() => { try { execFileSync(PYTHON, ['-c', 'import lasso'], { stdio: 'ignore' }); return true; } catch { return false; } })();
 const here = env.POSTERN_RUN_DIR && fs.existsSync(`${env.POSTERN_RUN_DIR}/saml.rpc`);
@@ -45,7 +44,7 @@ function judge(idp) {
 
 test(`${MUTANTS} changed responses, seed ${SEED}`, { skip, timeout: 24 * 3600 * 1000 }, async () => {
   const random = new Random(SEED), idp = S.provider([S.signer(), S.signer()]), bench = S.bench(), other = judge(idp);
-  const count = { accepted: 0, refused: 0, same: 0, 'without an Issuer': 0, 'not by the schema': 0, 'lasso ended': 0 };
+  const count = { accepted: 0, refused: 0, same: 0, 'without an Issuer': 0, 'lasso ended': 0 };
   const asked = (xml) => bench.verify(idp, xml).catch(() => bench.verify(idp, xml)); // on a busy machine a message's time can be over
   const one = async (base, which) => {
     const { xml, done } = mutate(random, base);
@@ -62,7 +61,6 @@ test(`${MUTANTS} changed responses, seed ${SEED}`, { skip, timeout: 24 * 3600 * 
     if (verdict === null) count['lasso ended']++;
     // An unsigned response need not say whose it is (SAML Profiles 4.1.4.2); lasso finds the provider by nothing else.
     else if (verdict.includes('ServerProviderNotFound') && which === 'assertion' && !/^\s*<[\w:]*Response\b[^>]*>\s*<[\w:]*Issuer\b/.test(xml)) count['without an Issuer']++;
-    else if (!STRICT && !/Ds|Signature/.test(verdict) && !verdict.startsWith('accepted ')) count['not by the schema']++;
     else assert.match(verdict, /^accepted /, `lasso: ${verdict}: ${repeat()}`);
   };
   try {
