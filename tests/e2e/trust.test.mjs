@@ -60,6 +60,19 @@ test('pipes, links and forged numbers where the services may write keep no down 
   assert.deepEqual(left(), []);
 }));
 
+test('a database server that was killed and that nobody has waited for yet does not keep the next one from starting', { skip: rootAlone, timeout: 300000 }, () => own(async ({ state, run }) => {
+  assert.equal(run('up').status, 0);
+  assert.equal(run('down').status, 0);
+  const { uid, gid } = fs.statSync(state);
+  const parent = spawn('setpriv', [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', 'perl', '-e', '$| = 1; my $pid = fork // die; exit unless $pid; print "$pid\n"; sleep 4'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const pid = await new Promise((resolve) => parent.stdout.once('data', (text) => resolve(String(text).trim())));
+  await until(() => /\) Z /.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8')), 'it has ended');
+  fs.writeFileSync(`${state}/postgresql/postmaster.pid`, `${pid}\n`);
+  fs.chownSync(`${state}/postgresql/postmaster.pid`, uid, gid);
+  const { status, stderr } = run('up');
+  assert.equal(status, 0, stderr);
+}));
+
 const esc = '\x1b]0;owned\x07\x1b[31m';
 const shown = (text) => assert.doesNotMatch(text, /[^\n\x20-\x7e]/, JSON.stringify(text));
 
