@@ -421,6 +421,24 @@ test('bytes behind an answer without a body are no answer to the next request', 
   }
 });
 
+// Who does not read a body takes it for the next request: somebody's choice of what the next client is answered.
+test('a connection that may hold an unread body is not used again', { timeout: 60000 }, async () => {
+  const sockets = [], up = await upstream((request, response) => { sockets.push(request.socket); response.statusCode = Number(request.url.slice(1)); response.end(); }), to = await endpoint(up.address);
+  const read = [['POST', 200], ['POST', 201], ['PUT', 204], ['PATCH', 200], ['PROPFIND', 207], ['LOCK', 200]];
+  const unread = [['GET', 200], ['DELETE', 200], ['OPTIONS', 200], ['PURGE', 200], ['SEARCH', 200], ['POST', 301], ['POST', 405], ['PUT', 404], ['PATCH', 500], ['PROPFIND', 404]];
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });   // one worker
+  for (const [method, status] of [...read, ...unread]) {
+    for (const headers of [{ 'Content-Length': 4 }, { 'Transfer-Encoding': 'chunked' }]) {
+      assert.equal((await through(to.host, `/${status}`, { agent, method, headers, body: 'body' })).status, status);
+      assert.equal((await through(to.host, '/200', { agent })).status, 200);
+      const [one, next] = sockets.splice(0);
+      assert.equal(one === next, read.some((each) => each[0] === method && each[1] === status), `${method} ${status} ${Object.keys(headers)}`);
+    }
+  }
+  agent.destroy();
+  await up.close();
+});
+
 test('after all that the edge still serves', { timeout: 20000 }, async () => {
   const to = await endpoint({ body: 'alive' });
   assert.equal((await through(to.host)).body, 'alive');

@@ -88,6 +88,16 @@ test('an upstream that cannot be reached counts, one that nobody asked does not'
   assert.equal(code(await through(to.host, '/', { headers: { 'User-Agent': 'curl' } })), OPEN);
 });
 
+test('a method that the upstream does not know is no failure of it, whoever asks for it and how often', async () => {
+  const up = await answering(), to = await endpoint(up.address, { circuit_breaker: rules() });
+  up.status = 501;
+  for (const method of ['PURGE', 'POST', 'PUT', 'SEARCH', 'PURGE', 'DELETE']) assert.equal((await through(to.host, '/', { method })).status, 501);
+  await serve(up, to, 200, 4);
+  await serve(up, to, 501, 4);   // GET is known to each server
+  assert.equal(code(await through(to.host)), OPEN);
+  await up.close();
+});
+
 test('a name without an address counts, and so does an answer of the edge in place of an upstream', async () => {
   const nowhere = await endpoint('nobody.invalid:80', { circuit_breaker: rules() });
   for (let i = 0; i < 4; i++) assert.equal(code(await through(nowhere.host)), 'ERR_POSTERN_904');

@@ -69,14 +69,17 @@ bool cookies_is_token(cookie_text_t value)
     return true;
 }
 
-/* Is the pair's name, as whoever reads it may take it, one that is ours? */
+/* Is the pair's name, as whoever reads it may take it, one that is ours? A cookie without a name is
+ * sent as its value alone, which is then taken for a pair (RFC 6265bis, 5.8.3). */
 static bool is_ours(cookie_text_t pair, cookies_ours_t *ours, const void *names)
 {
     char folded[COOKIE_NAME_MAX];
-    const char *value;
+    const char *value, *end = pair.at + pair.len;
     cookie_text_t name = name_of(pair, &value);
     size_t len;
 
+    while (!name.len && value < end)
+        name = name_of((cookie_text_t){value, (size_t)(end - value)}, &value);
     while (name.len && (*name.at == '"' || *name.at == '$')) { /* RFC 2109's forms */
         name.at++;
         name.len--;

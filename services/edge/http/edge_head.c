@@ -415,14 +415,18 @@ give_fields(ngx_http_request_t *r, const head_t *scan)
 }
 
 
-/* A body that means nothing (RFC 9110, 9.3): an upstream that does not look at it takes it for the
- * next request, which is then somebody's choice of an answer to whoever comes next. */
+/* A body that the upstream may not have read: with a method that gives it no meaning (RFC 9110, 9.3)
+ * or that the upstream may not know, or where it did not do what was asked. One that does not look at
+ * it takes it for the next request, which is then somebody's choice of an answer to whoever comes
+ * next. */
 static ngx_uint_t
-has_body_without_meaning(const ngx_http_request_t *r)
+may_have_left_body(const ngx_http_request_t *r, ngx_uint_t status)
 {
-    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE
-                         | NGX_HTTP_OPTIONS))
-           && (r->headers_in.content_length_n > 0 || r->headers_in.chunked);
+    return (r->headers_in.content_length_n > 0 || r->headers_in.chunked)
+           && (!(r->method & (NGX_HTTP_POST | NGX_HTTP_PUT | NGX_HTTP_PATCH
+                              | NGX_HTTP_PROPFIND | NGX_HTTP_PROPPATCH
+                              | NGX_HTTP_LOCK))
+               || status >= NGX_HTTP_SPECIAL_RESPONSE);
 }
 
 
@@ -453,7 +457,7 @@ give_to_proxy(ngx_http_request_t *r, edge_ctx_t *ctx)
         return NGX_HTTP_UPSTREAM_INVALID_HEADER;   /* the page says why: ctx->error */
     }
     if (rc == NGX_OK && (has_bytes_behind(r, &ctx->head.scan)
-                         || has_body_without_meaning(r)))
+                         || may_have_left_body(r, u->headers_in.status_n)))
     {
         u->headers_in.connection_close = 1;
         u->keepalive = 0;

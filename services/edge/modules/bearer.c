@@ -1,5 +1,6 @@
 #include "services/edge/modules/bearer.h"
 
+#include <ctype.h>
 #include <sodium.h>
 #include <string.h>
 #include <strings.h>
@@ -25,16 +26,27 @@ static bool has_shape(const char *token, size_t len)
     return true;
 }
 
-/* What stands behind the scheme, without spaces around it; at NULL: it is another scheme. */
-static bearer_text_t credentials_of(const char *value, size_t len)
+/* RFC 9110, 5.6.2 */
+static bool is_token_byte(char c)
 {
-    static const char scheme[] = "Bearer ";
+    return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+/* What stands behind the scheme, without spaces around it; at NULL: it is another scheme. Behind the
+ * scheme are spaces alone (RFC 9110, 11.4); strange: where they are not, whoever splits at other
+ * bytes may find a token where we find none. */
+static bearer_text_t credentials_of(const char *value, size_t len, bool *strange)
+{
+    static const char scheme[] = "Bearer";
     size_t at = sizeof(scheme) - 1;
 
-    if (len < at || strncasecmp(value, scheme, at) != 0)
+    *strange = false;
+    if (len < at || strncasecmp(value, scheme, at) != 0 || (len > at && is_token_byte(value[at])))
         return (bearer_text_t){NULL, 0};
+    *strange = len > at && value[at] != ' ';
     while (at < len && value[at] == ' ')
         at++;
+    *strange |= at < len && !is_token_byte(value[at]);
     while (len > at && value[len - 1] == ' ')
         len--;
     return (bearer_text_t){value + at, len - at};
@@ -42,8 +54,11 @@ static bearer_text_t credentials_of(const char *value, size_t len)
 
 bearer_text_t bearer_token(const char *value, size_t len)
 {
-    bearer_text_t text = credentials_of(value, len);
+    bool strange;
+    bearer_text_t text = credentials_of(value, len, &strange);
 
+    if (strange)
+        return (bearer_text_t){text.at, 0};
     if (!text.at || text.len < MARK_LEN || memcmp(text.at, MARK, MARK_LEN) != 0)
         return (bearer_text_t){NULL, 0};
     return (bearer_text_t){text.at, has_shape(text.at, text.len) ? text.len : 0};
@@ -57,10 +72,11 @@ static bool is_base64url(char c)
 
 bearer_text_t bearer_jwt(const char *value, size_t len)
 {
-    bearer_text_t text = credentials_of(value, len), none = {text.at, 0};
+    bool strange;
+    bearer_text_t text = credentials_of(value, len, &strange), none = {text.at, 0};
     size_t dots = 0;
 
-    if (!text.at || text.len > BEARER_JWT_MAX)
+    if (!text.at || strange || text.len > BEARER_JWT_MAX)
         return none;
     for (size_t i = 0; i < text.len; i++) {
         if (is_base64url(text.at[i]))

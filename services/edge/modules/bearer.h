@@ -15,7 +15,8 @@ enum {
 };
 
 /* The service token that a value of Authorization has. at NULL: it is for somebody else, and goes
- * to the upstream as it is; len 0 with at: it says that it is one, and cannot be. */
+ * to the upstream as it is; len 0 with at: it says that it is one, and cannot be, or something else
+ * than a space follows the scheme. */
 bearer_text_t bearer_token(const char *value, size_t len);
 
 /* The JWT that a value of Authorization has (RFC 7515 7.1, signed): three parts of base64url with

@@ -183,6 +183,16 @@ is_no_http2(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
+/* 501: the upstream does not know the method, which is the client's choice. GET and HEAD are known to
+ * each (RFC 9110, 9.1). */
+static ngx_uint_t
+is_unknown_method(const ngx_http_request_t *r)
+{
+    return r->headers_out.status == NGX_HTTP_NOT_IMPLEMENTED
+           && !(r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD));
+}
+
+
 /* Did the upstream answer, or whatever the route has in its place? Pages of the edge say so only
  * where they are for want of its answer: who was denied, or left, or was wrong, never asked it. */
 static ngx_uint_t
@@ -196,7 +206,8 @@ is_of_upstream(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t *failed)
                     && r->headers_out.status == NGX_HTTP_SWITCHING_PROTOCOLS)
                 || (ctx->backend && ctx->backend->http_response))
                && !(*failed
-                    && (is_no_http2(r, ctx) || waits_for_client(r, ctx)));
+                    && (is_no_http2(r, ctx) || waits_for_client(r, ctx)
+                        || is_unknown_method(r)));
     case ERR_EDGE_REFUSED:
         *failed = 1;
         return !ctx->no_http2 && !waits_for_client(r, ctx);
