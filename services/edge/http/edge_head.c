@@ -415,10 +415,10 @@ give_fields(ngx_http_request_t *r, const head_t *scan)
 }
 
 
-/* A body that the upstream may not have read: with a method that gives it no meaning (RFC 9110, 9.3)
- * or that the upstream may not know, or where it did not do what was asked. One that does not look at
- * it takes it for the next request, which is then somebody's choice of an answer to whoever comes
- * next. */
+/* A body that the upstream may not have read: with a method that gives it no meaning (RFC 9110,
+ * 9.3) or that the upstream may not know, or where it did not do what was asked. One that does not
+ * look at it takes it for the next request, which is then somebody's choice of an answer to whoever
+ * comes next. */
 static ngx_uint_t
 may_have_left_body(const ngx_http_request_t *r, ngx_uint_t status)
 {

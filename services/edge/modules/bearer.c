@@ -32,9 +32,9 @@ static bool is_token_byte(char c)
     return isalnum((unsigned char)c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* What stands behind the scheme, without spaces around it; at NULL: it is another scheme. Behind the
- * scheme are spaces alone (RFC 9110, 11.4); strange: where they are not, whoever splits at other
- * bytes may find a token where we find none. */
+/* What stands behind the scheme, without spaces around it; at NULL: it is another scheme. Behind
+ * the scheme are spaces alone (RFC 9110, 11.4); strange: where they are not, whoever splits at
+ * other bytes may find a token where we find none. */
 static bearer_text_t credentials_of(const char *value, size_t len, bool *strange)
 {
     static const char scheme[] = "Bearer";

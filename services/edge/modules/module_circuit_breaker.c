@@ -171,8 +171,8 @@ waits_for_client(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
-/* Does a failure say nothing, because the request was a call of gRPC, which any client may make, and
- * there may be HTTP/1.1 only? A member that refused HTTP/2 is passed over by later calls, and then
+/* Does a failure say nothing, because the request was a call of gRPC, which any client may make,
+ * and there may be HTTP/1.1 only? A member that refused HTTP/2 is passed over by later calls, and then
  * a fixed answer stands in for it. */
 static ngx_uint_t
 is_no_http2(ngx_http_request_t *r, const edge_ctx_t *ctx)
@@ -183,8 +183,8 @@ is_no_http2(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
-/* 501: the upstream does not know the method, which is the client's choice. GET and HEAD are known to
- * each (RFC 9110, 9.1). */
+/* 501: the upstream does not know the method, which is the client's choice. GET and HEAD are known
+ * to each (RFC 9110, 9.1). */
 static ngx_uint_t
 is_unknown_method(const ngx_http_request_t *r)
 {
