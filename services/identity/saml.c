@@ -142,6 +142,7 @@ static void saml_free(void **flow_p)
     for (size_t i = 0; i < LEN(texts); i++)
         if (*texts[i])
             secret_free(texts[i], strlen(*texts[i]));
+    secret_wipe_json(self->config);
     json_decref(self->config);
     drop_question(self);
     json_decref(self->logout);
@@ -215,7 +216,8 @@ static provider_step_t ask_decrypted(saml_flow_t *self, const json_t *encrypted)
 
     if (self->is_decrypting)
         return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict, with the key");
-    key = saml_content_key(config_text(self, "encryption_key_pem"), encrypted);
+    key = saml_content_key(config_text(self, "encryption_key_pem"),
+                           config_text(self, "other_encryption_key_pem"), encrypted);
     if (!key)
         return fail(self, PROVIDER_INVALID,
                     "the response is not good: its assertion is encrypted, and the route has no "
