@@ -19,6 +19,8 @@
 static const char metadata_kind[] = "saml metadata";
 static const char ask_metadata_verb[] = "saml.metadata", ask_verdict_verb[] = "saml.verify";
 
+enum { WHY_SIZE = 448 /* the reasons of postern-saml, and a few words before them */ };
+
 typedef struct saml_flow {
     provider_operation_t operation;
     json_t *config, *question;
@@ -36,7 +38,7 @@ typedef struct saml_flow {
     int64_t asked_s; /* of callback: since when the person must have signed in at the provider */
     bool is_forced, is_decrypting;
     struct provider_cache *cache;
-    char why[256];
+    char why[WHY_SIZE];
 } saml_flow_t;
 
 static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)

@@ -183,8 +183,8 @@ static void check_agents(const json_t *document, const char *name, problem_t *pr
     problem_add(problem, ERR_UA_REGEX, path, "%s", why);
 }
 
-/* Keys of RSA take a quarter of a second of a processor each, which on a busy machine is longer than
- * a transaction may be idle. */
+/* Keys of RSA take a quarter of a second of a processor each, which on a busy machine is longer
+ * than a transaction may be idle. */
 #define WAIT_FOR_KEYS "SELECT set_config('idle_in_transaction_session_timeout', '10000', true)"
 
 /* Complete the service provider's half of saml: its URLs and its keys. */

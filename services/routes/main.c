@@ -42,7 +42,8 @@ static const setting_t settings[] = {
 #include "proto/oauth_providers.def"
 #undef MANAGED
 #undef OWN_ONLY
-    {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
+    {"renew-seconds", SETTING_INT, "86400", 1, 86400,
+     "how often local certificates, and those of saml, are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 

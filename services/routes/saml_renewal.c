@@ -13,8 +13,8 @@
 
 enum {
     ROUTES_OF_PAGE = 500,
-    MADE_MAX = 40,  /* routes that get keys in one pass: each takes half a second of a processor */
-    SAID_MAX = 20,  /* lines of the log in one pass */
+    MADE_MAX = 40,   /* routes that get keys in one pass: each takes half a second of a processor */
+    SAID_MAX = 20,   /* lines of the log in one pass */
     NONE = INT32_MAX /* days, where there is no certificate */
 };
 

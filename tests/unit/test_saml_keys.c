@@ -11,10 +11,14 @@
 #include <string.h>
 
 static const char *const names[] = {
-    "request_signing_certificate_pem",       "request_signing_key_pem",
-    "encryption_certificate_pem",            "encryption_key_pem",
-    "other_request_signing_certificate_pem", "other_request_signing_key_pem",
-    "other_encryption_certificate_pem",      "other_encryption_key_pem",
+    "request_signing_certificate_pem",
+    "request_signing_key_pem",
+    "encryption_certificate_pem",
+    "encryption_key_pem",
+    "other_request_signing_certificate_pem",
+    "other_request_signing_key_pem",
+    "other_encryption_certificate_pem",
+    "other_encryption_key_pem",
 };
 
 enum { IN_USE = 4 /* of these names are of the pairs in use */ };
@@ -176,8 +180,11 @@ Test(saml_keys, a_next_pair_is_due_sixty_days_before_the_first_certificate_ends)
         long seconds;
         int days;
         bool is_due;
-    } rows[] = {{86400L * 62, 61, false}, {86400L * 61, 60, true}, {86400L * 10, 9, true},
-                {-3600, -1, true},        {-86400L * 3, -4, true}};
+    } rows[] = {{86400L * 62, 61, false},
+                {86400L * 61, 60, true},
+                {86400L * 10, 9, true},
+                {-3600, -1, true},
+                {-86400L * 3, -4, true}};
     _cleanup_(free_mem) char *long_one = certificate_of(86400L * 9000);
 
     for (size_t i = 0; i < LEN(rows); i++) {
