@@ -82,6 +82,12 @@ int crud_add(crud_t *self, const kind_t *kind, json_t *document, problem_t *prob
  * the kind's rules | fault. */
 int crud_remove(crud_t *self, const kind_t *kind, const char *id, problem_t *problem);
 
+/* The same: apply the patch to one, old, that crud_load gave locked: rules, references, audit
+ * event, what edges get. *ret_rendered is as the API shows it now. 0 | a code: see reply->problem |
+ * fault. */
+int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const json_t *patch,
+                    reply_t *reply, json_t **ret_rendered);
+
 /* Load one row of any kind with its secrets opened. 0 | ERR_NOT_FOUND | fault. */
 int crud_load(crud_t *self, const kind_t *kind, const char *account, const char *id, bool lock,
               json_t **ret_row);

@@ -47,10 +47,6 @@ int crud_load_addressed(crud_t *self, const kind_t *kind, bool lock, json_t **re
 /* The same of one that is to be deleted: crud_load_last. */
 int crud_load_doomed(crud_t *self, const kind_t *kind, json_t **ret_row);
 
-/* Apply the patch to a row that is locked: rules, references, audit event, what edges get. */
-int crud_change_row(crud_t *self, const kind_t *kind, const json_t *old, const json_t *patch,
-                    reply_t *reply, json_t **ret_rendered);
-
 /* Operations on objects; crud_redo_<name> answers a repetition of one that was executed before. */
 int crud_create(crud_t *self, const kind_t *kind, reply_t *reply);
 int crud_redo_create(crud_t *self, const kind_t *kind, reply_t *reply);

@@ -1,4 +1,5 @@
 #include "common/resource/neighbour.h"
+#include "common/resource/waits.h"
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 #include "common/base/id.h"
@@ -142,7 +143,7 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
 {
     _cleanup_(json_clear_ref) json_t *outcome = NULL;
     json_t *body = NULL;
-    char id[64] = "", why[160];
+    char id[64] = "", why[WAIT_WHY_SIZE];
     const char *said;
     question_t *question;
     int code, r = reply_decode(msg, id, &outcome, &body);

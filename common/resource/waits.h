@@ -35,7 +35,7 @@ enum {
 /* Of the deadline, for the verb after the answer has come. */
 enum { WAIT_ANSWER_MS = 250 };
 
-enum { WAIT_OWNER_SIZE = 64, WAIT_TURN_SIZE = 256 };
+enum { WAIT_OWNER_SIZE = 64, WAIT_TURN_SIZE = 256, WAIT_WHY_SIZE = 416 };
 
 /* Headers of an answer that verbs read. */
 typedef enum wait_header {
@@ -53,7 +53,7 @@ typedef struct wait_answer {
     char *body; /* of body_bytes, and a NUL after them; NULL: none */
     size_t body_bytes;
     char *headers[WAIT_HEADERS]; /* NULL: the answer has none of that name */
-    char why[160];               /* reason of an end, for logs; may hold the peer's bytes */
+    char why[WAIT_WHY_SIZE];     /* reason of an end, for logs; may hold the peer's bytes */
     int code;     /* of a question: 0, or a code of proto/errors.def, whose reason is in why;
                    * ERR_MAINTENANCE: nobody answered */
     json_t *said; /* of a question that was answered 0: the body */

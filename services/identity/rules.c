@@ -203,7 +203,7 @@ static int rule_judge(const struct rule *rule, const json_t *list, const person_
 static bool refuse_kinds(const unsigned given, const person_t *who, char *why, size_t size)
 {
     const char *domain;
-    bool needs_email = false;
+    bool needs_email = false, needs_groups = false;
     char kinds[80] = "";
     size_t len = 0;
 
@@ -211,11 +211,14 @@ static bool refuse_kinds(const unsigned given, const person_t *who, char *why, s
         if (!(given & 1u << i))
             continue;
         needs_email = needs_email || rules[i].needs_email;
+        needs_groups = needs_groups || rules[i].matches == group_matches;
         len += (size_t)snprintf(kinds + len, sizeof(kinds) - len, "%s%s", len ? ", " : "",
                                 rules[i].kind);
     }
     snprintf(why, size, "the route's rules (%s) do not admit this user%s", kinds,
-             !needs_email           ? ""
+             needs_groups && !json_array_size(who->groups)
+                 ? ": the provider says of no group that the user is in it"
+             : !needs_email         ? ""
              : !who->email          ? ": the provider gives no e-mail address"
              : !who->email_verified ? ": the provider has not verified the e-mail address"
              : !email_is_plain(who->email, &domain) ? ": the e-mail address is not a plain one"

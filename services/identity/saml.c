@@ -19,6 +19,8 @@
 static const char metadata_kind[] = "saml metadata";
 static const char ask_metadata_verb[] = "saml.metadata", ask_verdict_verb[] = "saml.verify";
 
+enum { WHY_SIZE = 448 /* the reasons of postern-saml, and a few words before them */ };
+
 typedef struct saml_flow {
     provider_operation_t operation;
     json_t *config, *question;
@@ -36,7 +38,7 @@ typedef struct saml_flow {
     int64_t asked_s; /* of callback: since when the person must have signed in at the provider */
     bool is_forced, is_decrypting;
     struct provider_cache *cache;
-    char why[256];
+    char why[WHY_SIZE];
 } saml_flow_t;
 
 static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
@@ -142,6 +144,7 @@ static void saml_free(void **flow_p)
     for (size_t i = 0; i < LEN(texts); i++)
         if (*texts[i])
             secret_free(texts[i], strlen(*texts[i]));
+    secret_wipe_json(self->config);
     json_decref(self->config);
     drop_question(self);
     json_decref(self->logout);
@@ -215,7 +218,8 @@ static provider_step_t ask_decrypted(saml_flow_t *self, const json_t *encrypted)
 
     if (self->is_decrypting)
         return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict, with the key");
-    key = saml_content_key(config_text(self, "encryption_key_pem"), encrypted);
+    key = saml_content_key(config_text(self, "encryption_key_pem"),
+                           config_text(self, "other_encryption_key_pem"), encrypted);
     if (!key)
         return fail(self, PROVIDER_INVALID,
                     "the response is not good: its assertion is encrypted, and the route has no "

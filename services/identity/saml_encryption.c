@@ -64,28 +64,34 @@ static void open_or_keep(EVP_PKEY_CTX *ctx, const unsigned char *wrapped, size_t
     ERR_clear_error(); /* nobody is to read there what was wrong */
 }
 
-char *saml_content_key(const char *key_pem, const json_t *encrypted)
+char *saml_content_key(const char *key_pem, const char *other_pem, const json_t *encrypted)
 {
     const char *text = json_string_value(json_object_get(encrypted, "key"));
+    const char *const pems[] = {key_pem, other_pem};
     json_int_t bytes = json_integer_value(json_object_get(encrypted, "bytes"));
     unsigned char wrapped[WRAPPED_MAX], key[CONTENT_KEY_MAX];
+    bool is_any = false;
     char *out = NULL;
     size_t len;
-    EVP_PKEY_CTX *ctx;
 
     if (!text || (bytes != 16 && bytes != 32)
         || sodium_base642bin(wrapped, sizeof(wrapped), text, strlen(text), NULL, &len, NULL,
                              sodium_base64_VARIANT_ORIGINAL))
         return NULL;
-    ctx = oaep_context(key_pem, encrypted);
-    if (ctx) {
-        randombytes_buf(key, sizeof(key));
-        open_or_keep(ctx, wrapped, len, key, (size_t)bytes);
+    randombytes_buf(key, sizeof(key));
+    for (size_t i = 0; i < LEN(pems); i++) {
+        EVP_PKEY_CTX *ctx = oaep_context(pems[i], encrypted);
+
+        if (ctx)
+            open_or_keep(ctx, wrapped, len, key, (size_t)bytes);
+        is_any = is_any || ctx;
+        EVP_PKEY_CTX_free(ctx);
+    }
+    if (is_any) {
         out = memory_need(malloc(4 * (CONTENT_KEY_MAX / 3 + 1) + 1), "the key of an assertion");
         EVP_EncodeBlock((unsigned char *)out, key, (int)bytes);
-        OPENSSL_cleanse(key, sizeof(key));
     }
-    EVP_PKEY_CTX_free(ctx);
+    OPENSSL_cleanse(key, sizeof(key));
     return out;
 }
 

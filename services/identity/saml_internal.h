@@ -92,10 +92,13 @@ char *saml_request_xml(const saml_request_t *self, size_t *ret_len);
 
 /* ---- saml_encryption.c ---- */
 
-/* The key of an assertion's content, base64, which a route's private key opens; encrypted: {key,
- * digest, mgf1, bytes} as postern-saml says. Where it cannot be opened, whatever the reason, it is
- * a random one. secret_free frees it. NULL: the route has no such key, or encrypted is none. */
-char *saml_content_key(const char *key_pem, const json_t *encrypted);
+/* The key of an assertion's content, base64, which a private key of the route opens: each of them
+ * is tried, whichever opens it. other_pem: of the pair that is not in use; "" or NULL: there is
+ * none.
+ * encrypted: {key, digest, mgf1, bytes} as postern-saml says. Where it cannot be opened, whatever
+ * the reason, it is a random one. secret_free frees it. NULL: the route has no such key, or
+ * encrypted is none. */
+char *saml_content_key(const char *key_pem, const char *other_pem, const json_t *encrypted);
 /* Write the EncryptionMethods of a KeyDescriptor (SAML metadata 2.4.1.1), the best ones first. CBC
  * is not among them, though it is taken of signed responses: nobody should begin with it. */
 void saml_put_encryption_methods(FILE *out);

@@ -25,23 +25,37 @@ bool saml_put_certificate(FILE *out, const char *pem)
     return len > 0;
 }
 
-/* Where the route has a key for that: one of a version that had none gets it with its next change.
- * False: the certificate is none. */
-static bool put_encryption(FILE *out, const json_t *config)
+/* A KeyDescriptor of the certificate; nothing, where the route has none of that name. False: it is
+ * none. */
+static bool put_key(FILE *out, const json_t *config, const char *use, const char *name)
 {
-    const char *pem = json_string_value(json_object_get(config, "encryption_certificate_pem"));
+    const char *pem = json_string_value(json_object_get(config, name));
     bool is_good;
 
     if (!pem)
         return true;
-    fputs("<md:KeyDescriptor use=\"encryption\"><ds:KeyInfo "
-          "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
-          out);
+    fprintf(out,
+            "<md:KeyDescriptor use=\"%s\"><ds:KeyInfo "
+            "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
+            use);
     is_good = saml_put_certificate(out, pem);
     fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo>", out);
-    saml_put_encryption_methods(out);
+    if (!strcmp(use, "encryption"))
+        saml_put_encryption_methods(out);
     fputs("</md:KeyDescriptor>", out);
     return is_good;
+}
+
+/* The keys in use first: providers that take one key only take the first. A route of a version that
+ * had no key for encryption gets it with its next change. */
+static bool put_keys(FILE *out, const json_t *config)
+{
+    bool is_good = json_is_string(json_object_get(config, "request_signing_certificate_pem"));
+
+    is_good = put_key(out, config, "signing", "request_signing_certificate_pem") && is_good;
+    is_good = put_key(out, config, "signing", "other_request_signing_certificate_pem") && is_good;
+    is_good = put_key(out, config, "encryption", "encryption_certificate_pem") && is_good;
+    return put_key(out, config, "encryption", "other_encryption_certificate_pem") && is_good;
 }
 
 static void put_logout(FILE *out, const char *slo, const char *binding)
@@ -54,7 +68,6 @@ static void put_logout(FILE *out, const char *slo, const char *binding)
 char *saml_metadata(const json_t *config, const char *entity_id, const char *acs, const char *slo)
 {
     const char *format = json_string_value(json_object_get(config, "nameid_format"));
-    const char *pem = json_string_value(json_object_get(config, "request_signing_certificate_pem"));
     _cleanup_(free_mem) char *text = NULL;
     bool is_good;
     size_t len;
@@ -65,13 +78,9 @@ char *saml_metadata(const json_t *config, const char *entity_id, const char *acs
           out);
     saml_put_value(out, entity_id);
     fputs("\"><md:SPSSODescriptor AuthnRequestsSigned=\"true\" WantAssertionsSigned=\"true\" "
-          "protocolSupportEnumeration=\"" SAML_PROTOCOL "\">"
-          "<md:KeyDescriptor use=\"signing\"><ds:KeyInfo "
-          "xmlns:ds=\"http://www.w3.org/2000/09/xmldsig#\"><ds:X509Data><ds:X509Certificate>",
+          "protocolSupportEnumeration=\"" SAML_PROTOCOL "\">",
           out);
-    is_good = saml_put_certificate(out, pem);
-    fputs("</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>", out);
-    is_good = put_encryption(out, config) && is_good;
+    is_good = put_keys(out, config);
     put_logout(out, slo, "HTTP-Redirect");
     put_logout(out, slo, "HTTP-POST");
     fputs("<md:NameIDFormat>", out);

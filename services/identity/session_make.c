@@ -113,7 +113,15 @@ static void drop_rules(json_t *config)
                                          "service_tokens",
                                          "bearer_tokens",
                                          "bearer_audiences",
-                                         "provider_logout"};
+                                         "provider_logout",
+                                         "request_signing_certificate_pem",
+                                         "request_signing_key_pem",
+                                         "encryption_certificate_pem",
+                                         "encryption_key_pem",
+                                         "key_rotation",
+                                         "other_request_signing_certificate_pem",
+                                         "other_encryption_certificate_pem",
+                                         "other_encryption_key_pem"};
 
     for (size_t i = 0; i < LEN(fields); i++)
         json_object_del(config, fields[i]);

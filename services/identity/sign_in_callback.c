@@ -30,10 +30,15 @@ static bool is_in_place(const request_t *request, const run_t *run)
     return words_equal(at ? at : "", place);
 }
 
+static int refuse_state(const run_t *run, problem_t *problem, const char *why)
+{
+    return problem_add(problem, ERR_SIGN_IN_STATE, NULL, "%s (route %s)", why, run->sealed.route);
+}
+
 /* A response that nobody asked for, where the route takes such: it begins a flow here and now, of
  * no browser, because the provider sends any. The state is where it leads, on the route. 0 |
  * ERR_SIGN_IN_STATE. */
-static int begin_unsolicited(const request_t *request, run_t *run)
+static int begin_unsolicited(const request_t *request, run_t *run, problem_t *problem)
 {
     const char *state = text_of(request, "state"), *host = text_of(request, "host");
     const char *home = text_of(request, "home"), *target;
@@ -41,10 +46,13 @@ static int begin_unsolicited(const request_t *request, run_t *run)
 
     if (!json_is_true(json_object_get(run->sealed.config, "allow_idp_initiated"))
         || !words_is_host(host))
-        return ERR_SIGN_IN_STATE;
+        return refuse_state(run, problem,
+                            "nobody asked for this response here, and allow_idp_initiated is off");
     target = saml_target(state ? state : "", host, home ? home : "");
     if (!target)
-        return ERR_SIGN_IN_STATE;
+        return refuse_state(run, problem,
+                            "nobody asked for this response here, and its RelayState is no path of "
+                            "the route, and no URL at a host of its edge");
     snprintf(ticket->route, sizeof(ticket->route), "%s", run->sealed.route);
     snprintf(ticket->host, sizeof(ticket->host), "%s", host);
     snprintf(ticket->target, sizeof(ticket->target), "%s", words_target(target));
@@ -62,7 +70,7 @@ static bool is_unsolicited(const request_t *request, const run_t *run)
 
 /* The flow that the state names, out of this browser's cookie. The state's route, the flow's and
  * the sealed module's are one. 0 | ERR_SIGN_IN_STATE | -ENOMEM. */
-static int take_flow(crud_t *crud, const request_t *request, run_t *run)
+static int take_flow(crud_t *crud, const request_t *request, run_t *run, problem_t *problem)
 {
     char route[ID_MAX], state[WORDS_STATE_LEN + 1];
     int r;
@@ -71,7 +79,7 @@ static int take_flow(crud_t *crud, const request_t *request, run_t *run)
         return ERR_SIGN_IN_STATE;
     if (is_unsolicited(request, run)) {
         r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
-        return r ? r : begin_unsolicited(request, run);
+        return r ? r : begin_unsolicited(request, run, problem);
     }
     if (!words_split_state(text_of(request, "state"), route, state)
         || !words_equal(route, run->sealed.route))
@@ -79,7 +87,11 @@ static int take_flow(crud_t *crud, const request_t *request, run_t *run)
     r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
     if (r)
         return r;
-    return login_take(&run->login, route, state, &run->flow) ? 0 : ERR_SIGN_IN_STATE;
+    return login_take(&run->login, route, state, &run->flow)
+               ? 0
+               : refuse_state(run, problem,
+                              "this browser has begun no such sign-in, or its cookie is gone, or "
+                              "too old");
 }
 
 static int begin_callback(crud_t *crud, const request_t *request, problem_t *problem,
@@ -98,7 +110,7 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
                             "the provider's answer has more than %d bytes, or is no text", max);
     }
     if (!r)
-        r = take_flow(crud, request, run);
+        r = take_flow(crud, request, run, problem);
     if (!r)
         r = run_start(run, PROVIDER_CALLBACK,
                       &(provider_ask_t){.state = text_of(request, "state"),
@@ -126,10 +138,13 @@ static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
         return -ENOMEM;
     run->sealed.engine->person(run->engine_flow, &person);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &person, why, sizeof(why)))
-        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s (route %s)", why,
+                           run->sealed.route);
     r = sign_in_code_make(crud, run, &person, code);
     if (r == ERR_SIGN_IN_PROVIDER)
-        return problem_add(&reply->problem, r, NULL, "this answer of the provider was used before");
+        return problem_add(&reply->problem, r, NULL,
+                           "this answer of the provider was used before (route %s)",
+                           run->sealed.route);
     if (r)
         return r;
     reply->body =

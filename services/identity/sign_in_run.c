@@ -217,10 +217,10 @@ int run_refusal(const run_t *self, problem_t *problem)
 {
     if (self->step == PROVIDER_DONE)
         return 0;
-    return problem_add(problem,
-                       self->step == PROVIDER_UNAVAILABLE ? ERR_SIGN_IN_UNAVAILABLE
-                                                          : ERR_SIGN_IN_PROVIDER,
-                       NULL, "%s", self->sealed.engine->why(self->engine_flow));
+    return problem_add(
+        problem,
+        self->step == PROVIDER_UNAVAILABLE ? ERR_SIGN_IN_UNAVAILABLE : ERR_SIGN_IN_PROVIDER, NULL,
+        "%s (route %s)", self->sealed.engine->why(self->engine_flow), self->sealed.route);
 }
 
 json_t *run_way_on(const run_t *self)

@@ -6,8 +6,8 @@
 #include "common/resource/kind_rules.h"
 #include "services/routes/publish.h"
 #include "services/routes/rules.h"
+#include "services/routes/saml_keys.h"
 #include "services/routes/sign_in_module.h"
-#include "services/routes/x509.h"
 #include "services/routes/header_names.h"
 
 #include <errno.h>
@@ -183,37 +183,12 @@ static void check_agents(const json_t *document, const char *name, problem_t *pr
     problem_add(problem, ERR_UA_REGEX, path, "%s", why);
 }
 
-/* Two keys of RSA take half a second of a processor, which on a busy machine is longer than a
- * transaction may be idle. */
+/* Keys of RSA take a quarter of a second of a processor each, which on a busy machine is longer
+ * than a transaction may be idle. */
 #define WAIT_FOR_KEYS "SELECT set_config('idle_in_transaction_session_timeout', '10000', true)"
 
-/* A pair of saml: kept where it is there already, else made. */
-static int complete_pair(json_t *saml, const json_t *before, const char *certificate_name,
-                         const char *key_name, const char *id,
-                         int (*make)(const char *name, char **certificate, char **key))
-{
-    char *certificate = NULL, *key = NULL;
-    int r;
-
-    if (json_is_string(json_object_get(before, key_name))) {
-        json_object_set(saml, certificate_name, json_object_get(before, certificate_name));
-        json_object_set(saml, key_name, json_object_get(before, key_name));
-        return 0;
-    }
-    r = make(id, &certificate, &key);
-    if (r)
-        return r;
-    json_object_set_new(saml, certificate_name, json_string(certificate));
-    json_object_set_new(saml, key_name, json_string(key));
-    secret_free(&certificate, strlen(certificate));
-    secret_free(&key, strlen(key));
-    return 0;
-}
-
-/* Complete the service provider's half of saml: its URLs, and key pairs that are made once and kept
- * over updates. A route of a version that had no pair for encryption gets one with its next
- * update. */
-static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
+/* Complete the service provider's half of saml: its URLs and its keys. */
+static int complete_saml(crud_t *crud, json_t *document, const json_t *old, problem_t *problem)
 {
     json_t *saml = json_object_get(document, "saml");
     const json_t *before = old ? module_of(old, "saml") : NULL;
@@ -229,12 +204,7 @@ static int complete_saml(crud_t *crud, json_t *document, const json_t *old)
     json_object_set_new(saml, "single_logout_url",
                         json_sprintf("%s/saml/%s/slo", sign_in_url(), id));
     r = pg_exec(crud->pg, NULL, WAIT_FOR_KEYS, 0);
-    if (!r)
-        r = complete_pair(saml, before, "request_signing_certificate_pem",
-                          "request_signing_key_pem", id, x509_make_signer);
-    return r ? r
-             : complete_pair(saml, before, "encryption_certificate_pem", "encryption_key_pem", id,
-                             x509_make_recipient);
+    return r ? r : saml_keys_complete(saml, before, id, problem);
 }
 
 static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
@@ -269,7 +239,7 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
         r = check_count(crud, document, problem);
     if (r < 0 || problem->code)
         return r < 0 ? r : problem->code;
-    return complete_saml(crud, document, old);
+    return complete_saml(crud, document, old, problem);
 }
 
 /* ---- what edges get ---- */

@@ -42,9 +42,12 @@ static const setting_t settings[] = {
 #include "proto/oauth_providers.def"
 #undef MANAGED
 #undef OWN_ONLY
-    {"renew-seconds", SETTING_INT, "86400", 1, 86400, "how often local certificates are looked at"},
+    {"renew-seconds", SETTING_INT, "86400", 1, 86400,
+     "how often local certificates, and those of saml, are looked at"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
+
+extern const service_part_t saml_renewal_part; /* saml_renewal.c */
 
 static int routes_setup(crud_t *crud, const config_t *config)
 {
@@ -63,6 +66,8 @@ static int routes_setup(crud_t *crud, const config_t *config)
         r = sign_in_key_setup(crud, config);
     if (!r)
         r = sign_in_publish_missing(crud, &revision);
+    if (!r)
+        r = saml_renewal_pass(crud, &revision);
     return r ? r : local_authority_setup(crud, config);
 }
 
@@ -74,6 +79,7 @@ int main(int argc, char **argv)
         .id = SERVICE_routes,
         .migrations = routes_migrations,
         .verbs = verbs,
+        .part = &saml_renewal_part,
         .is_slow = https_edge_route_is_slow,
         .setup = routes_setup,
         .settings = settings,

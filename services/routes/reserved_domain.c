@@ -253,6 +253,10 @@ int on_reserved_domain_renew(crud_t *crud, const request_t *request, reply_t *re
     if (revision)
         reply->revision = revision;
     if (!r)
+        r = saml_renewal_pass(crud, &revision);
+    if (revision)
+        reply->revision = revision;
+    if (!r)
         reply->body = json_pack("{s:i}", "renewed", renewed);
     return r;
 }

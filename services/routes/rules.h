@@ -52,6 +52,10 @@ int sign_in_publish_missing(crud_t *crud, int64_t *ret_revision);
  * master key. Once, before requests. 0 | fault. */
 int sign_in_key_setup(const crud_t *crud, const config_t *config);
 
+/* saml_renewal.c: one pass over the certificates of saml: those that end soon get next ones, and a
+ * line in the log. *ret_revision: of the last change that this made; 0: none. 0 | fault. */
+int saml_renewal_pass(crud_t *crud, int64_t *ret_revision);
+
 /* ip_restriction.c: ip_restriction.admit {ip} -> {}: may this address use the API for the
  * request's account? */
 int on_ip_restriction_admit(crud_t *crud, const request_t *request, reply_t *reply);

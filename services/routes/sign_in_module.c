@@ -60,9 +60,18 @@ static char *seal_whole(const secret_key_t *key, const char *name, const json_t 
     return seal_json(key, whole);
 }
 
+/* What postern-identity needs of the module: of saml not the key that signs nothing. */
+static json_t *config_of(const char *name, const json_t *row)
+{
+    json_t *config = json_copy(json_object_get(row, name));
+
+    json_object_del(config, "other_request_signing_key_pem");
+    return config;
+}
+
 json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row)
 {
-    const json_t *config = json_object_get(row, name);
+    _cleanup_(json_clear_ref) json_t *config = config_of(name, row);
     _cleanup_(free_mem) char *sealed = seal_whole(key, name, row, config);
     _cleanup_(free_mem) char *place = seal_place(key, name, row);
     char digest[SIGN_IN_DIGEST_SIZE];

@@ -436,3 +436,14 @@ bool x509_is_due(const char *chain_pem)
            || seconds_between(X509_get0_notBefore(leaf), X509_get0_notAfter(leaf))
                   > (LEAF_DAYS + 1) * DAY;
 }
+
+int x509_days_left(const char *pem)
+{
+    _cleanup_(chain_clear) STACK_OF(X509) *chain = read_chain(pem);
+    X509 *leaf = chain ? sk_X509_value(chain, 0) : NULL;
+    int days, seconds;
+
+    if (!leaf || !ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(leaf)))
+        return 0;
+    return seconds < 0 ? days - 1 : days;
+}

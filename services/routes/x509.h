@@ -33,3 +33,7 @@ int x509_make_recipient(const char *name, char **ret_certificate_pem, char **ret
 /* Is a certificate of x509_issue due for renewal? The first one of the chain ends within 30 days,
  * was made for longer than x509_issue makes them now, or is unreadable. */
 bool x509_is_due(const char *chain_pem);
+
+/* Whole days until the certificate ends, rounded down; negative where it has ended. 0: it is
+ * unreadable. */
+int x509_days_left(const char *pem);

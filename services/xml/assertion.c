@@ -69,35 +69,40 @@ static int check_format(const json_t *answer, const expect_t *expect, problem_t 
     if (!*expect->nameid_format || !strcmp(expect->nameid_format, FORMAT_UNSPECIFIED)
         || !strcmp(format, expect->nameid_format))
         return 0;
-    return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message has a NameID of the format %s",
-                       quote(format).text);
+    return message_refuse_other(problem, "has a NameID of the format", format,
+                                expect->nameid_format);
 }
 
 /* ---- SubjectConfirmation ---- */
 
-/* Why a bearer confirmation does not count; NULL: it does, until *ret_end. */
-static const char *confirmation_fault(const xmlNode *confirmation, const expect_t *expect,
-                                      int64_t *ret_end)
+/* Does a bearer confirmation count, and until when? 0 | ERR_SAML_MESSAGE. */
+static int check_confirmation(const xmlNode *confirmation, const expect_t *expect, int64_t *ret_end,
+                              problem_t *problem)
 {
+    const char *recipient;
     problem_t unused = {0};
-    const char *recipient, *why = NULL;
     xmlNodePtr data;
+    int r;
 
     if (element_children(confirmation, NS_ASSERTION, "SubjectConfirmationData", &data) != 1)
-        return "has no SubjectConfirmationData";
+        return message_refuse(problem, "has no SubjectConfirmationData");
     recipient = element_attribute(data, "Recipient");
     if (element_attribute(data, "NotBefore"))
-        why = "has a bearer confirmation with NotBefore";
-    else if (!recipient || strcmp(recipient, expect->recipient) != 0)
-        why = "is for another recipient";
-    else if (!message_answers(data, expect))
-        why = "answers another request: see InResponseTo of SubjectConfirmationData";
-    else if (message_time(data, "NotOnOrAfter", ret_end, &unused))
-        why = "has a bearer confirmation without NotOnOrAfter";
-    else if (expect_is_over(expect, *ret_end))
-        why = "came too late: see NotOnOrAfter of SubjectConfirmationData";
+        return message_refuse(problem, "has a bearer confirmation with NotBefore");
+    if (!recipient || strcmp(recipient, expect->recipient) != 0)
+        return message_refuse_other(problem, "is for another recipient:", recipient,
+                                    expect->recipient);
+    if (!message_answers(data, expect))
+        return message_refuse(problem, "answers another request: see InResponseTo of "
+                                       "SubjectConfirmationData");
+    r = message_time(data, "NotOnOrAfter", ret_end, &unused);
     problem_done(&unused);
-    return why;
+    if (r)
+        return message_refuse(problem, "has a bearer confirmation without NotOnOrAfter");
+    return expect_is_over(expect, *ret_end)
+               ? message_refuse_time(problem, "came too late",
+                                     "NotOnOrAfter of SubjectConfirmationData", *ret_end, expect)
+               : 0;
 }
 
 static bool is_bearer(const xmlNode *confirmation)
@@ -108,18 +113,27 @@ static bool is_bearer(const xmlNode *confirmation)
            && !strcmp(method, METHOD_BEARER);
 }
 
-/* One bearer confirmation has to hold; those of other methods do not count. */
+/* One bearer confirmation has to hold; those of other methods do not count. Where none does, the
+ * last one says why. */
 static int check_confirmations(const xmlNode *subject, const expect_t *expect, int64_t *ret_end,
                                problem_t *problem)
 {
-    const char *why = "has no bearer confirmation";
+    _cleanup_(problem_done) problem_t why = {0};
+    bool is_any = false;
 
     if (element_children(subject, NS_ASSERTION, "SubjectConfirmation", NULL) > CONFIRMATIONS_MAX)
         return message_refuse(problem, "has more than 8 confirmations");
-    for (xmlNodePtr one = element_first(subject); one && why; one = element_next(one))
-        if (is_bearer(one))
-            why = confirmation_fault(one, expect, ret_end);
-    return why ? message_refuse(problem, why) : 0;
+    for (xmlNodePtr one = element_first(subject); one; one = element_next(one)) {
+        if (!is_bearer(one))
+            continue;
+        problem_done(&why);
+        why = (problem_t){0};
+        is_any = true;
+        if (!check_confirmation(one, expect, ret_end, &why))
+            return 0;
+    }
+    return is_any ? problem_add(problem, why.code, NULL, "%s", why.msg)
+                  : message_refuse(problem, "has no bearer confirmation");
 }
 
 static int take_subject(const xmlNode *assertion, const expect_t *expect, json_t *answer,
@@ -151,6 +165,14 @@ static bool names_audience(const xmlNode *restriction, const char *audience)
     return found;
 }
 
+static int refuse_audience(const xmlNode *restriction, const char *audience, problem_t *problem)
+{
+    xmlNodePtr first = element_first(restriction);
+    _cleanup_(free_mem) char *text = first ? element_text(first, AUDIENCE_MAX) : NULL;
+
+    return message_refuse_other(problem, "is for another audience:", text, audience);
+}
+
 /* Every AudienceRestriction has to name us, and there is at least one. Conditions that are not
  * known make an assertion invalid (core 2.5.1.1). */
 static int check_audiences(const xmlNode *conditions, const char *audience, problem_t *problem)
@@ -161,7 +183,7 @@ static int check_audiences(const xmlNode *conditions, const char *audience, prob
         if (element_is(one, NS_ASSERTION, "AudienceRestriction")) {
             restrictions++;
             if (!names_audience(one, audience))
-                return message_refuse(problem, "is for another audience");
+                return refuse_audience(one, audience, problem);
         } else if (!element_is(one, NS_ASSERTION, "OneTimeUse")
                    && !element_is(one, NS_ASSERTION, "ProxyRestriction")) {
             return message_refuse(problem, "has a condition that is not known");
@@ -179,12 +201,14 @@ static int check_times(const xmlNode *conditions, const expect_t *expect, int64_
     if (element_attribute(conditions, "NotBefore")) {
         r = message_time(conditions, "NotBefore", &time, problem);
         if (!r && !expect_has_begun(expect, time))
-            r = message_refuse(problem, "came too early: see NotBefore of Conditions");
+            r = message_refuse_time(problem, "came too early", "NotBefore of Conditions", time,
+                                    expect);
     }
     if (!r && element_attribute(conditions, "NotOnOrAfter")) {
         r = message_time(conditions, "NotOnOrAfter", &time, problem);
         if (!r && expect_is_over(expect, time))
-            r = message_refuse(problem, "came too late: see NotOnOrAfter of Conditions");
+            r = message_refuse_time(problem, "came too late", "NotOnOrAfter of Conditions", time,
+                                    expect);
         if (!r)
             *end = earlier(*end, time);
     }
@@ -214,7 +238,8 @@ static int take_session_end(const xmlNode *statement, const expect_t *expect, in
         return 0;
     r = message_time(statement, "SessionNotOnOrAfter", ret_end, problem);
     if (!r && expect_is_over(expect, *ret_end))
-        r = message_refuse(problem, "is of a session that is over: see SessionNotOnOrAfter");
+        r = message_refuse_time(problem, "is of a session that is over", "SessionNotOnOrAfter",
+                                *ret_end, expect);
     return r;
 }
 
@@ -234,7 +259,7 @@ static int take_statement(const xmlNode *assertion, const expect_t *expect, json
     if (statement)
         r = message_time(statement, "AuthnInstant", &instant, problem);
     if (!r && statement && !expect_has_begun(expect, instant))
-        r = message_refuse(problem, "is from the future: see AuthnInstant");
+        r = message_refuse_time(problem, "is from the future", "AuthnInstant", instant, expect);
     if (!r && statement)
         r = take_session_end(statement, expect, &end, problem);
     json_object_set_new(answer, "session_index", json_string(index ? index : ""));
@@ -260,7 +285,8 @@ static int check_head(const xmlNode *assertion, const expect_t *expect, const ch
                                        "\"_\", \"-\" and \".\"");
     r = message_time(assertion, "IssueInstant", &issued, problem);
     if (!r && !expect_has_begun(expect, issued))
-        r = message_refuse(problem, "has an assertion from the future: see IssueInstant");
+        r = message_refuse_time(problem, "has an assertion from the future", "IssueInstant", issued,
+                                expect);
     json_object_set_new(answer, "issued_ms", json_integer(issued));
     return r ? r : message_check_issuer(assertion, entity_id, true, problem);
 }

@@ -279,5 +279,6 @@ int encrypted_open(const encrypted_t *self, const unsigned char *key, size_t key
 {
     return open_all(self, key, key_len, element, ret_document)
                ? 0
-               : message_refuse(problem, "has an assertion that cannot be decrypted");
+               : message_refuse(problem, "has an assertion that cannot be decrypted: is it "
+                                         "encrypted to the route's encryption_certificate_pem?");
 }

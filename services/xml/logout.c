@@ -39,6 +39,17 @@ const char *status_of(const xmlNode *root)
     return value && *value && strlen(value) <= INDEX_MAX ? value : NULL;
 }
 
+const char *status_within(const xmlNode *root)
+{
+    xmlNodePtr status, code, within;
+
+    return element_children(root, NS_PROTOCOL, "Status", &status) == 1
+                   && element_children(status, NS_PROTOCOL, "StatusCode", &code) == 1
+                   && element_children(code, NS_PROTOCOL, "StatusCode", &within) == 1
+               ? element_attribute(within, "Value")
+               : NULL;
+}
+
 static int check_times(const xmlNode *root, const expect_t *expect, json_t *answer,
                        problem_t *problem)
 {
@@ -49,7 +60,8 @@ static int check_times(const xmlNode *root, const expect_t *expect, json_t *answ
     if (!r && element_attribute(root, "NotOnOrAfter"))
         r = message_time(root, "NotOnOrAfter", &end, problem);
     if (!r && expect_is_over(expect, end))
-        r = message_refuse(problem, "came too late: see IssueInstant and NotOnOrAfter");
+        r = message_refuse_time(problem, "came too late", "IssueInstant and NotOnOrAfter", end,
+                                expect);
     json_object_set_new(answer, "issued_ms", json_integer(issued));
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(end));
     return r;

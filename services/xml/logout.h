@@ -15,3 +15,6 @@ int logout_judge(const xmlNode *root, const expect_t *expect, const char *entity
 
 /* The Value of a message's StatusCode, borrowed; NULL: it has none, or several. */
 const char *status_of(const xmlNode *root);
+
+/* That of the StatusCode within it, which says more; borrowed. NULL: there is none. */
+const char *status_within(const xmlNode *root);

@@ -3,6 +3,7 @@
 #include "common/base/quote.h"
 #include "services/xml/moment.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define FORMAT_ENTITY "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
@@ -12,6 +13,24 @@ enum { ISSUER_MAX = 1024 };
 int message_refuse(problem_t *problem, const char *why)
 {
     return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message %s", why);
+}
+
+int message_refuse_other(problem_t *problem, const char *why, const char *came, const char *want)
+{
+    return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message %s %s, not %s", why,
+                       quote(came).text, quote(want).text);
+}
+
+int message_refuse_time(problem_t *problem, const char *why, const char *attribute, int64_t ms,
+                        const expect_t *expect)
+{
+    int64_t ahead_s = (ms - expect->now_ms) / 1000;
+
+    return problem_add(problem, ERR_SAML_MESSAGE, NULL,
+                       "the message %s: see %s, which is %" PRId64 " s %s by the clock here: are "
+                       "both clocks right?",
+                       why, attribute, ahead_s < 0 ? -ahead_s : ahead_s,
+                       ahead_s < 0 ? "ago" : "ahead");
 }
 
 /* ---- places ---- */
@@ -168,8 +187,7 @@ int message_check_issuer(const xmlNode *parent, const char *entity_id, bool is_r
     text = element_text(issuer, ISSUER_MAX);
     if (text && !strcmp(text, entity_id) && (!format || !strcmp(format, FORMAT_ENTITY)))
         return 0;
-    return problem_add(problem, ERR_SAML_MESSAGE, NULL,
-                       "the message is of the issuer %s, not of the metadata's", quote(text).text);
+    return message_refuse_other(problem, "is of the issuer", text, entity_id);
 }
 
 static int check_destination(const xmlNode *root, const char *want, bool is_required,
@@ -181,8 +199,7 @@ static int check_destination(const xmlNode *root, const char *want, bool is_requ
         return 0;
     if (destination && !strcmp(destination, want))
         return 0;
-    return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message has the destination %s",
-                       quote(destination).text);
+    return message_refuse_other(problem, "has the destination", destination, want);
 }
 
 int message_check_head(const xmlNode *root, const expect_t *expect, const char *entity_id,
@@ -201,7 +218,7 @@ int message_check_head(const xmlNode *root, const expect_t *expect, const char *
     if (r)
         return r;
     if (!expect_has_begun(expect, issued))
-        return message_refuse(problem, "is from the future: see IssueInstant");
+        return message_refuse_time(problem, "is from the future", "IssueInstant", issued, expect);
     r = check_destination(root, expect->destination, is_signed, problem);
     return r ? r : message_check_issuer(root, entity_id, is_signed, problem);
 }

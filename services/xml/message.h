@@ -36,5 +36,14 @@ bool message_answers(const xmlNode *element, const expect_t *expect);
 /* Refuse: "the message ...". Returns ERR_SAML_MESSAGE. */
 int message_refuse(problem_t *problem, const char *why);
 
+/* The same, of a text that came and the one that was expected: "the message ... 'came', not
+ * 'want'". */
+int message_refuse_other(problem_t *problem, const char *why, const char *came, const char *want);
+
+/* The same, of a time (an attribute, and of what) that is over or has not come: how far the clock
+ * here is from it. */
+int message_refuse_time(problem_t *problem, const char *why, const char *attribute, int64_t ms,
+                        const expect_t *expect);
+
 /* The time of an attribute. 0 | ERR_SAML_MESSAGE: it is not there, or none. */
 int message_time(const xmlNode *element, const char *name, int64_t *ret_ms, problem_t *problem);

@@ -1,5 +1,6 @@
 #include "services/xml/signature.h"
 #include "common/base/cleanup.h"
+#include "common/base/quote.h"
 #include "services/xml/algorithms.h"
 #include "services/xml/document.h"
 #include "services/xml/envelope.h"
@@ -17,7 +18,8 @@
 #include <xmlsec/xmldsig.h>
 #include <xmlsec/xmlsec.h>
 
-static const char no_key[] = "is by no key of the metadata, or what it covers was changed";
+static const char no_key[] = "is by no key of the metadata, or what it covers was changed: has the "
+                             "provider another certificate now than idp_metadata has?";
 
 static int refuse(problem_t *problem, const char *why)
 {
@@ -264,8 +266,10 @@ int signature_verify_octets(const char *octets, size_t len, const char *algorith
     const algorithm_t *row = algorithm_of_signature(algorithm);
 
     if (!row)
-        return refuse(problem, "has another algorithm than RSA or ECDSA with SHA-256, SHA-384 or "
-                               "SHA-512");
+        return problem_add(problem, ERR_SAML_MESSAGE, NULL,
+                           "the signature has another algorithm than RSA or ECDSA with SHA-256, "
+                           "SHA-384 or SHA-512: %s",
+                           quote(algorithm).text);
     for (int i = 0; i < keys->count; i++)
         if (keys->list[i].kind == row->kind
             && verify_octets_with(&keys->list[i], row->digest, octets, len, bytes, bytes_len))

@@ -1,5 +1,6 @@
 #include "services/xml/signature_shape.h"
 #include "common/base/cleanup.h"
+#include "common/base/quote.h"
 #include "services/xml/document.h"
 
 #include <string.h>
@@ -11,6 +12,13 @@ enum { DIGEST_TEXT_MAX = 256, VALUE_TEXT_MAX = 4096, PREFIXES_BYTES_MAX = 256, P
 static int refuse(problem_t *problem, const char *why)
 {
     return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the signature %s", why);
+}
+
+/* at: the element whose Algorithm it is. */
+static int refuse_algorithm(problem_t *problem, const char *why, const xmlNode *at)
+{
+    return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the signature %s: %s", why,
+                       quote(at ? element_attribute(at, "Algorithm") : NULL).text);
 }
 
 /* The next child, which has to be of this name; *at is its predecessor, NULL at first. */
@@ -92,7 +100,7 @@ static int read_reference(signature_shape_t *self, const xmlNode *reference, con
                                "canonicalization without comments, in this order");
     if (!step(reference, &at, NS_DSIG, "DigestMethod") || at->children
         || !(self->digest = algorithm_of_digest(element_attribute(at, "Algorithm"))))
-        return refuse(problem, "has another digest than SHA-256, SHA-384 or SHA-512");
+        return refuse_algorithm(problem, "has another digest than SHA-256, SHA-384 or SHA-512", at);
     if (!step(reference, &at, NS_DSIG, "DigestValue") || !is_last(at)
         || !(self->digest_value = element_text(at, DIGEST_TEXT_MAX)))
         return refuse(problem, "has no DigestValue, or something behind it");
@@ -109,8 +117,10 @@ static int read_signed_info(signature_shape_t *self, const xmlNode *info, const 
         return refuse(problem, "is not over exclusive canonicalization without comments");
     if (!step(info, &at, NS_DSIG, "SignatureMethod") || at->children
         || !(self->signature = algorithm_of_signature(element_attribute(at, "Algorithm"))))
-        return refuse(problem, "has another algorithm than RSA or ECDSA with SHA-256, SHA-384 or "
-                               "SHA-512");
+        return refuse_algorithm(problem,
+                                "has another algorithm than RSA or ECDSA with SHA-256, "
+                                "SHA-384 or SHA-512",
+                                at);
     if (!step(info, &at, NS_DSIG, "Reference") || !is_last(at))
         return refuse(problem, "has no reference, or several");
     return read_reference(self, at, id, problem);

@@ -84,7 +84,8 @@ static int check_response_head(const judging_t *self, const xmlNode *root, bool 
         return message_refuse(problem, "has no status");
     if (strcmp(status, STATUS_SUCCESS) != 0)
         return problem_add(problem, ERR_SAML_MESSAGE, NULL,
-                           "the identity provider answered with the status %s", quote(status).text);
+                           "the identity provider answered with the status %s, %s",
+                           quote(status).text, quote(status_within(root)).text);
     return 0;
 }
 
@@ -107,7 +108,10 @@ static int judge_assertion(judging_t *self, xmlDocPtr document, const message_t 
             judged = assertion.root;
     }
     if (!message->assertion || !judged)
-        return message_refuse(problem, message->assertion ? "is not signed" : "has no assertion");
+        return message_refuse(problem, message->assertion
+                                           ? "is not signed: the provider has to sign the "
+                                             "response, or the assertion in it"
+                                           : "has no assertion");
     return assertion_judge(judged, &self->expect, self->metadata.entity_id, answer, problem);
 }
 

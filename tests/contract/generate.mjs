@@ -155,6 +155,7 @@ export const mend = {
       body.oauth.provider = { [provider]: one };
     }
     if (body.oidc?.bearer_tokens && !body.oidc.bearer_audiences?.length) body.oidc.bearer_audiences = [formats.audience[0](r)];
+    if (body.saml) drop(body.saml, 'key_rotation'); // which has to follow what is
     if (body.webhook_verification) body.webhook_verification.secret = own(r);
   },
   http_response_backend: (r, body) => { if (body.status_code) body.status_code = r.pick([200, 201, 404, 418, 503]); drop(body, 'headers'); },

@@ -94,7 +94,7 @@ test('what cannot be decrypted is refused with one page and one reason, whatever
   const seen = [];
   for (const [what, xml] of Object.entries(cases)) seen.push({ what, ...(await refused(saml, xml, what)) });
   for (const { what, page, why } of seen) {
-    assert.equal(why, 'SIGN_IN_PROVIDER the message is not good: the message has an assertion that cannot be decrypted', what);
+    assert.equal(why, `SIGN_IN_PROVIDER the message is not good: the message has an assertion that cannot be decrypted: is it encrypted to the route's encryption_certificate_pem? (route ${one.to.route.id})`, what);
     assert.equal(page, seen[0].page, what);
   }
   assert.equal(one.up.seen.length, 0);

@@ -138,7 +138,9 @@ Test(saml_encrypted, everything_that_cannot_be_opened_is_refused_in_the_same_wor
 
     cr_assert_eq(answer_start(), 0);
     cr_assert_null(say(good, other, 16, want));
-    cr_assert_str_eq(want, "the message has an assertion that cannot be decrypted");
+    cr_assert_str_eq(
+        want, "the message has an assertion that cannot be decrypted: is it encrypted to the "
+              "route's encryption_certificate_pem?");
     cr_assert_null(say(good, content_key, 15, why));
     cr_assert_str_eq(why, want, "a key of another length");
     cr_assert_null(say(good, content_key, 32, why));

@@ -75,12 +75,35 @@ Test(saml_encryption, the_key_of_an_assertion_is_opened)
         _cleanup_(json_clear_ref) json_t *encrypted =
             wrap(key, rows[i].digest, rows[i].mgf1, rows[i].bytes);
         _cleanup_(free_mem) char *want = base64_of(content_key, rows[i].bytes);
-        _cleanup_(free_mem) char *got = saml_content_key(pem, encrypted);
+        _cleanup_(free_mem) char *got = saml_content_key(pem, NULL, encrypted);
 
         cr_assert(got, "row %zu", i);
         cr_assert_str_eq(got, want, "row %zu", i);
     }
     EVP_PKEY_free(key);
+}
+
+/* Before and after a rotation is promoted, whichever key the provider knows of. */
+Test(saml_encryption, either_key_of_a_rotation_opens_it_and_no_third_one)
+{
+    EVP_PKEY *keys[] = {EVP_RSA_gen(2048), EVP_RSA_gen(2048), EVP_RSA_gen(2048)};
+    _cleanup_(free_mem) char *one = pem_of(keys[0]), *two = pem_of(keys[1]);
+    _cleanup_(free_mem) char *want = base64_of(content_key, 16);
+
+    for (size_t i = 0; i < LEN(keys); i++) {
+        _cleanup_(json_clear_ref) json_t *encrypted = wrap(keys[i], "SHA1", "SHA1", 16);
+        _cleanup_(free_mem) char *both = saml_content_key(one, two, encrypted);
+        _cleanup_(free_mem) char *turned = saml_content_key(two, one, encrypted);
+        _cleanup_(free_mem) char *alone = saml_content_key(one, "", encrypted);
+        _cleanup_(free_mem) char *dropped = saml_content_key("", two, encrypted);
+
+        cr_assert_eq(!strcmp(both, want), i < 2, "key %zu", i);
+        cr_assert_eq(!strcmp(turned, want), i < 2, "key %zu", i);
+        cr_assert_eq(!strcmp(alone, want), i == 0, "key %zu", i);
+        cr_assert_eq(!strcmp(dropped, want), i == 1, "key %zu", i);
+    }
+    for (size_t i = 0; i < LEN(keys); i++)
+        EVP_PKEY_free(keys[i]);
 }
 
 /* Each of these would be an oracle if it were told from another. */
@@ -102,8 +125,8 @@ Test(saml_encryption, what_cannot_be_opened_is_a_random_key_of_the_same_length)
     rows[5] = wrap(key, "SHA1", "SHA1", 16);
     json_object_set_new(rows[5], "key", json_string("AAAA"));
     for (size_t i = 0; i < LEN(rows); i++) {
-        _cleanup_(free_mem) char *one = saml_content_key(pem, rows[i]);
-        _cleanup_(free_mem) char *two = saml_content_key(pem, rows[i]);
+        _cleanup_(free_mem) char *one = saml_content_key(pem, NULL, rows[i]);
+        _cleanup_(free_mem) char *two = saml_content_key(pem, NULL, rows[i]);
 
         cr_assert(one && two, "row %zu", i);
         cr_assert_eq(strlen(one), strlen(right), "row %zu", i);
@@ -129,12 +152,12 @@ Test(saml_encryption, no_key_is_opened_where_the_question_or_the_key_is_none)
 
         json_object_set_new(encrypted, bad[i].name,
                             json_loads(bad[i].value, JSON_DECODE_ANY, NULL));
-        cr_assert_null(saml_content_key(pem, encrypted), "row %zu", i);
+        cr_assert_null(saml_content_key(pem, NULL, encrypted), "row %zu", i);
     }
     for (int i = 0; i < 3; i++) {
         _cleanup_(json_clear_ref) json_t *encrypted = wrap(key, "SHA1", "SHA1", 16);
 
-        cr_assert_null(saml_content_key(i == 0 ? "" : i == 1 ? ec_pem : "none", encrypted));
+        cr_assert_null(saml_content_key(i == 0 ? "" : i == 1 ? ec_pem : "none", NULL, encrypted));
     }
     EVP_PKEY_free(key);
     EVP_PKEY_free(ec);

@@ -191,7 +191,7 @@ Test(sign_in_run, each_end_has_its_answer_and_its_reason)
 
         run->step = (provider_step_t)(PROVIDER_DENIED + i);
         cr_assert_eq(run_refusal(run, &problem), cases[i].want, "%zu", i);
-        cr_assert_str_eq(problem.msg, "the toy says so");
+        cr_assert_str_eq(problem.msg, "the toy says so (route edghtsrt_1)");
         problem_done(&problem);
     }
 }
