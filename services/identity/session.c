@@ -162,11 +162,13 @@ bool session_is_over(const session_t *self, int64_t now_ms)
 json_t *session_json(const session_t *self)
 {
     const person_t *who = &self->person;
+    const char *email = person_vouched_email(who);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                     self->id, "user", self->user, "route", self->route, "digest", self->digest,
-                     "provider_user_id", who->id ? who->id : "", "name", who->name ? who->name : "",
-                     "email", who->email ? who->email : "", "groups", who->groups, "created_ms",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s*, s:O, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "id", self->id, "user", self->user, "route", self->route, "digest",
+                     self->digest, "provider_user_id", who->id ? who->id : "", "name",
+                     who->name ? who->name : "", "email", email ? email : "", "email_unverified",
+                     person_unverified_email(who), "groups", who->groups, "created_ms",
                      (json_int_t)self->created_ms, "expires_ms", (json_int_t)self->expires_ms,
                      "due_ms", (json_int_t)self->due_ms, "inactivity_ms",
                      (json_int_t)self->inactivity_ms, "last_active_ms",

@@ -110,7 +110,8 @@ static int end_by_rules(crud_t *crud, const session_t *session, reply_t *reply)
     int r = crud_begin(crud);
 
     crud->request_key[0] = '\0';
-    session_act_as(&act, crud, session->account, session->user, session->person.email, "RULES");
+    session_act_as(&act, crud, session->account, session->user,
+                   person_vouched_email(&session->person), "RULES");
     if (!r)
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);

@@ -68,7 +68,7 @@ static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *perso
     document = new_user(ret_id, person, now);
     if (!document)
         return -ENOMEM;
-    session_act_as(&act, crud, sealed->account, ret_id, person->email, "SIGN_IN");
+    session_act_as(&act, crud, sealed->account, ret_id, person_vouched_email(person), "SIGN_IN");
     r = crud_add(crud, kind_find("application_user"), document, problem, &row);
     session_act_done(&act);
     if (!r)
@@ -251,7 +251,7 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 
     if (r)
         return r;
-    session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
+    session_act_as(&act, crud, sealed->account, user, person_vouched_email(person), "SIGN_IN");
     r = end_oldest(crud, user, problem);
     if (!r)
         r = add_object(crud, sealed, user, request, token, expires, problem, &row);
