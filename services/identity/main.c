@@ -15,6 +15,7 @@
 #include "services/identity/owner.h"
 #include "services/identity/service_token.h"
 #include "services/identity/session.h"
+#include "services/identity/session_gone.h"
 #include "services/identity/session_vouch.h"
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_run.h"
@@ -74,6 +75,11 @@ static const setting_t settings[] = {
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
      "between deletions of sessions and sign-ins that are over"},
+    {"gone-routes-seconds", SETTING_INT, "60", 1, 86400,
+     "between questions to postern-routes whether routes and modules of sessions are there still; "
+     "no more often than sign-in-tidy-seconds"},
+    {"routes-rpc", SETTING_STR, "", 0, 0,
+     "endpoints of postern-routes, which is asked that; empty: nobody is"},
     {"saml-rpc", SETTING_STR, "", 0, 0,
      "endpoints of postern-saml, which judges messages of SAML; empty: nobody signs in with SAML"},
     {"device-patterns", SETTING_STR, DEVICE_PATTERNS, 0, 0,
@@ -104,6 +110,7 @@ static int identity_setup(crud_t *crud, const config_t *config)
 {
     int r = oauth_setup(config);
 
+    session_gone_setup(config);
     if (!r)
         r = sign_in_setup(crud, config);
     return r ? r : browser_setup(config);
@@ -113,6 +120,7 @@ extern const migration_t identity_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
 {
+    static const char *const asks[] = {"saml", "routes", NULL};
     const service_spec_t spec = {
         .id = SERVICE_identity,
         .migrations = identity_migrations,
@@ -124,7 +132,7 @@ int main(int argc, char **argv)
         .log_only_ends = true,
         .is_slow = ssh_authority_is_slow,
         .way_out = &way_out,
-        .asks = "saml",
+        .asks = asks,
         .setup = identity_setup,
     };
 

@@ -73,6 +73,7 @@ enum {
     AT_UNTIL,
     AT_CLIENT,
     AT_SOURCE,
+    AT_PLACE,
     AT_NOW
 };
 
@@ -123,6 +124,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
                 "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
                 "THEN '' ELSE s.source END, "
+                "coalesce(s.place, format('%s %s ', a.route_id, s.module)), "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -148,6 +150,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     out->now_ms = number_at(res, AT_NOW);
     copy_at(res, AT_CLIENT, out->client, sizeof(out->client));
     copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
+    copy_at(res, AT_PLACE, out->place, sizeof(out->place));
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);

@@ -110,6 +110,7 @@ static void drop_rules(json_t *config)
                                          "email_domains",
                                          "groups",
                                          "authorized_groups",
+                                         "made_id",
                                          "service_tokens",
                                          "bearer_tokens",
                                          "bearer_audiences",
@@ -194,9 +195,10 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
-    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
 
     session_provider_hashes(sealed, person, client, provider);
+    sealed_place(sealed, place);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -209,12 +211,12 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
                    "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
-                   "provider_hash, until_ms) VALUES ($1, $2, $3, "
+                   "provider_hash, until_ms, place) VALUES ($1, $2, $3, "
                    "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint)",
-                   15, id, sealed->module, sealed->digest, groups,
+                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16)",
+                   16, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
-                   claims, source, client, provider, until);
+                   claims, source, client, provider, until, place);
 }
 
 /* Make room for another session of the user: the oldest beyond the bound end, some of them where
@@ -270,7 +272,8 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem)
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }
 
-int session_end_found(crud_t *crud, const char *account, const PGresult *found, problem_t *problem)
+int session_end_found(crud_t *crud, const char *account, const char *source, const PGresult *found,
+                      problem_t *problem)
 {
     int r = 0;
 
@@ -280,8 +283,7 @@ int session_end_found(crud_t *crud, const char *account, const PGresult *found, 
         const char *email = PQgetvalue(found, i, 2);
 
         snprintf(session.id, sizeof(session.id), "%s", PQgetvalue(found, i, 0));
-        session_act_as(&act, crud, account, PQgetvalue(found, i, 1), *email ? email : NULL,
-                       "PROVIDER");
+        session_act_as(&act, crud, account, PQgetvalue(found, i, 1), *email ? email : NULL, source);
         r = session_end(crud, &session, problem);
         session_act_done(&act);
         if (r == ERR_SESSION_GONE) /* somebody else has ended it meanwhile */

@@ -157,7 +157,7 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
-        r = session_end_found(crud, ending->sealed->account, found, &reply->problem);
+        r = session_end_found(crud, ending->sealed->account, "PROVIDER", found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
     if (!r && !*ret_more)
         r = remember_request(crud, ending);
