@@ -22,6 +22,7 @@
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
 #include "services/identity/token.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <string.h>
@@ -71,6 +72,9 @@ static const setting_t settings[] = {
      "file of the key that postern-routes seals sign-in modules with; empty: the master key"},
     {"user-sessions", SETTING_INT, "100", 1, 1000,
      "sessions that one user may have; a new sign-in ends the oldest beyond it"},
+    {"user-idle-seconds", SETTING_INT, "7776000", 1, 315360000,
+     "seconds without a session, a sign-in and activity after which users are deleted, in accounts "
+     "that are near their object-limit"},
     {"session-max", SETTING_INT, "7776000", 60, 31536000,
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
@@ -111,15 +115,46 @@ static int identity_setup(crud_t *crud, const config_t *config)
     int r = oauth_setup(config);
 
     session_gone_setup(config);
+    user_room_setup(config);
     if (!r)
         r = sign_in_setup(crud, config);
     return r ? r : browser_setup(config);
+}
+
+/* The part has nothing to start: it is what the service counts. */
+static int start_counts(void **ret_self, zloop_t *loop, const config_t *config)
+{
+    (void)loop;
+    (void)config;
+    *ret_self = NULL;
+    return 0;
+}
+
+static void stop_counts(void **self_p)
+{
+    *self_p = NULL;
+}
+
+static size_t write_counts(void *self, char *out, size_t size)
+{
+    (void)self;
+    return user_room_metrics(out, size);
+}
+
+static bool are_counts_ready(void *self, char *why, size_t size)
+{
+    (void)self;
+    (void)why;
+    (void)size;
+    return true;
 }
 
 extern const migration_t identity_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
 {
+    static const service_part_t counts = {start_counts, stop_counts, write_counts,
+                                          are_counts_ready};
     static const char *const asks[] = {"saml", "routes", NULL};
     const service_spec_t spec = {
         .id = SERVICE_identity,
@@ -133,6 +168,7 @@ int main(int argc, char **argv)
         .is_slow = ssh_authority_is_slow,
         .way_out = &way_out,
         .asks = asks,
+        .part = &counts,
         .setup = identity_setup,
     };
 

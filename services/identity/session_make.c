@@ -3,6 +3,7 @@
 #include "services/identity/browser.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in_run.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,18 +52,15 @@ static int update_user(crud_t *crud, const char *account, const person_t *person
     return 0;
 }
 
-/* The user that this person is; a new one, if there is none. */
-static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                     problem_t *problem, char ret_id[ID_MAX])
+static int add_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                    problem_t *problem, char ret_id[ID_MAX])
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     session_act_t act;
     char now[32];
-    int r = update_user(crud, sealed->account, person, true, ret_id);
+    int r;
 
-    if (r != ERR_NOT_FOUND)
-        return r;
     id_make("app_user", ret_id);
     crud_now(now);
     document = new_user(ret_id, person, now);
@@ -74,6 +72,25 @@ static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *perso
     if (!r)
         snprintf(ret_id, ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
     return r == PG_DUPLICATE ? PG_AGAIN : r; /* another call has made it meanwhile */
+}
+
+/* The user that this person is; a new one, if there is none. */
+static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                     problem_t *problem, char ret_id[ID_MAX])
+{
+    int r = update_user(crud, sealed->account, person, true, ret_id);
+
+    if (r != ERR_NOT_FOUND)
+        return r;
+    r = add_user(crud, sealed, person, problem, ret_id);
+    if (r != ERR_LIMIT_EXCEEDED)
+        return r;
+    r = user_room_make(crud, sealed->account, problem);
+    if (r)
+        return r;
+    problem_done(problem);
+    *problem = (problem_t){0};
+    return add_user(crud, sealed, person, problem, ret_id);
 }
 
 /* ---- sessions ---- */

@@ -3,6 +3,7 @@
 #include "services/identity/session_gone.h"
 #include "services/identity/session_tokens.h"
 #include "services/identity/sign_in.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -125,6 +126,8 @@ int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
     r = session_tokens_write(crud);
     if (!r)
         r = tidy_codes(crud, &codes);
+    if (!r)
+        r = user_room_tidy(crud, reply);
     if (r)
         return r;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms() - LATE_MS);
