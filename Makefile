@@ -256,7 +256,7 @@ e2e: $(E2E_NEEDS) node-packages
 	for name in $$(sed -n "s/^OAUTH_PROVIDER(\([a-z]*\),.*/\1/p" proto/oauth_providers.def); do at=https://localhost:$$(($(E2E_PORT) + 96))/$$name; \
 	    export POSTERN_OAUTH_$$(echo $$name | tr a-z A-Z)_URL="$$at/web$$([ $$name != microsoft ] || echo /common) $$at/api $$at/token"; done; \
 	export POSTERN_OAUTH_GITHUB_CLIENT_ID=story-github POSTERN_OAUTH_GITHUB_CLIENT_SECRET=story-secret POSTERN_OAUTH_GOOGLE_CLIENT_ID=story-google POSTERN_OAUTH_GOOGLE_CLIENT_SECRET=story-secret; \
-	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 POSTERN_USER_JWTS=1m \
+	export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) POSTERN_BUILD=$(abspath $(E2E_BUILD)) POSTERN_RENEW_SECONDS=1 POSTERN_TIDY_SECONDS=1 POSTERN_SLOW_RESOLVER=1 POSTERN_USER_JWTS=1m POSTERN_GONE_ROUTES_SECONDS=86400 \
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$(E2E_RUNTIMES) $$resolver/slow_resolver.so"; \

@@ -48,8 +48,9 @@ typedef struct service_spec {
     const way_out_t *way_out;
     /* The log that edges follow has deletions only, of what a snapshot puts in doubt. */
     bool log_only_ends;
-    /* The service that crud_ask asks; setting <name>-rpc says where its copies are. NULL: none. */
-    const char *asks;
+    /* The services that crud_ask asks, ended by NULL; setting <name>-rpc says where copies of one
+     * are. NULL: none. */
+    const char *const *asks;
     /* Once, after the migrations, with a ready connection; may be NULL. 0 | fault. */
     int (*setup)(crud_t *crud, const config_t *config);
 } service_spec_t;

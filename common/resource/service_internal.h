@@ -15,7 +15,7 @@
 #include "common/resource/service.h"
 #include "common/resource/waits.h"
 
-enum { SERVICE_WORKERS_MAX = 32 };
+enum { SERVICE_WORKERS_MAX = 32, SERVICE_ASKS_MAX = 2 /* services that one service asks */ };
 
 typedef struct worker_args {
     const service_spec_t *spec;
@@ -46,10 +46,10 @@ typedef struct service {
     work_t *done;       /* replies, from the workers */
     flights_t *flights;
     held_t *held;
-    waits_t *waits;         /* requests that wait without a worker */
-    outbound_t *outbound;   /* of spec->way_out; NULL: none */
-    neighbour_t *neighbour; /* the service of spec->asks; NULL: none */
-    bool room_is_told;      /* a timer is set: there is room for another of its calls */
+    waits_t *waits;                            /* requests that wait without a worker */
+    outbound_t *outbound;                      /* of spec->way_out; NULL: none */
+    neighbour_t *neighbours[SERVICE_ASKS_MAX]; /* the services of spec->asks, in its order */
+    bool room_is_told; /* a timer is set: there is room for another of its calls */
     zactor_t *replog, *outbox;
     edges_t edges;
     leases_t leases;

@@ -14,7 +14,8 @@ size_t service_metrics(void *context, char *out, size_t size)
     size_t n = peer_metrics(name, out, size);
 
     n += part ? part->metrics(self->part, out + n, size - n) : 0;
-    n += neighbour_metrics(self->neighbour, name, out + n, size - n);
+    for (int i = 0; i < SERVICE_ASKS_MAX; i++)
+        n += neighbour_metrics(self->neighbours[i], name, out + n, size - n);
     out += n;
     size -= n;
     return n

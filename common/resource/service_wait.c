@@ -2,6 +2,7 @@
  * watches their pauses, and gives them to a worker again. */
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
+#include "common/base/invariant.h"
 #include "common/base/log.h"
 #include "common/base/quote.h"
 #include "common/resource/service_internal.h"
@@ -12,16 +13,38 @@ enum { REFUSED_MAX = 16 /* requests in a row for which the way out has no room *
 
 static void on_said(void *context, void *job, int code, const char *why, json_t *body);
 
-static int start_neighbour(service_t *self)
+static int start_neighbours(service_t *self)
 {
+    const char *const *asks = self->spec->asks;
     char setting[32];
+    int r = 0;
 
-    if (!self->spec->asks)
-        return 0;
-    snprintf(setting, sizeof(setting), "%s-rpc", self->spec->asks);
-    return neighbour_new(&self->neighbour, self->loop, self->spec->asks,
-                         config_str(self->config, setting), config_str(self->config, "curve-dir"),
-                         on_said, self);
+    for (int i = 0; !r && asks && asks[i]; i++) {
+        INVARIANT(i < SERVICE_ASKS_MAX);
+        snprintf(setting, sizeof(setting), "%s-rpc", asks[i]);
+        r = neighbour_new(&self->neighbours[i], self->loop, asks[i],
+                          config_str(self->config, setting), config_str(self->config, "curve-dir"),
+                          on_said, self);
+    }
+    return r;
+}
+
+/* The service that a verb of proto/verbs.def is of, if this one asks it; NULL: it does not. */
+static neighbour_t *neighbour_of(const service_t *self, const char *verb)
+{
+    static const struct {
+        const char *service, *verb;
+    } verbs[] = {
+#define VERB(service, name, handler, who, most, shapes) {#service, name},
+#include "proto/verbs.def"
+    };
+    const char *const *asks = self->spec->asks;
+
+    for (size_t row = 0; asks && row < LEN(verbs); row++)
+        for (int i = 0; asks[i] && !strcmp(verbs[row].verb, verb); i++)
+            if (!strcmp(asks[i], verbs[row].service))
+                return self->neighbours[i];
+    return NULL;
 }
 
 int service_waits_start(service_t *self)
@@ -35,7 +58,7 @@ int service_waits_start(service_t *self)
         calls_of_one = (unsigned)config_int(self->config, out->calls_of_one);
     }
     self->waits = waits_new(calls, calls_of_one);
-    r = start_neighbour(self);
+    r = start_neighbours(self);
     if (r)
         return r;
     return out ? out->start(&self->outbound, self->loop, self->config) : 0;
@@ -56,14 +79,16 @@ static void on_fetched(void *context, const outbound_answer_t *answer);
 /* Ask its question. True: somebody will answer, or it was answered. */
 static bool ask_one(service_t *self, wait_t *wait)
 {
-    if (!self->neighbour) {
+    neighbour_t *neighbour = neighbour_of(self, wait->verb);
+
+    if (!neighbour) {
         waits_fetched(self->waits, wait);
         wait_take_said(wait, ERR_MAINTENANCE, "this service asks no other", NULL);
         service_enqueue_again(self, wait);
         return true;
     }
-    neighbour_ask(self->neighbour, wait->verb, wait->owner, take(wait->question),
-                  wait->ask_until_ms, wait);
+    neighbour_ask(neighbour, wait->verb, wait->owner, take(wait->question), wait->ask_until_ms,
+                  wait);
     return true;
 }
 
@@ -196,7 +221,8 @@ void service_waits_drain(service_t *self)
         return;
     if (self->spec->way_out && self->outbound)
         self->spec->way_out->stop(&self->outbound);
-    neighbour_destroy(&self->neighbour); /* what it was asked is answered below */
+    for (int i = 0; i < SERVICE_ASKS_MAX; i++)
+        neighbour_destroy(&self->neighbours[i]); /* what it was asked is answered below */
     while ((wait = waits_first(self->waits)))
         refuse_wait(self, wait, ERR_MAINTENANCE);
     waits_destroy(&self->waits);

@@ -120,15 +120,16 @@ static int verify_asked(crud_t *crud, const request_t *request, problem_t *probl
 static json_t *render_session(const bearer_t *self)
 {
     const person_t *who = &self->person;
+    const char *email = person_vouched_email(who);
     const json_int_t now = self->now_ms;
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I, s:I, s:i, s:I, s:I}", "id",
-                     self->id, "user", self->id, "route", self->sealed->route, "digest",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s*, s:O, s:I, s:I, s:I, s:i, s:I, s:I}",
+                     "id", self->id, "user", self->id, "route", self->sealed->route, "digest",
                      self->sealed->digest, "provider_user_id", who->id, "name",
-                     who->name ? who->name : "", "email", who->email ? who->email : "", "groups",
-                     who->groups, "created_ms", now, "expires_ms", (json_int_t)self->expires_ms,
-                     "due_ms", now + ASK_AGAIN_MS, "inactivity_ms", 0, "last_active_ms", now,
-                     "checked_ms", now);
+                     who->name ? who->name : "", "email", email ? email : "", "email_unverified",
+                     person_unverified_email(who), "groups", who->groups, "created_ms", now,
+                     "expires_ms", (json_int_t)self->expires_ms, "due_ms", now + ASK_AGAIN_MS,
+                     "inactivity_ms", 0, "last_active_ms", now, "checked_ms", now);
 }
 
 int on_bearer_token_check(crud_t *crud, const request_t *request, reply_t *reply)

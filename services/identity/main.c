@@ -15,12 +15,14 @@
 #include "services/identity/owner.h"
 #include "services/identity/service_token.h"
 #include "services/identity/session.h"
+#include "services/identity/session_gone.h"
 #include "services/identity/session_vouch.h"
 #include "services/identity/sign_in.h"
 #include "services/identity/sign_in_run.h"
 #include "services/identity/ssh_authority.h"
 #include "services/identity/self.h"
 #include "services/identity/token.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <string.h>
@@ -70,10 +72,18 @@ static const setting_t settings[] = {
      "file of the key that postern-routes seals sign-in modules with; empty: the master key"},
     {"user-sessions", SETTING_INT, "100", 1, 1000,
      "sessions that one user may have; a new sign-in ends the oldest beyond it"},
+    {"user-idle-seconds", SETTING_INT, "7776000", 1, 315360000,
+     "seconds without a session, a sign-in and activity after which users are deleted, in accounts "
+     "that are near their object-limit"},
     {"session-max", SETTING_INT, "7776000", 60, 31536000,
      "seconds that a session lasts whose module says nothing of it"},
     {"sign-in-tidy-seconds", SETTING_INT, "60", 1, 86400,
      "between deletions of sessions and sign-ins that are over"},
+    {"gone-routes-seconds", SETTING_INT, "60", 1, 86400,
+     "between questions to postern-routes whether routes and modules of sessions are there still; "
+     "no more often than sign-in-tidy-seconds"},
+    {"routes-rpc", SETTING_STR, "", 0, 0,
+     "endpoints of postern-routes, which is asked that; empty: nobody is"},
     {"saml-rpc", SETTING_STR, "", 0, 0,
      "endpoints of postern-saml, which judges messages of SAML; empty: nobody signs in with SAML"},
     {"device-patterns", SETTING_STR, DEVICE_PATTERNS, 0, 0,
@@ -104,15 +114,48 @@ static int identity_setup(crud_t *crud, const config_t *config)
 {
     int r = oauth_setup(config);
 
+    session_gone_setup(config);
+    user_room_setup(config);
     if (!r)
         r = sign_in_setup(crud, config);
     return r ? r : browser_setup(config);
+}
+
+/* The part has nothing to start: it is what the service counts. */
+static int start_counts(void **ret_self, zloop_t *loop, const config_t *config)
+{
+    (void)loop;
+    (void)config;
+    *ret_self = NULL;
+    return 0;
+}
+
+static void stop_counts(void **self_p)
+{
+    *self_p = NULL;
+}
+
+static size_t write_counts(void *self, char *out, size_t size)
+{
+    (void)self;
+    return user_room_metrics(out, size);
+}
+
+static bool are_counts_ready(void *self, char *why, size_t size)
+{
+    (void)self;
+    (void)why;
+    (void)size;
+    return true;
 }
 
 extern const migration_t identity_migrations[]; /* made by the build */
 
 int main(int argc, char **argv)
 {
+    static const service_part_t counts = {start_counts, stop_counts, write_counts,
+                                          are_counts_ready};
+    static const char *const asks[] = {"saml", "routes", NULL};
     const service_spec_t spec = {
         .id = SERVICE_identity,
         .migrations = identity_migrations,
@@ -124,7 +167,8 @@ int main(int argc, char **argv)
         .log_only_ends = true,
         .is_slow = ssh_authority_is_slow,
         .way_out = &way_out,
-        .asks = "saml",
+        .asks = asks,
+        .part = &counts,
         .setup = identity_setup,
     };
 

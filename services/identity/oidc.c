@@ -92,6 +92,7 @@ static int oidc_start(void **ret_flow, int operation, const provider_ask_t *ask)
     oidc_flow_t *self = memory_new(sizeof(*self), "a sign-in");
 
     self->operation = (provider_operation_t)operation;
+    snprintf(self->account, sizeof(self->account), "%s", ask->account ? ask->account : "");
     self->now_s = ask->now_s;
     self->is_forced = ask->force;
     self->cache = ask->cache;
@@ -202,6 +203,14 @@ static provider_step_t fetch_keys(oidc_flow_t *self)
     return ask_for(self, OIDC_STAGE_KEYS, oidc_ask_keys(self));
 }
 
+/* For whom keys are fetched out of turn. */
+static provider_asker_t asker_of(const oidc_flow_t *self)
+{
+    return self->operation == PROVIDER_ENDED    ? PROVIDER_ASKER_LOGOUT
+           : self->operation == PROVIDER_BEARER ? PROVIDER_ASKER_BEARER
+                                                : PROVIDER_ASKER_SIGN_IN;
+}
+
 /* Verify with this key set. One that was not fetched just now may be too old: the provider has
  * changed its keys. */
 static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t len)
@@ -216,7 +225,8 @@ static provider_step_t verify_with(oidc_flow_t *self, const char *text, size_t l
     if (verdict == OIDC_VERIFIED)
         return judge_token(self);
     if (!self->were_keys_fetched
-        && provider_cache_again(self->cache, keys_kind, self->metadata.keys, self->now_s))
+        && provider_cache_again(self->cache, self->account, asker_of(self), keys_kind,
+                                self->metadata.keys, self->now_s))
         return fetch_keys(self);
     if (fault)
         return oidc_fail(self, PROVIDER_INVALID, "%s", fault);
@@ -231,8 +241,8 @@ static provider_step_t go_to_keys(oidc_flow_t *self)
     size_t len = 0;
     provider_step_t step;
 
-    state =
-        provider_cache_find(self->cache, keys_kind, self->metadata.keys, self->now_s, &text, &len);
+    state = provider_cache_find(self->cache, self->account, keys_kind, self->metadata.keys,
+                                self->now_s, &text, &len);
     if (state != PROVIDER_CACHE_FRESH) {
         oidc_set(&self->old_text, NULL);
         self->old_text = text;
@@ -263,8 +273,8 @@ static provider_step_t on_keys(oidc_flow_t *self, const fetched_t *answer)
         fault = oidc_keys_read(&keys, answer->body, answer->body_len);
         oidc_keys_free(&keys);
         if (!fault) {
-            provider_cache_put(self->cache, keys_kind, self->metadata.keys, answer->body,
-                               answer->body_len, answer->cache_control, self->now_s);
+            provider_cache_put(self->cache, self->account, keys_kind, self->metadata.keys,
+                               answer->body, answer->body_len, answer->cache_control, self->now_s);
             return verify_with(self, answer->body, answer->body_len);
         }
         step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);
@@ -345,7 +355,8 @@ static provider_step_t go_to_metadata(oidc_flow_t *self)
     if (self->fault)
         return self->is_fault_of_token ? fail_token(self, self->fault)
                                        : oidc_fail(self, PROVIDER_INVALID, "%s", self->fault);
-    state = provider_cache_find(self->cache, metadata_kind, self->issuer, self->now_s, &text, &len);
+    state = provider_cache_find(self->cache, self->account, metadata_kind, self->issuer,
+                                self->now_s, &text, &len);
     if (state == PROVIDER_CACHE_FRESH) {
         fault = oidc_metadata_read(&self->metadata, text, len, self->issuer);
         free(text);
@@ -370,8 +381,8 @@ static provider_step_t on_metadata(oidc_flow_t *self, const fetched_t *answer)
     if (step == PROVIDER_DONE) {
         fault = oidc_metadata_read(&self->metadata, answer->body, answer->body_len, self->issuer);
         if (!fault) {
-            provider_cache_put(self->cache, metadata_kind, self->issuer, answer->body,
-                               answer->body_len, answer->cache_control, self->now_s);
+            provider_cache_put(self->cache, self->account, metadata_kind, self->issuer,
+                               answer->body, answer->body_len, answer->cache_control, self->now_s);
             return go_on(self);
         }
         step = oidc_fail(self, PROVIDER_INVALID, "%s", fault);

@@ -208,6 +208,7 @@ typedef struct oidc_flow {
     int64_t now_s;
     bool is_forced;
     provider_cache_t *cache;
+    char account[64]; /* whose route it is; "": nobody's */
 
     /* What the flow was begun with; copies, NULL where there is none. */
     char *issuer, *client_id, *client_secret, *redirect_uri, *state, *nonce, *verifier, *scopes;

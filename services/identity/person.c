@@ -77,6 +77,16 @@ bool person_read(person_t *self, const json_t *value)
     return self->id && self->provider_name && self->provider_url;
 }
 
+const char *person_vouched_email(const person_t *self)
+{
+    return self->email_verified ? self->email : NULL;
+}
+
+const char *person_unverified_email(const person_t *self)
+{
+    return self->email_verified ? NULL : self->email;
+}
+
 json_t *person_tokens(const person_t *self)
 {
     json_t *out = json_object();

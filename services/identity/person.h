@@ -9,6 +9,13 @@ json_t *person_json(const person_t *self);
 /* The reverse; the caller calls person_done. False: an id, or who vouches for it, is missing. */
 bool person_read(person_t *self, const json_t *value);
 
+/* Its e-mail address, as far as the provider vouches for it: what it has not verified may be
+ * anybody's. Borrowed; NULL: there is none. */
+const char *person_vouched_email(const person_t *self);
+/* The one that it has, and has not verified: who enters it as their own need not be who reads what
+ * is sent there. Borrowed; NULL: there is none. */
+const char *person_unverified_email(const person_t *self);
+
 /* Its tokens alone, and what goes with them. */
 json_t *person_tokens(const person_t *self);
 /* Take those of the tokens that the person has none of. */

@@ -1,30 +1,64 @@
 #include "services/identity/provider_cache.h"
 #include "common/base/cleanup.h"
+#include "common/base/invariant.h"
 #include "common/base/memory.h"
 
 #include <ctype.h>
 #include <pthread.h>
+#include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { SHARED_DOCUMENTS = 1000, SHARED_BYTES = 32 << 20 };
+enum {
+    SHARED_DOCUMENTS = 1000,
+    SHARED_BYTES = 32 << 20,
+    TURNS = 8192 /* fetches out of turn that are remembered */
+};
+
+/* An account that documents count for; there are no more of them than documents. */
+typedef struct owner {
+    uint64_t hash; /* of the account */
+    size_t count, bytes;
+} owner_t;
+
+/* The last fetch out of turn of an account, asker and document. Two that have the same place do not
+ * hold each other up: the newer one takes it. */
+typedef struct turn {
+    uint64_t hash; /* of all three */
+    int64_t at_s;
+} turn_t;
 
 typedef struct entry {
-    char *name; /* kind, a line end, name */
+    uint64_t owner; /* hash of the account that it counts for */
+    char *name;     /* kind, a line end, name */
     char *text;
     size_t len, bytes;
     uint64_t used; /* number of the last use */
     int64_t fetched_s, life_s;
     int64_t retry_s; /* not before: somebody is fetching it, or it just failed */
-    int64_t again_s; /* of the last fetch, in turn or not */
 } entry_t;
 
 struct provider_cache {
     pthread_mutex_t lock;
     entry_t *entries;
     size_t count, count_max, bytes, bytes_max;
+    owner_t *owners;
+    size_t owner_count;
+    turn_t *turns;
+    unsigned char secret[crypto_shorthash_KEYBYTES]; /* of hashes, which nobody else can tell */
     uint64_t uses;
 };
+
+static uint64_t hash_of(const provider_cache_t *self, const char *text)
+{
+    unsigned char out[crypto_shorthash_BYTES];
+    uint64_t hash;
+
+    crypto_shorthash(out, (const unsigned char *)text, strlen(text), self->secret);
+    memcpy(&hash, out, sizeof(hash));
+    return hash;
+}
 
 provider_cache_t *provider_cache_new(size_t count, size_t bytes)
 {
@@ -34,12 +68,64 @@ provider_cache_t *provider_cache_new(size_t count, size_t bytes)
     self->bytes_max = bytes;
     self->entries =
         memory_need(calloc(count ? count : 1, sizeof(*self->entries)), "the cache of providers");
+    self->owners =
+        memory_need(calloc(count ? count : 1, sizeof(*self->owners)), "the cache of providers");
+    self->turns = memory_need(calloc(TURNS, sizeof(*self->turns)), "the cache of providers");
+    randombytes_buf(self->secret, sizeof(self->secret));
     pthread_mutex_init(&self->lock, NULL);
     return self;
 }
 
+/* ---- whose they are ---- */
+
+static owner_t *owner_find(const provider_cache_t *self, uint64_t hash)
+{
+    for (size_t i = 0; i < self->owner_count; i++)
+        if (self->owners[i].hash == hash)
+            return &self->owners[i];
+    return NULL;
+}
+
+/* The document counts for that account from now on. */
+static void entry_give(provider_cache_t *self, entry_t *entry, uint64_t hash)
+{
+    owner_t *owner = owner_find(self, hash);
+
+    if (!owner) {
+        owner = &self->owners[self->owner_count++];
+        *owner = (owner_t){.hash = hash};
+    }
+    owner->count++;
+    owner->bytes += entry->bytes;
+    entry->owner = hash;
+}
+
+/* It counts for nobody. */
+static void entry_take(provider_cache_t *self, const entry_t *entry)
+{
+    owner_t *owner = owner_find(self, entry->owner);
+
+    INVARIANT(owner && owner->count);
+    owner->count--;
+    owner->bytes -= entry->bytes;
+    if (!owner->count)
+        *owner = self->owners[--self->owner_count];
+}
+
+/* Of the accounts that use a document it counts for the one that has the fewest. */
+static void entry_share(provider_cache_t *self, entry_t *entry, uint64_t hash)
+{
+    const owner_t *user = owner_find(self, hash), *owner = owner_find(self, entry->owner);
+
+    if (hash == entry->owner || (user && user->count + 1 >= owner->count))
+        return;
+    entry_take(self, entry);
+    entry_give(self, entry, hash);
+}
+
 static void entry_remove(provider_cache_t *self, entry_t *entry)
 {
+    entry_take(self, entry);
     free(entry->name);
     free(entry->text);
     self->bytes -= entry->bytes;
@@ -57,6 +143,8 @@ void provider_cache_destroy(provider_cache_t **self_p)
         entry_remove(self, &self->entries[0]);
     pthread_mutex_destroy(&self->lock);
     free(self->entries);
+    free(self->owners);
+    free(self->turns);
     free(self);
 }
 
@@ -79,8 +167,6 @@ static void entry_correct(entry_t *entry, int64_t now_s)
 {
     if (entry->fetched_s > now_s)
         entry->fetched_s = now_s;
-    if (entry->again_s > now_s)
-        entry->again_s = now_s;
     if (entry->retry_s > now_s + PROVIDER_CACHE_RETRY_S)
         entry->retry_s = now_s;
 }
@@ -96,12 +182,12 @@ static provider_cached_t entry_state(entry_t *entry, int64_t now_s)
     if (age_s < entry->life_s || now_s < entry->retry_s)
         return PROVIDER_CACHE_FRESH;
     entry->retry_s = now_s + PROVIDER_CACHE_RETRY_S;
-    entry->again_s = now_s;
     return PROVIDER_CACHE_STALE;
 }
 
-provider_cached_t provider_cache_find(provider_cache_t *self, const char *kind, const char *name,
-                                      int64_t now_s, char **ret_text, size_t *ret_len)
+provider_cached_t provider_cache_find(provider_cache_t *self, const char *account, const char *kind,
+                                      const char *name, int64_t now_s, char **ret_text,
+                                      size_t *ret_len)
 {
     provider_cached_t state = PROVIDER_CACHE_NONE;
     entry_t *entry;
@@ -113,6 +199,7 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *kind, 
     if (entry)
         state = entry_state(entry, now_s);
     if (state != PROVIDER_CACHE_NONE) {
+        entry_share(self, entry, hash_of(self, account));
         entry->used = ++self->uses;
         *ret_text = malloc(entry->len + 1);
         *ret_len = entry->len;
@@ -125,44 +212,74 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *kind, 
     return state;
 }
 
-bool provider_cache_again(provider_cache_t *self, const char *kind, const char *name, int64_t now_s)
+bool provider_cache_again(provider_cache_t *self, const char *account, provider_asker_t asker,
+                          const char *kind, const char *name, int64_t now_s)
 {
-    bool may = true;
-    entry_t *entry;
+    size_t size = strlen(account) + strlen(kind) + strlen(name) + 32;
+    char *text;
+    uint64_t hash;
+    turn_t *turn;
+    bool may;
 
     if (!self)
         return true;
+    text = malloc(size);
+    if (!text)
+        return false;
+    snprintf(text, size, "%s\n%d\n%s\n%s", account, (int)asker, kind, name);
+    hash = hash_of(self, text);
+    free(text);
+    turn = &self->turns[hash % TURNS];
     pthread_mutex_lock(&self->lock);
-    entry = entry_find(self, kind, name);
-    if (entry) {
-        entry_correct(entry, now_s);
-        may = now_s - entry->again_s >= PROVIDER_CACHE_AGAIN_S;
-        if (may)
-            entry->again_s = now_s;
-    }
+    /* a clock that was set back makes nobody wait */
+    may = turn->hash != hash || now_s < turn->at_s || now_s - turn->at_s >= PROVIDER_CACHE_AGAIN_S;
+    if (may)
+        *turn = (turn_t){.hash = hash, .at_s = now_s};
     pthread_mutex_unlock(&self->lock);
     return may;
 }
 
-/* Room for one more document of this size: what was used longest ago goes. */
+/* ---- room ---- */
+
+/* The account that has the most, of bytes or of documents. */
+static uint64_t largest_owner(const provider_cache_t *self, bool by_bytes)
+{
+    const owner_t *most = &self->owners[0];
+
+    for (size_t i = 1; i < self->owner_count; i++) {
+        const owner_t *one = &self->owners[i];
+
+        if (by_bytes ? one->bytes > most->bytes : one->count > most->count)
+            most = one;
+    }
+    return most->hash;
+}
+
+/* Room for one more document of this size. */
 static void make_room(provider_cache_t *self, size_t bytes)
 {
     while (self->count == self->count_max || self->bytes + bytes > self->bytes_max) {
-        entry_t *oldest = &self->entries[0];
+        const uint64_t owner = largest_owner(self, self->bytes + bytes > self->bytes_max);
+        entry_t *oldest = NULL;
 
-        for (size_t i = 1; i < self->count; i++)
-            if (self->entries[i].used < oldest->used)
-                oldest = &self->entries[i];
+        for (size_t i = 0; i < self->count; i++) {
+            entry_t *one = &self->entries[i];
+
+            if (one->owner == owner && (!oldest || one->used < oldest->used))
+                oldest = one;
+        }
         entry_remove(self, oldest);
     }
 }
 
-void provider_cache_put(provider_cache_t *self, const char *kind, const char *name,
-                        const char *text, size_t len, const char *cache_control, int64_t now_s)
+void provider_cache_put(provider_cache_t *self, const char *account, const char *kind,
+                        const char *name, const char *text, size_t len, const char *cache_control,
+                        int64_t now_s)
 {
     size_t name_len = strlen(kind) + 1 + strlen(name);
     size_t bytes = sizeof(entry_t) + name_len + 1 + len + 1;
-    entry_t made = {.len = len, .bytes = bytes, .fetched_s = now_s, .again_s = now_s};
+    entry_t made = {.len = len, .bytes = bytes, .fetched_s = now_s};
+    uint64_t owner;
     entry_t *old;
 
     if (!self || !self->count_max || bytes > self->bytes_max)
@@ -178,12 +295,17 @@ void provider_cache_put(provider_cache_t *self, const char *kind, const char *na
     snprintf(made.name, name_len + 1, "%s\n%s", kind, name);
     memcpy(made.text, text, len);
     made.text[len] = '\0';
+    owner = hash_of(self, account);
     pthread_mutex_lock(&self->lock);
     old = entry_find(self, kind, name);
-    if (old)
+    if (old) {
+        entry_share(self, old, owner);
+        owner = old->owner;
         entry_remove(self, old);
+    }
     make_room(self, bytes);
     made.used = ++self->uses;
+    entry_give(self, &made, owner);
     self->entries[self->count++] = made;
     self->bytes += bytes;
     pthread_mutex_unlock(&self->lock);

@@ -384,8 +384,8 @@ static provider_step_t go_to_metadata(saml_flow_t *self)
     _cleanup_(free_mem) char *text = NULL;
     size_t len = 0;
 
-    if (provider_cache_find(self->cache, metadata_kind, self->metadata_hash, self->now_s, &text,
-                            &len)
+    if (provider_cache_find(self->cache, self->account ? self->account : "", metadata_kind,
+                            self->metadata_hash, self->now_s, &text, &len)
         == PROVIDER_CACHE_FRESH)
         metadata = json_loadb(text, len, 0, NULL);
     return metadata ? use_metadata(self, metadata) : ask_metadata(self);
@@ -396,8 +396,8 @@ static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
     _cleanup_(free_mem) char *text = json_dumps(said, JSON_COMPACT);
 
     if (text)
-        provider_cache_put(self->cache, metadata_kind, self->metadata_hash, text, strlen(text),
-                           NULL, self->now_s);
+        provider_cache_put(self->cache, self->account ? self->account : "", metadata_kind,
+                           self->metadata_hash, text, strlen(text), NULL, self->now_s);
     return use_metadata(self, said);
 }
 

@@ -73,6 +73,7 @@ enum {
     AT_UNTIL,
     AT_CLIENT,
     AT_SOURCE,
+    AT_PLACE,
     AT_NOW
 };
 
@@ -123,6 +124,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
                 "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
                 "THEN '' ELSE s.source END, "
+                "coalesce(s.place, format('%s %s ', a.route_id, s.module)), "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -148,6 +150,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     out->now_ms = number_at(res, AT_NOW);
     copy_at(res, AT_CLIENT, out->client, sizeof(out->client));
     copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
+    copy_at(res, AT_PLACE, out->place, sizeof(out->place));
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
@@ -162,11 +165,13 @@ bool session_is_over(const session_t *self, int64_t now_ms)
 json_t *session_json(const session_t *self)
 {
     const person_t *who = &self->person;
+    const char *email = person_vouched_email(who);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
-                     self->id, "user", self->user, "route", self->route, "digest", self->digest,
-                     "provider_user_id", who->id ? who->id : "", "name", who->name ? who->name : "",
-                     "email", who->email ? who->email : "", "groups", who->groups, "created_ms",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s*, s:O, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "id", self->id, "user", self->user, "route", self->route, "digest",
+                     self->digest, "provider_user_id", who->id ? who->id : "", "name",
+                     who->name ? who->name : "", "email", email ? email : "", "email_unverified",
+                     person_unverified_email(who), "groups", who->groups, "created_ms",
                      (json_int_t)self->created_ms, "expires_ms", (json_int_t)self->expires_ms,
                      "due_ms", (json_int_t)self->due_ms, "inactivity_ms",
                      (json_int_t)self->inactivity_ms, "last_active_ms",

@@ -10,6 +10,7 @@ typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
     char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
+    char place[SEALED_PLACE_SIZE];    /* sealed_place of who vouched */
     char client[WORDS_HEX_SIZE];      /* session_client_hash of who vouched; "": it has none */
     char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
     person_t person; /* as the provider described it to this session last, with its tokens */
@@ -37,7 +38,8 @@ typedef struct session_act {
     request_t request;
 } session_act_t;
 
-/* Begin: the user does it; subject: his e-mail address, NULL: none is known; source: how. */
+/* Begin: the user does it; subject: his e-mail address, which his
+ * provider vouches for, NULL: there is none; source: how. */
 void session_act_as(session_act_t *self, crud_t *crud, const char *account, const char *user,
                     const char *subject, const char *source);
 /* The end: crud's request is that of before. */
@@ -51,10 +53,16 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
 
-/* In a transaction: end those of an account that the provider wants ended; found: their ids, users
- * and users' addresses ("": none is known). Which of them are over already is no matter. 0 |
+/* Of rows s of sign_in_session and u of application_user: the address that its provider vouched for
+ * to this session, or ''. */
+#define SESSION_SUBJECT                                                                            \
+    "CASE WHEN s.email_verified THEN coalesce(s.claims->>'email', u.email) ELSE '' END"
+
+/* In a transaction: end those of an account that somebody else than their browsers ends (source);
+ * found: their ids, users and SESSION_SUBJECT. Which of them are over already is no matter. 0 |
  * fault. */
-int session_end_found(crud_t *crud, const char *account, const PGresult *found, problem_t *problem);
+int session_end_found(crud_t *crud, const char *account, const char *source, const PGresult *found,
+                      problem_t *problem);
 
 /* In a transaction: what a person is called now, and that its provider was asked; and how long the
  * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE | fault. */

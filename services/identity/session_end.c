@@ -21,7 +21,8 @@ static int end_session(crud_t *crud, const session_t *session, reply_t *reply)
     int r = crud_begin(crud);
 
     crud->request_key[0] = '\0';
-    session_act_as(&act, crud, session->account, session->user, session->person.email, "SIGN_OUT");
+    session_act_as(&act, crud, session->account, session->user,
+                   person_vouched_email(&session->person), "SIGN_OUT");
     if (!r)
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);

@@ -3,6 +3,7 @@
 #include "services/identity/browser.h"
 #include "services/identity/session.h"
 #include "services/identity/sign_in_run.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,29 +52,45 @@ static int update_user(crud_t *crud, const char *account, const person_t *person
     return 0;
 }
 
-/* The user that this person is; a new one, if there is none. */
-static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
-                     problem_t *problem, char ret_id[ID_MAX])
+static int add_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                    problem_t *problem, char ret_id[ID_MAX])
 {
     _cleanup_(json_clear_ref) json_t *document = NULL;
     _cleanup_(json_clear_ref) json_t *row = NULL;
     session_act_t act;
     char now[32];
-    int r = update_user(crud, sealed->account, person, true, ret_id);
+    int r;
 
-    if (r != ERR_NOT_FOUND)
-        return r;
     id_make("app_user", ret_id);
     crud_now(now);
     document = new_user(ret_id, person, now);
     if (!document)
         return -ENOMEM;
-    session_act_as(&act, crud, sealed->account, ret_id, person->email, "SIGN_IN");
+    session_act_as(&act, crud, sealed->account, ret_id, person_vouched_email(person), "SIGN_IN");
     r = crud_add(crud, kind_find("application_user"), document, problem, &row);
     session_act_done(&act);
     if (!r)
         snprintf(ret_id, ID_MAX, "%s", json_string_value(json_object_get(row, "id")));
     return r == PG_DUPLICATE ? PG_AGAIN : r; /* another call has made it meanwhile */
+}
+
+/* The user that this person is; a new one, if there is none. */
+static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
+                     problem_t *problem, char ret_id[ID_MAX])
+{
+    int r = update_user(crud, sealed->account, person, true, ret_id);
+
+    if (r != ERR_NOT_FOUND)
+        return r;
+    r = add_user(crud, sealed, person, problem, ret_id);
+    if (r != ERR_LIMIT_EXCEEDED)
+        return r;
+    r = user_room_make(crud, sealed->account, problem);
+    if (r)
+        return r;
+    problem_done(problem);
+    *problem = (problem_t){0};
+    return add_user(crud, sealed, person, problem, ret_id);
 }
 
 /* ---- sessions ---- */
@@ -110,6 +127,7 @@ static void drop_rules(json_t *config)
                                          "email_domains",
                                          "groups",
                                          "authorized_groups",
+                                         "made_id",
                                          "service_tokens",
                                          "bearer_tokens",
                                          "bearer_audiences",
@@ -202,9 +220,10 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
-    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
 
     session_provider_hashes(sealed, person, client, provider);
+    sealed_place(sealed, place);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -217,12 +236,12 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
                    "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
-                   "provider_hash, until_ms) VALUES ($1, $2, $3, "
+                   "provider_hash, until_ms, place) VALUES ($1, $2, $3, "
                    "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint)",
-                   15, id, sealed->module, sealed->digest, groups,
+                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16)",
+                   16, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
-                   claims, source, client, provider, until);
+                   claims, source, client, provider, until, place);
 }
 
 /* Make room for another session of the user: the oldest beyond the bound end, some of them where
@@ -259,7 +278,7 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
 
     if (r)
         return r;
-    session_act_as(&act, crud, sealed->account, user, person->email, "SIGN_IN");
+    session_act_as(&act, crud, sealed->account, user, person_vouched_email(person), "SIGN_IN");
     r = end_oldest(crud, user, problem);
     if (!r)
         r = add_object(crud, sealed, user, request, token, expires, problem, &row);
@@ -278,7 +297,8 @@ int session_end(crud_t *crud, const session_t *session, problem_t *problem)
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }
 
-int session_end_found(crud_t *crud, const char *account, const PGresult *found, problem_t *problem)
+int session_end_found(crud_t *crud, const char *account, const char *source, const PGresult *found,
+                      problem_t *problem)
 {
     int r = 0;
 
@@ -288,8 +308,7 @@ int session_end_found(crud_t *crud, const char *account, const PGresult *found, 
         const char *email = PQgetvalue(found, i, 2);
 
         snprintf(session.id, sizeof(session.id), "%s", PQgetvalue(found, i, 0));
-        session_act_as(&act, crud, account, PQgetvalue(found, i, 1), *email ? email : NULL,
-                       "PROVIDER");
+        session_act_as(&act, crud, account, PQgetvalue(found, i, 1), *email ? email : NULL, source);
         r = session_end(crud, &session, problem);
         session_act_done(&act);
         if (r == ERR_SESSION_GONE) /* somebody else has ended it meanwhile */

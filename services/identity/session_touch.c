@@ -1,7 +1,9 @@
 /* session.touch, sign_in.tidy: sessions in use, and over. */
 #include "common/base/cleanup.h"
+#include "services/identity/session_gone.h"
 #include "services/identity/session_tokens.h"
 #include "services/identity/sign_in.h"
+#include "services/identity/user_room.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -97,17 +99,35 @@ static int tidy_codes(crud_t *crud, int64_t *ret_count)
     return r;
 }
 
+/* The last part, which may wait. */
+static int tidy_gone(crud_t *crud, int64_t codes, int64_t sessions, reply_t *reply)
+{
+    int64_t gone = 0;
+    int r = session_gone_tidy(crud, reply, &gone);
+
+    if (r)
+        return r;
+    reply->body = json_pack("{s:I, s:I, s:I}", "codes", (json_int_t)codes, "sessions",
+                            (json_int_t)sessions, "gone", (json_int_t)gone);
+    return reply->body ? 0 : -ENOMEM;
+}
+
 int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
+    const wait_answer_t *came;
     int64_t codes = 0;
     char now[24];
     int r;
 
+    if (crud_resumed(crud, &came))
+        return tidy_gone(crud, 0, 0, reply);
     (void)request;
     r = session_tokens_write(crud);
     if (!r)
         r = tidy_codes(crud, &codes);
+    if (!r)
+        r = user_room_tidy(crud, reply);
     if (r)
         return r;
     snprintf(now, sizeof(now), "%" PRId64, bus_now_ms() - LATE_MS);
@@ -120,9 +140,5 @@ int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply)
         "     WHERE id IN (SELECT session_id FROM over) FOR UPDATE SKIP LOCKED) RETURNING 1) "
         "SELECT count(*) FROM sessions",
         1, now);
-    if (r)
-        return r;
-    reply->body = json_pack("{s:I, s:I}", "codes", (json_int_t)codes, "sessions",
-                            (json_int_t)strtoll(PQgetvalue(res, 0, 0), NULL, 10));
-    return reply->body ? 0 : -ENOMEM;
+    return r ? r : tidy_gone(crud, codes, strtoll(PQgetvalue(res, 0, 0), NULL, 10), reply);
 }

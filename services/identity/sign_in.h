@@ -35,5 +35,6 @@ int on_sign_in_saml_logout(crud_t *crud, const request_t *request, reply_t *repl
  * another module | as begin. */
 int on_sign_in_metadata(crud_t *crud, const request_t *request, reply_t *reply);
 
-/* {} -> {codes, sessions}: delete what is over, some of it. 0 | fault. */
+/* {} -> {codes, sessions, gone}: delete what is over, some of it, and end sessions whose route or
+ * module is gone. 0 | VERB_WAITS | fault. */
 int on_sign_in_tidy(crud_t *crud, const request_t *request, reply_t *reply);

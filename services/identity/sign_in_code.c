@@ -18,14 +18,15 @@ static const char *text_of(const json_t *object, const char *key)
 static char *seal_proven(crud_t *crud, const run_t *run, const person_t *person)
 {
     const ticket_t *ticket = &run->flow.ticket;
-    char source[WORDS_HEX_SIZE], *text = NULL, *sealed = NULL;
+    char source[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE], *text = NULL, *sealed = NULL;
     json_t *value;
 
     if (session_source(&run->sealed, source))
         return NULL;
-    value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "route", ticket->route, "host",
-                      ticket->host, "target", ticket->target, "nonce_hash", ticket->nonce_hash,
-                      "source", source, "person", person_json(person));
+    sealed_place(&run->sealed, place);
+    value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "place", place, "route", ticket->route,
+                      "host", ticket->host, "target", ticket->target, "nonce_hash",
+                      ticket->nonce_hash, "source", source, "person", person_json(person));
     text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     if (text) {
         sealed = secret_seal_for(crud->key, PROVEN, text, strlen(text));
@@ -83,14 +84,16 @@ static bool is_of(const json_t *value, const sealed_t *sealed, const request_t *
 {
     const char *nonce = text_of(request->body, "nonce");
     const char *expected = text_of(value, "nonce_hash");
-    char hash[WORDS_HEX_SIZE] = "", source[WORDS_HEX_SIZE];
+    char hash[WORDS_HEX_SIZE] = "", source[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
 
+    sealed_place(sealed, place);
     if (words_is_token(nonce, WORDS_TOKEN_LEN))
         words_hex(nonce, hash);
     /* "": the provider began, and whoever it gave the code to may redeem it */
     return expected && (!*expected || words_equal(hash, expected))
            && words_equal(text_of(request->body, "host"), text_of(value, "host"))
-           && words_equal(sealed->route, text_of(value, "route")) && !session_source(sealed, source)
+           && words_equal(sealed->route, text_of(value, "route"))
+           && words_equal(place, text_of(value, "place")) && !session_source(sealed, source)
            && words_equal(source, text_of(value, "source"));
 }
 

@@ -101,11 +101,11 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
 
     snprintf(most, sizeof(most), "%d", BATCH);
     return pg_exec(crud->pg, ret_res,
-                   "SELECT s.session_id, u.id, u.email FROM sign_in_session s "
+                   "SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM sign_in_session s "
                    "JOIN application_session a ON a.id = s.session_id "
                    "JOIN application_user u ON u.id = a.application_user_id "
                    "WHERE s.provider_hash = $5 AND s.provider_hash > '' "
-                   "UNION SELECT s.session_id, u.id, u.email FROM application_user u "
+                   "UNION SELECT s.session_id, u.id, " SESSION_SUBJECT " FROM application_user u "
                    "JOIN application_session a ON a.application_user_id = u.id "
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
@@ -131,7 +131,7 @@ static int end_batch(crud_t *crud, const ending_t *ending, reply_t *reply, bool 
     if (!r)
         r = find_sessions(crud, ending, &found);
     if (!r)
-        r = session_end_found(crud, ending->account, found, &reply->problem);
+        r = session_end_found(crud, ending->account, "PROVIDER", found, &reply->problem);
     *ret_more = !r && PQntuples(found) == BATCH;
     if (!r && !*ret_more)
         r = remember_token(crud, ending);

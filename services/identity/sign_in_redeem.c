@@ -33,7 +33,8 @@ static int end_old(crud_t *crud, const sealed_t *sealed, const request_t *reques
     r = session_load(crud, hex, &session);
     if (r || strcmp(session.route, sealed->route))
         return r == ERR_SESSION_GONE ? 0 : r;
-    session_act_as(&act, crud, session.account, session.user, session.person.email, "SIGN_IN");
+    session_act_as(&act, crud, session.account, session.user, person_vouched_email(&session.person),
+                   "SIGN_IN");
     r = session_end(crud, &session, problem);
     session_act_done(&act);
     return r == ERR_SESSION_GONE ? 0 : r;

@@ -2,6 +2,7 @@
 #include "services/identity/engines.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *text_of(const json_t *object, const char *key)
@@ -66,6 +67,13 @@ int sealed_check_engine(const sealed_t *self, problem_t *problem)
     return problem_add(problem, ERR_SIGN_IN_UNAVAILABLE, NULL,
                        "this version of postern-identity cannot sign anybody in by the module %s",
                        self->module);
+}
+
+void sealed_place(const sealed_t *self, char out[SEALED_PLACE_SIZE])
+{
+    const char *made = text_of(self->config, "made_id");
+
+    snprintf(out, SEALED_PLACE_SIZE, "%s %s %s", self->route, self->module, made ? made : "");
 }
 
 int64_t sealed_number(const sealed_t *self, const char *field)

@@ -6,7 +6,7 @@
 #include "common/schema/sign_in_digest.h"
 #include "services/identity/provider.h"
 
-enum { SEALED_MAX = 512 << 10 };
+enum { SEALED_MAX = 512 << 10, SEALED_PLACE_SIZE = 200 };
 
 typedef struct sealed {
     json_t *all; /* {route, account, edge, module, config}; the others are borrowed from it */
@@ -25,6 +25,9 @@ int sealed_open_place(sealed_t *self, const secret_key_t *key, const json_t *bod
                       problem_t *problem);
 /* Does it name an engine that this version has? 0 | ERR_SIGN_IN_UNAVAILABLE. */
 int sealed_check_engine(const sealed_t *self, problem_t *problem);
+/* Which module of which route it is, "route module made_id": another one where the route had none
+ * in between. */
+void sealed_place(const sealed_t *self, char out[SEALED_PLACE_SIZE]);
 /* A number of the module's document; 0: it has none. */
 int64_t sealed_number(const sealed_t *self, const char *field);
 /* Wipe and free. */

@@ -1,5 +1,6 @@
 /* https_edge_route: the rules that the modules' tables cannot express. */
 #include "common/base/cleanup.h"
+#include "common/base/id.h"
 #include "common/base/log.h"
 #include "common/codec/regex.h"
 #include "common/codec/webhook.h"
@@ -41,16 +42,14 @@ static const char *text_of(const json_t *object, const char *key)
  * path alone does not have. */
 static void check_sign_in_paths(const json_t *document, problem_t *problem)
 {
-    static const char *const modules[] = {"oauth", "oidc", "saml"};
-
     if (strcmp(text_of(document, "match_type"), "exact_path") != 0)
         return;
-    for (size_t i = 0; i < LEN(modules); i++)
-        if (is_enabled(document, modules[i]))
+    for (const char *const *name = sign_in_modules; *name; name++)
+        if (is_enabled(document, *name))
             problem_add(problem, ERR_INVALID_FIELD, "match_type",
                         "must be path_prefix where %s is enabled: people who have signed in come "
                         "back to paths below the route's",
-                        modules[i]);
+                        *name);
 }
 
 static void check_auth(const json_t *document, problem_t *problem)
@@ -207,6 +206,24 @@ static int complete_saml(crud_t *crud, json_t *document, const json_t *old, prob
     return r ? r : saml_keys_complete(saml, before, id, problem);
 }
 
+/* What tells a module that signs people in from one that the route had before: kept over updates. A
+ * module of a version that did not know of it has none, and keeps none. */
+static void complete_made(json_t *document, const json_t *old)
+{
+    for (const char *const *name = sign_in_modules; *name; name++) {
+        json_t *module = json_object_get(document, *name);
+        const json_t *before = old ? module_of(old, *name) : NULL;
+        char made[ID_MAX];
+
+        if (!json_is_object(module))
+            continue;
+        id_make("made", made);
+        json_object_set_new(module, "made_id",
+                            before ? json_incref(json_object_get(before, "made_id"))
+                                   : json_string(made));
+    }
+}
+
 static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -239,6 +256,7 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
         r = check_count(crud, document, problem);
     if (r < 0 || problem->code)
         return r < 0 ? r : problem->code;
+    complete_made(document, old);
     return complete_saml(crud, document, old, problem);
 }
 

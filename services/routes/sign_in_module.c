@@ -4,9 +4,15 @@
 
 #include <string.h>
 
+const char *const sign_in_modules[] = {"oauth", "oidc", "saml", NULL};
+
 bool sign_in_module_is(const char *name)
 {
-    return !strcmp(name, "oauth") || !strcmp(name, "oidc") || !strcmp(name, "saml");
+    const char *const *one = sign_in_modules;
+
+    while (*one && strcmp(*one, name) != 0)
+        one++;
+    return *one;
 }
 
 static const char *text_of(const json_t *object, const char *key)

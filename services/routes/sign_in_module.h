@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+/* Their names, ended by NULL. */
+extern const char *const sign_in_modules[];
+
 /* Is it one of these modules? */
 bool sign_in_module_is(const char *name);
 

@@ -159,7 +159,8 @@ test('the rules of the route are those of programs, too', { skip, timeout: 12000
   await denied(jwt());
   await denied(jwt({ groups: ['robot', 'Robots'] }));
   const got = await admits(to, jwt({ groups: ['robots', 'all'], name: 'Robbie', email: 'r@example.test' }));
-  assert.deepEqual([got['postern-auth-user-groups'], got['postern-auth-user-name'], got['postern-auth-user-email']], ['robots,all', 'Robbie', 'r@example.test']);
+  assert.deepEqual([got['postern-auth-user-groups'], got['postern-auth-user-name'], got['postern-auth-user-email'], got['postern-auth-user-email-unverified']], ['robots,all', 'Robbie', undefined, 'r@example.test']);
+  assert.equal((await admits(to, jwt({ groups: ['robots'], email: 'r@example.test', email_verified: true })))['postern-auth-user-email'], 'r@example.test');
   await put(to, { email_domains: ['example.test'] });
   await denied(jwt({ email: 'r@example.test' }));
   await denied(jwt({ email: 'r@other.test', email_verified: true }));

@@ -29,14 +29,14 @@ async function ask(verb, body, more) {
 test.after(() => edge?.stop());
 
 // A session as redeem writes it, of a new user; times in ms from now.
-function addSession({ at = route(), account = env.POSTERN_ACCOUNT, user = `app_user_${ksuid()}`, digest = hex('rules'), ends = 3600000, inactivity = 0, due = 0, active = 0 } = {}) {
+function addSession({ at = route(), account = env.POSTERN_ACCOUNT, user = `app_user_${ksuid()}`, digest = hex('rules'), ends = 3600000, module = 'oidc', inactivity = 0, due = 0, active = 0 } = {}) {
   const now = Date.now(), id = `app_sess_${ksuid()}`, value = token(), hash = hex(value);
   sql(`INSERT INTO object (id, account_id, kind) VALUES ('${user}', '${account}', 'application_user') ON CONFLICT DO NOTHING;
        INSERT INTO application_user VALUES ('${user}', '${account}', '2026-01-02T03:04:05Z', '{"name": "oidc", "url": "https://issuer.test"}', '${user}', 'ada', 'ada@example.test', 'Ada', '2026-01-03T03:04:05Z', '2026-01-04T03:04:05Z', 'https://issuer.test') ON CONFLICT DO NOTHING;
        INSERT INTO object (id, account_id, kind, parent_id) VALUES ('${id}', '${account}', 'application_session', '${user}');
        INSERT INTO application_session (id, account_id, created_at, public_url, browser_session, application_user_id, last_active, expires_at, route_id, token_hash) VALUES ('${id}', '${account}', '2026-01-02T03:04:05Z', 'https://app.example.test', '{"user_agent": {"raw": "", "browser_name": "", "browser_version": "", "device_type": "", "os_name": "", "os_version": ""}, "ip_address": "192.0.2.7", "location": null}', '${user}', '2026-01-03T03:04:05Z', '2126-02-02T03:04:05Z', '${at}', '${hash}');
        INSERT INTO sign_in_session (session_id, module, digest, groups, email_verified, tokens, created_ms, expires_ms, inactivity_ms, last_active_ms, checked_ms, due_ms)
-         VALUES ('${id}', 'oidc', '${digest}', '["staff"]', true, '', ${now}, ${now + ends}, ${inactivity}, ${now + active}, ${now}, ${due ? now + due : 0})`);
+         VALUES ('${id}', '${module}', '${digest}', '["staff"]', true, '', ${now}, ${now + ends}, ${inactivity}, ${now + active}, ${now}, ${due ? now + due : 0})`);
   return { id, user, at, value, hash, digest, now };
 }
 const check = (session, more = {}) => ask('session.check', { hash: session.hash, route: session.at, digest: session.digest, ...more });
@@ -103,7 +103,7 @@ test('a session is told to the edge of its route, and to no other', options, asy
 });
 
 test('a session that is due, or was admitted by other rules, is checked with the rules as they are', options, async () => {
-  const due = addSession({ due: -1 }), other = addSession();
+  const due = addSession({ due: -1, module: 'no_such_module' }), other = addSession();
   assert.equal((await check(due)).code, CODE.SESSION_STALE);
   assert.equal((await check(other, { digest: hex('other rules') })).code, CODE.SESSION_STALE);
   const foreign = sealedOf('no_such_module', none);
@@ -113,6 +113,8 @@ test('a session that is due, or was admitted by other rules, is checked with the
   const { sealed } = sealedOf('no_such_module', none, due.at);
   assert.equal((await check(due, { sealed })).code, CODE.SIGN_IN_UNAVAILABLE);
   assert.equal((await check(due, { sealed: seal('{}') })).code, CODE.INVALID_FIELD);
+  for (const [module, config] of [['oidc', none], ['no_such_module', { ...none, made_id: 'made_2' }]])
+    assert.equal((await check(due, { sealed: sealedOf(module, config, due.at).sealed })).code, CODE.SESSION_GONE, 'of a module that the route had before');
 });
 
 test('a session is over when it ends, or was not used for too long, as its edge and others have seen', options, async () => {

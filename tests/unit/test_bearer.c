@@ -117,8 +117,8 @@ static void fill(unsigned char *out, size_t len, unsigned seed)
 static void put(sessions_t *sessions, const unsigned char *key)
 {
     session_t session = {.generation = sessions_generation(sessions, key)};
-    const char *texts[SESSION_TEXTS] = {"svctok_1", "svctok_1", "ci", "", ""};
-    const size_t lens[SESSION_TEXTS] = {8, 8, 2, 0, 0};
+    const char *texts[SESSION_TEXTS] = {"svctok_1", "svctok_1", "ci", "", "", ""};
+    const size_t lens[SESSION_TEXTS] = {8, 8, 2, 0, 0, 0};
 
     memcpy(session.hash, key, sizeof(session.hash));
     cr_assert(session_set_texts(&session, texts, lens));

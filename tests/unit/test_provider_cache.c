@@ -13,7 +13,7 @@ static provider_cached_t find(provider_cache_t *cache, const char *name, int64_t
 {
     _cleanup_(free_mem) char *text = NULL;
     size_t len = 0;
-    provider_cached_t state = provider_cache_find(cache, "keys", name, now_s, &text, &len);
+    provider_cached_t state = provider_cache_find(cache, "ac_1", "keys", name, now_s, &text, &len);
 
     cr_assert_eq(text != NULL, state != PROVIDER_CACHE_NONE);
     if (text)
@@ -23,7 +23,7 @@ static provider_cached_t find(provider_cache_t *cache, const char *name, int64_t
 
 static void put(provider_cache_t *cache, const char *name, int64_t now_s)
 {
-    provider_cache_put(cache, "keys", name, name, strlen(name), "max-age=100", now_s);
+    provider_cache_put(cache, "ac_1", "keys", name, name, strlen(name), "max-age=100", now_s);
 }
 
 Test(provider_cache, lives_as_long_as_the_answer_says_within_bounds)
@@ -83,11 +83,11 @@ Test(provider_cache, what_was_used_longest_ago_makes_room)
     cr_assert_eq(find(cache, "a", NOW_S), PROVIDER_CACHE_FRESH);
     memset(large, 'x', sizeof(large) - 1);
     large[sizeof(large) - 1] = '\0';
-    provider_cache_put(cache, "keys", "d", large, 8999, NULL, NOW_S);
-    provider_cache_put(cache, "keys", "e", large, 8999, NULL, NOW_S);
+    provider_cache_put(cache, "ac_1", "keys", "d", large, 8999, NULL, NOW_S);
+    provider_cache_put(cache, "ac_1", "keys", "e", large, 8999, NULL, NOW_S);
     cr_assert_eq(find(cache, "a", NOW_S), PROVIDER_CACHE_NONE);
     cr_assert_eq(find(cache, "d", NOW_S), PROVIDER_CACHE_NONE);
-    provider_cache_put(cache, "metadata", large, large, 8999, NULL, NOW_S);
+    provider_cache_put(cache, "ac_1", "metadata", large, large, 8999, NULL, NOW_S);
     cr_assert_eq(find(cache, large, NOW_S), PROVIDER_CACHE_NONE, "larger than all");
     provider_cache_destroy(&cache);
 }
@@ -100,7 +100,7 @@ static void *use(void *arg)
         snprintf(name, sizeof(name), "%d", i % 7);
         if (find(arg, name, NOW_S + i) != PROVIDER_CACHE_FRESH)
             put(arg, name, NOW_S + i);
-        provider_cache_again(arg, "keys", name, NOW_S + i);
+        provider_cache_again(arg, "ac_1", PROVIDER_ASKER_SIGN_IN, "keys", name, NOW_S + i);
     }
     return NULL;
 }
@@ -114,5 +114,87 @@ Test(provider_cache, is_shared_by_threads)
         pthread_create(&threads[i], NULL, use, cache);
     for (size_t i = 0; i < LEN(threads); i++)
         pthread_join(threads[i], NULL);
+    provider_cache_destroy(&cache);
+}
+
+/* One of several accounts: its document of that name. */
+static void put_of(provider_cache_t *cache, const char *account, const char *name)
+{
+    provider_cache_put(cache, account, "keys", name, name, strlen(name), NULL, NOW_S);
+}
+
+static bool has(provider_cache_t *cache, const char *account, const char *name)
+{
+    size_t len = 0;
+    char *text = NULL;
+    provider_cached_t state = provider_cache_find(cache, account, "keys", name, NOW_S, &text, &len);
+
+    free(text);
+    return state != PROVIDER_CACHE_NONE;
+}
+
+Test(provider_cache, an_account_of_many_issuers_throws_out_its_own_documents_alone)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    char name[16];
+
+    put_of(cache, "ac_few", "https://idp.example");
+    put_of(cache, "ac_many", "https://shared.example");
+    cr_assert(has(cache, "ac_other", "https://shared.example"));
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "many/%d", i);
+        put_of(cache, "ac_many", name);
+    }
+    cr_assert(has(cache, "ac_few", "https://idp.example"));
+    cr_assert(has(cache, "ac_other", "https://shared.example"),
+              "others use it, so it is not theirs");
+    cr_assert(has(cache, "ac_many", "many/999"), "all of the rest is for whoever needs it");
+    cr_assert(has(cache, "ac_many", "many/994"));
+    cr_assert_not(has(cache, "ac_many", "many/993"));
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, an_account_of_large_documents_throws_out_its_own_alone)
+{
+    provider_cache_t *cache = provider_cache_new(100, 100000);
+    char name[16], large[9000];
+
+    memset(large, 'x', sizeof(large));
+    put_of(cache, "ac_few", "https://idp.example");
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof(name), "many/%d", i);
+        provider_cache_put(cache, "ac_many", "keys", name, large, sizeof(large), NULL, NOW_S);
+    }
+    cr_assert(has(cache, "ac_few", "https://idp.example"));
+    cr_assert(has(cache, "ac_many", "many/49"));
+    provider_cache_destroy(&cache);
+}
+
+Test(provider_cache, each_account_and_asker_has_a_fetch_out_of_turn_of_its_own)
+{
+    provider_cache_t *cache = provider_cache_new(8, 1 << 20);
+    static const struct {
+        const char *account, *name;
+        provider_asker_t asker;
+        int at_s;
+        bool may;
+    } cases[] = {
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 0, true},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 59, false},
+        {"ac_b", "k", PROVIDER_ASKER_LOGOUT, 59, true},
+        {"ac_a", "other", PROVIDER_ASKER_LOGOUT, 59, true},
+        {"ac_a", "k", PROVIDER_ASKER_BEARER, 59, true},
+        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 59, true},
+        {"ac_a", "k", PROVIDER_ASKER_SIGN_IN, 118, false},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 60, true},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, 61, false},
+        {"ac_a", "k", PROVIDER_ASKER_LOGOUT, -600, true},
+    };
+
+    put(cache, "k", NOW_S);
+    for (size_t i = 0; i < LEN(cases); i++)
+        cr_assert_eq(provider_cache_again(cache, cases[i].account, cases[i].asker, "keys",
+                                          cases[i].name, NOW_S + cases[i].at_s),
+                     cases[i].may, "case %zu", i);
     provider_cache_destroy(&cache);
 }

@@ -55,3 +55,21 @@ Test(session_texts, without_a_user_there_is_no_session)
     cr_assert_not(read_session(&session, SESSION_TEXT_MAX + 1, 10));
     cr_assert(read_session(&session, SESSION_TEXT_MAX, 10));
 }
+
+/* What identity says of an address under one name is not told under the other. */
+Test(session_texts, an_unverified_address_is_no_address)
+{
+    msgpack_object_kv pairs[] = {{text("user", 4), text("app_user_1", 10)},
+                                 {text("email", 5), text("", 0)},
+                                 {text("email_unverified", 16), text("ceo@corp.test", 13)}};
+    msgpack_object map = {.type = MSGPACK_OBJECT_MAP, .via.map = {.size = 3, .ptr = pairs}};
+    session_t session = {0};
+    size_t len;
+
+    cr_assert(session_read_texts(&map, &session));
+    session_text(&session, SESSION_EMAIL, &len);
+    cr_assert_eq(len, 0);
+    cr_assert_eq(
+        memcmp(session_text(&session, SESSION_EMAIL_UNVERIFIED, &len), "ceo@corp.test", 13), 0);
+    cr_assert_eq(len, 13);
+}

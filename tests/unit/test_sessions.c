@@ -54,8 +54,8 @@ static void hash_of(unsigned number, unsigned char *out)
 static session_t a_session(const sessions_t *self, unsigned number, unsigned version,
                            size_t group_bytes)
 {
-    char texts[4][64], groups[SESSION_TEXT_MAX];
-    const char *all[SESSION_TEXTS] = {texts[0], texts[1], texts[2], texts[3], groups};
+    char texts[5][64], groups[SESSION_TEXT_MAX];
+    const char *all[SESSION_TEXTS] = {texts[0], texts[1], texts[2], texts[3], texts[4], groups};
     size_t lens[SESSION_TEXTS];
     session_t out = {0};
 
@@ -67,7 +67,7 @@ static session_t a_session(const sessions_t *self, unsigned number, unsigned ver
     out.last_active_ms = 5000;
     out.inactivity_s = number * 7 + version;
     out.generation = sessions_generation(self, out.hash);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < SESSION_GROUPS; i++)
         lens[i] = (size_t)snprintf(texts[i], sizeof(texts[i]), "text%d_%u_%u", i, number, version);
     memset(groups, (int)('a' + (number + version) % 26), group_bytes);
     lens[SESSION_GROUPS] = group_bytes;
@@ -86,7 +86,7 @@ static bool is_whole(const session_t *found, unsigned number)
     if (found->expires_ms != 1000000 + number || found->due_ms != 2000000 + version
         || found->inactivity_s != number * 7 + version)
         return false;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < SESSION_GROUPS; i++) {
         int n = snprintf(want, sizeof(want), "text%d_%u_%u", i, number, version);
 
         text = session_text(found, (session_text_t)i, &len);
@@ -164,14 +164,16 @@ Test(sessions, keeps_long_texts_up_to_their_bound)
     for (unsigned i = 0; i < 4; i++) {
         session_t session = a_session(self, i, 1, 0);
 
-        others = (size_t)(session.lens[0] + session.lens[1] + session.lens[2] + session.lens[3]);
+        others = 0;
+        for (int which = 0; which < SESSION_GROUPS; which++)
+            others += session.lens[which];
         session = a_session(self, i, 1, SESSION_TEXT_MAX - others);
         cr_assert(sessions_put(self, &session));
         cr_assert(find(self, i, &found));
         cr_assert(is_whole(&found, i));
     }
-    const char *texts[] = {"", "", "", "", ""};
-    size_t lens[] = {SESSION_TEXT_MAX, 1, 0, 0, 0};
+    const char *texts[] = {"", "", "", "", "", ""};
+    size_t lens[] = {SESSION_TEXT_MAX, 1, 0, 0, 0, 0};
     char *large = calloc(1, SESSION_TEXT_MAX);
 
     texts[0] = large;

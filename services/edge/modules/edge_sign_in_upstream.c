@@ -20,6 +20,7 @@ static const struct {
     { "User-Id", { SESSION_PROVIDER_ID, SESSION_USER }, 1 },
     { "User-Name", { SESSION_NAME, SESSION_NAME }, 1 },
     { "User-Email", { SESSION_EMAIL, SESSION_EMAIL }, 1 },
+    { "User-Email-Unverified", { SESSION_EMAIL_UNVERIFIED, SESSION_EMAIL_UNVERIFIED }, 0 },
     { "User-Groups", { SESSION_GROUPS, SESSION_GROUPS }, 0 }
 };
 

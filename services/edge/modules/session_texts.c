@@ -41,13 +41,14 @@ bool session_read_texts(const msgpack_object *map, session_t *out)
 {
     char groups[SESSION_TEXT_MAX];
     size_t left = SESSION_TEXT_MAX, lens[SESSION_TEXTS];
-    const char *texts[SESSION_TEXTS] = {"", "", "", "", groups};
+    const char *texts[SESSION_TEXTS] = {"", "", "", "", "", groups};
     static const struct {
         session_text_t which;
         const char *key;
     } order[] = {{SESSION_USER, "user"},
                  {SESSION_PROVIDER_ID, "provider_user_id"},
                  {SESSION_EMAIL, "email"},
+                 {SESSION_EMAIL_UNVERIFIED, "email_unverified"},
                  {SESSION_NAME, "name"}};
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {

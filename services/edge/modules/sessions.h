@@ -22,7 +22,7 @@ enum {
     SESSION_SECRET_BYTES = 16,
     SESSION_CELLS_MAX = 8, /* of one session */
     SESSION_CELL_BYTES = 240,
-    SESSION_HEAD_BYTES = 114,
+    SESSION_HEAD_BYTES = 116,
     SESSION_TEXT_MAX = SESSION_CELLS_MAX * SESSION_CELL_BYTES - SESSION_HEAD_BYTES
 };
 
@@ -30,7 +30,8 @@ typedef enum session_text {
     SESSION_USER,        /* id of the API's user */
     SESSION_PROVIDER_ID, /* what the provider calls the user */
     SESSION_NAME,
-    SESSION_EMAIL,
+    SESSION_EMAIL, /* which the provider vouches for */
+    SESSION_EMAIL_UNVERIFIED,
     SESSION_GROUPS, /* each with a NUL behind it */
     SESSION_TEXTS
 } session_text_t;

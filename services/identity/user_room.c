@@ -1,0 +1,194 @@
+#include "services/identity/user_room.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "services/identity/session.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum {
+    OLDEST = 1000,      /* of an account, among whom one without a session is looked for */
+    TRIES = 3,          /* where the one that was found signs in at the same moment */
+    NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
+    ACCOUNTS_MAX = 20,  /* of one run */
+    BATCH = 100,        /* users that one transaction deletes */
+    BATCHES = 10,       /* of one account and run */
+    COMPLAIN_MS = 60000 /* between two lines in the log */
+};
+
+/* Set once, before the workers start. */
+static int64_t idle_s;
+static _Atomic uint64_t made, tidied, refused;
+static _Atomic int64_t complain_ms;
+
+void user_room_setup(const config_t *config)
+{
+    idle_s = config_int(config, "user-idle-seconds");
+}
+
+size_t user_room_metrics(char *out, size_t size)
+{
+    int n = snprintf(out, size,
+                     "postern_identity_users_idle_deleted_total %" PRIu64 "\n"
+                     "postern_identity_users_deleted_for_room_total %" PRIu64 "\n"
+                     "postern_identity_users_refused_total %" PRIu64 "\n",
+                     atomic_load(&tidied), atomic_load(&made), atomic_load(&refused));
+
+    return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+/* Is a line due? One a minute says it for all accounts. */
+static bool may_complain(void)
+{
+    int64_t now = bus_mono_ms(), due = atomic_load(&complain_ms);
+
+    return now >= due && atomic_compare_exchange_strong(&complain_ms, &due, now + COMPLAIN_MS);
+}
+
+/* In a transaction that has locked the user's row: delete the user, unless a session has come
+ * before that. 0 | ERR_NOT_FOUND | fault. */
+static int delete_user(crud_t *crud, const char *account, const char *id, problem_t *problem)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    session_act_t act;
+    int r =
+        pg_exec(crud->pg, &res,
+                "SELECT 1 FROM application_session WHERE application_user_id = $1 LIMIT 1", 1, id);
+
+    if (r || PQntuples(res))
+        return r ? r : ERR_NOT_FOUND;
+    session_act_as(&act, crud, account, id, NULL, "IDLE");
+    r = crud_remove(crud, kind_find("application_user"), id, problem);
+    session_act_done(&act);
+    return r;
+}
+
+/* ---- at the limit ---- */
+
+static int find_oldest(crud_t *crud, const char *account, PGresult **ret_res)
+{
+    char most[16];
+
+    snprintf(most, sizeof(most), "%d", OLDEST);
+    return pg_exec(crud->pg, ret_res,
+                   "SELECT u.id, u.last_login FROM application_user u WHERE u.id IN "
+                   "     (SELECT id FROM application_user WHERE account_id = $1 "
+                   "     AND provider_url IS NOT NULL ORDER BY last_login, id LIMIT $2::int) "
+                   "AND NOT EXISTS (SELECT 1 FROM application_session s "
+                   "     WHERE s.application_user_id = u.id) "
+                   "ORDER BY u.last_login, u.id LIMIT 1 FOR UPDATE SKIP LOCKED",
+                   2, account, most);
+}
+
+static int refuse_user(const char *account)
+{
+    atomic_fetch_add(&refused, 1);
+    if (may_complain())
+        log_warn("account=%s has as many users as it may have (object-limit), and those who signed "
+                 "in longest ago have sessions: nobody else can sign in for the first time",
+                 account);
+    return ERR_LIMIT_EXCEEDED;
+}
+
+int user_room_make(crud_t *crud, const char *account, problem_t *problem)
+{
+    for (int i = 0; i < TRIES; i++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+        int r = find_oldest(crud, account, &res);
+
+        if (!r && !PQntuples(res))
+            return refuse_user(account);
+        if (!r)
+            r = delete_user(crud, account, PQgetvalue(res, 0, 0), problem);
+        if (r == ERR_NOT_FOUND)
+            continue;
+        if (r)
+            return r;
+        atomic_fetch_add(&made, 1);
+        if (may_complain())
+            log_warn("account=%s has as many users as it may have (object-limit): who has no "
+                     "session and signed in longest ago, at %s, was deleted for somebody new",
+                     account, PQgetvalue(res, 0, 1));
+        return 0;
+    }
+    return refuse_user(account);
+}
+
+/* ---- near it ---- */
+
+static int find_accounts(crud_t *crud, PGresult **ret_res)
+{
+    char near[24], most[16];
+
+    snprintf(near, sizeof(near), "%" PRId64, (int64_t)crud->object_limit * NEAR_PERCENT / 100);
+    snprintf(most, sizeof(most), "%d", ACCOUNTS_MAX);
+    return pg_exec(crud->pg, ret_res,
+                   "SELECT account_id FROM object_count WHERE kind = 'application_user' "
+                   "GROUP BY account_id HAVING sum(n) >= $1::bigint ORDER BY sum(n) DESC "
+                   "LIMIT $2::int",
+                   2, near, most);
+}
+
+static int find_idle(crud_t *crud, const char *account, PGresult **ret_res)
+{
+    char idle[24], most[16];
+
+    snprintf(idle, sizeof(idle), "%" PRId64, idle_s);
+    snprintf(most, sizeof(most), "%d", BATCH);
+    return pg_exec(crud->pg, ret_res,
+                   "SELECT u.id FROM application_user u WHERE u.account_id = $1 "
+                   "AND u.provider_url IS NOT NULL "
+                   "AND u.last_login < now() - $2::bigint * interval '1 s' "
+                   "AND u.last_active < now() - $2::bigint * interval '1 s' "
+                   "AND NOT EXISTS (SELECT 1 FROM application_session s "
+                   "     WHERE s.application_user_id = u.id) "
+                   "ORDER BY u.last_login, u.id LIMIT $3::int FOR UPDATE SKIP LOCKED",
+                   3, account, idle, most);
+}
+
+static int delete_batch(crud_t *crud, const char *account, reply_t *reply, int *ret_count)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int64_t revision = 0;
+    int r = crud_begin(crud);
+
+    *ret_count = 0;
+    crud->request_key[0] = '\0';
+    if (!r)
+        r = find_idle(crud, account, &res);
+    for (int i = 0; !r && i < PQntuples(res); i++) {
+        r = delete_user(crud, account, PQgetvalue(res, i, 0), &reply->problem);
+        *ret_count += !r;
+        if (r == ERR_NOT_FOUND)
+            r = 0;
+    }
+    return crud_end(crud, r, &revision);
+}
+
+static int tidy_account(crud_t *crud, const char *account, reply_t *reply)
+{
+    int count = BATCH, all = 0, r = 0;
+
+    for (int i = 0; !r && count == BATCH && i < BATCHES; i++) {
+        r = delete_batch(crud, account, reply, &count);
+        if (!r)
+            all += count;
+    }
+    atomic_fetch_add(&tidied, (uint64_t)all);
+    if (all)
+        log_warn("account=%s is near the users that it may have (object-limit): %d who had no "
+                 "session, and were not seen for %" PRId64 " s, were deleted",
+                 account, all, idle_s);
+    return r;
+}
+
+int user_room_tidy(crud_t *crud, reply_t *reply)
+{
+    _cleanup_(pgresult_clear) PGresult *accounts = NULL;
+    int r = crud->object_limit ? find_accounts(crud, &accounts) : 0;
+
+    for (int i = 0; !r && accounts && i < PQntuples(accounts); i++)
+        r = tidy_account(crud, PQgetvalue(accounts, i, 0), reply);
+    return r;
+}

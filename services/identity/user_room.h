@@ -1,0 +1,21 @@
+/* Room for users: whoever signs in for the first time becomes one, and an account has a limit
+ * (object-limit). Users who have no session make room; none who has one does. */
+#pragma once
+
+#include "common/base/config.h"
+#include "common/resource/crud.h"
+
+/* The setting that says who is idle; once, before requests. */
+void user_room_setup(const config_t *config);
+
+/* In a transaction, where the account has as many users as it may have: the one without a session
+ * who signed in longest ago is deleted, whenever that was. 0 | ERR_LIMIT_EXCEEDED: there is none |
+ * fault. */
+int user_room_make(crud_t *crud, const char *account, problem_t *problem);
+
+/* Delete some of the users who have been idle for the setting's time, of accounts that are near
+ * their limit. 0 | fault. */
+int user_room_tidy(crud_t *crud, reply_t *reply);
+
+/* Prometheus text; returns bytes written. */
+size_t user_room_metrics(char *out, size_t size);

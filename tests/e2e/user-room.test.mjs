@@ -1,0 +1,89 @@
+// An account that has as many users as it may have: who has no session makes room for somebody new, who has one never does. By the verbs that
+// edges call, in an account of the story's own, at copies of postern-identity of its own.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import crypto from 'node:crypto';
+import http from 'node:http';
+import test from 'node:test';
+import { account } from '../support/account.mjs';
+import { another } from '../support/copies.mjs';
+import { gitlab } from '../support/gitlab.mjs';
+import { caller, edgeKey } from '../support/peer.mjs';
+import { edge as traffic, elsewhere, env, listening, until } from '../support/postern.mjs';
+import { seal } from '../support/sealed.mjs';
+
+const options = { skip: elsewhere }, LIMIT = 4, OK = 0, PORT = traffic.port - 43 + 152;
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
+let count = 0;
+const ksuid = () => `${Date.now().toString(36)}${process.pid.toString(36)}${(count++).toString(36)}`.replace(/[^0-9a-z]/g, '').padStart(27, '0');
+const socket = `ipc://${env.POSTERN_RUN_DIR}/user-room-${process.pid}.rpc`;
+let provider, copy, bus, mine;
+const start = (changed = {}) => another('identity', { POSTERN_RPC: socket, POSTERN_HEALTH_PORT: String(PORT), POSTERN_OAUTH_GITLAB_URL: provider.url, POSTERN_OUT_ALLOWED: '127.0.0.1 ::1', POSTERN_OUT_CA: provider.ca, POSTERN_OUT_CONNECT: '', POSTERN_OBJECT_LIMIT: String(LIMIT), ...changed });
+if (!elsewhere) {
+  provider = await gitlab();
+  mine = account();
+  copy = start();
+  bus = caller(edgeKey(), 'identity', socket);
+  test.after(async () => { bus.stop(); await copy.stop(); provider.stop(); });
+}
+async function ask(verb, body) {
+  const id = bus.ask(verb, body);
+  await until(() => bus.answer(id), `an answer to ${verb}`, 60000);
+  return bus.answer(id);
+}
+const metric = (name) => new Promise((resolve) => {
+  http.get({ host: '127.0.0.1', port: PORT, path: '/metrics', agent: false }, (answer) => {
+    let text = '';
+    answer.setEncoding('utf8').on('data', (more) => { text += more; }).on('end', () => resolve(Number(new RegExp(`^postern_identity_${name}_total (\\d+)`, 'm').exec(text)?.[1] ?? -1)));
+  }).on('error', () => resolve(-1));
+});
+async function signIn(sub) {
+  const host = `app-${ksuid()}.example.test`, route = `edghtsrt_${ksuid()}`;
+  provider.users[sub] ??= { nickname: sub, name: sub, email: `${sub}@example.test`, email_verified: true };
+  const sealed = seal({ route, account: mine.id, edge: `edghts_${ksuid()}`, module: 'oauth', config: { enabled: true, cookie_prefix: 'postern.', provider: { gitlab: { client_id: 'a client', client_secret: 'a secret', scopes: [], email_addresses: [], email_domains: [] } } } });
+  const begin = await ask('sign_in.begin', { sealed, host, target: '/' });
+  const login = await ask('sign_in.login', { sealed, ticket: new URL(begin.body.location).searchParams.get('t').split('.')[1] });
+  const params = provider.code(sub, login.body.location);
+  const back = await ask('sign_in.callback', { sealed, state: params.state[0], params, cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'x' });
+  assert.equal(back.code, OK, back.msg);
+  const { code, body, msg } = await ask('sign_in.redeem', { sealed, code: new URL(back.body.location).searchParams.get('code'), nonce: begin.body.nonce, host, ip: '192.0.2.9', user_agent: 'x' });
+  return { code, msg, route, session: body?.session, hash: body && crypto.createHash('sha256').update(body.token).digest('hex') };
+}
+const end = ({ hash, route }) => ask('session.end', { hash, route });
+const users = async () => (await mine.must('GET', '/app/users?limit=100')).application_users.map(({ provider_user_id: id }) => id).sort();
+const ago = (sub, days) => sql(`UPDATE application_user SET last_login = now() - interval '${days} days', last_active = now() - interval '${days} days' WHERE account_id = '${mine.id}' AND provider_user_id = '${sub}'`);
+
+test('at the limit the user without a session who signed in longest ago makes room, and nobody who has one', options, async () => {
+  const events = await listening(), signed = {};
+  for (const sub of ['one', 'two', 'three', 'four']) {
+    signed[sub] = await signIn(sub);
+    assert.equal(signed[sub].code, OK, signed[sub].msg);
+  }
+  const { code } = await signIn('five');
+  assert.notEqual(code, OK, 'all of them have sessions');
+  assert.deepEqual(await users(), ['four', 'one', 'three', 'two']);
+  assert.equal(await metric('users_refused'), 1);
+  ago('one', 300); // has a session, and is older than all
+  for (const [sub, days] of [['three', 2], ['two', 1]]) { assert.equal((await end(signed[sub])).code, OK); ago(sub, days); }
+  assert.equal((await signIn('five')).code, OK);
+  assert.deepEqual(await users(), ['five', 'four', 'one', 'two']);
+  assert.equal(await metric('users_deleted_for_room'), 1);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_user_deleted.v0' && one.object?.id === signed.three.session.user), 'the event of who made room', 60000);
+  assert.deepEqual(gone.principal, { id: signed.three.session.user, subject: signed.three.session.user, source: 'IDLE', credential: null });
+  assert.equal((await ask('session.check', { hash: signed.one.hash, route: signed.one.route, digest: signed.one.session.digest })).code, OK);
+  await events.stop();
+});
+
+test('near the limit users who have been idle for the time of the setting are deleted, and others are not', options, async () => {
+  await copy.stop();
+  assert.deepEqual(await users(), ['five', 'four', 'one', 'two']);
+  ago('two', 91); // has no session
+  ago('four', 400);
+  copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_OBJECT_LIMIT: '1000000' });
+  await until(async () => await metric('users_idle_deleted') >= 0, 'it is there', 60000);
+  await copy.stop();
+  assert.deepEqual(await users(), ['five', 'four', 'one', 'two'], 'far from the limit nobody is');
+  copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
+  await until(async () => await metric('users_idle_deleted') >= 1, 'somebody is deleted', 60000);
+  assert.deepEqual(await users(), ['five', 'four', 'one']);
+});
