@@ -424,7 +424,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     {
         return NGX_DECLINED;
     }
-    edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put_hash(&pk, state);
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);
