@@ -129,7 +129,7 @@ Test(bearer, a_token_has_a_key_for_each_route_and_all_end_with_it)
 {
     enum { BYTES = 1 << 20, ROUTES = 20 };
     const unsigned char secret[SESSION_SECRET_BYTES] = {1};
-    sessions_t *sessions = sessions_init(calloc(1, BYTES), BYTES, secret);
+    sessions_t *sessions = sessions_init(calloc(1, SESSIONS_HEAD_BYTES + BYTES), BYTES, secret);
     unsigned char hash[2][SESSION_HASH_BYTES], bound[SESSION_BOUND_BYTES];
     unsigned char keys[2][ROUTES][SESSION_HASH_BYTES];
     session_t found;

@@ -80,6 +80,20 @@ Test(cookies, takes_no_other_value_for_a_token)
                       others[i]);
 }
 
+Test(cookies, looks_at_each_byte_of_a_token)
+{
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char token[COOKIE_TOKEN_LEN];
+
+    for (size_t at = 0; at < sizeof(token); at++)
+        for (int c = 0; c < 256; c++) {
+            memset(token, 'A', sizeof(token));
+            token[at] = (char)c;
+            cr_assert_eq(cookies_is_token((cookie_text_t){token, sizeof(token)}),
+                         c && strchr(good, c), "%d at %zu", c, at);
+        }
+}
+
 /* An edge of two routes with sign-in. */
 static bool is_ours(const void *names, const char *folded, size_t len)
 {
@@ -450,6 +464,28 @@ Test(edge_sign_in, puts_no_byte_into_a_header_that_it_may_not_have)
     assert_value("staff\0 admin\0", 13, true, "staff,%20admin");
     assert_value("admin \0staff\0", 13, true, "admin%20,staff");
     assert_value(" \0 a b \0", 8, true, "%20,%20a b%20");
+    assert_value("admins", 6, true, "admins");
+    assert_value("\0admins\0", 8, true, ",admins");
+}
+
+/* Wherever it stands in a text, of whatever length. */
+Test(edge_sign_in, finds_each_byte_that_is_to_be_encoded)
+{
+    char text[40], out[3 * sizeof(text)];
+
+    for (size_t len = 1; len <= sizeof(text); len++)
+        for (size_t at = 0; at < len; at++)
+            for (int c = 0; c < 256; c++) {
+                bool is_end = at == 0 || at == len - 1;
+                bool want = c >= 0x20 && c < 0x7f && c != '%' && c != ',' && !(c == ' ' && is_end);
+                size_t same = len + (c == ',' ? 0 : 2);
+
+                memset(text, 'x', len);
+                text[at] = (char)c;
+                cr_assert_eq(sign_in_is_plain(text, len), want, "%d at %zu of %zu", c, at, len);
+                cr_assert_eq(sign_in_value(out, text, len, false), want ? len : same);
+            }
+    cr_assert(sign_in_is_plain("", 0));
 }
 
 Test(edge_sign_in, a_stream_lives_while_identity_may_still_be_asked)

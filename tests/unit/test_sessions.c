@@ -19,7 +19,8 @@ static const unsigned char secret[SESSION_SECRET_BYTES] = "secret of a test";
 
 static sessions_t *table_of(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, SESSIONS_HEAD_BYTES + bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sessions_t *self;
 
     cr_assert_neq(memory, MAP_FAILED);
@@ -136,6 +137,29 @@ Test(sessions, replaces_its_own_place)
         cr_assert_eq(found.asked_ms, version);
     }
     cr_assert_leq(sessions_count(self), 4);
+}
+
+/* Whatever byte of the table is another: of three cells all are sealed but two words. */
+Test(sessions, finds_nothing_that_is_not_as_it_was_put)
+{
+    enum { SMALL = 64 * 1024, CELLS = 3 };
+    sessions_t *self = table_of(SMALL);
+    session_t session = a_session(self, 1, 1, CELLS * SESSION_CELL_BYTES - SESSION_HEAD_BYTES - 60);
+    unsigned char *bytes = (unsigned char *)self + SESSIONS_HEAD_BYTES;
+    unsigned hidden = 0;
+    session_t found;
+
+    cr_assert(sessions_put(self, &session));
+    for (size_t i = 0; i < SMALL; i++) {
+        bytes[i] ^= 0x10;
+        if (!find(self, 1, &found))
+            hidden++;
+        else
+            cr_assert(is_whole(&found, 1), "byte %zu", i);
+        bytes[i] ^= 0x10;
+    }
+    cr_assert_geq(hidden, CELLS * SESSION_CELL_BYTES - 16);
+    cr_assert(find(self, 1, &found));
 }
 
 Test(sessions, takes_256_bytes_for_ordinary_names)

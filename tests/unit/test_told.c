@@ -67,3 +67,18 @@ Test(told, there_is_room_for_so_many)
         cr_assert_eq(told.count, left - (left < TOLD_MAX ? left : TOLD_MAX));
     }
 }
+
+Test(told, sessions_whose_hashes_begin_alike_are_told_apart)
+{
+    unsigned alike = 0xffff; /* the last slot, so that the others are found behind the first */
+
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert(add(alike | i << 16, i));
+    told_send(&told);
+    for (unsigned i = 0; i < 100; i += 2)
+        cr_assert(add(alike | i << 16, 1000 + i));
+    told_end(&told, false);
+    cr_assert_eq(told.count, 100);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_eq(told.list[i].last_active_ms, i % 2 ? i : 1000 + i);
+}

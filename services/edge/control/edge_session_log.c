@@ -11,7 +11,7 @@
 enum { TOUCH_MS = 900 };
 
 static edge_session_log_handlers_t  handlers;
-static void          (*touched)(const char *hex, size_t len);
+static void          (*touched)(const u_char *hash);
 static follow_t        at;
 static uint64_t        signed_ms;   /* the last sign that is known to be heard; 0: none */
 static ngx_msec_t      in_touch;    /* ngx_current_msec; 0: never */
@@ -25,7 +25,7 @@ edge_session_log_set(const edge_session_log_handlers_t *set)
 
 
 void
-edge_session_log_set_touched(void (*handler)(const char *hex, size_t len))
+edge_session_log_set_touched(void (*handler)(const u_char *hash))
 {
     touched = handler;
 }
@@ -83,7 +83,7 @@ doubt_all(void)
         handlers.in_doubt();
     }
     if (touched) {
-        touched(NULL, 0);
+        touched(NULL);
     }
 }
 
@@ -91,11 +91,12 @@ doubt_all(void)
 static void
 end_session(const unsigned char *hash, const char *hex)
 {
+    (void) hex;
     if (handlers.ended) {
         handlers.ended(hash);
     }
     if (touched) {
-        touched(hex, SESSION_ENTRY_HEX);
+        touched(hash);
     }
     edge_vitals(ngx_worker)->sessions_ended++;
 }

@@ -23,9 +23,9 @@ typedef struct {
 /* Before edge_bus_start; copied. Without handlers the log is followed all the same. */
 void edge_session_log_set(const edge_session_log_handlers_t *handlers);
 
-/* touched: open streams of the session with this hash, as 64 hex digits, may have to end; len 0: of
- * any session. It tells edge_ack.c which change is to be judged. */
-void edge_session_log_set_touched(void (*touched)(const char *hex, size_t len));
+/* touched: open streams of the session with this hash may have to end; NULL: of any session. It
+ * tells edge_ack.c which change is to be judged. */
+void edge_session_log_set_touched(void (*touched)(const u_char *hash));
 
 /* Is this worker in touch? Then what is cached need not be asked for: whatever ended, and was
  * answered as ended, this worker has heard of. */

@@ -107,10 +107,11 @@ typedef struct edge_ctx {
     ngx_str_t path;      /* normalised: what was matched and what goes upstream */
     ngx_str_t upstream_host;
     ngx_str_t account_id;
+    uint32_t account;          /* edge_share_account_of; 0: not made yet */
     struct sockaddr *client;   /* the peer, or the client that a trusted proxy names */
     ngx_str_t client_ip;       /* text of client */
     ngx_str_t forwarded_for;   /* X-Forwarded-For of a trusted proxy, all lines joined */
-    const char *session;       /* 64 hex of the hash of the session that admitted it; NULL: none */
+    const u_char *session;     /* hash of the session that admitted it, 32 bytes; NULL: none */
     ngx_str_t again;           /* URL to sign in with as somebody else, for pages; may be empty */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */

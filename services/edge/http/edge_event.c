@@ -681,7 +681,7 @@ static void
 keep_event(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     size_t    len;
-    uint32_t  account = edge_share_account(&ctx->account_id);
+    uint32_t  account = edge_share_account_of(ctx);
 
     if (!edge_ring_has_share(account)) {
         edge_ring_drop_over_share();

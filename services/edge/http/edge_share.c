@@ -38,6 +38,16 @@ edge_share_account(const ngx_str_t *account)
 
 
 uint32_t
+edge_share_account_of(edge_ctx_t *ctx)
+{
+    if (ctx->account == 0) {
+        ctx->account = edge_share_account(&ctx->account_id);
+    }
+    return ctx->account;
+}
+
+
+uint32_t
 edge_share_client(const struct sockaddr *client, uint32_t account)
 {
     const void  *address = client->sa_data;
@@ -75,7 +85,7 @@ edge_share_take(edge_ctx_t *ctx)
     size_t         all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
 
     if (!part->taken) {
-        part->account = edge_share_account(&ctx->account_id);
+        part->account = edge_share_account_of(ctx);
         part->client = edge_share_client(ctx->client, part->account);
     }
     if (free > share_reserve(all) && share_take(&upstreams, part, all, free)) {
@@ -177,7 +187,7 @@ edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
     edge_conf_t  *conf = edge_conf();
 
     if (portion_charge_account(&memory, &ctx->portion, conf->request_memory,
-                               conf->account_portion, edge_share_account(&ctx->account_id)))
+                               conf->account_portion, edge_share_account_of(ctx)))
     {
         return 1;
     }

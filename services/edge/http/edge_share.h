@@ -5,6 +5,8 @@
 
 /* Hash of an account's id. */
 uint32_t edge_share_account(const ngx_str_t *account);
+/* The same of the request's account, made once. */
+uint32_t edge_share_account_of(edge_ctx_t *ctx);
 /* Hash of a client of that account: its address, of IPv6 the network of a customer (/64). Never
  * 0. */
 uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);

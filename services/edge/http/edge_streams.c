@@ -11,6 +11,7 @@
 #include "services/edge/http/edge_streams.h"
 #include "services/edge/control/edge_ack.h"
 #include "services/edge/control/edge_clock.h"
+#include "services/edge/control/session_entries.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_end.h"
@@ -62,6 +63,13 @@ key_of(stream_kind_t kind, const char *id)
 }
 
 
+static stream_key_t
+key_of_session(const u_char *hash)
+{
+    return (stream_key_t) { STREAM_SESSION, (const char *) hash, SESSION_ENTRY_HASH };
+}
+
+
 static unsigned
 keys_of(const stream_t *stream, stream_key_t *keys)
 {
@@ -82,7 +90,7 @@ keys_of(const stream_t *stream, stream_key_t *keys)
         keys[n++] = key_of(STREAM_ENTRY, ctx->through->id);
     }
     if (ctx->session) {
-        keys[n++] = key_of(STREAM_SESSION, ctx->session);
+        keys[n++] = key_of_session(ctx->session);
     }
     count = edge_modules_entries(route_of(ctx), entries);
     for (i = 0; i < count; i++) {
@@ -350,9 +358,9 @@ ask_sweeps(edge_log_t log, const stream_key_t *key)
 
 
 void
-edge_streams_touch_here(const char *hex, size_t len)
+edge_streams_touch_here(const u_char *hash)
 {
-    stream_key_t  key = { STREAM_SESSION, hex, len };
+    stream_key_t  key = key_of_session(hash);
 
     if (started) {
         edge_ack_pass_judged(sweeps_ask(&sweeps, &key, (sweep_change_t) { SWEEPS_NO_LOG, 0 }));
@@ -369,10 +377,14 @@ edge_streams_touch(const stream_key_t *key)
 
 
 void
-edge_streams_touch_session(const char *hex, size_t len)
+edge_streams_touch_session(const u_char *hash)
 {
-    ask_sweeps(EDGE_LOG_SESSIONS,
-               &(stream_key_t) { len ? STREAM_SESSION : STREAM_ALL, len ? hex : "", len });
+    stream_key_t  key = { STREAM_ALL, "", 0 };
+
+    if (hash) {
+        key = key_of_session(hash);
+    }
+    ask_sweeps(EDGE_LOG_SESSIONS, &key);
 }
 
 

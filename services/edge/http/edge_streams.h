@@ -19,12 +19,12 @@ void edge_streams_stay(edge_ctx_t *ctx, backend_t *through);
 /* A change concerns key: judge all requests registered under it, in later turns of the event
  * loop. */
 void edge_streams_touch(const stream_key_t *key);
-/* The session with this hash, as hex digits, has ended, or with len 0 any may have: judge the
- * requests that it admitted. */
-void edge_streams_touch_session(const char *hex, size_t len);
+/* The session with this hash has ended, or with NULL any may have: judge the requests that it
+ * admitted. */
+void edge_streams_touch_session(const u_char *hash);
 /* The same of what no log said, but this worker found out: nobody waits for it, and what it ends is
  * counted as ended by no change. */
-void edge_streams_touch_here(const char *hex, size_t len);
+void edge_streams_touch_here(const u_char *hash);
 /* Judge a request by the current table: 0, it may go on; else the error of its page. */
 ngx_uint_t edge_streams_judge(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* The request is about to become a stream that may stay open for ever: judge it as such, since what

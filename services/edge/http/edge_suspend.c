@@ -365,7 +365,7 @@ start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
         s->body_cut = 1;   /* too long: not read at all */
         return NGX_OK;
     }
-    s->room.account = edge_share_account(&s->ctx->account_id);
+    s->room.account = edge_share_account_of(s->ctx);
     s->room.client = edge_share_client(s->ctx->client, s->room.account);
     if (!room_take(&bodies, &s->room, BYTES_A_BODY)) {
         return NGX_BUSY;

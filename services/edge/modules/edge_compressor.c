@@ -343,7 +343,7 @@ on_pass(ngx_event_t *ev)
 static ngx_int_t
 take_room(compressor_t *self, edge_ctx_t *ctx, size_t bytes)
 {
-    uint32_t            account = edge_share_account(&ctx->account_id);
+    uint32_t            account = edge_share_account_of(ctx);
     const edge_conf_t  *conf = edge_conf();
 
     if (bytes > ENCODERS_BYTES - encoders.taken) {

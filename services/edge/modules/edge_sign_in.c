@@ -107,10 +107,11 @@ go_by_session(edge_sign_in_state_t *state, unsigned counter)
     state->admitted = 1;
     edge_module_count(state->me, counter);
     if (!state->machine) {
-        edge_sign_in_touch(state->session);
+        edge_sign_in_touch(state->session,
+                           state->found && state->step == SIGN_IN_STEP_NEW);
     }
     edge_sign_in_live_add(state);
-    ctx->session = state->hex;
+    ctx->session = state->named;
     edge_streams_again(ctx);   /* under the session's key, too */
     return NGX_DECLINED;
 }

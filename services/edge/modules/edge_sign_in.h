@@ -29,8 +29,7 @@ typedef struct edge_sign_in_state {
     sign_in_step_t       step;
     ngx_str_t            token, nonce;   /* values of its cookies; empty: none that counts */
     u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
-    u_char               named[SESSION_HASH_BYTES];  /* a machine's: the hash of its token */
-    char                 hex[2 * SESSION_HASH_BYTES + 1];   /* of the token's hash */
+    u_char               named[SESSION_HASH_BYTES];  /* of token: its name at identity */
     session_t           *session;        /* NULL: none was found, or given by identity */
     unsigned             found:1;        /* session was in the cache */
     unsigned             sealed:1;       /* identity is to look at the rules anew */
@@ -219,8 +218,9 @@ void edge_sign_in_live_good(const session_t *session);
 /* Identity could not be asked for the session, as it is bound. Those of its requests that could not
  * for as long as a session is trusted may not go on. */
 void edge_sign_in_live_unasked(const u_char *hash, const u_char *bound);
-/* The session was active now. */
-void edge_sign_in_touch(session_t *session);
+/* The session was active now. is_found: sessions_find has just found it, so that its place is
+ * known. */
+void edge_sign_in_touch(session_t *session, ngx_uint_t is_found);
 
 /* ---- edge_sign_in_upstream.c: what the upstream gets ---- */
 
@@ -228,6 +228,8 @@ void edge_sign_in_touch(session_t *session);
 ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session);
 /* The hash of the state's token. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_hash(edge_sign_in_state_t *state);
+/* The token's hash, as identity names it, into the body of a question. */
+void edge_sign_in_put_hash(pack_t *pk, const edge_sign_in_state_t *state);
 /* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |
  * NGX_ERROR. */
 ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state);

@@ -90,7 +90,7 @@ edge_sign_in_sessions(void)
 size_t
 edge_sign_in_zone_size(void)
 {
-    size_t  size = edge_conf()->sessions_size;
+    size_t  size = edge_conf()->sessions_size + SESSIONS_HEAD_BYTES;
 
     return size + size / 32 + 64 * 1024;
 }
@@ -101,7 +101,8 @@ edge_sign_in_zone_size(void)
 void *
 edge_sign_in_zone(void *slab_pool)
 {
-    void    *memory = ngx_slab_alloc(slab_pool, edge_conf()->sessions_size);
+    void    *memory = ngx_slab_alloc(slab_pool,
+                                      edge_conf()->sessions_size + SESSIONS_HEAD_BYTES);
     u_char   secret[SESSION_SECRET_BYTES];
 
     if (memory == NULL || sodium_init() < 0) {
@@ -423,7 +424,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     {
         return NGX_DECLINED;
     }
-    edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put_hash(&pk, state);
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);

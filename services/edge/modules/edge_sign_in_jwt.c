@@ -216,7 +216,7 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     {
         return NGX_DECLINED;
     }
-    edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put_hash(&pk, state);
     if (state->machine) {
         edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     } else {

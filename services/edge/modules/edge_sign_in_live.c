@@ -98,7 +98,7 @@ edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep)
 {
     ngx_uint_t             n = 0;
     ngx_queue_t           *q, *bucket = bucket_of(hash);
-    const char            *hex = NULL;
+    const u_char          *named = NULL;
     edge_sign_in_state_t  *state;
 
     for (q = ngx_queue_head(bucket); q != ngx_queue_sentinel(bucket);
@@ -108,12 +108,12 @@ edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep)
         if (!state->ended && is_by(state, hash, bound)) {
             state->ended = 1;
             edge_module_count(state->me, SIGN_IN_REQUESTS_OVER);
-            hex = state->hex;
+            named = state->named;
             n++;
         }
     }
     if (n && sweep) {
-        edge_streams_touch_here(hex, 2 * SESSION_HASH_BYTES);
+        edge_streams_touch_here(named);
     }
     return n;
 }
@@ -274,18 +274,19 @@ tell_every(const session_t *session)
 
 
 void
-edge_sign_in_touch(session_t *session)
+edge_sign_in_touch(session_t *session, ngx_uint_t is_found)
 {
-    int64_t    now = edge_sign_in_now();
-    session_t  known;
+    int64_t           now = edge_sign_in_now();
+    session_t         known;
+    const session_t  *placed = is_found ? session : &known;
 
     if (now - session->last_active_ms < 1000) {
         return;
     }
     session->last_active_ms = now;
-    if (!sessions_find(edge_sign_in_sessions(), session->hash, &known)) {
+    if (!is_found && !sessions_find(edge_sign_in_sessions(), session->hash, &known)) {
         tell_later(session->hash, now);   /* there is no room for it here */
-    } else if (sessions_touch(edge_sign_in_sessions(), &known, now, tell_every(session))) {
+    } else if (sessions_touch(edge_sign_in_sessions(), placed, now, tell_every(session))) {
         tell_later(session->hash, now);
     }
 }
@@ -360,7 +361,7 @@ look_at(edge_sign_in_state_t *state)
     if (bytes != state->bytes) {
         state->bytes = bytes;
         if (!state->machine) {
-            edge_sign_in_touch(session);
+            edge_sign_in_touch(session, 0);
         }
     }
     if (state->ended) {

@@ -67,7 +67,6 @@ edge_sign_in_machine(edge_sign_in_state_t *state)
     if (taken != SIGN_IN_MACHINE) {
         return taken;
     }
-    ngx_memcpy(state->named, state->hash, SESSION_HASH_BYTES);
     bearer_key(state->named, bound, state->hash);
     state->sealed = 1;   /* identity reads there what the route is and admits */
     switch (bearer_refusal(&refused, state->hash,
@@ -122,6 +121,5 @@ ngx_uint_t
 edge_sign_in_is_of(const edge_sign_in_state_t *state, const u_char *hash)
 {
     return ngx_memcmp(state->hash, hash, SESSION_HASH_BYTES) == 0
-           || (state->machine
-               && ngx_memcmp(state->named, hash, SESSION_HASH_BYTES) == 0);
+           || ngx_memcmp(state->named, hash, SESSION_HASH_BYTES) == 0;
 }

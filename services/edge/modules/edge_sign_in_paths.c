@@ -305,7 +305,7 @@ make_end(edge_sign_in_state_t *state, pack_t *pk, u_char **start, size_t sealed)
     {
         return NGX_ERROR;
     }
-    edge_sign_in_put(pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
+    edge_sign_in_put_hash(pk, state);
     edge_sign_in_put(pk, "route", id, ngx_strlen(id));
     if (sealed) {
         edge_sign_in_put(pk, "sealed", state->config->sealed, sealed);

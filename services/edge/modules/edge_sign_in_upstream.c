@@ -3,6 +3,7 @@
  * proto/forwarded.def. */
 #include "services/edge/modules/edge_sign_in.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/worker/edge_conf.h"
@@ -74,16 +75,30 @@ edge_sign_in_hash(edge_sign_in_state_t *state)
     if (sum == NULL) {
         sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
         sum = EVP_MD_CTX_new();
+        if (sha256 == NULL || sum == NULL || !EVP_DigestInit_ex(sum, sha256, NULL)) {
+            EVP_MD_CTX_free(sum);
+            sum = NULL;
+            return NGX_ERROR;
+        }
     }
-    if (sha256 == NULL || sum == NULL
-        || !EVP_DigestInit_ex(sum, sha256, NULL)
+    if (!EVP_DigestInit_ex(sum, NULL, NULL)
         || !EVP_DigestUpdate(sum, state->token.data, state->token.len)
         || !EVP_DigestFinal_ex(sum, state->hash, NULL))
     {
         return NGX_ERROR;
     }
-    *ngx_hex_dump((u_char *) state->hex, state->hash, SESSION_HASH_BYTES) = '\0';
+    ngx_memcpy(state->named, state->hash, SESSION_HASH_BYTES);
     return NGX_OK;
+}
+
+
+void
+edge_sign_in_put_hash(pack_t *pk, const edge_sign_in_state_t *state)
+{
+    u_char  hex[2 * SESSION_HASH_BYTES];
+
+    ngx_hex_dump(hex, (u_char *) state->named, SESSION_HASH_BYTES);
+    edge_sign_in_put(pk, "hash", hex, sizeof(hex));
 }
 
 
@@ -149,48 +164,63 @@ make_names(void)
 }
 
 
+/* Of a text that is plain the session's own bytes, which live as long as the request. */
 static ngx_int_t
-tell_text(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session,
-    session_text_t which, const named_t *name)
+value_of(ngx_http_request_t *r, const session_t *session, session_text_t which, ngx_str_t *value)
 {
-    char        *value;
     size_t       len;
-    header_t     add = name->header;
     const char  *text = session_text(session, which, &len);
 
-    if (len == 0) {
+    if (sign_in_is_plain(text, len)) {
+        *value = (ngx_str_t) { len, (u_char *) text };
         return NGX_OK;
     }
-    value = ngx_pnalloc(r->pool, 3 * len + 1);
-    if (value == NULL) {
+    value->data = ngx_pnalloc(r->pool, 3 * len);
+    if (value->data == NULL) {
         return NGX_ERROR;
     }
-    add.value = value;
-    add.value_len = sign_in_value(value, text, len, which == SESSION_GROUPS);
-    value[add.value_len] = '\0';
-    return edge_header_add(r, ctx, &add);
+    value->len = sign_in_value((char *) value->data, text, len, which == SESSION_GROUPS);
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+tell_family(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t family, const ngx_str_t *values)
+{
+    header_t          add;
+    ngx_uint_t        i;
+    const ngx_str_t  *value;
+
+    for (i = 0; i < NAMES; i++) {
+        value = &values[names[i].texts[family]];
+        if (value->len == 0 || (family == HOSTED && !names[i].hosted)) {
+            continue;
+        }
+        add = made[family][i].header;
+        add.value = (char *) value->data;
+        add.value_len = value->len;
+        if (edge_header_add(r, ctx, &add) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
 }
 
 
 ngx_int_t
-edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx,
-    const session_t *session)
+edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const session_t *session)
 {
-    ngx_uint_t  i, family;
+    ngx_str_t   values[SESSION_TEXTS];
+    ngx_uint_t  i;
 
     if (made[OURS][0].header.name == NULL) {
         make_names();
     }
-    for (family = 0; family < FAMILIES; family++) {
-        for (i = 0; i < NAMES; i++) {
-            if ((family == OURS || names[i].hosted)
-                && tell_text(r, ctx, session, names[i].texts[family],
-                             &made[family][i])
-                   != NGX_OK)
-            {
-                return NGX_ERROR;
-            }
+    for (i = 0; i < SESSION_TEXTS; i++) {
+        if (value_of(r, session, i, &values[i]) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
-    return NGX_OK;
+    return tell_family(r, ctx, HOSTED, values) == NGX_OK
+           ? tell_family(r, ctx, OURS, values) : NGX_ERROR;
 }

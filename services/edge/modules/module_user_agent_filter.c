@@ -98,7 +98,7 @@ wait_in_line(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_AGAIN) {
         state->ctx = ctx;
         searches_wait(&searches, &state->wait,
-                      edge_share_account(&ctx->account_id));
+                      edge_share_account_of(ctx));
         await_turn();
     }
     return rc;

@@ -20,7 +20,8 @@ enum {
     SESSION_BOUND_BYTES =
         16, /* of what it is bound to: its route, and the rules that admitted it */
     SESSION_SECRET_BYTES = 16,
-    SESSION_CELLS_MAX = 8, /* of one session */
+    SESSIONS_HEAD_BYTES = 4096, /* of a table's memory, beside its places */
+    SESSION_CELLS_MAX = 8,      /* of one session */
     SESSION_CELL_BYTES = 240,
     SESSION_HEAD_BYTES = 116,
     SESSION_TEXT_MAX = SESSION_CELLS_MAX * SESSION_CELL_BYTES - SESSION_HEAD_BYTES
@@ -54,8 +55,8 @@ typedef struct session {
 
 typedef struct sessions sessions_t;
 
-/* Make an empty table of that many bytes, which are all zero, with a secret of
- * SESSION_SECRET_BYTES. NULL: less than 64 KiB. */
+/* Make an empty table, 256 bytes a place, of SESSIONS_HEAD_BYTES and that many bytes, which are all
+ * zero and begin with a page, with a secret of SESSION_SECRET_BYTES. NULL: less than 64 KiB. */
 sessions_t *sessions_init(void *memory, size_t bytes, const unsigned char *secret);
 
 /* Read before identity is asked, and put into the session's generation. */

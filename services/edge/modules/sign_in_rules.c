@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TARGET_MAX = 2048, CHANGED_MS = 10000 };
+enum { TARGET_MAX = 2048, CHANGED_MS = 10000, BLOCK = 16 };
 
 static bool is_word(sign_in_text_t text, const char *word)
 {
@@ -116,41 +116,68 @@ int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms)
     return time_ms > ahead_ms ? time_ms - ahead_ms : 1;
 }
 
-/* All that most names and addresses have: they are copied as they are. */
-static bool is_plain(const char *text, size_t len)
+/* Sixteen at once, which the compiler does in a few instructions. */
+static bool is_plain_block(const unsigned char *block)
 {
-    bool plain = len && text[0] != ' ' && text[len - 1] != ' ';
+    unsigned char bad = 0;
 
-    for (size_t i = 0; i < len; i++)
-        plain &= (unsigned char)(text[i] - 0x20) < 0x5f && text[i] != '%' && text[i] != ',';
-    return plain;
+    for (int i = 0; i < BLOCK; i++)
+        bad |= (unsigned char)(block[i] - 0x20) >= 0x5f || block[i] == '%' || block[i] == ',';
+    return !bad;
 }
 
-size_t sign_in_value(char *out, const char *text, size_t len, bool is_list)
+bool sign_in_is_plain(const char *text, size_t len)
+{
+    unsigned char rest[BLOCK];
+
+    if (len && (text[0] == ' ' || text[len - 1] == ' '))
+        return false;
+    for (; len >= BLOCK; text += BLOCK, len -= BLOCK)
+        if (!is_plain_block((const unsigned char *)text))
+            return false;
+    memset(rest, ' ', BLOCK);
+    if (len)
+        memcpy(rest, text, len);
+    return is_plain_block(rest);
+}
+
+static size_t put_part(char *out, const char *text, size_t len, bool of_list)
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t used = 0;
 
-    if (is_plain(text, len)) {
+    if (len && sign_in_is_plain(text, len)) {
         memcpy(out, text, len);
         return len;
     }
-    if (is_list && len && !text[len - 1])
-        len--;
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
-        bool at_end = i == 0 || i == len - 1 || (is_list && (!text[i - 1] || !text[i + 1]));
+        bool at_end = i == 0 || i == len - 1;
 
-        if (!c && is_list) {
-            out[used++] = ',';
-        } else if (c < 0x20 || c >= 0x7f || c == '%' || (c == ',' && is_list)
-                   || (c == ' ' && at_end)) {
+        if (c < 0x20 || c >= 0x7f || c == '%' || (c == ',' && of_list) || (c == ' ' && at_end)) {
             out[used++] = '%';
             out[used++] = digits[c >> 4];
             out[used++] = digits[c & 15];
         } else {
             out[used++] = (char)c;
         }
+    }
+    return used;
+}
+
+size_t sign_in_value(char *out, const char *text, size_t len, bool is_list)
+{
+    const char *end = text + len, *stop;
+    size_t used = 0;
+
+    if (!is_list)
+        return put_part(out, text, len, false);
+    for (; text < end; text = stop + 1) {
+        stop = memchr(text, '\0', (size_t)(end - text));
+        stop = stop ? stop : end;
+        if (used || text > end - len)
+            out[used++] = ',';
+        used += put_part(out + used, text, (size_t)(stop - text), true);
     }
     return used;
 }

@@ -5,8 +5,9 @@
 #include "services/edge/modules/sessions.h"
 
 enum {
-    TOLD_MAX = 512,    /* sessions in one message */
-    TOLD_PLACES = 2048 /* that are on their way or wait */
+    TOLD_MAX = 512,     /* sessions in one message */
+    TOLD_PLACES = 2048, /* that are on their way or wait */
+    TOLD_SLOTS = 2 * TOLD_PLACES
 };
 
 /* All zero: nothing. */
@@ -15,7 +16,8 @@ typedef struct told {
         unsigned char hash[SESSION_HASH_BYTES];
         int64_t last_active_ms;
     } list[TOLD_PLACES];
-    size_t count, sent; /* sent: the first of them, which are on their way */
+    size_t count, sent;         /* sent: the first of them, which are on their way */
+    uint16_t slots[TOLD_SLOTS]; /* where those that wait are found, by their hashes */
 } told_t;
 
 /* The session was active then. False: there is no room, since many are on their way or wait. */

@@ -16,7 +16,7 @@ typedef enum stream_kind {
     STREAM_EDGE,
     STREAM_ACCOUNT,
     STREAM_ENTRY,   /* any other entry of the config log that it depends on: a backend */
-    STREAM_SESSION, /* the session that it was admitted by: 64 hex of its hash */
+    STREAM_SESSION, /* the session that it was admitted by: the bytes of its hash */
     STREAM_ALL      /* every stream, whatever its keys are */
 } stream_kind_t;
 
