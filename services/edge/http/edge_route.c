@@ -140,7 +140,7 @@ edge_ctx_new(ngx_http_request_t *r)
     ctx = cln->data;
     ngx_memzero(ctx, offsetof(edge_ctx_t, stream.links));
     ctx->blocked_by = -1;
-    edge_trace_id(ctx);
+    edge_trace_id(r, ctx);
     edge_body_begin(r, ctx);
     edge_pace_begin(r, ctx);
     cln->handler = cleanup;
