@@ -14,6 +14,8 @@
 #include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
+#include "services/edge/http/edge_handshake.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_page.h"
@@ -696,6 +698,7 @@ postconfiguration(ngx_conf_t *cf)
     edge_body_install();
     forwarded_begin((char *) conf->identity_headers.data, conf->identity_headers.len);
     if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
+    edge_heads_install();
         return NGX_ERROR;
     }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK
