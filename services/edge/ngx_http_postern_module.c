@@ -77,6 +77,8 @@ header_filter(ngx_http_request_t *r)
     }
     if (edge_handover_is_yielding()) {
         end_connection(r);
+    } else if (r == r->main) {
+        edge_tls_check_certificate(r);
     }
     if (edge_writer_is_refused(r)) {
         r->keepalive = 0;   /* a client that is told so stops sending */
@@ -696,9 +698,9 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
+    edge_heads_install();
     forwarded_begin((char *) conf->identity_headers.data, conf->identity_headers.len);
     if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
-    edge_heads_install();
         return NGX_ERROR;
     }
     if (add_phase(cf, NGX_HTTP_PREACCESS_PHASE, route_phase) != NGX_OK

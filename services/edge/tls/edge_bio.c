@@ -100,6 +100,10 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     client->on_read = event_of ? event_of(c) : NULL;
     client->name_len = len;
     ngx_memzero(client->profile, sizeof(client->profile));
+    client->certificate = 0;
+    client->had_edge = 0;
+    client->table = NULL;
+    client->revision = 0;
     ngx_memcpy(client->name, name, len);
     BIO_set_data(bio, client);
     BIO_set_init(bio, 1);
