@@ -14,6 +14,8 @@
 #include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_gather.h"
+#include "services/edge/http/edge_handshake.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_page.h"
@@ -75,6 +77,8 @@ header_filter(ngx_http_request_t *r)
     }
     if (edge_handover_is_yielding()) {
         end_connection(r);
+    } else if (r == r->main) {
+        edge_tls_check_certificate(r);
     }
     if (edge_writer_is_refused(r)) {
         r->keepalive = 0;   /* a client that is told so stops sending */
@@ -694,6 +698,7 @@ postconfiguration(ngx_conf_t *cf)
     next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = header_filter;
     edge_body_install();
+    edge_heads_install();
     forwarded_begin((char *) conf->identity_headers.data, conf->identity_headers.len);
     if (edge_modules_install(cf) != NGX_OK || edge_tally_install(cf) != NGX_OK) {
         return NGX_ERROR;

@@ -7,7 +7,7 @@ import https from 'node:https';
 import net from 'node:net';
 import test from 'node:test';
 import tls from 'node:tls';
-import { END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
+import { CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
 import { own } from '../support/own.mjs';
 import { edge, elsewhere, env, unique, until, upstream } from '../support/postern.mjs';
 
@@ -144,6 +144,104 @@ test('who takes no answer has its portion of the memory for requests, and then n
     for (const { socket } of sessions) socket.destroy();
   }
   await until(async () => (await ask({ localAddress: '127.0.0.21' })).status === 200, 'its next one, afterwards', WAIT);
+});
+
+// ---- heads that do not come to their end ----
+
+// A connection with the beginning of one request: {socket, answer()}; answer() is the status that came, 0: none.
+async function begun(bytes, { localAddress, http2: two }) {
+  const { host, ca } = await ready, socket = tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: [two ? 'h2' : 'http/1.1'] });
+  let rest = Buffer.alloc(0), status = 0;
+  await new Promise((resolve, reject) => socket.on('secureConnect', resolve).on('error', reject));
+  socket.on('error', () => {}).on('data', (part) => {
+    rest = Buffer.concat([rest, part]);
+    if (!two) { status ||= Number(/^HTTP\/1\.1 (\d+)/.exec(rest.toString('latin1'))?.[1] ?? 0); return; }
+    while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
+      const len = rest.readUIntBE(0, 3);
+      if (rest[3] === HEADERS) status = statusOf(rest.subarray(9, 9 + len));
+      rest = rest.subarray(9 + len);
+    }
+  });
+  socket.write(two ? Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), window(65535), bytes]) : bytes);
+  return { socket, answer: () => status };
+}
+// A head of so many small fields, without its end; and its end.
+const HEADS = {
+  'HTTP/2': {
+    start: (host, count) => frame(HEADERS, END_STREAM, 1, Buffer.concat([Buffer.from([0x82, 0x87]), literal(':path', '/fixed'), literal(':authority', host), literal('a', '', 0x40), Buffer.alloc(count, 0x80 | 62)])),
+    end: frame(CONTINUATION, END_HEADERS, 1, Buffer.concat([literal('b', 'c')])), bytes: (count) => 20480 + count * 48,
+  },
+  'HTTP/1.1': {
+    start: (host, count) => `GET /fixed HTTP/1.1\r\nHost: ${host}\r\n${'a:\r\n'.repeat(count)}`,
+    end: '\r\n', bytes: (count) => 20480 + 16384 + count * 48,
+  },
+};
+
+for (const [version, head] of Object.entries(HEADS)) {
+  const http2 = version === 'HTTP/2', COUNT = 170, FIELDS = 900;
+  test(`${version}: heads that are not whole yet count in their client's portion of the memory, as much as there is of them`, { skip, timeout: 400000 }, async () => {
+    const { host } = await ready, localAddress = http2 ? '127.0.0.25' : '127.0.0.26', all = [];
+    await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'nothing is under way', WAIT);
+    const before = await metric('requests_crowded_total{worker="0"}'), most = MEMORY * ALONE, gone = ({ socket, answer }) => answer() || socket.destroyed || socket.readyState !== 'open';
+    try {
+      for (let i = 0; i < COUNT; i++) all.push(await begun(head.start(host, FIELDS), { localAddress, http2 }));
+      await until(() => all.filter(gone).length >= COUNT - most / head.bytes(FIELDS), 'those beyond the portion are refused', WAIT);
+      const told = all.filter(gone).length, refused = await metric('requests_crowded_total{worker="0"}') - before, memory = await metric('request_memory_bytes{worker="0"}');
+      assert.ok(memory > most / 2 && memory < most, `${memory} bytes are taken`);
+      assert.ok(refused >= told, `${refused} were refused, ${told} know`);
+      assert.ok(all.some(({ answer }) => answer() === 503) && all.every(({ answer }) => [0, 503].includes(answer())), 'and told so');
+      await servesOthers();
+      const [first, other] = all.filter((one) => !gone(one));
+      other.socket.destroy();
+      await until(async () => await metric('request_memory_bytes{worker="0"}') < memory, 'there is room', WAIT);
+      first.socket.write(head.end);
+      await until(() => first.answer() === 200, 'what comes to its end is served', WAIT);
+      const slow = await begun(head.start(host, 1), { localAddress, http2 });
+      all.push(slow);
+      const small = [];
+      for (let i = 0; i < 12; i++) small.push(await begun(head.start(host, 1), { localAddress, http2 }));
+      all.push(...small);
+      await until(() => small.some(gone), 'not even for a small one any more', WAIT);
+      assert.ok(!gone(slow), 'it has come in before');
+      slow.socket.write(http2 ? frame(CONTINUATION, 0, 1, Buffer.alloc(FIELDS, 0x80 | 62)) : 'a:\r\n'.repeat(FIELDS));
+      await until(() => gone(slow), 'it is refused when it grows', WAIT);
+    } finally { for (const { socket } of all) socket.destroy(); }
+    await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'all of it comes back', WAIT);
+    assert.equal((await ask({ localAddress })).status, 200, 'its next one, afterwards');
+  });
+
+  test(`${version}: a request has at most 1,000 fields, whole or not`, { skip, timeout: 300000 }, async () => {
+    const { host } = await ready;
+    for (const [count, ending, want] of [[900, head.end, 200], [1010, head.end, 431], [1010, '', 431]]) {
+      const one = await begun(head.start(host, count), { localAddress: '127.0.0.27', http2 });
+      one.socket.write(ending);
+      await until(() => one.answer() !== 0, `an answer to ${count}`, WAIT);
+      assert.equal(one.answer(), want, `${count} fields ${ending.length ? '' : 'and no end'}`);
+      one.socket.destroy();
+    }
+    await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'all of it comes back', WAIT);
+  });
+}
+
+// ---- buffers for reads ----
+
+test('who takes no answer has its portion of the large buffers for reads, and others have theirs', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, STREAMS = 60, LENT = MEMORY / 4, LARGE = 64 << 10, lent = () => metric('read_memory_bytes{worker="0"}');
+  const open = (localAddress) => http2.connect(`https://${host}:${port}`, { createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: ['h2'] }) }).on('error', () => {});
+  const greedy = open('127.0.0.28'), other = open('127.0.0.29'), request = (session) => session.request({ ':path': '/large', ':authority': host }).on('error', () => {});
+  await until(async () => await lent() === 0, 'nothing is lent', WAIT);
+  try {
+    let answered = 0;
+    for (let i = 0; i < STREAMS; i++) request(greedy).on('response', () => { answered++; });
+    await until(() => answered === STREAMS, 'each is answered', WAIT);
+    await until(async () => await lent() > LENT / 4, 'much is lent', WAIT);
+    const before = await lent();
+    assert.ok(before <= LENT * ALONE, `${before} of ${LENT} are lent to one client`);
+    request(other);
+    await until(async () => await lent() === before + LARGE, 'another client has one', WAIT);
+    await servesOthers();
+  } finally { greedy.destroy(); other.destroy(); }
+  await until(async () => await lent() === 0, 'all of it comes back', WAIT);
 });
 
 // ---- connections ----

@@ -1,8 +1,9 @@
 // One id of a request in its answer, at the upstream and in its event, and the trace that it belongs to.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import http2 from 'node:http2';
 import test from 'node:test';
-import { ca, edge, endpoint, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
 const up = await upstream((request, response) => response.writeHead(200, { 'Postern-Request-Id': 'req_forged', 'X-Own': 'kept' }).end('ok'));
 const sub = await listening('http_request_complete');
@@ -57,6 +58,22 @@ test('HTTP/2, content of the edge, pages and refused requests have one, too', as
   const refused = await raw(to.host, `GET /refused HTTP/1.1\r\nHost: ${to.host}\r\nX: ${'x'.repeat(20000)}\r\n\r\n`);
   assert.match(refused, /^HTTP\/1\.1 494|^HTTP\/1\.1 431/);
   assert.match(/^postern-request-id: (.*)\r$/im.exec(refused)[1], ID);
+});
+
+test('what the log has of a request has its id', { skip: elsewhere || (env.POSTERN_RUN_DIR ? false : 'needs a system that deploy/stack started on this machine') }, async () => {
+  const log = `${env.POSTERN_LOG_DIR}/edge.log`, from = fs.statSync(log).size, nobody = await tcpUpstream(() => {});
+  const there = await endpoint(nobody.address, { match: '/nobody' });
+  await nobody.close();
+  const session = http2.connect(`https://${there.host}`, { host: edge.host, port: edge.port, servername: there.host, ca }), ids = [];
+  ids.push((await through(there.host, '/nobody')).headers['postern-request-id']);
+  ids.push(await new Promise((resolve, reject) => session.request({ ':path': '/nobody' }).on('error', reject).on('response', (headers) => resolve(headers['postern-request-id'])).resume()));
+  session.close();
+  for (const id of ids) {
+    assert.match(id, ID);
+    const line = await until(() => fs.readFileSync(log).subarray(from).toString().split('\n').find((one) => one.includes(`, request_id: ${id}, `)), `a line of ${id}`);
+    assert.match(line, /\[error\] .*connect\(\) failed.*, client: .*, request: "GET \/nobody HTTP\/[12]\.[01]"/);
+  }
+  assert.notEqual(ids[0], ids[1]);
 });
 
 test('a WebSocket tells it with its 101', async () => {

@@ -6,6 +6,7 @@
  * connects over a trusted proxy, or over a load balancer that says nothing of whom, is not counted
  * for that address. The last ones, share_reserve, are for the status port alone. */
 #include "services/edge/http/edge_clients.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -185,9 +186,14 @@ edge_clients_admit(ngx_connection_t *c)
 static void
 accept_connection(ngx_connection_t *c)
 {
-    if (edge_clients_admit(c)) {
-        ngx_http_init_connection(c);
+    if (!edge_clients_admit(c)) {
+        return;
     }
+    if (edge_heads_watch(c) != NGX_OK) {
+        ngx_http_close_connection(c);
+        return;
+    }
+    ngx_http_init_connection(c);
 }
 
 

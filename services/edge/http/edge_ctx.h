@@ -47,6 +47,7 @@ typedef struct {
     u_char *small_end;
     ngx_http_request_t *request;
     ngx_queue_t link;    /* in the list of lent buffers */
+    portion_t portion;   /* of what the worker lends */
     unsigned needed : 1; /* the small one would not have done since the last sweep */
 } edge_loan_t;
 

@@ -1,6 +1,7 @@
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_end.h"
 #include "services/edge/tls/edge_bio.h"
+#include "services/edge/tls/edge_tls.h"
 #include "services/edge/worker/edge_worker.h"
 
 
@@ -68,6 +69,39 @@ edge_tls_check_name(ngx_http_request_t *r)
         && table_domain(edge_worker_table(), client->name, client->name_len)
            == NULL)
     {
+        edge_end_connection(r);
+    }
+}
+
+
+static ngx_uint_t
+is_replaced(const edge_client_t *client)
+{
+    const edge_t  *edge;
+
+    if (edge_tls_certificate(client->name, client->name_len) != client->certificate) {
+        return 1;
+    }
+    edge = table_edge(edge_worker_table(), client->name, client->name_len);
+    return client->had_edge && (edge == NULL || !edge->present);
+}
+
+
+void
+edge_tls_check_certificate(ngx_http_request_t *r)
+{
+    const void     *table = edge_worker_table();
+    int64_t         revision = edge_worker_at()->revision;
+    edge_client_t  *client = edge_client(r->connection);
+
+    if (client->name_len == 0
+        || (client->table == table && client->revision == revision))
+    {
+        return;   /* the usual case: nothing has changed */
+    }
+    client->table = table;
+    client->revision = revision;
+    if (is_replaced(client)) {
         edge_end_connection(r);
     }
 }

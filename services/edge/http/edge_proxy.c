@@ -6,6 +6,7 @@
  * parts, and with 1.22 one of more than 107 bytes. */
 #include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_clients.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/http/proxy_header.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -146,6 +147,10 @@ begin_client(ngx_connection_t *c, const proxy_header_t *header)
         return;
     }
     if (header->names_client && !edge_clients_admit(c)) {
+        return;
+    }
+    if (edge_heads_watch(c) != NGX_OK) {
+        ngx_http_close_connection(c);
         return;
     }
     c->read->ready = 1;

@@ -11,17 +11,20 @@
  * So it is with each side of a WebSocket. There nginx has a handler for each event of either side,
  * and no filter: before a handler runs, it is seen what the last one carried. */
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_vitals.h"
 
 enum {
     LARGE = 64 << 10,
-    LENT_MAX = 1024,   /* of one worker: 64 MiB. Who comes then reads into its small buffer */
+    PART = 4,          /* of postern_request_memory, beside it: so much may be lent */
     KEPT_MAX = 64,     /* buffers kept for the next request instead of freed */
     SWEEP_MS = 1000
 };
 
-static ngx_queue_t       lent;   /* of loans */
-static ngx_queue_t       kept;   /* the links stand in the buffers themselves */
-static ngx_uint_t        lent_count, kept_count;
+static portions_t        shares;   /* of what is lent */
+static ngx_queue_t       lent;     /* of loans */
+static ngx_queue_t       kept;     /* the links stand in the buffers themselves */
+static ngx_uint_t        kept_count;
 static ngx_event_t       sweep_timer;
 static ngx_connection_t  timer_dummy;
 
@@ -66,17 +69,50 @@ read_into(ngx_buf_t *b, u_char *start, u_char *end)
 }
 
 
+static void
+note_lent(void)
+{
+    edge_vitals(ngx_worker)->lent_bytes = shares.taken;
+}
+
+
+/* Slow readers keep what they were lent: so each client, and each account, has its portion. Whose a
+ * request is stands in its portion of the memory for requests. */
+static ngx_uint_t
+take_share(const edge_ctx_t *ctx, portion_t *portion)
+{
+    edge_conf_t  *conf = edge_conf();
+
+    size_t        all = conf->request_memory / PART;
+
+    if (!portion_take(&shares, portion, all, conf->client_portion,
+                      ctx->portion.client, LARGE))
+    {
+        return 0;
+    }
+    if (ctx->portion.account
+        && !portion_charge_account(&shares, portion, all, conf->account_portion,
+                                   ctx->portion.account))
+    {
+        portion_give(&shares, portion);
+        return 0;
+    }
+    return 1;
+}
+
+
 /* There is nothing in the buffer. */
 static void
 lend(ngx_http_request_t *r, edge_loan_t *loan, ngx_buf_t *b)
 {
     u_char  *large;
 
-    if (lent_count == LENT_MAX) {
+    if (!take_share(edge_ctx(r), &loan->portion)) {
         return;
     }
     large = take_large(r->connection->log);
     if (large == NULL) {
+        portion_give(&shares, &loan->portion);
         return;
     }
     loan->buf = b;
@@ -87,7 +123,7 @@ lend(ngx_http_request_t *r, edge_loan_t *loan, ngx_buf_t *b)
     loan->needed = 1;
     read_into(b, large, large + LARGE);
     ngx_queue_insert_tail(&lent, &loan->link);
-    lent_count++;
+    note_lent();
     if (!sweep_timer.timer_set) {
         ngx_add_timer(&sweep_timer, SWEEP_MS);
     }
@@ -98,7 +134,8 @@ static void
 take_back(edge_loan_t *loan)
 {
     ngx_queue_remove(&loan->link);
-    lent_count--;
+    portion_give(&shares, &loan->portion);
+    note_lent();
     keep_large(loan->large);
     loan->large = NULL;
 }
@@ -388,7 +425,7 @@ on_sweep(ngx_event_t *ev)
         next = ngx_queue_next(q);
         sweep_one(ngx_queue_data(q, edge_loan_t, link));
     }
-    if (lent_count) {
+    if (!ngx_queue_empty(&lent)) {
         ngx_add_timer(ev, SWEEP_MS);
     }
 }

@@ -8,6 +8,7 @@
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_modules.h"
@@ -140,7 +141,7 @@ edge_ctx_new(ngx_http_request_t *r)
     ctx = cln->data;
     ngx_memzero(ctx, offsetof(edge_ctx_t, stream.links));
     ctx->blocked_by = -1;
-    edge_trace_id(ctx);
+    edge_trace_id(r, ctx);
     edge_body_begin(r, ctx);
     edge_pace_begin(r, ctx);
     cln->handler = cleanup;
@@ -447,6 +448,9 @@ route_request(ngx_http_request_t *r)
     }
     if (!edge_share_charge(r, ctx)) {
         return edge_page(r, ctx, ERR_EDGE_CROWDED);
+    }
+    if (edge_heads_is_too_long(r)) {
+        return edge_page(r, ctx, ERR_EDGE_HEADER_TOO_LARGE);
     }
     rc = edge_host(r, ctx);
     if (rc == NGX_DECLINED) {

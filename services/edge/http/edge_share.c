@@ -1,4 +1,5 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_heads.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -59,7 +60,11 @@ edge_share_client(const struct sockaddr *client, uint32_t account)
 #if (NGX_HAVE_INET6)
     } else if (client->sa_family == AF_INET6) {
         address = &((const struct sockaddr_in6 *) client)->sin6_addr;
-        len = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) address) ? 16 : 8;
+        len = 8;
+        if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) address)) {
+            address = (const u_char *) address + 12;   /* the same client over IPv4 */
+            len = 4;
+        }
 #endif
     }
     return share_hash(worker_key(), address, len, account);
@@ -98,25 +103,71 @@ edge_share_take(edge_ctx_t *ctx)
 
 /* ---- memory of requests ---- */
 
-/* Bytes of a head in memory. Fields of HTTP/2 have copies of their own, whatever they took on the
- * wire: a reference of one byte may stand for 4 KB. */
+static size_t
+names_and_values(ngx_http_request_t *r)
+{
+    size_t            bytes = 0;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            bytes += header[i].key.len + header[i].value.len + 2;
+        }
+    }
+    return bytes;
+}
+
+
+#if (NGX_HTTP_V2)
+
+/* Fields of HTTP/2 have copies of their own, whatever they took on the wire: a reference of one
+ * byte may stand for 4 KB. nginx counts their bytes while it reads the head, those of fields that
+ * it leaves out, too. The buffer of what comes in Huffman's code is 8/5 of that, and as little as
+ * 2/7 may come out of it (RFC 7541 B: 30 bits for a byte). */
+static size_t
+copied_bytes(ngx_http_request_t *r)
+{
+    size_t                     bytes, cookies = 0;
+    ngx_http_v2_connection_t  *h2c = r->stream->connection;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    if (h2c->state.stream == r->stream) {
+        cscf = ngx_http_get_module_srv_conf(h2c->http_connection->conf_ctx,
+                                            ngx_http_core_module);
+        bytes = cscf->large_client_header_buffers.num * cscf->large_client_header_buffers.size
+                - h2c->state.header_limit;
+    } else {
+        bytes = names_and_values(r);
+    }
+    if (r->stream->cookies) {
+        cookies = 2 * r->stream->cookies->nalloc * r->stream->cookies->size;
+    }
+    return bytes + cookies + r->request_length * 4 / 3;
+}
+
+#endif
+
+
+/* Bytes of a head in memory, as much of it as has come. */
 static size_t
 head_bytes(ngx_http_request_t *r)
 {
     size_t                     bytes = 0;
-    ngx_uint_t                 i;
     ngx_list_part_t           *part;
-    ngx_table_elt_t           *header;
     ngx_http_core_srv_conf_t  *cscf;
 
     for (part = &r->headers_in.headers.part; part; part = part->next) {
         bytes += part->nelts * sizeof(ngx_table_elt_t);
-        header = part->elts;
-        for (i = 0; r->stream && i < part->nelts; i++) {
-            bytes += header[i].key.len + header[i].value.len + 2;
-        }
     }
-    if (r->stream == NULL && r->http_connection) {
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        return bytes + copied_bytes(r);
+    }
+#endif
+    if (r->http_connection) {
         cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
         bytes += r->http_connection->nbusy * cscf->large_client_header_buffers.size;
     }
@@ -173,6 +224,7 @@ ngx_uint_t
 edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     if (!ctx->charged) {
+        edge_heads_give(r);
         ctx->charged = 1;
         ctx->crowded = !charge_client(r, &ctx->portion, ctx->client ? ctx->client
                                                              : r->connection->sockaddr);
@@ -211,6 +263,7 @@ edge_share_charge_plain(ngx_http_request_t *r)
     portion_t           *part;
     ngx_pool_cleanup_t  *cln;
 
+    edge_heads_give(r);
     for (cln = r->pool->cleanup; cln; cln = cln->next) {
         if (cln->handler == give_plain) {
             return ((portion_t *) cln->data)->amount > 0;
@@ -227,8 +280,44 @@ edge_share_charge_plain(ngx_http_request_t *r)
 }
 
 
-static ngx_uint_t
-takes_answers(ngx_http_request_t *r)
+ngx_uint_t
+edge_share_charge_head(ngx_http_request_t *r, portion_t *portion)
+{
+    portion_give(&memory, portion);
+    return charge_client(r, portion, r->connection->sockaddr);
+}
+
+
+void
+edge_share_give_head(portion_t *portion)
+{
+    portion_give(&memory, portion);
+    note_taken();
+}
+
+
+/* ---- answers to those that are refused ---- */
+
+ngx_uint_t
+edge_share_begin_answer(ngx_connection_t *c)
+{
+    if (answers == ANSWERS_MAX || !c->write->ready || c->error) {
+        return 0;
+    }
+    answers++;
+    return 1;
+}
+
+
+void
+edge_share_end_answer(void)
+{
+    answers--;
+}
+
+
+ngx_uint_t
+edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ngx_connection_t  *c = r->connection;
 
@@ -237,22 +326,10 @@ takes_answers(ngx_http_request_t *r)
         c = r->stream->connection->connection;
     }
 #endif
-    return c->write->ready && !c->error;
-}
-
-
-ngx_uint_t
-edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    if (ctx->bare) {
-        return 1;
+    if (!ctx->bare) {
+        ctx->bare = edge_share_begin_answer(c);
     }
-    if (answers == ANSWERS_MAX || !takes_answers(r)) {
-        return 0;
-    }
-    ctx->bare = 1;
-    answers++;
-    return 1;
+    return ctx->bare;
 }
 
 

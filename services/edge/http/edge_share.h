@@ -23,9 +23,16 @@ ngx_uint_t edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx);
 ngx_uint_t edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* The same of a request that has no context, of a server that is not for accounts' hosts. */
 ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
+/* Memory of a head that is not whole yet: what it takes by now, in place of what *portion has of
+ * it. 0: its client has its portion, and *portion is zero; counted. */
+ngx_uint_t edge_share_charge_head(ngx_http_request_t *r, portion_t *portion);
+void edge_share_give_head(portion_t *portion);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
  * socket that takes nothing or together with those of many others: it is closed. */
 ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* The same of a connection of HTTP/2 that keeps something of a refused head; it ends once. */
+ngx_uint_t edge_share_begin_answer(ngx_connection_t *c);
+void edge_share_end_answer(void);
 
 /* The request's memory is freed. */
 void edge_share_give(edge_ctx_t *ctx);

@@ -13,6 +13,8 @@ static header_t  id_field = {
     "Postern-Request-Id", "postern-request-id", NULL,
     sizeof("Postern-Request-Id") - 1, 0, 0
 };
+static ngx_http_log_handler_pt  say_rest;   /* nginx's: server, request line, upstream, host */
+
 static header_t  parent_field = {
     "traceparent", "traceparent", NULL, sizeof("traceparent") - 1, 0, 0
 };
@@ -34,9 +36,26 @@ draw(size_t len)
 }
 
 
-void
-edge_trace_id(edge_ctx_t *ctx)
+/* nginx calls this for each line of the log about the request, to say what it is of. The id comes
+ * before what the client sent, of which a line that is long loses the end. */
+static u_char *
+say_id(ngx_http_request_t *r, ngx_http_request_t *sr, u_char *buf, size_t len)
 {
+    u_char            *p = buf;
+    const edge_ctx_t  *ctx = edge_ctx(r);
+
+    if (ctx) {
+        p = ngx_snprintf(buf, len, ", request_id: %s", ctx->request_id);
+    }
+    return say_rest(r, sr, p, len - (p - buf));
+}
+
+
+void
+edge_trace_id(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    say_rest = r->log_handler;   /* the same of all requests */
+    r->log_handler = say_id;
     ngx_memcpy(ctx->request_id, "req_", REQUEST_ID_PREFIX);
     trace_hex(draw(ID_BYTES), ID_BYTES, ctx->request_id + REQUEST_ID_PREFIX);
     ctx->request_id[REQUEST_ID_LEN] = '\0';

@@ -3,8 +3,9 @@
 
 #include "services/edge/http/edge_ctx.h"
 
-/* Give the request its id: once, when its context is made. */
-void edge_trace_id(edge_ctx_t *ctx);
+/* Give the request its id: once, when its context is made. Lines of the log that are of this
+ * request say it from then on. */
+void edge_trace_id(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* Tell the upstream the request's id, and its trace: the client's traceparent where it is valid,
  * else one that begins here. Call after edge_forwarded_set, which hides what a client says in

@@ -10,6 +10,7 @@
 static int            type;
 static BIO_METHOD    *method;
 static edge_client_t  nobody;
+static ngx_event_t *(*event_of)(ngx_connection_t *c);
 
 
 static int
@@ -26,6 +27,9 @@ bio_read(BIO *bio, char *out, int size)
         return -1;
     }
     n = recv(c->fd, out, size, 0);
+    if (n > 0 && client->on_read) {
+        ngx_post_event(client->on_read, &ngx_posted_events);
+    }
     if (n == 0) {
         BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
     } else if (n > 0 && n < size) {
@@ -70,6 +74,13 @@ edge_bio_install(void)
 }
 
 
+void
+edge_bio_on_read(ngx_event_t *(*of)(ngx_connection_t *c))
+{
+    event_of = of;
+}
+
+
 edge_client_t *
 edge_bio_attach(SSL *ssl, const char *name, size_t len)
 {
@@ -86,8 +97,13 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     }
     INVARIANT(len < 256);   /* the caller's buffer for a folded name (RFC 1035) */
     client->connection = c;
+    client->on_read = event_of ? event_of(c) : NULL;
     client->name_len = len;
     ngx_memzero(client->profile, sizeof(client->profile));
+    client->certificate = 0;
+    client->had_edge = 0;
+    client->table = NULL;
+    client->revision = 0;
     ngx_memcpy(client->name, name, len);
     BIO_set_data(bio, client);
     BIO_set_init(bio, 1);

@@ -10,13 +10,22 @@
  * a connection without TLS. */
 typedef struct {
     ngx_connection_t *connection;
+    ngx_event_t *on_read;      /* posted when something has come; NULL: nobody asks for it */
     unsigned char profile[32]; /* of the edge at that time (table.h); zeros: the name had no edge */
+    uint64_t certificate;      /* of the name at that time: edge_tls_certificate */
+    unsigned had_edge : 1;
+    const void *table; /* and revision, for which the two were last compared */
+    int64_t revision;
     size_t name_len;
     char name[];
 } edge_client_t;
 
 /* In the master, before the first handshake. NGX_OK | NGX_ERROR */
 ngx_int_t edge_bio_install(void);
+
+/* Once, in the master: the event that is posted each time when bytes of a connection were read from
+ * its socket. of may return NULL; its event lives as long as the connection. */
+void edge_bio_on_read(ngx_event_t *(*of)(ngx_connection_t *c));
 
 /* In the client hello's callback: replace the connection's read BIO. name is folded, len bytes, and
  * copied. The result lives as long as the connection. NULL: no memory. */

@@ -23,6 +23,7 @@ typedef struct {
     X509            *leaf;
     EVP_PKEY        *key;
     STACK_OF(X509)  *chain;
+    uint64_t         number;   /* of the leaf */
 } pair_t;
 
 
@@ -64,6 +65,20 @@ pair_fault(const pair_t *pair)
 }
 
 
+static uint64_t
+number_of(const X509 *leaf)
+{
+    u_char    sum[EVP_MAX_MD_SIZE];
+    uint64_t  number;
+
+    if (!X509_digest(leaf, EVP_sha256(), sum, NULL)) {
+        return 1;
+    }
+    ngx_memcpy(&number, sum, sizeof(number));
+    return number ? number : 1;
+}
+
+
 /* NULL: *ret_fault says why it is not served; no memory: NULL. */
 static pair_t *
 parse_pair(const char *chain_pem, const char *key_pem, const char **ret_fault)
@@ -92,6 +107,7 @@ parse_pair(const char *chain_pem, const char *key_pem, const char **ret_fault)
         edge_tls_free_parsed(pair);
         return NULL;
     }
+    pair->number = number_of(pair->leaf);
     return pair;
 }
 
@@ -131,6 +147,15 @@ pair_for(const char *name, size_t len)
         return NULL;
     }
     return parse_once(domain);
+}
+
+
+uint64_t
+edge_tls_certificate(const char *name, size_t len)
+{
+    const pair_t  *pair = pair_for(name, len);
+
+    return pair ? pair->number : 0;
 }
 
 
@@ -194,13 +219,15 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
     char            name[256];
     u_char          profile[32];
     edge_t         *edge;
+    pair_t         *pair;
     size_t          len;
     edge_client_t  *client;
 
     (void) unused;
     edge_worker_refresh();
     len = hello_name(ssl, name, sizeof(name), alert);
-    if (len == 0 || pair_for(name, len) == NULL) {
+    pair = len ? pair_for(name, len) : NULL;
+    if (pair == NULL) {
         return SSL_CLIENT_HELLO_ERROR;   /* an unknown name, or one without a certificate */
     }
     edge = table_edge(edge_worker_table(), name, len);
@@ -224,6 +251,8 @@ on_client_hello(SSL *ssl, int *alert, void *unused)
         return SSL_CLIENT_HELLO_ERROR;
     }
     ngx_memcpy(client->profile, profile, sizeof(profile));
+    client->certificate = pair->number;
+    client->had_edge = edge != NULL && edge->present;
     return SSL_CLIENT_HELLO_SUCCESS;
 }
 

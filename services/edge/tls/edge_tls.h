@@ -8,5 +8,9 @@
 /* In the master: put the callbacks on every server with TLS. NGX_OK | NGX_ERROR */
 ngx_int_t edge_tls_install(ngx_conf_t *cf);
 
+/* A number of the certificate that the name is served with, other than that of another one; 0: it
+ * is served with none. */
+uint64_t edge_tls_certificate(const char *name, size_t len);
+
 /* Free a parsed certificate and key (domain_t.parsed); not NULL. */
 void edge_tls_free_parsed(void *parsed);

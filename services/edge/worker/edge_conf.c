@@ -13,13 +13,11 @@ typedef struct {
     const char  *fallback, *least, *most;
 } row_t;
 
-#define EDGE_DIRECTIVE  EDGE_SETTING
 enum {
 #define EDGE_SETTING(name, kind, fallback, least, most, meaning)  ROW_##name,
 #include "proto/edge_settings.def"
 };
 
-#define EDGE_DIRECTIVE  EDGE_SETTING
 static const row_t  rows[] = {
 #define EDGE_SETTING(name, kind, fallback, least, most, meaning)               \
     { #name, kind, fallback, least, most },
