@@ -17,5 +17,4 @@ typedef struct {
 
 /* Content handler's: read the form of a request, of the account of route (NULL: of none that is
  * known). `to` outlives the request. */
-ngx_int_t edge_posted_read(ngx_http_request_t *r, const edge_posted_to_t *to,
-                           const route_t *route);
+ngx_int_t edge_posted_read(ngx_http_request_t *r, const edge_posted_to_t *to, const route_t *route);

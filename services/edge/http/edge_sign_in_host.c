@@ -239,7 +239,7 @@ edge_visit_refuse(visit_t *visit, int code)
     if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
         host = edge_visit_host(r->pool, visit->route);
         edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
-                           error == ERR_EDGE_SIGN_IN_DENIED);
+                           error == ERR_EDGE_SIGN_IN_DENIED ? "authn?other=1" : "authn");
     }
     return edge_visit_fail(r, error);
 }

@@ -345,7 +345,7 @@ offer_route(ngx_http_request_t *r, const param_t *state)
     }
     if (route) {
         host = edge_visit_host(r->pool, route);
-        edge_sign_in_offer(r, edge_ctx(r), route, &host, 0);
+        edge_sign_in_offer(r, edge_ctx(r), route, &host, "authn");
     }
 }
 
