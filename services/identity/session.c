@@ -52,6 +52,7 @@ enum {
     AT_ID,
     AT_USER,
     AT_ACCOUNT,
+    AT_EDGE,
     AT_ROUTE,
     AT_DIGEST,
     AT_PROVIDER,
@@ -114,7 +115,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
 
     *out = (session_t){0};
     r = pg_exec(crud->pg, &res,
-                "SELECT s.session_id, u.id, a.account_id, a.route_id, s.digest, "
+                "SELECT s.session_id, u.id, a.account_id, a.edge_id, a.route_id, s.digest, "
                 "coalesce(s.claims->>'provider', u.identity_provider->>'name'), "
                 "u.identity_provider->>'url', u.provider_user_id, "
                 "CASE WHEN s.claims IS NULL THEN u.username ELSE s.claims->>'username' END, "
@@ -136,6 +137,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     copy_at(res, AT_ID, out->id, sizeof(out->id));
     copy_at(res, AT_USER, out->user, sizeof(out->user));
     copy_at(res, AT_ACCOUNT, out->account, sizeof(out->account));
+    copy_at(res, AT_EDGE, out->edge, sizeof(out->edge));
     copy_at(res, AT_ROUTE, out->route, sizeof(out->route));
     copy_at(res, AT_DIGEST, out->digest, sizeof(out->digest));
     snprintf(out->hash, sizeof(out->hash), "%s", hash);
@@ -154,6 +156,11 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
+}
+
+bool session_is_beside(const session_t *self, const sealed_t *sealed)
+{
+    return words_equal(self->account, sealed->account) && words_equal(self->edge, sealed->edge);
 }
 
 bool session_is_over(const session_t *self, int64_t now_ms)

@@ -7,7 +7,7 @@
 #include "services/identity/sign_in_words.h"
 
 typedef struct session {
-    char id[ID_MAX], user[ID_MAX], account[64], route[ID_MAX];
+    char id[ID_MAX], user[ID_MAX], account[64], edge[ID_MAX], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
     char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
     char place[SEALED_PLACE_SIZE];    /* sealed_place of who vouched */
@@ -49,6 +49,10 @@ void session_act_done(session_act_t *self);
  * the cookie's value. 0 | ERR_LIMIT_EXCEEDED | PG_AGAIN | fault. */
 int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
                  const request_t *request, const char *token, problem_t *problem);
+
+/* May the route of a sealed module (or of its place) end it, whose edge has been shown its cookie?
+ * Routes of one edge have cookies of one name: who signs out, or in, at one does so at the other. */
+bool session_is_beside(const session_t *self, const sealed_t *sealed);
 
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
 int session_end(crud_t *crud, const session_t *session, problem_t *problem);
@@ -129,7 +133,7 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route, sealed?} -> {location?, post?}; also where there is none. location,
- * or a form to post: with sealed, of who was signed in by a provider that wants to know: where the
+/* session.end {hash, route, place?, sealed?} -> {ended, location?, post?}; also where there is none.
+ * ended: false where it is of another edge. location, or a form to post: with sealed, of who was signed in by a provider that wants to know: where the
  * browser signs out there. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

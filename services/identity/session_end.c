@@ -77,7 +77,21 @@ static int answer_location(const run_t *run, reply_t *reply)
 {
     reply->revision = run->revision;
     reply->body = run->step == PROVIDER_DONE ? run_way_on(run) : json_object();
-    return reply->body ? 0 : -ENOMEM;
+    return reply->body ? json_object_set_new(reply->body, "ended", json_true()) : -ENOMEM;
+}
+
+/* Was the session's cookie shown at its own route, or at another one of its edge? */
+static bool is_shown_where_it_is(crud_t *crud, const request_t *request, const session_t *session)
+{
+    _cleanup_(sealed_done) sealed_t sealed = {0};
+    problem_t ignored = {0};
+    int r;
+
+    if (words_equal(session->route, text_of(request, "route")))
+        return true;
+    r = sealed_open_place(&sealed, sign_in_key(crud), request->body, &ignored);
+    problem_done(&ignored);
+    return !r && session_is_beside(session, &sealed);
 }
 
 /* It is gone already, perhaps by an earlier try of the same request whose answer still waits for
@@ -92,8 +106,9 @@ static int answer_gone(crud_t *crud, reply_t *reply)
     return r;
 }
 
-/* The first run: 0: the session is over, and *ret_run is who to ask, or NULL: nobody. */
-static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run_t **ret_run)
+/* The first run: 0: the session is over (*ended), and *ret_run is who to ask, or NULL: nobody. */
+static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run_t **ret_run,
+                     bool *ended)
 {
     const char *hash = text_of(request, "hash");
     _cleanup_(session_done) session_t session = {0};
@@ -103,12 +118,13 @@ static int begin_end(crud_t *crud, const request_t *request, reply_t *reply, run
         return problem_add(&reply->problem, ERR_INVALID_FIELD, "hash",
                            "must be 64 hexadecimal digits");
     r = session_load(crud, hash, &session);
-    if (!r && !words_equal(session.route, text_of(request, "route")))
+    if (!r && !is_shown_where_it_is(crud, request, &session))
         return 0;
     if (!r)
         r = end_session(crud, &session, reply);
     if (!r && text_of(request, "sealed"))
         *ret_run = begin_leaving(crud, request, &session, reply->revision);
+    *ended = !r || r == ERR_SESSION_GONE;
     return r == ERR_SESSION_GONE ? answer_gone(crud, reply) : r;
 }
 
@@ -117,14 +133,15 @@ int on_session_end(crud_t *crud, const request_t *request, reply_t *reply)
     _cleanup_(run_free) run_t *fresh = NULL;
     const wait_answer_t *came;
     run_t *run = crud_resumed(crud, &came);
+    bool ended = false;
     int r = 0;
 
     if (!run) {
-        r = begin_end(crud, request, reply, &fresh);
+        r = begin_end(crud, request, reply, &fresh, &ended);
         run = fresh;
     }
     if (!r && !run)
-        reply->body = json_object();
+        reply->body = json_pack("{s:b}", "ended", ended);
     if (r || !run)
         return r ? r : reply->body ? 0 : -ENOMEM;
     r = run_advance(crud, run, fresh ? &fresh : &run, came);

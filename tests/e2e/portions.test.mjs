@@ -9,6 +9,7 @@ import test from 'node:test';
 import tls from 'node:tls';
 import { CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
 import { own } from '../support/own.mjs';
+import { EMAIL, provider, signer } from '../support/saml.mjs';
 import { edge, elsewhere, env, unique, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
@@ -56,8 +57,9 @@ test.before(async () => {
     const fixed = await call('/backends/http_response', { body: MANY.repeat(40), status_code: 200 });
     await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: id }, compression: {} });
     await call(`/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/fixed', backend: { backend_id: fixed.id } });
+    const { saml } = await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/people', backend: { backend_id: id }, saml: { idp_metadata: provider([signer()]).metadata, nameid_format: EMAIL } });
     const ca = fs.readFileSync(vars.POSTERN_EDGE_CA);
-    there.resolve({ host, ca, backend, held, events });
+    there.resolve({ host, ca, backend, held, events, acs: new URL(saml.assertion_consumer_service_url) });
     await finished;
     backend.server.closeAllConnections();
     backend.server.close();
@@ -242,6 +244,52 @@ test('who takes no answer has its portion of the large buffers for reads, and ot
     await servesOthers();
   } finally { greedy.destroy(); other.destroy(); }
   await until(async () => await lent() === 0, 'all of it comes back', WAIT);
+});
+
+// Forms of that many bytes at the sign-in host, on one connection of HTTP/2, of which the last bytes never come: {statuses, bodies, end()}.
+async function forms(count, bytes, localAddress) {
+  const { ca, acs } = await ready, statuses = {}, bodies = [];
+  const session = http2.connect(acs.origin, { createConnection: () => tls.connect({ host: edge.host, port, servername: acs.hostname, ca, localAddress, ALPNProtocols: ['h2'] }) });
+  session.on('error', () => {});
+  for (let i = 0; i < count; i++) {
+    const stream = session.request({ ':method': 'POST', ':path': acs.pathname, accept: 'text/html', 'content-type': 'application/x-www-form-urlencoded', 'content-length': bytes });
+    let answered = false;
+    stream.on('error', () => {}).on('close', () => { if (!answered) statuses.none = (statuses.none ?? 0) + 1; }).on('response', (head) => { answered = true; statuses[head[':status']] = (statuses[head[':status']] ?? 0) + 1; });
+    stream.setEncoding('utf8').on('data', (text) => bodies.push(text));
+    stream.write('SAMLResponse='.padEnd(bytes - 5, 'A'));
+  }
+  return { statuses, bodies, end: () => session.destroy() };
+}
+
+test('forms of sign-ins are of the portion of who sends them, have half a minute to come, and others sign in meanwhile', { skip, timeout: 400000 }, async () => {
+  const COUNT = 50, BYTES = 131000, { host, ca, acs } = await ready, held = await forms(COUNT, BYTES, '127.0.0.24');
+  const post = (body) => new Promise((resolve, reject) => {
+    https.request({ host: edge.host, port, servername: acs.hostname, ca, path: acs.pathname, method: 'POST', localAddress: '127.0.0.25', headers: { Host: acs.host, 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length }, agent: false }, (answer) => answer.resume().on('end', () => resolve(answer.statusCode))).on('error', reject).end(body);
+  });
+  try {
+    // four times its bytes are counted for a form: as it comes, and for what is made of it
+    const most = Math.floor(MEMORY * ALONE / (4 * BYTES));
+    const refused = () => (held.statuses[503] ?? 0) + (held.statuses.none ?? 0); // none: not even the request itself has room
+    await until(() => refused() >= COUNT - most, 'the others are refused', WAIT);
+    assert.ok(held.bodies.join('').includes('ERR_POSTERN_928'), 'by a page that says so');
+    assert.ok(await metric('request_memory_bytes{worker="0"}') < MEMORY * ALONE + 200000);
+    assert.equal(await post('SAMLResponse=x'), 400, 'what another client posts is read');
+    await servesOthers();
+    await until(() => held.statuses[408] > 0 && held.statuses[408] + refused() === COUNT, 'those that were read are too late', WAIT);
+    assert.ok(held.bodies.join('').includes('ERR_POSTERN_956'));
+    await until(async () => await metric('request_memory_bytes{worker="0"}') < 200000, 'nothing of them is left', WAIT);
+  } finally { held.end(); }
+  // over HTTP/1.1 too, byte by byte
+  const socket = tls.connect({ host: edge.host, port, servername: acs.hostname, ca, localAddress: '127.0.0.24' }), heard = [];
+  socket.on('error', () => {}).setEncoding('utf8').on('data', (text) => heard.push(text));
+  socket.write(`POST ${acs.pathname} HTTP/1.1\r\nHost: ${acs.host}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\nSAMLResponse=`);
+  const drip = setInterval(() => socket.write('A'), 1000);
+  try {
+    await until(() => heard.join('').includes('ERR_POSTERN_956'), 'an answer', WAIT);
+    assert.match(heard.join(''), /^HTTP\/1.1 408 /);
+    await until(() => socket.destroyed || socket.readableEnded, 'the end of the connection', WAIT);
+  } finally { clearInterval(drip); socket.destroy(); }
+  assert.equal((await ask()).status, 200, host);
 });
 
 // ---- connections ----

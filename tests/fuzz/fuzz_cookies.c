@@ -20,11 +20,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const cookie_text_t names[] = {{NAME, sizeof(NAME) - 1}, {"a.nonce", 7}};
     cookie_text_t line = {(const char *)data, size}, value = {NULL, 0};
+    cookie_text_t rest = line, name, each;
+    unsigned count = 0;
     char *out = malloc(size + 1);
     size_t len, again;
 
     if (!out)
         return 0;
+    while (cookies_next(&rest, &name, &each)) {
+        count += name.len == names[0].len && !memcmp(name.at, names[0].at, name.len);
+        if (each.at < line.at || each.at + each.len > line.at + size)
+            abort();
+    }
+    if (count != cookies_find(line, names[0], &value))
+        abort(); /* one of them has passed over a cookie */
     if (cookies_find(line, names[0], &value)) {
         if (value.at < line.at || value.at + value.len > line.at + size)
             abort();

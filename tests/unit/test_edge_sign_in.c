@@ -309,8 +309,11 @@ static sign_in_text_t text_or_none(const char *text)
 
 ParameterizedTest(asked_case_t *one, edge_sign_in, sends_people_away_and_nobody_else)
 {
-    const sign_in_asked_t asked = {one->get, one->upgrade, text_or_none(one->mode),
-                                   text_or_none(one->dest), text_or_none(one->accept)};
+    const sign_in_asked_t asked = {.get = one->get,
+                                   .upgrade = one->upgrade,
+                                   .fetch_mode = text_or_none(one->mode),
+                                   .fetch_dest = text_or_none(one->dest),
+                                   .accept = text_or_none(one->accept)};
 
     cr_assert_eq(sign_in_navigates(&asked), one->navigates, "%s %s %s", one->mode, one->dest,
                  one->accept);
@@ -336,10 +339,66 @@ ParameterizedTestParameters(edge_sign_in, signs_out_at_the_provider_for_its_own_
 ParameterizedTest(leaving_case_t *one, edge_sign_in,
                   signs_out_at_the_provider_for_its_own_pages_alone)
 {
-    const sign_in_asked_t asked = {one->page, false, text_or_none("navigate"),
-                                   text_or_none("document"), text_or_none("-")};
+    const sign_in_asked_t asked = {.get = one->page,
+                                   .fetch_mode = text_or_none("navigate"),
+                                   .fetch_dest = text_or_none("document")};
 
     cr_assert_eq(sign_in_may_leave(&asked, text_or_none(one->site)), one->leaves, "%s", one->site);
+}
+
+typedef struct {
+    char method, mode[12], dest[12], site[16], accept[16], origin[32], purpose[24];
+    bool asked;
+} ended_case_t;
+
+ParameterizedTestParameters(edge_sign_in, a_sign_out_takes_somebody_who_asks_for_it)
+{
+    static ended_case_t cases[] = {
+        {'G', "navigate", "document", "cross-site", "-", "-", "-", true},
+        {'P', "navigate", "document", "same-site", "-", "-", "-", true},
+        {'G', "navigate", "-", "none", "-", "-", "-", true},
+        {'G', "navigate", "iframe", "same-origin", "-", "-", "-", true},
+        {'P', "cors", "empty", "same-origin", "-", "-", "-", true},
+        {'G', "navigate", "iframe", "same-site", "-", "-", "-", false},
+        {'G', "no-cors", "image", "same-origin", "-", "-", "-", false},
+        {'G', "no-cors", "image", "same-site", "-", "-", "-", false},
+        {'P', "no-cors", "empty", "same-site", "-", "-", "-", false},
+        {'P', "cors", "empty", "cross-site", "-", "-", "-", false},
+        {'G', "-", "image", "-", "-", "-", "-", false},
+        {'G', "-", "-", "same-site", "text/html", "-", "-", false},
+        {'G', "navigate", "document", "none", "-", "-", "prefetch", false},
+        {'G', "navigate", "document", "same-origin", "-", "-", "prefetch;prerender", false},
+        {'P', "-", "-", "-", "-", "-", "preview", false},
+        {'G', "-", "-", "-", "text/html", "-", "-", true},
+        {'G', "-", "-", "-", "text/html", "https://evil.test", "-", true},
+        {'G', "-", "-", "-", "*/*", "-", "-", false},
+        {'G', "-", "-", "-", "-", "-", "-", false},
+        {'P', "-", "-", "-", "-", "-", "-", true},
+        {'P', "-", "-", "-", "-", "https://app.test:8443", "-", true},
+        {'P', "-", "-", "-", "-", "https://app.test", "-", false},
+        {'P', "-", "-", "-", "-", "http://app.test:8443", "-", false},
+        {'P', "-", "-", "-", "-", "https://app.test:84433", "-", false},
+        {'P', "-", "-", "-", "text/html", "null", "-", false},
+        {'P', "-", "-", "-", "-", "", "-", false},
+    };
+
+    return cr_make_param_array(ended_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(ended_case_t *one, edge_sign_in, a_sign_out_takes_somebody_who_asks_for_it)
+{
+    const sign_in_asked_t asked = {.get = one->method == 'G',
+                                   .post = one->method == 'P',
+                                   .fetch_mode = text_or_none(one->mode),
+                                   .fetch_dest = text_or_none(one->dest),
+                                   .accept = text_or_none(one->accept)};
+    const sign_out_from_t from = {text_or_none(one->site), text_or_none(one->origin),
+                                  text_or_none(one->purpose), text_or_none("app.test:8443")};
+
+    cr_assert_eq(sign_out_is_asked(&asked, &from), one->asked, "%c %s %s %s %s", one->method,
+                 one->mode, one->dest, one->site, one->origin);
+    cr_assert_eq(sign_out_is_blind(&asked, &from),
+                 one->method == 'P' && !strcmp(one->site, "cross-site"));
 }
 
 /* ---- paths ---- */

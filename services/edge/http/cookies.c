@@ -41,6 +41,20 @@ static cookie_text_t name_of(cookie_text_t pair, const char **value)
     return trimmed(pair.at, equals ? equals : pair.at + pair.len);
 }
 
+bool cookies_next(cookie_text_t *line, cookie_text_t *name, cookie_text_t *value)
+{
+    const char *at = line->at, *end = line->at + line->len, *begin;
+    cookie_text_t pair;
+
+    if (!line->len)
+        return false;
+    pair = next_pair(&at, end);
+    *name = name_of(pair, &begin);
+    *value = trimmed(begin, pair.at + pair.len);
+    *line = (cookie_text_t){at, (size_t)(end - at)};
+    return true;
+}
+
 unsigned cookies_find(cookie_text_t line, cookie_text_t name, cookie_text_t *value)
 {
     const char *at = line.at, *end = line.at + line.len, *begin;

@@ -16,6 +16,10 @@ enum { COOKIE_TOKEN_LEN = 43 /* 32 bytes in base64url without padding */ };
  * of the last of them; *value stays as it is where there is none. */
 unsigned cookies_find(cookie_text_t line, cookie_text_t name, cookie_text_t *value);
 
+/* Take the first cookie off a line, name and value without the space around them. False: it has
+ * none more. */
+bool cookies_next(cookie_text_t *line, cookie_text_t *name, cookie_text_t *value);
+
 /* Is it a value as identity makes them: COOKIE_TOKEN_LEN characters of base64url? */
 bool cookies_is_token(cookie_text_t value);
 

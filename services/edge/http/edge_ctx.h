@@ -126,6 +126,8 @@ typedef struct edge_ctx {
     ngx_array_t *hidden; /* client headers kept from the upstream: for the event */
     share_part_t share;  /* of the connections to upstreams */
     portion_t portion;   /* of the memory for requests */
+    portion_t body_part; /* the same, of what the edge itself keeps of its body */
+    struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;
     edge_dials_t dials;
     edge_head_t head;

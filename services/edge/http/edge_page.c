@@ -159,7 +159,8 @@ static ngx_uint_t
 is_sign_in(ngx_uint_t code)
 {
     return code == ERR_EDGE_SIGN_IN_DENIED || code == ERR_EDGE_SIGN_IN_FAILED
-           || code == ERR_EDGE_SIGN_IN_UNAVAILABLE || code == ERR_EDGE_SIGN_IN_PATH;
+           || code == ERR_EDGE_SIGN_IN_UNAVAILABLE || code == ERR_EDGE_SIGN_IN_PATH
+           || code == ERR_EDGE_SIGN_OUT_UNASKED;
 }
 
 
@@ -199,12 +200,17 @@ refresh_of(ngx_http_request_t *r, ngx_uint_t code)
 static u_char *
 write_offer(u_char *p, u_char *end, const edge_ctx_t *ctx)
 {
+    const char  *what = "Sign in again";
+
     if (ctx->again.len == 0 || !is_sign_in(ctx->error)) {
         return p;
     }
-    return ngx_slprintf(p, end, "<p><a href=\"%V\">%s</a></p>", &ctx->again,
-                        ctx->error == ERR_EDGE_SIGN_IN_DENIED
-                        ? "Sign in as somebody else" : "Sign in again");
+    if (ctx->error == ERR_EDGE_SIGN_OUT_UNASKED) {
+        what = "Sign out";
+    } else if (ctx->error == ERR_EDGE_SIGN_IN_DENIED) {
+        what = "Sign in as somebody else";
+    }
+    return ngx_slprintf(p, end, "<p><a href=\"%V\">%s</a></p>", &ctx->again, what);
 }
 
 

@@ -200,17 +200,23 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 }
 
 
-static ngx_uint_t
-charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client)
+/* Of a trusted proxy nobody is charged: 0. */
+static uint32_t
+payer(ngx_http_request_t *r, const struct sockaddr *client)
 {
-    uint32_t      hash = 0;
+    return client != r->connection->sockaddr || !edge_share_is_of_many(client)
+           ? edge_share_client(client, 0) : 0;
+}
+
+
+static ngx_uint_t
+charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client,
+    size_t bytes)
+{
     edge_conf_t  *conf = edge_conf();
 
-    if (client != r->connection->sockaddr || !edge_share_is_of_many(client)) {
-        hash = edge_share_client(client, 0);
-    }
     if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
-                     hash, REQUEST_BYTES + head_bytes(r)))
+                     payer(r, client), bytes))
     {
         note_taken();
         return 1;
@@ -220,14 +226,21 @@ charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *cli
 }
 
 
+static const struct sockaddr *
+client_of(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    return ctx->client ? ctx->client : r->connection->sockaddr;
+}
+
+
 ngx_uint_t
 edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     if (!ctx->charged) {
         edge_heads_give(r);
         ctx->charged = 1;
-        ctx->crowded = !charge_client(r, &ctx->portion, ctx->client ? ctx->client
-                                                             : r->connection->sockaddr);
+        ctx->crowded = !charge_client(r, &ctx->portion, client_of(r, ctx),
+                                      REQUEST_BYTES + head_bytes(r));
     }
     return !ctx->crowded;
 }
@@ -244,6 +257,33 @@ edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
         return 1;
     }
     ctx->crowded = 1;
+    note_crowded(r, "account");
+    return 0;
+}
+
+
+ngx_uint_t
+edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
+    const route_t *route)
+{
+    ngx_str_t     account;
+    edge_conf_t  *conf = edge_conf();
+
+    if (!charge_client(r, &ctx->body_part, client_of(r, ctx), bytes)) {
+        return 0;
+    }
+    if (route == NULL) {
+        return 1;
+    }
+    account.len = route->account_id_len;
+    account.data = (u_char *) route->account_id;
+    if (portion_charge_account(&memory, &ctx->body_part, conf->request_memory,
+                               conf->account_portion, edge_share_account(&account)))
+    {
+        return 1;
+    }
+    portion_give(&memory, &ctx->body_part);
+    note_taken();
     note_crowded(r, "account");
     return 0;
 }
@@ -276,7 +316,7 @@ edge_share_charge_plain(ngx_http_request_t *r)
     part = cln->data;
     ngx_memzero(part, sizeof(*part));
     cln->handler = give_plain;
-    return charge_client(r, part, r->connection->sockaddr);
+    return charge_client(r, part, r->connection->sockaddr, REQUEST_BYTES + head_bytes(r));
 }
 
 
@@ -338,6 +378,7 @@ edge_share_give(edge_ctx_t *ctx)
 {
     share_give(&upstreams, &ctx->share);
     portion_give(&memory, &ctx->portion);
+    portion_give(&memory, &ctx->body_part);
     note_taken();
     answers -= ctx->bare;
     ctx->bare = 0;

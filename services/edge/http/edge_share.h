@@ -21,6 +21,10 @@ ngx_uint_t edge_share_take(edge_ctx_t *ctx);
  * charged, or was refused, is not asked again. */
 ngx_uint_t edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx);
 ngx_uint_t edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* The same of so many bytes of its body that the edge keeps, of its client and of the account of
+ * route (NULL: of none), beside what it was charged for. Once for a request. */
+ngx_uint_t edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
+                                  const route_t *route);
 /* The same of a request that has no context, of a server that is not for accounts' hosts. */
 ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
 /* Memory of a head that is not whole yet: what it takes by now, in place of what *portion has of

@@ -198,7 +198,7 @@ is_plain(const char *text, size_t len)
 
 void
 edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
-    const ngx_str_t *authority, ngx_uint_t other)
+    const ngx_str_t *authority, const char *path)
 {
     size_t       len;
     const char  *prefix = route->match ? route->match + route->host_len : "";
@@ -215,9 +215,8 @@ edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
     }
     ctx->again.data = ngx_pnalloc(r->pool, authority->len + len + 64);
     if (ctx->again.data) {
-        ctx->again.len = ngx_sprintf(ctx->again.data, "https://%V%*s/auth/authn%s",
-                                     authority, len, prefix,
-                                     other ? "?other=1" : "")
+        ctx->again.len = ngx_sprintf(ctx->again.data, "https://%V%*s/auth/%s",
+                                     authority, len, prefix, path)
                          - ctx->again.data;
     }
 }

@@ -33,10 +33,10 @@ ngx_int_t edge_sign_in_page(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *h
 ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_t *text,
                                 const ngx_str_t *type, const char *policy);
 
-/* Let the page offer to begin again, at authority, a host of the route; other: as somebody else.
- * Without effect where the route's path has what would have to be written otherwise in HTML. */
+/* Let the page offer what is at a path below the route's own /auth/ (authn: to begin again), at
+ * authority, a host of the route. Without effect where the route's path has what would have to be written otherwise in HTML. */
 void edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
-                        const ngx_str_t *authority, ngx_uint_t other);
+                        const ngx_str_t *authority, const char *path);
 
 /* The edge's page for what identity answered, or for that nobody did. */
 ngx_uint_t edge_sign_in_error(int code);

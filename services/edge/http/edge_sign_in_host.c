@@ -4,6 +4,7 @@
  * one cookie, sealed by identity, too: the edge keeps nothing. */
 #include "services/edge/http/edge_sign_in_host.h"
 #include "services/edge/http/edge_page.h"
+#include "services/edge/http/edge_posted.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_form.h"
@@ -238,7 +239,7 @@ edge_visit_refuse(visit_t *visit, int code)
     if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
         host = edge_visit_host(r->pool, visit->route);
         edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
-                           error == ERR_EDGE_SIGN_IN_DENIED);
+                           error == ERR_EDGE_SIGN_IN_DENIED ? "authn?other=1" : "authn");
     }
     return edge_visit_fail(r, error);
 }
@@ -445,24 +446,16 @@ read_params(visit_t *visit, const ngx_str_t *text)
 }
 
 
-/* The form that came, in one buffer. */
 static ngx_int_t
-take_form(ngx_http_request_t *r)
+take_form(ngx_http_request_t *r, ngx_str_t *text)
 {
-    ngx_int_t     rc;
-    visit_t      *visit = edge_visit_new(r);
-    ngx_str_t     text;
-    ngx_chain_t  *body = r->request_body ? r->request_body->bufs : NULL;
+    ngx_int_t   rc;
+    visit_t    *visit = edge_visit_new(r);
 
     if (visit == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (body == NULL || body->next || body->buf->in_file) {
-        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
-    }
-    text.data = body->buf->pos;
-    text.len = body->buf->last - body->buf->pos;
-    rc = read_params(visit, &text);
+    rc = read_params(visit, text);
     if (rc == NGX_DECLINED) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
@@ -470,28 +463,7 @@ take_form(ngx_http_request_t *r)
 }
 
 
-static void
-on_form(ngx_http_request_t *r)
-{
-    ngx_http_finalize_request(r, take_form(r));
-}
-
-
-/* A form whose length is not said, or is larger than one may be, is not read. */
-static ngx_int_t
-read_form(ngx_http_request_t *r)
-{
-    ngx_int_t  rc;
-
-    if (r->headers_in.content_length_n <= 0
-        || r->headers_in.content_length_n > PARAMS_BYTES)
-    {
-        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
-    }
-    r->request_body_in_single_buf = 1;
-    rc = ngx_http_read_client_request_body(r, on_form);
-    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
-}
+static const edge_posted_to_t  callback_form = { PARAMS_BYTES, take_form, edge_visit_fail };
 
 
 static ngx_int_t
@@ -560,7 +532,7 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
             return take_query(r, ask_callback);
         }
         if (r->method == NGX_HTTP_POST) {
-            return read_form(r);
+            return edge_posted_read(r, &callback_form, NULL);
         }
     }
     if (edge_sign_in_saml_is(r)) {

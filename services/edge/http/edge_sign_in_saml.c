@@ -2,7 +2,7 @@
  * route that the path names. */
 #include "services/edge/http/edge_sign_in_saml.h"
 #include "services/edge/http/authority.h"
-#include "services/edge/http/edge_body.h"
+#include "services/edge/http/edge_posted.h"
 #include "services/edge/http/edge_sign_in_form.h"
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/modules/module.h"
@@ -177,7 +177,7 @@ ask_logout_form(visit_t *visit)
     const sign_in_t  *config = edge_visit_config(visit->route);
 
     if (edge_sign_in_body(visit->request->pool, &pk, &start,
-                          config->sealed_len + PARAMS_FORM_BYTES + 16 * PARAMS_MAX, 2)
+                          config->sealed_len + visit->form_len + 16 * PARAMS_MAX, 2)
         != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -251,7 +251,7 @@ ask_response(visit_t *visit)
     }
     host = find_host(visit, state);
     if (edge_sign_in_body(r->pool, &pk, &start,
-                          config->sealed_len + PARAMS_FORM_BYTES + 2048 + cookie.len + host.len
+                          config->sealed_len + visit->form_len + 2048 + cookie.len + host.len
                           + ngx_strlen(home) + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX,
                           8 + (cookie.len ? 1 : 0)) != NGX_OK)
     {
@@ -273,96 +273,34 @@ ask_response(visit_t *visit)
 }
 
 
-/* What came of the form, with what came with the header, in one text. NGX_DECLINED: not all of it
- * is in memory. */
 static ngx_int_t
-join_body(ngx_http_request_t *r, ngx_str_t *text)
-{
-    size_t        len = 0;
-    u_char       *last;
-    ngx_chain_t  *all = r->request_body ? r->request_body->bufs : NULL, *body;
-
-    for (body = all; body; body = body->next) {
-        if (body->buf->in_file) {
-            return NGX_DECLINED;
-        }
-        len += body->buf->last - body->buf->pos;
-    }
-    text->data = len <= PARAMS_FORM_BYTES ? ngx_pnalloc(r->pool, len + 1) : NULL;
-    if (text->data == NULL) {
-        return NGX_ERROR;
-    }
-    last = text->data;
-    for (body = all; body; body = body->next) {
-        last = ngx_cpymem(last, body->buf->pos, body->buf->last - body->buf->pos);
-    }
-    text->len = len;
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-take_form(ngx_http_request_t *r)
+take_form(ngx_http_request_t *r, ngx_str_t *text)
 {
     char          *memory;
     size_t         len;
     visit_t       *visit = edge_visit_new(r);
-    ngx_int_t      rc;
-    ngx_str_t      text;
-    const u_char  *place = NULL;
+    const u_char  *place;
 
     if (visit == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    rc = join_body(r, &text);
-    if (rc == NGX_ERROR) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (rc == NGX_OK) {
-        place = find_place(visit, &len);
-    }
+    place = find_place(visit, &len);
     if (place == NULL) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
-    memory = ngx_pnalloc(r->pool, text.len + 1);
+    memory = ngx_pnalloc(r->pool, text->len + 1);
     if (memory == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (params_parse_form(&visit->params, (char *) text.data, text.len, memory)) {
+    if (params_parse_form(&visit->params, (char *) text->data, text->len, memory)) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
+    visit->form_len = text->len;
     return is_at(place, len, SLO) ? ask_logout_form(visit) : ask_response(visit);
 }
 
 
-static void
-on_form(ngx_http_request_t *r)
-{
-    ngx_http_finalize_request(r, take_form(r));
-}
-
-
-/* A form whose length is not said, or is larger than one may be, is not read. The buffer has room
- * for all of it: a file would make the worker wait, and keep what is in it. */
-static ngx_int_t
-read_form(ngx_http_request_t *r)
-{
-    size_t                     usual;
-    ngx_int_t                  rc;
-    ngx_http_core_loc_conf_t  *clcf;
-
-    if (r->headers_in.content_length_n <= 0
-        || r->headers_in.content_length_n > PARAMS_FORM_BYTES)
-    {
-        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
-    }
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
-    usual = clcf->client_body_buffer_size;
-    clcf->client_body_buffer_size = ngx_max(usual, PARAMS_FORM_BYTES);
-    rc = ngx_http_read_client_request_body(r, on_form);
-    clcf->client_body_buffer_size = usual;
-    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
-}
+static const edge_posted_to_t  message_form = { PARAMS_FORM_BYTES, take_form, edge_visit_fail };
 
 
 ngx_int_t
@@ -385,7 +323,7 @@ edge_sign_in_saml_handler(ngx_http_request_t *r)
     if (place && (is_at(place, len, ACS) || is_at(place, len, SLO))
         && r->method == NGX_HTTP_POST)
     {
-        return read_form(r);
+        return edge_posted_read(r, &message_form, visit->route);
     }
     return edge_visit_fail(r, ERR_EDGE_SIGN_IN_PATH);
 }

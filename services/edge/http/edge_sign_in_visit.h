@@ -12,6 +12,7 @@ struct visit {
     ngx_http_request_t *request;
     route_t            *route;
     params_t            params;
+    size_t              form_len;  /* bytes that params came in */
     ngx_str_t           at;  /* behind /oauth2/callback/; empty: nothing */
     /* What answers in place of redirects; NULL: they do. */
     ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);

@@ -1,6 +1,7 @@
 #include "services/edge/http/edge_sign_out.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_posted.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_visit.h"
@@ -275,33 +276,33 @@ ask_identity(logout_t *logout, const param_t *token)
 }
 
 
-/* The form that came, in one buffer. */
-static ngx_int_t
-take_form(ngx_http_request_t *r)
+/* The route whose sessions a logout token may end, by the path. NULL: there is none. */
+static route_t *
+route_named(const ngx_http_request_t *r)
 {
-    char           *memory;
-    size_t          len;
+    return find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN,
+                      1u << MODULE_OIDC);
+}
+
+
+static ngx_int_t
+take_form(ngx_http_request_t *r, ngx_str_t *text)
+{
+    char           *memory = ngx_pnalloc(r->pool, text->len + 1);
     route_t        *route;
     logout_t       *logout;
     params_t        params = { .count = 0 };
-    ngx_chain_t    *body = r->request_body ? r->request_body->bufs : NULL;
     const param_t  *token;
 
-    if (body == NULL || body->next || body->buf->in_file) {
-        return refuse_request(r, "there is no form");
-    }
-    len = body->buf->last - body->buf->pos;
-    memory = ngx_pnalloc(r->pool, len + 1);
     if (memory == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    token = params_parse(&params, (char *) body->buf->pos, len, memory) == 0
+    token = params_parse(&params, (char *) text->data, text->len, memory) == 0
             ? params_one(&params, "logout_token") : NULL;
     if (token == NULL || token->value_len == 0) {
         return refuse_request(r, "the form must have one logout_token");
     }
-    route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN,
-                       1u << MODULE_OIDC);
+    route = route_named(r);
     if (route == NULL) {
         return refuse_request(r, "there is no such route with OpenID Connect");
     }
@@ -310,28 +311,21 @@ take_form(ngx_http_request_t *r)
 }
 
 
-static void
-on_form(ngx_http_request_t *r)
-{
-    ngx_http_finalize_request(r, take_form(r));
-}
-
-
-/* A form whose length is not said, or is larger than one may be, is not read. */
 static ngx_int_t
-read_form(ngx_http_request_t *r)
+refuse_form(ngx_http_request_t *r, ngx_uint_t code)
 {
-    ngx_int_t  rc;
-
-    if (r->headers_in.content_length_n <= 0
-        || r->headers_in.content_length_n > PARAMS_BYTES)
-    {
+    switch (code) {
+    case ERR_EDGE_CROWDED:
+        return refuse_for_now(r);
+    case ERR_EDGE_FORM_LATE:
+        return refuse_request(r, "the form did not come within 30 seconds");
+    default:
         return refuse_request(r, "the form must have 1 to 16384 bytes, and say how many");
     }
-    r->request_body_in_single_buf = 1;
-    rc = ngx_http_read_client_request_body(r, on_form);
-    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
 }
+
+
+static const edge_posted_to_t  logout_form = { PARAMS_BYTES, take_form, refuse_form };
 
 
 /* ---- coming back ---- */
@@ -351,7 +345,7 @@ offer_route(ngx_http_request_t *r, const param_t *state)
     }
     if (route) {
         host = edge_visit_host(r->pool, route);
-        edge_sign_in_offer(r, edge_ctx(r), route, &host, 0);
+        edge_sign_in_offer(r, edge_ctx(r), route, &host, "authn");
     }
 }
 
@@ -428,7 +422,7 @@ edge_sign_out_handler(ngx_http_request_t *r)
     if (r->method == NGX_HTTP_POST && r->uri.len > BACKCHANNEL_LEN
         && ngx_memcmp(r->uri.data, BACKCHANNEL, BACKCHANNEL_LEN) == 0)
     {
-        return read_form(r);
+        return edge_posted_read(r, &logout_form, route_named(r));
     }
     return NGX_DECLINED;
 }

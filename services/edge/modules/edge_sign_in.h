@@ -28,6 +28,8 @@ typedef struct edge_sign_in_state {
     module_id_t          me;
     sign_in_step_t       step;
     ngx_str_t            token, nonce;   /* values of its cookies; empty: none that counts */
+    ngx_str_t           *others;         /* of several cookies of a session: those that can be one */
+    unsigned             others_n;
     u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
     u_char               named[SESSION_HASH_BYTES];  /* of token: its name at identity */
     session_t           *session;        /* NULL: none was found, or given by identity */
@@ -43,6 +45,8 @@ typedef struct edge_sign_in_state {
     unsigned             asking:1;       /* asker is in use */
     unsigned             waiting:1;      /* in the queue of a check, or of a vouch */
     unsigned             vouched:1;      /* jwt is what there is */
+    unsigned             too_many:1;     /* cookies of a session: not all are in others */
+    unsigned             over:1;         /* identity says that the session has ended */
     unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
     int                  outcome;        /* of what it waited for: ask_answer_t.code */
     asker_t              asker;
@@ -62,6 +66,8 @@ _Static_assert(sizeof(edge_sign_in_state_t) <= MODULE_STATE_MAX,
 enum {
     SIGN_IN_MODULES = 1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML
 };
+
+enum { SIGN_IN_COOKIES_MAX = 4 };   /* of one name that a request may have */
 
 enum {   /* counters of each module */
     SIGN_IN_ADMITTED_CACHED, SIGN_IN_ADMITTED_ASKED, SIGN_IN_ADMITTED_TRUSTED,
@@ -97,6 +103,10 @@ intptr_t edge_sign_in_deny(edge_sign_in_state_t *state, ngx_uint_t code);
 intptr_t edge_sign_in_deny_unanswered(edge_sign_in_state_t *state);
 /* Does a person wait for a page? */
 ngx_uint_t edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx);
+/* Does somebody ask for a sign-out by this request (sign_out_is_asked), and may no cookie have come
+ * with it because of where it comes from (sign_out_is_blind)? */
+ngx_uint_t edge_sign_in_may_end(const edge_sign_in_state_t *state);
+ngx_uint_t edge_sign_in_is_blind(const edge_sign_in_state_t *state);
 /* May a sign-out of the request's end the session at the provider, too? */
 ngx_uint_t edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx);
 /* Identity is asked, by the state's asker, for at most ms: wait for that in this step. What run is
@@ -108,11 +118,16 @@ intptr_t edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, cons
 /* What identity answers the state's asker. */
 void edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer);
 
-/* ---- edge_sign_in_paths.c: signing in and out; what run is to return ---- */
+/* ---- edge_sign_in_paths.c: signing in; what run is to return ---- */
 
 /* Path and query as text of a URL: bytes that it may not have are percent-encoded. "/" where that
  * is too long. */
 ngx_str_t edge_sign_in_target(ngx_http_request_t *r, const ngx_str_t *target);
+/* Host and port by which browsers reach the route, whatever port the request's host has. Empty: no
+ * memory. */
+ngx_str_t edge_sign_in_authority(const edge_sign_in_state_t *state);
+/* Content handler: to the state's location. */
+ngx_int_t edge_sign_in_redirects(ngx_http_request_t *r);
 /* Ask where to sign in, to come back to that target; other: as somebody else. */
 intptr_t edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target, ngx_uint_t other);
 /* It is answered. */
@@ -124,6 +139,9 @@ intptr_t edge_sign_in_begin_asked(edge_sign_in_state_t *state);
 /* .../auth/done, and when it is answered. */
 intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
+
+/* ---- edge_sign_in_leave.c: signing out; what run is to return ---- */
+
 /* .../auth/logout, and when it is answered. */
 intptr_t edge_sign_in_sign_out(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_after_end(edge_sign_in_state_t *state);

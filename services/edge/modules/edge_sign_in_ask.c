@@ -18,10 +18,12 @@ edge_sign_in_module_of(const route_t *route)
 intptr_t
 edge_sign_in_deny(edge_sign_in_state_t *state, ngx_uint_t code)
 {
+    ngx_str_t  host;
+
     if (code == ERR_EDGE_SIGN_IN_DENIED || code == ERR_EDGE_SIGN_IN_FAILED) {
-        edge_sign_in_offer(state->r, state->ctx, state->ctx->route,
-                           &state->ctx->authority,
-                           code == ERR_EDGE_SIGN_IN_DENIED);
+        host = edge_sign_in_authority(state);
+        edge_sign_in_offer(state->r, state->ctx, state->ctx->route, &host,
+                           code == ERR_EDGE_SIGN_IN_DENIED ? "authn?other=1" : "authn");
     }
     return edge_deny(state->r, state->ctx, state->me, code, 0);
 }
@@ -55,10 +57,11 @@ header_of(ngx_http_request_t *r, const char *name, size_t len)
 
 
 static sign_in_asked_t
-asked_of(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t methods)
+asked_of(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
     return (sign_in_asked_t) {
-        .get = (r->method & methods) != 0,
+        .get = (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) != 0,
+        .post = r->method == NGX_HTTP_POST,
         .upgrade = ctx->upgrade || r->headers_in.upgrade,
         .fetch_mode = HEADER(r, "sec-fetch-mode"),
         .fetch_dest = HEADER(r, "sec-fetch-dest"),
@@ -70,7 +73,7 @@ asked_of(ngx_http_request_t *r, const edge_ctx_t *ctx, ngx_uint_t methods)
 ngx_uint_t
 edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
-    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_HEAD);
+    const sign_in_asked_t  asked = asked_of(r, ctx);
 
     return sign_in_navigates(&asked);
 }
@@ -79,9 +82,56 @@ edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
 ngx_uint_t
 edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
-    const sign_in_asked_t  asked = asked_of(r, ctx, NGX_HTTP_GET|NGX_HTTP_POST);
+    const sign_in_asked_t  asked = asked_of(r, ctx);
 
     return sign_in_may_leave(&asked, HEADER(r, "sec-fetch-site"));
+}
+
+
+/* Browsers have called it by several names. */
+static sign_in_text_t
+purpose_of(ngx_http_request_t *r)
+{
+    sign_in_text_t  purpose = HEADER(r, "sec-purpose");
+
+    purpose = purpose.at ? purpose : HEADER(r, "purpose");
+    purpose = purpose.at ? purpose : HEADER(r, "x-purpose");
+    return purpose.at ? purpose : HEADER(r, "x-moz");
+}
+
+
+static sign_out_from_t
+from_of(const edge_sign_in_state_t *state)
+{
+    ngx_str_t            host = edge_sign_in_authority(state);
+    ngx_http_request_t  *r = state->r;
+
+    return (sign_out_from_t) {
+        .site = HEADER(r, "sec-fetch-site"),
+        .origin = HEADER(r, "origin"),
+        .purpose = purpose_of(r),
+        .host = { (char *) host.data, host.len }
+    };
+}
+
+
+ngx_uint_t
+edge_sign_in_may_end(const edge_sign_in_state_t *state)
+{
+    const sign_in_asked_t  asked = asked_of(state->r, state->ctx);
+    const sign_out_from_t  from = from_of(state);
+
+    return sign_out_is_asked(&asked, &from);
+}
+
+
+ngx_uint_t
+edge_sign_in_is_blind(const edge_sign_in_state_t *state)
+{
+    const sign_in_asked_t  asked = asked_of(state->r, state->ctx);
+    const sign_out_from_t  from = from_of(state);
+
+    return sign_out_is_blind(&asked, &from);
 }
 
 
@@ -100,6 +150,7 @@ edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
 {
     ngx_pool_t            *pool;
     edge_sign_in_state_t  *state;
+    const msgpack_object  *ended;
 
     state = (edge_sign_in_state_t *) ((char *) asker
                                       - offsetof(edge_sign_in_state_t, asker));
@@ -116,6 +167,8 @@ edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer)
         state->target = edge_sign_in_text(pool, answer, "target", TARGET_MAX);
     }
     if (answer->code == 0 && state->step == SIGN_IN_STEP_END) {
+        ended = edge_sign_in_member(answer, "ended");
+        state->over = ended && ended->type == MSGPACK_OBJECT_BOOLEAN && ended->via.boolean;
         state->form = take_form(pool, answer);
         state->location = edge_sign_in_text(pool, answer, "location",
                                             EDGE_SIGN_IN_LOCATION_MAX);

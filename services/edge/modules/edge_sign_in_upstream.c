@@ -102,15 +102,59 @@ edge_sign_in_put_hash(pack_t *pk, const edge_sign_in_state_t *state)
 }
 
 
+/* Cookies of one name: how many there are, and the first of them. */
+typedef struct {
+    unsigned       n;
+    cookie_text_t  each[SIGN_IN_COOKIES_MAX];
+} found_t;
+
+
+static void
+find_sessions(found_t *found, cookie_text_t line, cookie_text_t name)
+{
+    cookie_text_t  its_name, value;
+
+    while (cookies_next(&line, &its_name, &value)) {
+        if (its_name.len != name.len || ngx_memcmp(its_name.at, name.at, name.len) != 0) {
+            continue;
+        }
+        if (found->n < SIGN_IN_COOKIES_MAX) {
+            found->each[found->n] = value;
+        }
+        found->n++;
+    }
+}
+
+
+/* For a sign-out: those that can be of a session. NGX_OK | NGX_ERROR. */
+static ngx_int_t
+keep_others(edge_sign_in_state_t *state, const found_t *found)
+{
+    ngx_uint_t  i;
+
+    state->others = ngx_palloc(state->r->pool, SIGN_IN_COOKIES_MAX * sizeof(ngx_str_t));
+    if (state->others == NULL) {
+        return NGX_ERROR;
+    }
+    for (i = 0; i < ngx_min(found->n, SIGN_IN_COOKIES_MAX); i++) {
+        if (cookies_is_token(found->each[i])) {
+            state->others[state->others_n++] = counted(1, found->each[i]);
+        }
+    }
+    return NGX_OK;
+}
+
+
 /* Of several cookies of one name none counts: a browser has one, and who of several hosts has set
  * which of them nobody can say. */
 ngx_int_t
 edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
 {
     ngx_uint_t        i;
-    unsigned          sessions = 0, nonces = 0;
+    unsigned          nonces = 0;
     sign_in_t        *config = state->config;
-    cookie_text_t     line, session = { NULL, 0 }, nonce = { NULL, 0 };
+    found_t           sessions = { .n = 0 };
+    cookie_text_t     line, nonce = { NULL, 0 };
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
@@ -121,16 +165,19 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
                 continue;
             }
             line = text_of(&header[i].value);
-            sessions += cookies_find(line, (cookie_text_t) {
-                                     config->session_cookie,
-                                     config->session_cookie_len }, &session);
+            find_sessions(&sessions, line, (cookie_text_t) {
+                          config->session_cookie, config->session_cookie_len });
             nonces += cookies_find(line, (cookie_text_t) {
                                    config->nonce_cookie,
                                    config->nonce_cookie_len }, &nonce);
         }
     }
-    state->token = counted(sessions, session);
     state->nonce = counted(nonces, nonce);
+    state->too_many = sessions.n > SIGN_IN_COOKIES_MAX;
+    if (sessions.n > 1) {
+        return keep_others(state, &sessions);
+    }
+    state->token = counted(sessions.n, sessions.each[0]);
     return state->token.len ? edge_sign_in_hash(state) : NGX_OK;
 }
 

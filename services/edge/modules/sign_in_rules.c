@@ -20,9 +20,9 @@ static bool has_word(sign_in_text_t text, const char *word)
     return false;
 }
 
-bool sign_in_navigates(const sign_in_asked_t *asked)
+static bool is_opened(const sign_in_asked_t *asked, bool may_post)
 {
-    if (!asked->get || asked->upgrade)
+    if (!(asked->get || (asked->post && may_post)) || asked->upgrade)
         return false;
     if (!asked->fetch_mode.at && !asked->fetch_dest.at)
         return asked->accept.at && has_word(asked->accept, "text/html");
@@ -31,10 +31,43 @@ bool sign_in_navigates(const sign_in_asked_t *asked)
                || is_word(asked->fetch_dest, "iframe"));
 }
 
+bool sign_in_navigates(const sign_in_asked_t *asked)
+{
+    return is_opened(asked, false);
+}
+
 bool sign_in_may_leave(const sign_in_asked_t *asked, sign_in_text_t site)
 {
-    return sign_in_navigates(asked)
+    return is_opened(asked, true)
            && (!site.at || is_word(site, "same-origin") || is_word(site, "none"));
+}
+
+/* Is it "https://" and the host? */
+static bool is_own_origin(sign_in_text_t origin, sign_in_text_t host)
+{
+    static const char scheme[] = "https://";
+    const size_t skip = sizeof(scheme) - 1;
+
+    return origin.len == skip + host.len && !memcmp(origin.at, scheme, skip)
+           && !memcmp(origin.at + skip, host.at, host.len);
+}
+
+bool sign_out_is_asked(const sign_in_asked_t *asked, const sign_out_from_t *from)
+{
+    if (asked->upgrade || has_word(from->purpose, "pre"))
+        return false;
+    if (!from->site.at && !asked->fetch_mode.at && !asked->fetch_dest.at)
+        return asked->post ? !from->origin.at || is_own_origin(from->origin, from->host)
+                           : is_opened(asked, false);
+    if (from->site.at && is_word(from->site, "same-origin"))
+        return !is_word(asked->fetch_mode, "no-cors");
+    return asked->fetch_mode.at && is_word(asked->fetch_mode, "navigate")
+           && (!asked->fetch_dest.at || is_word(asked->fetch_dest, "document"));
+}
+
+bool sign_out_is_blind(const sign_in_asked_t *asked, const sign_out_from_t *from)
+{
+    return asked->post && from->site.at && is_word(from->site, "cross-site");
 }
 
 sign_in_path_t sign_in_path(const char *path, size_t len, const char *prefix, size_t prefix_len)

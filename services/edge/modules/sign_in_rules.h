@@ -16,7 +16,8 @@ typedef struct sign_in_text {
 
 /* What of a request says whether a person waits for a page. */
 typedef struct sign_in_asked {
-    bool get;                              /* GET or HEAD; of a sign-out POST, too */
+    bool get;                              /* GET or HEAD */
+    bool post;                             /* POST; only a sign-out may be one */
     bool upgrade;                          /* a handshake of a WebSocket, or for anything else */
     sign_in_text_t fetch_mode, fetch_dest; /* Sec-Fetch-Mode and -Dest (Fetch Metadata) */
     sign_in_text_t accept;
@@ -30,6 +31,22 @@ bool sign_in_navigates(const sign_in_asked_t *asked);
  * site did not begin (site: Sec-Fetch-Site, also of another host below the same domain): whoever
  * links here would else sign people out of all that they use. */
 bool sign_in_may_leave(const sign_in_asked_t *asked, sign_in_text_t site);
+
+/* Where a request for a sign-out comes from. */
+typedef struct sign_out_from {
+    sign_in_text_t site;    /* Sec-Fetch-Site */
+    sign_in_text_t origin;  /* Origin */
+    sign_in_text_t purpose; /* Sec-Purpose, or what browsers sent before it had that name */
+    sign_in_text_t host;    /* the request's own, with the port that browsers show */
+} sign_out_from_t;
+
+/* Does somebody ask for a sign-out at the route? Not an image, a frame or a script of another host,
+ * be it below the same domain, whose requests bring the cookie along, and not a browser that opens
+ * what may be clicked. Of another host it takes a page that is opened, of this one a script may ask
+ * as well. Browsers without Sec-Fetch headers: a page, or a POST that no other origin sends. */
+bool sign_out_is_asked(const sign_in_asked_t *asked, const sign_out_from_t *from);
+/* Does a POST come from another site, so that no cookie which is Lax comes along? */
+bool sign_out_is_blind(const sign_in_asked_t *asked, const sign_out_from_t *from);
 
 typedef enum sign_in_path {
     SIGN_IN_UPSTREAM, /* not one of the edge's */

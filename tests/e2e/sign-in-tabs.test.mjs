@@ -1,0 +1,125 @@
+// What browsers do around a sign-in: who is told that he is signed out is, and nobody else is; tabs that sign in side by side; the port of
+// a client's Host.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { edge, elsewhere, endpoint, listed, must, through, upstream } from '../support/postern.mjs';
+import { ask, Browser, github, PAGE } from '../support/browser.mjs';
+
+const skip = elsewhere || !process.env.STORY_UPSTREAM_TLS;
+const SESSION = '__Host-postern.session', UNASKED = 'ERR_POSTERN_955', FAILED = 'ERR_POSTERN_952';
+const ada = { id: 1001, login: 'ada', name: 'Ada', email: 'ada@example.test' };
+const provider = skip ? null : await github(edge.port - 43 + 96);
+test.after(() => provider?.close());
+
+const oauth = (more = {}) => ({ provider: { github: { email_domains: ['example.test'] } }, ...more });
+const at = (to, path = '/') => `https://${to.host}:${edge.port}${path}`;
+const hostOf = (to) => new URL(at(to)).host;
+const code = (answer) => /ERR_POSTERN_\d+/.exec(answer.body)?.[0];
+const withSession = (value) => ({ headers: { Cookie: `${SESSION}=${value}` } });
+const stays = async (to, value, path = '/') => (await through(to.host, path, withSession(value))).status === 200;
+
+async function guarded(fields = {}) {
+  const up = await upstream((request, response) => response.end(request.url));
+  return { up, to: await endpoint(up.address, { oauth: oauth(), ...fields }), close: () => up.close() };
+}
+async function signedIn(to, path = '/', browser = new Browser()) {
+  provider.who = ada;
+  const answer = await browser.go(at(to, path));
+  assert.equal(answer.status, 200, `${answer.url} ${answer.body}`);
+  return { browser, value: browser.cookies.get(hostOf(to)).get(SESSION) };
+}
+const beside = (to, match, fields = { oauth: oauth() }) => must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match, backend: { backend_id: to.backend.id }, ...fields });
+const form = { method: 'POST', body: 'a=1' }, FORM = { 'Content-Type': 'application/x-www-form-urlencoded' };
+
+test('a form of another site, with which no cookie comes, signs nobody out and says so', { skip }, async () => {
+  const { to, close } = await guarded(), { browser, value } = await signedIn(to);
+  const answer = await ask(at(to, '/auth/logout'), { ...form, headers: { ...PAGE, ...FORM, 'Sec-Fetch-Site': 'cross-site', Origin: 'https://evil.example.test' } });
+  assert.deepEqual([answer.status, code(answer), answer.headers['set-cookie']], [403, UNASKED, undefined]);
+  const link = /href="([^"]+)">Sign out</.exec(answer.body)[1];
+  assert.equal(link, at(to, '/auth/logout'));
+  assert.equal(await stays(to, value), true);
+  const out = await browser.open(link, { headers: { ...PAGE, 'Sec-Fetch-Site': 'same-origin' } });
+  assert.match(out.body, /You are signed out/);
+  assert.equal(await stays(to, value), false);
+  assert.match((await ask(at(to, '/auth/logout'), { headers: PAGE })).body, /You are signed out/, 'who is not signed in');
+  await close();
+});
+
+test('of several cookies of one name each that is a session ends; of more than four none', { skip }, async () => {
+  const { to, close } = await guarded(), one = (await signedIn(to)).value, two = (await signedIn(to)).value;
+  const cookies = (...values) => ({ headers: { ...PAGE, Cookie: values.map((value) => `${SESSION}=${value}`).join('; ') } });
+  const many = await through(to.host, '/auth/logout', cookies(one, 'x', 'x', 'x', two));
+  assert.deepEqual([many.status, code(many), many.headers['set-cookie']], [403, UNASKED, undefined]);
+  assert.deepEqual([await stays(to, one), await stays(to, two)], [true, true]);
+  const out = await through(to.host, '/auth/logout', cookies(one, 'x', two));
+  assert.match(out.body, /You are signed out/);
+  assert.deepEqual([await stays(to, one), await stays(to, two)], [false, false]);
+  await close();
+});
+
+test('who signs out, or in, at one route of a host is signed out of the other whose cookie has the same name', { skip }, async () => {
+  const { to, close } = await guarded(), other = await guarded();
+  await beside(to, '/app');
+  const first = await signedIn(to);
+  assert.match((await first.browser.open(at(to, '/app/auth/logout'))).body, /You are signed out/);
+  for (let i = 0; i < 20; i++) assert.equal(await stays(to, first.value), false);
+  const second = await signedIn(to);
+  const third = await signedIn(to, '/app/x', second.browser);
+  assert.deepEqual([await stays(to, second.value), await stays(to, third.value, '/app/x')], [false, true], 'the new one takes its place');
+  // not of another edge, whoever shows it
+  assert.equal((await through(other.to.host, '/auth/logout', { headers: { ...PAGE, Cookie: `${SESSION}=${third.value}` } })).status, 200);
+  assert.equal(await stays(to, third.value, '/app/x'), true);
+  await close(), await other.close();
+});
+
+test('images, scripts and frames of a host beside, and what a browser opens beforehand, sign nobody out', { skip }, async () => {
+  const { to, close } = await guarded(), { value } = await signedIn(to), Cookie = `${SESSION}=${value}`;
+  const refused = {
+    'an image of a host beside': ['GET', { 'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'image' }],
+    'an image of the page': ['GET', { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'image' }],
+    'a script of a host beside': ['POST', { 'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Dest': 'empty', Origin: 'https://evil.example.test' }],
+    'the same with CORS': ['GET', { 'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty', Origin: 'https://evil.example.test' }],
+    'a frame of a host beside': ['GET', { ...PAGE, 'Sec-Fetch-Site': 'same-site', 'Sec-Fetch-Dest': 'iframe' }],
+    'a prefetch': ['GET', { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty', 'Sec-Purpose': 'prefetch' }],
+    'a prerender': ['GET', { ...PAGE, 'Sec-Fetch-Site': 'same-origin', 'Sec-Purpose': 'prefetch;prerender' }],
+    'a prefetch of an older browser': ['GET', { Accept: 'text/html', 'X-Moz': 'prefetch' }],
+    'an image, without Sec-Fetch': ['GET', { Accept: 'image/avif,*/*' }],
+    'a script, without Sec-Fetch': ['GET', { Accept: '*/*' }],
+    'a form of a host beside, without Sec-Fetch': ['POST', { Accept: 'text/html', Origin: `https://evil.example.test:${edge.port}` }],
+    'a form of no origin': ['POST', { Accept: 'text/html', Origin: 'null' }],
+    'a form of another port': ['POST', { Accept: 'text/html', Origin: `https://${to.host}:1` }],
+  };
+  for (const [what, [method, headers]] of Object.entries(refused)) {
+    const answer = await ask(at(to, '/auth/logout'), { method, headers: { ...headers, Cookie }, ...(method === 'POST' ? { body: '' } : {}) });
+    assert.deepEqual([answer.status, code(answer), answer.headers['set-cookie'], await stays(to, value)], [403, UNASKED, undefined, true], what);
+  }
+  const taken = {
+    'a link of another site': ['GET', { ...PAGE, 'Sec-Fetch-Site': 'cross-site' }],
+    'a form of a host beside that is opened': ['POST', { ...PAGE, 'Sec-Fetch-Site': 'same-site' }],
+    'a script of the page': ['POST', { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
+    'a link, without Sec-Fetch': ['GET', { Accept: 'text/html,*/*' }],
+    'a form of the page, without Sec-Fetch': ['POST', { Accept: 'text/html', Origin: at(to).slice(0, -1) }],
+    'a program': ['POST', {}],
+  };
+  for (const [what, [method, headers]] of Object.entries(taken)) {
+    const person = await signedIn(to), answer = await ask(at(to, '/auth/logout'), { method, headers: { ...headers, Cookie: `${SESSION}=${person.value}` }, ...(method === 'POST' ? { body: '' } : {}) });
+    assert.deepEqual([answer.status, await stays(to, person.value)], [200, false], what);
+  }
+  await close();
+});
+
+test('the port of a client\'s Host decides nothing of a sign-in', { skip }, async () => {
+  const { to, close } = await guarded(), browser = new Browser();
+  provider.who = ada;
+  const open = (path, cookie) => through(to.host, path, { headers: { ...PAGE, Host: `${to.host}:9`, ...(cookie ? { Cookie: cookie } : {}) } });
+  const began = await open('/x'), [nonce] = began.headers['set-cookie'][0].split(';');
+  const back = await browser.go(began.headers.location, { stop: (location) => location.includes('/auth/done') }), done = new URL(back.headers.location);
+  assert.equal(done.host, hostOf(to), 'where the code is sent');
+  const last = await open(done.pathname + done.search, nonce);
+  assert.equal(last.headers.location, at(to, '/x'));
+  const value = /session=([^;]+)/.exec(last.headers['set-cookie'].find((line) => line.startsWith(SESSION)))[1];
+  assert.equal(await stays(to, value), true);
+  const sessions = (await listed('/app/sessions')).filter(({ route }) => route?.id === to.route.id);
+  assert.deepEqual(sessions.map(({ public_url }) => public_url), [at(to).slice(0, -1)]);
+  await close();
+});
