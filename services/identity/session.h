@@ -51,7 +51,8 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
                  const request_t *request, const char *token, problem_t *problem);
 
 /* May the route of a sealed module (or of its place) end it, whose edge has been shown its cookie?
- * Routes of one edge have cookies of one name: who signs out, or in, at one does so at the other. */
+ * Routes of one edge have cookies of one name: who signs out, or in, at one does so at the
+ * other. */
 bool session_is_beside(const session_t *self, const sealed_t *sealed);
 
 /* In a transaction: end it, as who is said above. 0 | ERR_SESSION_GONE | fault. */
@@ -133,7 +134,8 @@ int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);
-/* session.end {hash, route, place?, sealed?} -> {ended, location?, post?}; also where there is none.
- * ended: false where it is of another edge. location, or a form to post: with sealed, of who was signed in by a provider that wants to know: where the
- * browser signs out there. 0 | ERR_INVALID_FIELD | fault. */
+/* session.end {hash, route, place?, sealed?} -> {ended, location?, post?}; also where there is
+ * none. ended: false where it is of another edge. location, or a form to post: with sealed, of who
+ * was signed in by a provider that wants to know: where the browser signs out there. 0 |
+ * ERR_INVALID_FIELD | fault. */
 int on_session_end(crud_t *crud, const request_t *request, reply_t *reply);

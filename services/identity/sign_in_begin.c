@@ -60,7 +60,7 @@ int on_sign_in_begin(crud_t *crud, const request_t *request, reply_t *reply)
 
 /* ---- login ---- */
 
-/* Open ticket and cookie, and begin the engine's flow. */
+/* Open the ticket, and begin the engine's flow. */
 static int begin_login(crud_t *crud, const request_t *request, problem_t *problem, run_t **ret_run)
 {
     _cleanup_(run_free) run_t *run = run_new();
@@ -74,8 +74,6 @@ static int begin_login(crud_t *crud, const request_t *request, problem_t *proble
         r = ticket_open(crud->key, text_of(request, "ticket"), now, &run->flow.ticket);
     if (!r && !words_equal(run->flow.ticket.route, run->sealed.route))
         r = ERR_SIGN_IN_STATE;
-    if (!r)
-        r = login_open(crud->key, text_of(request, "cookie"), now, &run->login);
     if (r)
         return r;
     words_state(run->flow.state);
@@ -97,10 +95,10 @@ static int finish_login(crud_t *crud, run_t *run, reply_t *reply)
     _cleanup_(free_mem) char *cookie = NULL;
 
     run->flow.ticket.expires_s = time(NULL) + STATE_SECONDS;
-    login_add(&run->login, &run->flow);
-    cookie = login_seal(crud->key, &run->login);
+    cookie = flow_seal(crud->key, &run->flow);
     reply->body = cookie ? run_way_on(run) : NULL;
-    if (!reply->body || json_object_set_new(reply->body, "cookie", json_string(cookie)))
+    if (!reply->body || json_object_set_new(reply->body, "cookie", json_string(cookie))
+        || json_object_set_new(reply->body, "flow", json_stringn(run->flow.state, STATE_NAME_LEN)))
         return -ENOMEM;
     return 0;
 }

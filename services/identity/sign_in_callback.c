@@ -77,21 +77,17 @@ static int take_flow(crud_t *crud, const request_t *request, run_t *run, problem
 
     if (!is_in_place(request, run))
         return ERR_SIGN_IN_STATE;
-    if (is_unsolicited(request, run)) {
-        r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
-        return r ? r : begin_unsolicited(request, run, problem);
-    }
+    if (is_unsolicited(request, run))
+        return begin_unsolicited(request, run, problem);
     if (!words_split_state(text_of(request, "state"), route, state)
         || !words_equal(route, run->sealed.route))
         return ERR_SIGN_IN_STATE;
-    r = login_open(crud->key, text_of(request, "cookie"), time(NULL), &run->login);
-    if (r)
-        return r;
-    return login_take(&run->login, route, state, &run->flow)
-               ? 0
-               : refuse_state(run, problem,
+    r = flow_open(crud->key, text_of(request, "cookie"), time(NULL), route, state, &run->flow);
+    return r == ERR_SIGN_IN_STATE
+               ? refuse_state(run, problem,
                               "this browser has begun no such sign-in, or its cookie is gone, or "
-                              "too old");
+                              "too old")
+               : r;
 }
 
 static int begin_callback(crud_t *crud, const request_t *request, problem_t *problem,
@@ -129,13 +125,10 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
 /* The provider vouches: may this person enter? Then there is a code. */
 static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
 {
-    _cleanup_(free_mem) char *cookie = login_seal(crud->key, &run->login);
     _cleanup_(person_done) person_t person = {0};
     char why[WHY_SIZE] = "", code[WORDS_TOKEN_LEN + 1];
     int r;
 
-    if (!cookie)
-        return -ENOMEM;
     run->sealed.engine->person(run->engine_flow, &person);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &person, why, sizeof(why)))
         return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s (route %s)", why,
@@ -147,10 +140,9 @@ static int finish_callback(crud_t *crud, run_t *run, reply_t *reply)
                            run->sealed.route);
     if (r)
         return r;
-    reply->body =
-        json_pack("{s:o, s:s}", "location",
-                  json_sprintf("https://%s/auth/done?code=%s", run->flow.ticket.host, code),
-                  "cookie", cookie);
+    reply->body = json_pack("{s:o}", "location",
+                            json_sprintf("https://%s/auth/done?code=" SIGN_IN_CODE_MARK "%s",
+                                         run->flow.ticket.host, code));
     return reply->body ? 0 : -ENOMEM;
 }
 

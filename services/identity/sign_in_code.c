@@ -79,18 +79,40 @@ int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
                    4, hex, seconds, sealed, since);
 }
 
+static bool is_nonce(const json_t *nonce, const char *expected)
+{
+    const char *text = json_string_value(nonce);
+    char hash[WORDS_HEX_SIZE];
+
+    if (!words_is_token(text, WORDS_TOKEN_LEN))
+        return false;
+    words_hex(text, hash);
+    return words_equal(hash, expected);
+}
+
+/* Has the browser shown the nonce of that hash, among those of all that it has begun? "": the
+ * provider began, and whoever it gave the code to may redeem it. */
+static bool is_of_browser(const request_t *request, const char *expected)
+{
+    const json_t *nonces = json_object_get(request->body, "nonce"), *each;
+    size_t i;
+    bool found = !*expected || is_nonce(nonces, expected);
+
+    json_array_foreach(nonces, i, each)
+    {
+        found = found || (i < SIGN_IN_NONCES_MAX && is_nonce(each, expected));
+    }
+    return found;
+}
+
 /* Is it of this browser, host and route, and of what the route asks whom now? */
 static bool is_of(const json_t *value, const sealed_t *sealed, const request_t *request)
 {
-    const char *nonce = text_of(request->body, "nonce");
     const char *expected = text_of(value, "nonce_hash");
-    char hash[WORDS_HEX_SIZE] = "", source[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
+    char source[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
 
     sealed_place(sealed, place);
-    if (words_is_token(nonce, WORDS_TOKEN_LEN))
-        words_hex(nonce, hash);
-    /* "": the provider began, and whoever it gave the code to may redeem it */
-    return expected && (!*expected || words_equal(hash, expected))
+    return expected && is_of_browser(request, expected)
            && words_equal(text_of(request->body, "host"), text_of(value, "host"))
            && words_equal(sealed->route, text_of(value, "route"))
            && words_equal(place, text_of(value, "place")) && !session_source(sealed, source)
@@ -103,12 +125,14 @@ int sign_in_code_take(crud_t *crud, const sealed_t *sealed, const request_t *req
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     _cleanup_(json_clear_ref) json_t *value = NULL;
     char hex[WORDS_HEX_SIZE], *text = NULL;
-    size_t len = 0;
+    size_t len = 0, mark = strlen(SIGN_IN_CODE_MARK);
     int r;
 
     *out = (proven_t){0};
-    if (!words_is_token(code, WORDS_TOKEN_LEN))
+    if (!code || strncmp(code, SIGN_IN_CODE_MARK, mark) != 0
+        || !words_is_token(code + mark, WORDS_TOKEN_LEN))
         return ERR_SIGN_IN_CODE;
+    code += mark;
     words_hex(code, hex);
     r = pg_exec(crud->pg, &res,
                 "DELETE FROM sign_in_code WHERE code_hash = decode($1, 'hex') "

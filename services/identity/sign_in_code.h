@@ -4,7 +4,11 @@
 
 #include "services/identity/sign_in_run.h"
 
-enum { SIGN_IN_CODE_SECONDS = 30 };
+enum { SIGN_IN_CODE_SECONDS = 30, SIGN_IN_NONCES_MAX = 32 /* that a browser shows */ };
+
+/* What stands before a code in a URL: edges know theirs by it, where an application has a path that
+ * ends the same, too (services/edge/http/edge_sign_in_answer.h). */
+#define SIGN_IN_CODE_MARK "postern-"
 
 /* Store one of the flow's person. 0 | ERR_SIGN_IN_PROVIDER: what vouches for the person was used
  * before | fault. */

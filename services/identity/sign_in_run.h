@@ -17,7 +17,6 @@ typedef struct run {
     fetch_t want;
 
     /* The verb's own. */
-    login_t login;   /* the browser's cookie at the sign-in host */
     flow_t flow;     /* the sign-in that it is about */
     person_t person; /* of a check: the tokens that the session has */
     char session[ID_MAX], tokens_hash[WORDS_HEX_SIZE]; /* of a check: whose they are, as stored */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TICKET "ticket of a sign-in"
-#define LOGIN  "cookie of a sign-in"
+#define FLOW   "cookie of a sign-in's flow"
 
 /* Seal a value, which is taken over. */
 static char *seal_json(const secret_key_t *key, const char *purpose, json_t *value)
@@ -89,7 +89,29 @@ int ticket_open(const secret_key_t *key, const char *sealed, int64_t now_s, tick
     return read_ticket(value, now_s, ret_ticket) ? 0 : ERR_SIGN_IN_STATE;
 }
 
-/* ---- the login cookie ---- */
+/* ---- a flow's cookie ---- */
+
+static char *seal_flow(const secret_key_t *key, const flow_t *flow)
+{
+    json_t *one = write_ticket(&flow->ticket);
+
+    json_object_set_new(one, "s", json_string(flow->state));
+    json_object_set_new(one, "v", json_string(flow->verifier));
+    json_object_set_new(one, "o", json_string(flow->nonce));
+    return seal_json(key, FLOW, one);
+}
+
+char *flow_seal(const secret_key_t *key, const flow_t *flow)
+{
+    char *sealed = seal_flow(key, flow);
+    flow_t shorter = *flow;
+
+    if (!sealed || strlen(sealed) <= STATE_COOKIE_MAX)
+        return sealed;
+    free(sealed);
+    memcpy(shorter.ticket.target, "/", sizeof("/"));
+    return seal_flow(key, &shorter);
+}
 
 static bool read_flow(const json_t *value, int64_t now_s, flow_t *out)
 {
@@ -99,79 +121,17 @@ static bool read_flow(const json_t *value, int64_t now_s, flow_t *out)
            && copy_text(value, "o", out->nonce, sizeof(out->nonce));
 }
 
-int login_open(const secret_key_t *key, const char *sealed, int64_t now_s, login_t *ret_login)
+int flow_open(const secret_key_t *key, const char *sealed, int64_t now_s, const char *route,
+              const char *state, flow_t *ret_flow)
 {
     _cleanup_(json_clear_ref) json_t *value = NULL;
-    int r = open_json(key, LOGIN, sealed, STATE_COOKIE_MAX, &value);
-    json_t *one;
-    size_t i;
+    int r = open_json(key, FLOW, sealed, STATE_COOKIE_MAX, &value);
 
-    *ret_login = (login_t){0};
+    *ret_flow = (flow_t){0};
     if (r)
         return r;
-    json_array_foreach(json_object_get(value, "f"), i, one)
-    {
-        if (ret_login->count < STATE_FLOWS
-            && read_flow(one, now_s, &ret_login->flows[ret_login->count]))
-            ret_login->count++;
-    }
-    if (!copy_text(value, "b", ret_login->browser, sizeof(ret_login->browser)))
-        words_state(ret_login->browser);
-    return 0;
-}
-
-void login_add(login_t *self, const flow_t *flow)
-{
-    int kept = self->count < STATE_FLOWS ? self->count : STATE_FLOWS - 1;
-
-    memmove(&self->flows[1], &self->flows[0], (size_t)kept * sizeof(self->flows[0]));
-    self->flows[0] = *flow;
-    self->count = kept + 1;
-}
-
-bool login_take(login_t *self, const char *route, const char *state, flow_t *ret_flow)
-{
-    for (int i = 0; i < self->count; i++) {
-        if (!words_equal(self->flows[i].state, state)
-            || !words_equal(self->flows[i].ticket.route, route))
-            continue;
-        *ret_flow = self->flows[i];
-        self->count--;
-        memmove(&self->flows[i], &self->flows[i + 1],
-                (size_t)(self->count - i) * sizeof(self->flows[0]));
-        return true;
-    }
-    return false;
-}
-
-static json_t *write_login(const login_t *self)
-{
-    json_t *flows = json_array();
-
-    for (int i = 0; i < self->count; i++) {
-        json_t *one = write_ticket(&self->flows[i].ticket);
-
-        json_object_set_new(one, "s", json_string(self->flows[i].state));
-        json_object_set_new(one, "v", json_string(self->flows[i].verifier));
-        json_object_set_new(one, "o", json_string(self->flows[i].nonce));
-        json_array_append_new(flows, one);
-    }
-    return json_pack("{s:s, s:o}", "b", self->browser, "f", flows);
-}
-
-char *login_seal(const secret_key_t *key, login_t *self)
-{
-    for (;;) {
-        char *sealed = seal_json(key, LOGIN, write_login(self));
-
-        if (!sealed || strlen(sealed) <= STATE_COOKIE_MAX)
-            return sealed;
-        free(sealed);
-        if (self->count > 1)
-            self->count--;
-        else if (self->count && strcmp(self->flows[0].ticket.target, "/"))
-            memcpy(self->flows[0].ticket.target, "/", sizeof("/"));
-        else
-            return NULL;
-    }
+    return read_flow(value, now_s, ret_flow) && words_equal(ret_flow->state, state)
+                   && words_equal(ret_flow->ticket.route, route)
+               ? 0
+               : ERR_SIGN_IN_STATE;
 }

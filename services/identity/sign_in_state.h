@@ -1,5 +1,5 @@
 /* What a sign-in remembers before anybody has proved who he is, sealed and carried by the
- * browser: the ticket from the route's host to the sign-in host, and the login cookie there.
+ * browser: the ticket from the route's host to the sign-in host, and the flow's cookie there.
  * Nothing of it is stored, so anonymous requests fill nothing. Each is sealed for its own
  * purpose: one is never taken for the other. No clock, no database. */
 #pragma once
@@ -11,7 +11,7 @@
 
 enum {
     STATE_SECONDS = 900,     /* from the first click to the provider's answer */
-    STATE_FLOWS = 4,         /* sign-ins that one browser has under way: tabs */
+    STATE_NAME_LEN = 6,      /* characters of a flow's state that its cookie is named by */
     STATE_COOKIE_MAX = 3800, /* bytes of the cookie's value */
     STATE_TICKET_MAX = 4096
 };
@@ -36,20 +36,12 @@ typedef struct flow {
     char verifier[WORDS_TOKEN_LEN + 1], nonce[WORDS_TOKEN_LEN + 1]; /* PKCE, OpenID Connect */
 } flow_t;
 
-/* The cookie at the sign-in host. */
-typedef struct login {
-    char browser[WORDS_STATE_LEN + 1];
-    int count;
-    flow_t flows[STATE_FLOWS]; /* the newest first */
-} login_t;
-
-/* Open a cookie. What is none of ours, and NULL, is a browser that has no flow; flows that are too
- * late are left out. 0 | -ENOMEM. */
-int login_open(const secret_key_t *key, const char *sealed, int64_t now_s, login_t *ret_login);
-/* Add a flow; the oldest goes where there is no room. */
-void login_add(login_t *self, const flow_t *flow);
-/* Take the flow of that state and route out. False: it has none. */
-bool login_take(login_t *self, const char *route, const char *state, flow_t *ret_flow);
-/* Seal it into at most STATE_COOKIE_MAX bytes: old flows are left out, and a target that has no
- * room becomes "/". The caller frees it. NULL: no memory. */
-char *login_seal(const secret_key_t *key, login_t *self);
+/* Seal it into the cookie that is its own at the sign-in host, of at most STATE_COOKIE_MAX bytes: a
+ * target that has no room becomes "/". Browsers have one for each flow, because the answers to
+ * several requests that they send at once would else replace each other's. The caller frees it.
+ * NULL: no memory. */
+char *flow_seal(const secret_key_t *key, const flow_t *flow);
+/* Open the cookie of the flow of that state and route. 0 | ERR_SIGN_IN_STATE: it is none of ours,
+ * or of another flow, or too late | -ENOMEM. */
+int flow_open(const secret_key_t *key, const char *sealed, int64_t now_s, const char *route,
+              const char *state, flow_t *ret_flow);

@@ -112,7 +112,7 @@ test('a code is brought to no provider but the one whose callback it came to', {
       const back = new URL(place);
       back.searchParams.set('code', code[0]);
       back.searchParams.set('state', state[0]);
-      const answer = await victim.open(back.href);
+      const answer = await victim.go(back.href);
       assert.deepEqual([answer.status, /ERR_POSTERN_\d+/.exec(answer.body)?.[0]], [400, 'ERR_POSTERN_952'], place);
     }
     assert.deepEqual(evil.calls, calls, 'evil was told nothing');

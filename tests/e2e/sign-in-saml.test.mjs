@@ -177,7 +177,7 @@ test('an answer is of one browser, one flow and one route, and is taken once', {
   refusedHere(oauth, 'at the place of other providers');
   const first = await bring(begun.browser, saml, good, begun.relay);
   assert.equal(first.status, 302, first.body);
-  assert.match(first.headers.location, new RegExp(`^https://${to.host}:${edge.port}/auth/done\\?code=[A-Za-z0-9_-]{43}$`));
+  assert.match(first.headers.location, new RegExp(`^https://${to.host}:${edge.port}/auth/done\\?code=postern-[A-Za-z0-9_-]{43}$`));
   refusedHere(await bring(begun.browser, saml, good, begun.relay), 'the flow is over');
   const stolen = await new Browser().open(first.headers.location);
   refusedHere(stolen, 'its code is of the browser that began');

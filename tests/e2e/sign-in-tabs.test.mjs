@@ -123,3 +123,90 @@ test('the port of a client\'s Host decides nothing of a sign-in', { skip }, asyn
   assert.deepEqual(sessions.map(({ public_url }) => public_url), [at(to).slice(0, -1)]);
   await close();
 });
+
+// Requests that a browser sends at once: all with the cookies of this moment, and their answers' cookies in the order of the requests.
+async function atOnce(browser, urls) {
+  const sent = urls.map((url) => { const cookie = browser.cookie(new URL(url).host); return ask(url, { headers: { ...PAGE, ...(cookie ? { Cookie: cookie } : {}) } }); });
+  const answers = await Promise.all(sent);
+  for (const answer of answers) browser.keep(answer);
+  return answers;
+}
+async function toTheEnd(browser, urls) {
+  const ends = new Map(urls.map((url) => [url, { headers: { location: url }, status: 302 }]));
+  for (let n = 0; n < 10; n++) {
+    const going = [...ends].filter(([, answer]) => answer.status === 302), answers = await atOnce(browser, going.map(([, answer]) => answer.headers.location));
+    going.forEach(([url], i) => ends.set(url, answers[i]));
+  }
+  return [...ends].map(([url, answer]) => [url, answer.status, answer.url]);
+}
+
+test('five tabs that sign in at once all come to their pages', { skip }, async () => {
+  const { to, close } = await guarded(), urls = [1, 2, 3, 4, 5].map((n) => at(to, `/tab${n}`)), browser = new Browser();
+  provider.who = ada;
+  assert.deepEqual(await toTheEnd(browser, urls), urls.map((url) => [url, 200, url]));
+  // the same with a nonce of before
+  const again = new Browser();
+  await again.open(at(to));
+  assert.deepEqual(await toTheEnd(again, urls), urls.map((url) => [url, 200, url]));
+  await close();
+});
+
+test('a browser has a few sign-ins under way: the oldest makes room, for a page that is opened alone', { skip }, async () => {
+  const { to, close } = await guarded(), browser = new Browser(), idp = new URL((await browser.open(at(to))).headers.location).host;
+  const login = async (headers = PAGE) => browser.open((await browser.open(at(to, '/x'))).headers.location, { headers });
+  const flows = () => [...browser.cookies.get(idp) ?? []].map(([name]) => name);
+  for (let i = 0; i < 6; i++) assert.equal((await login()).status, 302);
+  const before = flows();
+  assert.equal(before.length, 6, before.join());
+  for (const name of before) assert.match(name, /^__Host-postern\.login\.[A-Za-z0-9_-]{6}$/);
+  for (const dest of ['image', 'empty', 'script', 'style', 'iframe']) {
+    const answer = await login({ ...PAGE, 'Sec-Fetch-Dest': dest, 'Sec-Fetch-Site': 'cross-site' });
+    assert.deepEqual([answer.status, code(answer), flows()], [400, FAILED, before], dest);
+  }
+  assert.equal((await login()).status, 302);
+  assert.deepEqual(flows().slice(0, 5), before.slice(1), 'the oldest is gone');
+  assert.equal(flows().length, 6);
+  // and not many bytes
+  const wide = new Browser(), target = `/${'x'.repeat(2000)}`;
+  for (let i = 0; i < 5; i++) await wide.open((await wide.open(at(to, target))).headers.location);
+  assert.ok(wide.cookie(idp).length < 8400, String(wide.cookie(idp).length));
+  await close();
+});
+
+test('where a sign-in leads to nothing, a browser that is signed in goes on, and no other one does', { skip }, async () => {
+  const { to, close } = await guarded({ match: '/app' }), { browser } = await signedIn(to, '/app/x'), other = new Browser(), idp = new URL((await other.open(at(to, '/app'))).headers.location).host;
+  const began = await browser.go(at(to, '/app/auth/authn?to=/app/y'), { stop: (location) => location.includes('/oauth2/callback') }), callback = began.headers.location;
+  const done = (await browser.go(callback, { stop: (location) => location.includes('/auth/done') })).headers.location;
+  assert.equal((await browser.go(done)).url, at(to, '/app/y'));
+  const session = browser.cookies.get(hostOf(to)).get(SESSION);
+  for (const url of [done, callback]) {
+    const answer = await browser.go(url);
+    assert.deepEqual([answer.status, answer.url], [200, at(to, '/app')], 'once more');
+    const stranger = await other.go(url);
+    assert.deepEqual([stranger.status, code(stranger)], [400, FAILED], 'who is not signed in');
+  }
+  assert.equal(browser.cookies.get(hostOf(to)).get(SESSION), session, 'as who it was');
+  assert.equal([...browser.cookies.get(idp) ?? []].length, 0, 'flows that have ended have no cookie');
+  assert.equal((await ask(done, { headers: { ...PAGE, Cookie: `${SESSION}=${'x'.repeat(43)}` } })).status, 400, 'nor does a session that is none');
+  assert.equal((await ask(done, { method: 'POST', headers: { ...PAGE, Cookie: browser.cookie(hostOf(to)) }, body: '' })).status, 400);
+  await close();
+});
+
+test('a code goes to no upstream where sign-in was switched off meanwhile, and an application\'s own does', { skip }, async () => {
+  const { up, to, close } = await guarded(), browser = new Browser();
+  provider.who = ada;
+  const done = new URL((await browser.go(at(to), { stop: (location) => location.includes('/auth/done') })).headers.location);
+  assert.match(done.search, /^\?code=postern-[A-Za-z0-9_-]{43}$/);
+  await must('DELETE', `/edges/https/${to.edge.id}/routes/${to.route.id}/oauth`);
+  assert.equal((await through(to.host)).status, 200);
+  up.seen.length = 0;
+  for (const path of ['', '/deeper']) {
+    const answer = await browser.open(at(to, path + done.pathname + done.search));
+    assert.deepEqual([answer.status, code(answer)], [400, FAILED]);
+  }
+  assert.equal(up.seen.length, 0);
+  for (const query of ['?code=x', `?code=${'x'.repeat(43)}`, `?code=postern-${'x'.repeat(42)}`, `?code=postern-${'x'.repeat(42)}.`, `?state=y&code=postern-${'x'.repeat(43)}`, ''])
+    assert.equal((await through(to.host, `/auth/done${query}`)).body, `/auth/done${query}`);
+  assert.equal((await through(to.host, `/other${done.search}`)).status, 200);
+  await close();
+});

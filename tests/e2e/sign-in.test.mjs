@@ -64,9 +64,9 @@ test('whoever signs in comes to where they wanted to go, and the upstream learns
   assert.deepEqual(headers['postern-auth-user-email'], ['ada@example.test']);
   assert.equal(headers.cookie, undefined);
   assert.equal(up.seen.length, 1);
-  const set = (index, name) => browser.visited[index].headers['set-cookie'].find((line) => line.startsWith(`${name}=`));
-  assert.match(set(0, NONCE), /^__Host-postern\.nonce=[A-Za-z0-9_-]{43}; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=900$/);
-  assert.match(set(1, LOGIN), /; Path=\/; Secure; HttpOnly; SameSite=None; Max-Age=900$/);
+  const set = (index, name) => browser.visited[index].headers['set-cookie'].find((line) => line.startsWith(name));
+  assert.match(set(0, NONCE), /^__Host-postern\.nonce\.[0-9a-f]{8}=[A-Za-z0-9_-]{43}; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=900$/);
+  assert.match(set(1, LOGIN), /^__Host-postern\.login\.[A-Za-z0-9_-]{6}=[^;]+; Path=\/; Secure; HttpOnly; SameSite=None; Max-Age=900$/);
   assert.match(set(4, SESSION), /=[A-Za-z0-9_-]{43}; Path=\/; Secure; HttpOnly; SameSite=Lax$/);
   for (const answer of browser.visited.slice(0, 5).filter(({ url }) => !url.includes('//localhost'))) {
     assert.equal(answer.headers['cache-control'], 'no-store', answer.url);
@@ -124,7 +124,7 @@ test('a sign-in is finished once, and by the browser that began it', { skip }, a
   assert.deepEqual([late.status, code(late)], [400, PAGES.failed], 'whoever has it, a code is gone when it was shown');
   assert.match(late.body, /href="https:\/\/[^"]+\/auth\/authn"/);
   const again = await browser.go(at(to), { stop: (location) => location.includes('/oauth2/callback') });
-  const foreign = await other.open(again.headers.location);
+  const foreign = await other.go(again.headers.location);
   assert.deepEqual([foreign.status, code(foreign)], [400, PAGES.failed], 'login CSRF');
   assert.equal(up.seen.length, 0);
   await close();

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static secret_key_t *key;
     char route[ID_MAX], state[WORDS_STATE_LEN + 1], *text = malloc(size + 1);
     ticket_t ticket;
-    login_t login;
+    flow_t flow;
     json_t *agent;
 
     if (!key)
@@ -56,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (words_split_state(text, route, state) && strlen(route) + strlen(state) + 1 != strlen(text))
         abort();
-    if (!ticket_open(key, text, 1, &ticket) || login_open(key, text, 1, &login) || login.count)
+    if (!ticket_open(key, text, 1, &ticket)
+        || !flow_open(key, text, 1, "edghtsrt_1", "abcdefghijklmnopqrstuv", &flow))
         abort();
     agent = words_agent(text);
     if (!agent || json_string_length(agent) > WORDS_AGENT_MAX)

@@ -33,14 +33,18 @@ export class Browser {
   async open(url, { method, headers = PAGE, body } = {}) {
     const { host } = new URL(url), cookie = this.cookie(host);
     const answer = await ask(url, { method, body, headers: { ...headers, ...(cookie ? { Cookie: cookie } : {}) } });
+    this.keep(answer);
+    this.visited.push(answer);
+    return answer;
+  }
+  keep(answer) {
+    const { host } = new URL(answer.url);
     for (const line of answer.headers['set-cookie'] ?? []) {
       const [pair, ...attributes] = line.split('; '), at = pair.indexOf('=');
       if (!this.cookies.has(host)) this.cookies.set(host, new Map());
       if (attributes.includes('Max-Age=0')) this.cookies.get(host).delete(pair.slice(0, at));
       else this.cookies.get(host).set(pair.slice(0, at), pair.slice(at + 1));
     }
-    this.visited.push(answer);
-    return answer;
   }
   // Follows redirects, and stops before one for which stop is true.
   async go(url, { stop = () => false, ...options } = {}) {

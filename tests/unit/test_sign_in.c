@@ -295,113 +295,64 @@ Test(sign_in, what_is_sealed_for_one_purpose_or_key_opens_for_no_other)
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
     _cleanup_(secret_key_destroy) secret_key_t *other = a_key();
     ticket_t ticket = a_ticket(), back;
-    login_t login = {0};
-    flow_t flow = a_flow();
+    flow_t flow = a_flow(), opened;
     _cleanup_(free_mem) char *sealed = ticket_seal(key, &ticket);
     _cleanup_(free_mem) char *plain = secret_seal(key, "{}", 2);
-    _cleanup_(free_mem) char *cookie = NULL;
+    _cleanup_(free_mem) char *cookie = flow_seal(key, &flow);
 
-    login_add(&login, &flow);
-    cookie = login_seal(key, &login);
     cr_assert_eq(ticket_open(other, sealed, NOW, &back), ERR_SIGN_IN_STATE);
     cr_assert_eq(ticket_open(key, cookie, NOW, &back), ERR_SIGN_IN_STATE);
     cr_assert_eq(ticket_open(key, plain, NOW, &back), ERR_SIGN_IN_STATE);
-    cr_assert_eq(login_open(key, sealed, NOW, &login), 0);
-    cr_assert_eq(login.count, 0, "a browser without flows");
-    cr_assert_eq(login_open(other, cookie, NOW, &login), 0);
-    cr_assert_eq(login.count, 0);
+    cr_assert_eq(flow_open(key, sealed, NOW, ROUTE, flow.state, &opened), ERR_SIGN_IN_STATE);
+    cr_assert_eq(flow_open(other, cookie, NOW, ROUTE, flow.state, &opened), ERR_SIGN_IN_STATE);
+    cr_assert_eq(flow_open(key, NULL, NOW, ROUTE, flow.state, &opened), ERR_SIGN_IN_STATE);
 }
 
-Test(sign_in, a_flow_is_taken_out_once_by_its_own_state_and_route)
+Test(sign_in, a_flow_is_opened_by_its_own_state_and_route_until_it_is_too_late)
 {
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    login_t login = {0};
-    flow_t flow = a_flow(), other = a_flow(), taken;
-    _cleanup_(free_mem) char *cookie = NULL;
+    flow_t flow = a_flow(), other = a_flow(), opened;
+    _cleanup_(free_mem) char *cookie = flow_seal(key, &flow);
 
-    login_add(&login, &flow);
-    login_add(&login, &other);
-    cookie = login_seal(key, &login);
-    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
-    cr_assert_eq(login.count, 2);
-    cr_assert_not(login_take(&login, OTHER, flow.state, &taken), "another route's");
-    cr_assert_not(login_take(&login, ROUTE, "abcdefghijklmnopqrstuv", &taken), "nobody's");
-    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
-    cr_assert_str_eq(taken.verifier, flow.verifier);
-    cr_assert_str_eq(taken.ticket.host, flow.ticket.host);
-    cr_assert_not(login_take(&login, ROUTE, flow.state, &taken), "once");
-    cr_assert_eq(login.count, 1);
-    cr_assert(login_take(&login, ROUTE, other.state, &taken));
-}
-
-Test(sign_in, four_tabs_may_sign_in_and_the_oldest_makes_room)
-{
-    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    login_t login = {0};
-    flow_t flows[STATE_FLOWS + 1], taken;
-    _cleanup_(free_mem) char *cookie = NULL;
-
-    for (int i = 0; i <= STATE_FLOWS; i++) {
-        flows[i] = a_flow();
-        login_add(&login, &flows[i]);
-    }
-    cookie = login_seal(key, &login);
-    cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
-    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
-    cr_assert_not(login_take(&login, ROUTE, flows[0].state, &taken));
-    for (int i = 1; i <= STATE_FLOWS; i++)
-        cr_assert(login_take(&login, ROUTE, flows[i].state, &taken), "%d", i);
+    cr_assert_eq(flow_open(key, cookie, NOW, OTHER, flow.state, &opened), ERR_SIGN_IN_STATE,
+                 "another route's");
+    cr_assert_eq(flow_open(key, cookie, NOW, ROUTE, other.state, &opened), ERR_SIGN_IN_STATE,
+                 "another flow's");
+    cr_assert_eq(flow_open(key, cookie, NOW, ROUTE, flow.state, &opened), 0);
+    cr_assert_str_eq(opened.verifier, flow.verifier);
+    cr_assert_str_eq(opened.nonce, flow.nonce);
+    cr_assert_str_eq(opened.ticket.host, flow.ticket.host);
+    cr_assert_eq(flow_open(key, cookie, NOW + STATE_SECONDS - 1, ROUTE, flow.state, &opened), 0);
+    cr_assert_eq(flow_open(key, cookie, NOW + STATE_SECONDS, ROUTE, flow.state, &opened),
+                 ERR_SIGN_IN_STATE);
 }
 
 Test(sign_in, a_cookie_has_room_for_the_longest_target_and_host)
 {
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    login_t login = {0};
-    flow_t flow = a_flow(), other = a_flow(), taken;
+    flow_t flow = a_flow(), opened;
     _cleanup_(free_mem) char *cookie = NULL;
 
     memset(flow.ticket.target, 'a', WORDS_TARGET_MAX);
     memset(flow.ticket.host, 'h', WORDS_HOST_MAX);
-    login_add(&login, &other);
-    login_add(&login, &flow);
-    cookie = login_seal(key, &login);
+    cookie = flow_seal(key, &flow);
     cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
-    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
-    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
-    cr_assert_eq(strlen(taken.ticket.host), WORDS_HOST_MAX);
-    cr_assert_eq(strlen(taken.ticket.target), WORDS_TARGET_MAX, "the other flow made room");
+    cr_assert_eq(flow_open(key, cookie, NOW, ROUTE, flow.state, &opened), 0);
+    cr_assert_eq(strlen(opened.ticket.host), WORDS_HOST_MAX);
+    cr_assert_eq(strlen(opened.ticket.target), WORDS_TARGET_MAX);
 }
 
 Test(sign_in, a_target_that_grows_when_it_is_written_becomes_the_root)
 {
     _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    login_t login = {0};
-    flow_t flow = a_flow(), taken;
+    flow_t flow = a_flow(), opened;
     _cleanup_(free_mem) char *cookie = NULL;
 
     memset(flow.ticket.target, '"', WORDS_TARGET_MAX);
-    login_add(&login, &flow);
-    cookie = login_seal(key, &login);
+    cookie = flow_seal(key, &flow);
     cr_assert_leq(strlen(cookie), STATE_COOKIE_MAX);
-    cr_assert_eq(login_open(key, cookie, NOW, &login), 0);
-    cr_assert(login_take(&login, ROUTE, flow.state, &taken));
-    cr_assert_str_eq(taken.ticket.target, "/");
-}
-
-Test(sign_in, flows_that_are_too_late_are_gone)
-{
-    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
-    login_t login = {0};
-    flow_t flow = a_flow(), late = a_flow(), taken;
-    _cleanup_(free_mem) char *cookie = NULL;
-
-    late.ticket.expires_s = NOW + 10;
-    login_add(&login, &late);
-    login_add(&login, &flow);
-    cookie = login_seal(key, &login);
-    cr_assert_eq(login_open(key, cookie, NOW + 10, &login), 0);
-    cr_assert_eq(login.count, 1);
-    cr_assert_not(login_take(&login, ROUTE, late.state, &taken));
+    cr_assert_eq(flow_open(key, cookie, NOW, ROUTE, flow.state, &opened), 0);
+    cr_assert_str_eq(opened.ticket.target, "/");
 }
 
 /* ---- persons ---- */

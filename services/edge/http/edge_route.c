@@ -423,6 +423,10 @@ route_at(ngx_http_request_t *r, edge_ctx_t *ctx, edge_t *edge)
     if (ctx->route->refused) {
         return refuse_route(r, ctx, edge);
     }
+    if (edge_sign_in_is_stray(r, ctx->route)) {
+        edge_sign_in_conceal(r, ctx);
+        return edge_page(r, ctx, ERR_EDGE_SIGN_IN_FAILED);
+    }
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
 }

@@ -1,7 +1,9 @@
 #include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/cookies.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_sign_in_url.h"
+#include "services/edge/modules/module.h"
 #include "services/edge/table/document.h"
 #include "common/base/err.h"
 #include "common/base/utf8.h"
@@ -10,6 +12,8 @@
 #include <string.h>
 
 #define DONE  "/auth/done"
+
+#define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
 
 enum { BETWEEN = 64 /* what a pair has beside its text */ };
 
@@ -49,6 +53,19 @@ edge_sign_in_conceal_early(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t 
     if (edge_sign_in_url_is(ctx) || ((edge == NULL || edge->signing_in) && is_done(r))) {
         edge_sign_in_conceal(r, ctx);
     }
+}
+
+
+/* Requests with a query of another length cost nothing more. */
+ngx_uint_t
+edge_sign_in_is_stray(const ngx_http_request_t *r, const route_t *route)
+{
+    static const char  code[] = "code=postern-";
+    const size_t       len = sizeof(code) - 1;
+
+    return r->args.len == len + COOKIE_TOKEN_LEN && (route->enabled & SIGN_IN_BITS) == 0
+           && ngx_memcmp(r->args.data, code, len) == 0 && is_done(r)
+           && cookies_is_token((cookie_text_t) { (char *) r->args.data + len, COOKIE_TOKEN_LEN });
 }
 
 

@@ -18,6 +18,10 @@ void edge_sign_in_conceal(ngx_http_request_t *r, edge_ctx_t *ctx);
  * and at the path of a route to which it sends browsers back. edge NULL: it is not known. */
 void edge_sign_in_conceal_early(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge);
 
+/* Has the URL a code of ours, which identity marks ("postern-"), though nobody signs in at the
+ * route (any more)? No upstream is to have it: it may still be redeemed for 30 s. */
+ngx_uint_t edge_sign_in_is_stray(const ngx_http_request_t *r, const route_t *route);
+
 /* Add Set-Cookie: name=value; and attributes, and what keeps such answers from being stored. Value
  * empty: the cookie is to be forgotten. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_set_cookie(ngx_http_request_t *r, const ngx_str_t *name,
@@ -34,7 +38,8 @@ ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_
                                 const ngx_str_t *type, const char *policy);
 
 /* Let the page offer what is at a path below the route's own /auth/ (authn: to begin again), at
- * authority, a host of the route. Without effect where the route's path has what would have to be written otherwise in HTML. */
+ * authority, a host of the route. Without effect where the route's path has what would
+ * have to be written otherwise in HTML. */
 void edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
                         const ngx_str_t *authority, const char *path);
 

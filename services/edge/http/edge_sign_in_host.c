@@ -3,6 +3,7 @@
  * state begin with the id of a route, whose sealed rules go along. What a browser has begun is in
  * one cookie, sealed by identity, too: the edge keeps nothing. */
 #include "services/edge/http/edge_sign_in_host.h"
+#include "services/edge/http/edge_flow_cookies.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_posted.h"
 #include "services/edge/http/edge_share.h"
@@ -31,8 +32,6 @@ enum {
 #define CALLBACK_LEN  (sizeof(CALLBACK) - 1)
 
 #define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
-
-static ngx_str_t  login_cookie = ngx_string("__Host-postern.login");
 
 
 ngx_int_t
@@ -126,42 +125,13 @@ edge_visit_route(visit_t *visit, const char *id, size_t len)
 
 
 ngx_str_t
-edge_visit_cookie(ngx_http_request_t *r)
+edge_visit_cookie(visit_t *visit, const param_t *state)
 {
-    u_char           *p, *end, *stop;
-    ngx_str_t         value = ngx_null_string;
-    ngx_uint_t        i, n = 0;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (header[i].key.len != 6
-                || ngx_memcmp(header[i].lowcase_key, "cookie", 6) != 0)
-            {
-                continue;
-            }
-            p = header[i].value.data;
-            for (end = p + header[i].value.len; p < end; p = stop + 1) {
-                stop = ngx_strlchr(p, end, ';');
-                stop = stop ? stop : end;
-                for (/* void */; p < stop && *p == ' '; p++) { /* void */ }
-                if ((size_t) (stop - p) > login_cookie.len
-                    && ngx_memcmp(p, login_cookie.data, login_cookie.len) == 0
-                    && p[login_cookie.len] == '=')
-                {
-                    value.data = p + login_cookie.len + 1;
-                    value.len = stop - value.data;
-                    n++;
-                }
-            }
-        }
+    if (state) {
+        visit->state.data = (u_char *) state->value;
+        visit->state.len = state->value_len;
     }
-    if (n != 1 || value.len > EDGE_SIGN_IN_COOKIE_MAX) {
-        ngx_str_null(&value);
-    }
-    return value;
+    return edge_flow_cookie(visit->request, (char *) visit->state.data, visit->state.len);
 }
 
 
@@ -245,35 +215,90 @@ edge_visit_refuse(visit_t *visit, int code)
 }
 
 
+/* Of a flow that this browser has not, or has no more: it may have signed in at the route by now,
+ * in another tab, and goes on there. Else the route's host has the page that says so. NGX_DECLINED:
+ * nobody is sent. */
+static ngx_int_t
+send_on(visit_t *visit)
+{
+    ngx_str_t            host, location;
+    ngx_http_request_t  *r = visit->request;
+
+    if (!visit->callback || r->method != NGX_HTTP_GET
+        || (visit->route->enabled & 1u << MODULE_SAML))
+    {
+        return NGX_DECLINED;
+    }
+    host = edge_visit_host(r->pool, visit->route);
+    location.data = host.len ? ngx_pnalloc(r->pool, host.len + sizeof("https:///auth/done")) : NULL;
+    if (location.data == NULL) {
+        return NGX_DECLINED;
+    }
+    location.len = ngx_sprintf(location.data, "https://%V/auth/done", &host) - location.data;
+    location = place_done(r->pool, &location, visit->route);
+    return location.len ? edge_sign_in_redirect(r, edge_ctx(r), &location) : NGX_DECLINED;
+}
+
+
+/* Where the browser goes next; nowhere: by a form. */
+static ngx_int_t
+take_location(visit_t *visit, const ask_answer_t *answer, ngx_str_t *location, edge_form_t *form)
+{
+    ngx_pool_t  *pool = visit->request->pool;
+
+    *location = edge_sign_in_text(pool, answer, "location", EDGE_SIGN_IN_LOCATION_MAX);
+    if (visit->callback && location->len) {
+        *location = place_done(pool, location, visit->route);
+    }
+    return edge_sign_in_form_take(pool, answer, form);
+}
+
+
+/* A flow begins, and has its cookie, or has ended. What is framed may be a stranger's: it takes no
+ * other flow's place. */
+static ngx_int_t
+keep_flow(visit_t *visit, const ask_answer_t *answer)
+{
+    ngx_str_t            cookie, flow;
+    ngx_http_request_t  *r = visit->request;
+
+    if (visit->callback) {
+        return edge_flow_cookie_end(r, (char *) visit->state.data, visit->state.len);
+    }
+    cookie = edge_sign_in_text(r->pool, answer, "cookie", EDGE_SIGN_IN_COOKIE_MAX);
+    flow = edge_sign_in_text(r->pool, answer, "flow", FLOW_NAME_LEN);
+    if (cookie.len == 0 || flow.len != FLOW_NAME_LEN) {
+        return NGX_DECLINED;
+    }
+    return edge_flow_cookie_add(r, &flow, &cookie, visit->is_document);
+}
+
+
 static ngx_int_t
 send_answer(visit_t *visit, const ask_answer_t *answer)
 {
     ngx_int_t            rc;
-    ngx_str_t            location, cookie;
+    ngx_str_t            location;
     edge_form_t          form;
     ngx_http_request_t  *r = visit->request;
 
     if (answer->code != 0) {
-        return edge_visit_refuse(visit, answer->code);
+        rc = answer->code == ERR_SIGN_IN_STATE ? send_on(visit) : NGX_DECLINED;
+        return rc == NGX_DECLINED ? edge_visit_refuse(visit, answer->code) : rc;
     }
-    location = edge_sign_in_text(r->pool, answer, "location",
-                                 EDGE_SIGN_IN_LOCATION_MAX);
-    cookie = edge_sign_in_text(r->pool, answer, "cookie", EDGE_SIGN_IN_COOKIE_MAX);
-    if (visit->callback && location.len) {
-        location = place_done(r->pool, &location, visit->route);
-    }
-    rc = edge_sign_in_form_take(r->pool, answer, &form);
+    rc = take_location(visit, answer, &location, &form);
     if (rc == NGX_ERROR) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (location.len == 0 && rc != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
-    /* SameSite=None: some providers send browsers back with a form */
-    if (edge_sign_in_set_cookie(r, &login_cookie, &cookie,
-                                cookie.len ? "; SameSite=None; Max-Age=900"
-                                           : "; SameSite=None") != NGX_OK)
-    {
+    switch (keep_flow(visit, answer)) {
+    case NGX_OK:
+        break;
+    case NGX_DECLINED:
+        return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
+    default:
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     return rc == NGX_OK ? edge_sign_in_form(r, edge_ctx(r), &form)
@@ -323,32 +348,70 @@ edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack
 }
 
 
+static ngx_uint_t
+is_text(const ngx_str_t *text, const char *word)
+{
+    return text->len == ngx_strlen(word)
+           && ngx_strncasecmp(text->data, (u_char *) word, text->len) == 0;
+}
+
+
+/* data NULL: there is none. */
+static ngx_str_t
+header_of(ngx_http_request_t *r, const char *name)
+{
+    ngx_str_t         none = ngx_null_string;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (header[i].key.len == ngx_strlen(name)
+                && ngx_memcmp(header[i].lowcase_key, name, header[i].key.len) == 0)
+            {
+                return header[i].value;
+            }
+        }
+    }
+    return none;
+}
+
+
+/* An image or a script of another site, where the browser says so, begins no sign-in. Sets
+ * is_document. */
+static ngx_uint_t
+is_opened(visit_t *visit)
+{
+    const ngx_str_t  dest = header_of(visit->request, "sec-fetch-dest");
+
+    visit->is_document = dest.data == NULL || is_text(&dest, "document");
+    return visit->is_document || is_text(&dest, "iframe") || is_text(&dest, "frame");
+}
+
+
 static ngx_int_t
 ask_login(visit_t *visit)
 {
     size_t            id_len;
     pack_t            pk;
     u_char           *start;
-    ngx_str_t         cookie = edge_visit_cookie(visit->request);
     const param_t    *ticket = params_one(&visit->params, "t");
     const sign_in_t  *config;
 
-    if (find_route(visit, ticket) != NGX_OK) {
+    if (!is_opened(visit) || find_route(visit, ticket) != NGX_OK) {
         return edge_visit_fail(visit->request, ERR_EDGE_SIGN_IN_FAILED);
     }
     config = edge_visit_config(visit->route);
     id_len = ngx_strlen(visit->route->id) + 1;
     if (edge_sign_in_body(visit->request->pool, &pk, &start,
-                          config->sealed_len + ticket->value_len + cookie.len,
-                          2 + (cookie.len ? 1 : 0)) != NGX_OK)
+                          config->sealed_len + ticket->value_len, 2) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "ticket", ticket->value + id_len, ticket->value_len - id_len);
-    if (cookie.len) {
-        edge_sign_in_put_clean(&pk, "cookie", &cookie, EDGE_SIGN_IN_COOKIE_MAX);
-    }
     return edge_visit_ask(visit, "sign_in.login", start, &pk, LOGIN_MS);
 }
 
@@ -395,7 +458,7 @@ ask_callback(visit_t *visit)
     pack_t               pk;
     u_char              *start;
     ngx_str_t            agent = ngx_null_string;
-    ngx_str_t            cookie = edge_visit_cookie(visit->request);
+    ngx_str_t            cookie;
     edge_ctx_t          *ctx = edge_ctx(visit->request);
     const param_t       *state = params_one(&visit->params, "state");
     const sign_in_t     *config;
@@ -405,6 +468,7 @@ ask_callback(visit_t *visit)
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_FAILED);
     }
     config = edge_visit_config(visit->route);
+    cookie = edge_visit_cookie(visit, state);
     if (r->headers_in.user_agent) {
         agent = r->headers_in.user_agent->value;
     }

@@ -234,7 +234,7 @@ ask_response(visit_t *visit)
     pack_t               pk;
     u_char              *start;
     ngx_str_t            agent = ngx_null_string, host;
-    ngx_str_t            cookie = edge_visit_cookie(visit->request);
+    ngx_str_t            cookie;
     edge_ctx_t          *ctx = edge_ctx(visit->request);
     const char          *home = visit->route->match + visit->route->host_len;
     const param_t       *state = params_one(&visit->params, "RelayState");
@@ -250,6 +250,7 @@ ask_response(visit_t *visit)
         agent = r->headers_in.user_agent->value;
     }
     host = find_host(visit, state);
+    cookie = edge_visit_cookie(visit, state);
     if (edge_sign_in_body(r->pool, &pk, &start,
                           config->sealed_len + visit->form_len + 2048 + cookie.len + host.len
                           + ngx_strlen(home) + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX,

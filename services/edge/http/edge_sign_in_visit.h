@@ -13,11 +13,13 @@ struct visit {
     route_t            *route;
     params_t            params;
     size_t              form_len;  /* bytes that params came in */
+    ngx_str_t           state;   /* of a callback */
     ngx_str_t           at;  /* behind /oauth2/callback/; empty: nothing */
     /* What answers in place of redirects; NULL: they do. */
     ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);
     unsigned            asking:1;
     unsigned            callback:1;
+    unsigned            is_document:1;   /* of a login: not framed */
 };
 
 /* One for the request, which ends with it. NULL: no memory. */
@@ -31,8 +33,9 @@ const sign_in_t *edge_visit_config(const route_t *route);
  * names with a wildcard. */
 ngx_str_t edge_visit_host(ngx_pool_t *pool, const route_t *route);
 
-/* The cookie of what this browser has begun. Empty: it has none, or several. */
-ngx_str_t edge_visit_cookie(ngx_http_request_t *r);
+/* The cookie of the flow that a state names (NULL: none), which the visit keeps. Empty: this
+ * browser has not begun it. */
+ngx_str_t edge_visit_cookie(visit_t *visit, const param_t *state);
 /* {name: [values]}: what a parameter that comes twice means is for identity to say. */
 void edge_visit_put_params(pack_t *pk, const params_t *params);
 

@@ -76,6 +76,9 @@ refuse_stranger(edge_sign_in_state_t *state)
     if (state->machine) {
         return refuse_machine(state);
     }
+    if (state->back) {
+        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+    }
     if (edge_sign_in_navigates(r, state->ctx)) {
         target = edge_sign_in_target(r, &r->unparsed_uri);
         return edge_sign_in_begin(state, &target, 0);
@@ -133,6 +136,9 @@ go_unvouched(edge_sign_in_state_t *state, unsigned counter)
 static intptr_t
 pass_by_session(edge_sign_in_state_t *state, unsigned counter)
 {
+    if (state->back) {
+        return edge_sign_in_go_back(state);
+    }
     if (state->vouched || !edge_sign_in_jwt_is_on()) {
         return go_by_session(state, counter);
     }
@@ -308,8 +314,8 @@ take_found(edge_sign_in_state_t *state, const session_t *found)
 }
 
 
-static intptr_t
-admit_request(edge_sign_in_state_t *state)
+intptr_t
+edge_sign_in_admit(edge_sign_in_state_t *state)
 {
     session_t          found;
     sign_in_verdict_t  verdict;
@@ -372,7 +378,7 @@ run_first(edge_sign_in_state_t *state)
     case SIGN_IN_NOT_ADMITTED:
         return deny_machine(state);
     default:
-        return admit_request(state);
+        return edge_sign_in_admit(state);
     }
 }
 

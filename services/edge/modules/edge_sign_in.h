@@ -27,8 +27,10 @@ typedef struct edge_sign_in_state {
     sign_in_t           *config;
     module_id_t          me;
     sign_in_step_t       step;
-    ngx_str_t            token, nonce;   /* values of its cookies; empty: none that counts */
-    ngx_str_t           *others;         /* of several cookies of a session: those that can be one */
+    ngx_str_t            token;          /* value of its cookie; empty: none that counts */
+    ngx_str_t           *nonces;         /* of its sign-ins, where it has to do with one */
+    unsigned             nonces_n;
+    ngx_str_t           *others;         /* of several cookies of a session: what can be one */
     unsigned             others_n;
     u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
     u_char               named[SESSION_HASH_BYTES];  /* of token: its name at identity */
@@ -46,6 +48,7 @@ typedef struct edge_sign_in_state {
     unsigned             waiting:1;      /* in the queue of a check, or of a vouch */
     unsigned             vouched:1;      /* jwt is what there is */
     unsigned             too_many:1;     /* cookies of a session: not all are in others */
+    unsigned             back:1;         /* its sign-in failed: with a session it goes on */
     unsigned             over:1;         /* identity says that the session has ended */
     unsigned             live:1;         /* in the lists of edge_sign_in_live.c */
     int                  outcome;        /* of what it waited for: ask_answer_t.code */
@@ -67,7 +70,10 @@ enum {
     SIGN_IN_MODULES = 1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML
 };
 
-enum { SIGN_IN_COOKIES_MAX = 4 };   /* of one name that a request may have */
+enum {
+    SIGN_IN_COOKIES_MAX = 4,   /* of one name that a request may have */
+    SIGN_IN_NONCES_MAX = 32    /* of sign-ins that its browser has begun */
+};
 
 enum {   /* counters of each module */
     SIGN_IN_ADMITTED_CACHED, SIGN_IN_ADMITTED_ASKED, SIGN_IN_ADMITTED_TRUSTED,
@@ -91,6 +97,8 @@ u_char *edge_sign_in_metrics(u_char *p, u_char *end);
 
 /* What sessions of the state's route are bound to, by the rules that the request came under. */
 const u_char *edge_sign_in_bound_of(const edge_sign_in_state_t *state);
+/* Go on by the state's session, or ask for it. What run is to return. */
+intptr_t edge_sign_in_admit(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_ask.c: what is asked for, and of identity ---- */
 
@@ -139,6 +147,8 @@ intptr_t edge_sign_in_begin_asked(edge_sign_in_state_t *state);
 /* .../auth/done, and when it is answered. */
 intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
+/* To the route's own path: there was no good code, and the session is good. */
+intptr_t edge_sign_in_go_back(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_leave.c: signing out; what run is to return ---- */
 
@@ -248,6 +258,10 @@ ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const sessio
 ngx_int_t edge_sign_in_hash(edge_sign_in_state_t *state);
 /* The token's hash, as identity names it, into the body of a question. */
 void edge_sign_in_put_hash(pack_t *pk, const edge_sign_in_state_t *state);
-/* Values of the cookies of sign-in into the state, and the hash of the session's. NGX_OK |
- * NGX_ERROR. */
+/* Values of nonce cookies into the state. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_read_nonces(edge_sign_in_state_t *state);
+/* Name of the cookie of a nonce: behind the module's the first digits of the nonce's hash. Sign-ins
+ * that a browser begins at once do not replace each other's. data NULL: no memory. */
+ngx_str_t edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce);
+/* Values of the session's cookies into the state, and the hash of it. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state);

@@ -93,18 +93,21 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
     ngx_str_t    host = edge_sign_in_authority(state);
     sign_in_t   *config = state->config;
 
+    if (edge_sign_in_read_nonces(state) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     if (edge_sign_in_body(state->r->pool, &pk, &start,
                           (config->place_len ? config->place_len : config->sealed_len)
                           + host.len + target->len + TOKEN_LEN,
-                          3 + (state->nonce.len ? 1 : 0) + other) != NGX_OK)
+                          3 + (state->nonces_n ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     put_place(&pk, config);
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
-    if (state->nonce.len) {
-        edge_sign_in_put(&pk, "nonce", state->nonce.data, state->nonce.len);
+    if (state->nonces_n) {   /* the newest: it lasts for longest */
+        edge_sign_in_put(&pk, "nonce", state->nonces[state->nonces_n - 1].data, TOKEN_LEN);
     }
     if (other) {
         pack_str(&pk, "force", 5);
@@ -129,15 +132,16 @@ edge_sign_in_redirects(ngx_http_request_t *r)
 intptr_t
 edge_sign_in_send_away(edge_sign_in_state_t *state)
 {
-    ngx_str_t  name = { state->config->nonce_cookie_len,
-                        (u_char *) state->config->nonce_cookie };
+    ngx_str_t  name;
 
     if (state->outcome != 0 || state->location.len == 0
         || state->value.len != TOKEN_LEN)
     {
         return edge_sign_in_deny_unanswered(state);
     }
-    if (edge_sign_in_set_cookie(state->r, &name, &state->value,
+    name = edge_sign_in_nonce_name(state, &state->value);
+    if (name.data == NULL
+        || edge_sign_in_set_cookie(state->r, &name, &state->value,
                                 "; SameSite=Lax; Max-Age=900") != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -188,23 +192,59 @@ edge_sign_in_begin_asked(edge_sign_in_state_t *state)
 }
 
 
+static void
+put_list(pack_t *pk, const char *key, const ngx_str_t *each, size_t n)
+{
+    size_t  i;
+
+    pack_str(pk, key, ngx_strlen(key));
+    pack_array(pk, n);
+    for (i = 0; i < n; i++) {
+        edge_sign_in_put_value(pk, each[i].data, each[i].len);
+    }
+}
+
+
 /* The session that the new one takes the place of, or several. */
 static void
 put_old(pack_t *pk, const edge_sign_in_state_t *state)
 {
-    ngx_uint_t  i;
-
     if (state->token.len) {
         edge_sign_in_put(pk, "old", state->token.data, state->token.len);
+    } else if (state->others_n) {
+        put_list(pk, "old", state->others, state->others_n);
     }
-    if (state->others_n == 0) {
-        return;
+}
+
+
+/* Without a good code a browser that is signed in at the route goes on to it: another tab may have
+ * been quicker, or the code was redeemed before. */
+static intptr_t
+go_on(edge_sign_in_state_t *state)
+{
+    state->back = 1;
+    return state->r->method == NGX_HTTP_GET && state->token.len
+           ? edge_sign_in_admit(state) : edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+}
+
+
+intptr_t
+edge_sign_in_go_back(edge_sign_in_state_t *state)
+{
+    size_t           len;
+    ngx_str_t        host = edge_sign_in_authority(state);
+    const route_t   *route = state->ctx->route;
+    const char      *path = route->match + route->host_len;
+
+    len = ngx_strlen(path);
+    state->location.data = ngx_pnalloc(state->r->pool, sizeof("https:///") + host.len + len);
+    if (state->location.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    pack_str(pk, "old", 3);
-    pack_array(pk, state->others_n);
-    for (i = 0; i < state->others_n; i++) {
-        edge_sign_in_put_value(pk, state->others[i].data, state->others[i].len);
-    }
+    state->location.len = ngx_sprintf(state->location.data, "https://%V%s%*s", &host,
+                                      len ? "" : "/", len, path) - state->location.data;
+    state->r->content_handler = edge_sign_in_redirects;
+    return NGX_OK;
 }
 
 
@@ -224,17 +264,20 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     edge_sign_in_conceal(r, ctx);
     read_query(r, &params);
     code = params_one(&params, "code");
+    if (edge_sign_in_read_nonces(state) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
-        || (state->nonce.len == 0 && state->me != MODULE_SAML))
+        || (state->nonces_n == 0 && state->me != MODULE_SAML))
     {
-        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+        return go_on(state);
     }
     if (r->headers_in.user_agent) {
         agent = r->headers_in.user_agent->value;
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
                           state->config->sealed_len + code->value_len
-                          + (1 + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
+                          + (SIGN_IN_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
                           + ctx->client_ip.len + AGENT_MAX,
                           6 + (state->token.len || state->others_n ? 1 : 0)) != NGX_OK)
     {
@@ -242,7 +285,7 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     }
     edge_sign_in_put(&pk, "sealed", state->config->sealed, state->config->sealed_len);
     edge_sign_in_put(&pk, "code", code->value, code->value_len);
-    edge_sign_in_put(&pk, "nonce", state->nonce.data, state->nonce.len);
+    put_list(&pk, "nonce", state->nonces, state->nonces_n);
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
@@ -260,6 +303,9 @@ edge_sign_in_finish(edge_sign_in_state_t *state)
     ngx_str_t            host = edge_sign_in_authority(state);
     ngx_http_request_t  *r = state->r;
 
+    if (state->outcome == ERR_SIGN_IN_CODE) {
+        return go_on(state);
+    }
     if (state->outcome != 0 || state->value.len != TOKEN_LEN) {
         return edge_sign_in_deny_unanswered(state);
     }

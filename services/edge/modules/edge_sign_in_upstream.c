@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
+#include "services/edge/table/cookie_names.h"
 #include "services/edge/worker/edge_conf.h"
 
 #include <openssl/evp.h>
@@ -151,10 +152,9 @@ ngx_int_t
 edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
 {
     ngx_uint_t        i;
-    unsigned          nonces = 0;
     sign_in_t        *config = state->config;
     found_t           sessions = { .n = 0 };
-    cookie_text_t     line, nonce = { NULL, 0 };
+    cookie_text_t     line;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
@@ -167,18 +167,87 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
             line = text_of(&header[i].value);
             find_sessions(&sessions, line, (cookie_text_t) {
                           config->session_cookie, config->session_cookie_len });
-            nonces += cookies_find(line, (cookie_text_t) {
-                                   config->nonce_cookie,
-                                   config->nonce_cookie_len }, &nonce);
         }
     }
-    state->nonce = counted(nonces, nonce);
     state->too_many = sessions.n > SIGN_IN_COOKIES_MAX;
     if (sessions.n > 1) {
         return keep_others(state, &sessions);
     }
     state->token = counted(sessions.n, sessions.each[0]);
     return state->token.len ? edge_sign_in_hash(state) : NGX_OK;
+}
+
+
+/* A module's own name, as versions before set it, or that and a nonce's digits behind it. */
+static ngx_uint_t
+is_nonce(const sign_in_t *config, cookie_text_t name)
+{
+    size_t  len = config->nonce_cookie_len;
+
+    return name.len >= len && ngx_memcmp(name.at, config->nonce_cookie, len) == 0
+           && (name.len == len
+               || (name.len == len + 1 + COOKIE_NONCE_DIGITS && name.at[len] == '.'));
+}
+
+
+static void
+read_nonces(edge_sign_in_state_t *state, cookie_text_t line)
+{
+    cookie_text_t  name, value;
+
+    while (cookies_next(&line, &name, &value)) {
+        if (state->nonces_n < SIGN_IN_NONCES_MAX && is_nonce(state->config, name)
+            && cookies_is_token(value))
+        {
+            state->nonces[state->nonces_n++] = counted(1, value);
+        }
+    }
+}
+
+
+ngx_int_t
+edge_sign_in_read_nonces(edge_sign_in_state_t *state)
+{
+    ngx_uint_t           i;
+    ngx_list_part_t     *part;
+    ngx_table_elt_t     *header;
+    ngx_http_request_t  *r = state->r;
+
+    state->nonces = ngx_palloc(r->pool, SIGN_IN_NONCES_MAX * sizeof(ngx_str_t));
+    if (state->nonces == NULL) {
+        return NGX_ERROR;
+    }
+    state->nonces_n = 0;
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (is_cookie(&header[i])) {
+                read_nonces(state, text_of(&header[i].value));
+            }
+        }
+    }
+    return NGX_OK;
+}
+
+
+ngx_str_t
+edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce)
+{
+    u_char            sum[EVP_MAX_MD_SIZE];
+    ngx_str_t         name = ngx_null_string;
+    const sign_in_t  *config = state->config;
+
+    if (!EVP_Digest(nonce->data, nonce->len, sum, NULL, EVP_sha256(), NULL)) {
+        return name;
+    }
+    name.data = ngx_pnalloc(state->r->pool, config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS);
+    if (name.data) {
+        name.len = config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS;
+        ngx_memcpy(name.data, config->nonce_cookie, config->nonce_cookie_len);
+        name.data[config->nonce_cookie_len] = '.';
+        ngx_hex_dump(name.data + config->nonce_cookie_len + 1, sum, COOKIE_NONCE_DIGITS / 2);
+    }
+    return name;
 }
 
 

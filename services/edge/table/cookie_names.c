@@ -104,13 +104,26 @@ void cookie_names_destroy(strmap_t **self)
     strmap_destroy(self);
 }
 
+/* The length of a folded name without the digits behind that of a nonce. */
+static size_t without_digits(const char *folded, size_t len)
+{
+    const size_t digits = COOKIE_NONCE_DIGITS;
+
+    if (len <= digits + 1 || folded[len - digits - 1] != '.')
+        return len;
+    for (size_t i = len - digits; i < len; i++)
+        if (digit_of(folded[i]) < 0)
+            return len;
+    return len - digits - 1;
+}
+
 bool cookie_names_have(const strmap_t *self, const char *folded, size_t len)
 {
     static const char *const ends[] = {"session", "nonce"};
     size_t skip = host_len(folded, len);
 
     folded += skip;
-    len -= skip;
+    len = without_digits(folded, len - skip);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         size_t end = strlen(ends[i]);
 

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { COOKIE_NAME_MAX = 192 /* longer names are of no cookie of ours */ };
+enum {
+    COOKIE_NAME_MAX = 192,  /* longer names are of no cookie of ours */
+    COOKIE_NONCE_DIGITS = 8 /* hexadecimal, behind a nonce's name and a dot */
+};
 
 /* Write a cookie's name as whoever reads it may take it: without case, %5F decoded, and with '.'
  * for '_' and for a space, as PHP has it. Returns its length; 0: it has none, or is longer than
