@@ -74,10 +74,12 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
     }
 }
 
-/* Did somebody else than the caller refuse, who cannot be asked again for the reason? */
-static bool is_providers_word(int r)
+/* Did somebody else than the caller refuse, who cannot be asked again for the reason? Of a state
+ * that is not good only where the reason was noted. */
+static bool is_reason_logged(int r, const reply_t *reply)
 {
-    return r == ERR_SIGN_IN_DENIED || r == ERR_SIGN_IN_PROVIDER || r == ERR_SIGN_IN_UNAVAILABLE;
+    return r == ERR_SIGN_IN_DENIED || r == ERR_SIGN_IN_PROVIDER || r == ERR_SIGN_IN_UNAVAILABLE
+           || (r == ERR_SIGN_IN_STATE && *reply->problem.msg);
 }
 
 /* Log changes, refusals and slow requests. Successful reads have a line in the gateway's log. */
@@ -92,7 +94,7 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
     log_quote(request->id, strlen(request->id), id, sizeof(id));
     if (r < 0)
         log_error("verb=%s req=%s r=FAULT us=%" PRId64 " fault=\"%s\"", verb, id, us, fault_text());
-    else if (is_providers_word(r))
+    else if (is_reason_logged(r, reply))
         log_info("verb=%s req=%s r=%s us=%" PRId64 " why=\"%s\"", verb, id, outcome_name(r), us,
                  log_quote(reply->problem.msg, strlen(reply->problem.msg), why, sizeof(why)));
     else

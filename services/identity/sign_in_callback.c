@@ -44,8 +44,9 @@ static int begin_unsolicited(const request_t *request, run_t *run, problem_t *pr
     const char *home = text_of(request, "home"), *target;
     ticket_t *ticket = &run->flow.ticket;
 
-    if (!json_is_true(json_object_get(run->sealed.config, "allow_idp_initiated"))
-        || !words_is_host(host))
+    if (!words_is_host(host))
+        return ERR_SIGN_IN_STATE;
+    if (!json_is_true(json_object_get(run->sealed.config, "allow_idp_initiated")))
         return refuse_state(run, problem,
                             "nobody asked for this response here, and allow_idp_initiated is off");
     target = saml_target(state ? state : "", host, home ? home : "");

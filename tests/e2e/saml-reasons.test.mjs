@@ -36,7 +36,7 @@ async function said(to, xml, fields = {}) {
 test('each setting that is wrong is named with what came and what was expected', { skip, timeout: 240000 }, async () => {
   const to = await guarded(), twin = await guarded(), groups = await guarded({ authorized_groups: ['staff'] }), asked = await guarded({ allow_idp_initiated: false }), { saml } = to, now = Date.now();
   const TRANSIENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:transient', make = (over, how) => response(idp, answer(to, over), how);
-  const status = (code) => make({ status: 'urn:oasis:names:tc:SAML:2.0:status:Requester' }, { which: 'none' }).replace(/<samlp:StatusCode [^>]*\/>/, `<samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Requester"><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:${code}"/></samlp:StatusCode>`);
+  const status = (code) => make({ status: 'urn:oasis:names:tc:SAML:2.0:status:Requester' }, { which: 'response' }).replace(/<ds:Signature .*?<\/ds:Signature>/s, '').replace(/<saml:Assertion .*<\/saml:Assertion>/s, '').replace(/<samlp:StatusCode [^>]*\/>/, `<samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Requester"><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:${code}"/></samlp:StatusCode>`);
   const cases = [
     ['wrong audience', make({ audience: twin.saml.entity_id }), [/is for another audience: /, quoted(twin.saml.entity_id), quoted(saml.entity_id)]],
     ['wrong ACS', make({ recipient: twin.saml.assertion_consumer_service_url }), [/is for another recipient: /, quoted(twin.saml.assertion_consumer_service_url), quoted(saml.assertion_consumer_service_url)]],
