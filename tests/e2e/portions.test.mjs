@@ -1,6 +1,7 @@
 // No client, and no account, takes a worker of the edge away from others: neither its memory, with requests that wait for a client that takes
 // nothing of them, nor its connections, nor its encoders (services/edge/http/portion.h). A stack of its own with little of each.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http2 from 'node:http2';
 import https from 'node:https';
@@ -36,6 +37,7 @@ test.before(async () => {
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
     const held = [], events = [];
+    const noise = crypto.randomBytes(45000).toString('base64');
     const backend = await upstream((request, response) => {
       if (request.url === '/held') held.push(response);
       else if (request.url === '/events') { events.push(response); response.writeHead(200, { 'Content-Type': 'text/event-stream' }); response.write('data: 1\n\n'); }
@@ -44,7 +46,7 @@ test.before(async () => {
         const more = () => { while (response.write(MANY.repeat(3000))); };
         response.on('drain', more);
         more();
-      } else response.writeHead(200, { 'Content-Type': 'text/plain' }).end(MANY.repeat(50));
+      } else response.writeHead(200, { 'Content-Type': 'text/plain' }).end(request.url === '/noise' ? noise : MANY.repeat(50));
     });
     const host = unique('portions');
     const call = async (path, body) => {
@@ -382,4 +384,62 @@ test('who takes no encoded answer has its portion of the encoders, and then answ
     assert.equal((await ask({ headers: { 'Accept-Encoding': 'br' } })).headers['content-encoding'], 'br', 'of another client');
   } finally { session.destroy(); }
   await until(async () => (await ask({ localAddress: '127.0.0.24', headers: { 'Accept-Encoding': 'br' } })).headers['content-encoding'] === 'br', 'its next one, afterwards', WAIT);
+});
+
+test('what an encoder has made counts until the client has it, though the encoder is gone', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, STREAMS = 20, taken = () => metric('encoder_memory_bytes{worker="0"}');
+  const session = http2.connect(`https://${host}:${port}`, { settings: { initialWindowSize: 0 }, createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress: '127.0.0.30', ALPNProtocols: ['h2'] }) });
+  session.on('error', () => {});
+  await until(async () => await taken() === 0, 'no encoder is at work', WAIT);
+  try {
+    let answered = 0;
+    for (let i = 0; i < STREAMS; i++) session.request({ ':path': '/noise', ':authority': host, 'accept-encoding': 'br' }).on('error', () => {}).on('response', (fields) => { answered += fields['content-encoding'] === 'br'; });
+    await until(() => answered === STREAMS, 'each is answered', WAIT);
+    await until(async () => await taken() <= STREAMS * (64 << 10), 'their encoders are gone', WAIT);
+    assert.ok(await taken() >= STREAMS * (45 << 10), `${await taken()} bytes count`);
+  } finally { session.destroy(); }
+  await until(async () => await taken() === 0, 'all of it comes back', WAIT);
+});
+
+// ---- whatever is charged comes back ----
+
+// Requests that are given up at each point of their way, ABORTS of them: 2,000, or as many as POSTERN_STORY_ABORTS says.
+test('requests that are given up leave nothing behind of what they were charged', { skip, timeout: 24 * 3600000 }, async () => {
+  const { host, ca, held } = await ready, ABORTS = Number(process.env.POSTERN_STORY_ABORTS || 2000), STREAMS = 16, AT_ONCE = 12, localAddress = '127.0.0.40';
+  const taken = async () => { let sum = 0; for (const what of ['request', 'read', 'encoder']) sum += await metric(`${what}_memory_bytes{worker="0"}`); return sum; };
+  const fields = (path, ...more) => Buffer.concat([Buffer.from([0x83, 0x87]), literal(':path', path), literal(':authority', host), ...more]);
+  const DATA = 0, small = Buffer.alloc(100);
+  const HTTP2 = [ // frames of a stream
+    (id) => [frame(HEADERS, END_HEADERS, id, fields('/held')), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))],
+    (id) => [frame(HEADERS, END_HEADERS | END_STREAM, id, fields('/held'))],
+    (id) => [frame(HEADERS, END_HEADERS | END_STREAM, id, fields('/large', literal('accept-encoding', 'br')))],
+    (id) => [frame(HEADERS, END_HEADERS | END_STREAM, id, fields('/large')), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))],
+    (id) => [frame(HEADERS, END_HEADERS, id, fields('/held', literal('content-length', '200'))), frame(DATA, 0, id, small), frame(RST_STREAM, 0, id, Buffer.from([0, 0, 0, 8]))],
+    (id) => [frame(HEADERS, END_HEADERS, id, fields('/held', literal('content-length', '50'))), frame(DATA, END_STREAM, id, small)],
+    (id) => [frame(HEADERS, 0, id, fields('/held', Buffer.alloc(1500, 0x90))), frame(CONTINUATION, END_HEADERS, id, literal('a', 'b'))],
+    (id) => [frame(HEADERS, 0, id, fields('/held', literal('A', 'b'))), frame(CONTINUATION, END_HEADERS, id, literal('a', 'b'))],
+    (id) => [frame(HEADERS, 0, id, fields('/held')), frame(CONTINUATION, 0, id, Buffer.alloc(500, 0x90))], // and no end: what follows is an error of the connection
+  ];
+  const HTTP1 = ['GET /he', 'GET /held HTTP/1.1\r\n', `GET /held HTTP/1.1\r\nHost: ${host}\r\n${'a:\r\n'.repeat(800)}`, `GET /held HTTP/1.1\r\nHost: ${host}\r\n${'a:\r\n'.repeat(1200)}`,
+    `GET /held HTTP/1.1\r\nHost: ${host}\r\n\r\n`, `GET /large HTTP/1.1\r\nHost: ${host}\r\n\r\n`, `POST /held HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 50\r\n\r\nx`, `POST /held HTTP/1.1\r\nHost: ${host}\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n`,
+    `GET /held HTTP/1.1\r\nHost: ${host}\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`, `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\nGET /large HTTP/1.1\r\nHost: ${host}\r\n\r\nGE`, `GET / HTTP/1.1\r\nHost: ${host}\r\nX: ${'x'.repeat(20000)}\r\n\r\n`];
+  let made = 0, turn = 0;
+  const one = () => new Promise((resolve) => {
+    const n = turn++, two = n % 2, socket = tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: [two ? 'h2' : 'http/1.1'] });
+    const end = () => { socket.destroy(); resolve(); };
+    socket.on('error', end).on('close', end).on('secureConnect', () => {
+      const all = two ? Array.from({ length: STREAMS }, (_, i) => HTTP2[(n + i * (1 + n % 5)) % (i === STREAMS - 1 ? HTTP2.length : HTTP2.length - 1)](2 * i + 1)).flat() : [HTTP1[(n >> 1) % HTTP1.length]];
+      made += two ? STREAMS : 1;
+      socket.write(two ? Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), window(n % 3 * 5000), ...all]) : all[0]);
+      setTimeout(end, n % 7 * 5); // some before the edge has read it, some when it has answered
+    });
+    if (two) socket.pause();
+  });
+  await until(async () => await taken() === 0, 'nothing is under way', WAIT);
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => { while (made < ABORTS) await one(); }));
+  await until(async () => await taken() === 0, 'all that they were charged comes back', WAIT);
+  held.length = 0;
+  await allFree();
+  assert.equal((await ask({ localAddress })).status, 200, 'the next one of this client');
+  console.log(`aborts: ${made} requests`);
 });

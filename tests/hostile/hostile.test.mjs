@@ -170,6 +170,8 @@ test(`hostile requests, seed ${SEED}`, { skip: elsewhere, timeout: 24 * 3600 * 1
   arrivals.delete(`GET plain.${suffix} /p/next`);
   for (const [key, list] of arrivals) if (--strays < 0) find(-1, `arrived, and nobody sent it: ${key} ${JSON.stringify(list[0]).slice(0, 1000)}`);
   await sub.stop();
+  const held = () => fetch(`http://127.0.0.1:${edge.port - 28}/metrics`).then((answer) => answer.text()).then((text) => text.match(/^postern_edge_(request|read|encoder)_memory_bytes\{.*\} [^0\n].*$/gm));
+  await until(async () => await held() === null, 'all that was charged is given back', 4 * LIMIT_MS).catch(async (error) => find(-1, `${error.message}: ${await held()}`));
   await remove();
   for (const up of Object.values(ups)) await up.close();
   const seconds = (Date.now() - started) / 1000;

@@ -126,6 +126,29 @@ Test(portion, a_limit_that_was_passed_already_leaves_nothing)
     free(self);
 }
 
+Test(portion, keeps_less_of_what_was_taken_and_gives_the_rest_back_once)
+{
+    portions_t *self = calloc(1, sizeof(*self));
+    portion_t part = {0}, other = {0};
+
+    cr_assert(portion_take(self, &part, ALL, ORDINARY, 3, 100));
+    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 7));
+    cr_assert(portion_take(self, &other, ALL, ORDINARY, 3, 5));
+    portion_keep(self, &part, 200); /* more than it has */
+    cr_assert_eq(part.amount, 100);
+    portion_keep(self, &part, 30);
+    cr_assert_eq(part.amount, 30);
+    cr_assert_eq(self->taken, 35);
+    cr_assert_eq(self->clients[3], 35);
+    cr_assert_eq(self->accounts[7], 30);
+    portion_give(self, &part);
+    portion_give(self, &other);
+    cr_assert_eq(self->taken + self->clients[3] + self->accounts[7], 0);
+    portion_keep(self, &part, 10); /* of nothing */
+    cr_assert_eq(part.amount, 0);
+    free(self);
+}
+
 struct allows_case {
     size_t has, more, all, left, percent;
     bool want;

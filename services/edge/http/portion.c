@@ -46,18 +46,25 @@ bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_
     return true;
 }
 
-void portion_give(portions_t *self, portion_t *part)
+void portion_keep(portions_t *self, portion_t *part, size_t amount)
 {
     size_t *client = &self->clients[part->client % PORTION_CLIENTS];
     size_t *account = &self->accounts[part->account % PORTION_ACCOUNTS];
+    size_t less = part->amount > amount ? part->amount - amount : 0;
 
     INVARIANT(part->amount <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->amount <= *client);
     INVARIANT(!part->account || part->amount <= *account);
-    self->taken -= part->amount;
+    self->taken -= less;
     if (part->client)
-        *client -= part->amount;
+        *client -= less;
     if (part->account)
-        *account -= part->amount;
+        *account -= less;
+    part->amount -= less;
+}
+
+void portion_give(portions_t *self, portion_t *part)
+{
+    portion_keep(self, part, 0);
     *part = (portion_t){0};
 }

@@ -40,5 +40,7 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
  * has its portion; the part stays as it was. */
 bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_t percent,
                             uint32_t account);
+/* Give back all but this amount; a part that has no more than that keeps what it has. */
+void portion_keep(portions_t *self, portion_t *part, size_t amount);
 /* Give all of it back. */
 void portion_give(portions_t *self, portion_t *part);

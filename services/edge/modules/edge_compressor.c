@@ -8,9 +8,10 @@
 #include "services/edge/control/edge_clock.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_vitals.h"
 
 enum {
-    ENCODERS_BYTES = 320 << 20, /* of one worker, by what its encoders may take at most */
+    ENCODERS_BYTES = 320 << 20, /* of one worker, by what they and what they made may take */
     TURN_BYTES = 64 << 10,
     PASS_US = 10 * 1000,        /* then others have their turn: a body's may take milliseconds */
     OUT_SIZE = 16 << 10,
@@ -38,20 +39,32 @@ leave_queue(compressor_t *self)
 
 
 static void
-end_encoder(compressor_t *self)
+note_taken(void)
 {
-    if (self->encoder) {
-        encoder_destroy(&self->encoder);
-    }
-    portion_give(&encoders, &self->portion);
+    edge_vitals(ngx_worker)->encoder_bytes = encoders.taken;
 }
 
 
 void
 compressor_end(compressor_t *self)
 {
-    end_encoder(self);
+    if (self->encoder) {
+        encoder_destroy(&self->encoder);
+    }
+    portion_give(&encoders, &self->portion);
+    note_taken();
     leave_queue(self);
+}
+
+
+/* The body is encoded: what was made of it stays until the request ends, for a client may take as
+ * long as it likes for the last of it. */
+static void
+end_encoder(compressor_t *self)
+{
+    encoder_destroy(&self->encoder);
+    portion_keep(&encoders, &self->portion, self->buffers * self->size);
+    note_taken();
 }
 
 
@@ -371,18 +384,20 @@ compressor_begin(compressor_t *self, ngx_http_request_t *r, edge_ctx_t *ctx,
 
     ngx_memzero(self, sizeof(*self));
     self->coding = coding;
-    rc = take_room(self, ctx, encoder_memory_max(coding));
+    self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
+    rc = take_room(self, ctx, encoder_memory_max(coding) + OUT_MAX * self->size);
+    note_taken();
     if (rc != NGX_OK) {
         return rc;
     }
     self->encoder = encoder_new(coding, length);
     if (self->encoder == NULL) {
         portion_give(&encoders, &self->portion);
+        note_taken();
         return NGX_DECLINED;
     }
     self->request = r;
     self->left = TURN_BYTES;
-    self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
     self->begun = 1;
     r->main_filter_need_in_memory = 1;
     return NGX_OK;

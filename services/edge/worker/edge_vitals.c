@@ -97,6 +97,9 @@ edge_vitals_open(ngx_uint_t worker, ngx_log_t *log)
     INVARIANT(slots && worker < WORKERS_MAX);   /* see edge_ring_make */
     own = &slots[worker];
     count_death(own, log);
+    own->vitals.request_bytes = 0;   /* an earlier one gives nothing back */
+    own->vitals.lent_bytes = 0;
+    own->vitals.encoder_bytes = 0;
 }
 
 

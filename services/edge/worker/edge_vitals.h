@@ -25,6 +25,7 @@ typedef struct {
     uint64_t over_share; /* requests without a connection to an upstream: http/share.h */
     uint64_t request_bytes; /* now: memory that requests under way are charged: http/portion.h */
     uint64_t lent_bytes;    /* now: of buffers that are lent for reads: http/edge_reader.c */
+    uint64_t encoder_bytes; /* now: of encoders and what they made: modules/edge_compressor.c */
     uint64_t crowded;       /* requests refused because their client or account had its portion */
     uint64_t connections;   /* of all kinds, when one of a client's came or went last */
     uint64_t clients_refused;     /* connections of clients that had their portion of them */
