@@ -25,6 +25,8 @@ struct shares {
     void (*destroy)(void **item);
     zhashx_t *held;  /* holder -> how many of its items are worked on; only those that have any */
     size_t held_max; /* 0: no bound, and held is empty */
+    zhashx_t *owned; /* owner -> the same, whether more of its items wait or not */
+    size_t owned_max;
 };
 
 shares_t *shares_new(void (*destroy)(void **item))
@@ -37,7 +39,8 @@ shares_t *shares_new(void (*destroy)(void **item))
     self->owners = zhashx_new();
     self->turns = zlistx_new();
     self->held = zhashx_new();
-    if (!self->owners || !self->turns || !self->held) {
+    self->owned = zhashx_new();
+    if (!self->owners || !self->turns || !self->held || !self->owned) {
         shares_destroy(&self);
         return NULL;
     }
@@ -53,7 +56,7 @@ void shares_destroy(shares_t **self_p)
 
     if (!self)
         return;
-    self->held_max = 0; /* what waits for a holder's other items, too */
+    self->held_max = self->owned_max = 0; /* what waits for others of its holder or owner, too */
     while (self->turns && (what = shares_take(self)))
         if (self->destroy)
             self->destroy(&what);
@@ -61,6 +64,7 @@ void shares_destroy(shares_t **self_p)
     zhashx_destroy(&self->owners);
     zlistx_destroy(&self->turns);
     zhashx_destroy(&self->held);
+    zhashx_destroy(&self->owned);
     free(self);
     *self_p = NULL;
 }
@@ -138,36 +142,57 @@ void shares_bound_held(shares_t *self, size_t max)
     self->held_max = max;
 }
 
-/* The table's values are numbers, not addresses. */
-static size_t held_by(const shares_t *self, const char *holder)
+void shares_bound_owned(shares_t *self, size_t max)
 {
-    return (size_t)zhashx_lookup(self->held, holder);
+    self->owned_max = max;
 }
 
-static void set_held(shares_t *self, const char *holder, size_t count)
+/* The values of these tables are numbers, not addresses. */
+static size_t held_by(zhashx_t *held, const char *name)
+{
+    return (size_t)zhashx_lookup(held, name);
+}
+
+static void set_held(zhashx_t *held, const char *name, size_t count)
 {
     if (count)
-        zhashx_update(self->held, holder, (void *)count);
+        zhashx_update(held, name, (void *)count);
     else
-        zhashx_delete(self->held, holder);
+        zhashx_delete(held, name);
 }
 
 void shares_release(shares_t *self, const char *holder)
 {
     if (!*holder || !self->held_max)
         return;
-    INVARIANT(held_by(self, holder) > 0); /* else its bound would be for ever too low or too high */
-    set_held(self, holder, held_by(self, holder) - 1);
+    /* else its bound would be for ever too low or too high */
+    INVARIANT(held_by(self->held, holder) > 0);
+    set_held(self->held, holder, held_by(self->held, holder) - 1);
 }
 
-/* The owner whose turn it is; the list's cursor is on it. As many are passed over as have their
- * next item of a holder at its bound: no more than there are workers. */
+void shares_release_owned(shares_t *self, const char *owner)
+{
+    if (!self->owned_max)
+        return;
+    INVARIANT(held_by(self->owned, owner) > 0);
+    set_held(self->owned, owner, held_by(self->owned, owner) - 1);
+}
+
+static bool is_at_bound(const shares_t *self, const owner_t *owner)
+{
+    const char *holder = owner->first->holder;
+
+    return (self->held_max && *holder && held_by(self->held, holder) >= self->held_max)
+           || (self->owned_max && held_by(self->owned, owner->name) >= self->owned_max);
+}
+
+/* The owner whose turn it is; the list's cursor is on it. As many are passed over as are at their
+ * bound, or have their next item of a holder at its own. */
 static owner_t *find_turn(shares_t *self)
 {
     owner_t *owner = zlistx_first(self->turns);
 
-    while (owner && self->held_max && *owner->first->holder
-           && held_by(self, owner->first->holder) >= self->held_max)
+    while (owner && is_at_bound(self, owner))
         owner = zlistx_next(self->turns);
     return owner;
 }
@@ -188,7 +213,9 @@ void *shares_take(shares_t *self)
     if (!item)
         return NULL;
     if (self->held_max && *item->holder)
-        set_held(self, item->holder, held_by(self, item->holder) + 1);
+        set_held(self->held, item->holder, held_by(self->held, item->holder) + 1);
+    if (self->owned_max)
+        set_held(self->owned, owner->name, held_by(self->owned, owner->name) + 1);
     INVARIANT(owner->count && self->count);
     INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;

@@ -32,12 +32,17 @@ int shares_put(shares_t *self, const char *owner, const shares_bounds_t *bounds,
  * turn. 0: as many as there are, which holds until this is called. */
 void shares_bound_held(shares_t *self, size_t max);
 
+/* Likewise so many of one owner's items at most are worked on at a time. 0: as many as there are. */
+void shares_bound_owned(shares_t *self, size_t max);
+
 /* As shares_put, for an item of a holder, whose name is copied; "": it is nobody's. */
 int shares_put_held(shares_t *self, const char *owner, const char *holder,
                     const shares_bounds_t *bounds, size_t bytes, void *item);
 
 /* An item of that holder is worked on no more. */
 void shares_release(shares_t *self, const char *holder);
+/* The same for an item of that owner. */
+void shares_release_owned(shares_t *self, const char *owner);
 
 /* Take the next item, which is the caller's then. NULL: nothing waits that may be taken. */
 void *shares_take(shares_t *self);

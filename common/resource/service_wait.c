@@ -92,24 +92,36 @@ static bool ask_one(service_t *self, wait_t *wait)
     return true;
 }
 
+/* Nothing is asked: the verb goes on as if nobody had answered. */
+static bool end_unasked(service_t *self, wait_t *wait, const char *why)
+{
+    waits_fetched(self->waits, wait);
+    wait_take_end(wait, OUTBOUND_TIMEOUT, why);
+    service_enqueue_again(self, wait);
+    return true;
+}
+
 /* Make a request. False: not now, and it waits on. One that cannot be made at all is answered as
  * one that came to nothing: its verb says what that means. */
 static bool send_one(service_t *self, wait_t *wait)
 {
     int r = -EINVAL;
 
-    if (!wait_shorten(wait, bus_mono_ms())) {
-        waits_fetched(self->waits, wait);
-        wait_take_end(wait, OUTBOUND_TIMEOUT, "too little time is left to ask");
-        service_enqueue_again(self, wait);
-        return true;
-    }
+    int64_t now = bus_mono_ms();
+
+    if (!wait_shorten(wait, now))
+        return end_unasked(self, wait, "too little time is left to ask");
     if (*wait->verb)
         return ask_one(self, wait);
+    if (waits_is_silent(self->waits, wait, now))
+        return end_unasked(self, wait, "the server did not answer a moment ago");
+    if (waits_follow(self->waits, wait))
+        return true;
     if (self->outbound)
         r = self->spec->way_out->send(self->outbound, &wait->fetch, on_fetched, wait, &wait->call);
     if (!r)
         return true;
+    waits_note_end(self->waits, wait, NULL, now);
     waits_fetched(self->waits, wait);
     if (r == -EDQUOT || r == -EAGAIN) { /* by requests that have ended, but not their resolvers */
         waits_queue(self->waits, wait);
@@ -160,6 +172,23 @@ static void log_denial(const wait_t *wait, const char *why)
     log_warn("no request for account %s goes to %s: %s", wait->fetch.owner, quote(name).text, why);
 }
 
+/* Those that wait for the same answer have it too, or make their request by themselves. */
+static void share_answer(service_t *self, const wait_t *wait, const outbound_answer_t *answer)
+{
+    wait_t *other;
+    bool shares;
+
+    while ((other = waits_follower(self->waits, wait, answer, &shares))) {
+        if (!shares) {
+            waits_queue(self->waits, other);
+            continue;
+        }
+        wait_take_answer(other, answer, self->spec->way_out->header);
+        waits_answered(self->waits, other);
+        service_enqueue_again(self, other);
+    }
+}
+
 static void on_fetched(void *context, const outbound_answer_t *answer)
 {
     wait_t *wait = context;
@@ -171,6 +200,8 @@ static void on_fetched(void *context, const outbound_answer_t *answer)
         return;
     if (answer->end == OUTBOUND_DENIED)
         log_denial(wait, answer->why);
+    waits_note_end(self->waits, wait, &answer->end, bus_mono_ms());
+    share_answer(self, wait, answer);
     wait_take_answer(wait, answer, self->spec->way_out->header);
     waits_answered(self->waits, wait);
     service_enqueue_again(self, wait);
@@ -210,6 +241,10 @@ void service_waits_tick(service_t *self)
 
     while ((wait = waits_due(self->waits, now)))
         service_enqueue_again(self, wait);
+    while ((wait = waits_late_follower(self->waits, now))) {
+        wait_take_end(wait, OUTBOUND_TIMEOUT, "the server did not answer in time");
+        service_enqueue_again(self, wait);
+    }
     send_queued(self);
 }
 

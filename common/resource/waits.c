@@ -2,223 +2,56 @@
 #include "common/base/cleanup.h"
 #include "common/base/invariant.h"
 #include "common/base/memory.h"
-#include "common/base/secret.h"
 #include "common/bus/shares.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HEADERS_MAX = 16 };
-
-static const char *const header_names[WAIT_HEADERS] = {
-    [WAIT_RETRY_AFTER] = "retry-after",
-    [WAIT_LINK] = "link",
-    [WAIT_CACHE_CONTROL] = "cache-control",
-    [WAIT_CONTENT_TYPE] = "content-type",
-};
-
 /* For the queue: what was admitted is not refused on its way. */
 static const shares_bounds_t boundless = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
 
-struct waits {
-    shares_t *queue; /* those whose request is not made yet */
-    unsigned flying, calls;
-    wait_t *first;
-    size_t count, bytes, answer_bytes;
+/* Bounds of what waits: in all, of an owner, of a place. */
+typedef struct room {
+    size_t all, own, place, all_bytes, own_bytes, place_bytes;
+} room_t;
+
+static const room_t rooms[WAIT_KINDS] = {
+    [WAIT_FETCHES] = {WAITS_ALL, WAITS_OWN, WAITS_PLACE, WAITS_ALL_BYTES, WAITS_OWN_BYTES,
+                      WAITS_PLACE_BYTES},
+    [WAIT_ASKS] = {WAITS_ASKED_ALL, WAITS_ASKED_OWN, WAITS_ASKED_PLACE, WAITS_ASKED_ALL_BYTES,
+                   WAITS_ASKED_OWN_BYTES, WAITS_ASKED_PLACE_BYTES},
 };
 
-/* ---- a wait ---- */
+typedef struct lane {
+    shares_t *queue; /* those whose request is not made yet */
+    unsigned flying, calls;
+    size_t count, bytes;
+} lane_t;
 
-wait_t *wait_new(void)
+struct waits {
+    lane_t lanes[WAIT_KINDS];
+    wait_t *first;
+    size_t answer_bytes;
+    silences_t *silences;
+};
+
+static void make_lane(lane_t *self, unsigned calls, unsigned of_one, unsigned of_place)
 {
-    return memory_new(sizeof(wait_t), "a request that waits");
+    self->queue = memory_need(shares_new(NULL), "the queue of requests");
+    self->calls = calls;
+    shares_bound_held(self->queue, of_one);
+    shares_bound_owned(self->queue, of_place);
 }
-
-static void wipe_text(char **text_p)
-{
-    if (*text_p)
-        secret_free(text_p, strlen(*text_p));
-}
-
-static void clear_fetch(outbound_request_t *fetch)
-{
-    char **headers = (char **)fetch->headers, *body = (char *)fetch->body,
-         *url = (char *)fetch->url;
-
-    for (char **header = headers; header && *header; header++)
-        wipe_text(header);
-    free(headers);
-    secret_free(&body, fetch->body_bytes);
-    wipe_text(&url);
-    *fetch = (outbound_request_t){0};
-}
-
-static void clear_answer(wait_answer_t *answer)
-{
-    secret_free(&answer->body, answer->body_bytes);
-    for (int i = 0; i < WAIT_HEADERS; i++)
-        free(answer->headers[i]);
-    json_decref(answer->said);
-    *answer = (wait_answer_t){0};
-}
-
-void wait_free(wait_t **self_p)
-{
-    wait_t *self = *self_p;
-
-    if (!self)
-        return;
-    if (self->state && self->free_state)
-        self->free_state(&self->state);
-    clear_fetch(&self->fetch);
-    json_decref(self->question);
-    clear_answer(&self->answer);
-    if (self->begun)
-        request_done(&self->request);
-    json_decref(self->base);
-    zframe_destroy(&self->identity);
-    free(self);
-    *self_p = NULL;
-}
-
-/* Forget what it waited for, and note for whose sake it waits now. */
-static int begin_anew(wait_t *self, const char *owner)
-{
-    if (!owner || !*owner || strlen(owner) >= sizeof(self->owner))
-        return -EINVAL;
-    clear_fetch(&self->fetch);
-    json_decref(take(self->question));
-    self->verb[0] = '\0';
-    clear_answer(&self->answer);
-    self->answered = false;
-    self->pause_ms = 0;
-    self->least_ms = 0;
-    snprintf(self->owner, sizeof(self->owner), "%s", owner);
-    return 0;
-}
-
-static const char *const *copy_headers(const char *const *headers)
-{
-    size_t n = 0;
-    char **copy;
-
-    while (headers && headers[n])
-        n++;
-    if (n > HEADERS_MAX)
-        n = HEADERS_MAX;
-    copy = memory_need(calloc(n + 1, sizeof(*copy)), "headers of a request");
-    for (size_t i = 0; i < n; i++)
-        copy[i] = memory_copy(headers[i], "a header of a request");
-    return (const char *const *)copy;
-}
-
-int wait_fetch(wait_t *self, const outbound_request_t *request)
-{
-    int r = request->url ? begin_anew(self, request->owner) : -EINVAL;
-    char *body;
-
-    if (r)
-        return r;
-    self->fetch = *request;
-    self->fetch.owner = self->owner;
-    self->fetch.url = memory_copy(request->url, "the URL of a request");
-    self->fetch.headers = copy_headers(request->headers);
-    if (request->body) {
-        body = memory_need(malloc(request->body_bytes + 1), "the body of a request");
-        memcpy(body, request->body, request->body_bytes);
-        self->fetch.body = body;
-    }
-    return 0;
-}
-
-int wait_ask(wait_t *self, const char *owner, const char *verb, json_t *body, int64_t until_ms)
-{
-    int r = body && *verb && strlen(verb) < sizeof(self->verb) ? begin_anew(self, owner) : -EINVAL;
-
-    if (r) {
-        json_decref(body);
-        return r;
-    }
-    snprintf(self->verb, sizeof(self->verb), "%s", verb);
-    self->question = body;
-    self->ask_until_ms = until_ms;
-    return 0;
-}
-
-int wait_pause(wait_t *self, const char *owner, int64_t until_ms)
-{
-    int r = begin_anew(self, owner);
-
-    self->pause_ms = until_ms;
-    return r;
-}
-
-bool wait_shorten(wait_t *self, int64_t now_ms)
-{
-    int64_t left = self->request.deadline_ms - now_ms - WAIT_ANSWER_MS;
-
-    if (left <= 0 || left < (int64_t)self->least_ms)
-        return false;
-    if (left < (int64_t)self->fetch.timeout_ms)
-        self->fetch.timeout_ms = (unsigned)left;
-    return true;
-}
-
-void wait_take_answer(wait_t *self, const outbound_answer_t *answer,
-                      const char *(*header)(const outbound_answer_t *answer, const char *name))
-{
-    char *body = NULL;
-
-    clear_answer(&self->answer);
-    self->answered = true;
-    if (answer->body_bytes && !(body = malloc(answer->body_bytes + 1))) {
-        self->answer.end = OUTBOUND_TOO_LARGE;
-        return;
-    }
-    self->answer.end = answer->end;
-    self->answer.status = answer->status;
-    snprintf(self->answer.why, sizeof(self->answer.why), "%s", answer->why ? answer->why : "");
-    if (body) {
-        memcpy(body, answer->body, answer->body_bytes);
-        body[answer->body_bytes] = '\0';
-        self->answer.body = body;
-        self->answer.body_bytes = answer->body_bytes;
-    }
-    for (int i = 0; answer->headers && i < WAIT_HEADERS; i++) {
-        const char *value = header(answer, header_names[i]);
-
-        if (value)
-            self->answer.headers[i] = memory_copy(value, "a header of an answer");
-    }
-}
-
-void wait_take_said(wait_t *self, int code, const char *why, json_t *body)
-{
-    clear_answer(&self->answer);
-    self->answered = true;
-    self->answer.code = code;
-    self->answer.said = body;
-    snprintf(self->answer.why, sizeof(self->answer.why), "%s", why ? why : "");
-}
-
-void wait_take_end(wait_t *self, outbound_end_t end, const char *why)
-{
-    clear_answer(&self->answer);
-    self->answered = true;
-    self->answer.end = end;
-    snprintf(self->answer.why, sizeof(self->answer.why), "%s", why);
-}
-
-/* ---- all of them ---- */
 
 waits_t *waits_new(unsigned calls, unsigned calls_of_one)
 {
     waits_t *self = memory_new(sizeof(*self), "the requests that wait");
 
-    self->queue = memory_need(shares_new(NULL), "the queue of requests");
-    self->calls = calls;
-    shares_bound_held(self->queue, calls_of_one);
+    self->silences =
+        memory_need(calloc(1, sizeof(*self->silences)), "the servers that do not answer");
+    make_lane(&self->lanes[WAIT_FETCHES], calls, calls_of_one, (3 * calls_of_one + 3) / 4);
+    make_lane(&self->lanes[WAIT_ASKS], WAITS_ASKING, WAITS_ASKING_OWN, WAITS_ASKING_PLACE);
     return self;
 }
 
@@ -228,25 +61,39 @@ void waits_destroy(waits_t **self_p)
 
     if (!self)
         return;
-    shares_destroy(&self->queue);
+    for (int kind = 0; kind < WAIT_KINDS; kind++)
+        shares_destroy(&self->lanes[kind].queue);
     while (self->first) {
         wait_t *wait = self->first;
 
         waits_forget(self, &wait);
     }
+    free(self->silences);
     free(self);
     *self_p = NULL;
 }
 
-/* How much one owner has waiting. WAITS_ALL bounds the list. */
-static void count_own(const waits_t *self, const char *owner, size_t *count, size_t *bytes)
+/* What an owner has waiting of one kind, and a place of it. */
+typedef struct taken {
+    size_t own, own_bytes, place, place_bytes;
+} taken_t;
+
+/* The bounds of all kinds bound the list. */
+static taken_t count_taken(const waits_t *self, const wait_t *like)
 {
-    *count = *bytes = 0;
-    for (const wait_t *wait = self->first; wait; wait = wait->next)
-        if (!strcmp(wait->owner, owner)) {
-            ++*count;
-            *bytes += wait->counted;
-        }
+    taken_t out = {0};
+
+    for (const wait_t *wait = self->first; wait; wait = wait->next) {
+        if (wait->kind != like->kind || strcmp(wait->owner, like->owner) != 0)
+            continue;
+        out.own++;
+        out.own_bytes += wait->counted;
+        if (strcmp(wait->place, like->place) != 0)
+            continue;
+        out.place++;
+        out.place_bytes += wait->counted;
+    }
+    return out;
 }
 
 /* All that it holds while it waits. */
@@ -262,12 +109,55 @@ static size_t weight_of(const wait_t *wait)
 /* Is there room for that many bytes more, and where it is new, for another one? */
 static int find_room(const waits_t *self, const wait_t *wait, size_t more)
 {
-    size_t one = !wait->admitted, count, bytes;
+    size_t one = !wait->admitted;
+    const room_t *room = &rooms[wait->kind];
+    const lane_t *lane = &self->lanes[wait->kind];
+    taken_t taken;
 
-    if (self->count + one > WAITS_ALL || self->bytes + more > WAITS_ALL_BYTES)
+    if (lane->count + one > room->all || lane->bytes + more > room->all_bytes)
         return -EAGAIN;
-    count_own(self, wait->owner, &count, &bytes);
-    return count + one > WAITS_OWN || bytes + more > WAITS_OWN_BYTES ? -EDQUOT : 0;
+    taken = count_taken(self, wait);
+    return taken.own + one > room->own || taken.own_bytes + more > room->own_bytes
+                   || taken.place + one > room->place
+                   || taken.place_bytes + more > room->place_bytes
+               ? -EDQUOT
+               : 0;
+}
+
+static void count_in(waits_t *self, const wait_t *wait)
+{
+    self->lanes[wait->kind].count++;
+    self->lanes[wait->kind].bytes += wait->counted;
+}
+
+static void count_out(waits_t *self, const wait_t *wait)
+{
+    INVARIANT(self->lanes[wait->kind].count > 0);
+    self->lanes[wait->kind].count--;
+    self->lanes[wait->kind].bytes -= wait->counted;
+}
+
+/* Of a URL: scheme, host and port as they are written. */
+static size_t origin_bytes(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : strcspn(url, "/?#");
+}
+
+/* What it waits for now. */
+static void set_place(wait_t *wait)
+{
+    const char *url = wait->fetch.url;
+
+    wait->kind = *wait->verb ? WAIT_ASKS : WAIT_FETCHES;
+    if (*wait->verb)
+        snprintf(wait->place, sizeof(wait->place), "%s %s", wait->owner, wait->verb);
+    else if (url)
+        snprintf(wait->place, sizeof(wait->place), "%s %.*s", wait->owner, (int)origin_bytes(url),
+                 url);
+    else
+        snprintf(wait->place, sizeof(wait->place), "%s", wait->owner);
 }
 
 static void drop_answer(waits_t *self, wait_t *wait)
@@ -279,39 +169,129 @@ static void drop_answer(waits_t *self, wait_t *wait)
 int waits_admit(waits_t *self, wait_t *wait)
 {
     size_t weight = weight_of(wait), more = weight > wait->counted ? weight - wait->counted : 0;
-    int r = more ? find_room(self, wait, more) : 0;
+    int r;
 
+    if (wait->admitted)
+        count_out(self, wait);
+    set_place(wait);
+    if (wait->admitted)
+        count_in(self, wait);
+    r = more ? find_room(self, wait, more) : 0;
     wait->until_ms = wait->pause_ms; /* the worker has given it back */
     drop_answer(self, wait);
     if (r)
         return r;
     wait->counted += more;
-    self->bytes += more;
-    if (wait->admitted)
+    if (wait->admitted) {
+        self->lanes[wait->kind].bytes += more;
         return 0;
+    }
+    count_in(self, wait);
     wait->admitted = true;
     wait->next = self->first;
     if (self->first)
         self->first->previous = wait;
     self->first = wait;
-    self->count++;
     return 0;
 }
 
 void waits_queue(waits_t *self, wait_t *wait)
 {
-    int r = shares_put_held(self->queue, wait->owner, wait->owner, &boundless, 0, wait);
+    int r = shares_put_held(self->lanes[wait->kind].queue, wait->place, wait->owner, &boundless, 0,
+                            wait);
 
     INVARIANT(!r); /* no bounds apply, so only memory can be missing */
 }
 
+static wait_t *next_of(waits_t *self, lane_t *lane)
+{
+    bool has_room = lane->flying < lane->calls && self->answer_bytes < WAITS_ANSWERS_BYTES;
+    wait_t *wait = has_room ? shares_take(lane->queue) : NULL;
+
+    lane->flying += wait != NULL;
+    if (wait)
+        wait->flying = true;
+    return wait;
+}
+
 wait_t *waits_next(waits_t *self)
 {
-    bool has_room = self->flying < self->calls && self->answer_bytes < WAITS_ANSWERS_BYTES;
-    wait_t *wait = has_room ? shares_take(self->queue) : NULL;
+    wait_t *wait = next_of(self, &self->lanes[WAIT_ASKS]);
 
-    self->flying += wait != NULL;
-    return wait;
+    return wait ? wait : next_of(self, &self->lanes[WAIT_FETCHES]);
+}
+
+bool waits_is_silent(waits_t *self, const wait_t *wait, int64_t now_ms)
+{
+    return silences_has(self->silences, wait->place, now_ms, wait->fetch.timeout_ms);
+}
+
+void waits_note_end(waits_t *self, const wait_t *wait, const outbound_end_t *end, int64_t now_ms)
+{
+    if (!end)
+        silences_unasked(self->silences, wait->place, now_ms);
+    else if (*end != OUTBOUND_TIMEOUT)
+        silences_clear(self->silences, wait->place);
+    else
+        silences_note(self->silences, wait->place, now_ms, wait->fetch.timeout_ms);
+}
+
+static bool same_headers(const char *const *one, const char *const *other)
+{
+    for (; *one && *other; one++, other++)
+        if (strcmp(*one, *other) != 0)
+            return false;
+    return !*one && !*other;
+}
+
+static bool is_plain_get(const outbound_request_t *fetch)
+{
+    return fetch->url && !fetch->body && (!fetch->method || !strcmp(fetch->method, "GET"));
+}
+
+static bool is_same(const outbound_request_t *one, const outbound_request_t *other)
+{
+    return is_plain_get(one) && is_plain_get(other) && !strcmp(one->url, other->url)
+           && one->may_be_plain == other->may_be_plain && one->redirects == other->redirects
+           && one->max_bytes == other->max_bytes && same_headers(one->headers, other->headers);
+}
+
+bool waits_follow(waits_t *self, wait_t *wait)
+{
+    for (const wait_t *other = self->first; other; other = other->next) {
+        if (!other->flying || other == wait || other->kind != WAIT_FETCHES
+            || strcmp(other->place, wait->place) != 0 || !is_same(&other->fetch, &wait->fetch))
+            continue;
+        waits_fetched(self, wait);
+        wait->leader = other;
+        return true;
+    }
+    return false;
+}
+
+wait_t *waits_follower(waits_t *self, const wait_t *leader, const outbound_answer_t *answer,
+                       bool *ret_shares)
+{
+    for (wait_t *wait = self->first; wait; wait = wait->next) {
+        if (wait->leader != leader)
+            continue;
+        wait->leader = NULL;
+        *ret_shares = answer->end == OUTBOUND_TIMEOUT
+                          ? leader->fetch.timeout_ms >= wait->fetch.timeout_ms
+                          : self->answer_bytes + answer->body_bytes <= WAITS_ANSWERS_BYTES;
+        return wait;
+    }
+    return NULL;
+}
+
+wait_t *waits_late_follower(waits_t *self, int64_t now_ms)
+{
+    for (wait_t *wait = self->first; wait; wait = wait->next)
+        if (wait->leader && wait_left_ms(wait, now_ms) <= (int64_t)wait->least_ms) {
+            wait->leader = NULL;
+            return wait;
+        }
+    return NULL;
 }
 
 void waits_answered(waits_t *self, wait_t *wait)
@@ -320,11 +300,15 @@ void waits_answered(waits_t *self, wait_t *wait)
     self->answer_bytes += wait->answer_counted;
 }
 
-void waits_fetched(waits_t *self, const wait_t *wait)
+void waits_fetched(waits_t *self, wait_t *wait)
 {
-    INVARIANT(self->flying > 0);
-    self->flying--;
-    shares_release(self->queue, wait->owner);
+    lane_t *lane = &self->lanes[wait->kind];
+
+    INVARIANT(wait->flying && lane->flying > 0);
+    wait->flying = false;
+    lane->flying--;
+    shares_release(lane->queue, wait->owner);
+    shares_release_owned(lane->queue, wait->place);
 }
 
 wait_t *waits_due(waits_t *self, int64_t now_ms)
@@ -346,20 +330,23 @@ void waits_forget(waits_t *self, wait_t **wait_p)
 {
     wait_t *wait = *wait_p;
 
-    INVARIANT(wait->admitted && self->count);
+    INVARIANT(wait->admitted);
     if (wait->previous)
         wait->previous->next = wait->next;
     else
         self->first = wait->next;
     if (wait->next)
         wait->next->previous = wait->previous;
-    self->count--;
-    self->bytes -= wait->counted;
+    count_out(self, wait);
     drop_answer(self, wait);
     wait_free(wait_p);
 }
 
 size_t waits_count(const waits_t *self)
 {
-    return self->count;
+    size_t count = 0;
+
+    for (int kind = 0; kind < WAIT_KINDS; kind++)
+        count += self->lanes[kind].count;
+    return count;
 }

@@ -2,14 +2,19 @@
  * that of another service of the bus (neighbour.h), or for a while. The verb returns VERB_WAITS;
  * the reactor keeps the request and what the verb left with it, and when that has come hands both
  * to a worker, which runs the verb again. Neither a worker nor a database connection is held
- * meanwhile. Bounded in number and bytes, of everybody and
- * of an owner, the account for whose sake the verb waits. No sockets and no clock in here; used by
- * the reactor's thread, but for a wait that a worker has. */
+ * meanwhile.
+ *
+ * Bounded in number and bytes: of everybody, of an owner, the account for whose sake the verb waits,
+ * and of a place of the owner's. HTTP requests and questions are two kinds with bounds of their own,
+ * so a server that hangs costs no question; a place is an account's server (origin of the URL), or
+ * the verb of its questions, so it costs the account's other servers nothing either. No sockets and
+ * no clock in here; used by the reactor's thread, but for a wait that a worker has. */
 #pragma once
 
 #include "common/bus/bus.h"
 #include "common/bus/flight.h"
 #include "common/out/outbound.h"
+#include "common/resource/silences.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -24,18 +29,36 @@
  * not refused. Answers that no worker has taken yet are beside that: beyond WAITS_ANSWERS_BYTES no
  * further request is made. */
 enum {
-    WAITS_ALL = 2048,
+    WAITS_ALL = 2048, /* HTTP requests, and pauses */
     WAITS_OWN = 512,
+    WAITS_PLACE = 384,
     WAITS_LEAST_BYTES = 64 << 10,
     WAITS_ALL_BYTES = 128 << 20,
     WAITS_OWN_BYTES = 32 << 20,
-    WAITS_ANSWERS_BYTES = 32 << 20
+    WAITS_PLACE_BYTES = 24 << 20,
+    WAITS_ANSWERS_BYTES = 32 << 20,
+    WAITS_ASKED_ALL = 512, /* questions */
+    WAITS_ASKED_OWN = 256,
+    WAITS_ASKED_PLACE = 128,
+    WAITS_ASKED_ALL_BYTES = 64 << 20,
+    WAITS_ASKED_OWN_BYTES = 32 << 20,
+    WAITS_ASKED_PLACE_BYTES = 16 << 20,
+    WAITS_ASKING = 256, /* questions under way, of all, of an owner, and of a place */
+    WAITS_ASKING_OWN = 64,
+    WAITS_ASKING_PLACE = 48
 };
+
+typedef enum wait_kind { WAIT_FETCHES, WAIT_ASKS, WAIT_KINDS } wait_kind_t;
 
 /* Of the deadline, for the verb after the answer has come. */
 enum { WAIT_ANSWER_MS = 250 };
 
-enum { WAIT_OWNER_SIZE = 64, WAIT_TURN_SIZE = 256, WAIT_WHY_SIZE = 416 };
+enum {
+    WAIT_OWNER_SIZE = 64,
+    WAIT_TURN_SIZE = 256,
+    WAIT_PLACE_SIZE = SILENCE_PLACE_SIZE,
+    WAIT_WHY_SIZE = 416
+};
 
 /* Headers of an answer that verbs read. */
 typedef enum wait_header {
@@ -87,10 +110,14 @@ struct wait {
     char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
     int lane;
     bool admitted;
-    size_t counted;        /* bytes that it counts for */
-    size_t answer_counted; /* the same of an answer that no worker has taken */
-    int64_t until_ms;      /* pause_ms, while the reactor has it; 0: it does not pause */
-    void *service;         /* for the callback of its request */
+    wait_kind_t kind;            /* what it counts as */
+    char place[WAIT_PLACE_SIZE]; /* the owner, a space, and origin or verb; the owner alone */
+    bool flying;                 /* its request is made, or its question asked */
+    const wait_t *leader;        /* whose request is the same, and is made for both; NULL: none */
+    size_t counted;              /* bytes that it counts for */
+    size_t answer_counted;       /* the same of an answer that no worker has taken */
+    int64_t until_ms;            /* pause_ms, while the reactor has it; 0: it does not pause */
+    void *service;               /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */
 };
@@ -110,6 +137,9 @@ int wait_ask(wait_t *self, const char *owner, const char *verb, json_t *body, in
 /* Wait until then instead. owner: for whose sake. Results as above. */
 int wait_pause(wait_t *self, const char *owner, int64_t until_ms);
 
+/* Time for its answer, before what the verb needs of the deadline. */
+int64_t wait_left_ms(const wait_t *self, int64_t now_ms);
+
 /* Shorten its request's timeout, so that the answer comes before the deadline. False: there is less
  * time than the request is worth. */
 bool wait_shorten(wait_t *self, int64_t now_ms);
@@ -127,22 +157,38 @@ void wait_take_end(wait_t *self, outbound_end_t end, const char *why);
 
 typedef struct waits waits_t;
 
-/* At most so many requests are made at once, in all and of one owner. */
+/* At most so many requests are made at once, in all and of one owner; three quarters of the latter
+ * at one server. */
 waits_t *waits_new(unsigned calls, unsigned calls_of_one);
 /* Free also all waits that are admitted. */
 void waits_destroy(waits_t **self_p);
 
 /* May it wait? One that waits again is let in, unless it holds more than it was let in with, and
- * there is no room for that. 0: it is this registry's | -EDQUOT: its owner has as many as it may
- * have, or as many bytes | -EAGAIN: everybody together has. */
+ * there is no room for that. 0: it is this registry's | -EDQUOT: its owner or its place has as many
+ * as it may have, or as many bytes | -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
-/* Put it into the queue for requests; owners take turns. */
+/* Put it into the queue of its kind; places take turns. */
 void waits_queue(waits_t *self, wait_t *wait);
 /* The next one whose request may be made now; NULL: none. Its place is taken until
  * waits_fetched. */
 wait_t *waits_next(waits_t *self);
-void waits_fetched(waits_t *self, const wait_t *wait);
+void waits_fetched(waits_t *self, wait_t *wait);
+/* Its server did not answer a moment ago, and is not asked now. */
+bool waits_is_silent(waits_t *self, const wait_t *wait, int64_t now_ms);
+/* What is known of its server, by what came of its request; NULL: that was not made. */
+void waits_note_end(waits_t *self, const wait_t *wait, const outbound_end_t *end, int64_t now_ms);
+
+/* Is the same under way already, a GET of the same account with the same headers? Then it gives its
+ * place back, and waits for the other's answer. */
+bool waits_follow(waits_t *self, wait_t *wait);
+/* One that waited for this one's answer, and does no more; NULL: none. *ret_shares: that answer is
+ * its own, too. Else it has to be made by itself: there was less time for this one than for it, or
+ * there is no room for more answers. */
+wait_t *waits_follower(waits_t *self, const wait_t *wait, const outbound_answer_t *answer,
+                       bool *ret_shares);
+/* One that has waited for another's answer as long as it can, and does no more; NULL: none. */
+wait_t *waits_late_follower(waits_t *self, int64_t now_ms);
 /* Its answer is there, after waits_fetched: it counts until it waits again or is forgotten. */
 void waits_answered(waits_t *self, wait_t *wait);
 

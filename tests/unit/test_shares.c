@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,4 +149,23 @@ Test(shares, of_one_holder_are_worked_on_up_to_a_bound)
     takes(shares, "a");
     cr_assert_null(shares_take(shares));
     shares_destroy(&shares); /* one waits still */
+}
+
+Test(shares, an_owner_at_its_bound_has_no_turn_until_one_of_its_items_is_done)
+{
+    static const shares_bounds_t none = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    shares_t *shares = shares_new(NULL);
+
+    shares_bound_owned(shares, 1);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(shares_put_held(shares, "a", "", &none, 0, i ? "a2" : "a1"), 0);
+    cr_assert_eq(shares_put_held(shares, "b", "", &none, 0, "b1"), 0);
+    takes(shares, "a1");
+    takes(shares, "b1");
+    cr_assert_null(shares_take(shares));
+    shares_release_owned(shares, "b");
+    cr_assert_null(shares_take(shares), "that was another's");
+    shares_release_owned(shares, "a");
+    takes(shares, "a2");
+    shares_destroy(&shares);
 }

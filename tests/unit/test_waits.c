@@ -16,28 +16,57 @@ static void free_state(void **state_p)
     freed++;
 }
 
-static wait_t *a_wait(const char *owner)
+static wait_t *a_post(const char *owner, const char *url)
 {
     wait_t *wait = wait_new();
     const char *const headers[] = {"Accept: application/json", NULL};
-    const outbound_request_t request = {.owner = owner,
-                                        .url = "https://issuer.test/token",
-                                        .headers = headers,
-                                        .body = "code=1",
-                                        .body_bytes = 6};
+    const outbound_request_t request = {
+        .owner = owner, .url = url, .headers = headers, .body = "code=1", .body_bytes = 6};
 
     cr_assert_eq(wait_fetch(wait, &request), 0);
+    return wait;
+}
+
+static wait_t *a_wait(const char *owner)
+{
+    return a_post(owner, "https://issuer.test/token");
+}
+
+static wait_t *a_get(const char *owner, const char *url, const char *header, unsigned timeout_ms)
+{
+    wait_t *wait = wait_new();
+    const char *const headers[] = {header, NULL};
+
+    wait->request.deadline_ms = 100000;
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.owner = owner,
+                                                        .url = url,
+                                                        .headers = headers,
+                                                        .timeout_ms = timeout_ms,
+                                                        .max_bytes = 1000}),
+                 0);
+    return wait;
+}
+
+static wait_t *a_question(const char *owner, const char *verb)
+{
+    wait_t *wait = wait_new();
+
+    cr_assert_eq(wait_ask(wait, owner, verb, json_object(), 1), 0);
+    return wait;
+}
+
+/* Admit and queue it. */
+static wait_t *put(waits_t *waits, wait_t *wait)
+{
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    waits_queue(waits, wait);
     return wait;
 }
 
 /* Admit and queue one of the owner. */
 static wait_t *queued(waits_t *waits, const char *owner)
 {
-    wait_t *wait = a_wait(owner);
-
-    cr_assert_eq(waits_admit(waits, wait), 0);
-    waits_queue(waits, wait);
-    return wait;
+    return put(waits, a_wait(owner));
 }
 
 Test(waits, a_request_is_copied)
@@ -108,9 +137,14 @@ Test(waits, an_owner_s_share_is_bounded_and_so_is_everybody_s)
     wait_t *wait;
     char owner[32];
 
-    for (int i = 0; i < WAITS_OWN; i++)
+    for (int i = 0; i < WAITS_PLACE; i++)
         cr_assert_eq(waits_admit(waits, a_wait("ac_busy")), 0);
     wait = a_wait("ac_busy");
+    cr_assert_eq(waits_admit(waits, wait), -EDQUOT, "at one server");
+    wait_free(&wait);
+    for (int i = WAITS_PLACE; i < WAITS_OWN; i++)
+        cr_assert_eq(waits_admit(waits, a_post("ac_busy", "https://other.test/")), 0);
+    wait = a_post("ac_busy", "https://third.test/");
     cr_assert_eq(waits_admit(waits, wait), -EDQUOT);
     wait_free(&wait);
     for (int i = WAITS_OWN; i < WAITS_ALL; i++) {
@@ -131,19 +165,23 @@ Test(waits, an_owner_s_share_is_bounded_and_so_is_everybody_s)
 Test(waits, bytes_are_bounded_too)
 {
     waits_t *waits = waits_new(1, 1);
-    wait_t *wait = a_wait("ac_1"), *more = a_wait("ac_1"), *others[4];
+    wait_t *wait = a_wait("ac_1"), *more = a_wait("ac_1"), *others[5];
 
-    wait->bytes = WAITS_OWN_BYTES - 64;
+    wait->bytes = WAITS_PLACE_BYTES - 64;
     more->bytes = 1;
     cr_assert_eq(waits_admit(waits, wait), 0);
     cr_assert_eq(waits_admit(waits, more), -EDQUOT);
     wait_free(&more);
-    for (int i = 0; i < 4; i++) {
-        others[i] = a_wait(i == 0 ? "ac_2" : i == 1 ? "ac_3" : i == 2 ? "ac_4" : "ac_5");
-        others[i]->bytes = WAITS_OWN_BYTES - 64;
-        cr_assert_eq(waits_admit(waits, others[i]), i < 3 ? 0 : -EAGAIN);
+    for (int i = 0; i < 5; i++) {
+        others[i] = a_wait(i == 0   ? "ac_2"
+                           : i == 1 ? "ac_3"
+                           : i == 2 ? "ac_4"
+                           : i == 3 ? "ac_5"
+                                    : "ac_6");
+        others[i]->bytes = WAITS_PLACE_BYTES - 64;
+        cr_assert_eq(waits_admit(waits, others[i]), i < 4 ? 0 : -EAGAIN);
     }
-    wait_free(&others[3]);
+    wait_free(&others[4]);
     waits_destroy(&waits);
 }
 
@@ -154,7 +192,7 @@ Test(waits, what_a_verb_leaves_counts_and_one_that_grows_needs_room)
 
     wait->state_bytes = WAITS_LEAST_BYTES / 2;
     cr_assert_eq(waits_admit(waits, wait), 0);
-    other->state_bytes = WAITS_OWN_BYTES - WAITS_LEAST_BYTES + 1;
+    other->state_bytes = WAITS_PLACE_BYTES - WAITS_LEAST_BYTES + 1;
     cr_assert_eq(waits_admit(waits, other), -EDQUOT, "each counts for the least at least");
     other->state_bytes--;
     other->fetch.body_bytes = 0;
@@ -192,6 +230,247 @@ Test(waits, no_request_is_made_while_answers_that_nobody_has_taken_are_too_many_
     waits_queue(waits, wait);
     cr_assert_eq(waits_next(waits), wait);
     waits_destroy(&waits);
+}
+
+/* ---- bulkheads ---- */
+
+Test(waits, a_server_that_hangs_costs_neither_questions_nor_another_server_of_its_account)
+{
+    waits_t *waits = waits_new(64, 16);
+    wait_t *question, *other, *stranger;
+    int hanging = 0;
+
+    for (int i = 0; i < 100; i++)
+        queued(waits, "ac_1");
+    while (waits_next(waits))
+        hanging++;
+    cr_assert_eq(hanging, 12, "three quarters of what an account has");
+    other = put(waits, a_post("ac_1", "https://healthy.test/token"));
+    cr_assert_eq(waits_next(waits), other);
+    question = put(waits, a_question("ac_1", "saml.verify"));
+    cr_assert_eq(waits_next(waits), question);
+    stranger = queued(waits, "ac_2");
+    cr_assert_eq(waits_next(waits), stranger, "another account's, at the same server");
+    cr_assert_null(waits_next(waits));
+    waits_destroy(&waits);
+}
+
+Test(waits, questions_are_asked_while_every_call_hangs)
+{
+    waits_t *waits = waits_new(64, 16);
+    wait_t *question;
+    char owner[16];
+    int hanging = 0;
+
+    for (int i = 0; i < 200; i++) {
+        snprintf(owner, sizeof(owner), "ac_%d", i % 8);
+        queued(waits, owner);
+    }
+    while (waits_next(waits))
+        hanging++;
+    cr_assert_eq(hanging, 64);
+    question = put(waits, a_question("ac_0", "saml.verify"));
+    cr_assert_eq(waits_next(waits), question);
+    waits_fetched(waits, question);
+    waits_queue(waits, question);
+    cr_assert_eq(waits_next(waits), question, "its place was given back");
+    waits_destroy(&waits);
+}
+
+Test(waits, a_question_finds_room_where_an_account_has_no_more_for_requests)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait;
+
+    for (int i = 0; i < WAITS_OWN; i++)
+        cr_assert_eq(
+            waits_admit(waits, a_post("ac_1", i % 2 ? "https://a.test/" : "https://b.test")), 0);
+    for (int i = 0; i < WAITS_ASKED_PLACE; i++)
+        cr_assert_eq(waits_admit(waits, a_question("ac_1", "saml.verify")), 0);
+    wait = a_question("ac_1", "saml.verify");
+    cr_assert_eq(waits_admit(waits, wait), -EDQUOT, "they have a bound, too");
+    wait_free(&wait);
+    cr_assert_eq(waits_admit(waits, a_question("ac_1", "saml.metadata")), 0);
+    cr_assert_eq(waits_count(waits), WAITS_OWN + WAITS_ASKED_PLACE + 1);
+    waits_destroy(&waits);
+}
+
+Test(waits, what_waits_for_something_else_now_counts_as_that)
+{
+    waits_t *waits = waits_new(1, 1);
+    wait_t *wait = a_wait("ac_1"), *other;
+
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    for (int i = 1; i < WAITS_PLACE; i++)
+        cr_assert_eq(waits_admit(waits, a_wait("ac_1")), 0);
+    cr_assert_eq(wait_ask(wait, "ac_1", "saml.verify", json_object(), 1), 0);
+    cr_assert_eq(waits_admit(waits, wait), 0);
+    cr_assert_eq(waits_admit(waits, a_wait("ac_1")), 0, "there is room for one more");
+    other = a_wait("ac_1");
+    cr_assert_eq(waits_admit(waits, other), -EDQUOT);
+    wait_free(&other);
+    waits_forget(waits, &wait);
+    cr_assert_eq(waits_count(waits), WAITS_PLACE);
+    waits_destroy(&waits);
+}
+
+/* ---- one request for several ---- */
+
+#define KEYS "https://issuer.test/keys"
+
+static bool follows(waits_t *waits, wait_t *wait)
+{
+    put(waits, wait);
+    cr_assert_eq(waits_next(waits), wait);
+    return waits_follow(waits, wait);
+}
+
+Test(waits, the_same_request_is_made_once_for_all_who_wait_for_it)
+{
+    waits_t *waits = waits_new(2, 2);
+    wait_t *leader = a_get("ac_1", KEYS, "Accept: a", 9000);
+    wait_t *same = a_get("ac_1", KEYS, "Accept: a", 9000);
+    bool shares = false;
+
+    cr_assert_not(follows(waits, leader));
+    cr_assert(follows(waits, same));
+    cr_assert_not(follows(waits, a_get("ac_1", KEYS, "Accept: b", 9000)), "other headers");
+    cr_assert_null(waits_next(waits));
+    cr_assert_eq(waits_follower(waits, leader, &(outbound_answer_t){.body_bytes = 5}, &shares),
+                 same);
+    cr_assert(shares);
+    cr_assert_null(waits_follower(waits, leader, &(outbound_answer_t){.body_bytes = 5}, &shares));
+    waits_destroy(&waits);
+}
+
+Test(waits, no_two_accounts_and_no_posts_share_a_request)
+{
+    waits_t *waits = waits_new(8, 8);
+
+    cr_assert_not(follows(waits, a_get("ac_1", KEYS, "Accept: a", 9000)));
+    cr_assert_not(follows(waits, a_get("ac_2", KEYS, "Accept: a", 9000)));
+    cr_assert_not(follows(waits, a_get("ac_1", KEYS "?a", "Accept: a", 9000)));
+    cr_assert_not(follows(waits, a_wait("ac_1")));
+    cr_assert_not(follows(waits, a_wait("ac_1")));
+    waits_destroy(&waits);
+}
+
+Test(waits, who_had_more_time_than_the_one_that_asked_asks_itself)
+{
+    waits_t *waits = waits_new(2, 2);
+    wait_t *leader = a_get("ac_1", KEYS, "Accept: a", 500);
+    wait_t *longer = a_get("ac_1", KEYS, "Accept: a", 9000);
+    const outbound_answer_t late = {.end = OUTBOUND_TIMEOUT};
+    bool shares = true;
+
+    cr_assert_not(follows(waits, leader));
+    cr_assert(follows(waits, longer));
+    cr_assert_eq(waits_follower(waits, leader, &late, &shares), longer);
+    cr_assert_not(shares);
+    waits_queue(waits, longer);
+    waits_fetched(waits, leader);
+    cr_assert_eq(waits_next(waits), longer);
+    waits_destroy(&waits);
+}
+
+Test(waits, answers_for_several_are_bounded_as_others_are)
+{
+    waits_t *waits = waits_new(2, 2);
+    wait_t *leader = a_get("ac_1", KEYS, "Accept: a", 500);
+    wait_t *other = a_get("ac_1", KEYS, "Accept: a", 9000);
+    bool shares = true;
+
+    cr_assert_not(follows(waits, leader));
+    cr_assert(follows(waits, other));
+    cr_assert_eq(waits_follower(waits, leader,
+                                &(outbound_answer_t){.body_bytes = WAITS_ANSWERS_BYTES + 1},
+                                &shares),
+                 other);
+    cr_assert_not(shares);
+    waits_destroy(&waits);
+}
+
+Test(waits, nobody_waits_for_another_s_answer_longer_than_it_can)
+{
+    waits_t *waits = waits_new(2, 2);
+    wait_t *other = a_get("ac_1", KEYS, "Accept: a", 9000);
+
+    cr_assert_not(follows(waits, a_get("ac_1", KEYS, "Accept: a", 9000)));
+    cr_assert(follows(waits, other));
+    cr_assert_null(waits_late_follower(waits, 100000 - WAIT_ANSWER_MS - 1));
+    cr_assert_eq(waits_late_follower(waits, 100000 - WAIT_ANSWER_MS), other);
+    cr_assert_null(waits_late_follower(waits, 100000));
+    waits_destroy(&waits);
+}
+
+/* ---- servers that do not answer ---- */
+
+static const outbound_end_t timed_out = OUTBOUND_TIMEOUT, answered = OUTBOUND_ANSWERED;
+
+Test(waits, a_server_that_did_not_answer_is_not_asked_for_a_moment)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *dead = put(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+    wait_t *other = put(waits, a_get("ac_1", "https://healthy.test/keys", "Accept: a", 9000));
+    wait_t *stranger = put(waits, a_get("ac_2", KEYS, "Accept: a", 9000));
+
+    cr_assert_not(waits_is_silent(waits, dead, 1000));
+    waits_note_end(waits, dead, &timed_out, 1000);
+    cr_assert(waits_is_silent(waits, dead, 1000 + SILENCE_MS - 1));
+    cr_assert_not(waits_is_silent(waits, other, 1001), "another server");
+    cr_assert_not(waits_is_silent(waits, stranger, 1001), "another account");
+    cr_assert_not(waits_is_silent(waits, dead, 1000 + SILENCE_MS), "one finds out");
+    cr_assert(waits_is_silent(waits, dead, 1000 + SILENCE_MS + 1), "and no other meanwhile");
+    waits_note_end(waits, dead, &answered, 5000);
+    cr_assert_not(waits_is_silent(waits, dead, 5001));
+    waits_destroy(&waits);
+}
+
+Test(waits, whoever_was_to_find_out_and_did_not_ask_leaves_that_to_the_next)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *dead = put(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+
+    waits_note_end(waits, dead, &timed_out, 1000);
+    cr_assert_not(waits_is_silent(waits, dead, 1000 + SILENCE_MS));
+    waits_note_end(waits, dead, NULL, 3100);
+    cr_assert_not(waits_is_silent(waits, dead, 3100));
+    waits_destroy(&waits);
+}
+
+Test(waits, too_little_time_says_nothing_about_a_server)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *hasty = put(waits, a_get("ac_1", KEYS, "Accept: a", SILENCE_LEAST_MS - 1));
+
+    waits_note_end(waits, hasty, &timed_out, 1000);
+    cr_assert_not(waits_is_silent(waits, hasty, 1001));
+    waits_destroy(&waits);
+}
+
+Test(waits, what_is_remembered_of_servers_is_forgotten_and_bounded)
+{
+    silences_t *silences = calloc(1, sizeof(*silences));
+    char place[SILENCE_PLACE_SIZE];
+
+    silences_note(silences, "ac_old https://x", 0, 9000);
+    cr_assert_not(silences_has(silences, "ac_old https://x", SILENCE_MS + SILENCE_FORGET_MS, 9000));
+    cr_assert_not(silences_has(silences, "ac_old https://x", SILENCE_MS + SILENCE_FORGET_MS, 9000),
+                  "none is the one who finds out");
+    silences_note(silences, "ac_kept https://x", 0, 9000);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(place, sizeof(place), "ac_many https://%d", i);
+        silences_note(silences, place, 1 + i / 100, 9000);
+    }
+    cr_assert(silences_has(silences, place, 11, 9000));
+    cr_assert(silences_has(silences, "ac_kept https://x", 11, 9000), "an account has its own room");
+    for (int i = 0; i < 1000; i++) {
+        snprintf(place, sizeof(place), "ac_%d https://x", i);
+        silences_note(silences, place, 1 + i / 100, 9000);
+    }
+    cr_assert(silences_has(silences, place, 11, 9000));
+    cr_assert_not(silences_has(silences, "ac_kept https://x", 11, 9000));
+    free(silences);
 }
 
 Test(waits, a_pause_ends_when_it_is_over_and_once)
