@@ -324,7 +324,7 @@ ngx_uint_t
 edge_share_charge_head(ngx_http_request_t *r, portion_t *portion)
 {
     portion_give(&memory, portion);
-    return charge_client(r, portion, r->connection->sockaddr);
+    return charge_client(r, portion, r->connection->sockaddr, REQUEST_BYTES + head_bytes(r));
 }
 
 
