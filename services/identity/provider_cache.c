@@ -198,7 +198,7 @@ provider_cached_t provider_cache_find(provider_cache_t *self, const char *accoun
     entry = entry_find(self, kind, name);
     if (entry)
         state = entry_state(entry, now_s);
-    if (state != PROVIDER_CACHE_NONE) {
+    if (entry && state != PROVIDER_CACHE_NONE) {
         entry_share(self, entry, hash_of(self, account));
         entry->used = ++self->uses;
         *ret_text = malloc(entry->len + 1);
@@ -268,6 +268,7 @@ static void make_room(provider_cache_t *self, size_t bytes)
             if (one->owner == owner && (!oldest || one->used < oldest->used))
                 oldest = one;
         }
+        INVARIANT(oldest); /* who has the most has one */
         entry_remove(self, oldest);
     }
 }
