@@ -96,6 +96,43 @@ Test(ask_waits, how_many_wait_is_bounded)
     cr_assert(add(1000, "ac_three", 0));
 }
 
+static bool add_machine(int asker, const char *account, uint32_t client)
+{
+    ask_who_t who = {&askers[asker], account, strlen(account), client, ASK_MACHINE, 1000};
+
+    return ask_waits_add(&waits, &who, "bearer_token.check", "body", 4);
+}
+
+Test(ask_waits, machines_wait_as_people_do_and_take_half_of_the_room_at_most)
+{
+    int client = 0, own = 0, all = 0, people = 0;
+
+    while (add_machine(client, "ac_one", 7))
+        client++;
+    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX / ASK_WAITS_MACHINES);
+    for (own = client; add_machine(own, "ac_one", (uint32_t)own + 8);)
+        own++;
+    cr_assert_eq(own, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
+    for (all = own; add_machine(all, "ac_two", 0) || add_machine(all, "ac_three", 0);)
+        all++;
+    cr_assert_eq(all, ASK_WAITS_MAX / ASK_WAITS_MACHINES);
+    for (; add(all + people, "ac_one", 7); people++)
+        ;
+    cr_assert_eq(people, ASK_WAITS_MAX / ASKS_SHARE, "people of the account, and of the client");
+    cr_assert(add(1000, "ac_four", 0));
+}
+
+Test(ask_waits, machines_that_wait_keep_no_place_from_people_behind_them)
+{
+    for (int i = 0; i < ASKS_ACCOUNT_MACHINES_MAX; i++)
+        cr_assert(asks_begin(&asks, &asks, "ac_one", 6, 0, ASK_MACHINE, 1));
+    for (int i = 0; i < 5; i++)
+        cr_assert(add_machine(i, "ac_one", 0));
+    cr_assert(add(100, "ac_one", 0));
+    cr_assert_eq(taken(), 100);
+    cr_assert_eq(taken(), -1);
+}
+
 Test(ask_waits, so_are_their_bytes)
 {
     ask_who_t who = {askers, "ac_one", 6, 0, false, 1000};

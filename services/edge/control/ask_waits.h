@@ -1,17 +1,19 @@
 /* Questions of one worker that have no place among those under way (asks.h), and wait for one: a
  * change of a route makes all its people be asked for within a moment, and each is a question of
  * milliseconds. The oldest that has room goes first. How many may wait is bounded, for an account
- * and for a client of it, too. Single-threaded; without sockets, clock and nginx. */
+ * and for a client of it, too; those about machines' tokens have half of each bound, so that people
+ * find room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
 #pragma once
 
 #include "services/edge/control/asks.h"
 
 enum {
-    ASK_WAITS_MAX = 512,              /* of all accounts */
-    ASK_WAITS_ACCOUNT_MAX = 256,      /* and of one, while half of all are free; then an eighth */
-    ASK_WAITS_CLIENT_MAX = 192,       /* of one client of an account: many people may share one */
-    ASK_WAITS_BYTES_MAX = 16 << 20,   /* of their bodies */
-    ASK_WAITS_ACCOUNT_BYTES = 4 << 20 /* the same of an account */
+    ASK_WAITS_MAX = 512,               /* of all accounts */
+    ASK_WAITS_ACCOUNT_MAX = 256,       /* and of one, while half of all are free; then an eighth */
+    ASK_WAITS_CLIENT_MAX = 192,        /* of one client of an account: many people may share one */
+    ASK_WAITS_BYTES_MAX = 16 << 20,    /* of their bodies */
+    ASK_WAITS_ACCOUNT_BYTES = 4 << 20, /* the same of an account */
+    ASK_WAITS_MACHINES = 2             /* the part of each of these that is for machines: a half */
 };
 
 /* Whose question it is, and for how long. */
@@ -20,7 +22,7 @@ typedef struct ask_who {
     const char *account;
     size_t account_len;
     uint32_t client; /* a hash of who had it asked; 0: nobody in particular */
-    bool slow;
+    unsigned kind;   /* of asks.h */
     int64_t until_ms;
 } ask_who_t;
 
@@ -33,7 +35,7 @@ struct ask_wait {
     char account[ASK_ACCOUNT_SIZE];
     size_t account_len;
     uint32_t client;
-    bool slow;
+    unsigned kind; /* of asks.h */
     int64_t until_ms;
     uint64_t number; /* of ask_waits_take: its place */
     size_t len;

@@ -336,7 +336,7 @@ begin_waiting(void)
         asker = wait->whose;
         asker->number = wait->number;
         who = (ask_who_t) { wait->whose, wait->account, wait->account_len, wait->client,
-                            wait->slow, wait->until_ms };
+                            wait->kind, wait->until_ms };
         (void) begin_question(wait->number, &who, wait->verb, wait->body, wait->len);
         free(wait);
     }
@@ -359,12 +359,12 @@ wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const voi
 }
 
 
-static ngx_int_t
-begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    ngx_uint_t slow, const void *body, size_t len, ngx_msec_t timeout)
+ngx_int_t
+edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *account,
+    uint32_t client, const void *body, size_t len, ngx_msec_t timeout)
 {
     uint64_t   number;
-    ask_who_t  who = { asker, (char *) account->data, account->len, client, slow != 0,
+    ask_who_t  who = { asker, (char *) account->data, account->len, client, kind,
                        ngx_current_msec + ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS) };
 
     make_all();
@@ -372,7 +372,7 @@ begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t c
         return NGX_DECLINED;
     }
     number = has_bytes(account, len)
-             ? asks_begin(&asks, asker, who.account, who.account_len, client, who.slow,
+             ? asks_begin(&asks, asker, who.account, who.account_len, client, who.kind,
                           who.until_ms)
              : 0;
     if (number == 0) {
@@ -391,7 +391,7 @@ ngx_int_t
 edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, client, 0, body, len, timeout);
+    return edge_ask_kind(asker, 0, verb, account, client, body, len, timeout);
 }
 
 
@@ -399,16 +399,16 @@ ngx_int_t
 edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, client, 1, body, len, timeout);
+    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, body, len, timeout);
 }
 
 
 ngx_uint_t
-edge_ask_has_room(const ngx_str_t *account, uint32_t client, ngx_uint_t slow)
+edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind)
 {
-    ask_who_t  who = { NULL, (char *) account->data, account->len, client, slow != 0, 0 };
+    ask_who_t  who = { NULL, (char *) account->data, account->len, client, kind, 0 };
 
-    return asks_have_room(&asks, who.account, who.account_len, client, who.slow)
+    return asks_have_room(&asks, who.account, who.account_len, client, who.kind)
            || ask_waits_have_room(&waits, &who, 0);
 }
 
