@@ -172,20 +172,24 @@ on_vouched(asker_t *asker, const ask_answer_t *answer)
 
 /* ---- asking ---- */
 
-/* A hash of what upstreams are told of the session in clear: a JWT that was made when something
- * else was known is not handed out. */
+/* A hash of what upstreams are told of the session in clear, and of which text is which: a JWT that
+ * was made when something else was known is not handed out. */
 static uint64_t
 said_of(const edge_sign_in_state_t *state)
 {
-    int       i;
-    size_t    len = 0;
-    uint64_t  said;
+    int                       i;
+    size_t                    len = 0;
+    uint64_t                  said;
+    const session_t          *session = state->session;
+    crypto_generichash_state  sum;
 
     for (i = 0; i < SESSION_TEXTS; i++) {
-        len += state->session->lens[i];
+        len += session->lens[i];
     }
-    crypto_generichash((u_char *) &said, sizeof(said), (const u_char *) state->session->text, len,
-                       NULL, 0);
+    crypto_generichash_init(&sum, NULL, 0, sizeof(said));
+    crypto_generichash_update(&sum, (const u_char *) session->lens, sizeof(session->lens));
+    crypto_generichash_update(&sum, (const u_char *) session->text, len);
+    crypto_generichash_final(&sum, (u_char *) &said, sizeof(said));
     return said;
 }
 
