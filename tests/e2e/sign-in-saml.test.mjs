@@ -277,6 +277,16 @@ test('a session does not outlive what the provider says, and is of its provider 
   await close();
 });
 
+test('a change of rules of a route with large metadata has everybody wait for their turn, and turns nobody away', { skip, timeout: 240000 }, async () => {
+  const large = idp.metadata.replace('<md:IDPSSODescriptor', `<!--${'x'.repeat(240 * 1024)}--><md:IDPSSODescriptor`);
+  const { to, saml, close } = await guarded({ idp_metadata: large }), people = [];
+  for (let n = 0; n < 60; n++) people.push((await signedIn(to, saml, { name: `crowd-${n}-${process.pid}@example.test` })).value);
+  await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: large, nameid_format: EMAIL, authorized_groups: ['staff'] });
+  const answers = await Promise.all(people.map((value) => through(to.host, '/', withSession(value))));
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200], `${answers.filter(({ status }) => status !== 200).length} of them`);
+  await close();
+});
+
 test('roll-over: a response signed by either key of the metadata is taken', { skip }, async () => {
   const two = provider([other, idp.signer], idp.entity), { to, saml, close } = await guarded({ idp_metadata: two.metadata });
   for (const by of [other, idp.signer]) {

@@ -5,6 +5,24 @@
 
 enum { FULL_ACCOUNTS_MAX = 16 /* that one look remembers to have no room */ };
 
+size_t ask_body_part(const ask_body_t *self, size_t offset, unsigned char both[ASK_PART_MAX],
+                     const unsigned char **ret_part)
+{
+    size_t left = ask_body_total(self) - offset, len = left < ASK_PART_MAX ? left : ASK_PART_MAX;
+    size_t own = offset < self->len ? self->len - offset : 0;
+
+    if (!own && len) {
+        *ret_part = (const unsigned char *)self->shared->at + (offset - self->len);
+    } else if (own >= len) {
+        *ret_part = (const unsigned char *)self->bytes + offset;
+    } else {
+        memcpy(both, (const unsigned char *)self->bytes + offset, own);
+        memcpy(both + own, self->shared->at, len - own);
+        *ret_part = both;
+    }
+    return len;
+}
+
 static bool is_of(const ask_wait_t *wait, const ask_who_t *who)
 {
     return wait->account_len == who->account_len
@@ -22,21 +40,23 @@ static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
     waiting_t out = {0};
 
     for (const ask_wait_t *wait = self->first; wait; wait = wait->next) {
+        size_t bytes = wait->len + shared_text_part(wait->shared, SHARED_WAITS);
         bool own = is_of(wait, who);
 
         if ((wait->kind ^ who->kind) & ASK_MACHINE)
             continue;
         out.all++;
-        out.all_bytes += wait->len;
+        out.all_bytes += bytes;
         out.own += own;
-        out.own_bytes += own ? wait->len : 0;
+        out.own_bytes += own ? bytes : 0;
         out.client += own && who->client && wait->client == who->client;
     }
     return out;
 }
 
-bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t len)
+bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const ask_body_t *body)
 {
+    size_t len = body->len + shared_text_cost(body->shared, SHARED_WAITS);
     waiting_t waiting = count_waiting(self, who);
     size_t part = who->kind & ASK_MACHINE ? ASK_WAITS_MACHINES : 1;
 
@@ -49,14 +69,14 @@ bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t l
            && waiting.own_bytes + len <= ASK_WAITS_ACCOUNT_BYTES / part;
 }
 
-bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, const void *body,
-                   size_t len)
+bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb,
+                   const ask_body_t *body)
 {
     ask_wait_t *wait, **end = &self->first;
 
-    if (!ask_waits_have_room(self, who, len))
+    if (!ask_waits_have_room(self, who, body))
         return false;
-    wait = malloc(sizeof(*wait) + len);
+    wait = malloc(sizeof(*wait) + body->len);
     if (!wait)
         return false;
     *wait = (ask_wait_t){
@@ -66,15 +86,16 @@ bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, co
         .client = who->client,
         .kind = who->kind,
         .until_ms = who->until_ms,
-        .len = len,
+        .shared = shared_text_ref(body->shared),
+        .len = body->len,
     };
     memcpy(wait->account, who->account, who->account_len);
-    memcpy(wait->body, body, len);
+    memcpy(wait->body, body->bytes, body->len);
     while (*end)
         end = &(*end)->next;
     *end = wait;
     self->count++;
-    self->bytes += len;
+    self->bytes += body->len + shared_text_enter(wait->shared, SHARED_WAITS);
     return true;
 }
 
@@ -85,8 +106,14 @@ static ask_wait_t *unlink_wait(ask_waits_t *self, ask_wait_t **place)
     *place = wait->next;
     wait->next = NULL;
     self->count--;
-    self->bytes -= wait->len;
+    self->bytes -= wait->len + shared_text_leave(wait->shared, SHARED_WAITS);
     return wait;
+}
+
+void ask_wait_free(ask_wait_t *wait)
+{
+    shared_text_unref(&wait->shared);
+    free(wait);
 }
 
 /* Accounts that have no room for any of their clients: a look need not count for each of theirs. */
@@ -134,7 +161,7 @@ void ask_waits_leave(ask_waits_t *self, const void *whose)
     for (ask_wait_t **place = &self->first; *place; place = &(*place)->next) {
         if ((*place)->whose != whose)
             continue;
-        free(unlink_wait(self, place));
+        ask_wait_free(unlink_wait(self, place));
         return;
     }
 }
@@ -146,7 +173,7 @@ void *ask_waits_late(ask_waits_t *self, int64_t now_ms)
 
         if (now_ms < (*place)->until_ms)
             continue;
-        free(unlink_wait(self, place));
+        ask_wait_free(unlink_wait(self, place));
         return whose;
     }
     return NULL;

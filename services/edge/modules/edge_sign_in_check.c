@@ -398,17 +398,19 @@ kind_of(const edge_sign_in_state_t *state)
 static ngx_int_t
 send_jwt(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
-    pack_t     pk;
-    u_char    *start;
-    ngx_str_t  account = { state->ctx->route->account_id_len,
-                           (u_char *) state->ctx->route->account_id };
+    pack_t      pk;
+    u_char     *start;
+    ngx_str_t   account = { state->ctx->route->account_id_len,
+                            (u_char *) state->ctx->route->account_id };
+    ask_body_t  body;
 
     if (edge_sign_in_put_jwt(state, pool, &pk, &start) != NGX_OK) {
         return NGX_DECLINED;
     }
+    body = (ask_body_t) { start, pk.at - start, edge_sign_in_rules(state)->shared };
     check->asker.answered = on_answer;
     return edge_ask_kind(&check->asker, kind_of(state), "bearer_token.check", &account,
-                         edge_sign_in_client(state), start, pk.at - start, RULES_MS);
+                         edge_sign_in_client(state), &body, RULES_MS);
 }
 
 
@@ -417,6 +419,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
     pack_t           pk;
     u_char          *start;
+    ask_body_t       body;
     const route_t   *route = state->ctx->route;
     ngx_str_t        account = { route->account_id_len, (u_char *) route->account_id };
     const sign_in_t *config = edge_sign_in_rules(state);
@@ -424,10 +427,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     if (state->jwt_brought) {
         return send_jwt(check, state, pool);
     }
-    if (edge_sign_in_body(pool, &pk, &start,
-                          BODY_BYTES + (check->sealed ? config->sealed_len : 0),
-                          4u + check->sealed) != NGX_OK)
-    {
+    if (edge_sign_in_body(pool, &pk, &start, BODY_BYTES, 4u + check->sealed) != NGX_OK) {
         return NGX_DECLINED;
     }
     edge_sign_in_put(&pk, "hash", state->hex, 2 * SESSION_HASH_BYTES);
@@ -437,15 +437,16 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     pack_int64(&pk, state->session && state->session->last_active_ms
                     ? edge_sign_in_identity_time(state->session->last_active_ms) : 0);
     if (check->sealed) {
-        edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+        edge_sign_in_put_head(&pk, "sealed", config->sealed_len);
     }
     if (pk.full) {
         return NGX_DECLINED;
     }
+    body = (ask_body_t) { start, pk.at - start, check->sealed ? config->shared : NULL };
     check->asker.answered = on_answer;
     return edge_ask_kind(&check->asker, kind_of(state),
                          state->machine ? "service_token.check" : "session.check", &account,
-                         edge_sign_in_client(state), start, pk.at - start,
+                         edge_sign_in_client(state), &body,
                          kind_of(state) & ASK_SLOW ? RULES_MS : CHECK_MS);
 }
 
