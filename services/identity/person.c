@@ -77,6 +77,14 @@ bool person_read(person_t *self, const json_t *value)
     return self->id && self->provider_name && self->provider_url;
 }
 
+int64_t person_proven_ms(const person_t *self, int64_t asked_ms, int64_t came_ms)
+{
+    int64_t proven = self->vouched_ms ? self->vouched_ms - PERSON_SKEW_MS : came_ms;
+
+    proven = proven < asked_ms ? asked_ms : proven;
+    return proven < came_ms ? proven : came_ms;
+}
+
 json_t *person_tokens(const person_t *self)
 {
     json_t *out = json_object();
