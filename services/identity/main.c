@@ -96,7 +96,8 @@ static const setting_t settings[] = {
 };
 
 /* Sessions that are over, also those that lost what sign_in.tidy looks at. Nobody is told: edges
- * know when a session ends. Logout tokens that are too old to come again. */
+ * know when a session ends. Logout tokens that are too old to come again, and ends of all that a
+ * person had, when what its provider said before is too old to be brought (saml_person.c). */
 static const char *const tidy[] = {
     "DELETE FROM object WHERE id IN (SELECT id FROM application_session WHERE expires_at < now() "
     "ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
@@ -105,7 +106,7 @@ static const char *const tidy[] = {
     "DELETE FROM sign_in_once WHERE once_hash IN (SELECT once_hash FROM sign_in_once "
     "WHERE expires_at < now() ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED)",
     "DELETE FROM sign_in_ended WHERE person_hash IN (SELECT person_hash FROM sign_in_ended "
-    "WHERE ended_at < now() - interval '1 h' ORDER BY ended_at LIMIT $1::int "
+    "WHERE ended_at < now() - interval '26 h' ORDER BY ended_at LIMIT $1::int "
     "FOR UPDATE SKIP LOCKED)",
     NULL,
 };

@@ -451,6 +451,14 @@ static void copy_known(const oidc_flow_t *self, person_t *out)
     out->groups = self->known.groups ? json_deep_copy(self->known.groups) : json_array();
 }
 
+/* When the ID token was made. */
+static int64_t vouched_ms(const json_t *claims)
+{
+    int64_t time_s;
+
+    return oidc_time(json_object_get(claims, "iat"), &time_s) ? 1000 * time_s : 0;
+}
+
 static void oidc_person(void *flow, person_t *out)
 {
     const oidc_flow_t *self = flow;
@@ -473,6 +481,7 @@ static void oidc_person(void *flow, person_t *out)
     oidc_set(&out->id_token, claims ? self->id_token : self->known.id_token);
     oidc_set(&out->session_at_provider, session ? session : self->known.session_at_provider);
     out->session_until_s = self->token_expires_s;
+    out->vouched_ms = vouched_ms(claims);
 }
 
 static bool oidc_tokens(void *flow, person_t *out)

@@ -87,6 +87,14 @@ const char *person_unverified_email(const person_t *self)
     return self->email_verified ? NULL : self->email;
 }
 
+int64_t person_proven_ms(const person_t *self, int64_t asked_ms, int64_t came_ms)
+{
+    int64_t proven = self->vouched_ms ? self->vouched_ms - PERSON_SKEW_MS : came_ms;
+
+    proven = proven < asked_ms ? asked_ms : proven;
+    return proven < came_ms ? proven : came_ms;
+}
+
 json_t *person_tokens(const person_t *self)
 {
     json_t *out = json_object();

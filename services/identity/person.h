@@ -16,6 +16,15 @@ const char *person_vouched_email(const person_t *self);
  * is sent there. Borrowed; NULL: there is none. */
 const char *person_unverified_email(const person_t *self);
 
+enum { PERSON_SKEW_MS = 60000 /* between a provider's clock and ours, as its engines allow */ };
+
+/* The earliest moment at which the provider can have said this of the person, in ms since 1970 by
+ * our clock: what ended all that is the person's since then ends this, too. It is not before the
+ * browser was sent there (asked_ms; 0: it was not), nor before the provider says itself, whose
+ * clock may be ahead. What does not say when it was made is as new as its coming, came_ms; nothing
+ * is newer. */
+int64_t person_proven_ms(const person_t *self, int64_t asked_ms, int64_t came_ms);
+
 /* Its tokens alone, and what goes with them. */
 json_t *person_tokens(const person_t *self);
 /* Take those of the tokens that the person has none of. */

@@ -78,7 +78,8 @@ typedef struct person {
     int64_t access_expires_s; /* of the access token, seconds since 1970; 0: unknown */
     /* sid of OpenID Connect; of SAML JSON of what its logout needs (saml.h); NULL: none */
     char *session_at_provider;
-    int64_t vouched_ms; /* of saml: when the provider said this, by its clock; 0: unknown */
+    int64_t vouched_ms; /* when the provider said this, by its clock (SAML: IssueInstant; OpenID
+                           Connect: iat); 0: it does not say */
     /* The provider wants no session to last longer; of bearer the token's exp; 0: it does not
      * say. */
     int64_t session_until_s;

@@ -138,19 +138,22 @@ static void set_names(const json_t *said, person_t *out)
 const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out)
 {
     int64_t until = json_integer_value(json_object_get(said, "not_on_or_after_ms")) / 1000;
+    int64_t issued_ms = json_integer_value(json_object_get(said, "issued_ms"));
 
     *out = (person_t){0};
     if (!*text_of(said, "name_id") || !*text_of(said, "issuer") || !*text_of(said, "assertion_id")
-        || until <= 0) /* how long its use must be remembered */
+        || until <= 0 /* how long its use must be remembered */ || issued_ms <= 0)
         return "the answer about it says too little";
     if (until > now_s + SAML_LIFE_MAX_S)
         return "its assertion is valid for more than a day";
+    if (issued_ms + SAML_SKEW_MS + 1000 * (int64_t)SAML_LIFE_MAX_S < 1000 * now_s)
+        return "its assertion was made more than a day ago"; /* as long ends are remembered */
     out->provider_name = copy_of("saml");
     out->provider_url = copy_of(text_of(said, "issuer"));
     out->id = copy_of(text_of(said, "name_id"));
     set_names(said, out);
     out->session_at_provider = session_of(said);
-    out->vouched_ms = json_integer_value(json_object_get(said, "issued_ms"));
+    out->vouched_ms = issued_ms;
     out->session_until_s =
         json_integer_value(json_object_get(said, "session_not_on_or_after_ms")) / 1000;
     out->once = once_of(said, account);

@@ -94,7 +94,8 @@ static int finish_login(crud_t *crud, run_t *run, reply_t *reply)
 {
     _cleanup_(free_mem) char *cookie = NULL;
 
-    run->flow.ticket.expires_s = time(NULL) + STATE_SECONDS;
+    run->flow.ticket.asked_ms = bus_now_ms();
+    run->flow.ticket.expires_s = run->flow.ticket.asked_ms / 1000 + STATE_SECONDS;
     cookie = flow_seal(crud->key, &run->flow);
     reply->body = cookie ? run_way_on(run) : NULL;
     if (!reply->body || json_object_set_new(reply->body, "cookie", json_string(cookie))

@@ -114,9 +114,7 @@ static int begin_callback(crud_t *crud, const request_t *request, problem_t *pro
                                         .nonce = *run->flow.nonce ? run->flow.nonce : NULL,
                                         .verifier = run->flow.verifier,
                                         .force = run->flow.ticket.force,
-                                        .asked_s = run->flow.ticket.expires_s
-                                                       ? run->flow.ticket.expires_s - STATE_SECONDS
-                                                       : 0,
+                                        .asked_s = run->flow.ticket.asked_ms / 1000,
                                         .params = params});
     if (!r)
         *ret_run = take(run);

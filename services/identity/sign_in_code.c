@@ -57,6 +57,14 @@ static int store_once(crud_t *crud, const char *hex, const char *seconds, const 
     return r || PQntuples(res) ? r : ERR_SIGN_IN_PROVIDER;
 }
 
+/* How long ago the provider can have vouched. */
+static int64_t vouched_ago_ms(const run_t *run, const person_t *person)
+{
+    int64_t now = bus_now_ms(), came = now - (bus_mono_ms() - run->began_ms);
+
+    return now - person_proven_ms(person, run->flow.ticket.asked_ms, came);
+}
+
 int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
                       char out[WORDS_TOKEN_LEN + 1])
 {
@@ -68,7 +76,7 @@ int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
     words_token(out);
     words_hex(out, hex);
     snprintf(seconds, sizeof(seconds), "%d", SIGN_IN_CODE_SECONDS);
-    snprintf(since, sizeof(since), "%" PRId64, bus_mono_ms() - run->began_ms);
+    snprintf(since, sizeof(since), "%" PRId64, vouched_ago_ms(run, person));
     crud->changes = true; /* one statement by itself, without crud_begin */
     if (person->once)
         return store_once(crud, hex, seconds, sealed, since, person);

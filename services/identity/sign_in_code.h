@@ -19,7 +19,7 @@ int sign_in_code_make(crud_t *crud, const run_t *run, const person_t *person,
 typedef struct proven {
     person_t person;
     char target[WORDS_TARGET_MAX + 1];
-    char proven_at[48]; /* by PostgreSQL's clock, as it writes it: when the callback came */
+    char proven_at[48]; /* by PostgreSQL's clock, as it writes it: person_proven_ms */
 } proven_t;
 /* Wipe and free what it owns. */
 void proven_done(proven_t *self);

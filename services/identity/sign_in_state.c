@@ -56,15 +56,19 @@ static bool copy_text(const json_t *object, const char *key, char *out, size_t s
 
 static json_t *write_ticket(const ticket_t *ticket)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:b}", "r", ticket->route, "h", ticket->host, "t",
-                     ticket->target, "n", ticket->nonce_hash, "e", (json_int_t)ticket->expires_s,
-                     "f", ticket->force);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b}", "r", ticket->route, "h", ticket->host,
+                     "t", ticket->target, "n", ticket->nonce_hash, "e",
+                     (json_int_t)ticket->expires_s, "a", (json_int_t)ticket->asked_ms, "f",
+                     ticket->force);
 }
 
 /* False: it is not whole, or too late. */
 static bool read_ticket(const json_t *value, int64_t now_s, ticket_t *out)
 {
     out->expires_s = json_integer_value(json_object_get(value, "e"));
+    out->asked_ms = json_integer_value(json_object_get(value, "a"));
+    if (!out->asked_ms) /* it has begun, and waits for the provider's address */
+        out->asked_ms = 1000 * (out->expires_s - STATE_SECONDS);
     out->force = json_is_true(json_object_get(value, "f"));
     return copy_text(value, "r", out->route, sizeof(out->route))
            && copy_text(value, "h", out->host, sizeof(out->host))

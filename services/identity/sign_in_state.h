@@ -21,7 +21,8 @@ typedef struct ticket {
     char route[ID_MAX], host[WORDS_HOST_MAX + 1], target[WORDS_TARGET_MAX + 1];
     char nonce_hash[WORDS_HEX_SIZE]; /* of the cookie that the browser has at that host */
     int64_t expires_s;
-    bool force; /* the provider asks anew who it is */
+    int64_t asked_ms; /* when the browser was sent to the provider, or earlier; 0: nobody was */
+    bool force;       /* the provider asks anew who it is */
 } ticket_t;
 
 /* Seal it; the caller frees it. NULL: no memory. */

@@ -230,6 +230,16 @@ test('a stream that a token began ends with the token\'s rules, and at its exp',
   await up.close();
 });
 
+test('many programs of one address at once, also after a change of the module: each waits for its turn, and none is turned away', { skip, timeout: 120000 }, async () => {
+  const { to, up } = await guarded(), tokens = Array.from({ length: 60 }, (_, n) => jwt({ sub: `worker${n}` }));
+  for (const fields of [null, { maximum_duration: 86400 }]) {
+    if (fields) await put(to, fields);
+    const answers = await Promise.all(tokens.map((token) => status(to, token)));
+    assert.deepEqual([...new Set(answers)], [200], `${answers.filter((one) => one !== 200).length} of them`);
+  }
+  await up.close();
+});
+
 test('tokens that are made up take no room from those that are known', { skip, timeout: 120000 }, async () => {
   const { to, up } = await guarded(), token = jwt();
   await admits(to, token);

@@ -190,6 +190,14 @@ test('a stream that a token began ends with it', { skip }, async () => {
   await up.close();
 });
 
+test('many machines at once: each waits for its turn, and none is turned away', { skip, timeout: 120000 }, async () => {
+  const { to, up } = await guarded(), tokens = [];
+  for (let n = 0; n < 40; n++) tokens.push((await make({ route_ids: [to.route.id] })).token);
+  const answers = await Promise.all(tokens.map((token) => through(to.host, '/', bearer(token))));
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  await up.close();
+});
+
 test('guesses ask identity little, and take no room from people', { skip, timeout: 120000 }, async () => {
   const { to, up } = await guarded();
   const { token } = await make({ route_ids: [to.route.id] });

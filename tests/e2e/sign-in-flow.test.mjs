@@ -215,6 +215,14 @@ test('a user who is deleted has no sign-in that the provider vouched for before,
   assert.notEqual(body.session.user, first.session.user, 'a new record');
 });
 
+test('that somebody was deleted is remembered as long as what was said before can be brought: a day', options, async () => {
+  const names = ['a day', 'longer'].map((what) => `story ${what} ${ksuid()}`);
+  sql(`INSERT INTO sign_in_ended VALUES ('${names[0]}', now() - interval '25 h'), ('${names[1]}', now() - interval '27 h')`);
+  const kept = () => sql(`SELECT person_hash FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
+  await until(() => kept() === names[0], 'the older one is forgotten', 60000);
+  sql(`DELETE FROM sign_in_ended WHERE person_hash LIKE 'story %'`);
+});
+
 test('a deletion and sign-ins of its user at the same time: none of them is a session behind it', options, async () => {
   const sub = person(), at = module();
   for (let i = 0; i < 10; i++) {

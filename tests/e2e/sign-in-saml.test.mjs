@@ -277,6 +277,47 @@ test('a session does not outlive what the provider says, and is of its provider 
   await close();
 });
 
+test('what the provider said of a person before its user was deleted leads to nothing, and what it says when it is asked then lets in', { skip }, async () => {
+  const { to, saml, close } = await guarded(), name = `held-${crypto.randomUUID()}@example.test`, behind = { now: Date.now() - 45000 };
+  const users = async (who) => (await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${who}"`)}`)).application_users;
+  const { value } = await signedIn(to, saml, { name }), [user] = await users(name);
+  const begun = await begin(to), asked = await begin(to), other = `other-${crypto.randomUUID()}@example.test`;
+  const ahead = { name, now: Date.now() + 30000, from: time(Date.now()) }; // a clock that is wrong by what is allowed may say a time after the deletion
+  const held = [[begun.browser, answered(saml, begun, { name }), begun.relay], [new Browser(), answered(saml, null, { name })], [asked.browser, answered(saml, asked, ahead), asked.relay], [new Browser(), answered(saml, null, ahead)]];
+  await must('DELETE', `/app/users/${user.id}`);
+  assert.equal((await through(to.host, '/', withSession(value))).status, 401);
+  for (const [n, [browser, xml, relay]] of held.entries()) {
+    const last = await finish(browser, await bring(browser, saml, xml, relay));
+    assert.deepEqual([last.status, code(last)], [400, PAGES.failed], `${n}: ${last.body}`);
+    assert.equal(browser.cookies.get(new URL(at(to)).host)?.get(SESSION), undefined);
+  }
+  assert.deepEqual(await users(name), []);
+  const somebody = new Browser(), let_in = await finish(somebody, await bring(somebody, saml, answered(saml, null, { name: other, ...behind })));
+  assert.equal(let_in.status, 200, 'the deletion is nothing to anybody else');
+  await signedIn(to, saml, { name, ...behind });
+  assert.notEqual((await users(name))[0].id, user.id, 'a new record');
+  for (const one of [...await users(name), ...await users(other)]) await must('DELETE', `/app/users/${one.id}`);
+  await close();
+});
+
+test('what a provider said more than a day ago is too old, until whenever it is valid', { skip }, async () => {
+  const { to, saml, close } = await guarded(), browser = new Browser(), day = 86400000;
+  refusedHere(await bring(browser, saml, answered(saml, null, { issued: time(Date.now() - day - 120000) })), 'older than a day');
+  const last = await finish(browser, await bring(browser, saml, answered(saml, null, { issued: time(Date.now() - day + 600000) })));
+  assert.equal(last.status, 200, last.body);
+  await close();
+});
+
+test('a change of rules of a route with large metadata has everybody wait for their turn, and turns nobody away', { skip, timeout: 240000 }, async () => {
+  const large = idp.metadata.replace('<md:IDPSSODescriptor', `<!--${'x'.repeat(240 * 1024)}--><md:IDPSSODescriptor`);
+  const { to, saml, close } = await guarded({ idp_metadata: large }), people = [];
+  for (let n = 0; n < 60; n++) people.push((await signedIn(to, saml, { name: `crowd-${n}-${process.pid}@example.test` })).value);
+  await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: large, nameid_format: EMAIL, authorized_groups: ['staff'] });
+  const answers = await Promise.all(people.map((value) => through(to.host, '/', withSession(value))));
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200], `${answers.filter(({ status }) => status !== 200).length} of them`);
+  await close();
+});
+
 test('roll-over: a response signed by either key of the metadata is taken', { skip }, async () => {
   const two = provider([other, idp.signer], idp.entity), { to, saml, close } = await guarded({ idp_metadata: two.metadata });
   for (const by of [other, idp.signer]) {

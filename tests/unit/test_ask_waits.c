@@ -15,7 +15,7 @@ static bool add(int asker, const char *account, uint32_t client)
 {
     ask_who_t who = {&askers[asker], account, strlen(account), client, false, 1000 + asker};
 
-    return ask_waits_add(&waits, &who, "session.check", "body", 4);
+    return ask_waits_add(&waits, &who, "session.check", &(ask_body_t){"body", 4, NULL});
 }
 
 /* The number of the last of them. */
@@ -36,7 +36,8 @@ static int taken(void)
 
     if (wait)
         cr_assert(wait->number && wait->len == 4 && memcmp(wait->body, "body", 4) == 0);
-    free(wait);
+    if (wait)
+        ask_wait_free(wait);
     return asker;
 }
 
@@ -96,18 +97,118 @@ Test(ask_waits, how_many_wait_is_bounded)
     cr_assert(add(1000, "ac_three", 0));
 }
 
+static bool add_machine(int asker, const char *account, uint32_t client)
+{
+    ask_who_t who = {&askers[asker], account, strlen(account), client, ASK_MACHINE, 1000};
+
+    return ask_waits_add(&waits, &who, "bearer_token.check", &(ask_body_t){"body", 4, NULL});
+}
+
+Test(ask_waits, machines_wait_as_people_do_and_take_half_of_the_room_at_most)
+{
+    int client = 0, own = 0, all = 0, people = 0;
+
+    while (add_machine(client, "ac_one", 7))
+        client++;
+    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX / ASK_WAITS_MACHINES);
+    for (own = client; add_machine(own, "ac_one", (uint32_t)own + 8);)
+        own++;
+    cr_assert_eq(own, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
+    for (all = own; add_machine(all, "ac_two", 0) || add_machine(all, "ac_three", 0);)
+        all++;
+    cr_assert_eq(all, ASK_WAITS_MAX / ASK_WAITS_MACHINES);
+    for (; add(all + people, "ac_one", 7); people++)
+        ;
+    cr_assert_eq(people, ASK_WAITS_MAX / ASKS_SHARE, "people of the account, and of the client");
+    cr_assert(add(1000, "ac_four", 0));
+}
+
+Test(ask_waits, machines_that_wait_keep_no_place_from_people_behind_them)
+{
+    for (int i = 0; i < ASKS_ACCOUNT_MACHINES_MAX; i++)
+        cr_assert(asks_begin(&asks, &asks, "ac_one", 6, 0, ASK_MACHINE, 1));
+    for (int i = 0; i < 5; i++)
+        cr_assert(add_machine(i, "ac_one", 0));
+    cr_assert(add(100, "ac_one", 0));
+    cr_assert_eq(taken(), 100);
+    cr_assert_eq(taken(), -1);
+}
+
+static bool add_bytes(const char *account, unsigned kind, size_t len, shared_text_t *shared)
+{
+    ask_who_t who = {askers, account, strlen(account), 0, kind, 1000};
+
+    return ask_waits_add(&waits, &who, "v", &(ask_body_t){big, len, shared});
+}
+
 Test(ask_waits, so_are_their_bytes)
 {
-    ask_who_t who = {askers, "ac_one", 6, 0, false, 1000};
+    cr_assert(add_bytes("ac_one", 0, sizeof(big) - 1, NULL));
+    cr_assert(add_bytes("ac_one", 0, 1, NULL));
+    cr_assert_not(add_bytes("ac_one", 0, 1, NULL));
+    cr_assert(add_bytes("ac_two", 0, sizeof(big), NULL));
+    cr_assert(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / ASK_WAITS_MACHINES, NULL));
+    cr_assert_not(add_bytes("ac_one", ASK_MACHINE, 1, NULL));
+    memset(big, 'a', ASK_ACCOUNT_SIZE);
+    cr_assert_not(add_bytes(big, 0, 1, NULL), "an account that is too long");
+}
 
-    cr_assert(ask_waits_add(&waits, &who, "v", big, sizeof(big) - 1));
-    cr_assert(ask_waits_add(&waits, &who, "v", big, 1));
-    cr_assert_not(ask_waits_add(&waits, &who, "v", big, 1));
-    who.account = "ac_two";
-    cr_assert(ask_waits_add(&waits, &who, "v", big, sizeof(big)));
-    who.account_len = ASK_ACCOUNT_SIZE;
-    who.account = big;
-    cr_assert_not(ask_waits_add(&waits, &who, "v", big, 1), "an account that is too long");
+Test(ask_waits, what_many_share_is_in_memory_once_and_counts_once)
+{
+    shared_text_t *module = shared_text_new(big, sizeof(big) - 8 * ASK_WAITS_ACCOUNT_MAX);
+    shared_text_t *other = shared_text_new(big, sizeof(big));
+    ask_wait_t *wait;
+
+    for (int i = 0; i < ASK_WAITS_ACCOUNT_MAX; i++)
+        cr_assert(add_bytes("ac_one", 0, 4, module), "%d", i);
+    cr_assert_eq(waits.bytes, sizeof(big) - 4 * ASK_WAITS_ACCOUNT_MAX);
+    cr_assert((wait = ask_waits_take(&waits, &asks)));
+    cr_assert_eq(wait->shared, module);
+    cr_assert_not(add_bytes("ac_one", 0, 4, other), "another one has no room beside it");
+    cr_assert(add_bytes("ac_two", 0, 0, other));
+    shared_text_unref(&other);
+    shared_text_unref(&module); /* the routes are gone */
+    cr_assert_eq(wait->shared->at[0], big[0]);
+    ask_wait_free(wait);
+    ask_waits_expire(&waits);
+    while (ask_waits_late(&waits, 0))
+        ;
+    cr_assert_eq(waits.count + waits.bytes, 0);
+}
+
+/* All of its parts, one behind the other. */
+static size_t join(const ask_body_t *body, unsigned char *out)
+{
+    static unsigned char both[ASK_PART_MAX];
+    const unsigned char *part;
+    size_t at = 0, len;
+
+    do {
+        len = ask_body_part(body, at, both, &part);
+        cr_assert_leq(len, ASK_PART_MAX);
+        memcpy(out + at, part, len);
+        at += len;
+    } while (at < ask_body_total(body));
+    return at;
+}
+
+Test(ask_waits, the_parts_of_a_body_are_its_bytes_and_then_what_is_shared)
+{
+    static const size_t lens[] = {0, 1, ASK_PART_MAX - 1, ASK_PART_MAX, ASK_PART_MAX + 1};
+    static unsigned char whole[3 * ASK_PART_MAX], out[3 * ASK_PART_MAX];
+
+    for (size_t i = 0; i < sizeof(whole); i++)
+        whole[i] = (unsigned char)(i * 2654435761u >> 24);
+    for (size_t one = 0; one < 5; one++)
+        for (size_t other = 0; other < 5; other++) {
+            shared_text_t *shared = shared_text_new((char *)whole + lens[one], lens[other]);
+            ask_body_t body = {whole, lens[one], other ? shared : NULL};
+
+            memset(out, 0, sizeof(out));
+            cr_assert_eq(join(&body, out), lens[one] + lens[other]);
+            cr_assert_arr_eq(out, whole, lens[one] + lens[other], "%zu %zu", one, other);
+            shared_text_unref(&shared);
+        }
 }
 
 Test(ask_waits, who_leaves_or_is_late_is_not_asked_for)

@@ -189,3 +189,29 @@ Test(asks, a_client_has_a_quarter_of_what_its_account_may_ask)
               "slow ones are by themselves");
     cr_assert(begin("ac_one"), "what nobody in particular asks");
 }
+
+static uint64_t begin_machine(const char *account, uint32_t client, unsigned more)
+{
+    return asks_begin(&asks, &someone, account, strlen(account), client, ASK_MACHINE | more, 1000);
+}
+
+Test(asks, machines_have_a_share_of_their_own_and_each_client_half_of_it)
+{
+    int count = 0;
+    uint64_t last = 0, one;
+
+    while ((one = begin_machine("ac_one", 7, count % 2 ? ASK_SLOW : 0))) {
+        last = one;
+        count++;
+    }
+    cr_assert_eq(count, ASKS_CLIENT_MACHINES_MAX);
+    for (; count < ASKS_ACCOUNT_MACHINES_MAX; count++)
+        cr_assert(begin_machine("ac_one", 8 + (uint32_t)count, ASK_SLOW));
+    cr_assert_eq(begin_machine("ac_one", 100, 0), 0);
+    cr_assert_not(asks_have_room(&asks, "ac_one", 6, 0, ASK_MACHINE));
+    cr_assert(begin_machine("ac_two", 7, 0), "of another account");
+    cr_assert(begin_slow("ac_one", 9), "people sign in meanwhile");
+    cr_assert(begin("ac_one"));
+    asks_end(&asks, last);
+    cr_assert(begin_machine("ac_one", 7, 0));
+}

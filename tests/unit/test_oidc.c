@@ -185,6 +185,7 @@ Test(oidc, callback_says_who_it_is)
     cr_assert_eq(who.access_expires_s, OP_NOW_S + 3600);
     cr_assert_str_eq(who.session_at_provider, "s1");
     cr_assert_not_null(who.id_token);
+    cr_assert_eq(who.vouched_ms, 1000 * (int64_t)OP_NOW_S, "its iat");
 }
 
 Test(oidc, callback_proves_itself_with_basic_and_the_verifier)

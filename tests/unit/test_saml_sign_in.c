@@ -48,11 +48,12 @@ static json_t *a_metadata(const char *binding)
 
 static json_t *said(const char *name, const char *format, json_t *attributes)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "issuer", ISSUER,
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "issuer", ISSUER,
                      "name_id", name, "name_id_format", format, "name_qualifier", "",
                      "sp_name_qualifier", "", "session_index", "_s1", "assertion_id", "_a1",
-                     "not_on_or_after_ms", (json_int_t)1000 * (NOW_S + 300),
-                     "session_not_on_or_after_ms", (json_int_t)0, "attributes", attributes);
+                     "issued_ms", (json_int_t)1000 * NOW_S, "not_on_or_after_ms",
+                     (json_int_t)1000 * (NOW_S + 300), "session_not_on_or_after_ms", (json_int_t)0,
+                     "attributes", attributes);
 }
 
 /* One flow, and the answer that it gets to its question. */
@@ -255,8 +256,8 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
     cr_assert_str_neq(one.once, other.once);
     cr_assert_geq(one.once_until_s, NOW_S + 300 + SAML_SKEW_MS / 1000);
     cr_assert_not_null(saml_person(answer, "ac_1", NOW_S - SAML_LIFE_MAX_S, &late), "for a day");
-    for (const char *const *key =
-             (const char *const[]){"not_on_or_after_ms", "assertion_id", "issuer", "name_id", NULL};
+    for (const char *const *key = (const char *const[]){"not_on_or_after_ms", "assertion_id",
+                                                        "issuer", "name_id", "issued_ms", NULL};
          *key; key++) {
         _cleanup_(json_clear_ref) json_t *less = said("x", "", json_object());
         _cleanup_(person_done) person_t nobody = {0};
@@ -265,6 +266,22 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
         cr_assert_not_null(saml_person(less, "ac_1", NOW_S, &nobody), "without %s", *key);
         cr_assert_null(nobody.id);
     }
+}
+
+Test(saml_sign_in, an_assertion_is_of_the_time_that_it_says_and_too_old_after_a_day)
+{
+    _cleanup_(json_clear_ref) json_t *answer = said("x", "", json_object());
+    _cleanup_(person_done) person_t one = {0}, old = {0};
+    const int64_t until_s = NOW_S + 10 * (int64_t)SAML_LIFE_MAX_S;
+    const int64_t last_s = NOW_S + SAML_LIFE_MAX_S + SAML_SKEW_MS / 1000;
+
+    json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * (last_s + 300)));
+    cr_assert_null(saml_person(answer, "ac_1", last_s, &one));
+    cr_assert_eq(one.vouched_ms, 1000 * (int64_t)NOW_S);
+    cr_assert_not_null(saml_person(answer, "ac_1", last_s + 1, &old));
+    json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * until_s));
+    cr_assert_not_null(saml_person(answer, "ac_1", until_s - 1, &old), "it lasts for ten days");
+    cr_assert_null(old.id);
 }
 
 /* ---- where what nobody asked for leads ---- */

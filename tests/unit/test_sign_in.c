@@ -391,3 +391,27 @@ Test(sign_in, a_person_is_carried_whole_and_a_refresh_keeps_what_it_does_not_say
     person_done(&person);
     cr_assert_null(person.id);
 }
+
+/* ---- when a provider can have vouched ---- */
+
+Test(sign_in, what_a_provider_says_is_as_old_as_it_can_be)
+{
+    const int64_t now = 1000 * (int64_t)NOW;
+    const struct {
+        const char *what;
+        int64_t vouched, asked, came, proven;
+    } cases[] = {
+        {"it does not say, as of OAuth", 0, now - 5000, now, now},
+        {"nobody asked for it: its clock may be ahead", now - 300000, 0, now, now - 360000},
+        {"a clock that is ahead", now + 60000, 0, now, now},
+        {"it was asked before", now - 1000, now - 30000, now, now - 30000},
+        {"and long before", now - 1000, now - 600000, now, now - 61000},
+        {"a clock that is behind, and it was asked just now", now - 55000, now - 10, now, now - 10},
+        {"a clock of ours that went back meanwhile", now, now + 5000, now, now},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        cr_assert_eq(person_proven_ms(&(person_t){.vouched_ms = cases[i].vouched}, cases[i].asked,
+                                      cases[i].came),
+                     cases[i].proven, "%s", cases[i].what);
+}

@@ -5,38 +5,78 @@
 
 enum { FULL_ACCOUNTS_MAX = 16 /* that one look remembers to have no room */ };
 
+size_t ask_body_part(const ask_body_t *self, size_t offset, unsigned char both[ASK_PART_MAX],
+                     const unsigned char **ret_part)
+{
+    size_t left = ask_body_total(self) - offset, len = left < ASK_PART_MAX ? left : ASK_PART_MAX;
+    size_t own = offset < self->len ? self->len - offset : 0;
+
+    if (!own && len) {
+        *ret_part = (const unsigned char *)self->shared->at + (offset - self->len);
+    } else if (own >= len) {
+        *ret_part = (const unsigned char *)self->bytes + offset;
+    } else {
+        memcpy(both, (const unsigned char *)self->bytes + offset, own);
+        memcpy(both + own, self->shared->at, len - own);
+        *ret_part = both;
+    }
+    return len;
+}
+
 static bool is_of(const ask_wait_t *wait, const ask_who_t *who)
 {
     return wait->account_len == who->account_len
            && memcmp(wait->account, who->account, who->account_len) == 0;
 }
 
-bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t len)
+/* Those that are about machines' tokens as this one is, or are not as this one is not: of all, of
+ * its account, and of its client. */
+typedef struct waiting {
+    size_t all, all_bytes, own, own_bytes, client;
+} waiting_t;
+
+static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
 {
-    size_t own = 0, own_bytes = 0, client = 0;
+    waiting_t out = {0};
 
     for (const ask_wait_t *wait = self->first; wait; wait = wait->next) {
-        if (!is_of(wait, who))
+        size_t bytes = wait->len + shared_text_part(wait->shared, SHARED_WAITS);
+        bool own = is_of(wait, who);
+
+        if ((wait->kind ^ who->kind) & ASK_MACHINE)
             continue;
-        own++;
-        own_bytes += wait->len;
-        client += who->client && wait->client == who->client;
+        out.all++;
+        out.all_bytes += bytes;
+        out.own += own;
+        out.own_bytes += own ? bytes : 0;
+        out.client += own && who->client && wait->client == who->client;
     }
-    return who->account_len < ASK_ACCOUNT_SIZE && self->count < ASK_WAITS_MAX
-           && own < ASK_WAITS_ACCOUNT_MAX && client < ASK_WAITS_CLIENT_MAX
-           && (self->count <= ASK_WAITS_MAX / 2 || own < ASK_WAITS_MAX / ASKS_SHARE)
-           && self->bytes + len <= ASK_WAITS_BYTES_MAX
-           && own_bytes + len <= ASK_WAITS_ACCOUNT_BYTES;
+    return out;
 }
 
-bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, const void *body,
-                   size_t len)
+bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const ask_body_t *body)
+{
+    size_t len = body->len + shared_text_cost(body->shared, SHARED_WAITS);
+    waiting_t waiting = count_waiting(self, who);
+    size_t part = who->kind & ASK_MACHINE ? ASK_WAITS_MACHINES : 1;
+
+    return who->account_len < ASK_ACCOUNT_SIZE && self->count < ASK_WAITS_MAX
+           && self->bytes + len <= ASK_WAITS_BYTES_MAX && waiting.all < ASK_WAITS_MAX / part
+           && waiting.all_bytes + len <= ASK_WAITS_BYTES_MAX / part
+           && waiting.own < ASK_WAITS_ACCOUNT_MAX / part
+           && waiting.client < ASK_WAITS_CLIENT_MAX / part
+           && (self->count <= ASK_WAITS_MAX / 2 || waiting.own < ASK_WAITS_MAX / ASKS_SHARE / part)
+           && waiting.own_bytes + len <= ASK_WAITS_ACCOUNT_BYTES / part;
+}
+
+bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb,
+                   const ask_body_t *body)
 {
     ask_wait_t *wait, **end = &self->first;
 
-    if (!ask_waits_have_room(self, who, len))
+    if (!ask_waits_have_room(self, who, body))
         return false;
-    wait = malloc(sizeof(*wait) + len);
+    wait = malloc(sizeof(*wait) + body->len);
     if (!wait)
         return false;
     *wait = (ask_wait_t){
@@ -44,17 +84,18 @@ bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, co
         .verb = verb,
         .account_len = who->account_len,
         .client = who->client,
-        .slow = who->slow,
+        .kind = who->kind,
         .until_ms = who->until_ms,
-        .len = len,
+        .shared = shared_text_ref(body->shared),
+        .len = body->len,
     };
     memcpy(wait->account, who->account, who->account_len);
-    memcpy(wait->body, body, len);
+    memcpy(wait->body, body->bytes, body->len);
     while (*end)
         end = &(*end)->next;
     *end = wait;
     self->count++;
-    self->bytes += len;
+    self->bytes += body->len + shared_text_enter(wait->shared, SHARED_WAITS);
     return true;
 }
 
@@ -65,29 +106,35 @@ static ask_wait_t *unlink_wait(ask_waits_t *self, ask_wait_t **place)
     *place = wait->next;
     wait->next = NULL;
     self->count--;
-    self->bytes -= wait->len;
+    self->bytes -= wait->len + shared_text_leave(wait->shared, SHARED_WAITS);
     return wait;
+}
+
+void ask_wait_free(ask_wait_t *wait)
+{
+    shared_text_unref(&wait->shared);
+    free(wait);
 }
 
 /* Accounts that have no room for any of their clients: a look need not count for each of theirs. */
 typedef struct full {
-    const char *accounts[2][FULL_ACCOUNTS_MAX];
-    size_t counts[2];
+    const char *accounts[ASK_KINDS][FULL_ACCOUNTS_MAX];
+    size_t counts[ASK_KINDS];
 } full_t;
 
 static bool is_full(const full_t *self, const ask_wait_t *wait)
 {
-    for (size_t i = 0; i < self->counts[wait->slow]; i++)
-        if (strcmp(self->accounts[wait->slow][i], wait->account) == 0)
+    for (size_t i = 0; i < self->counts[wait->kind]; i++)
+        if (strcmp(self->accounts[wait->kind][i], wait->account) == 0)
             return true;
     return false;
 }
 
 static void note_full(full_t *self, const ask_wait_t *wait, const asks_t *asks)
 {
-    if (self->counts[wait->slow] < FULL_ACCOUNTS_MAX
-        && !asks_have_room(asks, wait->account, wait->account_len, 0, wait->slow))
-        self->accounts[wait->slow][self->counts[wait->slow]++] = wait->account;
+    if (self->counts[wait->kind] < FULL_ACCOUNTS_MAX
+        && !asks_have_room(asks, wait->account, wait->account_len, 0, wait->kind))
+        self->accounts[wait->kind][self->counts[wait->kind]++] = wait->account;
 }
 
 ask_wait_t *ask_waits_take(ask_waits_t *self, asks_t *asks)
@@ -101,7 +148,7 @@ ask_wait_t *ask_waits_take(ask_waits_t *self, asks_t *asks)
         if (is_full(&full, wait))
             continue;
         wait->number = asks_begin(asks, wait->whose, wait->account, wait->account_len, wait->client,
-                                  wait->slow, wait->until_ms);
+                                  wait->kind, wait->until_ms);
         if (wait->number)
             return unlink_wait(self, place);
         note_full(&full, wait, asks);
@@ -114,7 +161,7 @@ void ask_waits_leave(ask_waits_t *self, const void *whose)
     for (ask_wait_t **place = &self->first; *place; place = &(*place)->next) {
         if ((*place)->whose != whose)
             continue;
-        free(unlink_wait(self, place));
+        ask_wait_free(unlink_wait(self, place));
         return;
     }
 }
@@ -126,7 +173,7 @@ void *ask_waits_late(ask_waits_t *self, int64_t now_ms)
 
         if (now_ms < (*place)->until_ms)
             continue;
-        free(unlink_wait(self, place));
+        ask_wait_free(unlink_wait(self, place));
         return whose;
     }
     return NULL;

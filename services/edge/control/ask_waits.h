@@ -1,18 +1,40 @@
 /* Questions of one worker that have no place among those under way (asks.h), and wait for one: a
  * change of a route makes all its people be asked for within a moment, and each is a question of
  * milliseconds. The oldest that has room goes first. How many may wait is bounded, for an account
- * and for a client of it, too. Single-threaded; without sockets, clock and nginx. */
+ * and for a client of it, too; those about machines' tokens have half of each bound, so that people
+ * find room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
 #pragma once
 
 #include "services/edge/control/asks.h"
+#include "services/edge/table/shared_text.h"
 
 enum {
-    ASK_WAITS_MAX = 512,              /* of all accounts */
-    ASK_WAITS_ACCOUNT_MAX = 256,      /* and of one, while half of all are free; then an eighth */
-    ASK_WAITS_CLIENT_MAX = 192,       /* of one client of an account: many people may share one */
-    ASK_WAITS_BYTES_MAX = 16 << 20,   /* of their bodies */
-    ASK_WAITS_ACCOUNT_BYTES = 4 << 20 /* the same of an account */
+    ASK_WAITS_MAX = 512,               /* of all accounts */
+    ASK_WAITS_ACCOUNT_MAX = 256,       /* and of one, while half of all are free; then an eighth */
+    ASK_WAITS_CLIENT_MAX = 192,        /* of one client of an account: many people may share one */
+    ASK_WAITS_BYTES_MAX = 16 << 20,    /* of their bodies; what they share counts once */
+    ASK_WAITS_ACCOUNT_BYTES = 4 << 20, /* the same of an account */
+    ASK_WAITS_MACHINES = 2             /* the part of each of these that is for machines: a half */
 };
+
+/* What is asked: bytes, and behind them those of a text that others have, too; NULL: none. */
+typedef struct ask_body {
+    const void *bytes;
+    size_t len;
+    shared_text_t *shared;
+} ask_body_t;
+
+/* All of its bytes. */
+static inline size_t ask_body_total(const ask_body_t *self)
+{
+    return self->len + (self->shared ? self->shared->len : 0);
+}
+
+/* The part that begins at offset, which is no more than the total, of ASK_PART_MAX bytes at most.
+ * *ret_part: in the body, or where it has the end of bytes and the beginning of what is shared, a
+ * copy in both. Returns its length. */
+size_t ask_body_part(const ask_body_t *self, size_t offset, unsigned char both[ASK_PART_MAX],
+                     const unsigned char **ret_part);
 
 /* Whose question it is, and for how long. */
 typedef struct ask_who {
@@ -20,7 +42,7 @@ typedef struct ask_who {
     const char *account;
     size_t account_len;
     uint32_t client; /* a hash of who had it asked; 0: nobody in particular */
-    bool slow;
+    unsigned kind;   /* of asks.h */
     int64_t until_ms;
 } ask_who_t;
 
@@ -33,10 +55,11 @@ struct ask_wait {
     char account[ASK_ACCOUNT_SIZE];
     size_t account_len;
     uint32_t client;
-    bool slow;
+    unsigned kind; /* of asks.h */
     int64_t until_ms;
     uint64_t number; /* of ask_waits_take: its place */
-    size_t len;
+    shared_text_t *shared;
+    size_t len; /* of body */
     unsigned char body[];
 };
 
@@ -46,16 +69,17 @@ typedef struct ask_waits {
     size_t count, bytes;
 } ask_waits_t;
 
-/* May one more wait, with a body of so many bytes? */
-bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, size_t len);
+/* May one more wait, with that body? */
+bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const ask_body_t *body);
 
-/* It waits from now on; the body is copied. False: there is no room, or no memory. */
-bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb, const void *body,
-                   size_t len);
+/* It waits from now on; the body's bytes are copied, and what is shared is referred to. False:
+ * there is no room, or no memory. */
+bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb,
+                   const ask_body_t *body);
 
-/* The oldest for which there is room now: it has a place, number. NULL: none. The caller frees
- * it. */
+/* The oldest for which there is room now: it has a place, number. NULL: none. For ask_wait_free. */
 ask_wait_t *ask_waits_take(ask_waits_t *self, asks_t *asks);
+void ask_wait_free(ask_wait_t *wait);
 
 /* Who asked does not wait any more, and nothing was asked. */
 void ask_waits_leave(ask_waits_t *self, const void *whose);

@@ -10,7 +10,7 @@ static bool is_of_account(const char *account, const char *text, size_t len)
 
 /* What is under way: of all, of an account, and of a client of that account. */
 typedef struct {
-    size_t all, own, all_slow, own_slow, client, client_slow;
+    size_t all, own, all_slow, own_slow, client, client_slow, own_machines, client_machines;
 } taken_t;
 
 static taken_t count_taken(const asks_t *self, const char *account, size_t len, uint32_t client,
@@ -19,7 +19,8 @@ static taken_t count_taken(const asks_t *self, const char *account, size_t len, 
     taken_t out = {.all = self->count};
 
     for (size_t i = 0; i < ASKS_MAX; i++) {
-        bool slow = self->list[i].slow, own, same;
+        bool slow = self->list[i].kind & ASK_SLOW, machine = self->list[i].kind & ASK_MACHINE;
+        bool own, same;
 
         if (!self->list[i].number) {
             *ret_free = i;
@@ -32,6 +33,8 @@ static taken_t count_taken(const asks_t *self, const char *account, size_t len, 
         out.own_slow += slow && own;
         out.client += !slow && same;
         out.client_slow += slow && same;
+        out.own_machines += machine && own;
+        out.client_machines += machine && same;
     }
     return out;
 }
@@ -42,11 +45,15 @@ static bool has_share(size_t taken, size_t all, size_t own, size_t own_max)
     return taken < all && own < own_max && (taken <= all / 2 || own < all / ASKS_SHARE);
 }
 
-static bool has_room(const taken_t *taken, bool slow)
+static bool has_room(const taken_t *taken, unsigned kind)
 {
     if (!has_share(taken->all, ASKS_MAX, taken->own, ASKS_ACCOUNT_MAX))
         return false;
-    if (!slow)
+    if ((kind & ASK_MACHINE)
+        && (taken->own_machines >= ASKS_ACCOUNT_MACHINES_MAX
+            || taken->client_machines >= ASKS_CLIENT_MACHINES_MAX))
+        return false;
+    if (!(kind & ASK_SLOW))
         return taken->client < ASKS_CLIENT_MAX;
     return has_share(taken->all_slow, ASKS_SLOW_MAX, taken->own_slow, ASKS_ACCOUNT_SLOW_MAX)
            && taken->client_slow < (taken->own_slow < ASKS_ACCOUNT_SLOW_MAX / 2
@@ -61,7 +68,7 @@ static size_t place_of(uint64_t number)
 }
 
 uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
-                    uint32_t client, bool slow, int64_t until_ms)
+                    uint32_t client, unsigned kind, int64_t until_ms)
 {
     size_t at = 0;
     taken_t taken;
@@ -70,14 +77,14 @@ uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t accou
     if (account_len >= ASK_ACCOUNT_SIZE)
         return 0;
     taken = count_taken(self, account, account_len, client, &at);
-    if (!has_room(&taken, slow))
+    if (!has_room(&taken, kind))
         return 0;
     self->count++;
     self->list[at].number = ++self->begun * ASKS_MAX + at;
     self->list[at].whose = whose;
     self->list[at].until_ms = until_ms;
     self->list[at].client = client;
-    self->list[at].slow = slow;
+    self->list[at].kind = kind;
     memset(self->list[at].account, 0, ASK_ACCOUNT_SIZE);
     if (account_len)
         memcpy(self->list[at].account, account, account_len);
@@ -85,12 +92,12 @@ uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t accou
 }
 
 bool asks_have_room(const asks_t *self, const char *account, size_t account_len, uint32_t client,
-                    bool slow)
+                    unsigned kind)
 {
     size_t at = 0;
     taken_t taken = count_taken(self, account, account_len, client, &at);
 
-    return has_room(&taken, slow);
+    return has_room(&taken, kind);
 }
 
 void asks_leave(asks_t *self, uint64_t number)

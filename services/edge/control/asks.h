@@ -1,7 +1,8 @@
 /* Questions of one worker to postern-identity that are under way: whose they are, until when, and
  * how many there may be. Slow ones wait for a server that somebody else runs, an identity provider,
  * and anybody who may begin a sign-in can have them asked: they get half of the places, of all and
- * of each account, so that questions which identity answers by itself find room. Single-threaded;
+ * of each account, so that questions which identity answers by itself find room. Those about tokens
+ * that machines bring have a share of their own, since anybody can make up tokens. Single-threaded;
  * without sockets, clock and nginx: now_ms is any clock that never goes back. */
 #pragma once
 
@@ -15,7 +16,16 @@ enum {
     ASKS_SHARE = 8,           /* parts of all that an account has when less than half is free */
     ASKS_CLIENT_MAX = 8,      /* of one client, of those of its account; slow ones by themselves */
     ASKS_CLIENT_SLOW_FEW = 2, /* slow ones, once its account has half of what it may */
-    ASKS_TIMEOUT_MAX_MS = 60000 /* a question that asks for more has so long */
+    ASKS_ACCOUNT_MACHINES_MAX = 8, /* of an account, about tokens that are not known yet */
+    ASKS_CLIENT_MACHINES_MAX = 4,  /* of these, one client's */
+    ASKS_TIMEOUT_MAX_MS = 60000    /* a question that asks for more has so long */
+};
+
+/* What kind of question it is: 0, or any of these. */
+enum {
+    ASK_SLOW = 1,    /* identity may have to ask a server that somebody else runs */
+    ASK_MACHINE = 2, /* about a token that a machine brought, which may be made up */
+    ASK_KINDS = 4    /* how many combinations there are */
 };
 
 /* All zero: none is under way. */
@@ -26,7 +36,7 @@ typedef struct asks {
         int64_t until_ms;
         char account[ASK_ACCOUNT_SIZE];
         uint32_t client;
-        bool slow;
+        unsigned kind;
     } list[ASKS_MAX];
     uint64_t begun;
     size_t count;
@@ -35,11 +45,11 @@ typedef struct asks {
 /* One more: its number, or 0: there is no room. whose is not NULL. client: a hash of who had it
  * asked; 0: nobody in particular. */
 uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t account_len,
-                    uint32_t client, bool slow, int64_t until_ms);
+                    uint32_t client, unsigned kind, int64_t until_ms);
 
 /* Is there room for one of the account's, and of that client's? */
 bool asks_have_room(const asks_t *self, const char *account, size_t account_len, uint32_t client,
-                    bool slow);
+                    unsigned kind);
 
 /* Who asked does not wait any more. The question keeps its place until it is over, so those who
  * come and go do not ask more at once than those who stay. */

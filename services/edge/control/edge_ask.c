@@ -15,9 +15,11 @@ enum {
 
 /* A question that has not gone to the helper in whole. */
 typedef struct {
-    ngx_queue_t  link;
-    ask_head_t   head;
-    u_char       body[];
+    ngx_queue_t     link;
+    ask_head_t      head;
+    shared_text_t  *shared;   /* behind the body; NULL: nothing */
+    size_t          len;      /* of the body */
+    u_char          body[];
 } unsent_t;
 
 /* An answer that is told from the event loop: what brings it may be a request's own turn. */
@@ -45,7 +47,8 @@ static void
 drop_unsent(unsent_t *question)
 {
     ngx_queue_remove(&question->link);
-    unsent_bytes -= question->head.total;
+    unsent_bytes -= question->len + shared_text_leave(question->shared, SHARED_UNSENT);
+    shared_text_unref(&question->shared);
     free(question);
 }
 
@@ -94,7 +97,7 @@ bytes_of_account(const ngx_queue_t *list, const ngx_str_t *account)
         if (ngx_strlen(question->head.account) == account->len
             && ngx_memcmp(question->head.account, account->data, account->len) == 0)
         {
-            sum += question->head.total;
+            sum += question->len + shared_text_part(question->shared, SHARED_UNSENT);
         }
     }
     return sum;
@@ -105,14 +108,15 @@ bytes_of_account(const ngx_queue_t *list, const ngx_str_t *account)
 static ngx_int_t
 send_part(unsent_t *question)
 {
-    ngx_int_t   rc;
-    ngx_str_t   frames[2];
-    ask_head_t *head = &question->head;
+    ngx_int_t         rc;
+    ngx_str_t         frames[2];
+    ask_head_t       *head = &question->head;
+    static u_char     both[ASK_PART_MAX];
+    const ask_body_t  body = { question->body, question->len, question->shared };
 
     frames[0].data = (u_char *) head;
     frames[0].len = sizeof(*head);
-    frames[1].data = question->body + head->offset;
-    frames[1].len = ngx_min(head->total - head->offset, (uint32_t) ASK_PART_MAX);
+    frames[1].len = ask_body_part(&body, head->offset, both, (const u_char **) &frames[1].data);
     rc = edge_life_send(LINK_ASK, frames, 2);
     if (rc == NGX_OK) {
         head->offset += frames[1].len;
@@ -242,8 +246,8 @@ on_tick(ngx_event_t *ev)
         end_late(number, ASK_LATE);
     }
     end_waiting(ngx_current_msec);
+    (void) send_unsent();   /* which makes room for those that wait */
     begin_waiting();
-    (void) send_unsent();
     if ((asks.count || waits.count) && !ev->timer_set) {
         ngx_add_timer(ev, has_unsent() ? SEND_MS : TICK_MS);
     }
@@ -269,8 +273,10 @@ make_all(void)
 
 
 static ngx_uint_t
-has_bytes(const ngx_str_t *account, size_t len)
+has_bytes(const ngx_str_t *account, const ask_body_t *body)
 {
+    size_t  len = body->len + shared_text_cost(body->shared, SHARED_UNSENT);
+
     return unsent_bytes + len <= UNSENT_BYTES_MAX
            && (unsent_bytes == 0
                || bytes_of_account(&small, account) + bytes_of_account(&large, account) + len
@@ -279,12 +285,14 @@ has_bytes(const ngx_str_t *account, size_t len)
 
 
 static unsent_t *
-new_question(const void *body, size_t len)
+new_question(const ask_body_t *body)
 {
-    unsent_t  *question = malloc(sizeof(*question) + len);
+    unsent_t  *question = malloc(sizeof(*question) + body->len);
 
     if (question) {
-        ngx_memcpy(question->body, body, len);
+        ngx_memcpy(question->body, body->bytes, body->len);
+        question->len = body->len;
+        question->shared = shared_text_ref(body->shared);
     }
     return question;
 }
@@ -294,7 +302,7 @@ new_question(const void *body, size_t len)
 static void
 send_question(unsent_t *question)
 {
-    unsent_bytes += question->head.total;
+    unsent_bytes += question->len + shared_text_enter(question->shared, SHARED_UNSENT);
     ngx_queue_insert_tail(question->head.total > ASK_PART_MAX ? &large : &small,
                           &question->link);
     (void) send_unsent();   /* where there is no helper, edge_ask_restart ends it */
@@ -307,14 +315,17 @@ send_question(unsent_t *question)
 
 /* It has a place. NGX_OK | NGX_BUSY: there is no memory. */
 static ngx_int_t
-begin_question(uint64_t number, const ask_who_t *who, const char *verb, const void *body,
-    size_t len)
+begin_question(uint64_t number, const ask_who_t *who, const char *verb, const ask_body_t *body)
 {
-    unsent_t  *question = new_question(body, len);
+    unsent_t  *question = new_question(body);
 
-    if (question == NULL
-        || !ask_head_init(&question->head, number, verb, who->account, who->account_len, len))
+    if (question == NULL) {
+        return NGX_BUSY;
+    }
+    if (!ask_head_init(&question->head, number, verb, who->account, who->account_len,
+                       ask_body_total(body)))
     {
+        shared_text_unref(&question->shared);
         free(question);
         return NGX_BUSY;
     }
@@ -324,31 +335,35 @@ begin_question(uint64_t number, const ask_who_t *who, const char *verb, const vo
 }
 
 
-/* Places may be free now, of whom others waited for. Whoever cannot be sent is over at its time. */
+/* Places may be free now, of whom others waited for. Whoever cannot be sent is over at its time. No
+ * more leave the queue than the link has taken, but for one. */
 static void
 begin_waiting(void)
 {
     asker_t     *asker;
     ask_who_t    who;
+    ask_body_t   body;
     ask_wait_t  *wait;
 
-    while (there && (wait = ask_waits_take(&waits, &asks)) != NULL) {
+    while (there && unsent_bytes < UNSENT_BYTES_MAX
+           && (wait = ask_waits_take(&waits, &asks)) != NULL)
+    {
         asker = wait->whose;
         asker->number = wait->number;
         who = (ask_who_t) { wait->whose, wait->account, wait->account_len, wait->client,
-                            wait->slow, wait->until_ms };
-        (void) begin_question(wait->number, &who, wait->verb, wait->body, wait->len);
-        free(wait);
+                            wait->kind, wait->until_ms };
+        body = (ask_body_t) { wait->body, wait->len, wait->shared };
+        (void) begin_question(wait->number, &who, wait->verb, &body);
+        ask_wait_free(wait);
     }
 }
 
 
 /* It waits for a place, if it may. */
 static ngx_int_t
-wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const void *body,
-    size_t len)
+wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const ask_body_t *body)
 {
-    if (!ask_waits_add(&waits, who, verb, body, len)) {
+    if (!ask_waits_add(&waits, who, verb, body)) {
         return NGX_BUSY;
     }
     asker->number = NO_PLACE;
@@ -359,26 +374,26 @@ wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const voi
 }
 
 
-static ngx_int_t
-begin_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    ngx_uint_t slow, const void *body, size_t len, ngx_msec_t timeout)
+ngx_int_t
+edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *account,
+    uint32_t client, const ask_body_t *body, ngx_msec_t timeout)
 {
     uint64_t   number;
-    ask_who_t  who = { asker, (char *) account->data, account->len, client, slow != 0,
+    ask_who_t  who = { asker, (char *) account->data, account->len, client, kind,
                        ngx_current_msec + ngx_min(timeout, (ngx_msec_t) ASKS_TIMEOUT_MAX_MS) };
 
     make_all();
-    if (!there || asker->number || len > ASK_BODY_MAX) {
+    if (!there || asker->number || ask_body_total(body) > ASK_BODY_MAX) {
         return NGX_DECLINED;
     }
-    number = has_bytes(account, len)
-             ? asks_begin(&asks, asker, who.account, who.account_len, client, who.slow,
+    number = has_bytes(account, body)
+             ? asks_begin(&asks, asker, who.account, who.account_len, client, who.kind,
                           who.until_ms)
              : 0;
     if (number == 0) {
-        return wait_for_place(asker, &who, verb, body, len);
+        return wait_for_place(asker, &who, verb, body);
     }
-    if (begin_question(number, &who, verb, body, len) != NGX_OK) {
+    if (begin_question(number, &who, verb, body) != NGX_OK) {
         (void) asks_end(&asks, number);
         return NGX_BUSY;
     }
@@ -391,7 +406,9 @@ ngx_int_t
 edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, client, 0, body, len, timeout);
+    const ask_body_t  whole = { body, len, NULL };
+
+    return edge_ask_kind(asker, 0, verb, account, client, &whole, timeout);
 }
 
 
@@ -399,17 +416,20 @@ ngx_int_t
 edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout)
 {
-    return begin_ask(asker, verb, account, client, 1, body, len, timeout);
+    const ask_body_t  whole = { body, len, NULL };
+
+    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, &whole, timeout);
 }
 
 
 ngx_uint_t
-edge_ask_has_room(const ngx_str_t *account, uint32_t client, ngx_uint_t slow)
+edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind)
 {
-    ask_who_t  who = { NULL, (char *) account->data, account->len, client, slow != 0, 0 };
+    ask_who_t         who = { NULL, (char *) account->data, account->len, client, kind, 0 };
+    const ask_body_t  empty = { "", 0, NULL };
 
-    return asks_have_room(&asks, who.account, who.account_len, client, who.slow)
-           || ask_waits_have_room(&waits, &who, 0);
+    return asks_have_room(&asks, who.account, who.account_len, client, who.kind)
+           || ask_waits_have_room(&waits, &who, &empty);
 }
 
 

@@ -9,6 +9,7 @@
 #include <msgpack.h>
 
 #include "services/edge/control/ask_packet.h"   /* ASK_BODY_MAX */
+#include "services/edge/control/ask_waits.h"    /* ask_body_t, kinds of questions */
 #include "services/edge/control/edge_link.h"
 
 enum {
@@ -45,9 +46,13 @@ ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, u
 ngx_int_t edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account,
     uint32_t client, const void *body, size_t len, ngx_msec_t timeout);
 
-/* Is there room for one of those, or, not slow, of the others, at once or in the queue? Cheaper
- * than to make its body. */
-ngx_uint_t edge_ask_has_room(const ngx_str_t *account, uint32_t client, ngx_uint_t slow);
+/* The same of one of any kind of asks.h, whose body may end with a text that others have, too, as
+ * that of a module: it is not copied, however many wait with it. */
+ngx_int_t edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *account,
+    uint32_t client, const ask_body_t *body, ngx_msec_t timeout);
+
+/* Is there room for one of that kind, at once or in the queue? Cheaper than to make its body. */
+ngx_uint_t edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind);
 
 /* Nobody is called any more; the asker need not have asked. What was asked may be done still. */
 void edge_ask_leave(asker_t *asker);

@@ -318,14 +318,29 @@ edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len)
 }
 
 
+static void
+put_text_head(pack_t *pk, size_t len)
+{
+    if (len <= UINT16_MAX) {
+        pack_str_head(pk, len);
+    } else {
+        pack_number(pk, 0xdb, len, 4);
+    }
+}
+
+
+void
+edge_sign_in_put_head(pack_t *pk, const char *key, size_t len)
+{
+    pack_str(pk, key, ngx_strlen(key));
+    put_text_head(pk, len);
+}
+
+
 void
 edge_sign_in_put_value(pack_t *pk, const void *text, size_t len)
 {
-    if (len <= UINT16_MAX) {
-        pack_str(pk, text, len);
-        return;
-    }
-    pack_number(pk, 0xdb, len, 4);
+    put_text_head(pk, len);
     pack_append(pk, text, len);
 }
 

@@ -55,10 +55,12 @@ ngx_str_t edge_sign_in_text(ngx_pool_t *pool, const ask_answer_t *answer, const 
 const msgpack_object *edge_sign_in_member(const ask_answer_t *answer, const char *key);
 
 /* The body of a question to identity: begin allocates size bytes for the texts beside what is
- * between them, put adds a text with its key, put_value a text alone, and put_clean one of outside
- * that may be no UTF-8. NGX_OK | NGX_ERROR. */
+ * between them, put adds a text with its key, put_value a text alone, put_clean one of outside
+ * that may be no UTF-8, and put_head all of a text with its key but the text itself, which is last
+ * then, and shared (ask_body_t). NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_body(ngx_pool_t *pool, pack_t *pk, u_char **start, size_t size,
                             size_t pairs);
 void edge_sign_in_put(pack_t *pk, const char *key, const void *text, size_t len);
+void edge_sign_in_put_head(pack_t *pk, const char *key, size_t len);
 void edge_sign_in_put_value(pack_t *pk, const void *text, size_t len);
 void edge_sign_in_put_clean(pack_t *pk, const char *key, const ngx_str_t *text, size_t max);

@@ -218,8 +218,8 @@ void edge_sign_in_machine_refuse(const edge_sign_in_state_t *state, int code);
 /* Keep a service token from the upstream, whether the route lets them in or not, and all that has
  * the scheme Bearer where it lets JWTs in. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_machine_hide(edge_sign_in_state_t *state);
-/* The body of a question about the JWT that the request brings: {token, sealed}. NGX_OK |
- * NGX_DECLINED: there is no memory. */
+/* The body of a question about the JWT that the request brings: {token, sealed}, up to what is
+ * shared of the rules (edge_sign_in_rules). NGX_OK | NGX_DECLINED: there is no memory. */
 ngx_int_t edge_sign_in_put_jwt(const edge_sign_in_state_t *state, ngx_pool_t *pool, pack_t *pk,
     u_char **start);
 /* Is the hash that of the state's session, by its name here or at identity? */

@@ -18,9 +18,7 @@ enum {
     CHECKS_MAX = 8192,     /* of this worker at once */
     CHECK_MS = 5000,
     RULES_MS = 25000,      /* identity may have to ask the provider */
-    BODY_BYTES = 2048,
-    MACHINES_MAX = 8,      /* of an account, asked for at once */
-    CLIENT_JWTS_MAX = 4    /* of these, JWTs that one client brings */
+    BODY_BYTES = 2048
 };
 
 /* One question, and who waits for its answer. */
@@ -31,9 +29,7 @@ typedef struct {
     char                 digest[SIGN_IN_DIGEST_LEN + 1];
     uint32_t             generation;
     int64_t              asked_ms;
-    char                 account[64];
-    uint32_t             client;   /* of a machine: edge_sign_in_client */
-    unsigned             sealed:1, machine:1;
+    unsigned             sealed:1;
 } check_t;
 
 static ngx_queue_t  pending[BUCKETS];
@@ -388,21 +384,34 @@ edge_sign_in_client(const edge_sign_in_state_t *state)
 }
 
 
-/* The issuer may have to be asked for its keys. */
+/* Where identity is to look at the rules anew it may have to ask the provider, and of a JWT the
+ * issuer for its keys. */
+static unsigned
+kind_of(const edge_sign_in_state_t *state)
+{
+    if (state->machine) {
+        return ASK_MACHINE | (state->jwt_brought ? ASK_SLOW : 0);
+    }
+    return state->sealed ? ASK_SLOW : 0;
+}
+
+
 static ngx_int_t
 send_jwt(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
-    pack_t     pk;
-    u_char    *start;
-    ngx_str_t  account = { state->ctx->route->account_id_len,
-                           (u_char *) state->ctx->route->account_id };
+    pack_t      pk;
+    u_char     *start;
+    ngx_str_t   account = { state->ctx->route->account_id_len,
+                            (u_char *) state->ctx->route->account_id };
+    ask_body_t  body;
 
     if (edge_sign_in_put_jwt(state, pool, &pk, &start) != NGX_OK) {
         return NGX_DECLINED;
     }
+    body = (ask_body_t) { start, pk.at - start, edge_sign_in_rules(state)->shared };
     check->asker.answered = on_answer;
-    return edge_ask_slow(&check->asker, "bearer_token.check", &account,
-                         edge_sign_in_client(state), start, pk.at - start, RULES_MS);
+    return edge_ask_kind(&check->asker, kind_of(state), "bearer_token.check", &account,
+                         edge_sign_in_client(state), &body, RULES_MS);
 }
 
 
@@ -411,6 +420,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
 {
     pack_t           pk;
     u_char          *start;
+    ask_body_t       body;
     const route_t   *route = state->ctx->route;
     ngx_str_t        account = { route->account_id_len, (u_char *) route->account_id };
     const sign_in_t *config = edge_sign_in_rules(state);
@@ -418,10 +428,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     if (state->jwt_brought) {
         return send_jwt(check, state, pool);
     }
-    if (edge_sign_in_body(pool, &pk, &start,
-                          BODY_BYTES + (check->sealed ? config->sealed_len : 0),
-                          4u + check->sealed) != NGX_OK)
-    {
+    if (edge_sign_in_body(pool, &pk, &start, BODY_BYTES, 4u + check->sealed) != NGX_OK) {
         return NGX_DECLINED;
     }
     edge_sign_in_put_hash(&pk, state);
@@ -431,47 +438,17 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     pack_int64(&pk, state->session && state->session->last_active_ms
                     ? edge_sign_in_identity_time(state->session->last_active_ms) : 0);
     if (check->sealed) {
-        edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+        edge_sign_in_put_head(&pk, "sealed", config->sealed_len);
     }
     if (pk.full) {
         return NGX_DECLINED;
     }
+    body = (ask_body_t) { start, pk.at - start, check->sealed ? config->shared : NULL };
     check->asker.answered = on_answer;
-    if (check->sealed && !check->machine) {   /* identity may have to ask the provider */
-        return edge_ask_slow(&check->asker, "session.check", &account,
-                             edge_sign_in_client(state), start, pk.at - start, RULES_MS);
-    }
-    return edge_ask(&check->asker,
-                    check->machine ? "service_token.check" : "session.check", &account,
-                    edge_sign_in_client(state), start, pk.at - start, CHECK_MS);
-}
-
-
-/* May one more machine of the account be asked for? Whoever makes up tokens is not to take the room
- * that its people's sessions need, nor all that its other machines have. Few questions are under
- * way at once (asks.h). */
-static ngx_uint_t
-has_room_for_machine(const edge_sign_in_state_t *state)
-{
-    check_t      *check;
-    uint32_t      client = edge_sign_in_client(state);
-    ngx_uint_t    i, n = 0, of_client = 0;
-    ngx_queue_t  *q;
-
-    for (i = 0; i < BUCKETS; i++) {
-        for (q = ngx_queue_head(&pending[i]); q != ngx_queue_sentinel(&pending[i]);
-             q = ngx_queue_next(q))
-        {
-            check = ngx_queue_data(q, check_t, link);
-            if (check->machine
-                && ngx_strcmp(check->account, state->ctx->route->account_id) == 0)
-            {
-                n++;
-                of_client += client && check->client == client;
-            }
-        }
-    }
-    return n < MACHINES_MAX && (!state->jwt_brought || of_client < CLIENT_JWTS_MAX);
+    return edge_ask_kind(&check->asker, kind_of(state),
+                         state->machine ? "service_token.check" : "session.check", &account,
+                         edge_sign_in_client(state), &body,
+                         kind_of(state) & ASK_SLOW ? RULES_MS : CHECK_MS);
 }
 
 
@@ -483,9 +460,7 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
     ngx_int_t    rc = NGX_DECLINED;
     ngx_pool_t  *pool;
 
-    if (count >= CHECKS_MAX || !edge_ask_is_there()
-        || (state->machine && !has_room_for_machine(state)))
-    {
+    if (count >= CHECKS_MAX || !edge_ask_is_there()) {
         return NULL;
     }
     check = ngx_calloc(sizeof(check_t), ngx_cycle->log);
@@ -495,9 +470,6 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
         ngx_memcpy(check->bound, bound, SESSION_BOUND_BYTES);
         ngx_memcpy(check->digest, edge_sign_in_rules(state)->digest, SIGN_IN_DIGEST_LEN);
         check->sealed = state->sealed;
-        check->machine = state->machine;
-        check->client = state->machine ? edge_sign_in_client(state) : 0;
-        snprintf(check->account, sizeof(check->account), "%s", state->ctx->route->account_id);
         check->generation = sessions_generation(edge_sign_in_sessions(), state->hash);
         check->asked_ms = edge_sign_in_clock();
         ngx_queue_init(&check->waiters);
@@ -526,7 +498,7 @@ join_check(edge_sign_in_state_t *state)
     const u_char  *bound = sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
 
     check = find_check(state, bound);
-    if (check == NULL && edge_ask_has_room(&account, edge_sign_in_client(state), state->sealed)) {
+    if (check == NULL && edge_ask_has_room(&account, edge_sign_in_client(state), kind_of(state))) {
         check = begin_check(state, bound);
     }
     return check;

@@ -201,24 +201,26 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     u_char           *start;
     const route_t    *route = state->ctx->route;
     ngx_str_t         account = { route->account_id_len, (u_char *) route->account_id };
+    ask_body_t        body;
     const sign_in_t  *config = state->config;
 
     ask->asker.answered = on_vouched;
     if (state->jwt_brought) {
-        return edge_sign_in_put_jwt(state, state->r->pool, &pk, &start) == NGX_OK
-               ? edge_ask_slow(&ask->asker, "bearer_token.vouch", &account,
-                               edge_sign_in_client(state), start, pk.at - start, ASK_MS)
-               : NGX_DECLINED;
+        if (edge_sign_in_put_jwt(state, state->r->pool, &pk, &start) != NGX_OK) {
+            return NGX_DECLINED;
+        }
+        body = (ask_body_t) { start, pk.at - start, edge_sign_in_rules(state)->shared };
+        return edge_ask_kind(&ask->asker, ASK_SLOW, "bearer_token.vouch", &account,
+                             edge_sign_in_client(state), &body, ASK_MS);
     }
-    if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          BODY_BYTES + (state->machine ? config->sealed_len : 0),
-                          state->machine ? 2 : 3) != NGX_OK)
+    if (edge_sign_in_body(state->r->pool, &pk, &start, BODY_BYTES, state->machine ? 2 : 3)
+        != NGX_OK)
     {
         return NGX_DECLINED;
     }
     edge_sign_in_put_hash(&pk, state);
     if (state->machine) {
-        edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
+        edge_sign_in_put_head(&pk, "sealed", config->sealed_len);
     } else {
         edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
         pack_str(&pk, "last_active_ms", 14);
@@ -227,8 +229,9 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     if (pk.full) {
         return NGX_DECLINED;
     }
-    return edge_ask(&ask->asker, state->machine ? "service_token.vouch" : "session.vouch",
-                    &account, edge_sign_in_client(state), start, pk.at - start, ASK_MS);
+    body = (ask_body_t) { start, pk.at - start, state->machine ? config->shared : NULL };
+    return edge_ask_kind(&ask->asker, 0, state->machine ? "service_token.vouch" : "session.vouch",
+                         &account, edge_sign_in_client(state), &body, ASK_MS);
 }
 
 

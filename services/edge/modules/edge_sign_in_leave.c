@@ -98,7 +98,7 @@ ask_with_provider(edge_sign_in_state_t *state)
 
     if ((state->me != MODULE_OIDC && state->me != MODULE_SAML)
         || !edge_sign_in_may_leave(state->r, ctx)
-        || !edge_ask_has_room(&account, client, 1))
+        || !edge_ask_has_room(&account, client, ASK_SLOW))
     {
         return NGX_DECLINED;
     }

@@ -108,11 +108,11 @@ edge_sign_in_put_jwt(const edge_sign_in_state_t *state, ngx_pool_t *pool, pack_t
 {
     const sign_in_t  *config = edge_sign_in_rules(state);
 
-    if (edge_sign_in_body(pool, pk, start, state->token.len + config->sealed_len, 2) != NGX_OK) {
+    if (edge_sign_in_body(pool, pk, start, state->token.len, 2) != NGX_OK) {
         return NGX_DECLINED;
     }
     edge_sign_in_put(pk, "token", state->token.data, state->token.len);
-    edge_sign_in_put(pk, "sealed", config->sealed, config->sealed_len);
+    edge_sign_in_put_head(pk, "sealed", config->sealed_len);
     return pk->full ? NGX_DECLINED : NGX_OK;
 }
 

@@ -46,6 +46,17 @@ static char *needed(const msgpack_object *document, const char *key, bool *bad)
     return text;
 }
 
+/* Questions to identity share it with the route. */
+static void set_sealed(sign_in_t *self, const msgpack_object *document, bool *bad)
+{
+    char *text = needed(document, "sealed", bad);
+
+    self->shared = shared_text_new(text ? text : "", text ? strlen(text) : 0);
+    self->sealed = self->shared->at;
+    self->sealed_len = self->shared->len;
+    slab_free(text);
+}
+
 /* A document that is here is that of a module which is on. */
 static void check_module(const msgpack_object *document, const char *module, bool *bad)
 {
@@ -72,8 +83,7 @@ sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, boo
 #undef SECONDS
     self->client_id = needed(document, "client_id", bad);
     self->digest = needed(document, "digest", bad);
-    self->sealed = needed(document, "sealed", bad);
-    self->sealed_len = self->sealed ? strlen(self->sealed) : 0;
+    set_sealed(self, document, bad);
     self->place = document_str(document, "place", bad);
     self->place_len = self->place ? strlen(self->place) : 0;
     if (!is_prefix(prefix) || !is_digest(self->digest) || !self->sealed_len
@@ -95,7 +105,7 @@ void sign_in_free(void *config)
     slab_free(self->nonce_cookie);
     slab_free(self->client_id);
     slab_free(self->digest);
-    slab_free(self->sealed);
+    shared_text_unref(&self->shared);
     slab_free(self->place);
     slab_free(self);
 }

@@ -2,6 +2,8 @@
  * identity needs to know of it, sealed. No nginx in here. */
 #pragma once
 
+#include "services/edge/table/shared_text.h"
+
 #include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +27,8 @@ typedef struct sign_in {
     uint32_t inactivity_s, maximum_s, check_s; /* 0: off */
     char *client_id;                           /* "": there is none */
     char *digest;                              /* of the rules, SIGN_IN_DIGEST_LEN digits */
-    char *sealed;
+    shared_text_t *shared;                     /* has sealed */
+    const char *sealed;
     size_t sealed_len;
     char *place; /* the same without the rules, which is short; NULL: there is none */
     size_t place_len;
