@@ -11,7 +11,7 @@ enum {
 };
 
 /* of this worker */
-static share_t     upstreams;
+static share_t     connections;
 static portions_t  memory;
 static ngx_uint_t  answers;
 
@@ -66,10 +66,42 @@ edge_share_is_of_many(const struct sockaddr *address)
 }
 
 
-/* ---- connections to upstreams ---- */
+uint32_t
+edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client)
+{
+    if (client == r->connection->sockaddr && edge_share_is_of_many(client)) {
+        return 0;
+    }
+    return edge_share_client(client, 0);
+}
+
+
+/* ---- connections ---- */
 
 ngx_uint_t
-edge_share_take(edge_ctx_t *ctx)
+edge_share_may_enter(uint32_t client)
+{
+    return share_allows(&connections, client, ngx_cycle->connection_n,
+                        ngx_cycle->free_connection_n + 1, edge_conf()->client_portion);
+}
+
+
+void
+edge_share_enter(uint32_t client)
+{
+    share_enter(&connections, client);
+}
+
+
+void
+edge_share_leave(uint32_t client)
+{
+    share_leave(&connections, client);
+}
+
+
+ngx_uint_t
+edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     share_part_t  *part = &ctx->share;
     size_t         all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
@@ -77,8 +109,11 @@ edge_share_take(edge_ctx_t *ctx)
     if (!part->taken) {
         part->account = edge_share_account(&ctx->account_id);
         part->client = edge_share_client(ctx->client, part->account);
+        part->alone = edge_share_alone(r, ctx->client);
     }
-    if (free > share_reserve(all) && share_take(&upstreams, part, all, free)) {
+    if (free > share_reserve(all)
+        && share_take(&connections, part, all, free, edge_conf()->client_portion))
+    {
         return 1;
     }
     edge_vitals(ngx_worker)->over_share++;
@@ -142,14 +177,10 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 static ngx_uint_t
 charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client)
 {
-    uint32_t      hash = 0;
     edge_conf_t  *conf = edge_conf();
 
-    if (client != r->connection->sockaddr || !edge_share_is_of_many(client)) {
-        hash = edge_share_client(client, 0);
-    }
     if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
-                     hash, REQUEST_BYTES + head_bytes(r)))
+                     edge_share_alone(r, client), REQUEST_BYTES + head_bytes(r)))
     {
         note_taken();
         return 1;
@@ -249,7 +280,7 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
 void
 edge_share_give(edge_ctx_t *ctx)
 {
-    share_give(&upstreams, &ctx->share);
+    share_give(&connections, &ctx->share);
     portion_give(&memory, &ctx->portion);
     note_taken();
     answers -= ctx->bare;
