@@ -95,6 +95,7 @@ Test(share, one_client_of_many_accounts_has_its_portion_of_all)
 Test(share, connections_of_a_client_and_those_for_it_are_one_count)
 {
     worker_t *worker = calloc(1, sizeof(*worker));
+    share_part_t few = {.account = 2, .client = 12, .alone = 7};
     size_t entered = 0;
 
     while (share_allows(&worker->share, 5, ALL, ALL - entered, 100)) {
@@ -104,6 +105,7 @@ Test(share, connections_of_a_client_and_those_for_it_are_one_count)
     worker->taken = entered;
     cr_assert_not(take_for(worker, 1, 11, 5));
     cr_assert(take_for(worker, 1, 11, 6), "of another client");
+    cr_assert(share_take(&worker->share, &few, ALL, 2, 100), "of one that has few");
     share_leave(&worker->share, 5);
     share_leave(&worker->share, 5);
     worker->taken -= 2;

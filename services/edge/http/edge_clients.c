@@ -110,6 +110,17 @@ give_up_idle(client_t *client)
 }
 
 
+void
+edge_clients_give_up_idle(uint32_t hash)
+{
+    client_t  *client = &clients[hash % SHARE_CLIENTS];
+
+    if (hash && client->open.next) {
+        give_up_idle(client);
+    }
+}
+
+
 static void
 leave_client(void *data)
 {

@@ -1,4 +1,5 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_clients.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
@@ -100,20 +101,32 @@ edge_share_leave(uint32_t client)
 }
 
 
+static ngx_uint_t
+take_connection(share_part_t *part)
+{
+    size_t  all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
+
+    return free > share_reserve(all)
+           && share_take(&connections, part, all, free, edge_conf()->client_portion);
+}
+
+
 ngx_uint_t
 edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     share_part_t  *part = &ctx->share;
-    size_t         all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
 
     if (!part->taken) {
         part->account = edge_share_account(&ctx->account_id);
         part->client = edge_share_client(ctx->client, part->account);
         part->alone = edge_share_alone(r, ctx->client);
     }
-    if (free > share_reserve(all)
-        && share_take(&connections, part, all, free, edge_conf()->client_portion))
+    if (!share_may_ask(&connections, part->alone, ngx_cycle->connection_n,
+                       ngx_cycle->free_connection_n, edge_conf()->client_portion))
     {
+        edge_clients_give_up_idle(part->alone);
+    }
+    if (take_connection(part)) {
         return 1;
     }
     edge_vitals(ngx_worker)->over_share++;

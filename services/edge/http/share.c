@@ -46,6 +46,12 @@ void share_leave(share_t *self, uint32_t alone)
     self->alone[alone % SHARE_CLIENTS]--;
 }
 
+bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
+{
+    return self->alone[alone % SHARE_CLIENTS] < SHARE_FEW
+           || share_allows(self, alone, all, free, percent);
+}
+
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size_t percent)
 {
     uint32_t *account = &self->accounts[part->account % SHARE_ACCOUNTS];
@@ -55,7 +61,7 @@ bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size
         return true;
     if ((free < all / SHARE_CLIENT_FREE && *client >= all / SHARE_CLIENT)
         || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT)
-        || !share_allows(self, part->alone, all, free, percent))
+        || !share_may_ask(self, part->alone, all, free, percent))
         return false;
     share_enter(self, part->alone);
     (*account)++;

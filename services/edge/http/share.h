@@ -7,7 +7,7 @@
  *
  * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
  * what a client has of all connections, those that it made and those that were made for it, is at
- * most its portion (portion.h). No nginx in here. */
+ * most its portion (portion.h), or few where next to nothing is left. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,6 +22,7 @@ enum {
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
     SHARE_RESERVE = 64,
+    SHARE_FEW = 4, /* a client that has fewer has no portion to keep to for its requests */
     SHARE_ACCOUNTS = 1024,
     SHARE_CLIENTS = 8192,
     SHARE_KEY_BYTES = 16,
@@ -54,6 +55,8 @@ size_t share_reserve(size_t all);
 /* May the client whose hash alone is have one connection more? `free` of `all` are free, and it has
  * percent of a portion of them. */
 bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
+/* The same of one to an upstream for its request: who was let in may ask. */
+bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
 /* A connection that the client made is counted, until it has left. */
 void share_enter(share_t *self, uint32_t alone);
 void share_leave(share_t *self, uint32_t alone);
