@@ -354,6 +354,19 @@ test('a body over the limit is denied with a code of its own', async () => {
   if (!elsewhere) assert.equal(await count('too_large'), large + 3);
 });
 
+test('who goes on with a body that was too long is not heard for long, and keeps no room', { timeout: 180000 }, async () => {
+  await put('github', 's');
+  let answer = '';
+  const part = Buffer.alloc(65536, 'x'), socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca, allowHalfOpen: true });
+  socket.on('error', () => {}).on('data', (text) => { answer += text; });
+  socket.write(`POST /on HTTP/1.1\r\nHost: ${to.host}\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  for (let i = 0; i < 17; i++) socket.write(`10000\r\n${part}\r\n`);
+  await until(() => answer, 'its answer', 60000);
+  assert.match(answer, /^HTTP\/1.1 413/);
+  const more = setInterval(() => socket.write('1\r\nx\r\n'), 1000);
+  try { await until(() => socket.destroyed, 'the edge ends the connection, long before the 300 s of others', 90000); } finally { clearInterval(more); socket.destroy(); }
+});
+
 // POSTs whose signature is none, with so many bytes of the body that they announce.
 const waiting = async (n, bytes) => {
   const got = { denied: 0, sockets: [] }, part = Buffer.alloc(bytes, 'x');

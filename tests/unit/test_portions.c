@@ -39,6 +39,21 @@ Test(portions, an_account_that_floods_loses_its_own)
     cr_assert_eq(keep(3, 1000, &held, ALL), 1000);
 }
 
+Test(portions, many_accounts_that_flood_leave_something_to_the_next_one)
+{
+    uint64_t held = 0;
+    size_t last;
+
+    do {
+        last = held;
+        for (uint32_t account = 1; account <= 12; account++)
+            keep(account, 10, &held, ALL);
+    } while (held != last);
+    cr_assert_gt(ALL - held, (uint64_t)ALL / 14);
+    cr_assert_eq(keep(13, 600, &held, ALL), 600, "%llu are free", (unsigned long long)(ALL - held));
+    cr_assert_not(portions_may(&portions, 1, held, ALL));
+}
+
 Test(portions, what_was_given_up_is_an_accounts_no_more)
 {
     uint64_t held = 0;

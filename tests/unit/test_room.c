@@ -81,6 +81,36 @@ Test(room, one_client_has_a_fourth_of_an_account)
     free(room);
 }
 
+Test(room, one_client_of_many_accounts_has_its_portion_of_all)
+{
+    enum { ACCOUNTS = 200, CLIENTS = 4, EACH = 2 << 20 };
+    room_t *room = empty();
+    room_part_t *parts = calloc(CLIENTS * ACCOUNTS, sizeof(*parts)), *next = parts;
+    room_part_t signed_one = {.account = 999, .client = 999, .alone = 999, .percent = 100};
+
+    cr_assert(parts);
+    for (uint32_t client = 1; client <= CLIENTS; client++) {
+        for (uint32_t account = 0; account < ACCOUNTS; account++, next++) {
+            *next = (room_part_t){.account = account,
+                                  .client = client * ACCOUNTS + account,
+                                  .alone = client,
+                                  .percent = 100};
+            room_take(room, next, EACH);
+        }
+        cr_assert_lt(room->alone[client], ROOM_MAX / 100 * 39);
+    }
+    cr_assert_gt(room->alone[1], ROOM_MAX / 3);
+    cr_assert(room_take(room, &signed_one, EACH), "of %zu are taken", room->taken);
+    room_give(room, &signed_one);
+    for (next = parts; next < parts + CLIENTS * ACCOUNTS; next++)
+        room_give(room, next);
+    cr_assert_eq(room->taken, 0);
+    for (size_t i = 0; i < ROOM_CLIENTS; i++)
+        cr_assert_eq(room->alone[i], 0);
+    free(parts);
+    free(room);
+}
+
 Test(room, nothing_can_be_more_than_all)
 {
     room_t *room = empty();

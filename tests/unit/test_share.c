@@ -13,15 +13,20 @@ typedef struct {
     share_part_t parts[ALL];
 } worker_t;
 
-static bool take(worker_t *self, uint32_t account, uint32_t client)
+static bool take_for(worker_t *self, uint32_t account, uint32_t client, uint32_t alone)
 {
     share_part_t *part = &self->parts[self->taken];
 
-    *part = (share_part_t){.account = account, .client = client};
-    if (!share_take(&self->share, part, ALL, ALL - self->taken))
+    *part = (share_part_t){.account = account, .client = client, .alone = alone};
+    if (!share_take(&self->share, part, ALL, ALL - self->taken, 100))
         return false;
     self->taken++;
     return true;
+}
+
+static bool take(worker_t *self, uint32_t account, uint32_t client)
+{
+    return take_for(self, account, client, 0);
 }
 
 static size_t take_all(worker_t *self, uint32_t account, uint32_t client)
@@ -56,20 +61,73 @@ Test(share, one_account_of_many_clients_leaves_a_fourth_to_others)
     free(worker);
 }
 
+/* Whatever a client's requests hold, of as many accounts as there are. */
+static size_t take_of_all_accounts(worker_t *self, uint32_t alone)
+{
+    size_t before = self->taken, last;
+
+    do {
+        last = self->taken;
+        for (uint32_t account = 1; account <= 100 && self->taken < ALL; account++)
+            take_for(self, account, 1000 * alone + account, alone);
+    } while (self->taken != last && self->taken < ALL);
+    return self->taken - before;
+}
+
+Test(share, one_client_of_many_accounts_has_its_portion_of_all)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+
+    cr_assert_lt(take_of_all_accounts(worker, 1), ALL * 39 / 100);
+    cr_assert_gt(worker->taken, ALL / 3);
+    cr_assert(take_for(worker, 1, 7, 2), "another client");
+    for (uint32_t client = 2; client <= 6; client++)
+        take_of_all_accounts(worker, client);
+    cr_assert_gt(ALL - worker->taken, ALL / 8, "six leave an eighth to the next one");
+    cr_assert(take_for(worker, 1, 7000, 7));
+    for (size_t i = 0; i < worker->taken; i++)
+        share_give(&worker->share, &worker->parts[i]);
+    for (size_t i = 0; i < SHARE_CLIENTS; i++)
+        cr_assert_eq(worker->share.alone[i], 0);
+    free(worker);
+}
+
+Test(share, connections_of_a_client_and_those_for_it_are_one_count)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+    share_part_t few = {.account = 2, .client = 12, .alone = 7};
+    size_t entered = 0;
+
+    while (share_allows(&worker->share, 5, ALL, ALL - entered, 100)) {
+        share_enter(&worker->share, 5);
+        entered++;
+    }
+    worker->taken = entered;
+    cr_assert_not(take_for(worker, 1, 11, 5));
+    cr_assert(take_for(worker, 1, 11, 6), "of another client");
+    cr_assert(share_take(&worker->share, &few, ALL, 2, 100), "of one that has few");
+    share_leave(&worker->share, 5);
+    share_leave(&worker->share, 5);
+    worker->taken -= 2;
+    cr_assert(take_for(worker, 1, 11, 5));
+    cr_assert(share_allows(&worker->share, 0, ALL, 0, 100), "somebody who speaks for many");
+    free(worker);
+}
+
 Test(share, what_is_given_back_can_be_taken_again)
 {
     worker_t *worker = calloc(1, sizeof(*worker));
     share_part_t one = {.account = 1, .client = 11};
 
     take_all(worker, 1, 11);
-    cr_assert_not(share_take(&worker->share, &one, ALL, ALL - worker->taken));
+    cr_assert_not(share_take(&worker->share, &one, ALL, ALL - worker->taken, 100));
     share_give(&worker->share, &one);
     for (size_t i = 0; i < worker->taken; i++) {
         share_give(&worker->share, &worker->parts[i]);
         share_give(&worker->share, &worker->parts[i]);
     }
-    cr_assert(share_take(&worker->share, &one, ALL, 0));
-    cr_assert(share_take(&worker->share, &one, ALL, 0), "it has it already");
+    cr_assert(share_take(&worker->share, &one, ALL, 0, 100));
+    cr_assert(share_take(&worker->share, &one, ALL, 0, 100), "it has it already");
     share_give(&worker->share, &one);
     cr_assert_eq(worker->share.accounts[1], 0);
     cr_assert_eq(worker->share.clients[11], 0);
@@ -81,7 +139,7 @@ Test(share, with_nothing_known_of_the_connections_nobody_is_denied_more_than_the
     share_t *share = calloc(1, sizeof(*share));
     share_part_t part = {0};
 
-    cr_assert(share_take(share, &part, 0, 0));
+    cr_assert(share_take(share, &part, 0, 0, 100));
     share_give(share, &part);
     free(share);
 }

@@ -52,8 +52,8 @@ static void end(world_t *world)
     EVP_PKEY_free(world->pair);
 }
 
-static signers_state_t look(world_t *world, const char *account, const char *url,
-                            request_t *request)
+static signers_state_t look_for(world_t *world, const signers_who_t *whose, const char *url,
+                                request_t *request)
 {
     static request_t nobody;
     EVP_PKEY *key = NULL;
@@ -61,12 +61,18 @@ static signers_state_t look(world_t *world, const char *account, const char *url
     signers_state_t state;
 
     who->waiter.wake = wake;
-    state = signers_look(world->signers, account, url, world->now_ms, NOW_S + world->now_ms / 1000,
+    state = signers_look(world->signers, whose, url, world->now_ms, NOW_S + world->now_ms / 1000,
                          &who->waiter, &key);
     cr_assert_eq(key != NULL, state == SIGNERS_KEY);
     if (!request)
         signers_leave(&nobody.waiter);
     return state;
+}
+
+static signers_state_t look(world_t *world, const char *account, const char *url,
+                            request_t *request)
+{
+    return look_for(world, &(signers_who_t){.account = account}, url, request);
 }
 
 static void answer(world_t *world, uint64_t number, signer_outcome_t outcome)
@@ -160,6 +166,33 @@ Test(signers, an_account_has_few_fetches_under_way_and_all_have_a_bound)
     cr_assert_eq(world.count, SIGNERS_FETCHES_MAX);
     answer(&world, world.asks[0].number, SIGNER_LATER);
     cr_assert_eq(look(&world, "a", url_of(n), NULL), SIGNERS_WAIT);
+    end(&world);
+}
+
+Test(signers, a_client_of_many_accounts_leaves_fetches_to_others)
+{
+    world_t world;
+    unsigned n = 0, waits = 0;
+
+    begin(&world);
+    for (; n < SIGNERS_FETCHES_MAX; n++) {
+        char account[8];
+
+        snprintf(account, sizeof(account), "c%u", n / SIGNERS_ACCOUNT_MAX);
+        waits +=
+            look_for(&world, &(signers_who_t){account, 7, 100}, url_of(n), NULL) == SIGNERS_WAIT;
+    }
+    cr_assert(waits > SIGNERS_ACCOUNT_MAX && waits < SIGNERS_FETCHES_MAX / 2, "%u", waits);
+    for (; waits < SIGNERS_FETCHES_MAX; waits++, n++) {
+        char account[8];
+
+        snprintf(account, sizeof(account), "d%u", n);
+        cr_assert_eq(look_for(&world, &(signers_who_t){account, n, 100}, url_of(n), NULL),
+                     SIGNERS_WAIT, "somebody else's");
+    }
+    answer(&world, world.asks[0].number, SIGNER_LATER);
+    cr_assert_eq(look_for(&world, &(signers_who_t){"e", 7, 100}, url_of(n), NULL), SIGNERS_LATER);
+    cr_assert_eq(look_for(&world, &(signers_who_t){"e", 8, 100}, url_of(n), NULL), SIGNERS_WAIT);
     end(&world);
 }
 

@@ -17,7 +17,7 @@ send_question(void *unused, const signer_ask_t *ask)
 
 
 signers_state_t
-edge_signers_look(const char *account, const char *url, signers_waiter_t *waiter,
+edge_signers_look(const signers_who_t *who, const char *url, signers_waiter_t *waiter,
     EVP_PKEY **ret_key)
 {
     static const signers_ports_t  ports = { send_question };
@@ -28,7 +28,7 @@ edge_signers_look(const char *account, const char *url, signers_waiter_t *waiter
     if (signers == NULL) {
         return SIGNERS_LATER;
     }
-    return signers_look(signers, account, url, ngx_current_msec, ngx_time(), waiter, ret_key);
+    return signers_look(signers, who, url, ngx_current_msec, ngx_time(), waiter, ret_key);
 }
 
 

@@ -8,8 +8,8 @@
 #include "services/edge/control/signers.h"
 
 /* As signers_look says. */
-signers_state_t edge_signers_look(const char *account, const char *url, signers_waiter_t *waiter,
-                                  EVP_PKEY **ret_key);
+signers_state_t edge_signers_look(const signers_who_t *who, const char *url,
+                                  signers_waiter_t *waiter, EVP_PKEY **ret_key);
 
 /* From the helper: a signer_told_t. */
 void edge_signers_take(const ngx_str_t *frame);

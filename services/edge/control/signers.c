@@ -20,6 +20,7 @@ typedef enum fetch_state { FETCH_FREE, FETCH_ASKED, FETCH_REFUSED, FETCH_LATER }
 typedef struct signers_fetch {
     fetch_state_t state;
     signer_ask_t ask;
+    uint32_t client;  /* who had it asked */
     int64_t since_ms; /* when it was asked for, or answered */
     signers_waiter_t *waiters;
 } signers_fetch_t;
@@ -162,10 +163,10 @@ static signers_fetch_t *fetch_of(signers_t *self, const char *url)
     return NULL;
 }
 
-/* May the account have one more fetch under way? */
-static bool has_share(const signers_t *self, const char *account)
+/* May one more fetch be under way for them? A client that has none may have what others left. */
+static bool has_share(const signers_t *self, const signers_who_t *who)
 {
-    size_t all = 0, own = 0;
+    size_t all = 0, own = 0, same = 0;
 
     for (size_t i = 0; i < SIGNERS_REMEMBERED_MAX; i++) {
         const signers_fetch_t *fetch = &self->fetches[i];
@@ -173,9 +174,13 @@ static bool has_share(const signers_t *self, const char *account)
         if (fetch->state != FETCH_ASKED)
             continue;
         all++;
-        own += !strncmp(fetch->ask.account, account, sizeof(fetch->ask.account) - 1);
+        own += !strncmp(fetch->ask.account, who->account, sizeof(fetch->ask.account) - 1);
+        same += who->client && fetch->client == who->client;
     }
-    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX;
+    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX
+           && (same == 0
+               || (same + 1) * SIGNERS_LEFT * 100
+                      <= (SIGNERS_FETCHES_MAX - all - 1) * who->percent);
 }
 
 /* A free place, or that of the fetch that was answered the longest ago. */
@@ -196,18 +201,19 @@ static signers_fetch_t *fetch_place(signers_t *self)
 }
 
 /* NULL: not now. */
-static signers_fetch_t *fetch_begin(signers_t *self, const char *account, const char *url,
+static signers_fetch_t *fetch_begin(signers_t *self, const signers_who_t *who, const char *url,
                                     int64_t now_ms)
 {
     signers_fetch_t *fetch;
 
-    if (!has_share(self, account))
+    if (!has_share(self, who))
         return NULL;
     fetch = fetch_place(self);
     INVARIANT(!fetch->waiters);
     fetch->state = FETCH_ASKED;
     fetch->since_ms = now_ms;
-    signer_ask_init(&fetch->ask, ++self->last_number, account, url);
+    fetch->client = who->client;
+    signer_ask_init(&fetch->ask, ++self->last_number, who->account, url);
     if (self->ports->ask(self->context, &fetch->ask))
         return fetch;
     fetch->state = FETCH_LATER;
@@ -239,8 +245,9 @@ void signers_leave(signers_waiter_t *waiter)
     waiter->fetch = NULL;
 }
 
-signers_state_t signers_look(signers_t *self, const char *account, const char *url, int64_t now_ms,
-                             int64_t now_s, signers_waiter_t *waiter, EVP_PKEY **ret_key)
+signers_state_t signers_look(signers_t *self, const signers_who_t *who, const char *url,
+                             int64_t now_ms, int64_t now_s, signers_waiter_t *waiter,
+                             EVP_PKEY **ret_key)
 {
     signer_key_t *key = key_of(self, url, now_ms, now_s);
     signers_fetch_t *fetch;
@@ -253,7 +260,7 @@ signers_state_t signers_look(signers_t *self, const char *account, const char *u
     forget_old(self, now_ms);
     fetch = fetch_of(self, url);
     if (!fetch)
-        fetch = fetch_begin(self, account, url, now_ms);
+        fetch = fetch_begin(self, who, url, now_ms);
     if (key) {
         key->used_ms = now_ms;
         *ret_key = key->key;

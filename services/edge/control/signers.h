@@ -1,9 +1,10 @@
 /* Keys of webhook signers, by the URL of their certificates: those that a worker has, those that
  * are being fetched, and, for a short time, those that could not be had. A URL is fetched once
- * however many requests wait for it, an account has few fetches under way at once, and all that is
- * kept is bounded: strangers write the URLs. A URL that brought no key takes no place of one that
- * did. Single-threaded; without sockets, clock and nginx: now_ms is any clock that never goes back,
- * now_s the time of day. */
+ * however many requests wait for it. An account has few fetches under way at once, and a client,
+ * whatever the accounts, more than one only while twice as many as it then has are left. All that
+ * is kept is bounded: strangers write the URLs. A URL that brought no key takes no place of one
+ * that did. Single-threaded; without sockets, clock and nginx: now_ms is any clock that never goes
+ * back, now_s the time of day. */
 #pragma once
 
 #include "common/codec/signer.h"
@@ -11,9 +12,10 @@
 #include <openssl/evp.h>
 
 enum {
-    SIGNERS_KEYS_MAX = 64,       /* the one that was used the longest ago makes room */
-    SIGNERS_FETCHES_MAX = 16,    /* under way at once, of all accounts */
-    SIGNERS_ACCOUNT_MAX = 4,     /* and of one */
+    SIGNERS_KEYS_MAX = 64,    /* the one that was used the longest ago makes room */
+    SIGNERS_FETCHES_MAX = 16, /* under way at once, of all accounts */
+    SIGNERS_ACCOUNT_MAX = 4,  /* and of one */
+    SIGNERS_LEFT = 2,         /* times what a client has are left to others, when it has several */
     SIGNERS_REMEMBERED_MAX = 64, /* URLs that are being fetched, or brought no key lately */
     SIGNERS_REFUSED_MS = 30000,  /* a URL whose certificate is not good is not fetched again */
     SIGNERS_LATER_MS = 3000,     /* and one that could not be fetched is not tried again */
@@ -48,14 +50,22 @@ typedef enum signers_state {
     SIGNERS_LATER    /* it cannot be had at the moment */
 } signers_state_t;
 
+/* Who wants a key. */
+typedef struct signers_who {
+    const char *account;
+    uint32_t client;  /* a hash of who sent the message, whatever the account; 0: one of many */
+    uint32_t percent; /* 100; more: a client may have so much more */
+} signers_who_t;
+
 /* ports and context are borrowed. NULL: no memory. */
 signers_t *signers_new(const signers_ports_t *ports, void *context);
 void signers_destroy(signers_t **self_p); /* nobody may wait */
 
 /* The key of a URL that signer_url_read takes. *ret_key is borrowed until the next call of these
  * functions. waiter: of nobody yet; it must live until it was woken or has left. */
-signers_state_t signers_look(signers_t *self, const char *account, const char *url, int64_t now_ms,
-                             int64_t now_s, signers_waiter_t *waiter, EVP_PKEY **ret_key);
+signers_state_t signers_look(signers_t *self, const signers_who_t *who, const char *url,
+                             int64_t now_ms, int64_t now_s, signers_waiter_t *waiter,
+                             EVP_PKEY **ret_key);
 
 /* The waiter waits no more; it need not have waited. */
 void signers_leave(signers_waiter_t *waiter);

@@ -40,5 +40,5 @@ bool portions_may(const portions_t *self, uint32_t account, uint64_t held, uint6
 {
     uint64_t free = all > held ? all - held : 0;
 
-    return free >= all / PORTION_FREE || bytes_of(self, account, held) < all / PORTION;
+    return free >= all / PORTION_FREE || bytes_of(self, account, held) <= free;
 }

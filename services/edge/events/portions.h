@@ -1,7 +1,8 @@
 /* Which accounts the events belong to that a worker keeps. Whoever sends requests decides how many
  * events there are, and while nobody takes them they fill ring and spool: so when less than a
- * fourth of these is free an account gets none of it beyond a fourth of all, and loses its own
- * events before others lose theirs.
+ * fourth of these is free an account gets none of it beyond as much as is free, and loses its own
+ * events before others lose theirs. However many accounts take all that they can get, n, one part
+ * in n + 1 of all is left for the next one.
  *
  * Events are kept and given up in order. So an account's bytes are counted by segments of all that
  * was ever kept, and those of the segments that are still kept are added up: at most a segment too
@@ -14,8 +15,7 @@
 #include <stdint.h>
 
 enum {
-    PORTION = 4,      /* part of all that an account may have */
-    PORTION_FREE = 4, /* while less than that part is free */
+    PORTION_FREE = 4, /* part of all: while more is free, anybody may have any of it */
     PORTIONS_SEGMENTS = 16,
     PORTIONS_ROWS = PORTIONS_SEGMENTS + 1, /* all of it, from the middle of a segment on */
     PORTIONS_ACCOUNTS = 1024               /* accounts whose hashes fall together have one share */

@@ -1,14 +1,14 @@
 /* A client may keep a connection for as long as one byte of a head or of a handshake lasts, and as
  * a connection is idle at first and may be so again, none is told from those that will be of use.
- * So all connections of a client count, from accept to close, and when it has its portion of the
- * worker's (portion.h) a new one takes the place of one of its own that is idle, or is closed. Its
- * idle ones are given up only then: people behind one address share what that address may have. Who
- * connects over a trusted proxy, or over a load balancer that says nothing of whom, is not counted
- * for that address. The last ones, share_reserve, are for the status port alone. */
+ * So all connections of a client count, from accept to close, together with those to upstreams for
+ * its requests (share.h), and when it has its portion of the worker's a new one takes the place of
+ * one of its own that is idle, or is closed. Its idle ones are given up only then: people behind
+ * one address share what that address may have. Who connects over a trusted proxy, or over a load
+ * balancer that says nothing of whom, is not counted for that address. The last ones,
+ * share_reserve, are for the status port alone. */
 #include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_share.h"
-#include "services/edge/http/portion.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/invariant.h"
 
@@ -20,7 +20,8 @@ enum {
 /* Clients whose hashes fall together are one. */
 typedef struct {
     ngx_queue_t  open;    /* what is looked at next is first; next NULL: never used */
-    size_t       count;
+    size_t       count;   /* in open */
+    uint32_t     hash;    /* of one of them */
 } client_t;
 
 /* In the connection's pool. */
@@ -30,7 +31,7 @@ typedef struct {
     ngx_connection_t  *connection;
 } place_t;
 
-static client_t  clients[PORTION_CLIENTS];   /* of this worker */
+static client_t  clients[SHARE_CLIENTS];   /* of this worker */
 
 
 /* ---- refused connections ---- */
@@ -76,16 +77,6 @@ edge_clients_has_room(ngx_connection_t *c)
 
 /* ---- a client's connections ---- */
 
-/* The new connection is none of the free ones any more. */
-static ngx_uint_t
-may_have_more(const client_t *client)
-{
-    return portion_allows(client->count, 1, ngx_cycle->connection_n,
-                          ngx_cycle->free_connection_n + 1,
-                          edge_conf()->client_portion);
-}
-
-
 /* As nginx does where connections run short: the first time its end may be told the client. */
 static void
 close_idle(client_t *client, ngx_connection_t *c)
@@ -120,6 +111,17 @@ give_up_idle(client_t *client)
 }
 
 
+void
+edge_clients_give_up_idle(uint32_t hash)
+{
+    client_t  *client = &clients[hash % SHARE_CLIENTS];
+
+    if (hash && client->open.next) {
+        give_up_idle(client);
+    }
+}
+
+
 static void
 leave_client(void *data)
 {
@@ -127,6 +129,7 @@ leave_client(void *data)
 
     INVARIANT(place->client->count > 0);
     place->client->count--;
+    edge_share_leave(place->client->hash);
     ngx_queue_remove(&place->link);
     note_connections();
 }
@@ -147,6 +150,7 @@ enter_client(client_t *client, ngx_connection_t *c)
     place->connection = c;
     ngx_queue_insert_tail(&client->open, &place->link);
     client->count++;
+    edge_share_enter(client->hash);
     cln->handler = leave_client;
     return 1;
 }
@@ -155,6 +159,7 @@ enter_client(client_t *client, ngx_connection_t *c)
 ngx_uint_t
 edge_clients_admit(ngx_connection_t *c)
 {
+    uint32_t        hash;
     client_t       *client;
     static time_t   said;
 
@@ -164,14 +169,16 @@ edge_clients_admit(ngx_connection_t *c)
     if (edge_share_is_of_many(c->sockaddr)) {
         return 1;
     }
-    client = &clients[edge_share_client(c->sockaddr, 0) % PORTION_CLIENTS];
+    hash = edge_share_client(c->sockaddr, 0);
+    client = &clients[hash % SHARE_CLIENTS];
     if (client->open.next == NULL) {
+        client->hash = hash;
         ngx_queue_init(&client->open);
     }
-    if (!may_have_more(client)) {
+    if (!edge_share_may_enter(client->hash)) {
         give_up_idle(client);
     }
-    if (!may_have_more(client)) {
+    if (!edge_share_may_enter(client->hash)) {
         refuse_connection(c, &edge_vitals(ngx_worker)->clients_refused, &said,
                "its client has its portion of them");
         return 0;

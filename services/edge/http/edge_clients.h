@@ -17,5 +17,8 @@ void edge_clients_install(ngx_cycle_t *cycle);
  * its portion of the worker's connections, and none of them is idle, or there are none but those of
  * the reserve: it is counted as refused, and closed. */
 ngx_uint_t edge_clients_admit(ngx_connection_t *c);
-/* Half of that, where it is not known yet whose connection it is. */
+/* A client, by its hash for no account, has its portion of the worker's connections, and needs one
+ * to an upstream: one of its own that is idle, if there is one, is closed. */
+void edge_clients_give_up_idle(uint32_t hash);
+/* Half of what edge_clients_admit does, where it is not known yet whose connection it is. */
 ngx_uint_t edge_clients_has_room(ngx_connection_t *c);

@@ -1,4 +1,5 @@
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_clients.h"
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -12,7 +13,7 @@ enum {
 };
 
 /* of this worker */
-static share_t     upstreams;
+static share_t     connections;
 static portions_t  memory;
 static ngx_uint_t  answers;
 
@@ -81,19 +82,66 @@ edge_share_is_of_many(const struct sockaddr *address)
 }
 
 
-/* ---- connections to upstreams ---- */
+uint32_t
+edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client)
+{
+    if (client == r->connection->sockaddr && edge_share_is_of_many(client)) {
+        return 0;
+    }
+    return edge_share_client(client, 0);
+}
+
+
+/* ---- connections ---- */
 
 ngx_uint_t
-edge_share_take(edge_ctx_t *ctx)
+edge_share_may_enter(uint32_t client)
+{
+    return share_allows(&connections, client, ngx_cycle->connection_n,
+                        ngx_cycle->free_connection_n + 1, edge_conf()->client_portion);
+}
+
+
+void
+edge_share_enter(uint32_t client)
+{
+    share_enter(&connections, client);
+}
+
+
+void
+edge_share_leave(uint32_t client)
+{
+    share_leave(&connections, client);
+}
+
+
+static ngx_uint_t
+take_connection(share_part_t *part)
+{
+    size_t  all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
+
+    return free > share_reserve(all)
+           && share_take(&connections, part, all, free, edge_conf()->client_portion);
+}
+
+
+ngx_uint_t
+edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     share_part_t  *part = &ctx->share;
-    size_t         all = ngx_cycle->connection_n, free = ngx_cycle->free_connection_n;
 
     if (!part->taken) {
         part->account = edge_share_account_of(ctx);
         part->client = edge_share_client(ctx->client, part->account);
+        part->alone = edge_share_alone(r, ctx->client);
     }
-    if (free > share_reserve(all) && share_take(&upstreams, part, all, free)) {
+    if (!share_may_ask(&connections, part->alone, ngx_cycle->connection_n,
+                       ngx_cycle->free_connection_n, edge_conf()->client_portion))
+    {
+        edge_clients_give_up_idle(part->alone);
+    }
+    if (take_connection(part)) {
         return 1;
     }
     edge_vitals(ngx_worker)->over_share++;
@@ -200,15 +248,6 @@ note_crowded(ngx_http_request_t *r, const char *whose)
 }
 
 
-/* Of a trusted proxy nobody is charged: 0. */
-static uint32_t
-payer(ngx_http_request_t *r, const struct sockaddr *client)
-{
-    return client != r->connection->sockaddr || !edge_share_is_of_many(client)
-           ? edge_share_client(client, 0) : 0;
-}
-
-
 static ngx_uint_t
 charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *client,
     size_t bytes)
@@ -216,7 +255,7 @@ charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *cli
     edge_conf_t  *conf = edge_conf();
 
     if (portion_take(&memory, part, conf->request_memory, conf->client_portion,
-                     payer(r, client), bytes))
+                     edge_share_alone(r, client), bytes))
     {
         note_taken();
         return 1;
@@ -376,7 +415,7 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
 void
 edge_share_give(edge_ctx_t *ctx)
 {
-    share_give(&upstreams, &ctx->share);
+    share_give(&connections, &ctx->share);
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
     note_taken();

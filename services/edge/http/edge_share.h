@@ -11,9 +11,20 @@ uint32_t edge_share_account_of(edge_ctx_t *ctx);
  * 0. */
 uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);
 
+/* The same, whatever the account, of a request's client; 0: it is a proxy that speaks for many, and
+ * has no portion. */
+uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
+
 /* Before a request gets a connection to an upstream. 0: few are free, and its account or its client
- * has its share of them; counted. */
-ngx_uint_t edge_share_take(edge_ctx_t *ctx);
+ * has its share of them, or its client its portion of all connections; counted. */
+ngx_uint_t edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx);
+
+/* May a client, by its hash for no account, have one connection more, which is none of the free
+ * ones any more? */
+ngx_uint_t edge_share_may_enter(uint32_t client);
+/* A connection of that client was accepted, or is closed. */
+void edge_share_enter(uint32_t client);
+void edge_share_leave(uint32_t client);
 
 /* Memory of requests under way (postern_request_memory), from the moment when a request's head is
  * read until its memory is freed, whether or not it goes anywhere. 0: its client, or ctx's account,

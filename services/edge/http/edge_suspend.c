@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_times.h"
 #include "services/edge/http/room.h"
+#include "services/edge/worker/edge_conf.h"
 #include "common/base/invariant.h"
 
 enum {
@@ -15,7 +16,8 @@ enum {
      * module may need the body in one piece; a piece, however small, has buffers. */
     BYTES_A_BYTE = 2,
     BYTES_A_PIECE = 512,
-    BYTES_A_BODY = 8 << 10   /* even if nothing of it comes */
+    BYTES_A_BODY = 8 << 10,  /* even if nothing of it comes */
+    LINGER_S = 10   /* for what still comes of a body that was left: the room is taken meanwhile */
 };
 
 typedef struct edge_suspension {
@@ -55,6 +57,9 @@ leave_body(edge_suspension_t *s)
     if (is_reading(s)) {
         s->request->keepalive = 0;
         s->request->lingering_close = 1;
+        if (s->request->lingering_time == 0) {
+            s->request->lingering_time = ngx_time() + LINGER_S;
+        }
     }
 }
 
@@ -367,6 +372,8 @@ start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
     }
     s->room.account = edge_share_account_of(s->ctx);
     s->room.client = edge_share_client(s->ctx->client, s->room.account);
+    s->room.alone = edge_share_alone(r, s->ctx->client);
+    s->room.percent = (uint32_t) edge_conf()->client_portion;
     if (!room_take(&bodies, &s->room, BYTES_A_BODY)) {
         return NGX_BUSY;
     }

@@ -423,7 +423,7 @@ init_peer(ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us)
     }
     peer->ctx = ctx;
     peer->request = r;
-    if (!edge_share_take(ctx)) {
+    if (!edge_share_take(r, ctx)) {
         ctx->error = ERR_EDGE_BUSY;
         return NGX_ERROR;
     }

@@ -1,4 +1,5 @@
 #include "services/edge/http/room.h"
+#include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
 static bool client_has(const room_t *self, const room_part_t *part, size_t bytes)
@@ -7,17 +8,26 @@ static bool client_has(const room_t *self, const room_part_t *part, size_t bytes
            || bytes <= ROOM_CLIENT_SHARE - self->client_shares[part->client % ROOM_CLIENTS];
 }
 
+static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)
+{
+    return !part->alone
+           || portion_allows(self->alone[part->alone % ROOM_CLIENTS], bytes, ROOM_MAX,
+                             ROOM_MAX - self->taken, part->percent);
+}
+
 bool room_take(room_t *self, room_part_t *part, size_t bytes)
 {
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
 
     if (bytes > ROOM_MAX - self->taken || bytes > ROOM_SHARE - *share
-        || !client_has(self, part, bytes))
+        || !client_has(self, part, bytes) || !has_portion(self, part, bytes))
         return false;
     self->taken += bytes;
     *share += bytes;
     if (part->client)
         self->client_shares[part->client % ROOM_CLIENTS] += bytes;
+    if (part->alone)
+        self->alone[part->alone % ROOM_CLIENTS] += bytes;
     part->bytes += bytes;
     return true;
 }
@@ -26,12 +36,16 @@ void room_give(room_t *self, room_part_t *part)
 {
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
     size_t *client = &self->client_shares[part->client % ROOM_CLIENTS];
+    size_t *alone = &self->alone[part->alone % ROOM_CLIENTS];
 
     INVARIANT(part->bytes <= *share && *share <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->bytes <= *client);
+    INVARIANT(!part->alone || part->bytes <= *alone);
     self->taken -= part->bytes;
     *share -= part->bytes;
     if (part->client)
         *client -= part->bytes;
+    if (part->alone)
+        *alone -= part->bytes;
     part->bytes = 0;
 }

@@ -2,7 +2,8 @@
  * Whoever sends requests decides how many such bodies there are and how long they take: so all
  * of them have a bound, those of one account a fourth of it, and those that one client sends to
  * an account a fourth of that: who sends signatures that are none cannot keep out those who
- * sign. No nginx in here. */
+ * sign. A client that sends to many accounts has at most its portion (portion.h) of all of it. No
+ * nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,18 +25,20 @@ typedef struct {
     size_t taken;
     size_t shares[ROOM_ACCOUNTS];
     size_t client_shares[ROOM_CLIENTS];
+    size_t alone[ROOM_CLIENTS]; /* of a client, whatever the accounts */
 } room_t;
 
 /* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */
 typedef struct {
     size_t bytes;
     uint32_t account;
-    uint32_t client; /* hash of account and client; 0: nobody's share but the account's */
+    uint32_t client;  /* hash of account and client; 0: nobody's share but the account's */
+    uint32_t alone;   /* hash of the client; 0: somebody who speaks for many, and has no portion */
+    uint32_t percent; /* of a portion that a client may have */
 } room_part_t;
 
-/* Take room for bytes more, on behalf of part->account, the hash of the account's id, and
- * part->client. False: there is
- * none, and *part has what it had. */
+/* Take room for bytes more, on behalf of part->account, the hash of the account's id, part->client
+ * and part->alone. False: there is none, and *part has what it had. */
 bool room_take(room_t *self, room_part_t *part, size_t bytes);
 /* Give all of it back. */
 void room_give(room_t *self, room_part_t *part);

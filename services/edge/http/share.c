@@ -1,4 +1,5 @@
 #include "services/edge/http/share.h"
+#include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
 #include <sodium.h>
@@ -26,7 +27,32 @@ size_t share_reserve(size_t all)
     return all / SHARE_RESERVE;
 }
 
-bool share_take(share_t *self, share_part_t *part, size_t all, size_t free)
+bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
+{
+    return !alone || portion_allows(self->alone[alone % SHARE_CLIENTS], 1, all, free, percent);
+}
+
+void share_enter(share_t *self, uint32_t alone)
+{
+    if (alone)
+        self->alone[alone % SHARE_CLIENTS]++;
+}
+
+void share_leave(share_t *self, uint32_t alone)
+{
+    if (!alone)
+        return;
+    INVARIANT(self->alone[alone % SHARE_CLIENTS] > 0);
+    self->alone[alone % SHARE_CLIENTS]--;
+}
+
+bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
+{
+    return self->alone[alone % SHARE_CLIENTS] < SHARE_FEW
+           || share_allows(self, alone, all, free, percent);
+}
+
+bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size_t percent)
 {
     uint32_t *account = &self->accounts[part->account % SHARE_ACCOUNTS];
     uint32_t *client = &self->clients[part->client % SHARE_CLIENTS];
@@ -34,8 +60,10 @@ bool share_take(share_t *self, share_part_t *part, size_t all, size_t free)
     if (part->taken)
         return true;
     if ((free < all / SHARE_CLIENT_FREE && *client >= all / SHARE_CLIENT)
-        || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT))
+        || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT)
+        || !share_may_ask(self, part->alone, all, free, percent))
         return false;
+    share_enter(self, part->alone);
     (*account)++;
     (*client)++;
     part->taken = true;
@@ -52,5 +80,6 @@ void share_give(share_t *self, share_part_t *part)
     INVARIANT(*account > 0 && *client > 0); /* each is given back once */
     (*account)--;
     (*client)--;
+    share_leave(self, part->alone);
     part->taken = false;
 }

@@ -1,10 +1,13 @@
 /* Who holds a worker's connections to upstreams. Whoever sends requests decides how many there are
  * and how long each lasts: a request that announces a body and never sends it holds one until it is
- * given up, and 128 of them fit into one connection of HTTP/2. While more than half of all are
- * free anybody may have any number; from then on a client gets none beyond a thirty-second of all,
- * and when less than a fourth is free an account none beyond a fourth. So one client leaves half of
- * them to others, of the same account, too, and one account a fourth to other accounts. No nginx in
- * here. */
+ * given up, and 128 of them fit into one connection of HTTP/2. When less than half of all are free
+ * a client of an account gets none beyond a thirty-second of all, and when less than a fourth is
+ * free an account none beyond a fourth. So one client leaves half of them to others, of the same
+ * account, too, and one account a fourth to other accounts.
+ *
+ * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
+ * what a client has of all connections, those that it made and those that were made for it, is at
+ * most its portion (portion.h), or few where next to nothing is left. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,6 +22,7 @@ enum {
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
     SHARE_RESERVE = 64,
+    SHARE_FEW = 4, /* a client that has fewer has no portion to keep to for its requests */
     SHARE_ACCOUNTS = 1024,
     SHARE_CLIENTS = 8192,
     SHARE_KEY_BYTES = 16,
@@ -29,12 +33,14 @@ enum {
 typedef struct {
     uint32_t accounts[SHARE_ACCOUNTS];
     uint32_t clients[SHARE_CLIENTS];
+    uint32_t alone[SHARE_CLIENTS]; /* of a client, to it and for it, whatever the accounts */
 } share_t;
 
 /* What a request has of it; zero: nothing. */
 typedef struct {
     uint32_t account;
     uint32_t client; /* hash of account and client */
+    uint32_t alone;  /* hash of the client; 0: somebody who speaks for many, and has no portion */
     bool taken;
 } share_part_t;
 
@@ -46,9 +52,18 @@ uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes,
 /* How many of `all` connections are kept free for the status port. */
 size_t share_reserve(size_t all);
 
-/* Take one connection on behalf of part->account, the hash of the account's id, and part->client;
- * `free` of the worker's `all` connections are free. False: one of the two has its share. A part
- * that has taken one already keeps it. */
-bool share_take(share_t *self, share_part_t *part, size_t all, size_t free);
+/* May the client whose hash alone is have one connection more? `free` of `all` are free, and it has
+ * percent of a portion of them. */
+bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
+/* The same of one to an upstream for its request: who was let in may ask. */
+bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
+/* A connection that the client made is counted, until it has left. */
+void share_enter(share_t *self, uint32_t alone);
+void share_leave(share_t *self, uint32_t alone);
+
+/* Take one connection on behalf of part->account, the hash of the account's id, part->client and
+ * part->alone; `free` of the worker's `all` connections are free, and percent is as above. False:
+ * one of the three has its share. A part that has taken one already keeps it. */
+bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size_t percent);
 /* Give it back, if it was taken. */
 void share_give(share_t *self, share_part_t *part);

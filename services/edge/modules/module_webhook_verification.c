@@ -5,9 +5,11 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
 #include "services/edge/http/edge_header.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/control/edge_signers.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/webhook.h"
+#include "services/edge/worker/edge_conf.h"
 
 #define ME  MODULE_WEBHOOK_VERIFICATION
 
@@ -138,12 +140,16 @@ find_key(void *arg, const char *url, EVP_PKEY **ret_key)
 {
     edge_ctx_t          *ctx = edge_ctx(arg);
     verification_t      *state = edge_module_state_if_any(ctx, ME);
-    const char          *account = ctx->route->account_id;
     signers_state_t      found;
+    signers_who_t        who = {
+        .account = ctx->route->account_id ? ctx->route->account_id : "",
+        .client = edge_share_alone(arg, ctx->client),
+        .percent = (uint32_t) edge_conf()->client_portion,
+    };
 
     state->ctx = ctx;
     state->waiter.wake = wake;
-    found = edge_signers_look(account ? account : "", url, &state->waiter, ret_key);
+    found = edge_signers_look(&who, url, &state->waiter, ret_key);
     switch (found) {
     case SIGNERS_KEY:
         return WEBHOOK_VERIFIED;
