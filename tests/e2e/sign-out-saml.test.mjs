@@ -116,7 +116,7 @@ test('every other LogoutRequest is refused, and ends nothing', { skip }, async (
     ['an ID that was used before', used], ['another Issuer', make({ issuer: 'https://idp.example.org/metadata' })], ['the Destination of another route', make({ destination: strange.saml.single_logout_url })],
     ['the ACS as Destination', make({ destination: to.saml.assertion_consumer_service_url })], ['no Destination', make({ destination: null })], ['expired', make({ until: now - 61000, issued: now - 120000 })],
     ['old, and it does not say until when it is valid', make({ until: null, issued: now - 600000 })], ['from the future', make({ issued: now + 120000 })], ['for ever', make({ until: now + 2 * 86400000 })],
-    ['a LogoutResponse under the name of a request', logoutResponse(to, '_x')],
+    ['a LogoutResponse under the name of a request', logoutResponse(to, '_x')], ['a SessionIndex with white space around it', logoutRequest(to, name, [`\n  ${who.index}\n`])],
   ];
   for (const [what, one] of forBoth) {
     refused(await byRedirect(to, query(one.xml)), `${what}, by redirect`);
@@ -174,6 +174,13 @@ test('a sign-in that was under way when the provider signed its person out leads
     assert.equal((await late.browser.open(late.next)).status, 400, 'what the provider said before, brought after it');
     assert.equal(await stays(await signedIn(to, { name, index: unique() })), true, 'a new sign-in');
   }
+});
+
+test('a provider that writes LogoutRequests in whole seconds means all of the second', { skip }, async () => {
+  const to = await route(), second = Math.floor(Date.now() / 1000) * 1000;
+  const early = await brought(to, { issued: time(second + 300) }), message = logoutRequest(to, early.name, [], { issued: second });
+  assert.equal((await post(to, { ...message, xml: message.xml.replace(time(second), `${time(second).slice(0, 19)}Z`) })).status, 302);
+  assert.equal((await early.browser.open(early.next)).status, 400);
 });
 
 test('a provider without a place for the answer is not answered, and the sessions are over', { skip }, async () => {
