@@ -1,6 +1,7 @@
 /* Access tokens that requests bring: JWTs of the issuer (RFC 9068) for one of the audiences that
  * the route names. What proves them is the provider's key set alone: nothing that a token's header
  * brings along is looked at. */
+#include "common/base/cleanup.h"
 #include "services/identity/oidc_internal.h"
 
 #include <string.h>
@@ -84,6 +85,29 @@ const char *oidc_bearer_fault(const oidc_token_t *token, const char *issuer,
                                                  : NULL;
 }
 
+/* What only ID tokens have (OpenID Connect Core 2, 3.1.3.6): one of several audiences may name the
+ * route's. A token that calls itself an access token (RFC 9068 4) is one, whatever it has, and a
+ * route whose audiences have the client takes ID tokens. */
+static const char *purpose_fault(const oidc_token_t *token, const json_t *audiences,
+                                 const char *client_id)
+{
+    static const char *const marks[] = {"nonce", "at_hash", "c_hash"};
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(audiences, i, item)
+    {
+        if (client_id && json_is_string(item) && !strcmp(json_string_value(item), client_id))
+            return NULL;
+    }
+    if (oidc_token_is(token, "at+jwt"))
+        return NULL;
+    for (i = 0; i < LEN(marks); i++)
+        if (json_object_get(token->claims, marks[i]))
+            return "it has nonce, at_hash or c_hash, so it is an ID token";
+    return NULL;
+}
+
 const char *oidc_begin_bearer(oidc_flow_t *self)
 {
     const json_t *tokens = json_object_get(self->params, "bearer_token");
@@ -96,7 +120,8 @@ const char *oidc_begin_bearer(oidc_flow_t *self)
         return "it is longer than 8 KiB";
     oidc_set(&self->id_token, text);
     fault = oidc_token_read(&self->token, self->id_token, "at+jwt");
-    return fault ? fault
-                 : oidc_bearer_fault(&self->token, self->issuer, self->audiences, self->now_s,
-                                     &self->token_expires_s);
+    if (!fault)
+        fault = oidc_bearer_fault(&self->token, self->issuer, self->audiences, self->now_s,
+                                  &self->token_expires_s);
+    return fault ? fault : purpose_fault(&self->token, self->audiences, self->client_id);
 }

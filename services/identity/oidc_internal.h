@@ -129,6 +129,8 @@ typedef struct oidc_token {
  * 5.1), with "application/" before it or without (RFC 7515 4.1.9), or NULL. text must stay. NULL:
  * it has the form, and the caller calls _done; else which rule it breaks. */
 const char *oidc_token_read(oidc_token_t *self, const char *text, const char *type);
+/* Does the header of one that was read name that media type? */
+bool oidc_token_is(const oidc_token_t *self, const char *type);
 void oidc_token_done(oidc_token_t *self);
 
 /* Was it signed by a key of the set? */

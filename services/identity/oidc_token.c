@@ -33,6 +33,13 @@ static bool is_type(const char *typ, const char *type)
     return !strcasecmp(typ, type);
 }
 
+bool oidc_token_is(const oidc_token_t *self, const char *type)
+{
+    const char *typ = oidc_text(self->header, "typ", OIDC_KID_MAX);
+
+    return typ && is_type(typ, type);
+}
+
 static const char *read_header(oidc_token_t *self, const char *type)
 {
     const char *alg = oidc_text(self->header, "alg", OIDC_KID_MAX);

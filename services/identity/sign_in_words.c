@@ -70,24 +70,44 @@ bool words_is_host(const char *text)
     return port > 0 && port <= 5 && !text[name + 1 + port];
 }
 
-/* Bytes of a dot at the beginning of text, also where it is percent-encoded; 0: there is none. */
-static size_t dot_bytes(const char *text)
+static int hex_of(char digit)
 {
-    return *text == '.' ? 1 : strncasecmp(text, "%2e", 3) ? 0 : 3;
+    const char *digits = "0123456789abcdef", *at = strchr(digits, tolower((unsigned char)digit));
+
+    return digit && at ? (int)(at - digits) : -1;
+}
+
+/* The path of a target as servers read it: percent-encoded bytes are what they stand for, and
+ * slashes in a row are one. False: one of them is NUL. */
+static bool read_path(const char *text, char out[WORDS_TARGET_MAX + 1])
+{
+    size_t len = 0;
+
+    for (const char *at = text; *at && *at != '?' && *at != '#'; at++) {
+        int high = *at == '%' ? hex_of(at[1]) : -1, low = high >= 0 ? hex_of(at[2]) : -1;
+        char byte = *at;
+
+        if (low >= 0) {
+            byte = (char)(high << 4 | low);
+            at += 2;
+        }
+        if (!byte)
+            return false;
+        if (byte != '/' || !len || out[len - 1] != '/')
+            out[len++] = byte;
+    }
+    out[len] = '\0';
+    return true;
 }
 
 /* Is a segment of the path "." or ".."? Browsers resolve those before they ask, so none is asked
  * for; and what is left of "/.//host" when they are taken away names another host. */
 static bool has_dots(const char *path)
 {
-    for (const char *at = path; *at && *at != '?' && *at != '#'; at++) {
-        size_t one, two;
+    for (const char *at = path; *at; at++) {
+        size_t dots = *at == '/' ? strspn(at + 1, ".") : 0;
 
-        if (*at != '/')
-            continue;
-        one = dot_bytes(at + 1);
-        two = one ? dot_bytes(at + 1 + one) : 0;
-        if (one && strchr("/?#", at[1 + one + two])) /* the end of the text is in here, too */
+        if ((dots == 1 || dots == 2) && (!at[1 + dots] || at[1 + dots] == '/'))
             return true;
     }
     return false;
@@ -95,13 +115,15 @@ static bool has_dots(const char *path)
 
 const char *words_target(const char *text)
 {
+    char path[WORDS_TARGET_MAX + 1];
+
     if (!text || *text != '/' || text[1] == '/'
         || strnlen(text, WORDS_TARGET_MAX + 1) > WORDS_TARGET_MAX)
         return "/";
     for (const char *at = text; *at; at++)
         if (*at <= ' ' || *at == 0x7f || *at == '\\') /* and all bytes from 0x80 */
             return "/";
-    if (has_dots(text) || !strncasecmp(text, "/auth/", 6))
+    if (!read_path(text, path) || has_dots(path) || !strncasecmp(path, "/auth/", 6))
         return "/";
     return text;
 }

@@ -18,15 +18,14 @@ static int64_t earlier(int64_t one, int64_t other)
 
 /* ---- who ---- */
 
-/* No control character, and no white space around it: a name is compared byte by byte. */
-static bool name_is_plain(const char *name)
+bool assertion_text_is_plain(const char *text)
 {
-    size_t len = strlen(name);
+    size_t len = strlen(text);
 
     for (size_t i = 0; i < len; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
             return false;
-    return len && name[0] != ' ' && name[len - 1] != ' ';
+    return len && text[0] != ' ' && text[len - 1] != ' ';
 }
 
 static const char *qualifier(const xmlNode *name_id, const char *attribute)
@@ -46,7 +45,7 @@ int assertion_take_name(const xmlNode *parent, json_t *answer, problem_t *proble
         || element_children(parent, NS_ASSERTION, "BaseID", NULL))
         return message_refuse(problem, "has no NameID, or several");
     name = element_text(name_id, NAME_MAX_BYTES);
-    if (!name || !name_is_plain(name))
+    if (!name || !assertion_text_is_plain(name))
         return message_refuse(problem, "has a NameID that is empty, longer than 1024 bytes, or has "
                                        "elements, control characters or white space around it");
     format = element_attribute(name_id, "Format");
@@ -256,6 +255,9 @@ static int take_statement(const xmlNode *assertion, const expect_t *expect, json
         return message_refuse(problem, "has no AuthnStatement, or several");
     if (index && strlen(index) > INDEX_MAX)
         return message_refuse(problem, "has a SessionIndex of more than 512 bytes");
+    if (index && *index && !assertion_text_is_plain(index))
+        return message_refuse(problem, "has a SessionIndex with control characters, or white space "
+                                       "around it");
     if (statement)
         r = message_time(statement, "AuthnInstant", &instant, problem);
     if (!r && statement && !expect_has_begun(expect, instant))

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <libxml/tree.h>
+#include <stdbool.h>
 
 /* Judge an assertion, whose octets were verified, and write down what it says into answer: issuer,
  * name_id, name_id_format, name_qualifier, sp_name_qualifier, session_index, attributes,
@@ -12,6 +13,10 @@
  * ERR_SAML_MESSAGE | -ENOMEM. */
 int assertion_judge(const xmlNode *assertion, const expect_t *expect, const char *entity_id,
                     json_t *answer, problem_t *problem);
+
+/* Has it no control character and no white space around it, and is it not empty? Names and indexes
+ * are compared byte by byte. */
+bool assertion_text_is_plain(const char *text);
 
 /* Write down the one NameID of a Subject or of a LogoutRequest. 0 | ERR_SAML_MESSAGE. */
 int assertion_take_name(const xmlNode *parent, json_t *answer, problem_t *problem);

@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "services/xml/assertion.h"
 #include "services/xml/message.h"
+#include "services/xml/moment.h"
 
 #include <string.h>
 
@@ -53,16 +54,17 @@ const char *status_within(const xmlNode *root)
 static int check_times(const xmlNode *root, const expect_t *expect, json_t *answer,
                        problem_t *problem)
 {
-    int64_t issued = 0, end;
+    int64_t issued = 0, issued_last, end;
     int r = message_time(root, "IssueInstant", &issued, problem);
 
+    issued_last = issued + (r ? 0 : moment_doubt_ms(element_attribute(root, "IssueInstant")));
     end = issued + REQUEST_LIVES_MS;
     if (!r && element_attribute(root, "NotOnOrAfter"))
         r = message_time(root, "NotOnOrAfter", &end, problem);
     if (!r && expect_is_over(expect, end))
         r = message_refuse_time(problem, "came too late", "IssueInstant and NotOnOrAfter", end,
                                 expect);
-    json_object_set_new(answer, "issued_ms", json_integer(issued));
+    json_object_set_new(answer, "issued_ms", json_integer(issued_last));
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(end));
     return r;
 }
@@ -81,6 +83,9 @@ static int take_indexes(const xmlNode *root, json_t *answer, problem_t *problem)
         if (!text || json_array_size(list) == INDEXES_MAX)
             return message_refuse(problem, "has more than 64 SessionIndex, or one of more than 512 "
                                            "bytes");
+        if (!assertion_text_is_plain(text))
+            return message_refuse(problem, "has a SessionIndex that is empty, or has control "
+                                           "characters or white space around it");
         json_array_append_new(list, json_string(text));
     }
     return 0;

@@ -7,7 +7,8 @@
 #include <libxml/tree.h>
 
 /* Judge a message that was verified, and write down into answer: of a LogoutRequest request_id,
- * name_id, name_id_format, name_qualifier, sp_name_qualifier, session_indexes, issued_ms,
+ * name_id, name_id_format, name_qualifier, sp_name_qualifier, session_indexes, issued_ms (the last
+ * millisecond that IssueInstant may mean: one in whole seconds is all of its second),
  * not_on_or_after_ms (five minutes after IssueInstant where it says nothing); of a LogoutResponse
  * response_id and status, a URI; of both issuer. 0 | ERR_SAML_MESSAGE. */
 int logout_judge(const xmlNode *root, const expect_t *expect, const char *entity_id, json_t *answer,

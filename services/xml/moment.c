@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stddef.h>
+#include <string.h>
 
 static bool read_number(const char **at, int digits, int low, int high, int *ret_number)
 {
@@ -76,4 +77,15 @@ bool moment_parse(const char *text, int64_t *ret_ms)
         *ret_ms = ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60000
                   + (int64_t)second * 1000 + ms;
     return is_time;
+}
+
+int moment_doubt_ms(const char *text)
+{
+    const char *point = strchr(text, '.');
+    size_t digits = point ? strspn(point + 1, "0123456789") : 0;
+    int unit = 1000;
+
+    for (; digits && unit > 1; digits--)
+        unit /= 10;
+    return unit - 1;
 }

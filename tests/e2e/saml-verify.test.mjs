@@ -329,6 +329,14 @@ const logoutResponse = (to = '_logout2') => `<samlp:LogoutResponse xmlns:samlp="
 const toLogout = { kind: 'logout_request', destination: SLO, recipient: '', audience: '', in_response_to: '' };
 const toAnswer = { ...toLogout, kind: 'logout_response', in_response_to: '_logout2' };
 
+test('a LogoutRequest in whole seconds is of all its second', { skip }, async () => {
+  const second = Math.floor(Date.now() / 1000) * 1000;
+  for (const [fraction, last] of [['', 999], ['.3', 399], ['.300', 300]]) {
+    const xml = logoutRequest().replace(/IssueInstant="[^"]+"/, `IssueInstant="${time(second).slice(0, 19)}${fraction}Z"`);
+    assert.equal((await accepted(bench.verify(idp, sign(xml, '_logout1', rsa), toLogout))).issued_ms, second + last, fraction);
+  }
+});
+
 test('logout by POST: signed requests and responses are accepted, and no others', { skip }, async () => {
   const said = await accepted(bench.verify(idp, sign(logoutRequest(), '_logout1', rsa), toLogout));
   assert.deepEqual([said.request_id, said.name_id, said.session_indexes], ['_logout1', 'user@example.test', ['_session1']]);
@@ -338,6 +346,8 @@ test('logout by POST: signed requests and responses are accepted, and no others'
   await denied(bench.verify(idp, sign(logoutRequest({ destination: 'https://x.test' }), '_logout1', rsa), toLogout), /destination/);
   await denied(bench.verify(idp, sign(logoutRequest({ issuer: 'https://x.test' }), '_logout1', rsa), toLogout), /issuer/);
   await denied(bench.verify(idp, sign(logoutRequest({ issued: Date.now() - 600000 }), '_logout1', rsa), toLogout), /too late/);
+  for (const index of ['', ' _s', '_s ', '\n  _s\n', '_&#9;s'])
+    await denied(bench.verify(idp, sign(logoutRequest().replace('_session1', index), '_logout1', rsa), toLogout), /SessionIndex/);
   await denied(bench.verify(idp, sign(logoutResponse('_logout3'), '_answer1', rsa), toAnswer), /another request/);
   await denied(bench.verify(idp, sign(logoutResponse(), '_answer1', rsa), toLogout), /another kind/);
 });

@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import zlib from 'node:zlib';
-import { edge, elsewhere, endpoint, home, listening, must, through, until, upstream } from '../support/postern.mjs';
+import { edge, elsewhere, endpoint, env, home, listening, must, through, until, upstream } from '../support/postern.mjs';
 import { ask, Browser, PAGE } from '../support/browser.mjs';
 import { EMAIL, encode, NS, parts, provider, response, RSA, samlify, sign, signer, time } from '../support/saml.mjs';
 
@@ -315,6 +315,19 @@ test('a change of rules of a route with large metadata has everybody wait for th
   await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: large, nameid_format: EMAIL, authorized_groups: ['staff'] });
   const answers = await Promise.all(people.map((value) => through(to.host, '/', withSession(value))));
   assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200], `${answers.filter(({ status }) => status !== 200).length} of them`);
+  await close();
+});
+
+test('a session of before its provider\'s bound was kept ends when it would have', { skip }, async () => {
+  const { to, saml, close } = await guarded(), ends = Date.now() + 600000;
+  const { value } = await signedIn(to, saml, { name: `old-${process.pid}@example.test`, authnMore: ` SessionNotOnOrAfter="${time(ends)}"` });
+  const { application_sessions: [{ id }] } = await must('GET', `/app/sessions?filter=${encodeURIComponent(`obj.route.id == "${to.route.id}"`)}`);
+  const migration = fs.readFileSync(new URL('../../services/identity/migrations/0010_saml_sessions_end.sql', import.meta.url), 'utf8');
+  execFileSync('psql', [env.DATABASE_URL, '-qXAtc', `BEGIN; SET search_path = identity; UPDATE sign_in_session SET until_ms = 0 WHERE session_id = '${id}'; ${migration} COMMIT`]);
+  await must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: idp.metadata, nameid_format: EMAIL, maximum_duration: 86400 });
+  assert.equal((await through(to.host, '/', withSession(value))).status, 200);
+  const { expires_at: at } = await must('GET', `/app/sessions/${id}`);
+  assert.ok(Math.abs(new Date(at) - ends) < 2000, at);
   await close();
 });
 

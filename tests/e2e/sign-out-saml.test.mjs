@@ -4,11 +4,13 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
+import https from 'node:https';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import zlib from 'node:zlib';
-import { edge, elsewhere, endpoint, home, must, through, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, home, must, through, until, upstream } from '../support/postern.mjs';
 import { ask, Browser, PAGE } from '../support/browser.mjs';
 import { deflate, ECDSA, EMAIL, encode, NS, provider, response, RSA, samlify, sign, signer, SUCCESS, time } from '../support/saml.mjs';
 
@@ -116,7 +118,7 @@ test('every other LogoutRequest is refused, and ends nothing', { skip }, async (
     ['an ID that was used before', used], ['another Issuer', make({ issuer: 'https://idp.example.org/metadata' })], ['the Destination of another route', make({ destination: strange.saml.single_logout_url })],
     ['the ACS as Destination', make({ destination: to.saml.assertion_consumer_service_url })], ['no Destination', make({ destination: null })], ['expired', make({ until: now - 61000, issued: now - 120000 })],
     ['old, and it does not say until when it is valid', make({ until: null, issued: now - 600000 })], ['from the future', make({ issued: now + 120000 })], ['for ever', make({ until: now + 2 * 86400000 })],
-    ['a LogoutResponse under the name of a request', logoutResponse(to, '_x')],
+    ['a LogoutResponse under the name of a request', logoutResponse(to, '_x')], ['a SessionIndex with white space around it', logoutRequest(to, name, [`\n  ${who.index}\n`])],
   ];
   for (const [what, one] of forBoth) {
     refused(await byRedirect(to, query(one.xml)), `${what}, by redirect`);
@@ -174,6 +176,42 @@ test('a sign-in that was under way when the provider signed its person out leads
     assert.equal((await late.browser.open(late.next)).status, 400, 'what the provider said before, brought after it');
     assert.equal(await stays(await signedIn(to, { name, index: unique() })), true, 'a new sign-in');
   }
+});
+
+test('while another provider of the account takes connections and says nothing, people sign in and are signed out', { skip }, async () => {
+  const held = new Set(), port = edge.port - 43 + 97;
+  let most = 0;
+  const silent = net.createServer((socket) => { most = Math.max(most, held.add(socket).size); socket.on('error', () => {}).on('close', () => held.delete(socket)); });
+  await new Promise((resolve) => silent.listen(port, '127.0.0.1', resolve));
+  const dead = await endpoint(up.address, { oidc: { issuer: `https://127.0.0.1:${port}`, client_id: 'x', client_secret: 'y' } }), to = await route();
+  let ended = false, begun = 0;
+  // Addresses of their own: one client alone may have few of these questions under way.
+  const begin = (from) => new Promise((resolve) => {
+    const get = (url, then) => { const { hostname, host, pathname, search } = new URL(url); const asked = https.get({ host: edge.host, port: edge.port, servername: hostname, ca, localAddress: from, agent: false, path: pathname + search, headers: { ...PAGE, Host: host } }, (answer) => { answer.resume().on('end', () => then(answer)).on('error', resolve); }); asked.on('error', resolve); };
+    get(at(dead), ({ headers: { location } }) => { begun++; location ? get(location, resolve) : resolve(); });
+  });
+  const people = Array.from({ length: 24 }, async (_, i) => { while (!ended) await begin(`127.9.1.${i + 1}`); });
+  try {
+    await until(() => begun >= 24 && held.size > 0, 'all are waiting', 60000);
+    for (let i = 0; i < 4; i++) {
+      const who = await signedIn(to);
+      assert.equal((await post(to, logoutRequest(to, who.name))).status, 302);
+      assert.equal(await stays(who), false);
+    }
+    assert.ok(most <= 3, `what all want to know of the provider is one request: ${most}`); // one that is over may still be closing
+  } finally {
+    ended = true;
+    silent.close();
+    for (const socket of held) socket.destroy();
+    await Promise.all(people);
+  }
+});
+
+test('a provider that writes LogoutRequests in whole seconds means all of the second', { skip }, async () => {
+  const to = await route(), second = Math.floor(Date.now() / 1000) * 1000;
+  const early = await brought(to, { issued: time(second + 300) }), message = logoutRequest(to, early.name, [], { issued: second });
+  assert.equal((await post(to, { ...message, xml: message.xml.replace(time(second), `${time(second).slice(0, 19)}Z`) })).status, 302);
+  assert.equal((await early.browser.open(early.next)).status, 400);
 });
 
 test('a provider without a place for the answer is not answered, and the sessions are over', { skip }, async () => {

@@ -282,3 +282,22 @@ Test(oidc_bearer, a_provider_that_does_not_answer_denies_no_token)
     op->documents[OP_KEYS] = (json_decref(op->documents[OP_KEYS]), NULL);
     cr_assert_eq(bring(op, NULL), PROVIDER_UNAVAILABLE, "%s", op->why);
 }
+
+Test(oidc_bearer, an_id_token_for_several_audiences_is_no_access_token)
+{
+    static const char *const marks[] = {"nonce", "at_hash", "c_hash"};
+    static const char *const types[] = {"JWT", "application/jwt", NULL};
+    A_PROVIDER;
+
+    op_set(op->claims, "aud", json_pack("[ss]", "client", AUDIENCE));
+    op_set(op->claims, "azp", json_string("client"));
+    for (size_t i = 0; i < LEN(types); i++) {
+        op_set(op->header, "typ", types[i] ? json_string(types[i]) : NULL);
+        admits(op);
+        for (size_t j = 0; j < LEN(marks); j++)
+            denies_claim(op, marks[j], json_string("x"), "it is an ID token");
+    }
+    op_set(op->header, "typ", json_string("at+jwt"));
+    op_set(op->claims, "nonce", json_string("x"));
+    admits(op);
+}

@@ -227,3 +227,18 @@ Test(saml, no_mutant_of_a_signed_message_says_something_else)
     }
     cr_log_info("%ld of %ld mutants were accepted, and say the same", accepted, count);
 }
+
+Test(saml, a_time_with_fewer_digits_may_be_later)
+{
+    static const struct {
+        const char *text;
+        int doubt_ms;
+    } rows[] = {
+        {"2026-01-31T12:00:00Z", 999},    {"2026-01-31T12:00:00.3Z", 99},
+        {"2026-01-31T12:00:00.30Z", 9},   {"2026-01-31T12:00:00.300Z", 0},
+        {"2026-01-31T12:00:00.3001Z", 0}, {"2026-01-31T12:00:00.300123456Z", 0},
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++)
+        cr_assert_eq(moment_doubt_ms(rows[i].text), rows[i].doubt_ms, "%s", rows[i].text);
+}

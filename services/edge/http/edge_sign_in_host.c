@@ -33,6 +33,8 @@ enum {
 
 #define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
 
+static visits_t   visits;   /* of this worker */
+
 
 ngx_int_t
 edge_visit_fail(ngx_http_request_t *r, ngx_uint_t code)
@@ -53,6 +55,7 @@ leave(void *data)
         edge_ask_leave(&visit->asker);
     }
     visit->asking = 0;
+    visits_leave(&visits, &visit->place);
     route_release(visit->route);
     visit->route = NULL;
 }
@@ -314,6 +317,7 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
     ngx_http_request_t  *r = visit->request;
 
     visit->asking = 0;
+    visits_leave(&visits, &visit->place);
     ngx_http_set_log_request(c->log, r);
     ngx_http_finalize_request(r, visit->finish ? visit->finish(visit, answer)
                                                : send_answer(visit, answer));
@@ -323,21 +327,41 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* ---- questions ---- */
 
+/* At most so many of an account (visits.h). NGX_DECLINED: nothing was asked. */
+static ngx_int_t
+ask_in_place(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
+    ngx_msec_t ms)
+{
+    uint32_t        client;
+    ngx_int_t       rc;
+    const route_t  *route = visit->route;
+    ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
+
+    if (!visits_enter(&visits, &visit->place, route->account_id, route->account_id_len,
+                      (route->enabled & 1u << MODULE_SAML) != 0))
+    {
+        return NGX_DECLINED;
+    }
+    client = edge_share_client(edge_ctx(visit->request)->client, edge_share_account(&account));
+    rc = visit->place.slow
+         ? edge_ask_slow(&visit->asker, verb, &account, client, start, pk->at - start, ms)
+         : edge_ask(&visit->asker, verb, &account, client, start, pk->at - start, ms);
+    if (rc != NGX_OK) {
+        visits_leave(&visits, &visit->place);
+        return NGX_DECLINED;
+    }
+    return NGX_OK;
+}
+
+
 ngx_int_t
 edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
     ngx_msec_t ms)
 {
-    uint32_t             client;
-    ngx_str_t            account = { visit->route->account_id_len,
-                                     (u_char *) visit->route->account_id };
     ngx_http_request_t  *r = visit->request;
 
-    client = edge_share_client(edge_ctx(r)->client, edge_share_account(&account));
     visit->asker.answered = on_answer;
-    if (pk->full
-        || edge_ask_slow(&visit->asker, verb, &account, client, start, pk->at - start, ms)
-           != NGX_OK)
-    {
+    if (pk->full || ask_in_place(visit, verb, start, pk, ms) != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     visit->asking = 1;

@@ -4,6 +4,7 @@
 
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/params.h"
+#include "services/edge/http/visits.h"
 #include "services/edge/table/sign_in.h"
 
 typedef struct visit visit_t;
@@ -14,6 +15,7 @@ struct visit {
     params_t            params;
     size_t              form_len;  /* bytes that params came in */
     ngx_str_t           state;   /* of a callback */
+    visit_place_t       place;
     ngx_str_t           at;  /* behind /oauth2/callback/; empty: nothing */
     /* What answers in place of redirects; NULL: they do. */
     ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);
