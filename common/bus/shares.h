@@ -32,7 +32,8 @@ int shares_put(shares_t *self, const char *owner, const shares_bounds_t *bounds,
  * turn. 0: as many as there are, which holds until this is called. */
 void shares_bound_held(shares_t *self, size_t max);
 
-/* Likewise so many of one owner's items at most are worked on at a time. 0: as many as there are. */
+/* Likewise so many of one owner's items at most are worked on at a time. 0: as many as there
+ * are. */
 void shares_bound_owned(shares_t *self, size_t max);
 
 /* As shares_put, for an item of a holder, whose name is copied; "": it is nobody's. */

@@ -1,8 +1,8 @@
 /* Servers that did not answer a moment ago: they are not asked for a while, so that whoever can
- * have them asked does not tie up calls by that. One request finds out then whether a server answers
- * again; until its time is over, or it was answered, there is no other. Of an account's servers: what
- * one account says about a server is no other's business. Bounded, in all and of an account; without
- * a clock. Used by one thread. */
+ * have them asked does not tie up calls by that. One request finds out then whether a server
+ * answers again; until its time is over, or it was answered, there is no other. Of an account's
+ * servers: what one account says about a server is no other's business. Bounded, in all and of an
+ * account; without a clock. Used by one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,8 +30,8 @@ typedef struct silences {
  * of the account's, or of all, is forgotten where there is no room. */
 void silences_note(silences_t *self, const char *place, int64_t now_ms, unsigned timeout_ms);
 
-/* It is not to be asked now. False: it is; where it was silent, the caller is the one who finds out,
- * in timeout_ms. */
+/* It is not to be asked now. False: it is; where it was silent, the caller is the one who finds
+ * out, in timeout_ms. */
 bool silences_has(silences_t *self, const char *place, int64_t now_ms, unsigned timeout_ms);
 
 /* Whoever was to find out did not ask: the next one is to. */

@@ -4,11 +4,12 @@
  * to a worker, which runs the verb again. Neither a worker nor a database connection is held
  * meanwhile.
  *
- * Bounded in number and bytes: of everybody, of an owner, the account for whose sake the verb waits,
- * and of a place of the owner's. HTTP requests and questions are two kinds with bounds of their own,
- * so a server that hangs costs no question; a place is an account's server (origin of the URL), or
- * the verb of its questions, so it costs the account's other servers nothing either. No sockets and
- * no clock in here; used by the reactor's thread, but for a wait that a worker has. */
+ * Bounded in number and bytes: of everybody, of an owner, the account for whose sake the verb
+ * waits, and of a place of the owner's. HTTP requests and questions are two kinds with bounds of
+ * their own, so a server that hangs costs no question; a place is an account's server (origin of
+ * the URL), or the verb of its questions, so it costs the account's other servers nothing either.
+ * No sockets and no clock in here; used by the reactor's thread, but for a wait that a worker
+ * has. */
 #pragma once
 
 #include "common/bus/bus.h"
