@@ -115,7 +115,7 @@ static bool has_dots(const char *path)
 
 const char *words_target(const char *text)
 {
-    char path[WORDS_TARGET_MAX + 1];
+    char path[WORDS_TARGET_MAX + 1] = "";
 
     if (!text || *text != '/' || text[1] == '/'
         || strnlen(text, WORDS_TARGET_MAX + 1) > WORDS_TARGET_MAX)

@@ -403,9 +403,9 @@ test('what an encoder has made counts until the client has it, though the encode
 
 // ---- whatever is charged comes back ----
 
-// Requests that are given up at each point of their way, ABORTS of them: 2,000, or as many as POSTERN_STORY_ABORTS says.
+// Requests that are given up at each point of their way, ABORTS of them: 2,000, or as many as STORY_ABORTS says.
 test('requests that are given up leave nothing behind of what they were charged', { skip, timeout: 24 * 3600000 }, async () => {
-  const { host, ca, held } = await ready, ABORTS = Number(process.env.POSTERN_STORY_ABORTS || 2000), STREAMS = 16, AT_ONCE = 12, localAddress = '127.0.0.40';
+  const { host, ca, held } = await ready, ABORTS = Number(process.env.STORY_ABORTS || 2000), STREAMS = 16, AT_ONCE = 12, localAddress = '127.0.0.40';
   const taken = async () => { let sum = 0; for (const what of ['request', 'read', 'encoder']) sum += await metric(`${what}_memory_bytes{worker="0"}`); return sum; };
   const fields = (path, ...more) => Buffer.concat([Buffer.from([0x83, 0x87]), literal(':path', path), literal(':authority', host), ...more]);
   const DATA = 0, small = Buffer.alloc(100);
