@@ -12,14 +12,19 @@ const live = (answer) => Number(answer.headers['postern-edges'].split('/')[1]);
 test('a change whose name is still asked for is not confirmed by a hello', { skip: process.env.POSTERN_SLOW_RESOLVER && !elsewhere ? false : 'the edge has no slow resolver here' }, async () => {
   const up = await upstream((request, response) => response.end('there'));
   const near = await endpoint(up.address);
-  await until(async () => /^(\d+)\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
+  const acknowledged = () => until(async () => /^([2-9])\/\1$/.test((await api('POST', '/backends/http_response', { body: 'x' })).headers['postern-edges']), 'changes are acknowledged');
+  await acknowledged();
   const waiting = api('PATCH', `/backends/static/${near.backend.id}`, { address: up.address.replace('127.0.0.1', 'n.late.test') });
   await new Promise((resolve) => setTimeout(resolve, 40)); // it is in force, and waits for its name
-  for (const pid of children(workers())) process.kill(pid, 'SIGKILL');
+  const killed = children(workers());
+  for (const pid of killed) process.kill(pid, 'SIGKILL');
   const answer = await waiting;
   assert.equal(`${answer.status} ${answer.headers['postern-edges']}`, '200 2/2');
   const got = await Promise.all(Array.from({ length: 10 }, () => through(near.host, '/')));
   assert.deepEqual(new Set(got.map(({ status }) => status)), new Set([200]), 'confirmed: the name has its address');
+  // and nothing of their end is noted later than this
+  await until(() => { const now = children(workers()); return now.length === killed.length && !now.some((pid) => killed.includes(pid)); }, 'others are in their place');
+  await acknowledged();
   await up.close();
 });
 

@@ -83,7 +83,7 @@ test('keys are their owner\'s to read, and lists hold those with whom there is b
   const peers = (name) => fs.readdirSync(path.join(keys, name, 'peers')).sort();
   assert.deepEqual(peers(edge()), ['events.cert', 'identity.cert', 'routes.cert']);
   assert.deepEqual(peers('subscriber'), ['events.cert']);
-  assert.deepEqual(peers('identity'), ['cli.cert', ...names().filter((name) => name.startsWith('edge@')).map((name) => `${name}.cert`), 'events.cert', 'gateway.cert', 'saml.cert'].sort());
+  assert.deepEqual(peers('identity'), ['cli.cert', ...names().filter((name) => name.startsWith('edge@')).map((name) => `${name}.cert`), 'events.cert', 'gateway.cert', 'routes.cert', 'saml.cert'].sort());
   assert.deepEqual(peers('saml'), ['identity.cert']);
   assert.deepEqual(peers('gateway'), ['events.cert', 'identity.cert', 'routes.cert']);
 });
