@@ -63,7 +63,7 @@ test('an account that floods loses its own events, each of which is counted, and
     await until(() => heard(loud) + dropped >= made[loud], 'and of the other one what was kept', WAIT);
     assert.deepEqual([heard(quiet), heard(loud) + dropped], [made[quiet], made[loud]], 'each is there once, or counted');
     const told = () => Number(execFileSync('psql', [vars.DATABASE_URL, '-qAtc', 'SELECT sum(dropped) FROM events.producer'], { encoding: 'utf8' }));
-    await until(() => told() === dropped, 'the number is in the accounts of postern-events', WAIT);
+    await until(async () => { await ask(quiet, '/later'); return told() === dropped; }, 'the number is in the accounts of postern-events', WAIT);
   } finally {
     if (stopped) process.kill(stopped, 'SIGCONT');
     agent.destroy();

@@ -17,7 +17,7 @@ test('a service that refuses its settings ends the start, with what it said', { 
 
 test('a program that is killed while the stack starts is started again, and no more', { skip, timeout: 300000 }, () => own(async ({ state, run }) => {
   const sockets = `${process.getuid() ? process.env.XDG_RUNTIME_DIR || '/tmp' : '/run'}/postern-${crypto.createHash('sha256').update(state).digest('hex').slice(0, 12)}`;
-  const killer = spawn('bash', ['-c', `for i in 1 2 3; do until pid=$(cat ${sockets}/saml.pid 2>/dev/null) && [ "$pid" != "$last" ]; do sleep 0.02; done; kill -9 -- "-$pid"; last=$pid; done`], { stdio: 'ignore' });
+  const killer = spawn('bash', ['-c', `for i in 1 2 3; do until pid=$(cat ${sockets}/saml.pid 2>/dev/null) && [ "$pid" != "$last" ] && kill -9 -- "-$pid"; do sleep 0.02; done; last=$pid; done`], { stdio: 'ignore' });
   const ended = new Promise((resolve) => killer.on('close', resolve));
   const up = run('up');
   assert.equal(up.status, 0, up.stderr);

@@ -161,6 +161,8 @@ test('a connection for a name that nobody serves any more has its last request',
   const agent = agentOf(to.host);
   assert.equal((await through(to.host, '/', { agent })).status, 200);
   await must('DELETE', `/edges/https/${to.edge.id}`);
+  const gone = await through(to.host, '/', { agent });
+  assert.deepEqual([gone.status, gone.headers.connection], [404, 'close'], 'it began with an edge');
   const known = await through(to.host, '/', { agent });
   assert.equal(known.status, 404);
   assert.notEqual(known.headers.connection, 'close', 'the domain is still reserved');

@@ -166,10 +166,10 @@ Test(sessions, takes_256_bytes_for_ordinary_names)
 {
     size_t bytes = 32 << 20;
     sessions_t *self = table_of(bytes);
-    const char *texts[] = {"usr_2VsQ8z1GkQ9c0mB7hT5dJwLfXyZ", "108234567890123456789",
-                           "Wilhelmina Featherstonehaugh", "wilhelmina.featherston@example.com",
-                           ""};
-    size_t lens[] = {31, 21, 28, 34, 0};
+    const char *texts[SESSION_TEXTS] = {"usr_2VsQ8z1GkQ9c0mB7hT5dJwLfXyZ", "108234567890123456789",
+                                        "Wilhelmina Featherstonehaugh",
+                                        "wilhelmina.featherston@example.com"};
+    size_t lens[SESSION_TEXTS] = {31, 21, 28, 34};
     session_t session = {0};
 
     hash_of(1, session.hash);
@@ -197,7 +197,7 @@ Test(sessions, keeps_long_texts_up_to_their_bound)
         cr_assert(is_whole(&found, i));
     }
     const char *texts[] = {"", "", "", "", "", ""};
-    size_t lens[] = {SESSION_TEXT_MAX, 1, 0, 0, 0, 0};
+    size_t lens[SESSION_TEXTS] = {SESSION_TEXT_MAX, 1};
     char *large = calloc(1, SESSION_TEXT_MAX);
 
     texts[0] = large;
