@@ -1,10 +1,9 @@
 #include "services/edge/http/cookies.h"
 
 #include "services/edge/table/cookie_names.h"
+#include "common/base/block.h"
 
 #include <string.h>
-
-enum { BLOCK = 16 };
 
 static bool is_space(char c)
 {
@@ -71,24 +70,19 @@ unsigned cookies_find(cookie_text_t line, cookie_text_t name, cookie_text_t *val
     return count;
 }
 
-/* Are all of sixteen characters ones of base64url? The compiler looks at all of them at once. */
 static bool is_base64url(const char *text)
 {
-    unsigned char bad = 0;
+    block_t c = block_load(text);
 
-    for (int i = 0; i < BLOCK; i++) {
-        unsigned char c = (unsigned char)text[i];
-
-        bad |= ((unsigned char)((c | 0x20) - 'a') >= 26) & ((unsigned char)(c - '0') >= 10)
-               & (c != '-') & (c != '_');
-    }
-    return !bad;
+    return !block_any(~(block_within(c | 0x20, 'a', 26) | block_within(c, '0', 10)
+                        | (block_t)(c == '-') | (block_t)(c == '_')));
 }
 
 bool cookies_is_token(cookie_text_t value)
 {
-    return value.len == COOKIE_TOKEN_LEN && is_base64url(value.at) && is_base64url(value.at + BLOCK)
-           && is_base64url(value.at + COOKIE_TOKEN_LEN - BLOCK);
+    return value.len == COOKIE_TOKEN_LEN && is_base64url(value.at)
+           && is_base64url(value.at + BLOCK_BYTES)
+           && is_base64url(value.at + COOKIE_TOKEN_LEN - BLOCK_BYTES);
 }
 
 /* Is the pair's name, as whoever reads it may take it, one that is ours? A cookie without a name is

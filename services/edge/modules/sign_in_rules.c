@@ -1,9 +1,11 @@
 #include "services/edge/modules/sign_in_rules.h"
 
+#include "common/base/block.h"
+
 #include <string.h>
 #include <strings.h>
 
-enum { TARGET_MAX = 2048, CHANGED_MS = 10000, BLOCK = 16 };
+enum { TARGET_MAX = 2048, CHANGED_MS = 10000 };
 
 static bool is_word(sign_in_text_t text, const char *word)
 {
@@ -149,29 +151,26 @@ int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms)
     return time_ms > ahead_ms ? time_ms - ahead_ms : 1;
 }
 
-/* Sixteen at once, which the compiler does in a few instructions. */
-static bool is_plain_block(const unsigned char *block)
+/* Sixteen characters that a header says as they are. */
+static bool is_plain_block(block_t c)
 {
-    unsigned char bad = 0;
-
-    for (int i = 0; i < BLOCK; i++)
-        bad |= (unsigned char)(block[i] - 0x20) >= 0x5f || block[i] == '%' || block[i] == ',';
-    return !bad;
+    return !block_any(~block_within(c, 0x20, 0x5f) | (block_t)(c == '%') | (block_t)(c == ','));
 }
 
 bool sign_in_is_plain(const char *text, size_t len)
 {
-    unsigned char rest[BLOCK];
+    char rest[BLOCK_BYTES];
 
     if (len && (text[0] == ' ' || text[len - 1] == ' '))
         return false;
-    for (; len >= BLOCK; text += BLOCK, len -= BLOCK)
-        if (!is_plain_block((const unsigned char *)text))
+    for (; len >= BLOCK_BYTES; text += BLOCK_BYTES, len -= BLOCK_BYTES)
+        if (!is_plain_block(block_load(text)))
             return false;
-    memset(rest, ' ', BLOCK);
-    if (len)
-        memcpy(rest, text, len);
-    return is_plain_block(rest);
+    if (!len)
+        return true;
+    memset(rest, ' ', BLOCK_BYTES);
+    memcpy(rest, text, len);
+    return is_plain_block(block_load(rest));
 }
 
 static size_t put_part(char *out, const char *text, size_t len, bool of_list)
