@@ -227,6 +227,22 @@ for (const [version, head] of Object.entries(HEADS)) {
   });
 }
 
+test('HTTP/2: of heads that nginx refuses, and that go on without end, a few are kept, and other connections end', { skip, timeout: 300000 }, async () => {
+  const { host } = await ready, localAddress = '127.0.0.28', COUNT = 100, KEPT = 64, all = [];
+  const start = frame(HEADERS, END_STREAM, 1, Buffer.concat([Buffer.from([0x82, 0x87]), literal(':path', '/fixed'), literal(':authority', host), literal('A', 'b'), literal('a', 'x'.repeat(2000), 0x40), Buffer.alloc(10, 0x80 | 62)]));
+  const ended = ({ socket }) => socket.destroyed || socket.readyState !== 'open';
+  try {
+    for (let i = 0; i < COUNT; i++) all.push(await begun(start, { localAddress, http2: true }));
+    await until(() => all.filter(ended).length >= COUNT - KEPT, 'those beyond the few end', WAIT);
+    await servesOthers();
+    const first = all.find((one) => !ended(one));
+    first.socket.write(frame(CONTINUATION, END_HEADERS, 1, literal('b', 'c')));
+    first.socket.write(frame(HEADERS, END_HEADERS | END_STREAM, 3, Buffer.concat([Buffer.from([0x82, 0x87]), literal(':path', '/fixed'), literal(':authority', host)])));
+    await until(() => first.answer() === 200, 'what comes to its end goes on with the next request', WAIT);
+  } finally { for (const { socket } of all) socket.destroy(); }
+  await until(async () => (await ask({ localAddress })).status === 200, 'its next one, afterwards', WAIT);
+});
+
 // ---- buffers for reads ----
 
 test('who takes no answer has its portion of the large buffers for reads, and others have theirs', { skip, timeout: 300000 }, async () => {

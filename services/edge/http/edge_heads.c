@@ -7,8 +7,8 @@
  *
  * A head that is refused leaves nothing: with HTTP/1.1 its request ends, and the connection with
  * it. With HTTP/2 its stream ends, but nginx keeps what it has of the head until the rest has come,
- * since HPACK's table depends on that. So only a few of these connections go on, as many as there
- * may be answers of refused requests on their way; others end. */
+ * since HPACK's table depends on that, whoever refused it. So only a few of these connections go
+ * on, as many as there may be answers of refused requests on their way; others end. */
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_refused.h"
@@ -62,6 +62,20 @@ http2_of(ngx_connection_t *c)
 }
 
 #endif
+
+
+/* Has nginx, or refuse_stream, refused the head that is on its way? */
+static ngx_uint_t
+is_without_stream(ngx_connection_t *c)
+{
+#if (NGX_HTTP_V2)
+    ngx_http_v2_connection_t  *h2c = http2_of(c);
+
+    return h2c && h2c->state.pool && h2c->state.stream == NULL;
+#else
+    return 0;
+#endif
+}
 
 
 /* The request whose head has begun and is not whole; NULL: there is none, or it was refused. */
@@ -175,6 +189,16 @@ end_request(ngx_http_request_t *r, ngx_int_t rc)
 
 #if (NGX_HTTP_V2)
 
+/* c may be gone from here on. */
+static void
+end_connection(ngx_connection_t *c)
+{
+    c->error = 1;
+    c->close = 1;
+    c->read->handler(c->read);
+}
+
+
 /* The parser goes on without the stream, as it does after a field that nginx refuses. */
 static void
 refuse_stream(heads_t *heads, ngx_http_v2_connection_t *h2c, ngx_int_t rc)
@@ -188,9 +212,7 @@ refuse_stream(heads_t *heads, ngx_http_v2_connection_t *h2c, ngx_int_t rc)
         end_request(r, rc);
         return;
     }
-    c->error = 1;
-    c->close = 1;
-    c->read->handler(c->read);   /* c may be gone from here on */
+    end_connection(c);
 }
 
 #endif
@@ -215,19 +237,22 @@ refuse_head(heads_t *heads, ngx_http_request_t *r, ngx_int_t rc)
 
 /* ---- looks ---- */
 
-/* What nginx has of a refused head is freed when all of it has come. */
+/* What nginx has of a refused head is freed when all of it has come. One that nginx refused by
+ * itself counts from its refusal on. The connection may be gone afterwards. */
 static void
-note_end_of_refused(heads_t *heads)
+look_at_refused(heads_t *heads)
 {
-#if (NGX_HTTP_V2)
-    ngx_http_v2_connection_t  *h2c = http2_of(heads->connection);
+    ngx_uint_t  is_kept = is_without_stream(heads->connection);
 
-    if (h2c && h2c->state.pool) {
-        return;
+    if (heads->goes_on && !is_kept) {
+        edge_share_end_answer();
+        heads->goes_on = 0;
+    } else if (is_kept && !heads->goes_on) {
+        heads->goes_on = edge_share_begin_answer(heads->connection) != 0;
+        if (!heads->goes_on) {
+            end_connection(heads->connection);
+        }
     }
-#endif
-    edge_share_end_answer();
-    heads->goes_on = 0;
 }
 
 
@@ -237,12 +262,13 @@ on_look(ngx_event_t *ev)
     heads_t             *heads = ev->data;
     ngx_http_request_t  *r = unfinished(heads->connection);
 
-    if (heads->goes_on) {
-        note_end_of_refused(heads);
-    }
     if (r == NULL) {
         give_portion(heads);
-    } else if (edge_heads_is_too_long(r)) {
+        look_at_refused(heads);
+        return;
+    }
+    look_at_refused(heads);
+    if (edge_heads_is_too_long(r)) {
         give_portion(heads);
         refuse_head(heads, r, NGX_HTTP_REQUEST_HEADER_TOO_LARGE);
     } else if (!charge(heads, r)) {
