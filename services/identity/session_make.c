@@ -282,6 +282,14 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
     r = end_oldest(crud, user, problem);
     if (!r)
         r = add_object(crud, sealed, user, request, token, expires, problem, &row);
+    if (r == ERR_LIMIT_EXCEEDED) {
+        r = user_room_end_session(crud, sealed->account, problem);
+        if (!r) {
+            problem_done(problem);
+            *problem = (problem_t){0};
+            r = add_object(crud, sealed, user, request, token, expires, problem, &row);
+        }
+    }
     session_act_done(&act);
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */

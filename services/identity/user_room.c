@@ -4,10 +4,12 @@
 #include "services/identity/session.h"
 
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 enum {
+    SAMPLE = 200,       /* sessions of an account, whose users are asked how many they have */
     OLDEST = 1000,      /* of an account, among whom one without a session is looked for */
     TRIES = 3,          /* where the one that was found signs in at the same moment */
     NEAR_PERCENT = 90,  /* of the limit: from there on idle users are deleted */
@@ -19,7 +21,7 @@ enum {
 
 /* Set once, before the workers start. */
 static int64_t idle_s;
-static _Atomic uint64_t made, tidied, refused;
+static _Atomic uint64_t made, tidied, refused, sessions_ended, sessions_refused;
 static _Atomic int64_t complain_ms;
 
 void user_room_setup(const config_t *config)
@@ -32,8 +34,11 @@ size_t user_room_metrics(char *out, size_t size)
     int n = snprintf(out, size,
                      "postern_identity_users_idle_deleted_total %" PRIu64 "\n"
                      "postern_identity_users_deleted_for_room_total %" PRIu64 "\n"
-                     "postern_identity_users_refused_total %" PRIu64 "\n",
-                     atomic_load(&tidied), atomic_load(&made), atomic_load(&refused));
+                     "postern_identity_users_refused_total %" PRIu64 "\n"
+                     "postern_identity_sessions_ended_for_room_total %" PRIu64 "\n"
+                     "postern_identity_sessions_refused_total %" PRIu64 "\n",
+                     atomic_load(&tidied), atomic_load(&made), atomic_load(&refused),
+                     atomic_load(&sessions_ended), atomic_load(&sessions_refused));
 
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
@@ -64,7 +69,7 @@ static int delete_user(crud_t *crud, const char *account, const char *id, proble
     return r;
 }
 
-/* ---- at the limit ---- */
+/* ---- at the limit of users ---- */
 
 static int find_oldest(crud_t *crud, const char *account, PGresult **ret_res)
 {
@@ -115,7 +120,80 @@ int user_room_make(crud_t *crud, const char *account, problem_t *problem)
     return refuse_user(account);
 }
 
-/* ---- near it ---- */
+/* ---- at the limit of sessions ---- */
+
+/* Counting all would take a second where an account has a million; tokens are random, so from
+ * whatever token on sessions are a fair choice, in which whoever has thousands is. */
+static int find_idlest(crud_t *crud, const char *account, PGresult **ret_res)
+{
+    unsigned char random[32];
+    char from[2 * sizeof(random) + 1], most[16];
+
+    randombytes_buf(random, sizeof(random));
+    sodium_bin2hex(from, sizeof(from), random, sizeof(random));
+    snprintf(most, sizeof(most), "%d", SAMPLE);
+    return pg_exec(
+        crud->pg, ret_res,
+        "WITH behind AS MATERIALIZED (SELECT application_user_id FROM application_session "
+        "     WHERE account_id = $1 AND token_hash >= $2 ORDER BY token_hash LIMIT $3::int), "
+        "before AS MATERIALIZED (SELECT application_user_id FROM application_session "
+        "     WHERE account_id = $1 AND token_hash < $2 ORDER BY token_hash LIMIT $3::int), "
+        "most AS MATERIALIZED (SELECT application_user_id, (SELECT count(*) "
+        "          FROM application_session o WHERE o.application_user_id = "
+        "          chosen.application_user_id) AS n "
+        "     FROM (SELECT * FROM behind UNION SELECT * FROM before) chosen "
+        "     ORDER BY n DESC, application_user_id LIMIT 1) "
+        "SELECT s.id, most.application_user_id, most.n FROM most JOIN application_session s "
+        "USING (application_user_id) WHERE most.n > 1 ORDER BY s.last_active, s.id LIMIT 1",
+        3, account, from, most);
+}
+
+static int refuse_session(const char *account)
+{
+    atomic_fetch_add(&sessions_refused, 1);
+    if (may_complain())
+        log_warn("account=%s has as many sessions as it may have (object-limit), and nobody who "
+                 "was looked at has more than one: nobody else can sign in",
+                 account);
+    return ERR_LIMIT_EXCEEDED;
+}
+
+static int end_session(crud_t *crud, const char *account, const PGresult *found, problem_t *problem)
+{
+    session_act_t act;
+    int r;
+
+    session_act_as(&act, crud, account, PQgetvalue(found, 0, 1), NULL, "IDLE");
+    r = crud_remove(crud, kind_find("application_session"), PQgetvalue(found, 0, 0), problem);
+    session_act_done(&act);
+    return r;
+}
+
+int user_room_end_session(crud_t *crud, const char *account, problem_t *problem)
+{
+    for (int i = 0; i < TRIES; i++) {
+        _cleanup_(pgresult_clear) PGresult *res = NULL;
+        int r = find_idlest(crud, account, &res);
+
+        if (!r && !PQntuples(res))
+            return refuse_session(account);
+        if (!r)
+            r = end_session(crud, account, res, problem);
+        if (r == ERR_NOT_FOUND)
+            continue; /* another transaction has ended it */
+        if (r)
+            return r;
+        atomic_fetch_add(&sessions_ended, 1);
+        if (may_complain())
+            log_warn("account=%s has as many sessions as it may have (object-limit): one of user "
+                     "%s, who has %s, was ended for a new one",
+                     account, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+        return 0;
+    }
+    return refuse_session(account);
+}
+
+/* ---- near the limit of users ---- */
 
 static int find_accounts(crud_t *crud, PGresult **ret_res)
 {

@@ -1,5 +1,6 @@
-/* Room for users: whoever signs in for the first time becomes one, and an account has a limit
- * (object-limit). Users who have no session make room; none who has one does. */
+/* Room for users and their sessions: whoever signs in for the first time becomes a user, each
+ * sign-in makes a session, and an account has a limit of both (object-limit). Users who have no
+ * session make room; none who has one does. Who has most sessions loses one to a new one. */
 #pragma once
 
 #include "common/base/config.h"
@@ -12,6 +13,11 @@ void user_room_setup(const config_t *config);
  * who signed in longest ago is deleted, whenever that was. 0 | ERR_LIMIT_EXCEEDED: there is none |
  * fault. */
 int user_room_make(crud_t *crud, const char *account, problem_t *problem);
+
+/* In a transaction, where the account has as many sessions as it may have: of the user who has most
+ * of them, among those of some that are chosen at random, the one that was idle for longest ends. 0 |
+ * ERR_LIMIT_EXCEEDED: none of them has more than one | fault. */
+int user_room_end_session(crud_t *crud, const char *account, problem_t *problem);
 
 /* Delete some of the users who have been idle for the setting's time, of accounts that are near
  * their limit. 0 | fault. */

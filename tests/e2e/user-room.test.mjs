@@ -87,3 +87,37 @@ test('near the limit users who have been idle for the time of the setting are de
   await until(async () => await metric('users_idle_deleted') >= 1, 'somebody is deleted', 60000);
   assert.deepEqual(await users(), ['five', 'four', 'one']);
 });
+
+test('at the limit of sessions whoever has most of them loses the one that was idle for longest, and nobody else one', options, async () => {
+  const events = await listening(), ended = await metric('sessions_ended_for_room');
+  assert.equal(ended, 0);
+  await copy.stop();
+  mine = account(); // a limit of its own
+  copy = start();
+  await until(async () => await metric('sessions_ended_for_room') === 0, 'it is there', 60000);
+  const greedy = [await signIn('greedy'), await signIn('greedy'), await signIn('greedy')], honest = await signIn('honest');
+  for (const one of [...greedy, honest]) assert.equal(one.code, OK, one.msg);
+  sql(`UPDATE application_session SET last_active = now() - interval '3 days' WHERE id = '${honest.session.id}'`); // idle for longer than all
+  sql(`UPDATE application_session SET last_active = now() - interval '2 days' WHERE id = '${greedy[1].session.id}'`);
+  const next = await signIn('honest');
+  assert.equal(next.code, OK, next.msg);
+  const check = async ({ hash, route, session }) => (await ask('session.check', { hash, route, digest: session.digest })).code;
+  assert.deepEqual(await Promise.all([...greedy, honest, next].map(async (one) => await check(one) === OK)), [true, false, true, true, true]);
+  const gone = await until(() => events.events.find((one) => one.event_type === 'application_session_deleted.v0' && one.object?.id === greedy[1].session.id), 'the event of what made room', 60000);
+  assert.deepEqual(gone.principal, { id: greedy[1].session.user, subject: greedy[1].session.user, source: 'IDLE', credential: null });
+  assert.equal(await metric('sessions_ended_for_room'), 1);
+  await events.stop();
+});
+
+test('where everybody has one session a sign-in beyond the limit is refused, and nobody loses his', options, async () => {
+  await copy.stop();
+  mine = account();
+  copy = start({ POSTERN_OBJECT_LIMIT: '3' });
+  await until(async () => await metric('sessions_refused') === 0, 'it is there', 60000);
+  const signed = [];
+  for (const sub of ['first', 'second', 'third']) signed.push(await signIn(sub));
+  for (const one of signed) assert.equal(one.code, OK, one.msg);
+  assert.notEqual((await signIn('first')).code, OK);
+  assert.equal(await metric('sessions_refused'), 1);
+  for (const { hash, route, session } of signed) assert.equal((await ask('session.check', { hash, route, digest: session.digest })).code, OK);
+});
