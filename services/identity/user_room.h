@@ -15,8 +15,8 @@ void user_room_setup(const config_t *config);
 int user_room_make(crud_t *crud, const char *account, problem_t *problem);
 
 /* In a transaction, where the account has as many sessions as it may have: of the user who has most
- * of them, among those of some that are chosen at random, the one that was idle for longest ends. 0 |
- * ERR_LIMIT_EXCEEDED: none of them has more than one | fault. */
+ * of them, among those of some that are chosen at random, the one that was idle for longest ends.
+ * 0 | ERR_LIMIT_EXCEEDED: none of them has more than one | fault. */
 int user_room_end_session(crud_t *crud, const char *account, problem_t *problem);
 
 /* Delete some of the users who have been idle for the setting's time, of accounts that are near
