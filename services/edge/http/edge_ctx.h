@@ -76,6 +76,17 @@ typedef struct {
 /* State of edge_grpc.c. */
 typedef struct edge_grpc edge_grpc_t;
 
+/* An answer that waits for its client: edge_stall.c. */
+typedef struct {
+    ngx_queue_t link; /* next NULL: it does not wait */
+    ngx_queue_t over; /* among those for which their client has no portion left; next NULL: no */
+    ngx_msec_t since; /* of the last time that it was seen to flow */
+    off_t sent;       /* bytes of the body that the client had by then */
+    portion_t held;   /* of the memory for requests, for what sockets hold of it */
+    uint32_t client;  /* in whose line it is, once it has stalled */
+    unsigned stalled : 1;
+} edge_stall_t;
+
 /* How a client takes its answer: edge_pace.c. */
 typedef struct {
     ngx_queue_t link; /* next NULL: it is not watched */
@@ -129,6 +140,7 @@ typedef struct edge_ctx {
     portion_t body_part; /* the same, of what the edge itself keeps of its body */
     struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;
+    edge_stall_t stall;
     edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;

@@ -375,6 +375,35 @@ edge_share_give_head(portion_t *portion)
 }
 
 
+/* ---- answers that wait for their clients ---- */
+
+ngx_uint_t
+edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
+{
+    edge_conf_t  *conf = edge_conf();
+
+    if (!portion_take(&memory, part, conf->request_memory, conf->client_portion,
+                      ctx->portion.client, bytes))
+    {
+        return 0;
+    }
+    if (ctx->portion.account) {
+        (void) portion_charge_account(&memory, part, conf->request_memory,
+                                      conf->account_portion, ctx->portion.account);
+    }
+    note_taken();
+    return 1;
+}
+
+
+void
+edge_share_let_go(portion_t *part)
+{
+    portion_give(&memory, part);
+    note_taken();
+}
+
+
 /* ---- answers to those that are refused ---- */
 
 ngx_uint_t
