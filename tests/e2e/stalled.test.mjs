@@ -1,5 +1,5 @@
 // What a client does not take costs that client: answers that stall are charged to it, and those that are too many end early
-// (services/edge/http/edge_stall.c). A stack of its own, in which answers may stall for an hour.
+// (services/edge/http/edge_stall.c); whoever was refused keeps neither others nor the event of it waiting. A stack of its own, in which answers may stall for an hour.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -8,7 +8,7 @@ import https from 'node:https';
 import test from 'node:test';
 import tls from 'node:tls';
 import { own } from '../support/own.mjs';
-import { edge, elsewhere, env, storyHost, unique, until } from '../support/postern.mjs';
+import { edge, elsewhere, env, storyHost, tail, unique, until } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
 const port = edge.port + 1000, status = port - 28, MEMORY = 16 << 20, ALONE = 0.39, HELD = 512 << 10, WAIT = 120000;
@@ -31,13 +31,15 @@ test.before(async () => {
     const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '1h' } });
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
+    const held = [], events = tail('http_request_complete', { POSTERN_HOME: state });
     const backend = http.createServer((request, response) => {
       if (request.url === '/large') {
         response.writeHead(200, { 'Content-Type': 'application/octet-stream' }).on('error', () => {});
         const more = () => { while (response.write(PIECE)); };
         response.on('drain', more);
         more();
-      } else response.end('small');
+      } else if (request.url === '/held') held.push(response);
+      else response.end('small');
     });
     await new Promise((resolve) => backend.listen(0, storyHost, resolve));
     const host = unique('stalled');
@@ -49,8 +51,10 @@ test.before(async () => {
     await call('/reserved_domains', { domain: host });
     const { id } = await call('/backends/static', { address: `${storyHost}:${backend.address().port}` }), front = await call('/edges/https', { hostports: [`${host}:443`] });
     await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: id } });
-    there.resolve({ host, ca: fs.readFileSync(vars.POSTERN_EDGE_CA) });
+    await call(`/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/denied', backend: { backend_id: id }, user_agent_filter: { deny: ['nobody'] } });
+    there.resolve({ host, ca: fs.readFileSync(vars.POSTERN_EDGE_CA), held, events: () => events.events });
     await finished;
+    await events.stop();
     backend.closeAllConnections();
     backend.close();
   });
@@ -124,4 +128,57 @@ test('an answer that is taken slowly, but taken, costs nothing of that', { skip,
     one.take();
     await until(async () => one.bytes > PIECE.length && await charged() < HELD, 'and no more when it flows', WAIT);
   } finally { end(); }
+});
+
+// ---- who was refused ----
+
+// A request of HTTP/1.1 with these lines, whose body comes by the byte: {text, closed, socket}.
+async function dripping(lines, localAddress) {
+  const { host, ca } = await ready, one = { text: '', closed: false, socket: tls.connect({ host: edge.host, port, servername: host, ca, localAddress }) };
+  const drip = setInterval(() => one.socket.write('x'), 500), end = () => { one.closed = true; clearInterval(drip); };
+  one.socket.on('error', () => {}).on('close', end).on('data', (part) => { one.text += part; }).on('end', () => one.socket.destroy());
+  one.socket.write(`${[...lines, `Host: ${host}`].join('\r\n')}\r\n\r\n`);
+  return one;
+}
+
+test('the event of a request that was refused says when, and does not wait for as long as its client likes to send', { skip, timeout: 300000 }, async () => {
+  const { host, events } = await ready;
+  await until(async () => { await ask(); return events().length; }, 'somebody listens to events', WAIT);
+  const one = await dripping(['POST /denied HTTP/1.1', 'User-Agent: nobody', 'Content-Length: 1000000000'], '127.0.0.30');
+  try {
+    await until(() => one.text.includes('ERR_POSTERN_922'), 'it is denied', WAIT);
+    const answered = Date.now();
+    const { event_timestamp: at, object } = await until(() => events().find(({ object: { http } }) => http.request.url.host === host && http.request.url.path === '/denied'), 'its event', WAIT);
+    assert.equal(object.http.response.status_code, 403);
+    assert.ok(Date.parse(at) <= answered, `${at}, and it was answered by ${new Date(answered).toISOString()}`);
+    await until(() => one.closed, 'the end of the connection', WAIT);
+  } finally { one.socket.destroy(); }
+});
+
+// A client of HTTP/2 with so many requests that are not answered, on connections of 100 each: {refused(), end()}.
+async function waiting(count, localAddress) {
+  const { host, ca, held } = await ready, sessions = [];
+  let refused = 0;
+  const before = held.length;
+  for (let i = 0; i < count; i++) {
+    if (i % 100 === 0) sessions.push(http2.connect(`https://${host}:${port}`, { createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: ['h2'] }) }).on('error', () => {}));
+    let told = false;
+    const tell = () => { refused += !told; told = true; };
+    sessions.at(-1).request({ ':path': '/held', ':authority': host }).on('error', () => {}).on('response', tell).on('close', tell);
+  }
+  await until(() => held.length - before + refused >= count, 'each is refused or waits', WAIT);
+  return { refused: () => refused, end: () => sessions.forEach((session) => session.destroy()) };
+}
+
+test('refused requests whose bodies do not end keep no other client from its answer', { skip, timeout: 300000 }, async () => {
+  const greedy = await waiting(400, '127.0.0.31'), other = await waiting(300, '127.0.0.32'), drips = [];
+  try {
+    assert.ok(greedy.refused() > 0 && other.refused() > 0, 'both have their portion');
+    for (let i = 0; i < 70; i++) drips.push(await dripping(['POST / HTTP/1.1', 'Content-Length: 1000000000'], '127.0.0.31'));
+    await until(() => drips.filter((one) => one.closed || one.text.startsWith('HTTP/1.1 503')).length === drips.length, 'they are refused', WAIT);
+    const { status: code, headers } = await ask({ localAddress: '127.0.0.32' });
+    assert.deepEqual([code, headers['retry-after']], [503, '1'], 'another client that has its portion is told so');
+    await until(() => drips.every((one) => one.closed), 'the end of each connection', WAIT);
+  } finally { greedy.end(); other.end(); for (const one of drips) one.socket.destroy(); }
+  await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
 });

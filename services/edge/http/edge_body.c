@@ -321,6 +321,15 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+void
+edge_body_linger(ngx_http_request_t *r, time_t seconds)
+{
+    if (r->lingering_time == 0) {
+        r->lingering_time = ngx_time() + seconds;
+    }
+}
+
+
 /* nginx sends 100 Continue around the output filters, when the body is first read or discarded
  * (ngx_http_test_expect); the condition here repeats the one there. */
 size_t

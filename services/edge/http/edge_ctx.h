@@ -129,6 +129,7 @@ typedef struct edge_ctx {
     int blocked_by;            /* module_id_t, or -1 */
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
     ngx_uint_t status;         /* of the page; 0: the status of the error's row */
+    uint64_t refused_at;       /* when it was answered by a page, ms since 1970; 0: it was not */
     struct edge_state *states; /* list of module states: edge_modules.c */
     struct edge_times *times;  /* how long modules took: edge_times.c; NULL: not measured */
     struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */

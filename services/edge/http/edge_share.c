@@ -441,6 +441,23 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+static void
+end_bare(edge_ctx_t *ctx)
+{
+    answers -= ctx->bare;
+    ctx->bare = 0;
+}
+
+
+void
+edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (!r->connection->buffered) {
+        end_bare(ctx);
+    }
+}
+
+
 void
 edge_share_give(edge_ctx_t *ctx)
 {
@@ -448,6 +465,5 @@ edge_share_give(edge_ctx_t *ctx)
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
     note_taken();
-    answers -= ctx->bare;
-    ctx->bare = 0;
+    end_bare(ctx);
 }
