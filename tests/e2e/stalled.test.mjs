@@ -1,5 +1,6 @@
-// What a client does not take costs that client: answers that stall are charged to it, and those that are too many end early
-// (services/edge/http/edge_stall.c); whoever was refused keeps neither others nor the event of it waiting. A stack of its own, in which answers may stall for an hour.
+// What a client does not take, and what it does not send, costs that client: answers that stall are charged to it, and those that are too many
+// end early (services/edge/http/edge_stall.c); whoever was refused keeps neither others nor the event of it waiting; and bodies that come by
+// the byte end (services/edge/http/edge_upload.c). A stack of its own, in which answers may stall for an hour.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -12,7 +13,7 @@ import { edge, elsewhere, env, storyHost, tail, unique, until } from '../support
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
 const port = edge.port + 1000, status = port - 28, MEMORY = 16 << 20, ALONE = 0.39, HELD = 512 << 10, WAIT = 120000;
-const PIECE = Buffer.alloc(60000, 'x');
+const BODY = Buffer.alloc(24 << 20, 'x'), PIECE = Buffer.alloc(60000, 'x');
 
 async function metric(name) {
   const text = await fetch(`http://127.0.0.1:${status}/metrics`).then((got) => got.text());
@@ -28,16 +29,23 @@ const finished = new Promise((resolve) => { finish = resolve; });
 test.before(async () => {
   if (skip) return;
   stack = own(async ({ state, run }) => {
-    const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '1h' } });
+    const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '1h', POSTERN_CLIENT_BODY_TIMEOUT: '15s', POSTERN_SEND_TIMEOUT: '1h' } });
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
-    const held = [], events = tail('http_request_complete', { POSTERN_HOME: state });
+    const held = [], uploads = [], deaf = [], events = tail('http_request_complete', { POSTERN_HOME: state });
     const backend = http.createServer((request, response) => {
       if (request.url === '/large') {
         response.writeHead(200, { 'Content-Type': 'application/octet-stream' }).on('error', () => {});
         const more = () => { while (response.write(PIECE)); };
         response.on('drain', more);
         more();
+      } else if (request.url === '/upload' || request.url === '/talk') {
+        const seen = { gone: false };
+        uploads.push(seen);
+        request.on('error', () => {}).on('close', () => { seen.gone = true; }).on('end', () => response.end()).resume();
+        if (request.url === '/talk') response.on('error', () => {}).writeHead(200).write('go on');
+      } else if (request.url === '/deaf') { // reads nothing until it is told to
+        deaf.push(() => { let bytes = 0; request.on('data', (part) => { bytes += part.length; }).on('end', () => response.end(String(bytes))); });
       } else if (request.url === '/held') held.push(response);
       else response.end('small');
     });
@@ -52,7 +60,7 @@ test.before(async () => {
     const { id } = await call('/backends/static', { address: `${storyHost}:${backend.address().port}` }), front = await call('/edges/https', { hostports: [`${host}:443`] });
     await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/', backend: { backend_id: id } });
     await call(`/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/denied', backend: { backend_id: id }, user_agent_filter: { deny: ['nobody'] } });
-    there.resolve({ host, ca: fs.readFileSync(vars.POSTERN_EDGE_CA), held, events: () => events.events });
+    there.resolve({ host, ca: fs.readFileSync(vars.POSTERN_EDGE_CA), held, uploads, deaf, events: () => events.events });
     await finished;
     await events.stop();
     backend.closeAllConnections();
@@ -181,4 +189,44 @@ test('refused requests whose bodies do not end keep no other client from its ans
     await until(() => drips.every((one) => one.closed), 'the end of each connection', WAIT);
   } finally { greedy.end(); other.end(); for (const one of drips) one.socket.destroy(); }
   await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
+});
+
+// ---- bodies that come too slowly ----
+
+test('a body that comes by the byte ends, while one that is part of a conversation and one that its upstream does not read go on', { skip, timeout: 300000 }, async () => {
+  const { host, ca, uploads, deaf } = await ready, slow = () => metric('bodies_slow_total{worker="0"}'), before = await slow();
+  const options = { host: edge.host, port, servername: host, ca, localAddress: '127.0.0.33', headers: { Host: host }, method: 'POST', agent: false };
+  const post = (path, headers = {}) => {
+    const one = { text: '', ended: false, failed: false };
+    one.request = https.request({ ...options, path, headers: { Host: host, ...headers } }, (answer) => { one.status = answer.statusCode; answer.on('data', (part) => { one.text += part; }).on('end', () => { one.ended = true; }).on('error', () => { one.failed = true; }); }).on('error', () => { one.failed = true; });
+    return one;
+  };
+  const talk = post('/talk'), unread = post('/deaf', { 'Content-Length': BODY.length });
+  unread.request.end(BODY);
+  talk.request.write('x');
+  const drip = setInterval(() => talk.request.write('x'), 500);
+  let slowly, session, ticks;
+  try {
+    await until(() => talk.text && deaf.length, 'both have begun', WAIT);
+    slowly = await dripping(['POST /upload HTTP/1.1', 'Content-Length: 100000'], '127.0.0.33');
+    session = http2.connect(`https://${host}:${port}`, { createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress: '127.0.0.33', ALPNProtocols: ['h2'] }) }).on('error', () => {});
+    const two = session.request({ ':method': 'POST', ':path': '/upload', ':authority': host, 'content-length': 100000 }).on('error', () => {});
+    let code;
+    two.on('response', (fields) => { code = fields[':status']; });
+    ticks = setInterval(() => { if (!two.destroyed && !two.closed) two.write('x'); }, 500);
+    await until(() => uploads.length === 3, 'their upstream has both', WAIT);
+    await until(() => slowly.text.includes('ERR_POSTERN_917') && code, 'they are given up', WAIT);
+    assert.match(slowly.text, /^HTTP\/1.1 408 /);
+    assert.equal(code, 408, 'over HTTP/2, too');
+    await until(() => uploads[1].gone && uploads[2].gone, 'and so are their connections to the upstream', WAIT);
+    // the others, which began before
+    assert.deepEqual([talk.failed, talk.ended, unread.failed, unread.ended], [false, false, false, false]);
+    clearInterval(drip);
+    talk.request.end();
+    deaf[0]();
+    await until(() => talk.ended && unread.ended, 'both end as they should', WAIT);
+    assert.deepEqual([talk.status, unread.status, unread.text], [200, 200, String(BODY.length)]);
+    assert.equal(await slow(), before + 2);
+  } finally { clearInterval(drip); clearInterval(ticks); slowly?.socket.destroy(); session?.destroy(); talk.request.destroy(); unread.request.destroy(); }
+  await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
 });

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_upload.h"
 
 static ngx_http_output_body_filter_pt   next_body_filter;
 static ngx_http_request_body_filter_pt  next_request_body_filter;
@@ -149,6 +150,7 @@ request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     if (ctx) {
         bytes = chain_bytes(in, &pieces);
         ctx->body.received += bytes;
+        edge_upload_received(ctx);
         if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
             in = let_go_of_body(r, in);
         }

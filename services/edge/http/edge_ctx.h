@@ -96,6 +96,14 @@ typedef struct {
     unsigned waited : 1; /* more have waited for it since then, all the time */
 } edge_pace_t;
 
+/* How a client sends its body: edge_upload.c. */
+typedef struct {
+    ngx_queue_t link; /* next NULL: it is not watched */
+    ngx_msec_t check_at;
+    off_t received;      /* bytes of the body that had come at the last check */
+    unsigned waited : 1; /* the upstream has waited for more since then, all the time */
+} edge_upload_t;
+
 /* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
     time_t time;
@@ -142,6 +150,7 @@ typedef struct edge_ctx {
     struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;
     edge_stall_t stall;
+    edge_upload_t upload;
     edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;

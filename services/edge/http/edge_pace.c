@@ -34,6 +34,7 @@ edge_pace_check(ngx_conf_t *cf, edge_conf_t *conf)
         servers = cmcf->servers.elts;
         clcf = servers[0]->ctx->loc_conf[ngx_http_core_module.ctx_index];
         conf->send_timeout = clcf->send_timeout;
+        conf->body_timeout = clcf->client_body_timeout;
     }
 }
 

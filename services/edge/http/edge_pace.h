@@ -4,7 +4,8 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/worker/edge_conf.h"
 
-/* At the end of the configuration: the time is the first server's send_timeout. */
+/* At the end of the configuration: times are the first server's send_timeout and
+ * client_body_timeout. */
 void edge_pace_check(ngx_conf_t *cf, edge_conf_t *conf);
 /* Initialise in a worker, before it has requests. */
 void edge_pace_start(ngx_cycle_t *cycle);

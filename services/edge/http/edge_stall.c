@@ -139,7 +139,7 @@ edge_stall_sent(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t waits)
 
 /* A proxy that speaks for many is no client, and has no portion. */
 static void
-charge(edge_ctx_t *ctx)
+charge_answer(edge_ctx_t *ctx)
 {
     edge_stall_t  *self = &ctx->stall;
 
@@ -166,7 +166,7 @@ stall(edge_ctx_t *ctx)
     line = line_of(self);
     ngx_queue_insert_tail(&line->answers, &self->link);
     line->count++;
-    charge(ctx);
+    charge_answer(ctx);
 }
 
 
@@ -221,7 +221,7 @@ look_at_over(void)
         ctx = ngx_queue_data(link, edge_ctx_t, stall.over);
         ngx_queue_remove(link);
         ngx_queue_insert_tail(&over, link);
-        charge(ctx);
+        charge_answer(ctx);
         if (ctx->stall.over.next) {
             end_oldest(line_of(&ctx->stall));
         }
