@@ -29,6 +29,7 @@
 #include "services/edge/http/edge_tally.h"
 #include "services/edge/http/edge_upstream.h"
 #include "services/edge/http/edge_trace.h"
+#include "services/edge/http/edge_upload.h"
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/forwarded.h"
 #include "services/edge/tls/edge_tls.h"
@@ -310,6 +311,7 @@ create_main_conf(ngx_conf_t *cf)
         conf->client_portion = NGX_CONF_UNSET_UINT;
         conf->account_portion = NGX_CONF_UNSET_UINT;
         conf->client_take_min = NGX_CONF_UNSET_SIZE;
+        conf->client_give_min = NGX_CONF_UNSET_SIZE;
         conf->compress_credentials = NGX_CONF_UNSET;
     }
     return conf;
@@ -539,6 +541,13 @@ static ngx_command_t  commands[] = {
       ngx_conf_set_size_slot,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(edge_conf_t, client_take_min),
+      NULL },
+
+    { ngx_string("postern_client_give_min"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(edge_conf_t, client_give_min),
       NULL },
 
     { ngx_string("postern_identity_headers"),
@@ -783,6 +792,7 @@ begin_worker(ngx_cycle_t *cycle)
     edge_session_log_set_touched(edge_streams_touch_session);
     edge_reader_start(cycle);
     edge_pace_start(cycle);
+    edge_upload_start(cycle);
     edge_modules_start(cycle);
     edge_bus_start(cycle);
     edge_handover_start(cycle);

@@ -16,7 +16,7 @@ import { edge, elsewhere, env, unique, until, upstream } from '../support/poster
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
 const port = edge.port + 1000, plain = edge.plainPort + 1000, status = port - 28, CONNECTIONS = 512, MEMORY = 16 << 20, BALANCER = '127.0.0.8';
 const ALONE = 0.39, WAIT = 120000; // of all, what one client has at most; milliseconds for what comes soon on a machine with nothing else to do
-const MANY = 'x'.repeat(20) + '\n';
+const MANY = 'x'.repeat(20) + '\n', BULK = 4 << 20;
 
 async function metric(name) {
   const text = await fetch(`http://127.0.0.1:${status}/metrics`).then((got) => got.text());
@@ -24,7 +24,7 @@ async function metric(name) {
   return Number(number);
 }
 
-// The stack: {host, ask} of an endpoint with compression. '/held' waits for release(), '/events' is a stream of events, '/large' never ends.
+// The stack: {host, ask} of an endpoint with compression. '/held' waits for release(), '/events' is a stream of events, '/large' and '/bulks' never end.
 let there, stack;
 const ready = new Promise((resolve, reject) => { there = { resolve, reject }; });
 let finish;
@@ -37,13 +37,19 @@ test.before(async () => {
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
     const held = [], events = [];
-    const noise = crypto.randomBytes(45000).toString('base64');
+    const noise = crypto.randomBytes(45000).toString('base64'), bulk = crypto.randomBytes(BULK);
     const backend = await upstream((request, response) => {
       if (request.url === '/held') held.push(response);
       else if (request.url === '/events') { events.push(response); response.writeHead(200, { 'Content-Type': 'text/event-stream' }); response.write('data: 1\n\n'); }
       else if (request.url === '/large') {
         response.writeHead(200, { 'Content-Type': 'text/plain' }).on('error', () => {});
         const more = () => { while (response.write(MANY.repeat(3000))); };
+        response.on('drain', more);
+        more();
+      } else if (request.url === '/bulk') response.writeHead(200, { 'Content-Type': 'text/plain' }).end(bulk);
+      else if (request.url === '/bulks') { // one behind the other, without end
+        response.writeHead(200, { 'Content-Type': 'text/plain' }).on('error', () => {});
+        const more = () => { while (response.write(bulk)); };
         response.on('drain', more);
         more();
       } else response.writeHead(200, { 'Content-Type': 'text/plain' }).end(request.url === '/noise' ? noise : MANY.repeat(50));
@@ -415,6 +421,30 @@ test('what an encoder has made counts until the client has it, though the encode
     assert.ok(await taken() >= STREAMS * (45 << 10), `${await taken()} bytes count`);
   } finally { session.destroy(); }
   await until(async () => await taken() === 0, 'all of it comes back', WAIT);
+});
+
+test('a client that asks for many encoded bodies has no more turns of the encoders than one that asks for one', { skip, timeout: 300000 }, async () => {
+  const { host, ca } = await ready, STREAMS = 60, headers = { 'accept-encoding': 'gzip' };
+  let answered = 0, others = 0;
+  const session = http2.connect(`https://${host}:${port}`, { createConnection: () => tls.connect({ host: edge.host, port, servername: host, ca, localAddress: '127.0.0.26', ALPNProtocols: ['h2'] }) });
+  session.on('error', () => {});
+  try {
+    for (let i = 0; i < STREAMS; i++)
+      session.request({ ':path': '/bulks', ':authority': host, ...headers }).on('error', () => {}).on('response', (fields) => { answered += fields['content-encoding'] === 'gzip'; }).on('data', (part) => { others += part.length; });
+    await until(() => answered === STREAMS && others > STREAMS << 16, 'all of them come', WAIT);
+    let own = 0, before;
+    await new Promise((resolve, reject) => {
+      https.get({ host: edge.host, port, servername: host, ca, path: '/bulk', localAddress: '127.0.0.27', headers: { Host: host, ...headers }, agent: false }, (answer) => {
+        before = others;
+        assert.equal(answer.headers['content-encoding'], 'gzip');
+        answer.on('data', (part) => { own += part.length; }).on('end', resolve).on('error', reject);
+      }).on('error', reject);
+    });
+    assert.ok(own >= BULK, `${own} bytes`); // bytes of noise: encoded they are as many
+    assert.ok(others - before < BULK * STREAMS / 4, `${others - before} bytes of the others' meanwhile`);
+    console.log(`turns: ${own} bytes of one, ${others - before} of ${STREAMS} others meanwhile`);
+  } finally { session.destroy(); }
+  await until(async () => await metric('encoder_memory_bytes{worker="0"}') === 0, 'all of it comes back', WAIT);
 });
 
 // ---- whatever is charged comes back ----

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_upload.h"
 
 static ngx_http_output_body_filter_pt   next_body_filter;
 static ngx_http_request_body_filter_pt  next_request_body_filter;
@@ -149,6 +150,7 @@ request_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     if (ctx) {
         bytes = chain_bytes(in, &pieces);
         ctx->body.received += bytes;
+        edge_upload_received(ctx);
         if (edge_suspend_body_is_cut(ctx, bytes, pieces)) {
             in = let_go_of_body(r, in);
         }
@@ -318,6 +320,15 @@ edge_body_discard(ngx_http_request_t *r, edge_ctx_t *ctx)
         r->connection->recv = recv_chunks;
     }
     return discard(r);
+}
+
+
+void
+edge_body_linger(ngx_http_request_t *r, time_t seconds)
+{
+    if (r->lingering_time == 0) {
+        r->lingering_time = ngx_time() + seconds;
+    }
 }
 
 

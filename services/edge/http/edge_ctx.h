@@ -76,6 +76,17 @@ typedef struct {
 /* State of edge_grpc.c. */
 typedef struct edge_grpc edge_grpc_t;
 
+/* An answer that waits for its client: edge_stall.c. */
+typedef struct {
+    ngx_queue_t link; /* next NULL: it does not wait */
+    ngx_queue_t over; /* among those for which their client has no portion left; next NULL: no */
+    ngx_msec_t since; /* of the last time that it was seen to flow */
+    off_t sent;       /* bytes of the body that the client had by then */
+    portion_t held;   /* of the memory for requests, for what sockets hold of it */
+    uint32_t client;  /* in whose line it is, once it has stalled */
+    unsigned stalled : 1;
+} edge_stall_t;
+
 /* How a client takes its answer: edge_pace.c. */
 typedef struct {
     ngx_queue_t link; /* next NULL: it is not watched */
@@ -84,6 +95,14 @@ typedef struct {
     off_t sent;          /* bytes of the body that the client had at the last check */
     unsigned waited : 1; /* more have waited for it since then, all the time */
 } edge_pace_t;
+
+/* How a client sends its body: edge_upload.c. */
+typedef struct {
+    ngx_queue_t link; /* next NULL: it is not watched */
+    ngx_msec_t check_at;
+    off_t received;      /* bytes of the body that had come at the last check */
+    unsigned waited : 1; /* the upstream has waited for more since then, all the time */
+} edge_upload_t;
 
 /* Headers of the response whose values nginx changes after they were sent. */
 typedef struct {
@@ -118,6 +137,7 @@ typedef struct edge_ctx {
     int blocked_by;            /* module_id_t, or -1 */
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */
     ngx_uint_t status;         /* of the page; 0: the status of the error's row */
+    uint64_t refused_at;       /* when it was answered by a page, ms since 1970; 0: it was not */
     struct edge_state *states; /* list of module states: edge_modules.c */
     struct edge_times *times;  /* how long modules took: edge_times.c; NULL: not measured */
     struct edge_suspension *suspension; /* NULL: no module has suspended the request yet */
@@ -129,6 +149,8 @@ typedef struct edge_ctx {
     portion_t body_part; /* the same, of what the edge itself keeps of its body */
     struct edge_posted *posted; /* a form that the edge reads itself: edge_posted.c */
     edge_pace_t pace;
+    edge_stall_t stall;
+    edge_upload_t upload;
     edge_dials_t dials;
     edge_head_t head;
     edge_body_t body;

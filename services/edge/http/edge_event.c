@@ -576,7 +576,8 @@ put_event(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     pack_fixed_byte(pk, 0xa0 | ID_LEN);
     pack_fixed(pk, next_id(), ID_LEN);
     EVENT_FIELD(EVENT_TIMESTAMP);
-    put_time(pk, now_ms);
+    /* a page of the edge: its request may last until the client has sent what it likes to send */
+    put_time(pk, ctx->refused_at ? ctx->refused_at : now_ms);
     TEXT(EVENT_ACCOUNT_ID, ctx->account_id.data, ctx->account_id.len);
     put_conn(pk, r, ctx, now_ms);
     put_http(pk, r, ctx, with_headers);

@@ -9,6 +9,7 @@
  * The looks of all requests stand in one queue in the order of time, with one timer. */
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_stall.h"
 #include "services/edge/worker/edge_vitals.h"
 
 enum {
@@ -33,13 +34,13 @@ edge_pace_check(ngx_conf_t *cf, edge_conf_t *conf)
         servers = cmcf->servers.elts;
         clcf = servers[0]->ctx->loc_conf[ngx_http_core_module.ctx_index];
         conf->send_timeout = clcf->send_timeout;
+        conf->body_timeout = clcf->client_body_timeout;
     }
 }
 
 
-/* Is there something for the client that its socket, or its window, does not take? */
-static ngx_uint_t
-is_waited_for(ngx_http_request_t *r)
+ngx_uint_t
+edge_pace_is_waited_for(ngx_http_request_t *r)
 {
     ngx_connection_t  *c = r->connection;
 
@@ -48,9 +49,9 @@ is_waited_for(ngx_http_request_t *r)
 }
 
 
-/* Without what HTTP/2 frames it in: a byte of a body takes ten on the wire there. */
-static off_t
-body_sent(ngx_http_request_t *r)
+/* A byte of a body takes ten on the wire of HTTP/2. */
+off_t
+edge_pace_body_sent(ngx_http_request_t *r)
 {
     return r->connection->sent - (off_t) r->header_size;
 }
@@ -63,8 +64,8 @@ is_tunnel(ngx_http_request_t *r, const edge_ctx_t *ctx)
 }
 
 
-static void
-end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
+void
+edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_msec_t ms)
 {
     uint64_t       *slow = &edge_vitals(ngx_worker)->slow_clients;
     static time_t   said;
@@ -76,7 +77,7 @@ end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
                       "postern: a client is cut off: it took fewer than %uz "
                       "bytes of its answer in %M ms (number %uL; at most one line "
                       "a minute)", edge_conf()->client_take_min,
-                      edge_conf()->send_timeout, *slow);
+                      ms, *slow);
     }
     ctx->request = r;   /* also of one that never had a route */
     edge_end_request(ctx, 0);   /* ctx may be gone from here on */
@@ -88,14 +89,14 @@ look_at(edge_ctx_t *ctx)
 {
     edge_pace_t         *pace = &ctx->pace;
     ngx_http_request_t  *r = pace->request;
-    off_t                sent = body_sent(r), took = sent - pace->sent;
+    off_t                sent = edge_pace_body_sent(r), took = sent - pace->sent;
 
-    if (!is_waited_for(r) || is_tunnel(r, ctx)) {
+    if (!edge_pace_is_waited_for(r) || is_tunnel(r, ctx)) {
         pace->waited = 0;
         return;
     }
     if (pace->waited && took < (off_t) edge_conf()->client_take_min) {
-        end_slow(r, ctx);
+        edge_pace_cut(r, ctx, edge_conf()->send_timeout);
         return;
     }
     pace->waited = 1;
@@ -146,6 +147,7 @@ edge_pace_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 void
 edge_pace_end(edge_ctx_t *ctx)
 {
+    edge_stall_end(ctx);
     if (ctx->pace.link.next) {
         ngx_queue_remove(&ctx->pace.link);
         ctx->pace.link.next = NULL;
@@ -156,15 +158,17 @@ edge_pace_end(edge_ctx_t *ctx)
 void
 edge_pace_sent(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
-    if (ctx->pace.waited && !is_waited_for(r)) {
-        ctx->pace.waited = 0;
-    }
+    ngx_uint_t  waits = edge_pace_is_waited_for(r);
+
+    ctx->pace.waited &= waits;
+    edge_stall_sent(r, ctx, waits && !is_tunnel(r, ctx));
 }
 
 
 void
 edge_pace_start(ngx_cycle_t *cycle)
 {
+    edge_stall_start(cycle);
     ngx_queue_init(&watched);
     timer_dummy.fd = -1;
     timer.handler = on_timer;

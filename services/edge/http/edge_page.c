@@ -17,6 +17,7 @@
 #include "common/base/err.h"
 
 enum {
+    BARE_LINGER_S = 2,   /* for the body of a request that is charged to nobody */
     PAGE_BYTES = 4096,
     STATUS_BYTES = 224 * 1024,  /* 64 workers, 3 KB each, and what is said once */
     UPGRADE_REQUIRED = 426,
@@ -219,6 +220,8 @@ write_offer(u_char *p, u_char *end, const edge_ctx_t *ctx)
 static ngx_int_t
 send_bare(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
+    ngx_int_t  rc;
+
     r->headers_out.status = find(ctx->error)->status;
     r->err_status = 0;
     r->keepalive = 0;
@@ -233,7 +236,31 @@ send_bare(ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     r->headers_out.content_length_n = 0;
     r->header_only = 1;
-    return ngx_http_send_header(r);
+    rc = ngx_http_send_header(r);
+    edge_share_note_answered(r, ctx);
+    return rc;
+}
+
+
+/* The upstream failed: an honest client, who knows nothing of that, may still be sending. */
+static ngx_uint_t
+is_upstreams(ngx_uint_t code)
+{
+    return code == ERR_EDGE_REFUSED || code == ERR_EDGE_TIMEOUT || code == ERR_EDGE_BAD_TLS;
+}
+
+
+/* Whoever is refused goes on sending for as long as it likes, and until then its request lasts. So
+ * the event has the time of now, and what is sent from now on is read for a short while. */
+static void
+note_refused(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    ngx_time_t  *now = ngx_timeofday();
+
+    ctx->refused_at = (uint64_t) now->sec * 1000 + now->msec;
+    if (!is_upstreams(ctx->error)) {
+        edge_body_linger(r, ctx->crowded ? BARE_LINGER_S : EDGE_BODY_LINGER_S);
+    }
 }
 
 
@@ -264,6 +291,7 @@ edge_error_handler(ngx_http_request_t *r)
     if (ctx->refused) {
         r->expect_tested = 1;   /* a refused request gets no 100 Continue */
     }
+    note_refused(r, ctx);
     if (ctx->crowded) {
         return send_bare(r, ctx);
     }
@@ -390,13 +418,14 @@ write_worker(u_char *p, u_char *end, ngx_uint_t i, const edge_counters_t *one)
         "postern_edge_encoder_memory_bytes{worker=\"%ui\"} %uL\n"
         "postern_edge_requests_crowded_total{worker=\"%ui\"} %uL\n"
         "postern_edge_clients_slow_total{worker=\"%ui\"} %uL\n"
+        "postern_edge_bodies_slow_total{worker=\"%ui\"} %uL\n"
         "postern_edge_connections{worker=\"%ui\"} %uL\n"
         "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"client\"} %uL\n"
         "postern_edge_connections_refused_total{worker=\"%ui\",reason=\"reserve\"} %uL\n"
         "postern_edge_upstreams_given_up_total{worker=\"%ui\"} %uL\n",
         i, vitals->request_bytes, i, vitals->lent_bytes, i, vitals->encoder_bytes,
         i, vitals->crowded,
-        i, vitals->slow_clients,
+        i, vitals->slow_clients, i, vitals->slow_bodies,
         i, vitals->connections, i, vitals->clients_refused, i, vitals->clients_out_of_room,
         i, vitals->kept_given_up);
     p = ngx_slprintf(p, end,

@@ -24,6 +24,7 @@
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_trace.h"
+#include "services/edge/http/edge_upload.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -101,6 +102,7 @@ cleanup(void *data)
     edge_modules_clean(ctx);
     edge_failover_end(ctx);
     edge_pace_end(ctx);
+    edge_upload_end(ctx);
     edge_share_give(ctx);
     route_release(ctx->route);
     backend_release(ctx->backend);

@@ -375,6 +375,35 @@ edge_share_give_head(portion_t *portion)
 }
 
 
+/* ---- answers that wait for their clients ---- */
+
+ngx_uint_t
+edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
+{
+    edge_conf_t  *conf = edge_conf();
+
+    if (!portion_take(&memory, part, conf->request_memory, conf->client_portion,
+                      ctx->portion.client, bytes))
+    {
+        return 0;
+    }
+    if (ctx->portion.account) {
+        (void) portion_charge_account(&memory, part, conf->request_memory,
+                                      conf->account_portion, ctx->portion.account);
+    }
+    note_taken();
+    return 1;
+}
+
+
+void
+edge_share_let_go(portion_t *part)
+{
+    portion_give(&memory, part);
+    note_taken();
+}
+
+
 /* ---- answers to those that are refused ---- */
 
 ngx_uint_t
@@ -412,6 +441,23 @@ edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+static void
+end_bare(edge_ctx_t *ctx)
+{
+    answers -= ctx->bare;
+    ctx->bare = 0;
+}
+
+
+void
+edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (!r->connection->buffered) {
+        end_bare(ctx);
+    }
+}
+
+
 void
 edge_share_give(edge_ctx_t *ctx)
 {
@@ -419,6 +465,5 @@ edge_share_give(edge_ctx_t *ctx)
     portion_give(&memory, &ctx->portion);
     portion_give(&memory, &ctx->body_part);
     note_taken();
-    answers -= ctx->bare;
-    ctx->bare = 0;
+    end_bare(ctx);
 }

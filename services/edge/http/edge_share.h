@@ -42,9 +42,15 @@ ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
  * it. 0: its client has its portion, and *portion is zero; counted. */
 ngx_uint_t edge_share_charge_head(ngx_http_request_t *r, portion_t *portion);
 void edge_share_give_head(portion_t *portion);
+/* The same of what sockets hold of an answer that has stalled, so many bytes (edge_stall.c). 0: its
+ * client has its portion, and *part is zero. An account that has its portion is not charged. */
+ngx_uint_t edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes);
+void edge_share_let_go(portion_t *part);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
  * socket that takes nothing or together with those of many others: it is closed. */
 ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);
+/* Its head was passed on: where none of it waits for the client, another may have one. */
+void edge_share_note_answered(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* The same of a connection of HTTP/2 that keeps something of a refused head; it ends once. */
 ngx_uint_t edge_share_begin_answer(ngx_connection_t *c);
 void edge_share_end_answer(void);

@@ -2,6 +2,7 @@
  * the request like any other, and the request's cleanup list tells us before its event is written
  * and its memory is freed. A suspension is allocated when a request first waits. */
 #include "services/edge/http/edge_suspend.h"
+#include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_times.h"
@@ -16,8 +17,7 @@ enum {
      * module may need the body in one piece; a piece, however small, has buffers. */
     BYTES_A_BYTE = 2,
     BYTES_A_PIECE = 512,
-    BYTES_A_BODY = 8 << 10,  /* even if nothing of it comes */
-    LINGER_S = 10   /* for what still comes of a body that was left: the room is taken meanwhile */
+    BYTES_A_BODY = 8 << 10   /* even if nothing of it comes */
 };
 
 typedef struct edge_suspension {
@@ -57,9 +57,7 @@ leave_body(edge_suspension_t *s)
     if (is_reading(s)) {
         s->request->keepalive = 0;
         s->request->lingering_close = 1;
-        if (s->request->lingering_time == 0) {
-            s->request->lingering_time = ngx_time() + LINGER_S;
-        }
+        edge_body_linger(s->request, EDGE_BODY_LINGER_S);   /* the room is taken meanwhile */
     }
 }
 

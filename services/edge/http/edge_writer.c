@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_grpc.h"
+#include "services/edge/http/edge_upload.h"
 
 
 static void
@@ -106,6 +107,9 @@ on_write(void *data, ngx_chain_t *in)
         return write_later(ctx, c, in);
     }
     rc = ctx->writer.filter(ctx->writer.data, in);
+    if (rc == NGX_AGAIN) {
+        edge_upload_blocked(ctx);
+    }
     if (ctx->grpc && rc != NGX_ERROR) {
         edge_grpc_end_write(r, ctx);
     }

@@ -1,5 +1,5 @@
 /* Encodes a body as it comes, one read's worth (TURN_BYTES) in a turn of the event loop, in which
- * all bodies together have PASS_US, into at most
+ * all bodies together have PASS_US, by accounts and clients in turn (encoder_turns.h), into at most
  * OUT_MAX buffers. While the client does not take those, the read stays where it is, and the
  * upstream is not read (http/edge_reader.c). What is to be flushed is flushed out of the encoder at
  * the beginning of the next turn, before the worker waits for anything: reads of one turn, and the
@@ -19,23 +19,13 @@ enum {
     ROOM_MIN = 16               /* what an encoder needs at least */
 };
 
-static portions_t  encoders;   /* what those of this worker may take */
-static ngx_queue_t  waiting;    /* for their next turn, in order */
-static ngx_event_t  pass;       /* gives them their turns */
-static ngx_uint_t   passes;
+static portions_t       encoders;   /* what those of this worker may take */
+static encoder_turns_t  waiting;    /* for their next turn */
+static ngx_event_t      pass;       /* gives them their turns */
+static ngx_uint_t       passes;
 
 
 static void on_pass(ngx_event_t *ev);
-
-
-static void
-leave_queue(compressor_t *self)
-{
-    if (self->turn.next) {
-        ngx_queue_remove(&self->turn);
-        self->turn.next = NULL;
-    }
-}
 
 
 static void
@@ -53,7 +43,7 @@ compressor_end(compressor_t *self)
     }
     portion_give(&encoders, &self->portion);
     note_taken();
-    leave_queue(self);
+    encoder_turns_leave(&waiting, &self->turn);
 }
 
 
@@ -270,18 +260,17 @@ encode(compressor_t *self)
 
 
 static void
-join_queue(compressor_t *self)
+join_line(compressor_t *self)
 {
-    if (self->turn.next) {
+    if (self->turn.waits) {
         return;
     }
-    if (waiting.next == NULL) {
-        ngx_queue_init(&waiting);
+    if (pass.handler == NULL) {
         pass.handler = on_pass;
         pass.log = ngx_cycle->log;
     }
     self->planned = passes;
-    ngx_queue_insert_tail(&waiting, &self->turn);
+    encoder_turns_wait(&waiting, &self->turn, self->account, self->client);
     if (!pass.posted) {
         ngx_post_event(&pass, &ngx_posted_next_events);
     }
@@ -304,9 +293,9 @@ plan_turn(compressor_t *self)
         self->to_flush = 0;
     }
     if (remains || (self->encoder && self->left < TURN_BYTES)) {
-        join_queue(self);
+        join_line(self);
     } else {
-        leave_queue(self);
+        encoder_turns_leave(&waiting, &self->turn);
     }
 }
 
@@ -329,8 +318,17 @@ take_turn(compressor_t *self)
 }
 
 
-/* Who joins the queue in this pass has its turn in the next one, behind other requests' events. A
- * turn may end its own request and others. */
+static compressor_t *
+first_in_line(void)
+{
+    encoder_turn_t  *turn = encoder_turns_first(&waiting);
+
+    return turn ? ngx_queue_data(turn, compressor_t, turn) : NULL;
+}
+
+
+/* The pass ends at a body that joined its line in it, which has its turn in the next one, behind
+ * other requests' events. A turn may end its own request and others. */
 static void
 on_pass(ngx_event_t *ev)
 {
@@ -338,15 +336,15 @@ on_pass(ngx_event_t *ev)
     compressor_t  *self;
 
     passes++;
-    while (!ngx_queue_empty(&waiting) && edge_clock_us() < until) {
-        self = ngx_queue_data(ngx_queue_head(&waiting), compressor_t, turn);
-        if (self->planned == passes) {
+    while (edge_clock_us() < until) {
+        self = first_in_line();
+        if (self == NULL || self->planned == passes) {
             break;
         }
-        leave_queue(self);
+        encoder_turns_next(&waiting);
         take_turn(self);
     }
-    if (!ngx_queue_empty(&waiting)) {
+    if (encoder_turns_first(&waiting)) {
         ngx_post_event(ev, &ngx_posted_next_events);
     }
 }
@@ -356,16 +354,17 @@ on_pass(ngx_event_t *ev)
 static ngx_int_t
 take_room(compressor_t *self, edge_ctx_t *ctx, size_t bytes)
 {
-    uint32_t            account = edge_share_account_of(ctx);
     const edge_conf_t  *conf = edge_conf();
 
+    self->account = edge_share_account_of(ctx);
+    self->client = edge_share_client(ctx->client, self->account);
     if (bytes > ENCODERS_BYTES - encoders.taken) {
         return NGX_DECLINED;
     }
     if (portion_take(&encoders, &self->portion, ENCODERS_BYTES, conf->client_portion,
-                     edge_share_client(ctx->client, account), bytes)
+                     self->client, bytes)
         && portion_charge_account(&encoders, &self->portion, ENCODERS_BYTES,
-                                  conf->account_portion, account))
+                                  conf->account_portion, self->account))
     {
         return NGX_OK;
     }

@@ -7,6 +7,7 @@
 
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/modules/encoder.h"
+#include "services/edge/modules/encoder_turns.h"
 
 /* The response of one request whose body is encoded. */
 typedef struct {
@@ -25,7 +26,8 @@ typedef struct {
     ngx_buf_t            flush_mark, last_mark;
 
     size_t               left;      /* of TURN_BYTES */
-    ngx_queue_t          turn;      /* place among those that wait for a turn; next NULL: none */
+    uint32_t             account, client;   /* whose turns it has: hashes */
+    encoder_turn_t       turn;
     ngx_uint_t           planned;   /* in which pass it began to wait */
     off_t                taken, made;
 

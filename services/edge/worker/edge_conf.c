@@ -154,6 +154,7 @@ edge_conf_settle(ngx_conf_t *cf, edge_conf_t *conf)
     SETTLE(ROW_CLIENT_PORTION, client_portion);
     SETTLE(ROW_ACCOUNT_PORTION, account_portion);
     SETTLE(ROW_CLIENT_TAKE_MIN, client_take_min);
+    SETTLE(ROW_CLIENT_GIVE_MIN, client_give_min);
     if (check_authorities(cf, &conf->out_ca) != NGX_OK) {
         return NGX_ERROR;
     }

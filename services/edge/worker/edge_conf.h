@@ -31,7 +31,9 @@ typedef struct {
     ngx_uint_t client_portion;       /* percent of what is left: portion.h */
     ngx_uint_t account_portion;      /* the same of an account */
     size_t client_take_min;          /* bytes of an answer within send_timeout: edge_pace.c */
+    size_t client_give_min;          /* bytes of a body within body_timeout: edge_upload.c */
     ngx_msec_t send_timeout;         /* of the first server */
+    ngx_msec_t body_timeout;         /* the same */
     ngx_array_t *status_servers;     /* ngx_http_core_srv_conf_t *: edge_clients.c */
     ngx_str_t identity_headers;      /* how names of headers begin that say who it is */
     ngx_flag_t compress_credentials; /* also responses that may hold secrets (BREACH) */

@@ -1,0 +1,253 @@
+/* While a client takes nothing of an answer, its upstream is not read. What the upstream has sent
+ * stands in sockets meanwhile: in the edge's own, and, where the application is on this machine, up
+ * to 4 MB in the application's (net.ipv4.tcp_wmem). A thousand such answers put the machine's TCP
+ * under pressure, and everybody's connections get small buffers. So an answer whose client took
+ * fewer than postern_client_take_min bytes in STALLED_MS, while its upstream has more, has stalled:
+ * it costs the client, and the account, HELD_BYTES of their portion of the memory for requests
+ * until it flows or ends.
+ *
+ * A client whose portion is used up can have new answers stall that were under way before. While
+ * one of these cannot be charged, the client's oldest stalled answers end as soon as it has taken
+ * that little for EARLY_MS, but never the last FEW: one slow download is not hurt by others of the
+ * same address.
+ *
+ * An answer that waits stands among the young until it has stalled, in the order of time, and then
+ * in the line of its client. */
+#include "services/edge/http/edge_stall.h"
+#include "services/edge/http/edge_pace.h"
+#include "services/edge/http/edge_share.h"
+#include "services/edge/worker/edge_conf.h"
+
+enum {
+    STALLED_MS = 1000,
+    EARLY_MS = 5000,
+    HELD_BYTES = 512 << 10,
+    FEW = 8,
+    TICK_MS = 1000
+};
+
+/* Stalled answers of a client, the oldest first; clients whose hashes fall together have one. */
+typedef struct {
+    ngx_queue_t  answers;   /* next NULL: there was none yet */
+    ngx_uint_t   count;
+} line_t;
+
+static line_t            lines[PORTION_CLIENTS];
+static ngx_queue_t       young, over;
+static ngx_uint_t        over_count;
+static ngx_event_t       timer;
+static ngx_connection_t  timer_dummy;
+
+
+static line_t *
+line_of(const edge_stall_t *self)
+{
+    line_t  *line = &lines[self->client % PORTION_CLIENTS];
+
+    if (line->answers.next == NULL) {
+        ngx_queue_init(&line->answers);
+    }
+    return line;
+}
+
+
+static edge_ctx_t *
+ctx_of(ngx_queue_t *link)
+{
+    return ngx_queue_data(link, edge_ctx_t, stall.link);
+}
+
+
+static void
+leave_over(edge_stall_t *self)
+{
+    if (self->over.next) {
+        ngx_queue_remove(&self->over);
+        self->over.next = NULL;
+        over_count--;
+    }
+}
+
+
+static void
+join_young(edge_ctx_t *ctx, off_t sent)
+{
+    ctx->stall.since = ngx_current_msec;
+    ctx->stall.sent = sent;
+    ngx_queue_insert_tail(&young, &ctx->stall.link);
+    if (!timer.timer_set) {
+        ngx_add_timer(&timer, TICK_MS);
+    }
+}
+
+
+void
+edge_stall_end(edge_ctx_t *ctx)
+{
+    edge_stall_t  *self = &ctx->stall;
+
+    if (self->link.next == NULL) {
+        return;
+    }
+    ngx_queue_remove(&self->link);
+    self->link.next = NULL;
+    if (self->stalled) {
+        line_of(self)->count--;
+        self->stalled = 0;
+    }
+    leave_over(self);
+    edge_share_let_go(&self->held);
+}
+
+
+/* Does the upstream have more, or may it have? Else what there is stands in the edge's own memory,
+ * which is charged by other means. */
+static ngx_uint_t
+has_more(ngx_http_request_t *r)
+{
+    return r->upstream && r->upstream->peer.connection && r->upstream->length != 0;
+}
+
+
+static ngx_uint_t
+flows(edge_ctx_t *ctx)
+{
+    off_t  took = edge_pace_body_sent(ctx->pace.request) - ctx->stall.sent;
+
+    return took >= (off_t) edge_conf()->client_take_min;
+}
+
+
+static ngx_uint_t
+is_older(const edge_ctx_t *ctx, ngx_msec_t ms)
+{
+    return (ngx_msec_int_t) (ngx_current_msec - ctx->stall.since) >= (ngx_msec_int_t) ms;
+}
+
+
+void
+edge_stall_sent(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t waits)
+{
+    if (!waits || (ctx->stall.stalled && flows(ctx))) {
+        edge_stall_end(ctx);
+    }
+    if (waits && ctx->stall.link.next == NULL && ctx->portion.amount) {
+        join_young(ctx, edge_pace_body_sent(r));
+    }
+}
+
+
+/* A proxy that speaks for many is no client, and has no portion. */
+static void
+charge_answer(edge_ctx_t *ctx)
+{
+    edge_stall_t  *self = &ctx->stall;
+
+    if (edge_share_hold(ctx, &self->held, HELD_BYTES) || ctx->portion.client == 0) {
+        leave_over(self);
+        return;
+    }
+    if (self->over.next == NULL) {
+        ngx_queue_insert_tail(&over, &self->over);
+        over_count++;
+    }
+}
+
+
+static void
+stall(edge_ctx_t *ctx)
+{
+    line_t        *line;
+    edge_stall_t  *self = &ctx->stall;
+
+    ngx_queue_remove(&self->link);
+    self->client = ctx->portion.client;
+    self->stalled = 1;
+    line = line_of(self);
+    ngx_queue_insert_tail(&line->answers, &self->link);
+    line->count++;
+    charge_answer(ctx);
+}
+
+
+static void
+look_at_young(void)
+{
+    edge_ctx_t  *ctx;
+
+    while (!ngx_queue_empty(&young)) {
+        ctx = ctx_of(ngx_queue_head(&young));
+        if (!is_older(ctx, STALLED_MS)) {
+            return;
+        }
+        if (!flows(ctx) && has_more(ctx->pace.request)) {
+            stall(ctx);
+        } else {
+            ngx_queue_remove(&ctx->stall.link);
+            join_young(ctx, edge_pace_body_sent(ctx->pace.request));
+        }
+    }
+}
+
+
+/* The oldest of a client that is over its portion ends, if it takes next to nothing. That may end
+ * others, too. */
+static void
+end_oldest(line_t *line)
+{
+    edge_ctx_t  *ctx;
+
+    if (line->count <= FEW) {
+        return;
+    }
+    ctx = ctx_of(ngx_queue_head(&line->answers));
+    if (is_older(ctx, EARLY_MS)) {
+        edge_stall_end(ctx);
+        edge_pace_cut(ctx->pace.request, ctx, EARLY_MS);
+    }
+}
+
+
+/* Each is charged as soon as there is room for it; until then another of its client may end. */
+static void
+look_at_over(void)
+{
+    edge_ctx_t   *ctx;
+    ngx_uint_t    left = over_count;
+    ngx_queue_t  *link;
+
+    while (left-- && !ngx_queue_empty(&over)) {
+        link = ngx_queue_head(&over);
+        ctx = ngx_queue_data(link, edge_ctx_t, stall.over);
+        ngx_queue_remove(link);
+        ngx_queue_insert_tail(&over, link);
+        charge_answer(ctx);
+        if (ctx->stall.over.next) {
+            end_oldest(line_of(&ctx->stall));
+        }
+    }
+}
+
+
+static void
+on_tick(ngx_event_t *ev)
+{
+    look_at_young();
+    look_at_over();
+    if (!ev->timer_set && !(ngx_queue_empty(&young) && ngx_queue_empty(&over))) {
+        ngx_add_timer(ev, TICK_MS);
+    }
+}
+
+
+void
+edge_stall_start(ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&young);
+    ngx_queue_init(&over);
+    timer_dummy.fd = -1;
+    timer.handler = on_tick;
+    timer.log = cycle->log;
+    timer.data = &timer_dummy;
+    timer.cancelable = 1;
+}

@@ -1,0 +1,158 @@
+/* nginx gives up a client that sends nothing of its body for client_body_timeout, and begins anew
+ * with each byte. A byte now and then keeps the request, its connection to the upstream, and what
+ * the application has for it, for ever. So each body is looked at once in client_body_timeout.
+ * Where the upstream could take more at this look and the last one, and all the time between, and
+ * fewer than postern_client_give_min bytes came, the request ends: with a page, if nothing was
+ * answered yet.
+ *
+ * Left alone are calls of gRPC and tunnels, whose silence has a time of its own; conversations, in
+ * which the answer has begun to a body whose end nobody has announced; and bodies that the edge
+ * reads itself, which have a time to come in whole.
+ *
+ * The looks stand in one queue in the order of time, with one timer. */
+#include "services/edge/http/edge_upload.h"
+#include "services/edge/http/edge_end.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_vitals.h"
+#include "common/base/err.h"
+
+enum {
+    PAUSE_MS = 1000,   /* between two passes over the queue */
+    LOG_EVERY_S = 60
+};
+
+static ngx_queue_t       watched;
+static ngx_event_t       timer;
+static ngx_connection_t  timer_dummy;
+
+
+static ngx_uint_t
+takes_more(ngx_http_upstream_t *u)
+{
+    ngx_connection_t  *c = u->peer.connection;
+
+    return u->request_sent && !u->request_body_blocked && c && c->write->ready;
+}
+
+
+/* Is it the client that the upstream waits for? */
+static ngx_uint_t
+is_waited_for(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    ngx_uint_t  talks = r->header_sent && r->headers_in.content_length_n < 0;
+
+    return r->reading_body && !ctx->grpc && !ctx->tunnelled && !ctx->posted && !talks
+           && r->upstream && !r->upstream->upgrade && takes_more(r->upstream);
+}
+
+
+static void
+end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    uint64_t       *slow = &edge_vitals(ngx_worker)->slow_bodies;
+    static time_t   said;
+
+    (*slow)++;
+    if (said == 0 || ngx_time() - said >= LOG_EVERY_S) {
+        said = ngx_time();
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: a client is cut off: it sent fewer than %uz "
+                      "bytes of its body in %M ms (number %uL; at most one line "
+                      "a minute)", edge_conf()->client_give_min,
+                      edge_conf()->body_timeout, *slow);
+    }
+    r->keepalive = 0;
+    edge_upload_end(ctx);
+    edge_end_request(ctx, ERR_EDGE_BODY_SLOW);   /* ctx may be gone from here on */
+}
+
+
+static void
+watch_upload(edge_upload_t *self)
+{
+    self->check_at = ngx_current_msec + edge_conf()->body_timeout;
+    ngx_queue_insert_tail(&watched, &self->link);
+}
+
+
+static void
+look_at(edge_ctx_t *ctx)
+{
+    off_t                came = ctx->body.received - ctx->upload.received;
+    edge_upload_t       *self = &ctx->upload;
+    ngx_http_request_t  *r = ctx->pace.request;
+
+    if (!is_waited_for(r, ctx)) {
+        self->waited = 0;
+        return;
+    }
+    if (self->waited && came < (off_t) edge_conf()->client_give_min) {
+        end_slow(r, ctx);
+        return;
+    }
+    self->waited = 1;
+    self->received = ctx->body.received;
+}
+
+
+/* Each look may end its request, and others. */
+static void
+on_timer(ngx_event_t *ev)
+{
+    edge_ctx_t      *ctx;
+    ngx_msec_int_t   left;
+
+    while (!ngx_queue_empty(&watched)) {
+        ctx = ngx_queue_data(ngx_queue_head(&watched), edge_ctx_t, upload.link);
+        left = (ngx_msec_int_t) (ctx->upload.check_at - ngx_current_msec);
+        if (left > 0) {
+            ngx_add_timer(ev, ngx_max((ngx_msec_t) left, PAUSE_MS));
+            return;
+        }
+        ngx_queue_remove(&ctx->upload.link);
+        watch_upload(&ctx->upload);
+        look_at(ctx);
+    }
+}
+
+
+void
+edge_upload_received(edge_ctx_t *ctx)
+{
+    if (ctx->upload.link.next || ctx->request == NULL) {
+        return;   /* what goes to no route has no upstream */
+    }
+    watch_upload(&ctx->upload);
+    if (!timer.timer_set) {
+        ngx_add_timer(&timer, edge_conf()->body_timeout);
+    }
+}
+
+
+void
+edge_upload_blocked(edge_ctx_t *ctx)
+{
+    ctx->upload.waited = 0;
+}
+
+
+void
+edge_upload_end(edge_ctx_t *ctx)
+{
+    if (ctx->upload.link.next) {
+        ngx_queue_remove(&ctx->upload.link);
+        ctx->upload.link.next = NULL;
+    }
+}
+
+
+void
+edge_upload_start(ngx_cycle_t *cycle)
+{
+    ngx_queue_init(&watched);
+    timer_dummy.fd = -1;
+    timer.handler = on_timer;
+    timer.log = cycle->log;
+    timer.data = &timer_dummy;
+    timer.cancelable = 1;
+}
