@@ -118,7 +118,7 @@ async function greedy(got, localAddress) {
   // 3,900 bytes once, and a byte for each time after it
   const ordinary = Buffer.concat([Buffer.from([0x82, 0x87]), literal(':path', '/fixed'), literal(':authority', host)]);
   const head = () => Buffer.concat([ordinary, next === 1 ? literal('x-a', 'a'.repeat(3900), 0x40) : Buffer.alloc(0), Buffer.alloc(15, 0x80 | 62)]);
-  return { socket, request() { socket.write(frame(HEADERS, END_HEADERS | END_STREAM, next, head())); next += 2; } };
+  return { socket, request(small) { socket.write(frame(HEADERS, END_HEADERS | END_STREAM, next, small ? ordinary : head())); next += 2; } };
 }
 
 test('who takes no answer has its portion of the memory for requests, and then none; who takes a byte now and then is cut off', { skip, timeout: 400000 }, async () => {
@@ -154,6 +154,24 @@ test('who takes no answer has its portion of the memory for requests, and then n
     for (const { socket } of sessions) socket.destroy();
   }
   await until(async () => (await ask({ localAddress: '127.0.0.21' })).status === 200, 'its next one, afterwards', WAIT);
+});
+
+test('clients that take all that they can get of an account leave something to its next client', { skip, timeout: 300000 }, async () => {
+  const SESSIONS = 2, STREAMS = 60, sessions = [];
+  try {
+    for (const localAddress of ['127.0.0.51', '127.0.0.52', '127.0.0.53']) {
+      const got = { reset: 0 }, mine = [];
+      for (let i = 0; i < SESSIONS; i++) mine.push(await greedy(got, localAddress));
+      sessions.push(...mine);
+      for (const small of [false, true]) {
+        for (const session of mine) for (let k = 0; k < STREAMS; k++) session.request(small);
+        const before = got[503] ?? 0;
+        await until(() => (got[503] ?? 0) + got.reset > before || mine.every(({ socket }) => socket.destroyed), 'it has its portion', WAIT);
+      }
+    }
+    await servesOthers();
+  } finally { for (const { socket } of sessions) socket.destroy(); }
+  await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'all of it comes back', WAIT);
 });
 
 // ---- heads that do not come to their end ----

@@ -79,12 +79,77 @@ Test(portion, an_account_of_many_clients_has_a_portion_of_its_own)
     for (;;) {
         part = (portion_t){0};
         cr_assert(portion_take(self, &part, ALL, ORDINARY, ++client, 10));
-        if (!portion_charge_account(self, &part, ALL, LARGE, 7))
+        if (!portion_charge_account(self, &part, ALL,
+                                    &(portion_account_t){.account = 7, .percent = LARGE}))
             break;
     }
     cr_assert_eq(part_of(self->accounts[7]), 609);
-    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 8), "another account");
+    cr_assert(portion_charge_account(self, &part, ALL,
+                                     &(portion_account_t){.account = 8, .percent = LARGE}),
+              "another account");
     free(self);
+}
+
+/* Clients from `client` on that take all they can get of one account, tenths of a percent at a
+ * time. How many parts they took. */
+static size_t take_of_account(portions_t *self, portion_t *parts, uint32_t first, uint32_t last,
+                              uint32_t account)
+{
+    size_t count = 0;
+
+    for (uint32_t client = first; client <= last; client++)
+        for (bool more = true; more; count += more) {
+            portion_account_t to = {account, client, LARGE, ORDINARY};
+
+            parts[count] = (portion_t){0};
+            more = portion_take(self, &parts[count], ALL, ORDINARY, client, ALL / 1000);
+            if (more && !portion_charge_account(self, &parts[count], ALL, &to)) {
+                portion_give(self, &parts[count]);
+                more = false;
+            }
+        }
+    return count;
+}
+
+Test(portion, clients_of_one_account_leave_some_of_it_to_the_next_one)
+{
+    portions_t *self = nobody();
+    portion_t *parts = calloc(ALL, sizeof(*parts));
+    size_t count = take_of_account(self, parts, 1, 3, 7), next;
+
+    cr_assert_geq(part_of(self->theirs[1]), 220, "%zu", self->theirs[1]);
+    next = take_of_account(self, parts + count, 4, 4, 7);
+    cr_assert_gt(next, 10, "%zu of %zu are taken", next, self->accounts[7]);
+    count += next;
+    next = take_of_account(self, parts + count, 5, 5, 8);
+    cr_assert_gt(next, 50, "another account's");
+    count += next;
+    while (count)
+        portion_give(self, &parts[--count]);
+    cr_assert_eq(self->taken + self->accounts[7] + self->accounts[8], 0);
+    for (int i = 1; i <= 5; i++)
+        cr_assert_eq(self->theirs[i] + self->clients[i], 0);
+    free(parts);
+    free(self);
+}
+
+Test(portion, most_is_where_one_stops_who_takes_all)
+{
+    static const size_t percents[] = {1, 50, ORDINARY, LARGE, 10000};
+
+    for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
+        for (size_t left = 0; left <= 1 << 20; left += 4099) {
+            size_t most = portion_most(1 << 20, left, percents[i]);
+
+            cr_assert_leq(most, left);
+            cr_assert(
+                most < 4096
+                || portion_allows(most - 4096, 1, 1 << 20, left - (most - 4096), percents[i]));
+            cr_assert_not(portion_allows(most + 4096, 1, 1 << 20,
+                                         left > most + 4096 ? left - most - 4096 : 0, percents[i]));
+        }
+    cr_assert_eq(portion_most(0, 0, 100), 0);
+    cr_assert_eq(portion_most(100, 50, 0), 0);
 }
 
 Test(portion, what_is_given_back_can_be_taken_again)
@@ -93,10 +158,13 @@ Test(portion, what_is_given_back_can_be_taken_again)
     portion_t part = {0}, other = {0};
 
     cr_assert(portion_take(self, &part, ALL, ORDINARY, 1, ALL / 3));
-    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 7));
+    cr_assert(portion_charge_account(self, &part, ALL,
+                                     &(portion_account_t){.account = 7, .percent = LARGE}));
     cr_assert_not(portion_take(self, &other, ALL, ORDINARY, 1, ALL / 10));
     cr_assert(portion_take(self, &part, ALL, ORDINARY, 1, 2), "it has some already");
-    cr_assert(portion_charge_account(self, &part, ALL, 1, 7), "and is charged already");
+    cr_assert(
+        portion_charge_account(self, &part, ALL, &(portion_account_t){.account = 7, .percent = 1}),
+        "and is charged already");
     portion_give(self, &part);
     portion_give(self, &part);
     portion_give(self, &other);
@@ -122,7 +190,8 @@ Test(portion, a_limit_that_was_passed_already_leaves_nothing)
 
     cr_assert(portion_take(self, &part, ALL, ORDINARY, 0, ALL));
     cr_assert_not(portion_take(self, &one, ALL / 2, ORDINARY, 1, 1));
-    cr_assert_not(portion_charge_account(self, &part, ALL / 2, LARGE, 7));
+    cr_assert_not(portion_charge_account(self, &part, ALL / 2,
+                                         &(portion_account_t){.account = 7, .percent = LARGE}));
     free(self);
 }
 
@@ -132,7 +201,8 @@ Test(portion, keeps_less_of_what_was_taken_and_gives_the_rest_back_once)
     portion_t part = {0}, other = {0};
 
     cr_assert(portion_take(self, &part, ALL, ORDINARY, 3, 100));
-    cr_assert(portion_charge_account(self, &part, ALL, LARGE, 7));
+    cr_assert(portion_charge_account(self, &part, ALL,
+                                     &(portion_account_t){.account = 7, .percent = LARGE}));
     cr_assert(portion_take(self, &other, ALL, ORDINARY, 3, 5));
     portion_keep(self, &part, 200); /* more than it has */
     cr_assert_eq(part.amount, 100);

@@ -58,26 +58,30 @@ Test(room, a_part_grows_and_is_given_back_once)
     free(room);
 }
 
-Test(room, one_client_has_a_fourth_of_an_account)
+Test(room, clients_of_an_account_leave_some_of_it_to_the_next_one)
 {
+    enum { CLIENTS = 5, PARTS = 3000, EACH = 8 << 10 };
     room_t *room = empty();
-    room_part_t greedy[3000] = {{0}}, signed_one = {.account = 7, .client = 2};
-    size_t had = 0;
+    room_part_t *greedy = calloc(CLIENTS * PARTS, sizeof(*greedy)), *next = greedy;
+    room_part_t signed_one = {.account = 7, .client = 99, .percent = 100};
 
-    for (size_t i = 0; i < 3000; i++) {
-        greedy[i].account = 7;
-        greedy[i].client = 1;
-        had += room_take(room, &greedy[i], 8 << 10);
+    cr_assert(greedy);
+    for (uint32_t client = 1; client <= CLIENTS; client++) {
+        for (int i = 0; i < PARTS; i++, next++) {
+            *next = (room_part_t){.account = 7, .client = client, .percent = 100};
+            room_take(room, next, EACH);
+        }
+        cr_assert_lt(room->client_shares[client], ROOM_SHARE / 100 * 39);
     }
-    cr_assert_eq(had, ROOM_CLIENT_SHARE / (8 << 10));
-    cr_assert(room_take(room, &signed_one, 2 << 20), "another one's is not touched");
-    for (size_t i = 0; i < 3000; i++)
-        room_give(room, &greedy[i]);
-    cr_assert(room_take(room, &greedy[0], ROOM_CLIENT_SHARE));
-    cr_assert_not(room_take(room, &greedy[1], 1));
-    room_give(room, &greedy[0]);
+    cr_assert_gt(room->client_shares[1], ROOM_SHARE / 4);
+    cr_assert(room_take(room, &signed_one, 1 << 20), "of %zu are taken", room->taken);
     room_give(room, &signed_one);
+    while (next > greedy)
+        room_give(room, --next);
     cr_assert_eq(room->taken, 0);
+    for (int i = 0; i < ROOM_CLIENTS; i++)
+        cr_assert_eq(room->client_shares[i], 0);
+    free(greedy);
     free(room);
 }
 

@@ -81,19 +81,16 @@ note_lent(void)
 static ngx_uint_t
 take_share(const edge_ctx_t *ctx, portion_t *portion)
 {
-    edge_conf_t  *conf = edge_conf();
-
-    size_t        all = conf->request_memory / PART;
+    edge_conf_t        *conf = edge_conf();
+    size_t              all = conf->request_memory / PART;
+    portion_account_t   to = edge_share_same(&ctx->portion);
 
     if (!portion_take(&shares, portion, all, conf->client_portion,
                       ctx->portion.client, LARGE))
     {
         return 0;
     }
-    if (ctx->portion.account
-        && !portion_charge_account(&shares, portion, all, conf->account_portion,
-                                   ctx->portion.account))
-    {
+    if (to.account && !portion_charge_account(&shares, portion, all, &to)) {
         portion_give(&shares, portion);
         return 0;
     }

@@ -285,18 +285,45 @@ edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
-ngx_uint_t
-edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
+static portion_account_t
+account_of(uint32_t account, uint32_t theirs)
 {
     edge_conf_t  *conf = edge_conf();
 
-    if (portion_charge_account(&memory, &ctx->portion, conf->request_memory,
-                               conf->account_portion, edge_share_account_of(ctx)))
-    {
+    return (portion_account_t) {
+        .account = account, .theirs = theirs, .percent = conf->account_portion,
+        .client_percent = conf->client_portion
+    };
+}
+
+
+portion_account_t
+edge_share_same(const portion_t *part)
+{
+    return account_of(part->account, part->theirs);
+}
+
+
+/* Charge what the request's client has to the account, too. */
+static ngx_uint_t
+charge_account(ngx_http_request_t *r, edge_ctx_t *ctx, portion_t *part, uint32_t account)
+{
+    const struct sockaddr  *client = client_of(r, ctx);
+    portion_account_t       to;
+
+    to = account_of(account, edge_share_alone(r, client) ? edge_share_client(client, account) : 0);
+    return portion_charge_account(&memory, part, edge_conf()->request_memory, &to);
+}
+
+
+ngx_uint_t
+edge_share_charge_account(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (charge_account(r, ctx, &ctx->portion, edge_share_account_of(ctx))) {
         return 1;
     }
     ctx->crowded = 1;
-    note_crowded(r, "account");
+    note_crowded(r, "account, or its client of that,");
     return 0;
 }
 
@@ -305,8 +332,7 @@ ngx_uint_t
 edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
     const route_t *route)
 {
-    ngx_str_t     account;
-    edge_conf_t  *conf = edge_conf();
+    ngx_str_t  account;
 
     if (!charge_client(r, &ctx->body_part, client_of(r, ctx), bytes)) {
         return 0;
@@ -316,14 +342,12 @@ edge_share_charge_body(ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes,
     }
     account.len = route->account_id_len;
     account.data = (u_char *) route->account_id;
-    if (portion_charge_account(&memory, &ctx->body_part, conf->request_memory,
-                               conf->account_portion, edge_share_account(&account)))
-    {
+    if (charge_account(r, ctx, &ctx->body_part, edge_share_account(&account))) {
         return 1;
     }
     portion_give(&memory, &ctx->body_part);
     note_taken();
-    note_crowded(r, "account");
+    note_crowded(r, "account, or its client of that,");
     return 0;
 }
 
@@ -380,16 +404,16 @@ edge_share_give_head(portion_t *portion)
 ngx_uint_t
 edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
 {
-    edge_conf_t  *conf = edge_conf();
+    edge_conf_t        *conf = edge_conf();
+    portion_account_t   to = edge_share_same(&ctx->portion);
 
     if (!portion_take(&memory, part, conf->request_memory, conf->client_portion,
                       ctx->portion.client, bytes))
     {
         return 0;
     }
-    if (ctx->portion.account) {
-        (void) portion_charge_account(&memory, part, conf->request_memory,
-                                      conf->account_portion, ctx->portion.account);
+    if (to.account) {
+        (void) portion_charge_account(&memory, part, conf->request_memory, &to);
     }
     note_taken();
     return 1;

@@ -14,6 +14,8 @@ uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);
 /* The same, whatever the account, of a request's client; 0: it is a proxy that speaks for many, and
  * has no portion. */
 uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
+/* The account of what a request has of the memory for requests, and its client there. */
+portion_account_t edge_share_same(const portion_t *part);
 
 /* Before a request gets a connection to an upstream. 0: few are free, and its account or its client
  * has its share of them, or its client its portion of all connections; counted. */

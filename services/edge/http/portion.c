@@ -1,6 +1,8 @@
 #include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
+#include <math.h>
+
 enum { FRACTION = 4096 }; /* what is left of all, in parts of this */
 
 bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent)
@@ -12,6 +14,14 @@ bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t per
     then = left - more;
     most = all ? then * (then * FRACTION / all) * percent / 100 / FRACTION : 0;
     return has <= most && more <= most - has;
+}
+
+/* The smaller x of x = p * (left - x)^2 / all. */
+size_t portion_most(size_t all, size_t left, size_t percent)
+{
+    double p = (double)percent / 100, a = (double)all, l = (double)left;
+
+    return all && percent ? (size_t)((2 * p * l + a - sqrt(a * a + 4 * p * l * a)) / (2 * p)) : 0;
 }
 
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
@@ -31,18 +41,28 @@ bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent,
     return true;
 }
 
-bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_t percent,
-                            uint32_t account)
+bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
+                            const portion_account_t *to)
 {
-    size_t *has = &self->accounts[account % PORTION_ACCOUNTS];
-    size_t left = all > self->taken ? all - self->taken : 0;
+    size_t *has = &self->accounts[to->account % PORTION_ACCOUNTS];
+    size_t *theirs = &self->theirs[to->theirs % PORTION_CLIENTS];
+    size_t left = all > self->taken ? all - self->taken : 0, most;
 
     if (part->account || !part->amount)
         return true;
-    if (!portion_allows(*has, part->amount, all, left + part->amount, percent))
+    left += part->amount;
+    if (!portion_allows(*has, part->amount, all, left, to->percent))
         return false;
+    if (to->theirs) {
+        most = portion_most(all, left + *has, to->percent);
+        if (!portion_allows(*theirs, part->amount, most, most > *has ? most - *has : 0,
+                            to->client_percent))
+            return false;
+        *theirs += part->amount;
+    }
     *has += part->amount;
-    part->account = account;
+    part->account = to->account;
+    part->theirs = to->theirs;
     return true;
 }
 
@@ -50,16 +70,20 @@ void portion_keep(portions_t *self, portion_t *part, size_t amount)
 {
     size_t *client = &self->clients[part->client % PORTION_CLIENTS];
     size_t *account = &self->accounts[part->account % PORTION_ACCOUNTS];
+    size_t *theirs = &self->theirs[part->theirs % PORTION_CLIENTS];
     size_t less = part->amount > amount ? part->amount - amount : 0;
 
     INVARIANT(part->amount <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->amount <= *client);
     INVARIANT(!part->account || part->amount <= *account);
+    INVARIANT(!part->theirs || part->amount <= *theirs);
     self->taken -= less;
     if (part->client)
         *client -= less;
     if (part->account)
         *account -= less;
+    if (part->theirs)
+        *theirs -= less;
     part->amount -= less;
 }
 

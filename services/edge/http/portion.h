@@ -3,7 +3,10 @@
  * that is of all. With half left a fourth of all, with a tenth left a hundredth. So one alone may
  * have 38 percent, which may be a thousand people behind one address; nobody has a portion
  * beforehand; and of any number of clients that take all they can get, n, more than one in n + 2 of
- * all is left for the next one. percent makes portions larger or smaller. No nginx in here. */
+ * all is left for the next one. percent makes portions larger or smaller.
+ *
+ * What an account may have is what its clients share in turn, by the same rule: so of any number of
+ * clients of one account one more has something there, too. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +21,7 @@ typedef struct {
     size_t taken;
     size_t accounts[PORTION_ACCOUNTS];
     size_t clients[PORTION_CLIENTS];
+    size_t theirs[PORTION_CLIENTS]; /* of a client at one account */
 } portions_t;
 
 /* What a request has of it; zero: nothing. */
@@ -25,7 +29,14 @@ typedef struct {
     size_t amount;
     uint32_t client;  /* hash; 0: it is charged to no client */
     uint32_t account; /* hash; 0: it is charged to no account yet */
+    uint32_t theirs;  /* hash of account and client; 0: somebody who speaks for many */
 } portion_t;
+
+/* At whose expense, beside the client's: hashes, of which theirs is 0 for who speaks for many. */
+typedef struct {
+    uint32_t account, theirs;
+    size_t percent, client_percent; /* of a portion, of all and of what the account may have */
+} portion_account_t;
 
 /* May who has `has` take `more`, where `left` of `all`, which is at most 2^36, are left? percent is
  * at most 10,000. */
@@ -36,10 +47,12 @@ bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t per
  * some already takes no more. */
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
                   size_t amount);
-/* Charge what the part has to an account, too, which has percent of a portion. False: the account
- * has its portion; the part stays as it was. */
-bool portion_charge_account(portions_t *self, portion_t *part, size_t all, size_t percent,
-                            uint32_t account);
+/* What one may have who takes all it can get, where `left` of `all` are left to it. */
+size_t portion_most(size_t all, size_t left, size_t percent);
+/* Charge what the part has to an account, too. False: the account has its portion, or the client
+ * its portion of that; the part stays as it was. */
+bool portion_charge_account(portions_t *self, portion_t *part, size_t all,
+                            const portion_account_t *to);
 /* Give back all but this amount; a part that has no more than that keeps what it has. */
 void portion_keep(portions_t *self, portion_t *part, size_t amount);
 /* Give all of it back. */

@@ -355,16 +355,17 @@ static ngx_int_t
 take_room(compressor_t *self, edge_ctx_t *ctx, size_t bytes)
 {
     const edge_conf_t  *conf = edge_conf();
+    portion_account_t   to = edge_share_same(&ctx->portion);
 
-    self->account = edge_share_account_of(ctx);
+    to.account = edge_share_account_of(ctx);
+    self->account = to.account;
     self->client = edge_share_client(ctx->client, self->account);
     if (bytes > ENCODERS_BYTES - encoders.taken) {
         return NGX_DECLINED;
     }
     if (portion_take(&encoders, &self->portion, ENCODERS_BYTES, conf->client_portion,
-                     self->client, bytes)
-        && portion_charge_account(&encoders, &self->portion, ENCODERS_BYTES,
-                                  conf->account_portion, self->account))
+                     ctx->portion.client, bytes)
+        && portion_charge_account(&encoders, &self->portion, ENCODERS_BYTES, &to))
     {
         return NGX_OK;
     }
