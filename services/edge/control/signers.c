@@ -163,7 +163,13 @@ static signers_fetch_t *fetch_of(signers_t *self, const char *url)
     return NULL;
 }
 
-/* May one more fetch be under way for them? A client that has none may have what others left. */
+/* Who has some of `all` may have one more, while enough is left; who has none, what others left. */
+static bool leaves_enough(size_t has, size_t all, size_t percent)
+{
+    return !has || (has + 1) * SIGNERS_LEFT * 100 <= (SIGNERS_FETCHES_MAX - all - 1) * percent;
+}
+
+/* May one more fetch be under way for them? */
 static bool has_share(const signers_t *self, const signers_who_t *who)
 {
     size_t all = 0, own = 0, same = 0;
@@ -177,10 +183,8 @@ static bool has_share(const signers_t *self, const signers_who_t *who)
         own += !strncmp(fetch->ask.account, who->account, sizeof(fetch->ask.account) - 1);
         same += who->client && fetch->client == who->client;
     }
-    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX
-           && (same == 0
-               || (same + 1) * SIGNERS_LEFT * 100
-                      <= (SIGNERS_FETCHES_MAX - all - 1) * who->percent);
+    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX && leaves_enough(own, all, 100)
+           && leaves_enough(same, all, who->percent);
 }
 
 /* A free place, or that of the fetch that was answered the longest ago. */

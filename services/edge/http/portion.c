@@ -14,6 +14,11 @@ bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t per
     return has <= most && more <= most - has;
 }
 
+bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent)
+{
+    return left && (!has || portion_allows(has, 1, all, left, percent));
+}
+
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
                   size_t amount)
 {
