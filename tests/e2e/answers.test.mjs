@@ -407,6 +407,18 @@ test('a kept connection that ends within a head is no answer, and the one after 
   }
 });
 
+test('what ends with a kept connection is asked again where its method may be, and no method that nobody knows', { timeout: 60000 }, async () => {
+  for (const [method, again] of [['GET', true], ['PUT', true], ['DELETE', true], ['PROPFIND', true], ['POST', false], ['PATCH', false], ['LOCK', false], ['FOO', false], ['QUERY', false]]) {
+    const up = await scripted(OK, (socket) => socket.end(), OK), to = await endpoint(up.address);
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 }); // one worker
+    assert.equal((await through(to.host, '/', { agent })).status, 200);
+    assert.equal((await through(to.host, '/', { method, agent })).status, again ? 200 : 502, method);
+    assert.equal(up.seen.length, again ? 3 : 2, method);
+    agent.destroy();
+    await up.close();
+  }
+});
+
 test('bytes behind an answer without a body are no answer to the next request', { timeout: 20000 }, async () => {
   const evil = 'HTTP/1.1 200 OK\r\nX-Whose: of nobody\r\nContent-Length: 4\r\n\r\nevil';
   for (const [method, head] of [['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n'], ['GET', 'HTTP/1.1 204 x\r\n\r\n'], ['GET', 'HTTP/1.1 304 x\r\n\r\n'], ['GET', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n']]) {

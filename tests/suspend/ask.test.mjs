@@ -122,7 +122,7 @@ test('an account has its share of the questions, and of those that wait for a pl
   try { answers = await Promise.all(Array.from({ length: 800 }, () => check({ ms: 15000 }))); } finally { process.kill(identity, 'SIGCONT'); }
   const sum = (what) => answers.filter((one) => one === what).length;
   assert.equal(sum(LATE) + sum(NOBODY) + sum('declined'), 800, `${answers}`);
-  assert.ok(sum(LATE) > 0 && sum('declined') > 0, `a worker has 32 of an account under way, 256 that wait, and no more: ${answers}`);
+  assert.ok(sum(LATE) > 0 && sum('declined') > 0, `a worker has 32 of an account under way, its portion of 512 that wait, and no more: ${answers}`);
   await connected();
   await until(async () => await check() === GONE, 'it answers again', 30000);
 });

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static asks_t asks;
-static ask_waits_t waits;
+static asks_t asks = {.client_percent = 100};
+static ask_waits_t waits = {.client_percent = 100, .account_percent = 400};
 static int askers[1024];
-static char big[ASK_WAITS_ACCOUNT_BYTES];
+static char big[ASK_WAITS_BYTES_MAX / 4];
 
 static bool add(int asker, const char *account, uint32_t client)
 {
@@ -81,20 +81,54 @@ Test(ask_waits, none_is_taken_while_all_places_are)
     cr_assert_eq(taken(), -1);
 }
 
+/* Of any kind: adds as many as there is room for, and returns how many. */
+static int add_all(const char *account, uint32_t client, unsigned kind)
+{
+    ask_who_t who = {askers, account, strlen(account), client, kind, 1000};
+    int count = 0;
+
+    while (ask_waits_add(&waits, &who, "session.check", &(ask_body_t){"body", 4, NULL}))
+        count++;
+    return count;
+}
+
 Test(ask_waits, how_many_wait_is_bounded)
 {
-    int client = 0, own = 0, others = 0;
+    int client = add_all("ac_one", 7, 0), own;
 
-    while (add(client, "ac_one", 7))
-        client++;
-    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX);
-    while (add(client + own, "ac_one", 0))
-        own++;
-    cr_assert_eq(client + own, ASK_WAITS_ACCOUNT_MAX);
-    while (add(ASK_WAITS_ACCOUNT_MAX + others, "ac_two", 0))
-        others++;
-    cr_assert_eq(others, ASK_WAITS_MAX / ASKS_SHARE, "more than half of all are taken");
+    cr_assert(client > ASK_WAITS_MAX / 3 && client < ASK_WAITS_MAX * 2 / 5, "%d", client);
+    own = client + add_all("ac_one", 0, 0);
+    cr_assert(own > ASK_WAITS_MAX / 2 && own < ASK_WAITS_MAX * 2 / 3, "%d", own);
+    cr_assert_gt(add_all("ac_two", 0, 0), ASK_WAITS_MAX / 8);
     cr_assert(add(1000, "ac_three", 0));
+}
+
+Test(ask_waits, a_client_or_an_account_of_many_leaves_some_to_others)
+{
+    for (unsigned kind = 0; kind <= ASK_MACHINE; kind += ASK_MACHINE) {
+        int all = kind ? ASK_WAITS_MAX / ASK_WAITS_MACHINES : ASK_WAITS_MAX, count = 0, some;
+
+        for (int i = 0; i < 16; i++) {
+            char account[16];
+
+            snprintf(account, sizeof(account), "ac_%d", i);
+            count += add_all(account, 7, kind);
+        }
+        cr_assert_leq(count, all * 2 / 5, "one client of 16 accounts: %d", count);
+        some = add_all("ac_1", 8, kind);
+        cr_assert_gt(some, all / 10, "another one: %d", some);
+        for (int i = 0; i < 16; i++) {
+            char account[16];
+
+            snprintf(account, sizeof(account), "ac_%d", i);
+            add_all(account, 0, kind);
+        }
+        some = add_all("ac_other", 9, kind);
+        cr_assert_gt(some, 0, "beside 16 accounts: %d", some);
+        ask_waits_expire(&waits);
+        while (ask_waits_late(&waits, 0))
+            ;
+    }
 }
 
 static bool add_machine(int asker, const char *account, uint32_t client)
@@ -106,20 +140,17 @@ static bool add_machine(int asker, const char *account, uint32_t client)
 
 Test(ask_waits, machines_wait_as_people_do_and_take_half_of_the_room_at_most)
 {
-    int client = 0, own = 0, all = 0, people = 0;
+    enum { HALF = ASK_WAITS_MAX / ASK_WAITS_MACHINES };
+    int client = add_all("ac_one", 7, ASK_MACHINE), all = client;
+    char account[16];
 
-    while (add_machine(client, "ac_one", 7))
-        client++;
-    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX / ASK_WAITS_MACHINES);
-    for (own = client; add_machine(own, "ac_one", (uint32_t)own + 8);)
-        own++;
-    cr_assert_eq(own, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
-    for (all = own; add_machine(all, "ac_two", 0) || add_machine(all, "ac_three", 0);)
-        all++;
-    cr_assert_eq(all, ASK_WAITS_MAX / ASK_WAITS_MACHINES);
-    for (; add(all + people, "ac_one", 7); people++)
-        ;
-    cr_assert_eq(people, ASK_WAITS_MAX / ASKS_SHARE, "people of the account, and of the client");
+    cr_assert(client > HALF / 3 && client < HALF * 2 / 5, "%d", client);
+    for (int i = 0; i < 600; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        all += add_all(account, 0, ASK_MACHINE);
+    }
+    cr_assert_eq(all, HALF);
+    cr_assert_gt(add_all("ac_one", 7, 0), HALF / 4, "people of the account, and of the client");
     cr_assert(add(1000, "ac_four", 0));
 }
 
@@ -143,25 +174,52 @@ static bool add_bytes(const char *account, unsigned kind, size_t len, shared_tex
 
 Test(ask_waits, so_are_their_bytes)
 {
-    cr_assert(add_bytes("ac_one", 0, sizeof(big) - 1, NULL));
-    cr_assert(add_bytes("ac_one", 0, 1, NULL));
-    cr_assert_not(add_bytes("ac_one", 0, 1, NULL));
-    cr_assert(add_bytes("ac_two", 0, sizeof(big), NULL));
-    cr_assert(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / ASK_WAITS_MACHINES, NULL));
-    cr_assert_not(add_bytes("ac_one", ASK_MACHINE, 1, NULL));
+    cr_assert(add_bytes("ac_one", 0, sizeof(big), NULL));
+    cr_assert(add_bytes("ac_one", 0, sizeof(big), NULL));
+    cr_assert_not(add_bytes("ac_one", 0, sizeof(big), NULL));
+    cr_assert_not(add_bytes("ac_one", 0, sizeof(big) / 2, NULL), "it has half of all");
+    cr_assert(add_bytes("ac_two", 0, sizeof(big) / 2, NULL));
+    cr_assert(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / 2, NULL));
+    cr_assert_not(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / 2, NULL));
     memset(big, 'a', ASK_ACCOUNT_SIZE);
     cr_assert_not(add_bytes(big, 0, 1, NULL), "an account that is too long");
 }
 
+Test(ask_waits, nor_do_few_long_ones_of_many_accounts_take_all_bytes)
+{
+    enum { LONG = 128 << 10 };
+
+    for (int i = 0; i < 16; i++) {
+        ask_who_t who = {askers, NULL, 0, 7, 0, 1000};
+        char account[16];
+
+        snprintf(account, sizeof(account), "ac_%d", i);
+        who.account = account;
+        who.account_len = strlen(account);
+        while (ask_waits_add(&waits, &who, "v", &(ask_body_t){big, LONG, NULL}))
+            ;
+    }
+    cr_assert_leq(waits.bytes, (size_t)ASK_WAITS_BYTES_MAX * 2 / 5, "one client's");
+    for (int i = 0; i < 16; i++) {
+        char account[16];
+
+        snprintf(account, sizeof(account), "ac_%d", i);
+        while (add_bytes(account, 0, LONG, NULL))
+            ;
+    }
+    cr_assert(add_bytes("ac_other", 0, 4096, NULL));
+}
+
 Test(ask_waits, what_many_share_is_in_memory_once_and_counts_once)
 {
-    shared_text_t *module = shared_text_new(big, sizeof(big) - 8 * ASK_WAITS_ACCOUNT_MAX);
+    enum { MANY = 256 };
+    shared_text_t *module = shared_text_new(big, 2 * sizeof(big) - 8 * MANY);
     shared_text_t *other = shared_text_new(big, sizeof(big));
     ask_wait_t *wait;
 
-    for (int i = 0; i < ASK_WAITS_ACCOUNT_MAX; i++)
+    for (int i = 0; i < MANY; i++)
         cr_assert(add_bytes("ac_one", 0, 4, module), "%d", i);
-    cr_assert_eq(waits.bytes, sizeof(big) - 4 * ASK_WAITS_ACCOUNT_MAX);
+    cr_assert_eq(waits.bytes, 2 * sizeof(big) - 4 * MANY);
     cr_assert((wait = ask_waits_take(&waits, &asks)));
     cr_assert_eq(wait->shared, module);
     cr_assert_not(add_bytes("ac_one", 0, 4, other), "another one has no room beside it");

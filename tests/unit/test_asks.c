@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static asks_t asks;
+static asks_t asks = {.client_percent = 100};
 static int someone, other;
 
 static uint64_t begin(const char *account)
@@ -124,41 +124,97 @@ Test(asks, slow_ones_leave_half_of_all_to_the_others)
     }
     cr_assert_eq(count, ASKS_SLOW_MAX);
     for (int i = 0; i < ASKS_MAX - ASKS_SLOW_MAX; i++) {
-        snprintf(account, sizeof(account), "ac_%d", i);
+        snprintf(account, sizeof(account), "ac_quick%d", i);
         cr_assert(begin(account), "%s", account);
     }
 }
 
-Test(asks, who_has_many_leaves_some_when_few_are_left)
+/* Begins as many as there is room for. */
+static int begin_all(const char *account, uint32_t client, unsigned kind)
 {
-    char account[16];
+    int count = 0;
 
-    for (int i = 0; i < ASKS_SLOW_MAX / 2 + 1; i++) {
-        snprintf(account, sizeof(account), "ac_%d", i % 4);
-        cr_assert(begin_slow(account, 0), "%d", i);
-    }
-    for (int i = 0; i < 4; i++) {
-        snprintf(account, sizeof(account), "ac_%d", i);
-        while (begin_slow(account, 0))
-            ;
-    }
-    for (int i = 0; i < ASKS_SLOW_MAX / ASKS_SHARE; i++)
-        cr_assert(begin_slow("ac_other", 0), "%d: four accounts do not have them all", i);
-    cr_assert_eq(begin_slow("ac_other", 0), 0);
+    while (asks_begin(&asks, &someone, account, strlen(account), client, kind, 1000))
+        count++;
+    return count;
 }
 
-Test(asks, an_account_has_an_eighth_when_less_than_half_is_free)
+Test(asks, accounts_that_take_all_that_they_can_leave_some)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE, ASK_MACHINE | ASK_SLOW};
+
+    for (int kind = 0; kind < 4; kind++) {
+        asks = (asks_t){.client_percent = 100};
+        for (int i = 0; i < 8; i++) {
+            char account[16];
+
+            snprintf(account, sizeof(account), "ac_%d", i);
+            cr_assert_gt(begin_all(account, 0, kinds[kind]), 0);
+        }
+        cr_assert_gt(begin_all("ac_other", 0, kinds[kind]), 0);
+        for (int i = 0; i < 4; i++) {
+            char account[16];
+
+            snprintf(account, sizeof(account), "ac_few%d", i);
+            cr_assert(asks_begin(&asks, &someone, account, strlen(account), 0, kinds[kind], 1));
+        }
+    }
+}
+
+Test(asks, a_client_of_many_accounts_leaves_most_to_others)
+{
+    static const struct {
+        unsigned kind;
+        int all;
+    } cases[] = {{0, ASKS_MAX}, {ASK_SLOW, ASKS_SLOW_MAX}, {ASK_MACHINE, ASKS_MACHINES_MAX}};
+
+    for (int kind = 0; kind < 3; kind++) {
+        int count = 0, others = 0;
+
+        asks = (asks_t){.client_percent = 100};
+        for (int i = 0; i < 100; i++) {
+            char account[16];
+
+            snprintf(account, sizeof(account), "ac_%d", i);
+            count += begin_all(account, 7, cases[kind].kind);
+        }
+        cr_assert_leq(count, cases[kind].all * 4 / 10, "%d", count);
+        cr_assert_geq(count, cases[kind].all / 4, "it may be many people: %d", count);
+        cr_assert_not(asks_have_room(&asks, "ac_x", 4, 7, cases[kind].kind));
+        for (uint32_t i = 0; i < 8; i++)
+            others += begin_all("ac_1", 100 + i, cases[kind].kind) != 0;
+        cr_assert_gt(others, 0, "others of an account of which it has its share");
+        cr_assert(asks_have_room(&asks, "ac_x", 4, 8, cases[kind].kind));
+        cr_assert(asks_have_room(&asks, "ac_x", 4, 0, cases[kind].kind), "nobody in particular");
+    }
+}
+
+Test(asks, a_client_that_speaks_for_many_may_have_more)
+{
+    int count = 0;
+
+    asks.client_percent = 10000;
+    for (int i = 0; i < 16; i++) {
+        char account[16];
+
+        snprintf(account, sizeof(account), "ac_%d", i);
+        count += begin_all(account, 7, 0);
+    }
+    cr_assert_gt(count, ASKS_MAX * 7 / 10);
+    asks.client_percent = 100;
+}
+
+Test(asks, an_account_has_less_when_less_than_half_is_free)
 {
     char account[16];
-    int count = 0;
+    int count;
 
     for (int i = 0; i <= ASKS_MAX / 2; i++) {
         snprintf(account, sizeof(account), "ac_%d", i);
         cr_assert(begin(account));
     }
-    while (begin("ac_one"))
-        count++;
-    cr_assert_eq(count, ASKS_MAX / ASKS_SHARE);
+    count = begin_all("ac_one", 0, 0);
+    cr_assert(count > ASKS_MAX / 16 && count < ASKS_MAX / 6, "%d", count);
 }
 
 Test(asks, a_client_has_no_more_than_half_of_the_slow_ones_of_its_account)

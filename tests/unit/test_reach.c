@@ -175,6 +175,23 @@ Test(reach, an_account_with_many_members_that_are_down_takes_no_place_from_other
     free(self);
 }
 
+Test(reach, nor_do_as_many_accounts_with_many_as_a_set_has_places)
+{
+    reach_t *self = make_reach();
+
+    for (uint64_t i = 0; i < SETS * REACH_WAYS; i++)
+        reach_failed(self, OF(100 + i / SETS, KEY(i + SETS), "many"), 1000, false);
+    cr_assert(reach_failed(self, OF(5, KEY(SETS * 99 + 3), "one"), 1000, false));
+    for (uint64_t i = 0; i < 50; i++)
+        for (uint64_t account = 0; account < REACH_WAYS; account++) {
+            uint64_t key = KEY(SETS * (100 + i * REACH_WAYS + account) + 3);
+
+            reach_failed(self, OF(100 + account, key, "more"), 1001 + i, false);
+            cr_assert_eq(reach_ask(self, KEY(SETS * 99 + 3), 1001), REACH_DOWN, "%d", (int)i);
+        }
+    free(self);
+}
+
 Test(reach, those_that_are_down_are_listed_and_counted)
 {
     reach_t *self = make_reach();

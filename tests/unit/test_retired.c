@@ -165,6 +165,61 @@ Test(retired, an_account_pays_for_its_own)
         ;
 }
 
+Test(retired, many_accounts_leave_some_to_others_and_what_is_left_decides)
+{
+    enum { ACCOUNTS = 40, EACH = 10 };
+    static route_t *used[ACCOUNTS * EACH];
+    table_t *table = start();
+    route_t *small;
+    char id[16], account[16];
+
+    for (int i = 0; i < ACCOUNTS * EACH; i++) {
+        snprintf(id, sizeof(id), "/%d", i / EACH);
+        snprintf(account, sizeof(account), "ac_%d", i / EACH);
+        apply(table, id, account, TEXT);
+        used[i] = begin(table, id);
+        over_count = 0; /* there are more than it has room for */
+    }
+    cr_assert_leq(retired_bytes(NULL), (size_t)RETIRED_ALL_MAX);
+    cr_assert_geq(retired_bytes(NULL), (size_t)RETIRED_ALL_MAX / 2);
+    cr_assert_geq(retired_bytes("ac_0"), (size_t)RETIRED_BYTES_MAX * 3 / 4, "who came first");
+    cr_assert_lt(retired_bytes("ac_39"), (size_t)RETIRED_BYTES_MAX / 2);
+    apply(table, "/small", "ac_small", 10);
+    small = begin(table, "/small");
+    apply(table, "/small", "ac_small", 10);
+    cr_assert(!small->version.is_over);
+    route_release(small);
+    for (int i = 0; i < ACCOUNTS * EACH; i++)
+        route_release(used[i]);
+    cr_assert_eq(retired_bytes(NULL), 0);
+    while (!table_free_some(&table, 100))
+        ;
+}
+
+Test(retired, where_nothing_is_left_the_newest_is_over_too)
+{
+    enum { LARGE = RETIRED_ALL_MAX / 8 };
+    table_t *table = start();
+    route_t *used[10];
+    char id[16], account[16];
+
+    for (int i = 0; i < 10; i++) {
+        snprintf(id, sizeof(id), "/%d", i);
+        snprintf(account, sizeof(account), "ac_%d", i);
+        apply(table, id, account, 1);
+        used[i] = begin(table, id);
+        used[i]->version.bytes = LARGE;
+        apply(table, id, account, 1);
+        cr_assert_eq(used[i]->version.is_over, i >= 8, "%d", i);
+    }
+    cr_assert_leq(retired_bytes(NULL), (size_t)RETIRED_ALL_MAX);
+    for (int i = 0; i < 10; i++)
+        route_release(used[i]);
+    cr_assert_eq(retired_bytes(NULL), 0);
+    while (!table_free_some(&table, 100))
+        ;
+}
+
 Test(retired, the_newest_stays_however_large_it_is)
 {
     table_t *table = start();

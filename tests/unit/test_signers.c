@@ -165,7 +165,8 @@ Test(signers, an_account_has_few_fetches_under_way_and_all_have_a_bound)
     cr_assert_eq(look(&world, "d", url_of(n), NULL), SIGNERS_LATER);
     cr_assert_eq(world.count, SIGNERS_FETCHES_MAX);
     answer(&world, world.asks[0].number, SIGNER_LATER);
-    cr_assert_eq(look(&world, "a", url_of(n), NULL), SIGNERS_WAIT);
+    cr_assert_eq(look(&world, "a", url_of(n), NULL), SIGNERS_LATER, "it is left to others");
+    cr_assert_eq(look(&world, "e", url_of(n), NULL), SIGNERS_WAIT);
     end(&world);
 }
 
@@ -193,6 +194,37 @@ Test(signers, a_client_of_many_accounts_leaves_fetches_to_others)
     answer(&world, world.asks[0].number, SIGNER_LATER);
     cr_assert_eq(look_for(&world, &(signers_who_t){"e", 7, 100}, url_of(n), NULL), SIGNERS_LATER);
     cr_assert_eq(look_for(&world, &(signers_who_t){"e", 8, 100}, url_of(n), NULL), SIGNERS_WAIT);
+    end(&world);
+}
+
+Test(signers, a_client_leaves_fetches_to_others_of_its_account)
+{
+    world_t world;
+    unsigned n = 0, waits = 0;
+
+    begin(&world);
+    for (; n < 2 * SIGNERS_ACCOUNT_MAX; n++)
+        waits += look_for(&world, &(signers_who_t){"a", 7, 100}, url_of(n), NULL) == SIGNERS_WAIT;
+    cr_assert_eq(waits, SIGNERS_ACCOUNT_MAX / 2);
+    cr_assert_eq(look_for(&world, &(signers_who_t){"a", 8, 100}, url_of(n), NULL), SIGNERS_WAIT);
+    end(&world);
+}
+
+Test(signers, four_accounts_of_many_clients_leave_fetches_to_others)
+{
+    world_t world;
+    unsigned waits = 0;
+
+    begin(&world);
+    for (unsigned n = 0; n < 2 * SIGNERS_FETCHES_MAX; n++) {
+        char account[8];
+
+        snprintf(account, sizeof(account), "c%u", n % 4);
+        waits += look_for(&world, &(signers_who_t){account, 1 + n, 100}, url_of(n), NULL)
+                 == SIGNERS_WAIT;
+    }
+    cr_assert(waits >= SIGNERS_FETCHES_MAX / 2 && waits < SIGNERS_FETCHES_MAX, "%u", waits);
+    cr_assert_eq(look_for(&world, &(signers_who_t){"e", 99, 100}, url_of(99), NULL), SIGNERS_WAIT);
     end(&world);
 }
 

@@ -2,14 +2,23 @@
 #include "services/edge/http/visits.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
-static visits_t visits;
+static visits_t visits = {.client_percent = 100};
 static visit_place_t places[1024];
 
+static bool enter_of(int at, const char *account, uint32_t client, bool saml)
+{
+    const visit_who_t who = {account, strlen(account), client, saml};
+
+    return visits_enter(&visits, &places[at], &who);
+}
+
+/* Of a client that has no other. */
 static bool enter(int at, const char *account, bool saml)
 {
-    return visits_enter(&visits, &places[at], account, strlen(account), saml);
+    return enter_of(at, account, 1 + (uint32_t)at, saml);
 }
 
 Test(visits, at_a_provider_are_slow_and_bounded_and_keep_out_nobody_of_saml)
@@ -36,26 +45,64 @@ Test(visits, of_saml_are_short_until_an_account_or_all_have_many)
         cr_assert_eq(places[at++].slow, i == VISITS_SHORT_ACCOUNT_MAX);
     }
     for (int i = VISITS_SHORT_ACCOUNT_MAX; i < VISITS_SHORT_MAX + 1; i++) {
-        char account[] = {'a', (char)('a' + i / 4), '\0'};
-        static char names[64][3];
+        static char names[VISITS_SHORT_MAX + 1][8];
 
-        memcpy(names[i], account, sizeof(account));
+        snprintf(names[i], sizeof(names[i]), "of_%d", i);
         cr_assert(enter(at, names[i], true));
         cr_assert_eq(places[at++].slow, i == VISITS_SHORT_MAX);
     }
     visits_leave(&visits, &places[0]);
-    cr_assert(enter(0, "ac_1", true));
+    cr_assert(enter(100, "ac_1", true));
+    cr_assert(places[100].slow, "it is left to others");
+    cr_assert(enter(0, "ac_2", true));
     cr_assert_not(places[0].slow);
 }
 
 Test(visits, of_all_accounts_are_bounded_too)
 {
     static const char *const accounts[] = {"ac_1", "ac_2", "ac_3"};
+    static char names[VISITS_MAX][8];
 
-    for (int i = 0; i < VISITS_MAX; i++)
-        cr_assert(enter(i, accounts[i % 2], false));
+    for (int i = 0; i < VISITS_MAX; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        cr_assert(enter(i, names[i], false));
+    }
     cr_assert_not(enter(500, accounts[2], false));
     cr_assert(enter(501, accounts[2], true));
+}
+
+/* One account after the other takes all that it can, up to 16 of them. */
+static int enter_all(int at, int accounts, uint32_t client, bool saml)
+{
+    static char names[16][8];
+
+    for (int i = 0; i < accounts; i++) {
+        snprintf(names[i], sizeof(names[i]), "ac_%d", i);
+        while (at < 900 && enter_of(at, names[i], client ? client : 1000 + (uint32_t)at, saml))
+            at++;
+    }
+    return at;
+}
+
+Test(visits, of_one_client_of_many_accounts_or_of_many_of_one_leave_some)
+{
+    int at = enter_all(0, 16, 7, false), shorts;
+
+    cr_assert(at > VISITS_MAX / 3 && at < VISITS_MAX * 2 / 5, "%d", at);
+    cr_assert_not(enter_of(901, "ac_99", 7, false));
+    cr_assert(enter_of(901, "ac_99", 8, false));
+    cr_assert_lt(enter_all(at, 16, 0, false), VISITS_MAX);
+    cr_assert(enter(910, "ac_98", false), "beside 16 accounts");
+    cr_assert(enter(911, "ac_97", false), "and another one");
+    visits = (visits_t){.client_percent = 100};
+    memset(places, 0, sizeof(places));
+    at = enter_all(0, 8, 0, true);
+    shorts = 0;
+    for (int i = 0; i < at; i++)
+        shorts += !places[i].slow;
+    cr_assert_lt(shorts, VISITS_SHORT_MAX);
+    cr_assert(enter(950, "ac_97", true));
+    cr_assert_not(places[950].slow, "a place among short questions is left");
 }
 
 Test(visits, that_have_no_place_leave_none)

@@ -1,4 +1,5 @@
 #include "services/edge/control/ask_waits.h"
+#include "services/edge/http/portion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +30,20 @@ static bool is_of(const ask_wait_t *wait, const ask_who_t *who)
            && memcmp(wait->account, who->account, who->account_len) == 0;
 }
 
+typedef struct amount {
+    size_t count, bytes;
+} amount_t;
+
+static void amount_add(amount_t *self, bool is_one, size_t bytes)
+{
+    self->count += is_one;
+    self->bytes += is_one ? bytes : 0;
+}
+
 /* Those that are about machines' tokens as this one is, or are not as this one is not: of all, of
  * its account, and of its client. */
 typedef struct waiting {
-    size_t all, all_bytes, own, own_bytes, client;
+    amount_t all, own, client;
 } waiting_t;
 
 static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
@@ -41,32 +52,48 @@ static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
 
     for (const ask_wait_t *wait = self->first; wait; wait = wait->next) {
         size_t bytes = wait->len + shared_text_part(wait->shared, SHARED_WAITS);
-        bool own = is_of(wait, who);
 
         if ((wait->kind ^ who->kind) & ASK_MACHINE)
             continue;
-        out.all++;
-        out.all_bytes += bytes;
-        out.own += own;
-        out.own_bytes += own ? bytes : 0;
-        out.client += own && who->client && wait->client == who->client;
+        amount_add(&out.all, true, bytes);
+        amount_add(&out.own, is_of(wait, who), bytes);
+        amount_add(&out.client, who->client && wait->client == who->client, bytes);
     }
     return out;
 }
 
+/* May one more of so many bytes be of somebody who has these? */
+static bool has_portion(const amount_t *has, size_t bytes, const amount_t *all,
+                        const amount_t *left, uint32_t percent)
+{
+    return portion_allows_one(has->count, all->count, left->count, percent)
+           && portion_allows(has->bytes, bytes, all->bytes, left->bytes, percent);
+}
+
+static size_t smaller(size_t one, size_t other)
+{
+    return one < other ? one : other;
+}
+
+static size_t rest_of(size_t all, size_t taken)
+{
+    return all > taken ? all - taken : 0;
+}
+
 bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const ask_body_t *body)
 {
-    size_t len = body->len + shared_text_cost(body->shared, SHARED_WAITS);
-    waiting_t waiting = count_waiting(self, who);
+    size_t bytes = body->len + shared_text_cost(body->shared, SHARED_WAITS);
     size_t part = who->kind & ASK_MACHINE ? ASK_WAITS_MACHINES : 1;
+    waiting_t waiting = count_waiting(self, who);
+    amount_t all = {ASK_WAITS_MAX / part, ASK_WAITS_BYTES_MAX / part};
+    amount_t left = {
+        smaller(rest_of(all.count, waiting.all.count), rest_of(ASK_WAITS_MAX, self->count)),
+        smaller(rest_of(all.bytes, waiting.all.bytes), rest_of(ASK_WAITS_BYTES_MAX, self->bytes))};
 
-    return who->account_len < ASK_ACCOUNT_SIZE && self->count < ASK_WAITS_MAX
-           && self->bytes + len <= ASK_WAITS_BYTES_MAX && waiting.all < ASK_WAITS_MAX / part
-           && waiting.all_bytes + len <= ASK_WAITS_BYTES_MAX / part
-           && waiting.own < ASK_WAITS_ACCOUNT_MAX / part
-           && waiting.client < ASK_WAITS_CLIENT_MAX / part
-           && (self->count <= ASK_WAITS_MAX / 2 || waiting.own < ASK_WAITS_MAX / ASKS_SHARE / part)
-           && waiting.own_bytes + len <= ASK_WAITS_ACCOUNT_BYTES / part;
+    return who->account_len < ASK_ACCOUNT_SIZE
+           && has_portion(&waiting.own, bytes, &all, &left, self->account_percent)
+           && (!who->client
+               || has_portion(&waiting.client, bytes, &all, &left, self->client_percent));
 }
 
 bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb,

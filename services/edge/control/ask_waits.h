@@ -1,20 +1,18 @@
 /* Questions of one worker that have no place among those under way (asks.h), and wait for one: a
  * change of a route makes all its people be asked for within a moment, and each is a question of
- * milliseconds. The oldest that has room goes first. How many may wait is bounded, for an account
- * and for a client of it, too; those about machines' tokens have half of each bound, so that people
- * find room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
+ * milliseconds. The oldest that has room goes first. How many may wait is bounded, and how many
+ * bytes they have; of both an account and a client, whosever hosts it asks for, has a portion at
+ * most (http/portion.h). Those about machines' tokens have half of each bound, so that people find
+ * room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
 #pragma once
 
 #include "services/edge/control/asks.h"
 #include "services/edge/table/shared_text.h"
 
 enum {
-    ASK_WAITS_MAX = 512,               /* of all accounts */
-    ASK_WAITS_ACCOUNT_MAX = 256,       /* and of one, while half of all are free; then an eighth */
-    ASK_WAITS_CLIENT_MAX = 192,        /* of one client of an account: many people may share one */
-    ASK_WAITS_BYTES_MAX = 16 << 20,    /* of their bodies; what they share counts once */
-    ASK_WAITS_ACCOUNT_BYTES = 4 << 20, /* the same of an account */
-    ASK_WAITS_MACHINES = 2             /* the part of each of these that is for machines: a half */
+    ASK_WAITS_MAX = 512,
+    ASK_WAITS_BYTES_MAX = 16 << 20, /* of their bodies; what they share counts once */
+    ASK_WAITS_MACHINES = 2          /* the part of each of these that is for machines: a half */
 };
 
 /* What is asked: bytes, and behind them those of a text that others have, too; NULL: none. */
@@ -41,7 +39,7 @@ typedef struct ask_who {
     void *whose; /* not NULL */
     const char *account;
     size_t account_len;
-    uint32_t client; /* a hash of who had it asked; 0: nobody in particular */
+    uint32_t client; /* of asks_begin */
     unsigned kind;   /* of asks.h */
     int64_t until_ms;
 } ask_who_t;
@@ -63,10 +61,12 @@ struct ask_wait {
     unsigned char body[];
 };
 
-/* All zero: none waits. */
+/* All zero but for what a client and an account may have, in percent of their portions: none
+ * waits. */
 typedef struct ask_waits {
     ask_wait_t *first;
     size_t count, bytes;
+    uint32_t client_percent, account_percent;
 } ask_waits_t;
 
 /* May one more wait, with that body? */

@@ -1,25 +1,41 @@
 #include "services/edge/control/asks.h"
+#include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
 #include <string.h>
+
+/* While half of the places are free an account's portion is a fourth of them, as its bound is. */
+enum { ACCOUNT_PERCENT = 100 };
 
 static bool is_of_account(const char *account, const char *text, size_t len)
 {
     return strlen(account) == len && (!len || memcmp(account, text, len) == 0);
 }
 
-/* What is under way: of all, of an account, and of a client of that account. */
+/* What is under way of one kind: of all, of an account, of a client of that account, and of that
+ * client whatever the account. */
 typedef struct {
-    size_t all, own, all_slow, own_slow, client, client_slow, own_machines, client_machines;
+    size_t all, own, same, client;
+} part_t;
+
+typedef struct {
+    part_t any, quick, slow, machines;
 } taken_t;
+
+static void count_one(part_t *part, bool own, bool client)
+{
+    part->all++;
+    part->own += own;
+    part->same += own && client;
+    part->client += client;
+}
 
 static taken_t count_taken(const asks_t *self, const char *account, size_t len, uint32_t client,
                            size_t *ret_free)
 {
-    taken_t out = {.all = self->count};
+    taken_t out = {0};
 
     for (size_t i = 0; i < ASKS_MAX; i++) {
-        bool slow = self->list[i].kind & ASK_SLOW, machine = self->list[i].kind & ASK_MACHINE;
         bool own, same;
 
         if (!self->list[i].number) {
@@ -27,38 +43,38 @@ static taken_t count_taken(const asks_t *self, const char *account, size_t len, 
             continue;
         }
         own = is_of_account(self->list[i].account, account, len);
-        same = own && client && self->list[i].client == client;
-        out.own += own;
-        out.all_slow += slow;
-        out.own_slow += slow && own;
-        out.client += !slow && same;
-        out.client_slow += slow && same;
-        out.own_machines += machine && own;
-        out.client_machines += machine && same;
+        same = client && self->list[i].client == client;
+        count_one(&out.any, own, same);
+        count_one(self->list[i].kind & ASK_SLOW ? &out.slow : &out.quick, own, same);
+        if (self->list[i].kind & ASK_MACHINE)
+            count_one(&out.machines, own, same);
     }
     return out;
 }
 
-/* Has an account that has own of the taken ones room for one more of that many? */
-static bool has_share(size_t taken, size_t all, size_t own, size_t own_max)
+/* May one more of `all` be of the account, which has own_max at most, and of the client? */
+static bool has_share(const asks_t *self, const part_t *taken, size_t all, size_t own_max)
 {
-    return taken < all && own < own_max && (taken <= all / 2 || own < all / ASKS_SHARE);
+    size_t left = taken->all < all ? all - taken->all : 0;
+
+    return taken->own < own_max && portion_allows_one(taken->own, all, left, ACCOUNT_PERCENT)
+           && portion_allows_one(taken->client, all, left, self->client_percent);
 }
 
-static bool has_room(const taken_t *taken, unsigned kind)
+static bool has_room(const asks_t *self, const taken_t *taken, unsigned kind)
 {
-    if (!has_share(taken->all, ASKS_MAX, taken->own, ASKS_ACCOUNT_MAX))
+    if (!has_share(self, &taken->any, ASKS_MAX, ASKS_ACCOUNT_MAX))
         return false;
     if ((kind & ASK_MACHINE)
-        && (taken->own_machines >= ASKS_ACCOUNT_MACHINES_MAX
-            || taken->client_machines >= ASKS_CLIENT_MACHINES_MAX))
+        && (!has_share(self, &taken->machines, ASKS_MACHINES_MAX, ASKS_ACCOUNT_MACHINES_MAX)
+            || taken->machines.same >= ASKS_CLIENT_MACHINES_MAX))
         return false;
     if (!(kind & ASK_SLOW))
-        return taken->client < ASKS_CLIENT_MAX;
-    return has_share(taken->all_slow, ASKS_SLOW_MAX, taken->own_slow, ASKS_ACCOUNT_SLOW_MAX)
-           && taken->client_slow < (taken->own_slow < ASKS_ACCOUNT_SLOW_MAX / 2
-                                        ? ASKS_CLIENT_MAX
-                                        : ASKS_CLIENT_SLOW_FEW);
+        return taken->quick.same < ASKS_CLIENT_MAX;
+    return has_share(self, &taken->slow, ASKS_SLOW_MAX, ASKS_ACCOUNT_SLOW_MAX)
+           && taken->slow.same < (taken->slow.own < ASKS_ACCOUNT_SLOW_MAX / 2
+                                      ? ASKS_CLIENT_MAX
+                                      : ASKS_CLIENT_SLOW_FEW);
 }
 
 /* A number says the place of its question. */
@@ -77,7 +93,7 @@ uint64_t asks_begin(asks_t *self, void *whose, const char *account, size_t accou
     if (account_len >= ASK_ACCOUNT_SIZE)
         return 0;
     taken = count_taken(self, account, account_len, client, &at);
-    if (!has_room(&taken, kind))
+    if (!has_room(self, &taken, kind))
         return 0;
     self->count++;
     self->list[at].number = ++self->begun * ASKS_MAX + at;
@@ -97,7 +113,7 @@ bool asks_have_room(const asks_t *self, const char *account, size_t account_len,
     size_t at = 0;
     taken_t taken = count_taken(self, account, account_len, client, &at);
 
-    return has_room(&taken, kind);
+    return has_room(self, &taken, kind);
 }
 
 void asks_leave(asks_t *self, uint64_t number)

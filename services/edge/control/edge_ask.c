@@ -2,13 +2,14 @@
 #include "services/edge/control/ask_waits.h"
 #include "services/edge/control/edge_life.h"
 #include "services/edge/control/edge_timer.h"
+#include "services/edge/http/portion.h"
+#include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
 enum {
     TICK_MS = 50,               /* while questions are under way */
     SEND_MS = 5,                /* while parts of one wait for room in the link */
-    UNSENT_BYTES_MAX = 4 << 20, /* of questions that wait for that */
-    UNSENT_SHARE = 4            /* the part of them that one account may have */
+    UNSENT_BYTES_MAX = 4 << 20  /* of questions that wait for that */
 };
 
 #define NO_PLACE  UINT64_MAX   /* the number of a question that waits for one */
@@ -18,6 +19,7 @@ typedef struct {
     ngx_queue_t     link;
     ask_head_t      head;
     shared_text_t  *shared;   /* behind the body; NULL: nothing */
+    uint32_t        client;
     size_t          len;      /* of the body */
     u_char          body[];
 } unsent_t;
@@ -69,7 +71,7 @@ forget_in(ngx_queue_t *list, uint64_t number)
 }
 
 
-/* A question whose time was over before it had gone in whole. */
+/* Its time was over before it had gone in whole. */
 static void
 forget_unsent(uint64_t number)
 {
@@ -85,22 +87,24 @@ has_unsent(void)
 }
 
 
-static size_t
-bytes_of_account(const ngx_queue_t *list, const ngx_str_t *account)
+/* Bytes in the list: *own of the account's, *client of the client's. */
+static void
+add_bytes(const ngx_queue_t *list, const ask_who_t *who, size_t *own, size_t *client)
 {
-    size_t        sum = 0;
+    size_t        bytes;
     unsent_t     *question;
     ngx_queue_t  *q;
 
     for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = ngx_queue_next(q)) {
         question = ngx_queue_data(q, unsent_t, link);
-        if (ngx_strlen(question->head.account) == account->len
-            && ngx_memcmp(question->head.account, account->data, account->len) == 0)
+        bytes = question->len + shared_text_part(question->shared, SHARED_UNSENT);
+        if (ngx_strlen(question->head.account) == who->account_len
+            && ngx_memcmp(question->head.account, who->account, who->account_len) == 0)
         {
-            sum += question->len + shared_text_part(question->shared, SHARED_UNSENT);
+            *own += bytes;
         }
+        *client += question->client == who->client ? bytes : 0;
     }
-    return sum;
 }
 
 
@@ -263,6 +267,8 @@ make_all(void)
         return;
     }
     is_made = 1;
+    asks.client_percent = waits.client_percent = edge_conf()->client_portion;
+    waits.account_percent = edge_conf()->account_portion;
     ngx_queue_init(&small);
     ngx_queue_init(&large);
     ngx_queue_init(&answers);
@@ -273,25 +279,31 @@ make_all(void)
 
 
 static ngx_uint_t
-has_bytes(const ngx_str_t *account, const ask_body_t *body)
+has_bytes(const ask_who_t *who, const ask_body_t *body)
 {
     size_t  len = body->len + shared_text_cost(body->shared, SHARED_UNSENT);
+    size_t  left = UNSENT_BYTES_MAX - ngx_min(unsent_bytes, UNSENT_BYTES_MAX);
+    size_t  own = 0, client = 0;
 
-    return unsent_bytes + len <= UNSENT_BYTES_MAX
-           && (unsent_bytes == 0
-               || bytes_of_account(&small, account) + bytes_of_account(&large, account) + len
-                  <= UNSENT_BYTES_MAX / UNSENT_SHARE);
+    add_bytes(&small, who, &own, &client);
+    add_bytes(&large, who, &own, &client);
+    return unsent_bytes == 0
+           || (portion_allows(own, len, UNSENT_BYTES_MAX, left, edge_conf()->account_portion)
+               && (who->client == 0
+                   || portion_allows(client, len, UNSENT_BYTES_MAX, left,
+                                     edge_conf()->client_portion)));
 }
 
 
 static unsent_t *
-new_question(const ask_body_t *body)
+new_question(const ask_who_t *who, const ask_body_t *body)
 {
     unsent_t  *question = malloc(sizeof(*question) + body->len);
 
     if (question) {
         ngx_memcpy(question->body, body->bytes, body->len);
         question->len = body->len;
+        question->client = who->client;
         question->shared = shared_text_ref(body->shared);
     }
     return question;
@@ -317,7 +329,7 @@ send_question(unsent_t *question)
 static ngx_int_t
 begin_question(uint64_t number, const ask_who_t *who, const char *verb, const ask_body_t *body)
 {
-    unsent_t  *question = new_question(body);
+    unsent_t  *question = new_question(who, body);
 
     if (question == NULL) {
         return NGX_BUSY;
@@ -386,7 +398,7 @@ edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *
     if (!there || asker->number || ask_body_total(body) > ASK_BODY_MAX) {
         return NGX_DECLINED;
     }
-    number = has_bytes(account, body)
+    number = has_bytes(&who, body)
              ? asks_begin(&asks, asker, who.account, who.account_len, client, who.kind,
                           who.until_ms)
              : 0;
@@ -399,26 +411,6 @@ edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *
     }
     asker->number = number;
     return NGX_OK;
-}
-
-
-ngx_int_t
-edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    const void *body, size_t len, ngx_msec_t timeout)
-{
-    const ask_body_t  whole = { body, len, NULL };
-
-    return edge_ask_kind(asker, 0, verb, account, client, &whole, timeout);
-}
-
-
-ngx_int_t
-edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    const void *body, size_t len, ngx_msec_t timeout)
-{
-    const ask_body_t  whole = { body, len, NULL };
-
-    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, &whole, timeout);
 }
 
 

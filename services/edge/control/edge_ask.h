@@ -31,25 +31,39 @@ struct asker {
     uint64_t    number;   /* of the question that is under way; 0: none */
 };
 
-/* Ask; the asker is set to zero but for answered, or was called, or left. body: a map in msgpack,
- * copied. NGX_OK: answered is called once, never before this returns, and about when the timeout
- * is over at the latest. NGX_DECLINED: nobody can be asked now, or the body is larger than
- * ASK_BODY_MAX. Where too many are under way, of this worker, account or client (asks.h), it waits
- * for its turn; NGX_BUSY: too many wait (ask_waits.h). client: a hash of who has it asked
- * (http/edge_share.h); 0: nobody in particular. verb is not copied.
- * A question that was lost on its way to one copy is asked of another one, under the same
- * idempotency key. */
-ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    const void *body, size_t len, ngx_msec_t timeout);
-
-/* The same of a question for which identity has to ask a server that somebody else runs. */
-ngx_int_t edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account,
-    uint32_t client, const void *body, size_t len, ngx_msec_t timeout);
-
-/* The same of one of any kind of asks.h, whose body may end with a text that others have, too, as
- * that of a module: it is not copied, however many wait with it. */
+/* Ask, a question of any kind of asks.h; the asker is set to zero but for answered, or was
+ * called, or left. body: a map in msgpack, copied, which may end with a text that others have,
+ * too, as that of a module: it is not copied, however many wait with it. NGX_OK: answered is
+ * called once, never before this returns, and about when the timeout is over at the latest.
+ * NGX_DECLINED: nobody can be asked now, or the body is larger than ASK_BODY_MAX. Where too many
+ * are under way, of this worker, account or client (asks.h), it waits for its turn; NGX_BUSY: too
+ * many wait (ask_waits.h). client: a hash of who has it asked (edge_share_asker of http/); 0:
+ * nobody in particular. verb is not copied. A question that was lost on its way to one copy is
+ * asked of another one, under the same idempotency key. */
 ngx_int_t edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *account,
     uint32_t client, const ask_body_t *body, ngx_msec_t timeout);
+
+/* The same of one that identity answers by itself. */
+static inline ngx_int_t
+edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    const void *body, size_t len, ngx_msec_t timeout)
+{
+    const ask_body_t  whole = { body, len, NULL };
+
+    return edge_ask_kind(asker, 0, verb, account, client, &whole, timeout);
+}
+
+
+/* The same of one for which identity has to ask a server that somebody else runs. */
+static inline ngx_int_t
+edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
+    const void *body, size_t len, ngx_msec_t timeout)
+{
+    const ask_body_t  whole = { body, len, NULL };
+
+    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, &whole, timeout);
+}
+
 
 /* Is there room for one of that kind, at once or in the queue? Cheaper than to make its body. */
 ngx_uint_t edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind);

@@ -3,18 +3,20 @@
 #include "services/edge/control/edge_clock.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/control/edge_resolve.h"
+#include "services/edge/control/edge_sync.h"
+#include "services/edge/control/liveness.h"
 #include "services/edge/worker/edge_vitals.h"
 
 #include <poll.h>
+
+_Static_assert((int) EDGE_SYNC_BEAT_MS == (int) LIVENESS_BEAT_MS, "the beats of one clock");
 
 enum {
     /* for a helper to start; without one, the worker tries again after the next */
     START_MS = 5000,
     /* between two starts: answers wait 1 s for a worker that cannot be told of changes */
     AGAIN_MS = 400,
-    ABSENT_BEATS = 1,       /* without a word of the helper's: said so */
-    /* and taken for dead: its successor says hello before the writer gives this worker up (1 s) */
-    DEAD_BEATS = 2,
+    STAT_BYTES = 1024,      /* of /proc/PID/task/PID/stat, which is some 350 */
     TURN_US = 1000,         /* of one event loop turn, for config messages */
     TEXTS_MAX = 5
 };
@@ -22,7 +24,7 @@ enum {
 static link_t                helper = LINK_CLOSED;
 static pid_t                 helper_pid;
 static ngx_msec_t            helper_started;
-static ngx_uint_t            unanswered;   /* beats since the helper was heard */
+static liveness_t            liveness;     /* of the helper */
 static edge_life_handler_pt  handler;
 
 
@@ -115,17 +117,44 @@ lose_helper(const char *why)
 }
 
 
+/* The kernel makes the text from memory: nobody waits for a disk. */
+static liveness_sight_t
+look_at_helper(void)
+{
+    int      fd;
+    char     name[64], text[STAT_BYTES];
+    ssize_t  len;
+
+    snprintf(name, sizeof(name), "/proc/%d/task/%d/stat", (int) helper_pid, (int) helper_pid);
+    fd = open(name, O_RDONLY|O_CLOEXEC);
+    if (fd < 0) {
+        return (liveness_sight_t) { 0 };
+    }
+    len = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    return liveness_sight_read(text);
+}
+
+
 /* Beats are counted, not time: a worker that was stopped itself has counted none meanwhile. */
 void
 edge_life_ping(void)
 {
+    liveness_sight_t    sight = { 0 };
+    liveness_verdict_t  verdict;
+
     if (helper.fd < 0) {
         return;
     }
-    if (++unanswered > ABSENT_BEATS) {
+    if (liveness_needs_sight(&liveness)) {
+        sight = look_at_helper();
+    }
+    verdict = liveness_beat(&liveness, (int64_t) edge_clock_boot_ms(), &sight);
+    if (verdict != LIVENESS_THERE) {
         edge_vitals(ngx_worker)->helper_absent = 1;
     }
-    if (unanswered > DEAD_BEATS) {
+    if (verdict == LIVENESS_DEAD) {
         kill(helper_pid, SIGKILL);   /* it must not come back to the state file */
         lose_helper("does not answer");
         return;
@@ -145,7 +174,7 @@ receive_waiting(void)
     do {
         rc = link_receive(&helper, &message, MSG_DONTWAIT);
         if (rc == NGX_OK) {
-            unanswered = 0;
+            liveness_heard(&liveness);
             edge_vitals(ngx_worker)->helper_absent = 0;
             handler(&message);
         }
@@ -186,7 +215,7 @@ start_helper(ngx_log_t *log)
     int  link, names;
 
     helper_started = ngx_current_msec;
-    unanswered = 0;
+    ngx_memzero(&liveness, sizeof(liveness));
     helper_pid = edge_helper_start(&link, &names);
     if (helper_pid < 0) {
         ngx_log_error(NGX_LOG_ALERT, log, ngx_errno,

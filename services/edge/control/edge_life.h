@@ -11,7 +11,7 @@ typedef void (*edge_life_handler_pt)(link_message_t *message);
  * failed. */
 ngx_int_t edge_life_open(edge_life_handler_pt handler, ngx_log_t *log);
 
-/* At each beat: does it live? One that does not answer is killed. */
+/* At each beat: does it live? One that can answer no more (liveness.h) is killed. */
 void edge_life_ping(void);
 
 /* Another one in the place of one that is gone: 1. Both conversations are to be begun again,

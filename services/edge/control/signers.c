@@ -163,24 +163,32 @@ static signers_fetch_t *fetch_of(signers_t *self, const char *url)
     return NULL;
 }
 
-/* May one more fetch be under way for them? A client that has none may have what others left. */
+/* Who has some of `all` may have one more, while enough is left; who has none, what others left. */
+static bool leaves_enough(size_t has, size_t all, size_t percent)
+{
+    return !has || (has + 1) * SIGNERS_LEFT * 100 <= (SIGNERS_FETCHES_MAX - all - 1) * percent;
+}
+
+/* May one more fetch be under way for them? */
 static bool has_share(const signers_t *self, const signers_who_t *who)
 {
-    size_t all = 0, own = 0, same = 0;
+    size_t all = 0, own = 0, same = 0, theirs = 0; /* theirs: the client's of the account */
 
     for (size_t i = 0; i < SIGNERS_REMEMBERED_MAX; i++) {
         const signers_fetch_t *fetch = &self->fetches[i];
+        bool is_own = !strncmp(fetch->ask.account, who->account, sizeof(fetch->ask.account) - 1);
+        bool is_same = who->client && fetch->client == who->client;
 
         if (fetch->state != FETCH_ASKED)
             continue;
         all++;
-        own += !strncmp(fetch->ask.account, who->account, sizeof(fetch->ask.account) - 1);
-        same += who->client && fetch->client == who->client;
+        own += is_own;
+        same += is_same;
+        theirs += is_own && is_same;
     }
-    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX
-           && (same == 0
-               || (same + 1) * SIGNERS_LEFT * 100
-                      <= (SIGNERS_FETCHES_MAX - all - 1) * who->percent);
+    return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX && leaves_enough(own, all, 100)
+           && leaves_enough(same, all, who->percent)
+           && (!theirs || (theirs + 1) * SIGNERS_LEFT <= SIGNERS_ACCOUNT_MAX - (own - theirs));
 }
 
 /* A free place, or that of the fetch that was answered the longest ago. */

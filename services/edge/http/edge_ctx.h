@@ -167,6 +167,7 @@ typedef struct edge_ctx {
     unsigned may_upgrade : 1; /* Connection lists "upgrade" */
     unsigned upgrade : 1;     /* a valid request for a WebSocket */
     unsigned bad_tls : 1;     /* the upstream's certificate was not accepted */
+    unsigned cut_off : 1;     /* its kept connection ended, and it must not be sent again */
     unsigned no_http2 : 1;    /* the upstream of a call of gRPC may have HTTP/1.1 only */
     unsigned from_proxy : 1;  /* the peer is a trusted proxy */
     unsigned concealed : 1;   /* its URL has a code, a ticket or a state: not for events */

@@ -92,6 +92,17 @@ edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client)
 }
 
 
+uint32_t
+edge_share_asker(ngx_http_request_t *r, const struct sockaddr *client, const char *account,
+    size_t account_len)
+{
+    uint32_t   alone = edge_share_alone(r, client);
+    ngx_str_t  text = { account_len, (u_char *) account };
+
+    return alone ? alone : edge_share_client(client, edge_share_account(&text));
+}
+
+
 /* ---- connections ---- */
 
 ngx_uint_t

@@ -16,6 +16,10 @@ uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);
 uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
 /* The account of what a request has of the memory for requests, and its client there. */
 portion_account_t edge_share_same(const portion_t *part);
+/* The same of a request's client that has something asked for at an account's host. It is the same
+ * one at each account's; a proxy that speaks for many is another one at each. Never 0. */
+uint32_t edge_share_asker(ngx_http_request_t *r, const struct sockaddr *client,
+                          const char *account, size_t account_len);
 
 /* Before a request gets a connection to an upstream. 0: few are free, and its account or its client
  * has its share of them, or its client its portion of all connections; counted. */

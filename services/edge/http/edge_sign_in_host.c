@@ -332,20 +332,23 @@ static ngx_int_t
 ask_in_place(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
     ngx_msec_t ms)
 {
-    uint32_t        client;
-    ngx_int_t       rc;
-    const route_t  *route = visit->route;
-    ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
+    ngx_int_t           rc;
+    const route_t      *route = visit->route;
+    ngx_str_t           account = { route->account_id_len, (u_char *) route->account_id };
+    const visit_who_t   who = {
+        route->account_id, route->account_id_len,
+        edge_share_asker(visit->request, edge_ctx(visit->request)->client, route->account_id,
+                         route->account_id_len),
+        (route->enabled & 1u << MODULE_SAML) != 0
+    };
 
-    if (!visits_enter(&visits, &visit->place, route->account_id, route->account_id_len,
-                      (route->enabled & 1u << MODULE_SAML) != 0))
-    {
+    visits.client_percent = edge_conf()->client_portion;
+    if (!visits_enter(&visits, &visit->place, &who)) {
         return NGX_DECLINED;
     }
-    client = edge_share_client(edge_ctx(visit->request)->client, edge_share_account(&account));
     rc = visit->place.slow
-         ? edge_ask_slow(&visit->asker, verb, &account, client, start, pk->at - start, ms)
-         : edge_ask(&visit->asker, verb, &account, client, start, pk->at - start, ms);
+         ? edge_ask_slow(&visit->asker, verb, &account, who.client, start, pk->at - start, ms)
+         : edge_ask(&visit->asker, verb, &account, who.client, start, pk->at - start, ms);
     if (rc != NGX_OK) {
         visits_leave(&visits, &visit->place);
         return NGX_DECLINED;

@@ -6,6 +6,7 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/http/params.h"
+#include "services/edge/http/portion.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/table/sign_in.h"
 #include "services/edge/worker/edge_worker.h"
@@ -14,8 +15,8 @@
 enum {
     LOGOUT_MS = 20000,       /* identity may have to ask the provider for its keys */
     LOGOUTS_MAX = 32,        /* under way in this worker: anybody can post one */
-    LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes */
-    LOGOUTS_CLIENT_MAX = 2,  /* of one client */
+    LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes, while half of all are free; see below */
+    LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
     ROUTE_ID_MAX = 64,
     REASON_MAX = 300
 };
@@ -29,7 +30,7 @@ typedef struct {
     ngx_queue_t          link;      /* in logouts */
     ngx_http_request_t  *request;
     route_t             *route;
-    ngx_str_t            client;
+    uint32_t             client;    /* of edge_share_asker */
     unsigned             listed:1;
     unsigned             asking:1;
 } logout_t;
@@ -194,7 +195,7 @@ find_route(const u_char *id, size_t len, uint32_t modules)
 
 
 /* Whoever posts what has no signature of a provider keeps others from posting for no longer than
- * identity needs to see that. */
+ * identity needs to see that. An account has its portion (portion.h) at most. */
 static ngx_uint_t
 has_room(const logout_t *logout)
 {
@@ -208,12 +209,10 @@ has_room(const logout_t *logout)
         other = ngx_queue_data(q, logout_t, link);
         all++;
         account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
-        client += other->client.len == logout->client.len
-                  && ngx_memcmp(other->client.data, logout->client.data,
-                                logout->client.len) == 0;
+        client += other->client == logout->client;
     }
-    return all < LOGOUTS_MAX && account < LOGOUTS_ACCOUNT_MAX
-           && client < LOGOUTS_CLIENT_MAX;
+    return account < LOGOUTS_ACCOUNT_MAX && client < LOGOUTS_CLIENT_MAX
+           && portion_allows_one(account, LOGOUTS_MAX, LOGOUTS_MAX - all, 100);
 }
 
 
@@ -232,7 +231,8 @@ logout_new(ngx_http_request_t *r, route_t *route)
     logout = cln->data;
     ngx_memzero(logout, sizeof(*logout));
     logout->request = r;
-    logout->client = edge_ctx(r)->client_ip;
+    logout->client = edge_share_asker(r, edge_ctx(r)->client, route->account_id,
+                                      route->account_id_len);
     route->refs++;
     logout->route = route;
     cln->handler = forget_logout;
@@ -261,8 +261,7 @@ ask_identity(logout_t *logout, const param_t *token)
     logout->asker.answered = on_answer;
     if (!has_room(logout) || pk.full
         || edge_ask_slow(&logout->asker, "sign_in.logout", &account,
-                         edge_share_client(edge_ctx(r)->client, edge_share_account(&account)),
-                         start, pk.at - start, LOGOUT_MS) != NGX_OK)
+                         logout->client, start, pk.at - start, LOGOUT_MS) != NGX_OK)
     {
         return refuse_for_now(r);
     }

@@ -354,6 +354,30 @@ has_no_http2(const edge_ctx_t *ctx, const ngx_peer_connection_t *pc)
 }
 
 
+/* May it be sent twice (RFC 9110 9.2.2)? Those that the registry of methods calls idempotent, of
+ * which nginx knows the name: what a method does that nobody here knows, nobody here can say. */
+static ngx_uint_t
+is_idempotent(const ngx_http_request_t *r)
+{
+    return (r->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_PUT | NGX_HTTP_DELETE
+                         | NGX_HTTP_OPTIONS | NGX_HTTP_TRACE | NGX_HTTP_PROPFIND
+                         | NGX_HTTP_PROPPATCH | NGX_HTTP_MKCOL | NGX_HTTP_COPY | NGX_HTTP_MOVE
+                         | NGX_HTTP_UNLOCK)) != 0;
+}
+
+
+/* Where an upstream closes a kept connection nginx tries another one, unless it knows that the
+ * method is not idempotent: for it that is POST, LOCK and PATCH. */
+static void
+keep_from_again(ngx_peer_connection_t *pc, const ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    if (pc->cached && r->upstream->request_sent && !is_idempotent(r)) {
+        pc->cached = 0;
+        ctx->cut_off = 1;
+    }
+}
+
+
 static void
 free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
@@ -370,6 +394,9 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         pc->tries = free_member(pc, peer, state, bad_tls);
     } else if (pc->tries) {
         pc->tries--;
+    }
+    if (state & NGX_PEER_FAILED) {
+        keep_from_again(pc, peer->request, peer->ctx);
     }
 }
 

@@ -41,6 +41,8 @@ typedef struct {
 /* May who has `has` take `more`, where `left` of `all`, which is at most 2^36, are left? percent is
  * at most 10,000. */
 bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent);
+/* The same of one more where there are few of them: who has none may have the last one. */
+bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent);
 
 /* Take amount of `all` on behalf of client, which has percent of a portion, or of nobody (0).
  * False: the client has its portion, or too little is left; *part is unchanged. A part that has

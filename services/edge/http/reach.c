@@ -84,27 +84,39 @@ static size_t choose_free(reach_t *self, size_t first, uint64_t now, uint64_t *h
     return REACH_MAX;
 }
 
-/* How many of the places from first on the account has. */
-static unsigned count_places(const reach_t *self, size_t first, uint64_t account)
+/* How many of all places the owners of those from first on have: counts[i] is of who has place
+ * first + i. */
+static void count_places(const reach_t *self, size_t first, unsigned counts[REACH_WAYS])
 {
-    unsigned count = 0;
+    uint64_t owners[REACH_WAYS];
 
-    for (size_t i = first; i < first + REACH_WAYS; i++)
-        count += atomic_load(&self->each[i].account) == account;
-    return count;
+    for (size_t i = 0; i < REACH_WAYS; i++) {
+        owners[i] = atomic_load(&self->each[first + i].account);
+        counts[i] = 0;
+    }
+    for (size_t place = 0; place < REACH_MAX; place++) {
+        uint64_t owner;
+
+        if (!(atomic_load_explicit(&self->keys[place], memory_order_relaxed) & IS_KEY))
+            continue;
+        owner = atomic_load_explicit(&self->each[place].account, memory_order_relaxed);
+        for (size_t i = 0; i < REACH_WAYS; i++)
+            counts[i] += owners[i] == owner;
+    }
 }
 
-/* A place of the account that has most of them, which is the one that asks where it has as many as
- * any other; of these the one that is passed over for the shortest time. REACH_MAX: all of them are
- * being taken. */
+/* A place of the account that has most of all places, which is the one that asks where it has as
+ * many as any other; of these the one that is passed over for the shortest time. REACH_MAX: all of
+ * them are being taken. */
 static size_t choose_from_richest(reach_t *self, size_t first, uint64_t account, uint64_t *held)
 {
     size_t best = REACH_MAX;
-    unsigned most = 0;
+    unsigned most = 0, counts[REACH_WAYS];
 
+    count_places(self, first, counts);
     for (size_t i = first; i < first + REACH_WAYS; i++) {
         uint64_t key = atomic_load(&self->keys[i]), owner = atomic_load(&self->each[i].account);
-        unsigned count = 2 * count_places(self, first, owner) + (owner == account);
+        unsigned count = 2 * counts[i - first] + (owner == account);
 
         if (!(key & IS_KEY) || count < most)
             continue;

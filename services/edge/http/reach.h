@@ -5,7 +5,9 @@
  * all workers.
  *
  * Whoever makes backends decides how many members are down. Where all places that a key may have
- * are taken, the account that has most of them gives up one: its own requests dial that member.
+ * are taken, the account among theirs that has most places of all gives up one: its own requests
+ * dial that member. So however many accounts have many, together they take no place from one that
+ * has few.
  *
  * A member whose dial fails is passed over for REACH_FIRST_MS. Then one request tries it: a
  * connection forgets it, another failure passes it over for twice as long, up to

@@ -1,34 +1,59 @@
 #include "services/edge/http/visits.h"
+#include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
 #include <string.h>
 
-bool visits_enter(visits_t *self, visit_place_t *place, const char *account, size_t account_len,
-                  bool saml)
+/* The bound of an account is half of all places, and of the short ones a fourth: what its portion
+ * is while none, or half of them, are taken. */
+enum { ACCOUNT_PERCENT = 400, SHORT_ACCOUNT_PERCENT = 100 };
+
+/* Visits of one sort: all, an account's, and a client's. */
+typedef struct {
+    size_t all, own, client;
+} part_t;
+
+static void count_one(part_t *part, const visit_place_t *place, const visit_who_t *who)
 {
-    size_t all = 0, own = 0, all_short = 0, own_short = 0;
+    part->all++;
+    part->own += place->account_len == who->account_len
+                 && memcmp(place->account, who->account, who->account_len) == 0;
+    part->client += place->client == who->client;
+}
+
+static bool has_share(const visits_t *self, const part_t *part, size_t all, size_t own_max,
+                      uint32_t account_percent)
+{
+    size_t left = part->all < all ? all - part->all : 0;
+
+    return part->own < own_max && portion_allows_one(part->own, all, left, account_percent)
+           && portion_allows_one(part->client, all, left, self->client_percent);
+}
+
+bool visits_enter(visits_t *self, visit_place_t *place, const visit_who_t *who)
+{
+    part_t any = {0}, brief = {0};
 
     INVARIANT(!place->taken);
     for (const visit_place_t *other = self->first; other; other = other->next) {
-        bool same =
-            other->account_len == account_len && memcmp(other->account, account, account_len) == 0;
-
-        if (other->saml != saml)
+        if (other->saml != who->saml)
             continue;
-        all++;
-        own += same;
-        all_short += !other->slow;
-        own_short += same && !other->slow;
+        count_one(&any, other, who);
+        if (!other->slow)
+            count_one(&brief, other, who);
     }
-    if (all >= VISITS_MAX || own >= VISITS_ACCOUNT_MAX)
+    if (!has_share(self, &any, VISITS_MAX, VISITS_ACCOUNT_MAX, ACCOUNT_PERCENT))
         return false;
     *place = (visit_place_t){
         .next = self->first,
-        .account = account,
-        .account_len = account_len,
+        .account = who->account,
+        .account_len = who->account_len,
+        .client = who->client,
         .taken = true,
-        .saml = saml,
-        .slow = !saml || all_short >= VISITS_SHORT_MAX || own_short >= VISITS_SHORT_ACCOUNT_MAX,
+        .saml = who->saml,
+        .slow = !who->saml
+                || !has_share(self, &brief, VISITS_SHORT_MAX, VISITS_SHORT_ACCOUNT_MAX,
+                              SHORT_ACCOUNT_PERCENT),
     };
     if (self->first)
         self->first->previous = place;

@@ -2,11 +2,14 @@
  * there may be, and which are slow. Anybody may begin a sign-in at a provider that hangs: such
  * visits do not fill the queue that its account's sessions are asked for in (ask_waits.h), nor,
  * since those of SAML are counted by themselves and wait for nobody but postern-saml, do they keep
- * these out: some of them are not slow. Single-threaded; without sockets, clock and nginx. */
+ * these out: some of them are not slow. Of all places, and of the short ones, an account has a
+ * portion at most (portion.h), and so has a client, whosever hosts it asks for. Single-threaded;
+ * without sockets, clock and nginx. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     VISITS_MAX = 192,        /* of all accounts, at providers; as many of SAML */
@@ -21,18 +24,27 @@ struct visit_place {
     visit_place_t *previous, *next;
     const char *account;
     size_t account_len;
+    uint32_t client;
     bool taken, saml, slow;
 };
 
-/* All zero: there is none. */
+/* All zero but for what a client may have, in percent of its portion: there is none. */
 typedef struct visits {
     visit_place_t *first;
+    uint32_t client_percent;
 } visits_t;
 
-/* Take a place for a visit of the account, at a route with SAML or another; place->slow is whether
- * its question is. False: there are too many. */
-bool visits_enter(visits_t *self, visit_place_t *place, const char *account, size_t account_len,
-                  bool saml);
+/* Whose visit it is, at a route with SAML or another. client: its hash, the same at each
+ * account. */
+typedef struct visit_who {
+    const char *account;
+    size_t account_len;
+    uint32_t client;
+    bool saml;
+} visit_who_t;
+
+/* Take a place for a visit; place->slow is whether its question is. False: there are too many. */
+bool visits_enter(visits_t *self, visit_place_t *place, const visit_who_t *who);
 
 /* Its question is over, or was not asked; it need not have a place. */
 void visits_leave(visits_t *self, visit_place_t *place);

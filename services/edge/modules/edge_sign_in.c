@@ -19,7 +19,7 @@ enum {
 const char *const  edge_sign_in_counters[] = {
     "admitted_cached", "admitted_asked", "admitted_trusted", "sent_away",
     "signed_in", "signed_out", "asks", "unanswered", "requests_over", "jwt_asks",
-    "without_jwt", NULL
+    "without_jwt", "out_of_touch", NULL
 };
 
 const u_char *
@@ -227,6 +227,19 @@ admit_checked(edge_sign_in_state_t *state)
 }
 
 
+/* Is what this worker knew when it was asked_ms known no more for sure? It has lost touch with the
+ * session log, and may not have heard that the session has ended. Counted. */
+static ngx_uint_t
+is_out_of_touch(const edge_sign_in_state_t *state, int64_t asked_ms)
+{
+    if (edge_session_log_is_current() && asked_ms >= edge_sign_in_doubted()) {
+        return 0;
+    }
+    edge_module_count(state->me, SIGN_IN_OUT_OF_TOUCH);
+    return 1;
+}
+
+
 /* May the session be used on, as far as this worker knows? It may have ended while its word was
  * waited for, and this worker may have lost touch. */
 static ngx_uint_t
@@ -236,7 +249,8 @@ is_still_good(const edge_sign_in_state_t *state)
 
     return session->generation == sessions_generation(edge_sign_in_sessions(), state->hash)
            && session->asked_ms >= edge_sign_in_doubted()
-           && (state->how != SIGN_IN_ADMITTED_CACHED || edge_session_log_is_current())
+           && (state->how != SIGN_IN_ADMITTED_CACHED
+               || !is_out_of_touch(state, session->asked_ms))
            && sign_in_judge(session, edge_sign_in_bound_of(state), edge_sign_in_now(), true, 0)
               == SIGN_IN_ADMIT;
 }
@@ -338,6 +352,7 @@ edge_sign_in_admit(edge_sign_in_state_t *state)
     case SIGN_IN_OVER:
         return refuse_stranger(state);
     default:
+        (void) is_out_of_touch(state, found.asked_ms);
         state->sealed = state->machine || verdict == SIGN_IN_ASK_RULES;
         return check_session(state);
     }

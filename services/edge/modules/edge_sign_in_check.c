@@ -377,10 +377,10 @@ find_check(const edge_sign_in_state_t *state, const u_char *bound)
 uint32_t
 edge_sign_in_client(const edge_sign_in_state_t *state)
 {
-    ngx_str_t  account = { state->ctx->route->account_id_len,
-                           (u_char *) state->ctx->route->account_id };
+    const route_t  *route = state->ctx->route;
 
-    return state->live ? 0 : edge_share_client(state->ctx->client, edge_share_account(&account));
+    return state->live ? 0 : edge_share_asker(state->r, state->ctx->client, route->account_id,
+                                              route->account_id_len);
 }
 
 

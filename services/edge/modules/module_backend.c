@@ -118,7 +118,7 @@ static void
 describe(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     EVENT_BOOL(EVENT_BACKEND_CONNECTION_REUSED,
-               r->upstream && r->upstream->peer.cached
+               r->upstream && (r->upstream->peer.cached || ctx->cut_off)
                && !ctx->backend->http_response);
 }
 

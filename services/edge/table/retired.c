@@ -1,6 +1,7 @@
 #include "services/edge/table/retired.h"
 
 #include "common/base/invariant.h"
+#include "services/edge/http/portion.h"
 #include "services/edge/table/slab.h"
 #include "services/edge/table/strmap.h"
 
@@ -26,6 +27,7 @@ struct account {
 };
 
 static strmap_t *accounts; /* id -> account_t, of those that have one */
+static size_t all_bytes;   /* of all of them */
 static void (*over_fn)(const retired_entry_t *entry);
 
 /* The decoder has bounded the depth. */
@@ -73,8 +75,9 @@ static void unlink_version(retired_t *self)
         self->newer->older = self->older;
     else
         account->newest = self->older;
-    INVARIANT(account->bytes >= self->version->bytes);
+    INVARIANT(account->bytes >= self->version->bytes && all_bytes >= account->bytes);
     account->bytes -= self->version->bytes;
+    all_bytes -= self->version->bytes;
     self->version->retired = NULL;
     if (!account->oldest) {
         strmap_del(accounts, account->id, account->id_len);
@@ -83,14 +86,26 @@ static void unlink_version(retired_t *self)
     slab_free(self);
 }
 
-/* The newest stays: it is what a request of now began with. */
+static bool is_within(const account_t *account)
+{
+    size_t left = all_bytes < RETIRED_ALL_MAX ? RETIRED_ALL_MAX - all_bytes : 0;
+
+    return account->bytes <= RETIRED_BYTES_MAX
+           && portion_allows(account->bytes, 0, RETIRED_ALL_MAX, left, 100);
+}
+
+/* The newest stays, since it is what a request of now began with, but where nothing is left. */
 static void bound_account(account_t *account)
 {
-    while (over_fn && account->bytes > RETIRED_BYTES_MAX && account->oldest != account->newest) {
+    bool is_last = false;
+
+    while (over_fn && !is_last && !is_within(account)
+           && (account->oldest != account->newest || all_bytes > RETIRED_ALL_MAX)) {
         retired_entry_t entry = account->oldest->entry;
 
+        is_last = account->oldest == account->newest;
         account->oldest->version->is_over = true;
-        unlink_version(account->oldest);
+        unlink_version(account->oldest); /* with its last one the account goes */
         over_fn(&entry);
     }
 }
@@ -112,6 +127,7 @@ void retired_add(version_t *version, const retired_entry_t *entry)
         account->oldest = self;
     account->newest = self;
     account->bytes += version->bytes;
+    all_bytes += version->bytes;
     version->retired = self;
     bound_account(account);
 }
@@ -129,8 +145,10 @@ void retired_set_over(void (*over)(const retired_entry_t *entry))
 
 size_t retired_bytes(const char *account_id)
 {
-    const account_t *account =
-        accounts ? strmap_get(accounts, account_id, strlen(account_id)) : NULL;
+    const account_t *account;
 
+    if (!account_id)
+        return all_bytes;
+    account = accounts ? strmap_get(accounts, account_id, strlen(account_id)) : NULL;
     return account ? account->bytes : 0;
 }

@@ -1,13 +1,15 @@
 /* Versions of routes and backends that are no more in force, but that requests still use: each
  * keeps its versions until it ends, which may be days. What an account may keep so is bounded, by
- * an estimate of its bytes: beyond, the oldest versions are over, and the requests of one that is
- * over are ended. In this process; for one thread only. No nginx in here. */
+ * an estimate of its bytes, and so is what all of them may: the less of that is left, the less may
+ * an account keep (http/portion.h). Beyond, its oldest versions are over, and the requests of one
+ * that is over are ended. In this process; for one thread only. No nginx in here. */
 #pragma once
 
 #include "services/edge/table/table.h"
 
 enum {
-    RETIRED_BYTES_MAX = 16 << 20, /* of the versions of an account that are retired, and not over */
+    RETIRED_ALL_MAX = 256 << 20,  /* of the versions that are retired, and not over */
+    RETIRED_BYTES_MAX = 16 << 20, /* and of those of an account, while a fourth of all is free */
     RETIRED_BASE = 8 << 10        /* of a version whatever it says: parsed keys, blocks of memory */
 };
 
@@ -37,5 +39,5 @@ void retired_forget(version_t *version);
  * nobody, and then none is over. */
 void retired_set_over(void (*over)(const retired_entry_t *entry));
 
-/* The account's estimate, without versions that are over. */
+/* The account's estimate, without versions that are over; NULL: that of all accounts. */
 size_t retired_bytes(const char *account_id);
