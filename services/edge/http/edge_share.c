@@ -8,6 +8,7 @@
 
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
+    HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
     LOG_EVERY_S = 60
 };
@@ -389,7 +390,7 @@ edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
     }
     if (ctx->portion.account) {
         (void) portion_charge_account(&memory, part, conf->request_memory,
-                                      conf->account_portion, ctx->portion.account);
+                                      conf->account_portion / HELD_PART, ctx->portion.account);
     }
     note_taken();
     return 1;
