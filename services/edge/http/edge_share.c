@@ -8,6 +8,7 @@
 
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
+    HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
     ANSWERS_MAX = 64,           /* of requests that were refused, on their way to clients */
     LOG_EVERY_S = 60
 };
@@ -424,6 +425,7 @@ edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes)
         return 0;
     }
     if (to.account) {
+        to.percent /= HELD_PART;
         (void) portion_charge_account(&memory, part, conf->request_memory, &to);
     }
     note_taken();

@@ -49,7 +49,8 @@ ngx_uint_t edge_share_charge_plain(ngx_http_request_t *r);
 ngx_uint_t edge_share_charge_head(ngx_http_request_t *r, portion_t *portion);
 void edge_share_give_head(portion_t *portion);
 /* The same of what sockets hold of an answer that has stalled, so many bytes (edge_stall.c). 0: its
- * client has its portion, and *part is zero. An account that has its portion is not charged. */
+ * client has its portion, and *part is zero. An account is charged as long
+ * as it has no more than a fourth of its percentage allows: the rest is for requests. */
 ngx_uint_t edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes);
 void edge_share_let_go(portion_t *part);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a

@@ -2,9 +2,9 @@
  * stands in sockets meanwhile: in the edge's own, and, where the application is on this machine, up
  * to 4 MB in the application's (net.ipv4.tcp_wmem). A thousand such answers put the machine's TCP
  * under pressure, and everybody's connections get small buffers. So an answer whose client took
- * fewer than postern_client_take_min bytes in STALLED_MS, while its upstream has more, has stalled:
- * it costs the client, and the account, HELD_BYTES of their portion of the memory for requests
- * until it flows or ends.
+ * fewer than postern_client_take_min bytes in STALLED_MS, while its upstream has more, has stalled.
+ * Of the FEW first ones that a client has nothing is said. Each other costs the client, and the
+ * account, HELD_BYTES of their portion of the memory for requests until it flows or ends.
  *
  * A client whose portion is used up can have new answers stall that were under way before. While
  * one of these cannot be charged, the client's oldest stalled answers end as soon as it has taken
@@ -166,7 +166,9 @@ stall(edge_ctx_t *ctx)
     line = line_of(self);
     ngx_queue_insert_tail(&line->answers, &self->link);
     line->count++;
-    charge_answer(ctx);
+    if (line->count > FEW) {
+        charge_answer(ctx);
+    }
 }
 
 
