@@ -109,6 +109,11 @@ void saml_put_encryption_methods(FILE *out);
  * refused. NULL | which rule it breaks. */
 const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out);
 
+/* Do the provider's metadata still have the key that signed what a session is of? session:
+ * session_at_provider of its person. A session of a version that did not note the key is of none.
+ * False: it cannot be said, since a postern-saml of an older version has read the metadata. */
+bool saml_key_is_known(const json_t *metadata, bool *ret_known, const char *session);
+
 /* ---- saml_logout.c ---- */
 
 /* What a LogoutRequest or LogoutResponse of ours says. */

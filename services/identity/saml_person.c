@@ -88,14 +88,15 @@ static json_t *groups_of(const json_t *attributes)
     return out;
 }
 
-/* What a logout of the provider names, and one of ours has to (SAML core 3.7.1). */
+/* What a logout of the provider names, and one of ours has to (SAML core 3.7.1), and the key that
+ * the provider signed with. */
 static char *session_of(const json_t *said)
 {
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name_id", text_of(said, "name_id"),
-                            "name_id_format", text_of(said, "name_id_format"), "name_qualifier",
-                            text_of(said, "name_qualifier"), "sp_name_qualifier",
-                            text_of(said, "sp_name_qualifier"), "session_index",
-                            text_of(said, "session_index"));
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s}", "name_id", text_of(said, "name_id"), "name_id_format",
+        text_of(said, "name_id_format"), "name_qualifier", text_of(said, "name_qualifier"),
+        "sp_name_qualifier", text_of(said, "sp_name_qualifier"), "session_index",
+        text_of(said, "session_index"), "signed_by", text_of(said, "signed_by"));
     char *text = memory_need(json_dumps(all, JSON_COMPACT), "what is known of a person");
 
     json_decref(all);
@@ -133,6 +134,25 @@ static void set_names(const json_t *said, person_t *out)
     out->username = copy_of(username);
     out->name = copy_of(first_of(attributes, names));
     out->groups = groups_of(attributes);
+}
+
+bool saml_key_is_known(const json_t *metadata, bool *ret_known, const char *session)
+{
+    _cleanup_(json_clear_ref) json_t *kept = session ? json_loads(session, 0, NULL) : NULL;
+    const char *signed_by = text_of(kept, "signed_by");
+    const json_t *one;
+    size_t i;
+
+    *ret_known = false;
+    json_array_foreach(json_object_get(metadata, "certificates"), i, one)
+    {
+        const char *key = text_of(one, "key_sha256");
+
+        if (!*key)
+            return false;
+        *ret_known = *ret_known || !strcmp(key, signed_by);
+    }
+    return true;
 }
 
 const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out)

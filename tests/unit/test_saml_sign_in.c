@@ -42,18 +42,19 @@ static json_t *a_config(void)
 
 static json_t *a_metadata(const char *binding)
 {
-    return json_pack("{s:s, s:[{s:s, s:s}]}", "entity_id", ISSUER, "sso", "binding", binding,
-                     "location", "https://idp.test/sso?a=b&c=d");
+    return json_pack("{s:s, s:[{s:s, s:s}], s:[{s:s}, {s:s}]}", "entity_id", ISSUER, "sso",
+                     "binding", binding, "location", "https://idp.test/sso?a=b&c=d", "certificates",
+                     "key_sha256", "the new key", "key_sha256", "the old key");
 }
 
 static json_t *said(const char *name, const char *format, json_t *attributes)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "issuer", ISSUER,
-                     "name_id", name, "name_id_format", format, "name_qualifier", "",
-                     "sp_name_qualifier", "", "session_index", "_s1", "assertion_id", "_a1",
-                     "issued_ms", (json_int_t)1000 * NOW_S, "not_on_or_after_ms",
-                     (json_int_t)1000 * (NOW_S + 300), "session_not_on_or_after_ms", (json_int_t)0,
-                     "attributes", attributes);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "issuer",
+                     ISSUER, "signed_by", "the old key", "name_id", name, "name_id_format", format,
+                     "name_qualifier", "", "sp_name_qualifier", "", "session_index", "_s1",
+                     "assertion_id", "_a1", "issued_ms", (json_int_t)1000 * NOW_S,
+                     "not_on_or_after_ms", (json_int_t)1000 * (NOW_S + 300),
+                     "session_not_on_or_after_ms", (json_int_t)0, "attributes", attributes);
 }
 
 /* One flow, and the answer that it gets to its question. */
@@ -186,7 +187,10 @@ Test(saml_sign_in, who_was_signed_in_is_judged_anew_where_the_provider_is_the_sa
     _cleanup_(json_clear_ref) json_t *config = a_config();
     _cleanup_(json_clear_ref) json_t *metadata = a_metadata("any");
     const fetched_t answer = {.said = metadata};
-    person_t known = {.provider_name = "saml", .provider_url = ISSUER, .id = "ada"};
+    person_t known = {.provider_name = "saml",
+                      .provider_url = ISSUER,
+                      .id = "ada",
+                      .session_at_provider = "{\"signed_by\": \"the old key\"}"};
     _cleanup_(person_done) person_t now = {0};
     run_t one;
 
@@ -202,6 +206,41 @@ Test(saml_sign_in, who_was_signed_in_is_judged_anew_where_the_provider_is_the_sa
     cr_assert_eq(one.step, PROVIDER_DENIED);
     run_done(&one);
     json_decref(known.groups);
+}
+
+/* Whoever replaces the key of a provider, because somebody else has it, is rid of who came by it. */
+Test(saml_sign_in, who_came_by_a_key_that_the_provider_has_no_more_is_out)
+{
+    static const struct {
+        char *session;
+        const char *metadata;
+        provider_step_t step;
+    } rows[] = {
+        {"{\"signed_by\": \"a\"}", "[{\"key_sha256\": \"b\"}, {\"key_sha256\": \"a\"}]",
+         PROVIDER_DONE},
+        {"{\"signed_by\": \"a\"}", "[{\"key_sha256\": \"b\"}]", PROVIDER_DENIED},
+        {"{\"signed_by\": \"a\"}", "[]", PROVIDER_DENIED},
+        {"{}", "[{\"key_sha256\": \"a\"}]", PROVIDER_DENIED},
+        {NULL, "[{\"key_sha256\": \"a\"}]", PROVIDER_DENIED},
+        {"{\"signed_by\": \"\"}", "[{\"key_sha256\": \"\"}]", PROVIDER_UNAVAILABLE},
+        {"{\"signed_by\": \"a\"}", "[{\"sha256\": \"of an older version\"}]", PROVIDER_UNAVAILABLE},
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(json_clear_ref) json_t *config = a_config();
+        _cleanup_(json_clear_ref) json_t *metadata = a_metadata("any");
+        const fetched_t answer = {.said = metadata};
+        person_t known = {.provider_name = "saml",
+                          .provider_url = ISSUER,
+                          .id = "ada",
+                          .session_at_provider = rows[i].session};
+        run_t one;
+
+        json_object_set_new(metadata, "certificates", json_loads(rows[i].metadata, 0, NULL));
+        one = run(PROVIDER_REFRESH, config, NULL, &known, NULL, &answer);
+        cr_assert_eq(one.step, rows[i].step, "row %zu: %d", i, one.step);
+        run_done(&one);
+    }
 }
 
 /* ---- persons ---- */
@@ -241,6 +280,7 @@ Test(saml_sign_in, attributes_are_known_by_the_names_that_providers_give_them)
                          rows[i].username ? rows[i].username : "-", "row %zu", i);
         cr_assert_eq(json_array_size(who.groups), rows[i].groups, "row %zu", i);
         cr_assert(strstr(who.session_at_provider, "\"session_index\":\"_s1\""));
+        cr_assert(strstr(who.session_at_provider, "\"signed_by\":\"the old key\""));
     }
 }
 
