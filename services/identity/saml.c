@@ -428,7 +428,7 @@ static provider_step_t on_person(saml_flow_t *self, const json_t *said)
         return fail(self, PROVIDER_INVALID,
                     "the response is not good: the person signed in at the provider before they "
                     "were to sign in anew (force_authn): see AuthnInstant");
-    fault = saml_person(said, self->account, self->now_s, &self->person);
+    fault = saml_person(said, self->account, self->entity_id, self->now_s, &self->person);
     return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
                  : PROVIDER_DONE;
 }
@@ -440,7 +440,7 @@ static provider_step_t on_logout(saml_flow_t *self, const json_t *said)
     const char *fault;
 
     self->said = json_deep_copy(said);
-    fault = saml_logout_read(self->said, is_request, self->now_s, &self->ended);
+    fault = saml_logout_read(self->said, self->entity_id, is_request, self->now_s, &self->ended);
     if (fault)
         return fail(self, PROVIDER_INVALID, "the message is not good: %s", fault);
     return is_request ? go_to_metadata(self) : PROVIDER_DONE;

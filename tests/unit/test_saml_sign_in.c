@@ -271,7 +271,7 @@ Test(saml_sign_in, attributes_are_known_by_the_names_that_providers_give_them)
             said(rows[i].name_id, rows[i].format, json_loads(rows[i].attributes, 0, NULL));
         _cleanup_(person_done) person_t who = {0};
 
-        cr_assert_null(saml_person(answer, "ac_1", NOW_S, &who));
+        cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &who));
         cr_assert_str_eq(who.id, rows[i].name_id);
         cr_assert_str_eq(who.provider_url, ISSUER);
         cr_assert_str_eq(who.email ? who.email : "-", rows[i].email ? rows[i].email : "-");
@@ -284,18 +284,66 @@ Test(saml_sign_in, attributes_are_known_by_the_names_that_providers_give_them)
     }
 }
 
+static const char *form_of(const char *format, const char *by, const char *at, const char *absent,
+                           char out[SAML_NAME_FORM_SIZE])
+{
+    _cleanup_(json_clear_ref) json_t *answer = said("ada", format, json_object());
+
+    json_object_set_new(answer, "name_qualifier", json_string(by));
+    json_object_set_new(answer, "sp_name_qualifier", json_string(at));
+    saml_name_form(answer, ENTITY, absent, out);
+    return out;
+}
+
+/* SAML core 2.2.2 and 8.3: what is left out is the provider, the service provider, and no format. */
+Test(saml_sign_in, a_name_is_of_its_format_and_of_who_gave_it_and_for_whom)
+{
+    static const struct {
+        const char *format, *by, *at;
+    } plain[] = {{"", "", ""},
+                 {SAML_FORMAT_UNSPECIFIED, "", ""},
+                 {"", ISSUER, ""},
+                 {"", "", ENTITY},
+                 {SAML_FORMAT_UNSPECIFIED, ISSUER, ENTITY}},
+      others[] = {{SAML_FORMAT_EMAIL, "", ""},
+                  {SAML_FORMAT_TRANSIENT, "", ""},
+                  {"", ENTITY, ""},
+                  {"", "", ISSUER},
+                  {"", "a", ""},
+                  {"", "", "a"},
+                  {"a", "", ""},
+                  {"", "-", ""},
+                  {"", "%", ""},
+                  {"a", "a", "a"}};
+    char form[SAML_NAME_FORM_SIZE], other[SAML_NAME_FORM_SIZE];
+
+    for (size_t i = 0; i < LEN(plain); i++)
+        cr_assert_str_eq(form_of(plain[i].format, plain[i].by, plain[i].at, "-", form), "- - -");
+    for (size_t i = 0; i < LEN(others); i++) {
+        form_of(others[i].format, others[i].by, others[i].at, "-", form);
+        cr_assert_str_neq(form, "- - -");
+        cr_assert_eq(strcspn(form, "%_"), strlen(form), "it is no pattern: %s", form);
+        for (size_t k = 0; k < i; k++)
+            cr_assert_str_neq(form,
+                              form_of(others[k].format, others[k].by, others[k].at, "-", other));
+    }
+    cr_assert_str_eq(form_of("", "", "", "%", form), "% % %");
+    cr_assert_str_eq(form_of("", ISSUER, ENTITY, "%", form), "% - -");
+}
+
 Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_long_as_it_lasts)
 {
     _cleanup_(json_clear_ref) json_t *answer = said("x", "", json_object());
     _cleanup_(person_done) person_t one = {0}, same = {0}, other = {0}, late = {0};
 
-    cr_assert_null(saml_person(answer, "ac_1", NOW_S, &one));
-    cr_assert_null(saml_person(answer, "ac_1", NOW_S, &same));
-    cr_assert_null(saml_person(answer, "ac_2", NOW_S, &other));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &one));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &same));
+    cr_assert_null(saml_person(answer, "ac_2", ENTITY, NOW_S, &other));
     cr_assert_str_eq(one.once, same.once);
     cr_assert_str_neq(one.once, other.once);
     cr_assert_geq(one.once_until_s, NOW_S + 300 + SAML_SKEW_MS / 1000);
-    cr_assert_not_null(saml_person(answer, "ac_1", NOW_S - SAML_LIFE_MAX_S, &late), "for a day");
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, NOW_S - SAML_LIFE_MAX_S, &late),
+                       "for a day");
     for (const char *const *key = (const char *const[]){"not_on_or_after_ms", "assertion_id",
                                                         "issuer", "name_id", "issued_ms", NULL};
          *key; key++) {
@@ -303,7 +351,7 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
         _cleanup_(person_done) person_t nobody = {0};
 
         json_object_del(less, *key);
-        cr_assert_not_null(saml_person(less, "ac_1", NOW_S, &nobody), "without %s", *key);
+        cr_assert_not_null(saml_person(less, "ac_1", ENTITY, NOW_S, &nobody), "without %s", *key);
         cr_assert_null(nobody.id);
     }
 }
@@ -316,11 +364,12 @@ Test(saml_sign_in, an_assertion_is_of_the_time_that_it_says_and_too_old_after_a_
     const int64_t last_s = NOW_S + SAML_LIFE_MAX_S + SAML_SKEW_MS / 1000;
 
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * (last_s + 300)));
-    cr_assert_null(saml_person(answer, "ac_1", last_s, &one));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, last_s, &one));
     cr_assert_eq(one.vouched_ms, 1000 * (int64_t)NOW_S);
-    cr_assert_not_null(saml_person(answer, "ac_1", last_s + 1, &old));
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, last_s + 1, &old));
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * until_s));
-    cr_assert_not_null(saml_person(answer, "ac_1", until_s - 1, &old), "it lasts for ten days");
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, until_s - 1, &old),
+                       "it lasts for ten days");
     cr_assert_null(old.id);
 }
 
