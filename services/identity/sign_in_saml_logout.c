@@ -43,7 +43,7 @@ static int begin_message(crud_t *crud, const request_t *request, problem_t *prob
     _cleanup_(run_free) run_t *run = run_new();
     _cleanup_(json_clear_ref) json_t *message = NULL;
     char slo[RUN_URL_SIZE], nonce[WORDS_TOKEN_LEN + 1];
-    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
+    int r = sealed_open_any(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (r)
         return r;

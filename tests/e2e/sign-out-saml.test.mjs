@@ -123,6 +123,21 @@ test('people whom a provider tells apart by the format or the qualifiers of one 
   assert.deepEqual(await out(''), [false, false, false, false, false], 'what a request leaves out is any');
 });
 
+test('while the module is off the provider still signs its people out, and nobody signs in', { skip }, async () => {
+  const to = await route(), one = await signedIn(to), two = await signedIn(to), stranger = await signedIn(to);
+  const put = (enabled) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: idp.metadata, nameid_format: EMAIL, enabled });
+  await put(false);
+  const places = { 'its metadata': [to.saml.entity_id, {}], 'a response': [to.saml.assertion_consumer_service_url, form({ SAMLResponse: 'x' })], 'a login': [`${new URL(to.saml.entity_id).origin}/login?t=${to.route.id}.x`, {}] };
+  for (const [what, [url, options]] of Object.entries(places)) assert.ok([400, 404].includes((await ask(url, { headers: PAGE, ...options })).status), what);
+  refused(await byRedirect(to, query(logoutRequest(to, stranger.name).xml, { by: other })), 'of a stranger');
+  const answer = await byRedirect(to, query(logoutRequest(to, one.name).xml));
+  assert.equal(answer.status, 302, answer.body);
+  assert.ok(opened(answer.headers.location, to.saml, 'SAMLResponse').xml.includes(`Value="${SUCCESS}"`));
+  assert.equal((await post(to, logoutRequest(to, two.name))).status, 302);
+  await put(true);
+  assert.deepEqual(await stayed([one, two, stranger]), [false, false, true], 'who was signed out meanwhile stays so');
+});
+
 test('the API shows no session any more that the provider has ended', { skip }, async () => {
   const to = await route(), who = await signedIn(to);
   const { application_users: [user] } = await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${who.name}"`)}`);
