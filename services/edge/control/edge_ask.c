@@ -412,16 +412,6 @@ edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t cl
 }
 
 
-ngx_int_t
-edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    const void *body, size_t len, ngx_msec_t timeout)
-{
-    const ask_body_t  whole = { body, len, NULL };
-
-    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, &whole, timeout);
-}
-
-
 ngx_uint_t
 edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind)
 {

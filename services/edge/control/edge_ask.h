@@ -42,12 +42,8 @@ struct asker {
 ngx_int_t edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
     const void *body, size_t len, ngx_msec_t timeout);
 
-/* The same of a question for which identity has to ask a server that somebody else runs. */
-ngx_int_t edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account,
-    uint32_t client, const void *body, size_t len, ngx_msec_t timeout);
-
-/* The same of one of any kind of asks.h, whose body may end with a text that others have, too, as
- * that of a module: it is not copied, however many wait with it. */
+/* The same of a question of any kind of asks.h, whose body may end with a text that others have,
+ * too, as that of a module: it is not copied, however many wait with it. */
 ngx_int_t edge_ask_kind(asker_t *asker, unsigned kind, const char *verb, const ngx_str_t *account,
     uint32_t client, const ask_body_t *body, ngx_msec_t timeout);
 
