@@ -15,10 +15,25 @@
 enum {
     COPIES_MAX = 16,
     TICK_MS = 50,
-    HOPE_MS = 1000,  /* how long a question waits for a copy to be connected */
-    AGAIN_MS = 2000, /* without an answer it goes to another copy, or again to the same */
-    BURST_MAX = 64   /* answers taken before the loop does anything else */
+    HOPE_MS = 1000, /* how long a question waits for a copy to be connected */
+    SILENT_MS =
+        2000, /* a copy that says nothing for so long, though it has a question, is silent */
+    TRIAL_MS = 10000, /* how often a silent copy is given a question, beside one that answers */
+    SLOW_MS = 4000,   /* a question that a copy has for so long, while it answers others, */
+    SLOW_MAX = 8,     /* is asked a second time, but never more than so many at once */
+    BURST_MAX = 64    /* answers taken before the loop does anything else */
 };
+
+/* How good a copy is for a question. */
+enum { LIVE_NEW, LIVE_AGAIN, SILENT_NEW, SILENT_AGAIN };
+
+typedef struct copy {
+    zsock_t *socket;
+    int64_t heard_ms; /* when it answered last */
+    int64_t trial_ms; /* of a silent one: when it may be tried */
+    bool is_silent;
+    bool is_gone; /* no connection: what it was asked is lost */
+} copy_t;
 
 typedef struct question {
     struct question *next;
@@ -27,19 +42,21 @@ typedef struct question {
     json_t *body;
     int copy;       /* that has it; -1: none */
     unsigned tried; /* copies that were asked, a bit for each */
+    bool is_lost;   /* its copy is gone, and no other one was there */
+    bool is_slow;   /* it was asked a second time, though its copy may answer still */
     int64_t since_ms, sent_ms, until_ms;
 } question_t;
 
 struct neighbour {
     zloop_t *loop;
     const char *service;
-    zsock_t *copies[COPIES_MAX];
+    copy_t copies[COPIES_MAX];
     int count, next_copy, timer;
     question_t *first;
     neighbour_said_fn said;
     void *context;
     struct {
-        uint64_t asked, again, unanswered;
+        uint64_t asked, again, tried, unanswered;
     } metrics;
 };
 
@@ -58,30 +75,55 @@ static bool send_to(neighbour_t *self, question_t *question, int copy, int64_t n
 {
     zmsg_t *msg = request_encode(question->verb, question->id, NULL, question->account,
                                  question->until_ms - now, NULL, json_incref(question->body));
-    bool is_sent = msg && !zmsg_send(&msg, self->copies[copy]);
+    bool is_sent = msg && !zmsg_send(&msg, self->copies[copy].socket);
 
     zmsg_destroy(&msg);
     if (!is_sent)
         return false;
     question->copy = copy;
     question->tried |= 1u << copy;
+    question->is_lost = false;
     question->sent_ms = now;
     self->next_copy = (copy + 1) % self->count;
     return true;
 }
 
-/* Send it to a copy that is connected: first of those that were not asked. False: none is. */
-static bool send_to_any(neighbour_t *self, question_t *question, bool only_new, int64_t now)
+/* Send it to the best copy that is connected, none that is worse than that. False: none is. */
+static bool send_to_best(neighbour_t *self, question_t *question, int worst, int64_t now)
 {
-    for (int pass = 0; pass < (only_new ? 1 : 2); pass++)
+    for (int rank = 0; rank <= worst; rank++)
         for (int i = 0; i < self->count; i++) {
             int copy = (self->next_copy + i) % self->count;
-            bool was_tried = question->tried & 1u << copy;
+            int its_rank = (self->copies[copy].is_silent ? SILENT_NEW : LIVE_NEW)
+                           + (question->tried >> copy & 1);
 
-            if (was_tried == (pass == 1) && send_to(self, question, copy, now))
+            if (its_rank == rank && send_to(self, question, copy, now))
                 return true;
         }
     return false;
+}
+
+/* A silent copy shows that it answers again by a question that costs nobody any time: another copy
+ * has it, too. */
+static void try_silent(neighbour_t *self, question_t *question, int64_t now)
+{
+    for (int i = 0; i < self->count; i++) {
+        copy_t *copy = &self->copies[i];
+
+        if (!copy->is_silent || now < copy->trial_ms)
+            continue;
+        copy->trial_ms = now + TRIAL_MS;
+        if (send_to(self, question, i, now)) {
+            self->metrics.tried++;
+            return;
+        }
+    }
+}
+
+static void ask_first(neighbour_t *self, question_t *question, int64_t now)
+{
+    try_silent(self, question, now);
+    send_to_best(self, question, question->copy < 0 ? SILENT_NEW : LIVE_NEW, now);
 }
 
 void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
@@ -101,7 +143,7 @@ void neighbour_ask(neighbour_t *self, const char *verb, const char *account, jso
     question->next = self->first;
     self->first = question;
     self->metrics.asked++;
-    send_to_any(self, question, true, now); /* else the next tick tries again */
+    ask_first(self, question, now); /* else the next tick tries again */
 }
 
 /* ---- answers ---- */
@@ -133,7 +175,7 @@ static bool is_passed_on(neighbour_t *self, question_t *question, int code)
 {
     if (code != ERR_BUSY && code != ERR_MAINTENANCE)
         return false;
-    if (!send_to_any(self, question, true, bus_mono_ms()))
+    if (!send_to_best(self, question, LIVE_NEW, bus_mono_ms()))
         return false;
     self->metrics.again++;
     return true;
@@ -163,11 +205,22 @@ static void take_answer(neighbour_t *self, zmsg_t *msg)
     end_question(self, question, code, why, body);
 }
 
+/* Whatever it says, it works. */
+static void note_heard(neighbour_t *self, const zsock_t *socket)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->copies[i].socket == socket) {
+            self->copies[i].heard_ms = bus_mono_ms();
+            self->copies[i].is_silent = false;
+        }
+}
+
 static int on_answer(zloop_t *loop, zsock_t *socket, void *context)
 {
     neighbour_t *self = context;
 
     (void)loop;
+    note_heard(self, socket);
     for (int i = 0; i < BURST_MAX && zsock_events(socket) & ZMQ_POLLIN; i++) {
         zmsg_t *msg = zmsg_recv(socket);
 
@@ -185,6 +238,59 @@ static bool is_over(const question_t *question, int64_t now)
     return now >= question->until_ms || (question->copy < 0 && now >= question->since_ms + HOPE_MS);
 }
 
+/* A copy that was away is as good as any when it is back. */
+static void look_at_copies(neighbour_t *self)
+{
+    for (int i = 0; i < self->count; i++) {
+        copy_t *copy = &self->copies[i];
+        bool is_gone = !(zsock_events(copy->socket) & ZMQ_POLLOUT);
+
+        if (copy->is_gone && !is_gone)
+            copy->is_silent = false;
+        copy->is_gone = is_gone;
+    }
+}
+
+/* Has its copy said nothing at all since it has the question? */
+static void judge_silence(copy_t *copy, const question_t *question, int64_t now)
+{
+    if (copy->is_silent || copy->heard_ms >= question->sent_ms
+        || now < question->sent_ms + SILENT_MS)
+        return;
+    copy->is_silent = true;
+    copy->trial_ms = now + TRIAL_MS;
+}
+
+/* Those that two copies work on because one of them was slow. */
+static int count_slow(const neighbour_t *self)
+{
+    int count = 0;
+
+    for (const question_t *one = self->first; one; one = one->next)
+        count += one->is_slow;
+    return count;
+}
+
+/* Of a copy that is gone a question is lost; one that is silent may have lost it. One that answers
+ * others is only slow, and to ask twice would make all of them slower: but a connection that was
+ * lost and came back between two looks took questions with it, so a few are. */
+static bool ask_elsewhere(neighbour_t *self, question_t *question, int64_t now)
+{
+    copy_t *copy = &self->copies[question->copy];
+
+    if (copy->is_gone)
+        question->is_lost = true;
+    if (question->is_lost)
+        return send_to_best(self, question, SILENT_AGAIN, now);
+    judge_silence(copy, question, now);
+    if (copy->is_silent && send_to_best(self, question, LIVE_NEW, now))
+        return true;
+    if (question->is_slow || now < question->sent_ms + SLOW_MS || count_slow(self) >= SLOW_MAX)
+        return false;
+    question->is_slow = true;
+    return send_to_best(self, question, SILENT_AGAIN, now);
+}
+
 static int on_tick(zloop_t *loop, int timer, void *context)
 {
     neighbour_t *self = context;
@@ -193,17 +299,16 @@ static int on_tick(zloop_t *loop, int timer, void *context)
 
     (void)loop;
     (void)timer;
+    look_at_copies(self);
     for (question_t *one = self->first; one; one = next) {
         next = one->next; /* said only hands the job to a worker: no question is added here */
         if (is_over(one, now)) {
             self->metrics.unanswered++;
             end_question(self, one, ERR_MAINTENANCE, "no copy of the service answers", NULL);
         } else if (one->copy < 0) {
-            send_to_any(self, one, false, now);
-        } else if (now >= one->sent_ms + AGAIN_MS) {
+            ask_first(self, one, now);
+        } else if (ask_elsewhere(self, one, now)) {
             self->metrics.again++;
-            one->sent_ms = now;
-            send_to_any(self, one, false, now);
         }
     }
     return 0;
@@ -225,7 +330,7 @@ static int connect_copies(neighbour_t *self, const char *endpoints, const char *
         if (!copy)
             return -ENOTCONN;
         zsock_set_sndtimeo(copy, 0); /* else sending waits for a copy that is not there */
-        self->copies[self->count++] = copy;
+        self->copies[self->count++] = (copy_t){.socket = copy};
         zloop_reader(self->loop, copy, on_answer, self);
         zloop_reader_set_tolerant(self->loop, copy);
     }
@@ -254,8 +359,8 @@ void neighbour_destroy(neighbour_t **self_p)
         return;
     zloop_timer_end(self->loop, self->timer);
     for (int i = 0; i < self->count; i++) {
-        zloop_reader_end(self->loop, self->copies[i]);
-        zsock_destroy(&self->copies[i]);
+        zloop_reader_end(self->loop, self->copies[i].socket);
+        zsock_destroy(&self->copies[i].socket);
     }
     while (self->first) {
         question_t *one = self->first;
@@ -271,9 +376,11 @@ size_t neighbour_metrics(const neighbour_t *self, const char *service, char *out
     int n = self ? snprintf(out, size,
                             "postern_%s_asked_total{service=\"%s\"} %" PRIu64 "\n"
                             "postern_%s_asked_again_total{service=\"%s\"} %" PRIu64 "\n"
+                            "postern_%s_asked_trials_total{service=\"%s\"} %" PRIu64 "\n"
                             "postern_%s_asked_in_vain_total{service=\"%s\"} %" PRIu64 "\n",
                             service, self->service, self->metrics.asked, service, self->service,
-                            self->metrics.again, service, self->service, self->metrics.unanswered)
+                            self->metrics.again, service, self->service, self->metrics.tried,
+                            service, self->service, self->metrics.unanswered)
                  : 0;
 
     return (size_t)n < size ? (size_t)n : 0;

@@ -15,6 +15,7 @@ static const text_row_t texts[] = {
     {"provider_name", offsetof(person_t, provider_name), false},
     {"provider_url", offsetof(person_t, provider_url), false},
     {"id", offsetof(person_t, id), false},
+    {"name_form", offsetof(person_t, name_form), false},
     {"username", offsetof(person_t, username), false},
     {"name", offsetof(person_t, name), false},
     {"email", offsetof(person_t, email), false},

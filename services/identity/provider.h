@@ -70,7 +70,9 @@ typedef struct person {
     /* identity_provider of the API: of oidc "oidc" and the issuer, of oauth e.g. "github" and its
      * URL. Together with id they name the user within an account. */
     char *provider_name, *provider_url;
-    char *id; /* the provider's own, which it never gives to anybody else: sub */
+    char *id;        /* the provider's own, which it never gives to anybody else: sub */
+    char *name_form; /* of SAML: what makes the id another one than the same text elsewhere
+                        (saml_name_form); NULL: nothing */
     char *username, *name, *email; /* NULL: the provider does not say */
     bool email_verified;
     json_t *groups; /* array of texts: claims, or teams and organizations; may be empty */

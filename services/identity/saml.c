@@ -316,17 +316,24 @@ static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
                           : fail(self, PROVIDER_INVALID, "the request cannot be signed");
 }
 
-/* Is who was signed in still somebody of this provider? More cannot be asked of it, and the rules
- * judge what it said then. */
+/* Is who was signed in still somebody of this provider, by a key that it still has? Whose key is
+ * taken out of the metadata may have lost it, to somebody who signed in with it. More cannot be
+ * asked, and the rules judge what was said then. */
 static provider_step_t judge_known(saml_flow_t *self, const json_t *metadata)
 {
     const char *issuer = json_string_value(json_object_get(metadata, "entity_id"));
+    bool is_known;
 
     if (!self->person.id || !self->person.provider_url)
         return fail(self, PROVIDER_INVALID, "it is not known whom to renew");
-    return issuer && !strcmp(issuer, self->person.provider_url)
-               ? PROVIDER_DONE
-               : fail(self, PROVIDER_DENIED, "the session is of another provider");
+    if (!issuer || strcmp(issuer, self->person.provider_url) != 0)
+        return fail(self, PROVIDER_DENIED, "the session is of another provider");
+    if (!saml_key_is_known(metadata, &is_known, self->person.session_at_provider))
+        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml is of an older version");
+    return is_known ? PROVIDER_DONE
+                    : fail(self, PROVIDER_DENIED,
+                           "the provider's metadata have not the key any more that signed the "
+                           "sign-in");
 }
 
 /* ---- logout ---- */
@@ -394,8 +401,9 @@ static provider_step_t go_to_metadata(saml_flow_t *self)
 static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
 {
     _cleanup_(free_mem) char *text = json_dumps(said, JSON_COMPACT);
+    bool is_known;
 
-    if (text)
+    if (text && saml_key_is_known(said, &is_known, NULL)) /* else of an older version, for now */
         provider_cache_put(self->cache, self->account ? self->account : "", metadata_kind,
                            self->metadata_hash, text, strlen(text), NULL, self->now_s);
     return use_metadata(self, said);
@@ -420,7 +428,7 @@ static provider_step_t on_person(saml_flow_t *self, const json_t *said)
         return fail(self, PROVIDER_INVALID,
                     "the response is not good: the person signed in at the provider before they "
                     "were to sign in anew (force_authn): see AuthnInstant");
-    fault = saml_person(said, self->account, self->now_s, &self->person);
+    fault = saml_person(said, self->account, self->entity_id, self->now_s, &self->person);
     return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
                  : PROVIDER_DONE;
 }
@@ -432,7 +440,7 @@ static provider_step_t on_logout(saml_flow_t *self, const json_t *said)
     const char *fault;
 
     self->said = json_deep_copy(said);
-    fault = saml_logout_read(self->said, is_request, self->now_s, &self->ended);
+    fault = saml_logout_read(self->said, self->entity_id, is_request, self->now_s, &self->ended);
     if (fault)
         return fail(self, PROVIDER_INVALID, "the message is not good: %s", fault);
     return is_request ? go_to_metadata(self) : PROVIDER_DONE;

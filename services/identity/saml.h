@@ -20,12 +20,16 @@ const char *saml_target(const char *relay_state, const char *host, const char *h
  * relay as saml.verify takes it and relay_state decoded. NULL | what is wrong with it. */
 const char *saml_message_read(const char *query, const json_t *params, json_t **ret_message);
 
+enum { SAML_NAME_FORM_SIZE = 3 * 65 };
+
 /* What a message of single logout said that was verified. Texts are borrowed from the flow. */
 typedef struct saml_logout {
     bool is_request, is_success; /* is_success: of a response, that the provider has done it */
     const char *issuer;
     /* Of a request: whose sessions end. indexes: an array of texts; empty: all of them. */
     const char *request_id, *name_id;
+    char name_form
+        [SAML_NAME_FORM_SIZE]; /* saml_name_form, with "%" for each part that is left out */
     const json_t *indexes;
     int64_t issued_ms;
 } saml_logout_t;

@@ -107,7 +107,20 @@ void saml_put_encryption_methods(FILE *out);
 
 /* Who a response is about, as postern-saml answers it; *out is for person_done also where it is
  * refused. NULL | which rule it breaks. */
-const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out);
+const char *saml_person(const json_t *said, const char *account, const char *entity_id,
+                        int64_t now_s, person_t *out);
+
+/* What makes a name another one than the same text elsewhere (SAML core 2.2.2, 8.3): its Format,
+ * NameQualifier and SPNameQualifier, each as SHA-256 in hexadecimal, or "-" for what is meant where
+ * it is left out: the format unspecified, the provider that says it, and this service provider
+ * (entity_id). absent: what is written for a part that is left out, "-" or "%". */
+void saml_name_form(const json_t *said, const char *entity_id, const char *absent,
+                    char out[SAML_NAME_FORM_SIZE]);
+
+/* Do the provider's metadata still have the key that signed what a session is of? session:
+ * session_at_provider of its person. A session of a version that did not note the key is of none.
+ * False: it cannot be said, since a postern-saml of an older version has read the metadata. */
+bool saml_key_is_known(const json_t *metadata, bool *ret_known, const char *session);
 
 /* ---- saml_logout.c ---- */
 
@@ -126,5 +139,5 @@ char *saml_logout_response(const saml_leaving_t *self, size_t *ret_len);
 
 /* What a message of logout says, as postern-saml answers it; *out is borrowed from said. NULL |
  * which rule it breaks. */
-const char *saml_logout_read(const json_t *said, bool is_request, int64_t now_s,
-                             saml_logout_t *out);
+const char *saml_logout_read(const json_t *said, const char *entity_id, bool is_request,
+                             int64_t now_s, saml_logout_t *out);

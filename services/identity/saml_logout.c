@@ -82,12 +82,16 @@ char *saml_logout_response(const saml_leaving_t *self, size_t *ret_len)
 
 /* ---- what came ---- */
 
-static const char *request_fault(const json_t *said, int64_t now_s, saml_logout_t *out)
+/* A part of the name that the request leaves out stands for any: some providers say less there than
+ * in their assertions, and who was to be signed out must not stay. */
+static const char *request_fault(const json_t *said, const char *entity_id, int64_t now_s,
+                                 saml_logout_t *out)
 {
     int64_t until_s = json_integer_value(json_object_get(said, "not_on_or_after_ms")) / 1000;
 
     out->request_id = text_of(said, "request_id");
     out->name_id = text_of(said, "name_id");
+    saml_name_form(said, entity_id, "%", out->name_form);
     out->indexes = json_object_get(said, "session_indexes");
     out->issued_ms = json_integer_value(json_object_get(said, "issued_ms"));
     if (!*out->request_id || !*out->name_id || !json_is_array(out->indexes) || out->issued_ms <= 0
@@ -98,13 +102,14 @@ static const char *request_fault(const json_t *said, int64_t now_s, saml_logout_
     return NULL;
 }
 
-const char *saml_logout_read(const json_t *said, bool is_request, int64_t now_s, saml_logout_t *out)
+const char *saml_logout_read(const json_t *said, const char *entity_id, bool is_request,
+                             int64_t now_s, saml_logout_t *out)
 {
     *out = (saml_logout_t){.is_request = is_request, .issuer = text_of(said, "issuer")};
     if (!*out->issuer)
         return "the answer about it says too little";
     if (is_request)
-        return request_fault(said, now_s, out);
+        return request_fault(said, entity_id, now_s, out);
     out->is_success = !strcmp(text_of(said, "status"), SAML_SUCCESS);
     return NULL;
 }

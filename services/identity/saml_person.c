@@ -88,14 +88,15 @@ static json_t *groups_of(const json_t *attributes)
     return out;
 }
 
-/* What a logout of the provider names, and one of ours has to (SAML core 3.7.1). */
+/* What a logout of the provider names, and one of ours has to (SAML core 3.7.1), and the key that
+ * the provider signed with. */
 static char *session_of(const json_t *said)
 {
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name_id", text_of(said, "name_id"),
-                            "name_id_format", text_of(said, "name_id_format"), "name_qualifier",
-                            text_of(said, "name_qualifier"), "sp_name_qualifier",
-                            text_of(said, "sp_name_qualifier"), "session_index",
-                            text_of(said, "session_index"));
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s}", "name_id", text_of(said, "name_id"), "name_id_format",
+        text_of(said, "name_id_format"), "name_qualifier", text_of(said, "name_qualifier"),
+        "sp_name_qualifier", text_of(said, "sp_name_qualifier"), "session_index",
+        text_of(said, "session_index"), "signed_by", text_of(said, "signed_by"));
     char *text = memory_need(json_dumps(all, JSON_COMPACT), "what is known of a person");
 
     json_decref(all);
@@ -135,8 +136,53 @@ static void set_names(const json_t *said, person_t *out)
     out->groups = groups_of(attributes);
 }
 
-const char *saml_person(const json_t *said, const char *account, int64_t now_s, person_t *out)
+bool saml_key_is_known(const json_t *metadata, bool *ret_known, const char *session)
 {
+    _cleanup_(json_clear_ref) json_t *kept = session ? json_loads(session, 0, NULL) : NULL;
+    const char *signed_by = text_of(kept, "signed_by");
+    const json_t *one;
+    size_t i;
+
+    *ret_known = false;
+    json_array_foreach(json_object_get(metadata, "certificates"), i, one)
+    {
+        const char *key = text_of(one, "key_sha256");
+
+        if (!*key)
+            return false;
+        *ret_known = *ret_known || !strcmp(key, signed_by);
+    }
+    return true;
+}
+
+static void put_part(const char *text, const char *meant, const char *absent, char out[65])
+{
+    if (!*text)
+        snprintf(out, 65, "%s", absent);
+    else if (!strcmp(text, meant))
+        snprintf(out, 65, "-");
+    else
+        words_hex(text, out);
+}
+
+void saml_name_form(const json_t *said, const char *entity_id, const char *absent,
+                    char out[SAML_NAME_FORM_SIZE])
+{
+    const char *format = text_of(said, "name_id_format");
+    char parts[3][WORDS_HEX_SIZE];
+
+    if (!strcmp(format, SAML_FORMAT_UNSPECIFIED)) /* postern-saml says so where there is none */
+        format = "";
+    put_part(format, "", absent, parts[0]);
+    put_part(text_of(said, "name_qualifier"), text_of(said, "issuer"), absent, parts[1]);
+    put_part(text_of(said, "sp_name_qualifier"), entity_id ? entity_id : "", absent, parts[2]);
+    snprintf(out, SAML_NAME_FORM_SIZE, "%s %s %s", parts[0], parts[1], parts[2]);
+}
+
+const char *saml_person(const json_t *said, const char *account, const char *entity_id,
+                        int64_t now_s, person_t *out)
+{
+    char form[SAML_NAME_FORM_SIZE];
     int64_t until = json_integer_value(json_object_get(said, "not_on_or_after_ms")) / 1000;
     int64_t issued_ms = json_integer_value(json_object_get(said, "issued_ms"));
 
@@ -151,6 +197,8 @@ const char *saml_person(const json_t *said, const char *account, int64_t now_s, 
     out->provider_name = copy_of("saml");
     out->provider_url = copy_of(text_of(said, "issuer"));
     out->id = copy_of(text_of(said, "name_id"));
+    saml_name_form(said, entity_id, "-", form);
+    out->name_form = copy_of(form);
     set_names(said, out);
     out->session_at_provider = session_of(said);
     out->vouched_ms = issued_ms;

@@ -22,30 +22,41 @@ static const char *or_empty(const char *text)
 /* The row of somebody who signs in here for the first time. */
 static json_t *new_user(const char *id, const person_t *person, const char *now)
 {
-    return json_pack("{s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id,
+    return json_pack("{s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id", id,
                      "identity_provider", "name", person->provider_name, "url",
                      person->provider_url, "provider_url", person->provider_url, "provider_user_id",
-                     person->id, "username", or_empty(person->username), "email",
-                     or_empty(person->email), "name", or_empty(person->name), "last_active", now,
-                     "last_login", now);
+                     person->id, "name_form", or_empty(person->name_form), "username",
+                     or_empty(person->username), "email", or_empty(person->email), "name",
+                     or_empty(person->name), "last_active", now, "last_login", now);
 }
 
-/* How the person is described now. 0: *ret_id is the user | ERR_NOT_FOUND: none is this person. */
-static int update_user(crud_t *crud, const char *account, const person_t *person, bool login,
+/* How the person is described now. known: the user of a session that goes on; NULL: somebody signs
+ * in. A user of whom the form of the name is not known is whoever signs in first by the text. 0:
+ * *ret_id is the user | ERR_NOT_FOUND: none is this person. */
+static int update_user(crud_t *crud, const char *account, const person_t *person, const char *known,
                        char ret_id[ID_MAX])
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     int r;
 
-    r = pg_exec(crud->pg, &res,
-                "UPDATE application_user SET username = $4, email = $5, name = $6, "
-                "last_login = CASE WHEN $7 = 't' THEN date_trunc('second', now()) "
-                "ELSE last_login END, last_active = greatest(last_active, "
-                "date_trunc('second', now())) WHERE account_id = $1 AND provider_url = $2 "
-                "AND provider_user_id = $3 AND identity_provider->>'name' = $8 RETURNING id",
-                8, account, person->provider_url, person->id, or_empty(person->username),
-                or_empty(person->email), or_empty(person->name), login ? "t" : "f",
-                person->provider_name);
+    r = pg_exec(
+        crud->pg, &res,
+        "UPDATE application_user u SET username = $4, email = $5, name = $6, "
+        "last_login = CASE WHEN $7 = '' THEN date_trunc('second', now()) "
+        "ELSE last_login END, last_active = greatest(last_active, "
+        "date_trunc('second', now())), "
+        "name_form = CASE WHEN $7 = '' THEN $9 ELSE name_form END "
+        "WHERE account_id = $1 AND provider_url = $2 "
+        "AND provider_user_id = $3 AND identity_provider->>'name' = $8 "
+        "AND CASE WHEN $7 > '' THEN id = $7 ELSE coalesce(name_form, '') = $9 OR "
+        "(coalesce(name_form, '') = '' "
+        "     AND NOT EXISTS (SELECT 1 FROM application_user o WHERE o.account_id = $1 "
+        "     AND o.provider_url = $2 AND o.provider_user_id = $3 "
+        "     AND o.identity_provider->>'name' = $8 AND coalesce(o.name_form, '') = $9)) END "
+        "RETURNING id",
+        9, account, person->provider_url, person->id, or_empty(person->username),
+        or_empty(person->email), or_empty(person->name), or_empty(known), person->provider_name,
+        or_empty(person->name_form));
     if (r || !PQntuples(res))
         return r ? r : ERR_NOT_FOUND;
     snprintf(ret_id, ID_MAX, "%s", PQgetvalue(res, 0, 0));
@@ -78,7 +89,7 @@ static int add_user(crud_t *crud, const sealed_t *sealed, const person_t *person
 static int find_user(crud_t *crud, const sealed_t *sealed, const person_t *person,
                      problem_t *problem, char ret_id[ID_MAX])
 {
-    int r = update_user(crud, sealed->account, person, true, ret_id);
+    int r = update_user(crud, sealed->account, person, NULL, ret_id);
 
     if (r != ERR_NOT_FOUND)
         return r;
@@ -381,6 +392,6 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     if (!r)
         r = set_limits(crud, session, sealed);
     if (!r)
-        r = update_user(crud, sealed->account, person, false, user);
+        r = update_user(crud, sealed->account, person, session->user, user);
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;
 }

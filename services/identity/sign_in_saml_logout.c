@@ -43,7 +43,7 @@ static int begin_message(crud_t *crud, const request_t *request, problem_t *prob
     _cleanup_(run_free) run_t *run = run_new();
     _cleanup_(json_clear_ref) json_t *message = NULL;
     char slo[RUN_URL_SIZE], nonce[WORDS_TOKEN_LEN + 1];
-    int r = sealed_open(&run->sealed, sign_in_key(crud), request->body, problem);
+    int r = sealed_open_any(&run->sealed, sign_in_key(crud), request->body, problem);
 
     if (r)
         return r;
@@ -136,11 +136,12 @@ static int find_sessions(crud_t *crud, const ending_t *ending, PGresult **ret_re
                    "JOIN application_session a ON a.application_user_id = u.id "
                    "JOIN sign_in_session s ON s.session_id = a.id "
                    "WHERE u.account_id = $1 AND u.provider_url = $2 AND u.provider_user_id = $3 "
+                   "AND (coalesce(u.name_form, '') = '' OR u.name_form LIKE $7) "
                    "AND a.route_id = $4 AND s.module = 'saml' AND ($5::jsonb = '[]' "
                    "OR coalesce(s.provider_hash, '') = '' OR $5::jsonb ? s.provider_hash) "
                    "ORDER BY 1 LIMIT $6::int",
-                   6, ending->sealed->account, ending->said->issuer, ending->said->name_id,
-                   ending->sealed->route, ending->indexes, most);
+                   7, ending->sealed->account, ending->said->issuer, ending->said->name_id,
+                   ending->sealed->route, ending->indexes, most, ending->said->name_form);
 }
 
 /* End up to BATCH of them; with the last ones the request is remembered, so that one which did not

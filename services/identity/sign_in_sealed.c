@@ -44,6 +44,15 @@ static int open_text(sealed_t *self, const secret_key_t *key, const char *name, 
 
 int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
 {
+    int r = sealed_open_any(self, key, body, problem);
+
+    if (r || !json_is_false(json_object_get(self->config, "enabled")))
+        return r;
+    return problem_add(problem, ERR_INVALID_FIELD, "sealed", "is a module that is off");
+}
+
+int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem)
+{
     int r = open_text(self, key, "sealed", body, problem);
 
     if (r)

@@ -16,9 +16,12 @@ typedef struct sealed {
     const provider_t *engine; /* of the module; NULL: this version has none */
 } sealed_t;
 
-/* Open the body's field "sealed". 0 | ERR_REQUIRED_MISSING, ERR_INVALID_FIELD | -ENOMEM. *self is
- * for sealed_done in any case. */
+/* Open the body's field "sealed", a module that is on. 0 | ERR_REQUIRED_MISSING, ERR_INVALID_FIELD
+ * | -ENOMEM. *self is for sealed_done in any case. */
 int sealed_open(sealed_t *self, const secret_key_t *key, const json_t *body, problem_t *problem);
+/* The same of one that may be off: of that edges bring what its provider signs people out with. */
+int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body,
+                    problem_t *problem);
 /* The same of what says whose module it is, without rules ("place"; "sealed" will do): config and
  * digest may be missing. */
 int sealed_open_place(sealed_t *self, const secret_key_t *key, const json_t *body,

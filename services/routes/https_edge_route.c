@@ -268,7 +268,7 @@ static char
     published_form[24]; /* of what edges are told now: how column sign_in_published begins */
 
 /* Rises when the document of a sign-in module changes, so that all are published anew. */
-static const char FORM[] = "2";
+static const char FORM[] = "3";
 
 static const secret_key_t *sign_in_key(const crud_t *crud)
 {
@@ -288,23 +288,41 @@ static int note_published(crud_t *crud, const char *id)
                     2, published_form, id);
 }
 
-/* Of a module that signs people in and is off edges get the prefix of its cookies alone, which
- * browsers have still, and which no upstream is to see. */
-static void add_prefix(const json_t *row, const char *name, json_t *document)
+/* Add to a list of the document, which is made where there is none. 0 | -ENOMEM. */
+static int append_to(json_t *document, const char *name, json_t *value)
 {
-    json_t *prefix = json_object_get(json_object_get(row, name), "cookie_prefix");
-    json_t *list = json_object_get(document, "cookie_prefixes");
+    json_t *list = json_object_get(document, name);
 
-    if (!json_string_length(prefix) || !sign_in_module_is(name))
-        return;
     if (!list) {
         list = json_array();
-        json_object_set_new(document, "cookie_prefixes", list);
+        json_object_set_new(document, name, list);
     }
-    json_array_append(list, prefix);
+    return json_array_append_new(list, value) ? -ENOMEM : 0;
 }
 
-/* Edges get every enabled module; a disabled one is left out, as if it were not there. Of those
+/* Of a module that signs people in and is off edges get the prefix of its cookies, which browsers
+ * have still, and which no upstream is to see, and what its provider's sign-outs are taken with:
+ * sessions that it ends meanwhile are not good again when the module is on. */
+static int add_off(crud_t *crud, const json_t *row, const char *name, json_t *document,
+                   bool *ret_sign_in)
+{
+    json_t *module = json_object_get(row, name);
+    json_t *prefix = json_object_get(module, "cookie_prefix");
+    int r = 0;
+
+    if (!sign_in_module_is(name) || !json_is_object(module))
+        return 0;
+    if (json_string_length(prefix))
+        r = append_to(document, "cookie_prefixes", json_incref(prefix));
+    if (r || !strcmp(name, "oauth"))
+        return r;
+    *ret_sign_in = true;
+    return append_to(document, "sign_outs",
+                     sign_in_module_publish_off(sign_in_key(crud), name, row));
+}
+
+/* Edges get every enabled module; a disabled one is left out, as if it were not there, but for what
+ * add_off adds. Of those
  * that sign people in they get what they need and no secret. */
 static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *ret_sign_in)
 {
@@ -314,7 +332,8 @@ static int add_modules(crud_t *crud, const json_t *row, json_t *document, bool *
         if (field->type != FIELD_NESTED)
             continue;
         if (!is_enabled(row, field->name)) {
-            add_prefix(row, field->name, document);
+            if (add_off(crud, row, field->name, document, ret_sign_in))
+                return -ENOMEM;
             continue;
         }
         if (!sign_in_module_is(field->name)) {
@@ -376,14 +395,16 @@ int sign_in_key_setup(const crud_t *crud, const config_t *config)
     return 0;
 }
 
-#define SIGN_IN_ENABLED                                                                            \
-    "(oauth->'enabled' = 'true' OR oidc->'enabled' = 'true' OR saml->'enabled' = 'true')"
+/* Has it a module of which edges are told something sealed? */
+#define SIGN_IN_SEALED_ANY                                                                         \
+    "(oauth->'enabled' = 'true' OR jsonb_typeof(oidc) = 'object' OR jsonb_typeof(saml) = "         \
+    "'object')"
 
 int sign_in_publish_missing(crud_t *crud, int64_t *ret_revision)
 {
     static const publish_pass_t passes[] = {
         {"SELECT 'https_edge_route', id, to_jsonb(t) FROM https_edge_route t "
-         "WHERE " SIGN_IN_ENABLED " AND sign_in_published IS DISTINCT FROM " PUBLISHED
+         "WHERE " SIGN_IN_SEALED_ANY " AND sign_in_published IS DISTINCT FROM " PUBLISHED
          " ORDER BY id LIMIT $2::int FOR UPDATE",
          publish_stored, published_form},
     };

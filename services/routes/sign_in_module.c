@@ -75,6 +75,14 @@ static json_t *config_of(const char *name, const json_t *row)
     return config;
 }
 
+json_t *sign_in_module_publish_off(const secret_key_t *key, const char *name, const json_t *row)
+{
+    _cleanup_(json_clear_ref) json_t *config = config_of(name, row);
+    _cleanup_(free_mem) char *sealed = seal_whole(key, name, row, config);
+
+    return sealed ? json_pack("{s:s, s:s}", "module", name, "sealed", sealed) : NULL;
+}
+
 json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row)
 {
     _cleanup_(json_clear_ref) json_t *config = config_of(name, row);

@@ -19,3 +19,7 @@ bool sign_in_module_is(const char *name);
  * common/schema/sign_in_digest.h. sealed: under this key, JSON of {route, account, edge, module,
  * config}, config is the module as it is; place: the same without config. NULL: no memory. */
 json_t *sign_in_module_publish(const secret_key_t *key, const char *name, const json_t *row);
+
+/* The same of a module that is off, which its provider may sign people out at still: {module,
+ * sealed}. NULL: no memory. */
+json_t *sign_in_module_publish_off(const secret_key_t *key, const char *name, const json_t *row);

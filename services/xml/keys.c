@@ -62,21 +62,40 @@ static int64_t end_of(const X509 *certificate)
     return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) ? 1000 * (int64_t)timegm(&tm) : 0;
 }
 
+static void print_sha256(const unsigned char *bytes, size_t len, char out[65])
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+
+    SHA256(bytes, len, digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* Of the public key in its own encoding: a certificate may have another one of the same. False: no
+ * memory. */
+static bool print_key(EVP_PKEY *pkey, char out[65])
+{
+    unsigned char *der = NULL;
+    int len = i2d_PUBKEY(pkey, &der);
+
+    if (len > 0)
+        print_sha256(der, (size_t)len, out);
+    OPENSSL_free(der);
+    return len > 0;
+}
+
 /* Take over a certificate. False: no memory, or its key cannot be read. */
 static bool take_key(keys_t *self, X509 *certificate, const unsigned char *der, size_t len)
 {
     signing_key_t *one = &self->list[self->count];
-    unsigned char digest[SHA256_DIGEST_LENGTH];
 
     *one =
         (signing_key_t){.pkey = X509_get_pubkey(certificate), .not_after_ms = end_of(certificate)};
     X509_free(certificate);
     if (!one->pkey)
         return false;
-    SHA256(der, len, digest);
-    for (size_t i = 0; i < sizeof(digest); i++)
-        snprintf(one->sha256 + 2 * i, 3, "%02x", digest[i]);
-    if (key_is_usable(one)) {
+    print_sha256(der, len, one->sha256);
+    if (key_is_usable(one) && print_key(one->pkey, one->key_sha256)) {
         self->count++;
         return true;
     }

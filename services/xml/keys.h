@@ -18,7 +18,8 @@ typedef struct signing_key {
     EVP_PKEY *pkey;
     key_kind_t kind;
     int bits;
-    char sha256[65]; /* of the certificate, hexadecimal */
+    char sha256[65];     /* of the certificate, hexadecimal */
+    char key_sha256[65]; /* of its public key (SubjectPublicKeyInfo), whatever certificate has it */
     int64_t not_after_ms;
 } signing_key_t;
 

@@ -134,8 +134,8 @@ static json_t *describe_key(const signing_key_t *key)
     char kind[32];
 
     snprintf(kind, sizeof(kind), "%s %d", key->kind == KEY_RSA ? "RSA" : "EC", key->bits);
-    return json_pack("{s:s, s:s, s:I}", "sha256", key->sha256, "key", kind, "not_after_ms",
-                     (json_int_t)key->not_after_ms);
+    return json_pack("{s:s, s:s, s:s, s:I}", "sha256", key->sha256, "key_sha256", key->key_sha256,
+                     "key", kind, "not_after_ms", (json_int_t)key->not_after_ms);
 }
 
 json_t *metadata_describe(const metadata_t *self)

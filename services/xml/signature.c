@@ -182,6 +182,7 @@ static int verify_shaped(const signature_shape_t *shape, xmlNodePtr signature, c
         octets_done(ret_octets);
         is_good = keys->list[i].kind == shape->signature->kind
                   && verify_with(&keys->list[i], signature, ret_octets);
+        ret_octets->key = &keys->list[i];
     }
     if (is_good && digest_is_right(shape, ret_octets))
         return 0;

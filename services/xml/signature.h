@@ -11,6 +11,7 @@
 typedef struct octets {
     char *bytes; /* ends with NUL */
     size_t len;
+    const signing_key_t *key; /* that verified them, borrowed */
 } octets_t;
 
 /* Free the bytes. */

@@ -24,6 +24,7 @@ typedef struct judging {
     const json_t *relay; /* NULL: none */
     expect_t expect;
     metadata_t metadata;
+    const signing_key_t *signed_by; /* what the answer is taken from; NULL: nothing yet */
     char *xml;
     size_t len;
     unsigned char *content_key; /* NULL: none */
@@ -57,15 +58,20 @@ static int parse_octets(const octets_t *octets, const xmlNode *signed_element,
     return 0;
 }
 
-/* Verify the signature of an element, and make a document of what it covers. */
-static int open_signed(xmlDocPtr document, xmlNodePtr element, xmlNodePtr signature,
-                       const keys_t *keys, xmlDocPtr *ret_document, message_t *ret_message,
+/* Verify the signature of an element, and make a document of what it covers. Of several the first
+ * one covers what is believed. */
+static int open_signed(judging_t *self, xmlDocPtr document, xmlNodePtr element,
+                       xmlNodePtr signature, xmlDocPtr *ret_document, message_t *ret_message,
                        problem_t *problem)
 {
     _cleanup_(octets_done) octets_t octets = {0};
-    int r = signature_verify(document, element, signature, keys, &octets, problem);
+    int r = signature_verify(document, element, signature, &self->metadata.keys, &octets, problem);
 
-    return r ? r : parse_octets(&octets, element, ret_document, ret_message, problem);
+    if (r)
+        return r;
+    if (!self->signed_by)
+        self->signed_by = octets.key;
+    return parse_octets(&octets, element, ret_document, ret_message, problem);
 }
 
 /* ---- responses ---- */
@@ -100,8 +106,8 @@ static int judge_assertion(judging_t *self, xmlDocPtr document, const message_t 
     int r;
 
     if (message->assertion_signature) {
-        r = open_signed(document, message->assertion, message->assertion_signature,
-                        &self->metadata.keys, &assertion_document, &assertion, problem);
+        r = open_signed(self, document, message->assertion, message->assertion_signature,
+                        &assertion_document, &assertion, problem);
         if (r)
             return r;
         if (!judged)
@@ -112,6 +118,7 @@ static int judge_assertion(judging_t *self, xmlDocPtr document, const message_t 
                                            ? "is not signed: the provider has to sign the "
                                              "response, or the assertion in it"
                                            : "has no assertion");
+    json_object_set_new(answer, "signed_by", json_string(self->signed_by->key_sha256));
     return assertion_judge(judged, &self->expect, self->metadata.entity_id, answer, problem);
 }
 
@@ -157,8 +164,8 @@ static int judge_response(judging_t *self, xmlDocPtr document, json_t *answer, p
 
     whole = message;
     if (is_signed)
-        r = open_signed(document, message.root, message.signature, &self->metadata.keys,
-                        &signed_document, &whole, problem);
+        r = open_signed(self, document, message.root, message.signature, &signed_document, &whole,
+                        problem);
     if (!r)
         r = check_response_head(self, whole.root, is_signed, problem);
     if (r)
@@ -191,8 +198,8 @@ static int judge_logout(judging_t *self, xmlDocPtr document, json_t *answer, pro
                                   problem);
     if (!message.signature)
         return message_refuse(problem, "is not signed");
-    r = open_signed(document, message.root, message.signature, &self->metadata.keys,
-                    &signed_document, &covered, problem);
+    r = open_signed(self, document, message.root, message.signature, &signed_document, &covered,
+                    problem);
     return r ? r
              : logout_judge(covered.root, &self->expect, self->metadata.entity_id, answer, problem);
 }

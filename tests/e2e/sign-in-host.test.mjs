@@ -53,7 +53,7 @@ test('a route that an older version wrote is published anew at the next start, a
   const routes = [];
   for (const match of ['/a', '/b', '/c']) routes.push(await must('POST', `/edges/https/${id}/routes`, { match_type: 'path_prefix', match, ...(match === '/c' ? {} : { oidc: signIn }) }));
   const [older, same, other] = routes.map((route) => route.id), [was, stays] = [noted(older), noted(same)];
-  assert.match(was, /^2-[0-9a-f]{8} [0-9a-f]{64}$/);
+  assert.match(was, /^3-[0-9a-f]{8} [0-9a-f]{64}$/);
   assert.equal(noted(other), '-');
   sql(`UPDATE https_edge_route SET oidc = jsonb_set(oidc, '{maximum_duration}', '60') WHERE id = '${older}'`); // it leaves the column
   const entry = (route) => sql(`SELECT revision FROM config_entry WHERE id = '${route}'`), before = [older, same, other].map(entry);
@@ -72,7 +72,7 @@ test('a route that an older version wrote is published anew at the next start, a
 test('a change of a module is published under another note, of a secret too', { skip }, async () => {
   const { route, edge: front } = await endpoint({ body: 'x' }, { oidc: signIn });
   const first = noted(route.id);
-  assert.match(first, /^2-/);
+  assert.match(first, /^3-/);
   await must('PUT', `/edges/https/${front.id}/routes/${route.id}/oidc`, { ...signIn, client_secret: 'another' });
   assert.notEqual(noted(route.id), first);
 });

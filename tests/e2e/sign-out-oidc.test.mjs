@@ -118,6 +118,16 @@ test('a token without sid ends all sessions of the person at the client, one wit
   assert.equal((await logout(places.one, provider.sign(claims({ sub: 'nobody' })))).status, 200, 'who is not here is signed out');
 });
 
+test('while the module is off the provider still signs its people out', { skip }, async () => {
+  const off = await route('first'), one = await signedIn(off, 'alice'), bob = await signedIn(off, 'bob');
+  const put = (enabled) => must('PUT', `/edges/https/${off.edge.id}/routes/${off.route.id}/oidc`, oidc('first', { enabled }));
+  await put(false);
+  assert.equal((await logout(off, provider.sign(claims(), {}, signingKey('RS256')))).status, 400, 'of a stranger');
+  assert.equal((await logout(off, provider.sign(claims()))).status, 200);
+  await put(true);
+  assert.deepEqual([await stays(one), await stays(bob)], [false, true], 'who was signed out meanwhile stays so');
+});
+
 test('a sign-in that was under way when its session at the provider ended leads to nothing', { skip }, async () => {
   const first = await signedIn(places.one), sid = await sidOf(first), browser = new Browser(), back = new URL(callback(issuer));
   const away = await browser.go(at(places.one), { stop: (location) => location.startsWith(issuer) });

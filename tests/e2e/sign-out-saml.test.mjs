@@ -10,7 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import zlib from 'node:zlib';
-import { ca, edge, elsewhere, endpoint, home, must, through, until, upstream } from '../support/postern.mjs';
+import { ca, edge, elsewhere, endpoint, env, home, must, through, until, upstream } from '../support/postern.mjs';
 import { ask, Browser, PAGE } from '../support/browser.mjs';
 import { deflate, ECDSA, EMAIL, encode, NS, provider, response, RSA, samlify, sign, signer, SUCCESS, time } from '../support/saml.mjs';
 
@@ -19,6 +19,7 @@ const SESSION = '__Host-postern.session';
 const PAGES = { failed: 'ERR_POSTERN_952', path: 'ERR_POSTERN_954' };
 const BINDING = 'urn:oasis:names:tc:SAML:2.0:bindings:', THEIRS = 'https://idp.example.com/slo';
 const idp = skip ? null : provider([signer()], `https://idp-${process.pid}.example.com/metadata`), other = skip ? null : signer();
+const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qXAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
 const up = skip ? null : await upstream((asked, answer) => answer.end('upstream'));
 test.after(() => up?.close());
 const at = (to, place = '/') => `https://${to.host}:${edge.port}${place}`;
@@ -46,7 +47,7 @@ async function signedIn(to, over) {
 const logoutRequest = (to, name, indexes = [], over = {}) => {
   const now = Date.now(), id = over.id ?? unique();
   return { id, xml: `<samlp:LogoutRequest xmlns:samlp="${NS.protocol}" xmlns:saml="${NS.assertion}" ID="${id}" Version="2.0" IssueInstant="${time(over.issued ?? now)}"${over.until === null ? '' : ` NotOnOrAfter="${time(over.until ?? now + 120000)}"`}${over.destination === null ? '' : ` Destination="${over.destination ?? to.saml.single_logout_url}"`}>`
-    + `<saml:Issuer>${over.issuer ?? idp.entity}</saml:Issuer><saml:NameID Format="${EMAIL}">${name}</saml:NameID>${indexes.map((one) => `<samlp:SessionIndex>${one}</samlp:SessionIndex>`).join('')}</samlp:LogoutRequest>` };
+    + `<saml:Issuer>${over.issuer ?? idp.entity}</saml:Issuer>${over.nameId ?? `<saml:NameID Format="${EMAIL}">${name}</saml:NameID>`}${indexes.map((one) => `<samlp:SessionIndex>${one}</samlp:SessionIndex>`).join('')}</samlp:LogoutRequest>` };
 };
 const logoutResponse = (to, inResponseTo, { status = SUCCESS, more = '', id = unique(), destination, issuer } = {}) => ({ id,
   xml: `<samlp:LogoutResponse xmlns:samlp="${NS.protocol}" xmlns:saml="${NS.assertion}" ID="${id}" Version="2.0" IssueInstant="${time(Date.now())}" Destination="${destination ?? to.saml.single_logout_url}" InResponseTo="${inResponseTo}"><saml:Issuer>${issuer ?? idp.entity}</saml:Issuer><samlp:Status><samlp:StatusCode Value="${status}">${more}</samlp:StatusCode></samlp:Status></samlp:LogoutResponse>` });
@@ -98,6 +99,43 @@ test('with SessionIndex those sessions end, and those whose index the provider n
   assert.deepEqual(await stayed([two, bob]), [true, false], 'an index is of its name alone');
   assert.equal((await byRedirect(to, query(logoutRequest(to, name, ['_unknown']).xml))).status, 302);
   assert.deepEqual(await stayed([two]), [true]);
+});
+
+test('people whom a provider tells apart by the format or the qualifiers of one name are several, and are signed out so', { skip }, async () => {
+  const to = await route({ nameid_format: 'urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified' }), name = `same-${unique()}@example.test`;
+  const PERSISTENT = 'urn:oasis:names:tc:SAML:2.0:nameid-format:persistent', written = (attributes) => `<saml:NameID${attributes}>${name}</saml:NameID>`;
+  const forms = { plain: ` Format="${PERSISTENT}"`, same: ` Format="${PERSISTENT}" NameQualifier="${idp.entity}" SPNameQualifier="${to.saml.entity_id}"`, theirs: ` Format="${PERSISTENT}" NameQualifier="https://behind.example.com/idp"`, affiliates: ` Format="${PERSISTENT}" SPNameQualifier="https://affiliation.example.com"`, mail: ` Format="${EMAIL}"` };
+  const users = async () => (await must('GET', `/app/users?filter=${encodeURIComponent(`obj.provider_user_id == "${name}"`)}`)).application_users.map(({ id }) => id);
+  const enter = (form) => signedIn(to, { name, nameId: written(forms[form]) });
+  const first = await enter('plain'), [before] = await users();
+  sql(`UPDATE application_user SET name_form = '' WHERE id = '${before}'`); // as a version before left it
+  const same = await enter('same');
+  assert.deepEqual(await users(), [before], 'what is left out is what was meant, and who was a user is that one');
+  const people = [first, same, await enter('theirs'), await enter('affiliates'), await enter('mail')];
+  assert.equal((await users()).length, 4);
+  await enter('theirs');
+  assert.equal((await users()).length, 4);
+  const out = async (attributes) => { assert.equal((await byRedirect(to, query(logoutRequest(to, name, [], { nameId: written(attributes) }).xml))).status, 302); return stayed(people); };
+  assert.deepEqual(await out(' NameQualifier="https://nobody.example.com"'), [true, true, true, true, true]);
+  assert.deepEqual(await out(forms.theirs), [true, true, false, true, true]);
+  assert.deepEqual(await out(forms.same), [false, false, false, true, true]);
+  assert.deepEqual(await out(` Format="${EMAIL}"`), [false, false, false, true, false]);
+  assert.deepEqual(await out(''), [false, false, false, false, false], 'what a request leaves out is any');
+});
+
+test('while the module is off the provider still signs its people out, and nobody signs in', { skip }, async () => {
+  const to = await route(), one = await signedIn(to), two = await signedIn(to), stranger = await signedIn(to);
+  const put = (enabled) => must('PUT', `/edges/https/${to.edge.id}/routes/${to.route.id}/saml`, { idp_metadata: idp.metadata, nameid_format: EMAIL, enabled });
+  await put(false);
+  const places = { 'its metadata': [to.saml.entity_id, {}], 'a response': [to.saml.assertion_consumer_service_url, form({ SAMLResponse: 'x' })], 'a login': [`${new URL(to.saml.entity_id).origin}/login?t=${to.route.id}.x`, {}] };
+  for (const [what, [url, options]] of Object.entries(places)) assert.ok([400, 404].includes((await ask(url, { headers: PAGE, ...options })).status), what);
+  refused(await byRedirect(to, query(logoutRequest(to, stranger.name).xml, { by: other })), 'of a stranger');
+  const answer = await byRedirect(to, query(logoutRequest(to, one.name).xml));
+  assert.equal(answer.status, 302, answer.body);
+  assert.ok(opened(answer.headers.location, to.saml, 'SAMLResponse').xml.includes(`Value="${SUCCESS}"`));
+  assert.equal((await post(to, logoutRequest(to, two.name))).status, 302);
+  await put(true);
+  assert.deepEqual(await stayed([one, two, stranger]), [false, false, true], 'who was signed out meanwhile stays so');
 });
 
 test('the API shows no session any more that the provider has ended', { skip }, async () => {

@@ -188,7 +188,7 @@ test("every row of before is served as it was, the edge serves its route, and th
   assert.equal(count('config_entry', "WHERE kind IN ('ip_policy', 'ip_policy_rule') AND doc IS NOT NULL"), count('ip_policy') + count('ip_policy_rule'));
   // and told them sign-in modules in clear
   const signIn = "WHERE 'true' IN (oauth->'enabled', oidc->'enabled', saml->'enabled')";
-  assert.equal(count('https_edge_route', `${signIn} AND sign_in_published LIKE '2-%'`), count('https_edge_route', signIn));
+  assert.equal(count('https_edge_route', `${signIn} AND sign_in_published LIKE '3-%'`), count('https_edge_route', signIn));
 });
 
 test('and is changed and deleted', { skip, timeout: 180000 }, async () => {

@@ -1,6 +1,7 @@
 /* The edge's lookup structures, against plain search. */
 #include "common/codec/pack.h"
 #include "services/edge/table/cookie_names.h"
+#include "services/edge/table/shared_text.h"
 #include "services/edge/table/table.h"
 
 #include <criterion/criterion.h>
@@ -254,6 +255,44 @@ Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)
     cr_assert_eq(table_edge(table, "a.test", 6)->signing_in, 0);
     apply(table, "https_edge_route", "r1", r1);
     drop(table);
+}
+
+static const char *sign_out_of(table_t *table, const char *id, module_id_t module)
+{
+    const route_t *route = strmap_get(table->routes, id, strlen(id));
+    const shared_text_t *text = route_sign_out(route, module);
+
+    cr_assert_not(route->refused);
+    return text ? text->at : NULL;
+}
+
+/* What lets nobody in may be missing: the route goes on. */
+Test(table, a_route_has_what_sign_outs_of_modules_that_are_off_are_taken_with)
+{
+#define HEAD                                                                                       \
+    "{\"account_id\": \"ac\", \"edge_id\": \"e\", \"match_type\": \"path_prefix\", \"match\": "    \
+    "\"/\", "                                                                                      \
+    "\"sign_outs\": "
+    table_t *table = table_new();
+    static const char *const bad[] = {
+        HEAD "1}", HEAD "[1, {\"sealed\": \"x\"}, {\"module\": \"saml\"}]}",
+        HEAD "[{\"module\": \"oauth\", \"sealed\": \"x\"}, {\"module\": 1, \"sealed\": \"x\"}]}",
+        HEAD "[{}, {}, {}, {\"module\": \"saml\", \"sealed\": \"beyond three\"}]}"};
+
+    apply(table, "https_edge_route", "r1",
+          HEAD
+          "[{\"module\": \"saml\", \"sealed\": \"of saml\"}, {\"module\": \"saml\", \"sealed\": "
+          "\"again\"}, {\"module\": \"oidc\", \"sealed\": \"of oidc\"}]}");
+    cr_assert_str_eq(sign_out_of(table, "r1", MODULE_SAML), "of saml");
+    cr_assert_str_eq(sign_out_of(table, "r1", MODULE_OIDC), "of oidc");
+    cr_assert_null(sign_out_of(table, "r1", MODULE_OAUTH));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        apply(table, "https_edge_route", "r1", bad[i]);
+        cr_assert(!sign_out_of(table, "r1", MODULE_SAML) && !sign_out_of(table, "r1", MODULE_OIDC),
+                  "%s", bad[i]);
+    }
+    drop(table);
+#undef HEAD
 }
 
 Test(table, a_route_that_is_refused_for_a_module_says_which)

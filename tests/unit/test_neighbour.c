@@ -10,11 +10,13 @@
 #include <string.h>
 
 enum { COPIES = 3, QUESTIONS = 200, GUARD_MS = 60000 };
+enum { TRIAL_MS = 10000, SLOW_MS = 4000, SLOW_MAX = 8 }; /* as in neighbour.c */
 
 typedef enum manner {
     GOOD,       /* answers {"number": of the question} */
     BUSY,       /* has no room */
     SILENT,     /* never answers, but keeps the question */
+    SLOW,       /* answers the last question alone */
     WORDLESS,   /* refuses, and says no reason */
     SPEECHLESS, /* refuses, with a reason that is no text */
     CODELESS,   /* answers without a code */
@@ -38,7 +40,7 @@ typedef struct bench {
     neighbour_t *neighbour;
     copy_t copies[COPIES];
     int said[QUESTIONS], code[QUESTIONS], count, wanted, wanted_asked;
-    int64_t number[QUESTIONS], began_ms;
+    int64_t number[QUESTIONS], began_ms, born_ms;
     char why[160];
     bool is_late;
 } bench_t;
@@ -103,6 +105,10 @@ static void act(copy_t *self, zframe_t *identity, const request_t *request)
         zframe_destroy(&self->identity);
         self->identity = zframe_dup(identity);
         snprintf(self->id, sizeof(self->id), "%s", request->id);
+        break;
+    case SLOW:
+        if (number == QUESTIONS - 1)
+            answer(self, identity, request->id, number);
         break;
     case WORDLESS:
         send_frames(self, identity, request->id, json_pack("{s:i}", "code", ERR_NOT_FOUND),
@@ -184,7 +190,7 @@ static void bench_start(bench_t *self, const manner_t *manners, int count)
 {
     char endpoints[COPIES * 70] = "";
 
-    *self = (bench_t){.loop = zloop_new(), .began_ms = bus_mono_ms()};
+    *self = (bench_t){.loop = zloop_new(), .born_ms = bus_mono_ms()};
     for (int i = 0; i < count; i++) {
         copy_start(self, &self->copies[i], manners[i]);
         strcat(strcat(endpoints, *endpoints ? "," : ""), self->copies[i].endpoint);
@@ -377,6 +383,68 @@ Test(neighbour, a_copy_that_is_gone_costs_a_question_its_time_and_nothing_else)
     for (size_t i = 0; i < 4; i++)
         cr_assert(!bench.code[i] && bench.number[i] == (int64_t)i);
     cr_assert_geq(asked_again(&bench), 1);
+    bench_end(&bench);
+}
+
+Test(neighbour, a_silent_copy_costs_those_that_have_come_to_it_their_time_and_nobody_else)
+{
+    bench_t bench;
+    int before;
+
+    bench_start(&bench, (manner_t[]){SILENT, GOOD}, 2);
+    ask(&bench, 0, GUARD_MS);
+    ask(&bench, 1, GUARD_MS);
+    bench_run(&bench, 2);
+    before = bench.copies[0].asked;
+    cr_assert_geq(before, 1);
+    for (size_t i = 2; i < QUESTIONS; i++) {
+        ask(&bench, i, GUARD_MS);
+        bench_run(&bench, (int)i + 1);
+        cr_assert(!bench.code[i] && bench.number[i] == (int64_t)i);
+    }
+    /* where all of that takes longer than here, it is tried now and then */
+    cr_assert_leq(bench.copies[0].asked - before,
+                  1 + (int)(bus_mono_ms() - bench.born_ms) / TRIAL_MS);
+    bench_end(&bench);
+}
+
+Test(neighbour, a_copy_that_was_silent_takes_its_turn_again_when_it_answers)
+{
+    bench_t bench;
+    int before;
+
+    bench_start(&bench, (manner_t[]){SILENT, GOOD}, 2);
+    ask(&bench, 0, GUARD_MS);
+    ask(&bench, 1, GUARD_MS);
+    bench_run(&bench, 2);
+    bench.copies[0].manner = GOOD;
+    answer(&bench.copies[0], bench.copies[0].identity, bench.copies[0].id, 7); /* too late */
+    before = bench.copies[0].asked;
+    for (size_t i = 2; bench.copies[0].asked < before + 5; i++) {
+        cr_assert_lt(i, QUESTIONS);
+        ask(&bench, i, GUARD_MS);
+        bench_run(&bench, (int)i + 1);
+    }
+    bench_end(&bench);
+}
+
+/* Who is slow because there is too much to do is not given twice as much. */
+Test(neighbour, what_copies_are_only_slow_with_is_asked_twice_for_a_few_questions_at_most)
+{
+    int64_t until_ms = bus_mono_ms() + 3 * SLOW_MS / 2;
+    bench_t bench;
+
+    bench_start(&bench, (manner_t[]){SLOW, SLOW}, 2);
+    for (size_t i = 0; i < 40; i++)
+        neighbour_ask(bench.neighbour, "saml.verify", "ac_1", json_pack("{s:i}", "number", (int)i),
+                      until_ms, (void *)(i + 1));
+    for (size_t i = 40; i < 44; i++) /* each of them is heard */
+        neighbour_ask(bench.neighbour, "saml.verify", "ac_1",
+                      json_pack("{s:i}", "number", QUESTIONS - 1), until_ms, (void *)(i + 1));
+    bench_run(&bench, 44);
+    for (size_t i = 0; i < 40; i++)
+        cr_assert_eq(bench.code[i], ERR_MAINTENANCE);
+    cr_assert_leq(asked_again(&bench), SLOW_MAX);
     bench_end(&bench);
 }
 

@@ -6,6 +6,7 @@
 #include "services/xml/document.h"
 #include "services/xml/envelope.h"
 #include "services/xml/message.h"
+#include "services/xml/metadata.h"
 #include "services/xml/moment.h"
 #include "tests/unit/saml_messages.h"
 
@@ -130,6 +131,29 @@ Test(saml, an_id_is_plain)
 
 static const char *const good[] = {"assertion", "response", "both", "rsa"};
 
+/* Is it the key of a certificate of the metadata? */
+static bool is_key_of(const char *metadata, const char *key)
+{
+    _cleanup_(metadata_done) metadata_t read = {0};
+    _cleanup_(json_clear_ref) json_t *described = NULL;
+    problem_t problem = {0};
+    json_t *one;
+    size_t i;
+    bool is_one = false;
+
+    cr_assert_eq(metadata_read(&read, metadata, strlen(metadata), &problem), 0);
+    described = metadata_describe(&read);
+    json_array_foreach(json_object_get(described, "certificates"), i, one)
+    {
+        const char *its = json_string_value(json_object_get(one, "key_sha256"));
+
+        cr_assert_eq(strlen(its), 64);
+        cr_assert_str_neq(its, json_string_value(json_object_get(one, "sha256")));
+        is_one = is_one || !strcmp(its, key);
+    }
+    return is_one;
+}
+
 Test(saml, signed_messages_say_who_signs_in)
 {
     _cleanup_(free_mem) char *metadata = read_file("metadata");
@@ -141,6 +165,7 @@ Test(saml, signed_messages_say_who_signs_in)
 
         cr_assert(said, "%s", good[i]);
         cr_assert_str_eq(json_string_value(json_object_get(said, "name_id")), "user@example.test");
+        cr_assert(is_key_of(metadata, json_string_value(json_object_get(said, "signed_by"))));
         cr_assert_eq(
             json_array_size(json_object_get(json_object_get(said, "attributes"), "groups")), 2);
         cr_assert_eq(json_integer_value(json_object_get(said, "not_on_or_after_ms")),

@@ -8,6 +8,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define ENTITY "https://sp.test/saml/edghtsrt_1"
+
 #define SLO    "https://h/saml/edghtsrt_1/slo"
 #define ISSUER "https://idp.test/metadata"
 #define NONCE  "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -202,7 +204,7 @@ Test(saml_logout, a_request_says_who_and_which_and_since_when_or_it_is_refused)
     _cleanup_(json_clear_ref) json_t *good = said(), *late = said();
     saml_logout_t out;
 
-    cr_assert_null(saml_logout_read(good, true, NOW_S, &out));
+    cr_assert_null(saml_logout_read(good, ENTITY, true, NOW_S, &out));
     cr_assert_str_eq(out.name_id, "ada");
     cr_assert_eq(json_array_size(out.indexes), 1);
     for (const char *const *key =
@@ -212,11 +214,12 @@ Test(saml_logout, a_request_says_who_and_which_and_since_when_or_it_is_refused)
         _cleanup_(json_clear_ref) json_t *less = said();
 
         json_object_del(less, *key);
-        cr_assert_not_null(saml_logout_read(less, true, NOW_S, &out), "without %s", *key);
+        cr_assert_not_null(saml_logout_read(less, ENTITY, true, NOW_S, &out), "without %s", *key);
     }
     json_object_set_new(late, "not_on_or_after_ms",
                         json_integer((json_int_t)1000 * (NOW_S + SAML_LIFE_MAX_S + 1)));
-    cr_assert_not_null(saml_logout_read(late, true, NOW_S, &out), "its ID is not kept for so long");
+    cr_assert_not_null(saml_logout_read(late, ENTITY, true, NOW_S, &out),
+                       "its ID is not kept for so long");
 }
 
 Test(saml_logout, a_response_is_a_success_where_it_says_so)
@@ -235,7 +238,7 @@ Test(saml_logout, a_response_is_a_success_where_it_says_so)
             json_pack("{s:s, s:s}", "issuer", ISSUER, "status", rows[i].status);
         saml_logout_t out;
 
-        cr_assert_null(saml_logout_read(answer, false, NOW_S, &out));
+        cr_assert_null(saml_logout_read(answer, ENTITY, false, NOW_S, &out));
         cr_assert_eq(out.is_success, rows[i].is_success);
         cr_assert_not(out.is_request);
     }

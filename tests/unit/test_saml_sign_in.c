@@ -42,18 +42,19 @@ static json_t *a_config(void)
 
 static json_t *a_metadata(const char *binding)
 {
-    return json_pack("{s:s, s:[{s:s, s:s}]}", "entity_id", ISSUER, "sso", "binding", binding,
-                     "location", "https://idp.test/sso?a=b&c=d");
+    return json_pack("{s:s, s:[{s:s, s:s}], s:[{s:s}, {s:s}]}", "entity_id", ISSUER, "sso",
+                     "binding", binding, "location", "https://idp.test/sso?a=b&c=d", "certificates",
+                     "key_sha256", "the new key", "key_sha256", "the old key");
 }
 
 static json_t *said(const char *name, const char *format, json_t *attributes)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "issuer", ISSUER,
-                     "name_id", name, "name_id_format", format, "name_qualifier", "",
-                     "sp_name_qualifier", "", "session_index", "_s1", "assertion_id", "_a1",
-                     "issued_ms", (json_int_t)1000 * NOW_S, "not_on_or_after_ms",
-                     (json_int_t)1000 * (NOW_S + 300), "session_not_on_or_after_ms", (json_int_t)0,
-                     "attributes", attributes);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "issuer",
+                     ISSUER, "signed_by", "the old key", "name_id", name, "name_id_format", format,
+                     "name_qualifier", "", "sp_name_qualifier", "", "session_index", "_s1",
+                     "assertion_id", "_a1", "issued_ms", (json_int_t)1000 * NOW_S,
+                     "not_on_or_after_ms", (json_int_t)1000 * (NOW_S + 300),
+                     "session_not_on_or_after_ms", (json_int_t)0, "attributes", attributes);
 }
 
 /* One flow, and the answer that it gets to its question. */
@@ -186,7 +187,10 @@ Test(saml_sign_in, who_was_signed_in_is_judged_anew_where_the_provider_is_the_sa
     _cleanup_(json_clear_ref) json_t *config = a_config();
     _cleanup_(json_clear_ref) json_t *metadata = a_metadata("any");
     const fetched_t answer = {.said = metadata};
-    person_t known = {.provider_name = "saml", .provider_url = ISSUER, .id = "ada"};
+    person_t known = {.provider_name = "saml",
+                      .provider_url = ISSUER,
+                      .id = "ada",
+                      .session_at_provider = "{\"signed_by\": \"the old key\"}"};
     _cleanup_(person_done) person_t now = {0};
     run_t one;
 
@@ -202,6 +206,41 @@ Test(saml_sign_in, who_was_signed_in_is_judged_anew_where_the_provider_is_the_sa
     cr_assert_eq(one.step, PROVIDER_DENIED);
     run_done(&one);
     json_decref(known.groups);
+}
+
+/* Whoever replaces the key of a provider, because somebody else has it, is rid of who came by it. */
+Test(saml_sign_in, who_came_by_a_key_that_the_provider_has_no_more_is_out)
+{
+    static const struct {
+        char *session;
+        const char *metadata;
+        provider_step_t step;
+    } rows[] = {
+        {"{\"signed_by\": \"a\"}", "[{\"key_sha256\": \"b\"}, {\"key_sha256\": \"a\"}]",
+         PROVIDER_DONE},
+        {"{\"signed_by\": \"a\"}", "[{\"key_sha256\": \"b\"}]", PROVIDER_DENIED},
+        {"{\"signed_by\": \"a\"}", "[]", PROVIDER_DENIED},
+        {"{}", "[{\"key_sha256\": \"a\"}]", PROVIDER_DENIED},
+        {NULL, "[{\"key_sha256\": \"a\"}]", PROVIDER_DENIED},
+        {"{\"signed_by\": \"\"}", "[{\"key_sha256\": \"\"}]", PROVIDER_UNAVAILABLE},
+        {"{\"signed_by\": \"a\"}", "[{\"sha256\": \"of an older version\"}]", PROVIDER_UNAVAILABLE},
+    };
+
+    for (size_t i = 0; i < LEN(rows); i++) {
+        _cleanup_(json_clear_ref) json_t *config = a_config();
+        _cleanup_(json_clear_ref) json_t *metadata = a_metadata("any");
+        const fetched_t answer = {.said = metadata};
+        person_t known = {.provider_name = "saml",
+                          .provider_url = ISSUER,
+                          .id = "ada",
+                          .session_at_provider = rows[i].session};
+        run_t one;
+
+        json_object_set_new(metadata, "certificates", json_loads(rows[i].metadata, 0, NULL));
+        one = run(PROVIDER_REFRESH, config, NULL, &known, NULL, &answer);
+        cr_assert_eq(one.step, rows[i].step, "row %zu: %d", i, one.step);
+        run_done(&one);
+    }
 }
 
 /* ---- persons ---- */
@@ -232,7 +271,7 @@ Test(saml_sign_in, attributes_are_known_by_the_names_that_providers_give_them)
             said(rows[i].name_id, rows[i].format, json_loads(rows[i].attributes, 0, NULL));
         _cleanup_(person_done) person_t who = {0};
 
-        cr_assert_null(saml_person(answer, "ac_1", NOW_S, &who));
+        cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &who));
         cr_assert_str_eq(who.id, rows[i].name_id);
         cr_assert_str_eq(who.provider_url, ISSUER);
         cr_assert_str_eq(who.email ? who.email : "-", rows[i].email ? rows[i].email : "-");
@@ -241,7 +280,55 @@ Test(saml_sign_in, attributes_are_known_by_the_names_that_providers_give_them)
                          rows[i].username ? rows[i].username : "-", "row %zu", i);
         cr_assert_eq(json_array_size(who.groups), rows[i].groups, "row %zu", i);
         cr_assert(strstr(who.session_at_provider, "\"session_index\":\"_s1\""));
+        cr_assert(strstr(who.session_at_provider, "\"signed_by\":\"the old key\""));
     }
+}
+
+static const char *form_of(const char *format, const char *by, const char *at, const char *absent,
+                           char out[SAML_NAME_FORM_SIZE])
+{
+    _cleanup_(json_clear_ref) json_t *answer = said("ada", format, json_object());
+
+    json_object_set_new(answer, "name_qualifier", json_string(by));
+    json_object_set_new(answer, "sp_name_qualifier", json_string(at));
+    saml_name_form(answer, ENTITY, absent, out);
+    return out;
+}
+
+/* SAML core 2.2.2 and 8.3: what is left out is the provider, the service provider, and no format. */
+Test(saml_sign_in, a_name_is_of_its_format_and_of_who_gave_it_and_for_whom)
+{
+    static const struct {
+        const char *format, *by, *at;
+    } plain[] = {{"", "", ""},
+                 {SAML_FORMAT_UNSPECIFIED, "", ""},
+                 {"", ISSUER, ""},
+                 {"", "", ENTITY},
+                 {SAML_FORMAT_UNSPECIFIED, ISSUER, ENTITY}},
+      others[] = {{SAML_FORMAT_EMAIL, "", ""},
+                  {SAML_FORMAT_TRANSIENT, "", ""},
+                  {"", ENTITY, ""},
+                  {"", "", ISSUER},
+                  {"", "a", ""},
+                  {"", "", "a"},
+                  {"a", "", ""},
+                  {"", "-", ""},
+                  {"", "%", ""},
+                  {"a", "a", "a"}};
+    char form[SAML_NAME_FORM_SIZE], other[SAML_NAME_FORM_SIZE];
+
+    for (size_t i = 0; i < LEN(plain); i++)
+        cr_assert_str_eq(form_of(plain[i].format, plain[i].by, plain[i].at, "-", form), "- - -");
+    for (size_t i = 0; i < LEN(others); i++) {
+        form_of(others[i].format, others[i].by, others[i].at, "-", form);
+        cr_assert_str_neq(form, "- - -");
+        cr_assert_eq(strcspn(form, "%_"), strlen(form), "it is no pattern: %s", form);
+        for (size_t k = 0; k < i; k++)
+            cr_assert_str_neq(form,
+                              form_of(others[k].format, others[k].by, others[k].at, "-", other));
+    }
+    cr_assert_str_eq(form_of("", "", "", "%", form), "% % %");
+    cr_assert_str_eq(form_of("", ISSUER, ENTITY, "%", form), "% - -");
 }
 
 Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_long_as_it_lasts)
@@ -249,13 +336,14 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
     _cleanup_(json_clear_ref) json_t *answer = said("x", "", json_object());
     _cleanup_(person_done) person_t one = {0}, same = {0}, other = {0}, late = {0};
 
-    cr_assert_null(saml_person(answer, "ac_1", NOW_S, &one));
-    cr_assert_null(saml_person(answer, "ac_1", NOW_S, &same));
-    cr_assert_null(saml_person(answer, "ac_2", NOW_S, &other));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &one));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, NOW_S, &same));
+    cr_assert_null(saml_person(answer, "ac_2", ENTITY, NOW_S, &other));
     cr_assert_str_eq(one.once, same.once);
     cr_assert_str_neq(one.once, other.once);
     cr_assert_geq(one.once_until_s, NOW_S + 300 + SAML_SKEW_MS / 1000);
-    cr_assert_not_null(saml_person(answer, "ac_1", NOW_S - SAML_LIFE_MAX_S, &late), "for a day");
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, NOW_S - SAML_LIFE_MAX_S, &late),
+                       "for a day");
     for (const char *const *key = (const char *const[]){"not_on_or_after_ms", "assertion_id",
                                                         "issuer", "name_id", "issued_ms", NULL};
          *key; key++) {
@@ -263,7 +351,7 @@ Test(saml_sign_in, an_assertion_is_remembered_for_its_account_and_provider_as_lo
         _cleanup_(person_done) person_t nobody = {0};
 
         json_object_del(less, *key);
-        cr_assert_not_null(saml_person(less, "ac_1", NOW_S, &nobody), "without %s", *key);
+        cr_assert_not_null(saml_person(less, "ac_1", ENTITY, NOW_S, &nobody), "without %s", *key);
         cr_assert_null(nobody.id);
     }
 }
@@ -276,11 +364,12 @@ Test(saml_sign_in, an_assertion_is_of_the_time_that_it_says_and_too_old_after_a_
     const int64_t last_s = NOW_S + SAML_LIFE_MAX_S + SAML_SKEW_MS / 1000;
 
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * (last_s + 300)));
-    cr_assert_null(saml_person(answer, "ac_1", last_s, &one));
+    cr_assert_null(saml_person(answer, "ac_1", ENTITY, last_s, &one));
     cr_assert_eq(one.vouched_ms, 1000 * (int64_t)NOW_S);
-    cr_assert_not_null(saml_person(answer, "ac_1", last_s + 1, &old));
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, last_s + 1, &old));
     json_object_set_new(answer, "not_on_or_after_ms", json_integer(1000 * until_s));
-    cr_assert_not_null(saml_person(answer, "ac_1", until_s - 1, &old), "it lasts for ten days");
+    cr_assert_not_null(saml_person(answer, "ac_1", ENTITY, until_s - 1, &old),
+                       "it lasts for ten days");
     cr_assert_null(old.id);
 }
 

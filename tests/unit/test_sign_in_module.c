@@ -132,6 +132,30 @@ static void digest_of(const secret_key_t *key, const char *name, const char *con
     json_decref(document);
 }
 
+Test(sign_in_module, of_one_that_is_off_edges_get_what_signs_people_out_alone)
+{
+    secret_key_t *key = make_key();
+    json_t *row = make_row("saml", "{\"enabled\": false, \"idp_metadata\": \"<xml/>\", "
+                                   "\"other_request_signing_key_pem\": \"no use\"}");
+    json_t *out = sign_in_module_publish_off(key, "saml", row), *whole;
+    char *text = NULL;
+    size_t len = 0;
+
+    cr_assert_eq(json_object_size(out), 2);
+    cr_assert_str_eq(text_at(out, "module"), "saml");
+    cr_assert_eq(secret_open_for(key, SIGN_IN_SEALED, text_at(out, "sealed"), &text, &len), 0);
+    whole = json_loadb(text, len, 0, NULL);
+    cr_assert_str_eq(text_at(whole, "route"), "edghtsrt_1");
+    cr_assert_str_eq(text_at(json_object_get(whole, "config"), "idp_metadata"), "<xml/>");
+    cr_assert(json_is_false(json_object_get(json_object_get(whole, "config"), "enabled")));
+    cr_assert_null(strstr(text, "no use"));
+    secret_free(&text, len);
+    json_decref(whole);
+    json_decref(out);
+    json_decref(row);
+    secret_key_destroy(&key);
+}
+
 Test(sign_in_module, a_digest_does_not_depend_on_the_order_of_fields_and_on_all_else)
 {
     static const char *const others[] = {

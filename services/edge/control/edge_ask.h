@@ -54,17 +54,6 @@ edge_ask(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t cl
 }
 
 
-/* The same of one for which identity has to ask a server that somebody else runs. */
-static inline ngx_int_t
-edge_ask_slow(asker_t *asker, const char *verb, const ngx_str_t *account, uint32_t client,
-    const void *body, size_t len, ngx_msec_t timeout)
-{
-    const ask_body_t  whole = { body, len, NULL };
-
-    return edge_ask_kind(asker, ASK_SLOW, verb, account, client, &whole, timeout);
-}
-
-
 /* Is there room for one of that kind, at once or in the queue? Cheaper than to make its body. */
 ngx_uint_t edge_ask_has_room(const ngx_str_t *account, uint32_t client, unsigned kind);
 

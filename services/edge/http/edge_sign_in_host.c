@@ -107,22 +107,51 @@ find_route(visit_t *visit, const param_t *token)
 }
 
 
-ngx_int_t
-edge_visit_route(visit_t *visit, const char *id, size_t len)
+/* NULL: there is none, or it cannot be used. */
+static route_t *
+route_of(const char *id, size_t len)
 {
     route_t  *route;
 
     if (len == 0 || len > ROUTE_ID_MAX) {
-        return NGX_DECLINED;
+        return NULL;
     }
     route = strmap_get(edge_worker_table()->routes, id, len);
-    if (route == NULL || route->refused || route->beyond
-        || (route->enabled & SIGN_IN_BITS) == 0 || route->match == NULL)
-    {
-        return NGX_DECLINED;
-    }
+    return route == NULL || route->refused || route->beyond || route->match == NULL ? NULL : route;
+}
+
+
+static void
+keep_route(visit_t *visit, route_t *route)
+{
     route->refs++;
     visit->route = route;
+}
+
+
+ngx_int_t
+edge_visit_route(visit_t *visit, const char *id, size_t len)
+{
+    route_t  *route = route_of(id, len);
+
+    if (route == NULL || (route->enabled & SIGN_IN_BITS) == 0) {
+        return NGX_DECLINED;
+    }
+    keep_route(visit, route);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+edge_visit_saml(visit_t *visit, const char *id, size_t len)
+{
+    route_t  *route = route_of(id, len);
+
+    if (route == NULL || route_sign_out(route, MODULE_SAML) == NULL) {
+        return NGX_DECLINED;
+    }
+    keep_route(visit, route);
+    visit->saml = 1;
     return NGX_OK;
 }
 
@@ -209,7 +238,7 @@ edge_visit_refuse(visit_t *visit, int code)
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "postern: a sign-in of route %s ends here with %d",
                   visit->route->id, code);
-    if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE) {
+    if (error != ERR_EDGE_SIGN_IN_UNAVAILABLE && (visit->route->enabled & SIGN_IN_BITS)) {
         host = edge_visit_host(r->pool, visit->route);
         edge_sign_in_offer(r, edge_ctx(r), visit->route, &host,
                            error == ERR_EDGE_SIGN_IN_DENIED ? "authn?other=1" : "authn");
@@ -329,8 +358,7 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* At most so many of an account (visits.h). NGX_DECLINED: nothing was asked. */
 static ngx_int_t
-ask_in_place(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
-    ngx_msec_t ms)
+ask_in_place(visit_t *visit, const char *verb, const ask_body_t *body, ngx_msec_t ms)
 {
     ngx_int_t           rc;
     const route_t      *route = visit->route;
@@ -339,16 +367,15 @@ ask_in_place(visit_t *visit, const char *verb, const u_char *start, const pack_t
         route->account_id, route->account_id_len,
         edge_share_asker(visit->request, edge_ctx(visit->request)->client, route->account_id,
                          route->account_id_len),
-        (route->enabled & 1u << MODULE_SAML) != 0
+        visit->saml || (route->enabled & 1u << MODULE_SAML)
     };
 
     visits.client_percent = edge_conf()->client_portion;
     if (!visits_enter(&visits, &visit->place, &who)) {
         return NGX_DECLINED;
     }
-    rc = visit->place.slow
-         ? edge_ask_slow(&visit->asker, verb, &account, who.client, start, pk->at - start, ms)
-         : edge_ask(&visit->asker, verb, &account, who.client, start, pk->at - start, ms);
+    rc = edge_ask_kind(&visit->asker, visit->place.slow ? ASK_SLOW : 0, verb, &account, who.client,
+                       body, ms);
     if (rc != NGX_OK) {
         visits_leave(&visits, &visit->place);
         return NGX_DECLINED;
@@ -358,13 +385,16 @@ ask_in_place(visit_t *visit, const char *verb, const u_char *start, const pack_t
 
 
 ngx_int_t
-edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
-    ngx_msec_t ms)
+edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, pack_t *pk,
+    shared_text_t *sealed, ngx_msec_t ms)
 {
+    ask_body_t           body;
     ngx_http_request_t  *r = visit->request;
 
+    edge_sign_in_put_head(pk, "sealed", sealed->len);
+    body = (ask_body_t) { start, pk->at - start, sealed };
     visit->asker.answered = on_answer;
-    if (pk->full || ask_in_place(visit, verb, start, pk, ms) != NGX_OK) {
+    if (pk->full || ask_in_place(visit, verb, &body, ms) != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }
     visit->asking = 1;
@@ -432,14 +462,11 @@ ask_login(visit_t *visit)
     }
     config = edge_visit_config(visit->route);
     id_len = ngx_strlen(visit->route->id) + 1;
-    if (edge_sign_in_body(visit->request->pool, &pk, &start,
-                          config->sealed_len + ticket->value_len, 2) != NGX_OK)
-    {
+    if (edge_sign_in_body(visit->request->pool, &pk, &start, ticket->value_len, 2) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "ticket", ticket->value + id_len, ticket->value_len - id_len);
-    return edge_visit_ask(visit, "sign_in.login", start, &pk, LOGIN_MS);
+    return edge_visit_ask(visit, "sign_in.login", start, &pk, config->shared, LOGIN_MS);
 }
 
 
@@ -500,13 +527,12 @@ ask_callback(visit_t *visit)
         agent = r->headers_in.user_agent->value;
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
-                          config->sealed_len + 2 * PARAMS_BYTES + cookie.len
+                          2 * PARAMS_BYTES + cookie.len
                           + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX + PLACE_LEN,
                           5 + (cookie.len ? 1 : 0) + (visit->at.len ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "state", state->value, state->value_len);
     edge_visit_put_params(&pk, &visit->params);
     if (visit->at.len) {
@@ -518,7 +544,7 @@ ask_callback(visit_t *visit)
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
     visit->callback = 1;
-    return edge_visit_ask(visit, "sign_in.callback", start, &pk, CALLBACK_MS);
+    return edge_visit_ask(visit, "sign_in.callback", start, &pk, config->shared, CALLBACK_MS);
 }
 
 

@@ -31,8 +31,15 @@ edge_sign_in_saml_is(const ngx_http_request_t *r)
 }
 
 
+static ngx_uint_t
+is_at(const u_char *place, size_t len, const char *path)
+{
+    return len == ngx_strlen(path) && ngx_memcmp(place, path, len) == 0;
+}
+
+
 /* What stands behind the route's id, which the visit keeps. Empty: nothing; NULL: there is no such
- * route. */
+ * route, or its module is off, and that is no place for logout. */
 static const u_char *
 find_place(visit_t *visit, size_t *len)
 {
@@ -40,20 +47,13 @@ find_place(visit_t *visit, size_t *len)
     const u_char  *end = visit->request->uri.data + visit->request->uri.len, *at;
 
     for (at = id; at < end && *at != '/'; at++) { /* void */ }
-    if (edge_visit_route(visit, (const char *) id, at - id) != NGX_OK
-        || (visit->route->enabled & 1u << MODULE_SAML) == 0)
+    *len = end - at;
+    if (edge_visit_saml(visit, (const char *) id, at - id) != NGX_OK
+        || ((visit->route->enabled & 1u << MODULE_SAML) == 0 && !is_at(at, *len, SLO)))
     {
         return NULL;
     }
-    *len = end - at;
     return at;
-}
-
-
-static ngx_uint_t
-is_at(const u_char *place, size_t len, const char *path)
-{
-    return len == ngx_strlen(path) && ngx_memcmp(place, path, len) == 0;
 }
 
 
@@ -109,12 +109,11 @@ ask_metadata(visit_t *visit)
     u_char           *start;
     const sign_in_t  *config = edge_visit_config(visit->route);
 
-    if (edge_sign_in_body(visit->request->pool, &pk, &start, config->sealed_len, 1) != NGX_OK) {
+    if (edge_sign_in_body(visit->request->pool, &pk, &start, 0, 1) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     visit->finish = finish_metadata;
-    return edge_visit_ask(visit, "sign_in.metadata", start, &pk, METADATA_MS);
+    return edge_visit_ask(visit, "sign_in.metadata", start, &pk, config->shared, METADATA_MS);
 }
 
 
@@ -152,40 +151,35 @@ ask_logout_query(visit_t *visit)
     pack_t            pk;
     u_char           *start;
     const ngx_str_t  *query = &visit->request->args;
-    const sign_in_t  *config = edge_visit_config(visit->route);
+    shared_text_t    *sealed = route_sign_out(visit->route, MODULE_SAML);
 
     if (query->len == 0 || query->len > PARAMS_BYTES) {
         return edge_visit_fail(visit->request, ERR_EDGE_SIGN_IN_FAILED);
     }
-    if (edge_sign_in_body(visit->request->pool, &pk, &start, config->sealed_len + query->len, 2)
-        != NGX_OK)
-    {
+    if (edge_sign_in_body(visit->request->pool, &pk, &start, query->len, 2) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put_clean(&pk, "query", query, PARAMS_BYTES);
     visit->finish = finish_logout;
-    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, LOGOUT_MS);
+    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, sealed, LOGOUT_MS);
 }
 
 
 static ngx_int_t
 ask_logout_form(visit_t *visit)
 {
-    pack_t            pk;
-    u_char           *start;
-    const sign_in_t  *config = edge_visit_config(visit->route);
+    pack_t          pk;
+    u_char         *start;
+    shared_text_t  *sealed = route_sign_out(visit->route, MODULE_SAML);
 
     if (edge_sign_in_body(visit->request->pool, &pk, &start,
-                          config->sealed_len + visit->form_len + 16 * PARAMS_MAX, 2)
-        != NGX_OK)
+                          visit->form_len + 16 * PARAMS_MAX, 2) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_visit_put_params(&pk, &visit->params);
     visit->finish = finish_logout;
-    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, LOGOUT_MS);
+    return edge_visit_ask(visit, "sign_in.saml_logout", start, &pk, sealed, LOGOUT_MS);
 }
 
 
@@ -252,13 +246,12 @@ ask_response(visit_t *visit)
     host = find_host(visit, state);
     cookie = edge_visit_cookie(visit, state);
     if (edge_sign_in_body(r->pool, &pk, &start,
-                          config->sealed_len + visit->form_len + 2048 + cookie.len + host.len
+                          visit->form_len + 2048 + cookie.len + host.len
                           + ngx_strlen(home) + ctx->client_ip.len + AGENT_MAX + 16 * PARAMS_MAX,
                           8 + (cookie.len ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "state", state ? state->value : "", state ? state->value_len : 0);
     edge_visit_put_params(&pk, &visit->params);
     edge_sign_in_put(&pk, "at", "acs", 3);
@@ -270,7 +263,7 @@ ask_response(visit_t *visit)
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "home", home, ngx_strlen(home));
     visit->callback = 1;
-    return edge_visit_ask(visit, "sign_in.callback", start, &pk, RESPONSE_MS);
+    return edge_visit_ask(visit, "sign_in.callback", start, &pk, config->shared, RESPONSE_MS);
 }
 
 

@@ -21,6 +21,7 @@ struct visit {
     ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);
     unsigned            asking:1;
     unsigned            callback:1;
+    unsigned            saml:1;          /* edge_visit_saml has found it */
     unsigned            is_document:1;   /* of a login: not framed */
 };
 
@@ -29,6 +30,8 @@ visit_t *edge_visit_new(ngx_http_request_t *r);
 
 /* Keep the route of that id. NGX_DECLINED: there is none that anybody signs in to. */
 ngx_int_t edge_visit_route(visit_t *visit, const char *id, size_t len);
+/* The same of a route with a module saml, which may be off: for its provider's sign-outs. */
+ngx_int_t edge_visit_saml(visit_t *visit, const char *id, size_t len);
 /* Its module for signing in. */
 const sign_in_t *edge_visit_config(const route_t *route);
 /* A host of the route: its own, or the first name of its edge, with the port. Empty: it has only
@@ -41,10 +44,10 @@ ngx_str_t edge_visit_cookie(visit_t *visit, const param_t *state);
 /* {name: [values]}: what a parameter that comes twice means is for identity to say. */
 void edge_visit_put_params(pack_t *pk, const params_t *params);
 
-/* Ask identity. The request waits: it is finalized when the answer comes, or when its client
- * leaves. */
-ngx_int_t edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack_t *pk,
-                         ngx_msec_t ms);
+/* Ask identity. pk: a body whose last text, "sealed", is missing; this adds it, shared with whoever
+ * has it. The request waits: it is finalized when the answer comes, or when its client leaves. */
+ngx_int_t edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, pack_t *pk,
+                         shared_text_t *sealed, ngx_msec_t ms);
 
 /* One of the edge's pages. */
 ngx_int_t edge_visit_fail(ngx_http_request_t *r, ngx_uint_t code);

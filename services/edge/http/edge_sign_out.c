@@ -178,9 +178,9 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 /* ---- questions ---- */
 
-/* The route with one of these modules that the id is of. NULL: there is none. */
+/* NULL: there is none of that id, or it cannot be used. */
 static route_t *
-find_route(const u_char *id, size_t len, uint32_t modules)
+find_route(const u_char *id, size_t len)
 {
     route_t  *route;
 
@@ -188,8 +188,7 @@ find_route(const u_char *id, size_t len, uint32_t modules)
         return NULL;
     }
     route = strmap_get(edge_worker_table()->routes, (const char *) id, len);
-    return route == NULL || route->refused || route->beyond
-           || (route->enabled & modules) == 0 || route->match == NULL
+    return route == NULL || route->refused || route->beyond || route->match == NULL
            ? NULL : route;
 }
 
@@ -248,20 +247,20 @@ ask_identity(logout_t *logout, const param_t *token)
     u_char              *start;
     route_t             *route = logout->route;
     ngx_str_t            account = { route->account_id_len, (u_char *) route->account_id };
-    const sign_in_t     *config = route->configs[MODULE_OIDC];
+    ask_body_t           body;
+    shared_text_t       *sealed = route_sign_out(route, MODULE_OIDC);
     ngx_http_request_t  *r = logout->request;
 
-    if (edge_sign_in_body(r->pool, &pk, &start, config->sealed_len + token->value_len, 2)
-        != NGX_OK)
-    {
+    if (edge_sign_in_body(r->pool, &pk, &start, token->value_len, 2) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "token", token->value, token->value_len);
+    edge_sign_in_put_head(&pk, "sealed", sealed->len);
+    body = (ask_body_t) { start, pk.at - start, sealed };
     logout->asker.answered = on_answer;
     if (!has_room(logout) || pk.full
-        || edge_ask_slow(&logout->asker, "sign_in.logout", &account,
-                         logout->client, start, pk.at - start, LOGOUT_MS) != NGX_OK)
+        || edge_ask_kind(&logout->asker, ASK_SLOW, "sign_in.logout", &account, logout->client,
+                         &body, LOGOUT_MS) != NGX_OK)
     {
         return refuse_for_now(r);
     }
@@ -275,12 +274,14 @@ ask_identity(logout_t *logout, const param_t *token)
 }
 
 
-/* The route whose sessions a logout token may end, by the path. NULL: there is none. */
+/* The route whose sessions a logout token may end, by the path: also where its module is off.
+ * NULL: there is none. */
 static route_t *
 route_named(const ngx_http_request_t *r)
 {
-    return find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN,
-                      1u << MODULE_OIDC);
+    route_t  *route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN);
+
+    return route && route_sign_out(route, MODULE_OIDC) ? route : NULL;
 }
 
 
@@ -339,10 +340,9 @@ offer_route(ngx_http_request_t *r, const param_t *state)
 
     dot = ngx_strlchr((u_char *) state->value, (u_char *) state->value + state->value_len, '.');
     if (dot) {
-        route = find_route((u_char *) state->value, dot - (u_char *) state->value,
-                           1u << MODULE_OIDC | 1u << MODULE_SAML);
+        route = find_route((u_char *) state->value, dot - (u_char *) state->value);
     }
-    if (route) {
+    if (route && (route->enabled & (1u << MODULE_OIDC|1u << MODULE_SAML))) {
         host = edge_visit_host(r->pool, route);
         edge_sign_in_offer(r, edge_ctx(r), route, &host, "authn");
     }

@@ -121,9 +121,10 @@ ngx_uint_t edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx);
 /* Identity is asked, by the state's asker, for at most ms: wait for that in this step. What run is
  * to return. */
 intptr_t edge_sign_in_wait(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms);
-/* Ask for the request alone, and wait. What run is to return. */
+/* Ask for the request alone, and wait. pk: a body, whose last text, "sealed", this adds, shared
+ * with whoever has it; sealed NULL: the body has none. What run is to return. */
 intptr_t edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
-    const u_char *start, const pack_t *pk, unsigned ms);
+    const u_char *start, pack_t *pk, shared_text_t *sealed, unsigned ms);
 /* What identity answers the state's asker. */
 void edge_sign_in_on_answer(asker_t *asker, const ask_answer_t *answer);
 
@@ -178,7 +179,7 @@ ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
 /* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
 int64_t edge_sign_in_identity_time(int64_t now);
-/* Who has identity asked (edge_ask_slow); nobody for a request that goes on: the worker looks after
+/* Who has identity asked (edge_ask_kind); nobody for a request that goes on: the worker looks after
  * that. */
 uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The state does not wait any more. */

@@ -190,15 +190,20 @@ edge_sign_in_wait(edge_sign_in_state_t *state, sign_in_step_t step, unsigned ms)
 /* Ask for the request alone. What run is to return. */
 intptr_t
 edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *verb,
-    const u_char *start, const pack_t *pk, unsigned ms)
+    const u_char *start, pack_t *pk, shared_text_t *sealed, unsigned ms)
 {
+    ask_body_t      body;
     const route_t  *route = state->ctx->route;
     ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
 
+    if (sealed) {
+        edge_sign_in_put_head(pk, "sealed", sealed->len);
+    }
+    body = (ask_body_t) { start, pk->at - start, sealed };
     state->asker.answered = edge_sign_in_on_answer;
     if (pk->full
-        || edge_ask(&state->asker, verb, &account, edge_sign_in_client(state), start,
-                    pk->at - start, ms) != NGX_OK)
+        || edge_ask_kind(&state->asker, 0, verb, &account, edge_sign_in_client(state), &body, ms)
+           != NGX_OK)
     {
         edge_module_count(state->me, SIGN_IN_UNANSWERED);
         return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_UNAVAILABLE);

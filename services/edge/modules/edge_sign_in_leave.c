@@ -69,15 +69,17 @@ make_end(edge_sign_in_state_t *state, pack_t *pk, u_char **start, ngx_uint_t wit
 {
     const char       *id = state->ctx->route->id;
     const sign_in_t  *config = state->config;
-    const size_t      size = with_provider ? config->sealed_len : config->place_len;
+    const size_t      size = with_provider ? 0 : config->place_len;
 
-    if (edge_sign_in_body(state->r->pool, pk, start, 256 + size, 2 + (size != 0)) != NGX_OK) {
+    if (edge_sign_in_body(state->r->pool, pk, start, 256 + size,
+                          2 + (with_provider || size ? 1 : 0)) != NGX_OK)
+    {
         return NGX_ERROR;
     }
     edge_sign_in_put_hash(pk, state);
     edge_sign_in_put(pk, "route", id, ngx_strlen(id));
     if (with_provider) {
-        edge_sign_in_put(pk, "sealed", config->sealed, size);
+        edge_sign_in_put_head(pk, "sealed", config->sealed_len);
     } else if (size) {
         edge_sign_in_put(pk, "place", config->place, size);
     }
@@ -92,6 +94,7 @@ ask_with_provider(edge_sign_in_state_t *state)
 {
     pack_t       pk;
     u_char      *start;
+    ask_body_t   body;
     uint32_t     client = edge_sign_in_client(state);
     edge_ctx_t  *ctx = state->ctx;
     ngx_str_t    account = { ctx->route->account_id_len, (u_char *) ctx->route->account_id };
@@ -106,8 +109,9 @@ ask_with_provider(edge_sign_in_state_t *state)
         return NGX_ERROR;
     }
     state->asker.answered = edge_sign_in_on_answer;
-    return edge_ask_slow(&state->asker, "session.end", &account, client, start, pk.at - start,
-                         END_MS) == NGX_OK ? NGX_OK : NGX_DECLINED;
+    body = (ask_body_t) { start, pk.at - start, state->config->shared };
+    return edge_ask_kind(&state->asker, ASK_SLOW, "session.end", &account, client, &body, END_MS)
+           == NGX_OK ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -120,7 +124,7 @@ end_without_provider(edge_sign_in_state_t *state)
     if (make_end(state, &pk, &start, 0) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    return edge_sign_in_ask(state, SIGN_IN_STEP_END, "session.end", start, &pk, END_MS);
+    return edge_sign_in_ask(state, SIGN_IN_STEP_END, "session.end", start, &pk, NULL, END_MS);
 }
 
 

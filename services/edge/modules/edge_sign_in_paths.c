@@ -51,18 +51,6 @@ edge_sign_in_target(ngx_http_request_t *r, const ngx_str_t *target)
 }
 
 
-/* What says whose rules they are: all of them, which may be long, where there is nothing else. */
-static void
-put_place(pack_t *pk, const sign_in_t *config)
-{
-    if (config->place_len) {
-        edge_sign_in_put(pk, "place", config->place, config->place_len);
-    } else {
-        edge_sign_in_put(pk, "sealed", config->sealed, config->sealed_len);
-    }
-}
-
-
 /* Host and port by which browsers reach the route: the port of a client's Host may be another
  * program's. Empty: no memory. */
 ngx_str_t
@@ -97,13 +85,14 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          (config->place_len ? config->place_len : config->sealed_len)
-                          + host.len + target->len + TOKEN_LEN,
+                          config->place_len + host.len + target->len + TOKEN_LEN,
                           3 + (state->nonces_n ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    put_place(&pk, config);
+    if (config->place_len) {   /* what says whose rules they are */
+        edge_sign_in_put(&pk, "place", config->place, config->place_len);
+    }
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
     if (state->nonces_n) {   /* the newest: it lasts for longest */
@@ -113,7 +102,8 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
         pack_str(&pk, "force", 5);
         pack_bool(&pk, true);
     }
-    return edge_sign_in_ask(state, SIGN_IN_STEP_BEGIN, "sign_in.begin", start, &pk, BEGIN_MS);
+    return edge_sign_in_ask(state, SIGN_IN_STEP_BEGIN, "sign_in.begin", start, &pk,
+                            config->place_len ? NULL : config->shared, BEGIN_MS);
 }
 
 
@@ -276,21 +266,21 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
         agent = r->headers_in.user_agent->value;
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
-                          state->config->sealed_len + code->value_len
+                          code->value_len
                           + (SIGN_IN_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
                           + ctx->client_ip.len + AGENT_MAX,
                           6 + (state->token.len || state->others_n ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    edge_sign_in_put(&pk, "sealed", state->config->sealed, state->config->sealed_len);
     edge_sign_in_put(&pk, "code", code->value, code->value_len);
     put_list(&pk, "nonce", state->nonces, state->nonces_n);
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
     put_old(&pk, state);
-    return edge_sign_in_ask(state, SIGN_IN_STEP_REDEEM, "sign_in.redeem", start, &pk, REDEEM_MS);
+    return edge_sign_in_ask(state, SIGN_IN_STEP_REDEEM, "sign_in.redeem", start, &pk,
+                            state->config->shared, REDEEM_MS);
 }
 
 

@@ -25,6 +25,17 @@ static void free_cookies(route_t *route)
     route->cookie_count = 0;
 }
 
+shared_text_t *route_sign_out(const route_t *route, module_id_t module)
+{
+    const sign_in_t *on = route->enabled & 1u << module ? route->configs[module] : NULL;
+
+    if (on)
+        return on->shared;
+    return module == MODULE_OIDC   ? route->off[ROUTE_OFF_OIDC]
+           : module == MODULE_SAML ? route->off[ROUTE_OFF_SAML]
+                                   : NULL;
+}
+
 void route_release(route_t *route)
 {
     if (!route)
@@ -36,6 +47,8 @@ void route_release(route_t *route)
     for (int i = 0; i < MODULE_COUNT; i++)
         if (route->configs[i] && edge_modules[i]->free)
             edge_modules[i]->free(route->configs[i]);
+    for (int i = 0; i < ROUTE_OFF_COUNT; i++)
+        shared_text_unref(&route->off[i]);
     free_cookies(route);
     slab_free(route->id);
     slab_free(route->account_id);
@@ -218,6 +231,34 @@ static void parse_cookies(route_t *route, const msgpack_object *document)
         free_cookies(route);
 }
 
+static void parse_off(route_t *route, const msgpack_object *document)
+{
+    bool bad = document->type != MSGPACK_OBJECT_MAP;
+    char *module = bad ? NULL : document_str(document, "module", &bad);
+    char *sealed = bad ? NULL : document_str(document, "sealed", &bad);
+    int at = !module                   ? ROUTE_OFF_COUNT
+             : !strcmp(module, "oidc") ? ROUTE_OFF_OIDC
+             : !strcmp(module, "saml") ? ROUTE_OFF_SAML
+                                       : ROUTE_OFF_COUNT;
+
+    if (!bad && sealed && at < ROUTE_OFF_COUNT && !route->off[at]
+        && strlen(sealed) <= SIGN_IN_SEALED_MAX)
+        route->off[at] = shared_text_new(sealed, strlen(sealed));
+    slab_free(module);
+    slab_free(sealed);
+}
+
+/* What the providers of modules that are off sign people out with. What cannot be read there lets
+ * nobody in, so the route goes on without it. */
+static void parse_sign_outs(route_t *route, const msgpack_object *document)
+{
+    const msgpack_object *list = document_get(document, "sign_outs");
+    uint32_t count = list && list->type == MSGPACK_OBJECT_ARRAY ? list->via.array.size : 0;
+
+    for (uint32_t i = 0; i < count && i < OFF_MAX; i++)
+        parse_off(route, &list->via.array.ptr[i]);
+}
+
 /* Of an entry that cannot be told all of: those of the version before. */
 static void keep_cookies(route_t *route, const route_t *known)
 {
@@ -298,6 +339,7 @@ static route_t *parse_route(const table_t *self, const char *id, size_t len,
         route->account_id_len = route->account_id ? strlen(route->account_id) : 0;
         route->version.bytes += (uint32_t)retired_weight(document);
         parse_cookies(route, document);
+        parse_sign_outs(route, document);
         parse_modules(route, document);
     } else {
         keep_cookies(route, known);

@@ -25,6 +25,9 @@ typedef struct version {
     bool is_over;            /* requests that still use it are ended */
 } version_t;
 
+/* Modules that are told of where they are off, too. */
+enum { ROUTE_OFF_OIDC, ROUTE_OFF_SAML, ROUTE_OFF_COUNT };
+
 typedef struct route {
     claim_t claim; /* on its place in its edge; first, so that a claim there is a route */
     char *id, *account_id, *edge_id;
@@ -37,8 +40,10 @@ typedef struct route {
     uint32_t enabled; /* bit of each module that is on */
     uint32_t beyond;  /* of those, what the edge cannot enforce: every request is denied */
     uint32_t broken;  /* modules whose documents cannot be read: it is refused because of them */
-    void *configs[MODULE_COUNT]; /* of those that are on: what parse made */
-    char **cookies;              /* prefixes of its sign-in modules' cookies, on or off */
+    void *configs[MODULE_COUNT];              /* of those that are on: what parse made */
+    struct shared_text *off[ROUTE_OFF_COUNT]; /* the sealed modules oidc and saml, where they are
+                                                 off; NULL: it has none that is off */
+    char **cookies; /* prefixes of its sign-in modules' cookies, on or off */
     size_t cookie_count;
     route_place_t place; /* what route_added set */
     unsigned refs;       /* the table's and running requests' */
@@ -210,6 +215,10 @@ size_t table_pools(void);
 /* Give one reference back; the last one frees it. The table has one, and each request that uses it
  * another (refs), so that it outlives a change of the configuration. NULL: nothing. */
 void route_release(route_t *route);
+
+/* The sealed module oidc or saml of the route, by which its provider signs people out: also where
+ * it is off. Borrowed from the route; NULL: it has none. */
+struct shared_text *route_sign_out(const route_t *route, module_id_t module);
 void backend_release(backend_t *backend);
 /* Requests have this version, and the table has it no more (retired.h). */
 void route_retire(route_t *route);
