@@ -14,9 +14,8 @@ enum { READY_KEYS_MAX = 256 };
  * Once, before the first take. 0 | -ENOMEM: no thread or descriptor; nothing was started. */
 int ready_keys_start(int count);
 
-/* A key that nobody else has or gets; the caller frees it with EVP_PKEY_free, which wipes it. May be
- * called from any thread, also before ready_keys_start and after ready_keys_stop. NULL: OpenSSL
- * makes none. */
+/* A key that nobody else has or gets; the caller frees it with EVP_PKEY_free, which wipes it. From
+ * any thread, also before ready_keys_start and after ready_keys_stop. NULL: OpenSSL makes none. */
 EVP_PKEY *ready_keys_take(void);
 
 /* End the thread, also in the middle of a key, wipe and free the keys. No take may be under way. */
