@@ -60,8 +60,11 @@ static int make_pair(json_t *saml, const char *certificate_name, const char *key
 {
     char *certificate = NULL, *key = NULL;
     EVP_PKEY *made = ready_keys_take();
-    int r = made ? pair->make(made, id, &certificate, &key) : fault(-EIO, "make a key of SAML");
+    int r;
 
+    if (!made)
+        return fault(-EIO, "make a key of SAML");
+    r = pair->make(made, id, &certificate, &key);
     EVP_PKEY_free(made);
     if (r)
         return r;
