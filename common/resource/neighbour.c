@@ -10,14 +10,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
     COPIES_MAX = 16,
     TICK_MS = 50,
-    HOPE_MS = 1000,  /* how long a question waits for a copy to be connected */
-    AGAIN_MS = 2000, /* without an answer it goes to another copy, or again to the same */
-    BURST_MAX = 64   /* answers taken before the loop does anything else */
+    HOPE_MS = 1000,      /* how long a question waits for a copy to be connected */
+    AGAIN_MS = 2000,     /* without an answer it goes to another copy, or again to the same */
+    REQUEST_ID_LEN = 36, /* of an edge's request, and longer than the gateway's */
+    BURST_MAX = 64       /* answers taken before the loop does anything else */
 };
 
 typedef struct question {
@@ -84,8 +87,20 @@ static bool send_to_any(neighbour_t *self, question_t *question, bool only_new, 
     return false;
 }
 
-void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
-                   int64_t until_ms, void *job)
+/* Copies of this service may ask for one request at the same time, so chance tells their questions
+ * apart. */
+static void name_question(question_t *question, const char *id)
+{
+    unsigned char chance[8];
+    char hex[2 * sizeof(chance) + 1];
+
+    randombytes_buf(chance, sizeof(chance));
+    sodium_bin2hex(hex, sizeof(hex), chance, sizeof(chance));
+    snprintf(question->id, sizeof(question->id), "%.*s.%s", REQUEST_ID_LEN, id, hex);
+}
+
+void neighbour_ask(neighbour_t *self, const char *id, const char *verb, const char *account,
+                   json_t *body, int64_t until_ms, void *job)
 {
     question_t *question = memory_new(sizeof(*question), "a question to another service");
     int64_t now = bus_mono_ms();
@@ -97,7 +112,7 @@ void neighbour_ask(neighbour_t *self, const char *verb, const char *account, jso
     question->until_ms = until_ms;
     snprintf(question->verb, sizeof(question->verb), "%s", verb);
     snprintf(question->account, sizeof(question->account), "%s", account);
-    id_make("op", question->id);
+    name_question(question, id);
     question->next = self->first;
     self->first = question;
     self->metrics.asked++;

@@ -29,13 +29,19 @@ struct asker {
     /* called once; it may ask again, and free the asker */
     void      (*answered)(asker_t *asker, const ask_answer_t *answer);
     uint64_t    number;   /* of the question that is under way; 0: none */
+    char        request[ASK_REQUEST_SIZE];   /* edge_ask_for */
 };
 
-/* Ask; the asker is set to zero but for answered, or was called, or left. body: a map in msgpack,
- * copied. NGX_OK: answered is called once, never before this returns, and about when the timeout
- * is over at the latest. NGX_DECLINED: nobody can be asked now, or the body is larger than
- * ASK_BODY_MAX. Where too many are under way, of this worker, account or client (asks.h), it waits
- * for its turn; NGX_BUSY: too many wait (ask_waits.h). client: a hash of who has it asked
+/* Whose request it is asked for, in the logs of who answers: edge_ctx_t's request_id, copied. Of a
+ * question that several requests wait for the first one's. Without it the question has an id of its
+ * own. */
+void edge_ask_for(asker_t *asker, const char *request_id);
+
+/* Ask; the asker is set to zero but for answered and request, or was called, or left. body: a map
+ * in msgpack, copied. NGX_OK: answered is called once, never before this returns, and about when
+ * the timeout is over at the latest. NGX_DECLINED: nobody can be asked now, or the body is larger
+ * than ASK_BODY_MAX. Where too many are under way, of this worker, account or client (asks.h), it
+ * waits for its turn; NGX_BUSY: too many wait (ask_waits.h). client: a hash of who has it asked
  * (http/edge_share.h); 0: nobody in particular. verb is not copied.
  * A question that was lost on its way to one copy is asked of another one, under the same
  * idempotency key. */

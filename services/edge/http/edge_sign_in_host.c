@@ -361,6 +361,7 @@ edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, const pack
     ngx_http_request_t  *r = visit->request;
 
     visit->asker.answered = on_answer;
+    edge_ask_for(&visit->asker, edge_ctx(r)->request_id);
     if (pk->full || ask_in_place(visit, verb, start, pk, ms) != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }

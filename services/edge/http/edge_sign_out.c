@@ -259,6 +259,7 @@ ask_identity(logout_t *logout, const param_t *token)
     edge_sign_in_put(&pk, "sealed", config->sealed, config->sealed_len);
     edge_sign_in_put(&pk, "token", token->value, token->value_len);
     logout->asker.answered = on_answer;
+    edge_ask_for(&logout->asker, edge_ctx(r)->request_id);
     if (!has_room(logout) || pk.full
         || edge_ask_slow(&logout->asker, "sign_in.logout", &account,
                          edge_share_client(edge_ctx(r)->client, edge_share_account(&account)),

@@ -196,6 +196,7 @@ edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *v
     ngx_str_t       account = { route->account_id_len, (u_char *) route->account_id };
 
     state->asker.answered = edge_sign_in_on_answer;
+    edge_ask_for(&state->asker, state->ctx->request_id);
     if (pk->full
         || edge_ask(&state->asker, verb, &account, edge_sign_in_client(state), start,
                     pk->at - start, ms) != NGX_OK)

@@ -106,6 +106,7 @@ ask_with_provider(edge_sign_in_state_t *state)
         return NGX_ERROR;
     }
     state->asker.answered = edge_sign_in_on_answer;
+    edge_ask_for(&state->asker, ctx->request_id);
     return edge_ask_slow(&state->asker, "session.end", &account, client, start, pk.at - start,
                          END_MS) == NGX_OK ? NGX_OK : NGX_DECLINED;
 }
