@@ -63,8 +63,9 @@ int64_t bus_mono_ms(void);
 
 typedef struct request {
     char verb[64];
-    char id[64];         /* op_ KSUID: names the reply, stands in the logs */
-    char key[80];        /* idempotency key: the caller's, else the id */
+    char id[64];  /* names the reply, stands in the logs: op_ KSUID, or the id of an edge's request,
+                  * a dot and what tells its questions apart */
+    char key[80]; /* idempotency key: the caller's, else the id */
     char account[64];    /* "" for internal verbs */
     int64_t left_ms;     /* how long the sender goes on waiting, from when it sent the request */
     int64_t clock_ms;    /* the sender's monotonic clock at that time; 0: unknown */

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -18,10 +20,11 @@ enum {
     HOPE_MS = 1000, /* how long a question waits for a copy to be connected */
     SILENT_MS =
         2000, /* a copy that says nothing for so long, though it has a question, is silent */
-    TRIAL_MS = 10000, /* how often a silent copy is given a question, beside one that answers */
-    SLOW_MS = 4000,   /* a question that a copy has for so long, while it answers others, */
-    SLOW_MAX = 8,     /* is asked a second time, but never more than so many at once */
-    BURST_MAX = 64    /* answers taken before the loop does anything else */
+    TRIAL_MS = 10000,    /* how often a silent copy is given a question, beside one that answers */
+    SLOW_MS = 4000,      /* a question that a copy has for so long, while it answers others, */
+    SLOW_MAX = 8,        /* is asked a second time, but never more than so many at once */
+    REQUEST_ID_LEN = 36, /* of an edge's request, and longer than the gateway's */
+    BURST_MAX = 64       /* answers taken before the loop does anything else */
 };
 
 /* How good a copy is for a question. */
@@ -126,8 +129,20 @@ static void ask_first(neighbour_t *self, question_t *question, int64_t now)
     send_to_best(self, question, question->copy < 0 ? SILENT_NEW : LIVE_NEW, now);
 }
 
-void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
-                   int64_t until_ms, void *job)
+/* Copies of this service may ask for one request at the same time, so chance tells their questions
+ * apart. */
+static void name_question(question_t *question, const char *id)
+{
+    unsigned char chance[8];
+    char hex[2 * sizeof(chance) + 1];
+
+    randombytes_buf(chance, sizeof(chance));
+    sodium_bin2hex(hex, sizeof(hex), chance, sizeof(chance));
+    snprintf(question->id, sizeof(question->id), "%.*s.%s", REQUEST_ID_LEN, id, hex);
+}
+
+void neighbour_ask(neighbour_t *self, const char *id, const char *verb, const char *account,
+                   json_t *body, int64_t until_ms, void *job)
 {
     question_t *question = memory_new(sizeof(*question), "a question to another service");
     int64_t now = bus_mono_ms();
@@ -139,7 +154,7 @@ void neighbour_ask(neighbour_t *self, const char *verb, const char *account, jso
     question->until_ms = until_ms;
     snprintf(question->verb, sizeof(question->verb), "%s", verb);
     snprintf(question->account, sizeof(question->account), "%s", account);
-    id_make("op", question->id);
+    name_question(question, id);
     question->next = self->first;
     self->first = question;
     self->metrics.asked++;

@@ -23,9 +23,10 @@ int neighbour_new(neighbour_t **ret_self, zloop_t *loop, const char *service, co
 /* Nobody is told of what was asked and not answered. */
 void neighbour_destroy(neighbour_t **self_p);
 
-/* Ask, for the sake of that account; body is taken over. until_ms: monotonic. */
-void neighbour_ask(neighbour_t *self, const char *verb, const char *account, json_t *body,
-                   int64_t until_ms, void *job);
+/* Ask, for the sake of that account; body is taken over. id: of the request that it is asked for,
+ * whose first 36 bytes the question's own id begins with. until_ms: monotonic. */
+void neighbour_ask(neighbour_t *self, const char *id, const char *verb, const char *account,
+                   json_t *body, int64_t until_ms, void *job);
 
 /* Prometheus text; returns bytes written. self may be NULL. */
 size_t neighbour_metrics(const neighbour_t *self, const char *service, char *out, size_t size);

@@ -87,8 +87,8 @@ static bool ask_one(service_t *self, wait_t *wait)
         service_enqueue_again(self, wait);
         return true;
     }
-    neighbour_ask(neighbour, wait->verb, wait->owner, take(wait->question), wait->ask_until_ms,
-                  wait);
+    neighbour_ask(neighbour, wait->request.id, wait->verb, wait->owner, take(wait->question),
+                  wait->ask_until_ms, wait);
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "common/resource/service_internal.h"
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
+#include "common/base/log_bound.h"
 #include "common/bus/deadline.h"
 
 #include <inttypes.h>
@@ -79,7 +80,23 @@ static int run_with_retry(crud_t *crud, const worker_args_t *args, const request
 static bool is_reason_logged(int r, const reply_t *reply)
 {
     return r == ERR_SIGN_IN_DENIED || r == ERR_SIGN_IN_PROVIDER || r == ERR_SIGN_IN_UNAVAILABLE
-           || (r == ERR_SIGN_IN_STATE && *reply->problem.msg);
+           || ((r == ERR_SIGN_IN_STATE || r == ERR_SESSION_GONE) && *reply->problem.msg);
+}
+
+/* Whoever makes up tokens or cookies causes a refusal each: their lines are bounded. */
+static bool is_line_bounded(int r, const char *account)
+{
+    static log_bound_t bound = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t left_out;
+
+    if (r != ERR_SESSION_GONE)
+        return false;
+    if (!log_bound_admits(&bound, account, bus_mono_ms(), &left_out))
+        return true;
+    if (left_out)
+        log_info("left out %" PRIu64 " lines of refused sessions and tokens, more than %d a minute",
+                 left_out, LOG_BOUND_LINES);
+    return false;
 }
 
 /* Log changes, refusals and slow requests. Successful reads have a line in the gateway's log. */
@@ -88,7 +105,7 @@ static void log_request(const crud_t *crud, const request_t *request, int r, int
 {
     char verb[140], id[140], why[600];
 
-    if (r == 0 && !crud->changes && us < SLOW_US)
+    if ((r == 0 && !crud->changes && us < SLOW_US) || is_line_bounded(r, request->account))
         return;
     log_quote(request->verb, strlen(request->verb), verb, sizeof(verb));
     log_quote(request->id, strlen(request->id), id, sizeof(id));

@@ -63,7 +63,7 @@ static void advance_newest(gaps_t *self, int type, int64_t until, int64_t now_ms
 bool gaps_seen(gaps_t *self, const char *type, int64_t number, int64_t now_ms)
 {
     bool is_new;
-    int t = is_number(number) ? find_type(self, type, number, &is_new) : -1;
+    int t = is_number(number) ? find_type(self, type, self->begun ? 1 : number, &is_new) : -1;
 
     if (t < 0)
         return true;

@@ -23,6 +23,9 @@ typedef struct gap {
 } gap_t;
 
 typedef struct gaps {
+    /* The numbers of all types at the start are known (gaps_head with first): a type that was not
+     * among them had no event yet, so its numbers count from 1. */
+    bool begun;
     struct {
         char name[GAP_TYPE_MAX + 1];
         int64_t next;

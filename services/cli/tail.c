@@ -20,7 +20,6 @@ typedef struct tail {
     zsock_t *sub, *log;
     const char *prefix;
     gaps_t gaps;
-    bool begun; /* the numbers at the start are known */
     int64_t event_ms, heads_ms;
 } tail_t;
 
@@ -91,8 +90,8 @@ static void ask_heads(tail_t *self)
     json_t *head;
 
     json_object_foreach(json_object_get(answer, "heads"), type, head)
-        gaps_head(&self->gaps, type, json_integer_value(head), !self->begun, bus_mono_ms());
-    self->begun |= answer != NULL;
+        gaps_head(&self->gaps, type, json_integer_value(head), !self->gaps.begun, bus_mono_ms());
+    self->gaps.begun |= answer != NULL;
 }
 
 /* Fetch the events of a gap from the log, page by page. missed is sent once, for the service's

@@ -46,10 +46,36 @@ static int tell_edges(crud_t *crud, const char *id)
     return crud_publish(crud, "application_session", PQgetvalue(res, 0, 0), NULL);
 }
 
+/* An end that has passed is a mistake, of a year or a time zone, and would make a token that never
+ * worked. One that was stored and has passed since may be said again. By the database's clock, as
+ * when the token is shown. */
+static int check_end(crud_t *crud, const json_t *document, const json_t *old, problem_t *problem)
+{
+    const char *end = json_string_value(json_object_get(document, "expires_at"));
+    const char *before = json_string_value(json_object_get(old, "expires_at"));
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r;
+
+    if (!end)
+        return 0;
+    r = pg_exec(crud->pg, &res,
+                "SELECT 1 WHERE $1::timestamptz <= now() "
+                "AND $1::timestamptz IS DISTINCT FROM nullif($2, '')::timestamptz",
+                2, end, before ? before : "");
+    if (r || PQntuples(res) == 0)
+        return r;
+    return problem_add(problem, ERR_BAD_TIMESTAMP, "expires_at",
+                       "must be in the future, or null: delete the token to end it now");
+}
+
 static int service_token_check(crud_t *crud, json_t *document, const json_t *old,
                                json_t *references, problem_t *problem)
 {
+    int r = check_end(crud, document, old, problem);
+
     (void)references;
+    if (r)
+        return r;
     if (!json_array_size(json_object_get(document, "route_ids"))
         && !json_array_size(json_object_get(document, "edge_ids")))
         return problem_add(problem, ERR_REQUIRED_MISSING, "route_ids",

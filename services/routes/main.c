@@ -2,6 +2,7 @@
  * Binds: RPC, config log. Publishes: audit events through its outbox.
  * Must never see an end user or a session. */
 #include "common/resource/service.h"
+#include "services/routes/ready_keys.h"
 #include "services/routes/rules.h"
 
 static const verb_t verbs[] = {
@@ -44,6 +45,9 @@ static const setting_t settings[] = {
 #undef OWN_ONLY
     {"renew-seconds", SETTING_INT, "86400", 1, 86400,
      "how often local certificates, and those of saml, are looked at"},
+    {"saml-keys-ready", SETTING_INT, "8", 0, READY_KEYS_MAX,
+     "RSA keys that are made before routes need them, in the background; a route with saml takes "
+     "two"},
     {NULL, SETTING_STR, NULL, 0, 0, NULL},
 };
 

@@ -1,8 +1,11 @@
 #include "services/routes/saml_keys.h"
 #include "common/base/cleanup.h"
 #include "common/base/secret.h"
+#include "services/routes/ready_keys.h"
 #include "services/routes/x509.h"
 
+#include <errno.h>
+#include <openssl/evp.h>
 #include <string.h>
 
 typedef enum rotation { ROTATION_NONE, ROTATION_NEXT, ROTATION_PROMOTED } rotation_t;
@@ -13,7 +16,7 @@ static const char rotation_field[] = "key_rotation";
 /* Names of what is stored of a pair in use, and of the other one. */
 typedef struct pair {
     const char *certificate, *key, *other_certificate, *other_key;
-    int (*make)(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+    int (*make)(EVP_PKEY *key, const char *name, char **ret_certificate_pem, char **ret_key_pem);
 } pair_t;
 
 static const pair_t pairs[] = {
@@ -56,8 +59,13 @@ static int make_pair(json_t *saml, const char *certificate_name, const char *key
                      const char *id, const pair_t *pair)
 {
     char *certificate = NULL, *key = NULL;
-    int r = pair->make(id, &certificate, &key);
+    EVP_PKEY *made = ready_keys_take();
+    int r;
 
+    if (!made)
+        return fault(-EIO, "make a key of SAML");
+    r = pair->make(made, id, &certificate, &key);
+    EVP_PKEY_free(made);
     if (r)
         return r;
     json_object_set_new(saml, certificate_name, json_string(certificate));

@@ -1,6 +1,7 @@
 /* The key pairs of a route's module saml: one that signs requests, one that assertions are
  * encrypted to, and during a rotation one more of each, which is published beside it
- * (services/identity/README.md, Rotation of keys). Rules only. */
+ * (services/identity/README.md, Rotation of keys). Rules, and the
+ * process's supply of keys. */
 #pragma once
 
 #include "common/base/err.h"
@@ -12,7 +13,8 @@ enum { SAML_KEYS_DUE_DAYS = 60 /* before a certificate ends that a next one is m
 
 /* Set the pairs of saml, whose key_rotation is what is wanted (absent or null: as it is). before:
  * the module as it is stored, opened; NULL: there is none. Pairs are kept where they are there, the
- * missing ones made for the route of that id. Takes as long as up to four keys of RSA.
+ * missing ones made for the route of that id, from keys that are ready (ready_keys.h): it takes as
+ * long as the keys of RSA, up to four, of which none is ready.
  * 0 | ERR_INVALID_FIELD: this does not follow what is | fault. */
 int saml_keys_complete(json_t *saml, const json_t *before, const char *id, problem_t *problem);
 

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/quote.h"
 #include "common/resource/service.h"
+#include "services/routes/ready_keys.h"
 #include "services/routes/rules.h"
 #include "services/routes/saml_keys.h"
 
@@ -135,19 +136,20 @@ int saml_renewal_pass(crud_t *crud, int64_t *ret_revision)
     return 0;
 }
 
-/* ---- metrics ---- */
+/* ---- keys that are ready, and metrics ---- */
 
-static int start_nothing(void **ret_self, zloop_t *loop, const config_t *config)
+/* The supply is the process's, and stop is called where self is not NULL. */
+static int start_keys(void **ret_self, zloop_t *loop, const config_t *config)
 {
     (void)loop;
-    (void)config;
-    *ret_self = NULL;
-    return 0;
+    *ret_self = &least_days;
+    return ready_keys_start((int)config_int(config, "saml-keys-ready"));
 }
 
-static void stop_nothing(void **self_p)
+static void stop_keys(void **self_p)
 {
-    (void)self_p;
+    *self_p = NULL;
+    ready_keys_stop();
 }
 
 static size_t write_metrics(void *self, char *out, size_t size)
@@ -160,7 +162,10 @@ static size_t write_metrics(void *self, char *out, size_t size)
         n = snprintf(out, size, "postern_routes_saml_certificate_days %d\n", days);
     return (size_t)n
            + (size_t)snprintf(out + n, size - (size_t)n,
-                              "postern_routes_saml_certificates_due %d\n", (int)routes_due);
+                              "postern_routes_saml_certificates_due %d\n"
+                              "postern_routes_saml_keys_ready %d\n"
+                              "postern_routes_saml_keys_late_total %" PRIu64 "\n",
+                              (int)routes_due, ready_keys_count(), ready_keys_late());
 }
 
 static bool is_always_ready(void *self, char *why, size_t size)
@@ -172,8 +177,8 @@ static bool is_always_ready(void *self, char *why, size_t size)
 }
 
 const service_part_t saml_renewal_part = {
-    .start = start_nothing,
-    .stop = stop_nothing,
+    .start = start_keys,
+    .stop = stop_keys,
     .metrics = write_metrics,
     .is_ready = is_always_ready,
 };

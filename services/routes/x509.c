@@ -397,26 +397,26 @@ int x509_issue(const char *authority_pem, const char *authority_key_pem, const c
     return finish_certificate(leaf, key, authority_key, ret_chain_pem, ret_key_pem);
 }
 
-static int make_saml_pair(const char *name, const char *usage, char **ret_certificate_pem,
-                          char **ret_key_pem)
+static int make_saml_pair(EVP_PKEY *key, const char *name, const char *usage,
+                          char **ret_certificate_pem, char **ret_key_pem)
 {
-    _cleanup_(pkey_clear) EVP_PKEY *key = EVP_RSA_gen(2048);
-    _cleanup_(x509_clear) X509 *certificate =
-        key ? new_certificate(name, key, NULL, SIGNER_DAYS) : NULL;
+    _cleanup_(x509_clear) X509 *certificate = new_certificate(name, key, NULL, SIGNER_DAYS);
 
-    if (!certificate || add_extension(certificate, certificate, NID_key_usage, usage))
+    if (add_extension(certificate, certificate, NID_key_usage, usage))
         return fault(-EIO, "make a certificate of SAML");
     return finish_certificate(certificate, key, key, ret_certificate_pem, ret_key_pem);
 }
 
-int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem)
+int x509_make_signer(EVP_PKEY *key, const char *name, char **ret_certificate_pem,
+                     char **ret_key_pem)
 {
-    return make_saml_pair(name, "digitalSignature", ret_certificate_pem, ret_key_pem);
+    return make_saml_pair(key, name, "digitalSignature", ret_certificate_pem, ret_key_pem);
 }
 
-int x509_make_recipient(const char *name, char **ret_certificate_pem, char **ret_key_pem)
+int x509_make_recipient(EVP_PKEY *key, const char *name, char **ret_certificate_pem,
+                        char **ret_key_pem)
 {
-    return make_saml_pair(name, "keyEncipherment", ret_certificate_pem, ret_key_pem);
+    return make_saml_pair(key, name, "keyEncipherment", ret_certificate_pem, ret_key_pem);
 }
 
 /* Seconds from one time to another; from NULL: from now. -1: unreadable. */

@@ -4,6 +4,7 @@
 #include "common/base/err.h"
 
 #include <jansson.h>
+#include <openssl/types.h>
 #include <stdbool.h>
 
 /* Parse a chain (leaf first) and its key: they must belong together, and each certificate must have
@@ -24,11 +25,14 @@ int x509_make_authority(const char *name, char **ret_certificate_pem, char **ret
 int x509_issue(const char *authority_pem, const char *authority_key_pem, const char *domain,
                char **ret_chain_pem, char **ret_key_pem);
 
-/* Make a self-signed RSA-2048 certificate that signs SAML requests, for 35 years. 0 | -EIO. */
-int x509_make_signer(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+/* Make a self-signed certificate of the key, which signs SAML requests, for 35 years. The caller
+ * frees both texts. 0 | -EIO. */
+int x509_make_signer(EVP_PKEY *key, const char *name, char **ret_certificate_pem,
+                     char **ret_key_pem);
 
 /* The same, of a key to which SAML providers encrypt what they send. 0 | -EIO. */
-int x509_make_recipient(const char *name, char **ret_certificate_pem, char **ret_key_pem);
+int x509_make_recipient(EVP_PKEY *key, const char *name, char **ret_certificate_pem,
+                        char **ret_key_pem);
 
 /* Is a certificate of x509_issue due for renewal? The first one of the chain ends within 30 days,
  * was made for longer than x509_issue makes them now, or is unreadable. */

@@ -139,7 +139,7 @@ static int ask_reader(calls_t *self, call_t *call)
     if (!r)
         r = reader_ask(self->reader, &packed, call);
     if (r < 0)
-        log_error("%s %s: %s", request.id, request.verb, fault_text());
+        log_error("verb=%s req=%s fault=\"%s\"", request.verb, request.id, fault_text());
     msgpack_sbuffer_destroy(&packed);
     request_done(&request);
     return r < 0 ? ERR_SAML_READER : r;

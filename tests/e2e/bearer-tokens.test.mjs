@@ -279,6 +279,27 @@ test('identity is asked by edges alone, and believes the sealed module alone', {
   } finally { bus.stop(); }
 });
 
+test('a refused token leaves its reason in the log of identity, under the id that the answer has, and nothing of itself', { skip, timeout: 280000 }, async () => {
+  const { to, up } = await guarded();
+  const lines = (id) => fs.readdirSync(`${home}/log`).filter((name) => name.startsWith('identity')).flatMap((name) => fs.readFileSync(`${home}/log/${name}`, 'latin1').split('\n')).filter((line) => line.includes(id));
+  // There are so many lines a minute of an account, and other stories' tokens may have had them: then the next minute's are waited for.
+  const refusal = (more) => until(async () => {
+    const token = jwt({ ...more, sub: `hidden-${crypto.randomUUID()}` }), answer = await through(to.host, '/', bearer(token)), id = answer.headers['postern-request-id'];
+    assert.equal(answer.status, 401);
+    assert.match(id, /^req_[0-9a-f]{32}$/);
+    for (let n = 0; n < 20 && !lines(id).length; n++) await new Promise((resolve) => setTimeout(resolve, 100));
+    const [line] = lines(id);
+    return line && { line, id, token };
+  }, 'a line of a refusal', 150000);
+  for (const [why, more] of [["its aud is none of the route's", { aud: 'https://other.story.test' }], ['its iss is another issuer', { iss: 'https://evil.story.test' }], ['it has expired', { exp: now() - 5 }]]) {
+    const { line, id, token } = await refusal(more), { sub: whose } = JSON.parse(Buffer.from(token.split('.')[1], 'base64url'));
+    assert.match(line, new RegExp(`verb=bearer_token\\.check req=${id}\\.\\d+ r=SESSION_GONE `));
+    assert.ok(line.includes(`: ${why}"`), line);
+    for (const part of [whose, 'other.story', 'evil.story', ...token.split('.').map((text) => text.slice(0, 40))]) assert.ok(!line.includes(part), line);
+  }
+  await up.close();
+});
+
 test('no event and no log has a token, and events say who it was', { skip }, async () => {
   const { to, up } = await guarded(), good = jwt(), bad = jwt({ exp: now() - 1 });
   sub.events.length = 0;

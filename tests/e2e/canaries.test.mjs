@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { account } from '../support/account.mjs';
 import { Browser, github } from '../support/browser.mjs';
 import { oidcProvider } from '../support/oidc-provider.mjs';
-import { api, ca, edge, elsewhere, endpoint, env, healthUrls, home, tail, through, until, upstream } from '../support/postern.mjs';
+import { api, ca, edge, elsewhere, endpoint, env, healthUrls, home, listening, through, until, upstream } from '../support/postern.mjs';
 import { Random } from '../contract/generate.mjs';
 import { Holder } from '../tenants/build.mjs';
 import { Tables, get, leaves } from '../tenants/tables.mjs';
@@ -95,7 +95,7 @@ function filesWith(folders, patterns) {
 }
 
 test('no secret turns up where it must not', { skip, timeout: 240000 }, async () => {
-  const canaries = new Canaries(), traffic = tail(''), up = await upstream((request, response) => response.end('served'));
+  const canaries = new Canaries(), traffic = await listening(), up = await upstream((request, response) => response.end('served'));
   const tables = new Tables(await (await fetch(`${env.POSTERN_API_URL}/openapi.json`)).json());
   const holder = new Holder(tables, account('Canaries'), new Random(19));
   const found = await secretsOf(holder, canaries), { nested, of } = sealed();

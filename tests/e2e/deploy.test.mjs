@@ -139,6 +139,14 @@ test('an image has the packages of all that its programs load, also of what is l
   assert.match(read('deploy/Dockerfile'), /deploy\/runtime-packages build\/bin\/\* build\/edge\/\S+ >build\/runtime-packages\n[^]*apt-get install [^\n]*\$\(cat \/tmp\/runtime-packages\)/);
 });
 
+test('a second build of the edge in a folder waits for the first, says so, and touches nothing meanwhile', () => {
+  const out = fs.mkdtempSync(path.join(folder, 'edge-'));
+  const { status, stderr } = spawnSync('flock', [path.join(out, 'lock'), path.join(root, 'deploy/build-edge'), out], { env: { ...process.env, BUILD_EDGE_WAIT: '1' }, encoding: 'utf8' });
+  assert.equal(status, 1, stderr);
+  assert.match(stderr, /another build of the edge in .* is under way: waiting until it has ended\nerror: the other build of the edge in .* does not end: fuser /);
+  assert.deepEqual(fs.readdirSync(out), ['lock']);
+});
+
 test('a library that no package has is an error of the build', () => {
   fs.writeFileSync(`${folder}/own.c`, 'int own(void) { return 0; }\n');
   fs.writeFileSync(`${folder}/main.c`, 'int own(void); int main(void) { return own(); }\n');

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { api, client, endpoint, listening, must, tail, through, until } from '../support/postern.mjs';
+import { api, client, endpoint, listening, must, through, unique, until } from '../support/postern.mjs';
 
 const refused = async (code, field, method, where, body) => {
   const answer = await api(method, where, body);
@@ -16,7 +16,9 @@ const arns = { firehose: ['delivery_stream_arn', 'arn:aws:firehose:us-east-1:123
 const azure = { tenant_id: 't', client_id: 'c', client_secret: 's', logs_ingestion_uri: 'https://a.ingest.example', data_collection_rule_id: 'dcr-1', data_collection_stream_name: 'Custom-a' };
 
 test('destinations: five targets, one at a time, whose kind stays and whose secrets never leave', async () => {
-  const events = tail('event_destination');
+  const other = await must('POST', '/event_destinations', { format: 'json', target: datadog() });
+  const events = await listening('event_destination', () => must('PATCH', `/event_destinations/${other.id}`, { description: unique('probe') }));
+  await must('DELETE', `/event_destinations/${other.id}`);
   const made = await must('POST', '/event_destinations', { description: 'd', metadata: 'm', format: 'JSON', target: datadog({ ddtags: 'a:b', service: 'x' }) });
   assert.match(made.id, /^ed_[0-9A-Za-z]{27}$/);
   assert.equal(made.format, 'json');

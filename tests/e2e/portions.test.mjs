@@ -11,7 +11,7 @@ import tls from 'node:tls';
 import { CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, statusOf } from '../support/h2raw.mjs';
 import { own } from '../support/own.mjs';
 import { EMAIL, provider, signer } from '../support/saml.mjs';
-import { edge, elsewhere, env, unique, until, upstream } from '../support/postern.mjs';
+import { edge, elsewhere, env, tail, unique, until, upstream } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
 const port = edge.port + 1000, plain = edge.plainPort + 1000, status = port - 28, CONNECTIONS = 512, MEMORY = 16 << 20, BALANCER = '127.0.0.8';
@@ -67,7 +67,7 @@ test.before(async () => {
     await call(`/edges/https/${front.id}/routes`, { match_type: 'exact_path', match: '/fixed', backend: { backend_id: fixed.id } });
     const { saml } = await call(`/edges/https/${front.id}/routes`, { match_type: 'path_prefix', match: '/people', backend: { backend_id: id }, saml: { idp_metadata: provider([signer()]).metadata, nameid_format: EMAIL } });
     const ca = fs.readFileSync(vars.POSTERN_EDGE_CA);
-    there.resolve({ host, ca, backend, held, events, acs: new URL(saml.assertion_consumer_service_url) });
+    there.resolve({ host, ca, state, backend, held, events, acs: new URL(saml.assertion_consumer_service_url) });
     await finished;
     backend.server.closeAllConnections();
     backend.server.close();
@@ -176,7 +176,7 @@ test('clients that take all that they can get of an account leave something to i
 
 // ---- heads that do not come to their end ----
 
-// A connection with the beginning of one request: {socket, answer()}; answer() is the status that came, 0: none.
+// A connection with the beginning of one request: {socket, answer(), text()}; answer() is the status that came, 0: none; text(): of HTTP/1.1, all that came.
 async function begun(bytes, { localAddress, http2: two }) {
   const { host, ca } = await ready, socket = tls.connect({ host: edge.host, port, servername: host, ca, localAddress, ALPNProtocols: [two ? 'h2' : 'http/1.1'] });
   let rest = Buffer.alloc(0), status = 0;
@@ -191,7 +191,7 @@ async function begun(bytes, { localAddress, http2: two }) {
     }
   });
   socket.write(two ? Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), window(65535), bytes]) : bytes);
-  return { socket, answer: () => status };
+  return { socket, answer: () => status, text: () => rest.toString('latin1') };
 }
 // A head of so many small fields, without its end; and its end.
 const HEADS = {
@@ -208,7 +208,8 @@ const HEADS = {
 for (const [version, head] of Object.entries(HEADS)) {
   const http2 = version === 'HTTP/2', COUNT = 170, FIELDS = 900;
   test(`${version}: heads that are not whole yet count in their client's portion of the memory, as much as there is of them`, { skip, timeout: 400000 }, async () => {
-    const { host } = await ready, localAddress = http2 ? '127.0.0.25' : '127.0.0.26', all = [];
+    const { host, state } = await ready, localAddress = http2 ? '127.0.0.25' : '127.0.0.26', all = [], traffic = tail('http_request_complete', { POSTERN_HOME: state });
+    await until(async () => { await ask(); return traffic.events.length; }, 'somebody listens', WAIT);
     await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'nothing is under way', WAIT);
     const before = await metric('requests_crowded_total{worker="0"}'), most = MEMORY * ALONE, gone = ({ socket, answer }) => answer() || socket.destroyed || socket.readyState !== 'open';
     try {
@@ -218,6 +219,8 @@ for (const [version, head] of Object.entries(HEADS)) {
       assert.ok(memory > most / 2 && memory < most, `${memory} bytes are taken`);
       assert.ok(refused >= told, `${refused} were refused, ${told} know`);
       assert.ok(all.some(({ answer }) => answer() === 503) && all.every(({ answer }) => [0, 503].includes(answer())), 'and told so');
+      if (!http2) assert.match(all.find(({ answer }) => answer() === 503).text(), /\r\nPostern-Error-Code: ERR_POSTERN_928\r\n/i);
+      await until(() => traffic.events.some(({ object: { http: { response } } }) => response.status_code === 503 && response.error_code === 'ERR_POSTERN_928'), 'their events say so', WAIT);
       await servesOthers();
       const [first, other] = all.filter((one) => !gone(one));
       other.socket.destroy();
@@ -233,7 +236,10 @@ for (const [version, head] of Object.entries(HEADS)) {
       assert.ok(!gone(slow), 'it has come in before');
       slow.socket.write(http2 ? frame(CONTINUATION, 0, 1, Buffer.alloc(FIELDS, 0x80 | 62)) : 'a:\r\n'.repeat(FIELDS));
       await until(() => gone(slow), 'it is refused when it grows', WAIT);
-    } finally { for (const { socket } of all) socket.destroy(); }
+    } finally {
+      for (const { socket } of all) socket.destroy();
+      await traffic.stop();
+    }
     await until(async () => await metric('request_memory_bytes{worker="0"}') === 0, 'all of it comes back', WAIT);
     assert.equal((await ask({ localAddress })).status, 200, 'its next one, afterwards');
   });

@@ -19,6 +19,7 @@ const idp = skip ? null : provider([signer()], `https://idp-keys-${process.pid}.
 const up = skip ? null : await upstream((asked, answer) => answer.end(JSON.stringify(asked.headers)));
 test.after(() => up?.close());
 const at = (to, place = '/') => `https://${to.host}:${edge.port}${place}`;
+const metrics = async () => (await Promise.all(healthUrls().map((url) => fetch(`http://${url}/metrics`).then((it) => it.text(), () => '')))).join('\n');
 const unique = () => `_${crypto.randomUUID()}`;
 const bare = (pem) => pem.replace(/-----[^-]+-----|\s/g, '');
 const form = (fields) => ({ method: 'POST', headers: { ...PAGE, 'Content-Type': 'application/x-www-form-urlencoded', 'Sec-Fetch-Site': 'cross-site' }, body: new URLSearchParams(fields).toString() });
@@ -60,6 +61,15 @@ async function signedIn(one, over = {}, pem) {
   return { ...(await finish(one, begun, encode(pem ? encrypted(idp, pem, parts) : response(idp, parts)), 'signs in')), begun, name: parts.name };
 }
 const stays = async (one, { value }) => (await through(one.host, '/', { headers: { Cookie: `${SESSION}=${value}` } })).status === 200;
+
+test('a new route takes keys that were made before, and its client waits for none', { skip, timeout: 280000 }, async () => {
+  const metric = async (name) => Number(new RegExp(`^postern_routes_saml_keys_${name} (\\d+)`, 'm').exec(await metrics())?.[1]);
+  await until(async () => await metric('ready') >= 2, 'two keys are ready', 120000);
+  const late = await metric('late_total'), one = await guarded();
+  assert.equal(await metric('late_total'), late, 'no key was made within the request');
+  assert.notEqual(one.saml.request_signing_certificate_pem, one.saml.encryption_certificate_pem);
+  await until(async () => await metric('ready') >= 2, 'others take their place', 120000);
+});
 
 test('before, during and after a rotation: both pairs are published, one signs, both decrypt, and nobody signs in anew', { skip }, async () => {
   const one = await guarded(), first = one.saml, sessions = [];
@@ -259,7 +269,6 @@ test('a certificate that ends soon: a next one is published by itself, the log a
   const soon = fs.readFileSync(`${dir}/pem`, 'utf8');
   fs.rmSync(dir, { recursive: true });
   sql(`UPDATE routes.https_edge_route SET saml = jsonb_set(saml, '{request_signing_certificate_pem}', to_jsonb($$${soon}$$::text)) WHERE id IN ('${one.route.id}', '${off.route.id}')`);
-  const metrics = async () => (await Promise.all(healthUrls().map((url) => fetch(`http://${url}/metrics`).then((it) => it.text(), () => '')))).join('\n');
   await until(async () => (await must('GET', one.path)).key_rotation === 'next', 'a next pair', 60000);
   one.saml = await must('GET', one.path);
   assert.equal(one.saml.request_signing_certificate_pem, soon);

@@ -40,6 +40,31 @@ test('a stack whose ports another one has names each port with its process and p
   assert.deepEqual(left, []);
 });
 
+test('a stack that a file of stories left behind is removed before the next file, and nothing else is', { skip, timeout: 280000 }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-left-')), file = path.join(folder, 'left.test.mjs'), noted = path.join(folder, 'state');
+  fs.writeFileSync(file, `import fs from 'node:fs';
+import test from 'node:test';
+import { own } from '${root}/tests/support/own.mjs';
+test('ends in the midst of it', () => own(async ({ state, run }) => {
+  const { status, stderr } = run('up');
+  fs.writeFileSync('${noted}', status + state + stderr);
+  process.kill(process.pid, 'SIGKILL');
+}));`);
+  const { NODE_TEST_CONTEXT, ...vars } = process.env;
+  try {
+    const run = spawn(path.join(root, 'tests/support/stories'), [file], { env: { ...vars, STORIES_CHANCES: '0' }, stdio: ['ignore', 'ignore', 'pipe'] });
+    let said = '';
+    run.stderr.setEncoding('utf8').on('data', (text) => { said += text; });
+    assert.equal(await new Promise((resolve) => run.on('close', resolve)), 1, said);
+    const [, state] = /^0(.*postern-own-\w+\/var)/.exec(fs.readFileSync(noted, 'utf8')) ?? assert.fail(fs.readFileSync(noted, 'utf8'));
+    assert.match(said, new RegExp(`stories of ${file} left a stack of their own in ${path.dirname(state)}: it is stopped and removed`));
+    assert.ok(!fs.existsSync(path.dirname(state)));
+    const socket = net.connect(base + 1000, '127.0.0.1');
+    assert.equal(await new Promise((resolve) => socket.on('connect', () => resolve('its gateway still listens')).on('error', ({ code }) => resolve(code))), 'ECONNREFUSED');
+    assert.equal((await fetch(env.POSTERN_API_URL)).status > 0, true, 'the stack that stories share');
+  } finally { fs.rmSync(folder, { recursive: true, force: true }); }
+});
+
 test('one port that a stranger has is named alone, wherever the stranger listens', { skip }, async () => {
   for (const [host, also] of [['127.0.0.1', {}], ['0.0.0.0', {}], ['::', {}], ['127.0.0.1', { POSTERN_EDGE_ADDRESS: '0.0.0.0' }]]) {
     const stranger = net.createServer();

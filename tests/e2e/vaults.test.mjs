@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import test from 'node:test';
-import { api, client, env, must, tail, unique, until } from '../support/postern.mjs';
+import { api, client, env, listening, must, unique, until } from '../support/postern.mjs';
 
 const refused = async (code, field, method, where, body) => {
   const answer = await api(method, where, body);
@@ -12,7 +12,7 @@ const refused = async (code, field, method, where, body) => {
 
 test('vaults and their secrets', async () => {
   const ngrok = client();
-  const events = tail('');
+  const events = await listening();
   const name = unique('vault');
   const vault = await must('POST', '/vaults', { name, description: 'd', metadata: 'm' });
   assert.match(vault.id, /^vault_[0-9A-Za-z]{27}$/);

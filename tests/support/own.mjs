@@ -1,4 +1,5 @@
-// A second stack beside the one that stories run against, in a folder and on ports of its own; removed when the story ends.
+// A second stack beside the one that stories run against, in a folder and on ports of its own; removed when the story ends, and when the
+// file's process ended before that by whoever runs the files (tests/support/stories), which finds it by its name in STORY_STACKS.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -13,6 +14,8 @@ const base = edge.port - 43;
 // story({folder, state, run, left}): run('up') is deploy/stack up for it; left() lists the processes that have its name.
 export async function own(story, { made, also = {} } = {}) {
   const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'postern-own-')));
+  const noted = process.env.STORY_STACKS && path.join(process.env.STORY_STACKS, path.basename(folder));
+  if (noted) fs.writeFileSync(noted, folder);
   fs.chmodSync(folder, 0o755);
   const state = path.join(folder, 'var');
   const run = (command, { settings = {}, cwd = root } = {}) => spawnSync(path.join(root, 'deploy/stack'), [command], {
@@ -26,6 +29,7 @@ export async function own(story, { made, also = {} } = {}) {
   } finally {
     run('wipe');
     fs.rmSync(folder, { recursive: true, force: true });
+    if (noted) fs.rmSync(noted, { force: true });
   }
 }
 

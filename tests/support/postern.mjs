@@ -212,14 +212,15 @@ export async function until(check, what, limit = 30000) {
   }
 }
 
-// A listening tail is not enough: the edges must have heard that somebody listens.
-export async function listening(topic = '') {
+// A tail whose subscription is in force, as the first event that it got shows: a program that has just been started hears nothing yet, inside a
+// container for seconds, and of traffic the edges must have heard that somebody listens. probe: makes an event of the topic each time it is called.
+export async function listening(topic = '', probe) {
   const subscription = tail(topic);
-  const { host } = await listening.probe();
+  const { host } = probe ? {} : await listening.probe();
   await until(async () => {
-    await through(host, '/probe');
+    await (probe ? probe() : through(host, '/probe'));
     return subscription.events.length > 0;
-  }, 'first event');
+  }, 'first event', 60000);
   return subscription;
 }
 listening.probe = async () => (listening.made ??= await endpoint({ body: 'probe' }));

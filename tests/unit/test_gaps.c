@@ -134,3 +134,19 @@ Test(gaps, numbers_that_no_event_service_gives_are_passed_over)
     due(self, 2, GAP_NUMBER_MAX);
     free(self);
 }
+
+/* The subscription is in force a little after the subscriber has asked for the numbers: what comes
+ * between is missed, also where it is the first of its type. */
+Test(gaps, the_first_event_of_a_type_is_missed_like_any_other)
+{
+    gaps_t *self = gaps();
+
+    gaps_head(self, "a", 7, true, NOW);
+    self->begun = true;
+    cr_assert(gaps_seen(self, "b", 3, NOW));
+    cr_assert(gaps_seen(self, "a", 8, NOW));
+    due(self, 1, 2);
+    cr_assert(gaps_seen(self, "c", 1, NOW));
+    cr_assert_null(gaps_due(self, LATER));
+    free(self);
+}

@@ -9,6 +9,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define REQUEST "req_0123456789abcdef0123456789abcdef"
+
 enum { COPIES = 3, QUESTIONS = 200, GUARD_MS = 60000 };
 enum { TRIAL_MS = 10000, SLOW_MS = 4000, SLOW_MAX = 8 }; /* as in neighbour.c */
 
@@ -140,6 +142,7 @@ static int on_question(zloop_t *loop, zsock_t *socket, void *context)
     (void)loop;
     if (!request_decode(msg, &request)) { /* else it is the hello of a connection */
         self->asked++;
+        cr_assert(!strncmp(request.id, REQUEST ".", strlen(REQUEST ".")), "%s", request.id);
         act(self, identity, &request);
         request_done(&request);
     }
@@ -248,8 +251,8 @@ static void bench_run(bench_t *self, int wanted)
 
 static void ask(bench_t *self, size_t i, int64_t left_ms)
 {
-    neighbour_ask(self->neighbour, "saml.verify", "ac_1", json_pack("{s:i}", "number", (int)i),
-                  bus_mono_ms() + left_ms, (void *)(i + 1));
+    neighbour_ask(self->neighbour, REQUEST ".18446744073709551615", "saml.verify", "ac_1",
+                  json_pack("{s:i}", "number", (int)i), bus_mono_ms() + left_ms, (void *)(i + 1));
 }
 
 static int asked_again(const bench_t *self)

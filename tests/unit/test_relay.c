@@ -48,8 +48,9 @@ static bool send_question(void *context, int copy, const relay_question_t *quest
     return true;
 }
 
-static void make_id(void *context, char id[RELAY_ID_SIZE])
+static void make_id(void *context, const ask_head_t *head, char id[RELAY_ID_SIZE])
 {
+    (void)head;
     snprintf(id, RELAY_ID_SIZE, "op_%d", ++((world_t *)context)->ids);
 }
 

@@ -31,7 +31,8 @@ bool ask_head_read(ask_head_t *out, const void *frame, size_t len, size_t part_l
     memcpy(out, frame, len);
     return out->number && out->total <= ASK_BODY_MAX && out->offset <= out->total
            && part_len <= out->total - out->offset && has_end(out->verb, sizeof(out->verb))
-           && has_end(out->account, sizeof(out->account));
+           && has_end(out->account, sizeof(out->account))
+           && has_end(out->request, sizeof(out->request));
 }
 
 bool ask_told_read(ask_told_t *out, const void *frame, size_t len)

@@ -12,6 +12,7 @@ enum {
     ASK_PART_MAX = 48000,   /* of a body; with its head one packet of the link */
     ASK_VERB_SIZE = 64,     /* with its end, like those below */
     ASK_ACCOUNT_SIZE = 64,
+    ASK_REQUEST_SIZE = 40, /* of an id that edge_trace_id made */
     ASK_MSG_SIZE = 512
 };
 
@@ -23,6 +24,7 @@ typedef struct ask_head {
     uint32_t offset;
     char verb[ASK_VERB_SIZE];
     char account[ASK_ACCOUNT_SIZE];
+    char request[ASK_REQUEST_SIZE]; /* the client's request that it is asked for; "": for none */
 } ask_head_t;
 
 /* The first frame of an answer; the second is its body, a map in msgpack, where code is 0. */
@@ -32,7 +34,7 @@ typedef struct ask_told {
     char msg[ASK_MSG_SIZE];
 } ask_told_t;
 
-/* False: the verb or the account has no place there. */
+/* For no request. False: the verb or the account has no place there. */
 bool ask_head_init(ask_head_t *self, uint64_t number, const char *verb, const char *account,
                    size_t account_len, size_t total);
 

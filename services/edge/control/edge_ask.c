@@ -342,6 +342,7 @@ begin_question(uint64_t number, const ask_who_t *who, const char *verb, const as
         return NGX_BUSY;
     }
     question->head.left_ms = who->until_ms - (int64_t) ngx_current_msec;
+    ngx_memcpy(question->head.request, ((asker_t *) who->whose)->request, ASK_REQUEST_SIZE);
     send_question(question);
     return NGX_OK;
 }
@@ -383,6 +384,13 @@ wait_for_place(asker_t *asker, const ask_who_t *who, const char *verb, const ask
         ngx_add_timer(&tick, TICK_MS);
     }
     return NGX_OK;
+}
+
+
+void
+edge_ask_for(asker_t *asker, const char *request_id)
+{
+    (void) ngx_cpystrn((u_char *) asker->request, (u_char *) request_id, ASK_REQUEST_SIZE);
 }
 
 

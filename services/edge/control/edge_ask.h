@@ -29,10 +29,16 @@ struct asker {
     /* called once; it may ask again, and free the asker */
     void      (*answered)(asker_t *asker, const ask_answer_t *answer);
     uint64_t    number;   /* of the question that is under way; 0: none */
+    char        request[ASK_REQUEST_SIZE];   /* edge_ask_for */
 };
 
-/* Ask, a question of any kind of asks.h; the asker is set to zero but for answered, or was
- * called, or left. body: a map in msgpack, copied, which may end with a text that others have,
+/* Whose request it is asked for, in the logs of who answers: edge_ctx_t's request_id, copied. Of a
+ * question that several requests wait for the first one's. Without it the question has an id of its
+ * own. */
+void edge_ask_for(asker_t *asker, const char *request_id);
+
+/* Ask, a question of any kind of asks.h; the asker is set to zero but for answered and
+ * request, or was called, or left. body: a map in msgpack, copied, which may end with a text that others have,
  * too, as that of a module: it is not copied, however many wait with it. NGX_OK: answered is
  * called once, never before this returns, and about when the timeout is over at the latest.
  * NGX_DECLINED: nobody can be asked now, or the body is larger than ASK_BODY_MAX. Where too many

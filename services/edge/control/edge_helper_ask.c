@@ -19,7 +19,8 @@ static u_char         told_there;
 _Static_assert((int) EDGE_HELPER_ASK_ITEMS == 2 * (int) RELAY_COPIES_MAX, "a monitor for each");
 _Static_assert((int) RELAY_NOBODY == (int) ASK_NOBODY && (int) RELAY_LATE == (int) ASK_LATE,
                "they go to the worker as they are");
-_Static_assert((int) RELAY_ID_SIZE >= (int) ID_MAX, "ids fit");
+_Static_assert((int) RELAY_ID_SIZE >= (int) ID_MAX
+               && (int) RELAY_ID_SIZE > (int) ASK_REQUEST_SIZE + 20, "ids fit");
 
 
 static int64_t
@@ -67,11 +68,17 @@ send_question(void *unused, int copy, const relay_question_t *question, int64_t 
 }
 
 
+/* The id of a client's request is found as it is in the logs of all services; what is behind it
+ * tells this question from the others for the same request. */
 static void
-make_id(void *unused, char id[RELAY_ID_SIZE])
+make_id(void *unused, const ask_head_t *head, char id[RELAY_ID_SIZE])
 {
     (void) unused;
-    id_make("op", id);
+    if (head->request[0] == '\0') {
+        id_make("op", id);
+        return;
+    }
+    (void) ngx_snprintf((u_char *) id, RELAY_ID_SIZE, "%s.%uL%Z", head->request, head->number);
 }
 
 

@@ -185,7 +185,7 @@ static void begin_item(relay_t *self, const ask_head_t *head, char *body, int64_
     }
     self->count++;
     item->question.number = head->number;
-    self->ports->make_id(self->context, item->question.id);
+    self->ports->make_id(self->context, head, item->question.id);
     memcpy(item->question.verb, head->verb, sizeof(head->verb));
     memcpy(item->question.account, head->account, sizeof(head->account));
     item->question.body = body;

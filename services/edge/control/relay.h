@@ -41,8 +41,8 @@ typedef struct relay_ports {
     bool (*is_there)(void *context, int copy); /* it is connected, with room for a message */
     /* False: it was not sent. */
     bool (*send)(void *context, int copy, const relay_question_t *question, int64_t left_ms);
-    /* A new id of a request. */
-    void (*make_id)(void *context, char id[RELAY_ID_SIZE]);
+    /* A new id of a request, which no other question has had. */
+    void (*make_id)(void *context, const ask_head_t *head, char id[RELAY_ID_SIZE]);
     /* The question's answer, told->number is its number; body: len bytes. */
     void (*answer)(void *context, const ask_told_t *told, const void *body, size_t len);
 } relay_ports_t;

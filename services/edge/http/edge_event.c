@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
+#include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_times.h"
 #include "services/edge/http/userinfo.h"
@@ -17,7 +18,7 @@
 #include "common/base/id.h"
 
 enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 312 /* what every event has: numbers of fields, ids, times */ };
+       FIXED_MAX = 314 /* what every event has: numbers of fields, ids, times */ };
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -464,6 +465,7 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     off_t             sent = edge_body_sent(r, ctx);
     ngx_uint_t        max = with_headers ? HEADERS_MAX : 0;
     header_list_t     list;
+    char              error[EDGE_ERROR_BYTES];
 
     if (body > 0) {
         NUMBER(EVENT_HTTP_REQUEST_BODY_LENGTH, body);
@@ -480,6 +482,10 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     }
     if (sent > 0) {
         NUMBER(EVENT_HTTP_RESPONSE_BODY_LENGTH, sent);
+    }
+    if (ctx->error) {
+        edge_error_text(ctx->error, error);
+        TEXT(EVENT_HTTP_RESPONSE_ERROR_CODE, error, ngx_strlen(error));
     }
     NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,
            (int64_t) (r->err_status ? r->err_status : r->headers_out.status));

@@ -117,6 +117,20 @@ add_header(ngx_http_request_t *r, char *name, char *value)
 }
 
 
+/* What the page says is in a field of the head, too, for those that read no page or get none. */
+static ngx_int_t
+add_error_code(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    char  *text = ngx_pnalloc(r->pool, EDGE_ERROR_BYTES);
+
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+    edge_error_text(ctx->error, text);
+    return add_header(r, "Postern-Error-Code", text);
+}
+
+
 /* The error for a failure of the proxy, or for a request that nginx refused. */
 static ngx_uint_t
 error_code(ngx_http_request_t *r, edge_ctx_t *ctx)
@@ -230,6 +244,7 @@ send_bare(ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     edge_body_discard(r, ctx);
     if (add_header(r, "Cache-Control", "no-store") != NGX_OK
+        || add_error_code(r, ctx) != NGX_OK
         || add_header(r, "Retry-After", "1") != NGX_OK)
     {
         return NGX_HTTP_CLOSE;
@@ -301,6 +316,7 @@ edge_error_handler(ngx_http_request_t *r)
     text = ngx_pnalloc(r->pool, PAGE_BYTES);
     if (text == NULL
         || add_header(r, "Cache-Control", "no-store") != NGX_OK
+        || add_error_code(r, ctx) != NGX_OK
         || add_status_headers(r, status) != NGX_OK
         || add_sign_in_headers(r, ctx->error) != NGX_OK)
     {

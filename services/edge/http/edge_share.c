@@ -138,6 +138,25 @@ take_connection(share_part_t *part)
 }
 
 
+/* One line a minute while requests are refused, and none where none is. */
+static void
+note_over_share(ngx_http_request_t *r)
+{
+    uint64_t       *refused = &edge_vitals(ngx_worker)->over_share;
+    static time_t   said;
+
+    (*refused)++;
+    if (said && ngx_time() - said < LOG_EVERY_S) {
+        return;
+    }
+    said = ngx_time();
+    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                  "postern: a request is refused: its client or account has its portion of the "
+                  "connections, of which %ui are free (number %uL; at most one line a minute)",
+                  ngx_cycle->free_connection_n, *refused);
+}
+
+
 ngx_uint_t
 edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -156,7 +175,7 @@ edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (take_connection(part)) {
         return 1;
     }
-    edge_vitals(ngx_worker)->over_share++;
+    note_over_share(r);
     return 0;
 }
 

@@ -394,6 +394,7 @@ edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, pack_t *pk
     edge_sign_in_put_head(pk, "sealed", sealed->len);
     body = (ask_body_t) { start, pk->at - start, sealed };
     visit->asker.answered = on_answer;
+    edge_ask_for(&visit->asker, edge_ctx(r)->request_id);
     if (pk->full || ask_in_place(visit, verb, &body, ms) != NGX_OK) {
         return edge_visit_fail(r, ERR_EDGE_SIGN_IN_UNAVAILABLE);
     }

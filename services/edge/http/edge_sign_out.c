@@ -258,6 +258,7 @@ ask_identity(logout_t *logout, const param_t *token)
     edge_sign_in_put_head(&pk, "sealed", sealed->len);
     body = (ask_body_t) { start, pk.at - start, sealed };
     logout->asker.answered = on_answer;
+    edge_ask_for(&logout->asker, edge_ctx(r)->request_id);
     if (!has_room(logout) || pk.full
         || edge_ask_kind(&logout->asker, ASK_SLOW, "sign_in.logout", &account, logout->client,
                          &body, LOGOUT_MS) != NGX_OK)

@@ -201,6 +201,7 @@ edge_sign_in_ask(edge_sign_in_state_t *state, sign_in_step_t step, const char *v
     }
     body = (ask_body_t) { start, pk->at - start, sealed };
     state->asker.answered = edge_sign_in_on_answer;
+    edge_ask_for(&state->asker, state->ctx->request_id);
     if (pk->full
         || edge_ask_kind(&state->asker, 0, verb, &account, edge_sign_in_client(state), &body, ms)
            != NGX_OK)

@@ -410,6 +410,7 @@ send_jwt(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     }
     body = (ask_body_t) { start, pk.at - start, edge_sign_in_rules(state)->shared };
     check->asker.answered = on_answer;
+    edge_ask_for(&check->asker, state->ctx->request_id);
     return edge_ask_kind(&check->asker, kind_of(state), "bearer_token.check", &account,
                          edge_sign_in_client(state), &body, RULES_MS);
 }
@@ -445,6 +446,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     }
     body = (ask_body_t) { start, pk.at - start, check->sealed ? config->shared : NULL };
     check->asker.answered = on_answer;
+    edge_ask_for(&check->asker, state->ctx->request_id);
     return edge_ask_kind(&check->asker, kind_of(state),
                          state->machine ? "service_token.check" : "session.check", &account,
                          edge_sign_in_client(state), &body,

@@ -205,6 +205,7 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     const sign_in_t  *config = state->config;
 
     ask->asker.answered = on_vouched;
+    edge_ask_for(&ask->asker, state->ctx->request_id);
     if (state->jwt_brought) {
         if (edge_sign_in_put_jwt(state, state->r->pool, &pk, &start) != NGX_OK) {
             return NGX_DECLINED;

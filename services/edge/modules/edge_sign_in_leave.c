@@ -109,6 +109,7 @@ ask_with_provider(edge_sign_in_state_t *state)
         return NGX_ERROR;
     }
     state->asker.answered = edge_sign_in_on_answer;
+    edge_ask_for(&state->asker, ctx->request_id);
     body = (ask_body_t) { start, pk.at - start, state->config->shared };
     return edge_ask_kind(&state->asker, ASK_SLOW, "session.end", &account, client, &body, END_MS)
            == NGX_OK ? NGX_OK : NGX_DECLINED;
