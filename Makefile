@@ -38,7 +38,7 @@ all: programs edge
 help:
 	@echo "run         install, build and start everything in the foreground (Ctrl-C stops it)"
 	@echo "up, down    the same in the background; up writes var/postern.env"
-	@echo "test        install what tests need, then run all of them"
+	@echo "test        install what tests need, then run all of them; ALSO=\"test-fresh compose\" those, too"
 	@echo "bench       the edge against nginx, HAProxy and Caddy, the API against PostgreSQL, same run"
 	@echo "all         build into $(BUILD)/"
 	@echo "check asan  unit and store tests; the same under ASan and UBSan"
@@ -231,7 +231,8 @@ lint: $(BUILD)/gen/kinds.inc
 # ---- everything ----
 
 E2E_PORT ?= 9400
-E2E_HOME := $(abspath build/e2e/var)
+E2E_DIR ?= build/e2e
+E2E_HOME := $(abspath $(E2E_DIR)/var)
 E2E_BUILD ?= build/asan
 # What has to be built first, and the runtimes that the edge is started with.
 E2E_NEEDS ?= asan-programs
@@ -245,7 +246,7 @@ STORIES ?= tests/e2e/*.test.mjs $(addprefix tests/clients/,wire.test.mjs typescr
 # Stories against the whole product under ASan and UBSan, on ports and state of their own; with E2E_BEFORE=1 on the database of the
 # version before migrations had names.
 e2e: $(E2E_NEEDS) node-packages
-	@mkdir -p build/e2e
+	@mkdir -p $(E2E_DIR)
 	@resolver=$$(mktemp -d /tmp/postern-resolver-XXXXXX); chmod 755 $$resolver; trap 'rm -rf $$resolver' EXIT; \
 	$(CC) -O1 -shared -fPIC tests/support/slow_resolver.c -o $$resolver/slow_resolver.so || exit 1; \
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
@@ -260,7 +261,7 @@ e2e: $(E2E_NEEDS) node-packages
 	    POSTERN_TRUSTED_PROXIES="$${POSTERN_TRUSTED_PROXIES:-127.0.0.2 127.0.0.3}" POSTERN_PROXY_PROTOCOL_FROM="$${POSTERN_PROXY_PROTOCOL_FROM:-127.0.0.3 127.0.0.8/30}" \
 	    ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    POSTERN_EDGE_PRELOAD="$(E2E_RUNTIMES) $$resolver/slow_resolver.so"; \
-	deploy/stack wipe; $(if $(E2E_BEFORE),tests/upgrade/restore $(E2E_HOME);) deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; $(if $(E2E_BEFORE),tests/upgrade/restore $(E2E_HOME);) deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
 	tests/support/stories $(STORIES); r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
@@ -321,9 +322,9 @@ hostile:
 
 # Changed SAML responses against lasso (tests/lasso), for the build that users run: as many as SAML_MUTANTS says.
 lasso: all node-packages
-	@mkdir -p build/e2e
+	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
-	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
 	STORIES_TIMEOUT_MS=86400000 STORIES_LIMIT=86400 tests/support/stories tests/lasso/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
@@ -335,9 +336,9 @@ $(BUILD)/bin-test/roles: $(call OBJ,tests/roles/roles.c) $(BUILD)/libpostern.a
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 roles: all $(BUILD)/bin-test/roles
-	@mkdir -p build/e2e
+	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
-	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
 	tests/roles/run $(BUILD)/bin-test/roles; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
@@ -347,9 +348,9 @@ roles: all $(BUILD)/bin-test/roles
 # So are the stories of bodies, of compression, of converted WebSockets and of changes that leave nothing behind: what they say of memory has no
 # sanitizer in it here. And that of SAML messages: without a sanitizer their sandbox has its whole filter of system calls.
 chaos: all node-packages
-	@mkdir -p build/e2e
+	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT); \
-	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
 	STORIES_TIMEOUT_MS=600000 tests/support/stories tests/e2e/bodies.test.mjs tests/e2e/compression.test.mjs tests/e2e/websocket-tcp-converter.test.mjs tests/e2e/saml-verify.test.mjs \
 	    tests/growth/changes.test.mjs tests/chaos/*.test.mjs; r=$$?; \
 	deploy/stack down; \
@@ -358,30 +359,27 @@ chaos: all node-packages
 
 # Objects that are made and deleted again, on a stack that forgets within a minute what others forget within a day or a year.
 growth: all node-packages
-	@mkdir -p build/e2e
+	@mkdir -p $(E2E_DIR)
 	@export POSTERN_HOME=$(E2E_HOME) POSTERN_PORT_BASE=$(E2E_PORT) \
 	    POSTERN_IDEMPOTENCY_SECONDS=60 POSTERN_TIDY_SECONDS=1 POSTERN_EVENT_LOG_EVENTS=1000 POSTERN_EVENT_LOG_TRIM_SECONDS=1; \
-	deploy/stack wipe; deploy/stack up >build/e2e/up.log 2>&1 || { cat build/e2e/up.log; deploy/stack down; exit 1; }; \
+	deploy/stack wipe; deploy/stack up >$(E2E_DIR)/up.log 2>&1 || { cat $(E2E_DIR)/up.log; deploy/stack down; exit 1; }; \
 	objects=$${GROWTH_OBJECTS:-3000}; export GROWTH_CHANGES=$${GROWTH_CHANGES:-100000}; \
 	STORIES_TIMEOUT_MS=$$((1800000 + 60 * objects + 20 * GROWTH_CHANGES)) STORIES_LIMIT=$$((1830 + 6 * objects / 100 + GROWTH_CHANGES / 50)) tests/support/stories tests/growth/*.test.mjs; r=$$?; \
 	deploy/stack down; \
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
 
+# Its warnings are of what is written: code that nobody runs is not made fast.
 clang:
-	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
+	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++ CFLAGS=-O0 CXXFLAGS=-O0
 
-# One after another, each with when it began; only compiling runs side by side. The hostile bytes and the changed SAML responses are the
+# What runs when is in tests/gate; ALSO names parts beyond those. The hostile bytes and the changed SAML responses are the
 # same each time: what they find is what a change broke. make hostile and make lasso draw others, and make fuzz goes on for longer.
 test: export HOSTILE_SEED ?= 1
 test: export SAML_SEED ?= 1
 test: export FUZZ_SECONDS = 12
 test:
-	@deploy/install-packages test
-	@for part in all clang lint check asan networks fuzz roles recipes e2e suspend mutants chaos; do \
-	    echo "== $$(date +%T) $$part"; \
-	    $(MAKE) --no-print-directory $(JOBS) $$part || exit 1; \
-	done; echo "== $$(date +%T) passed"
+	@MAKE="$(MAKE)" JOBS="$(JOBS)" tests/gate $(ALSO)
 
 bench: deps
 	@for program in wrk h2load node haproxy caddy apache2; do command -v $$program >/dev/null || { deploy/install-packages bench; break; }; done

@@ -10,7 +10,7 @@ import { account } from '../support/account.mjs';
 import { spawned } from './driver.mjs';
 import { story } from './every.mjs';
 
-const here = path.dirname(fileURLToPath(import.meta.url)), place = path.resolve(here, '../../build/clients');
+const here = path.dirname(fileURLToPath(import.meta.url)), place = process.env.CLIENTS_DIR || path.resolve(here, '../../build/clients');
 const run = (program, args) => execFileSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: 120000 });
 
 // A folder with the client and what it needs; a text says why there is none.
