@@ -39,7 +39,9 @@ takes_more(ngx_http_upstream_t *u)
 static ngx_uint_t
 is_waited_for(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
-    ngx_uint_t  talks = r->header_sent && r->headers_in.content_length_n < 0;
+    /* nginx counts what has come of chunks as their length */
+    ngx_uint_t  talks = r->header_sent
+                        && (r->headers_in.chunked || r->headers_in.content_length_n < 0);
 
     return r->reading_body && !ctx->grpc && !ctx->tunnelled && !ctx->posted && !talks
            && r->upstream && !r->upstream->upgrade && takes_more(r->upstream);
