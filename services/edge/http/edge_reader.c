@@ -11,6 +11,7 @@
  * So it is with each side of a WebSocket. There nginx has a handler for each event of either side,
  * and no filter: before a handler runs, it is seen what the last one carried. */
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
