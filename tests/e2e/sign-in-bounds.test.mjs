@@ -128,3 +128,19 @@ test('no name but the one that a nonce has by its own value is taken for it', { 
   assert.equal((await ask(done, { headers: { ...PAGE, Cookie: `${own}=${nonce}` } })).status, 302);
   await up.close();
 });
+
+test('a sign-in leads to none of the edge\'s own paths, of whatever route, in whatever spelling', { skip }, async () => {
+  const { to, close } = await guarded({ match: '/app' });
+  await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/app/deeper', backend: { backend_id: to.backend.id }, oauth });
+  await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/open', backend: { backend_id: to.backend.id } });
+  const leads = async (target) => {
+    provider.who = ada;
+    const answer = await new Browser().go(at(to, `/app/auth/authn?to=${encodeURIComponent(target)}`), { stop: (location) => !/\/(login|auth|oauth2)/.test(new URL(location).pathname) || location === at(to, target) });
+    return answer.headers.location;
+  };
+  for (const target of ['/app/auth/logout', '/app/%61uth/logout', '/app//auth/logout', '/%61pp/auth/logout?x', '/app/auth/authn?to=/app/auth/logout', '/app/auth/done?code=x', '/app/auth/', '/app/deeper/auth/logout', '/auth/logout', '/app/%zz'])
+    assert.equal(await leads(target), at(to, '/'), target);
+  for (const target of ['/app/x', '/app/auth', '/app/x/auth/logout', '/app/author/x', '/open/auth/logout', '/app?to=/app/auth/logout'])
+    assert.equal(await leads(target), at(to, target), target);
+  await close();
+});
