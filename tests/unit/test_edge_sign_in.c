@@ -170,6 +170,33 @@ ParameterizedTest(cut_case_t *one, cookies, cut)
     free(out);
 }
 
+/* Whatever byte stands anywhere behind the name of a nonce. */
+Test(cookies, each_name_that_is_read_as_a_nonce_is_kept_back)
+{
+    static const char own[] = NONCE;
+    const size_t own_len = sizeof(own) - 1;
+    char name[64], folded[COOKIE_NAME_MAX];
+    const char *digits;
+    unsigned read = 0;
+
+    for (size_t len = own_len; len <= own_len + 10; len++)
+        for (size_t at = own_len; at < len || at == own_len; at++)
+            for (int c = 1; c < 256; c++) {
+                snprintf(name, sizeof(name), "%s.0123abcde", own);
+                name[at] = (char)c;
+                if (!cookie_name_is_nonce(name, len, own, own_len, &digits))
+                    continue;
+                read++;
+                cr_assert(cookie_names_have(NULL, folded, cookie_name_fold(folded, name, len)),
+                          "%.*s", (int)len, name);
+                cr_assert_eq(digits, len == own_len ? NULL : name + own_len + 1);
+            }
+    cr_assert_gt(read, 8 * 22);
+    cr_assert_not(cookie_name_is_nonce("zzzzzzzz", 8, own, own_len, &digits));
+    cr_assert_not(cookie_name_is_nonce(NONCE ".zzzzzzzz", own_len + 9, own, own_len, &digits));
+    cr_assert_not(cookie_name_is_nonce("__Host-postern_nonce", own_len, own, own_len, &digits));
+}
+
 Test(cookies, takes_64_KB_of_nothing)
 {
     enum { BYTES = 64 * 1024 };

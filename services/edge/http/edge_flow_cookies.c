@@ -1,30 +1,64 @@
-/* Requests that a browser sends at once have the same cookies, so their answers could not all add
- * to one: each sets its own. How many there may be is seen when the next sign-in begins. Browsers
- * send the oldest first (RFC 6265 5.4). */
 #include "services/edge/http/edge_flow_cookies.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/http/edge_sign_in_answer.h"
+#include "services/edge/http/flow_places.h"
+#include "services/edge/worker/edge_conf.h"
+#include "services/edge/worker/edge_vitals.h"
 
 enum {
-    FLOWS_MAX = 6,
-    FLOWS_BYTES = 8192,   /* of names and values: heads of requests have room for far more */
-    LISTED_MAX = 128
+    TIME_LEN = 8,           /* hexadecimal digits */
+    MARK_LEN = FLOW_NAME_LEN + TIME_LEN,
+    FORMER_BYTES = 12288,   /* what all cookies may have, so that those of versions before stay */
+    LISTED_MAX = 64
 };
 
 #define NAME      "__Host-postern.login."
 #define NAME_LEN  (sizeof(NAME) - 1)
 
+/* A cookie of a flow that the browser has. */
 typedef struct {
-    ngx_uint_t     n;
-    size_t         bytes;
-    cookie_text_t  names[LISTED_MAX], values[LISTED_MAX];
+    int            place;   /* -1: a version before this one has set it */
+    cookie_text_t  suffix;  /* of its name */
+    cookie_text_t  flow;    /* FLOW_NAME_LEN characters; len 0: no edge wrote it */
+    cookie_text_t  sealed;
+    int64_t        since_s;
+} flow_t;
+
+typedef struct {
+    ngx_uint_t  n;
+    size_t      bytes;
+    flow_t      each[LISTED_MAX];
 } flows_t;
 
 
-static ngx_uint_t
-is_flow(cookie_text_t name)
+static flow_t
+read_flow(cookie_text_t suffix, cookie_text_t value)
 {
-    return name.len == NAME_LEN + FLOW_NAME_LEN && ngx_memcmp(name.at, NAME, NAME_LEN) == 0;
+    flow_t     flow = { .place = -1, .suffix = suffix, .flow = suffix, .sealed = value };
+    ngx_int_t  since_s;
+
+    if (suffix.len == FLOW_NAME_LEN) {
+        return flow;
+    }
+    flow.place = *suffix.at - '0';
+    flow.flow.len = 0;
+    flow.sealed.len = 0;
+    since_s = value.len > MARK_LEN
+              ? ngx_hextoi((u_char *) value.at + FLOW_NAME_LEN, TIME_LEN) : NGX_ERROR;
+    if (since_s != NGX_ERROR) {
+        flow.since_s = since_s;
+        flow.flow = (cookie_text_t) { value.at, FLOW_NAME_LEN };
+        flow.sealed = (cookie_text_t) { value.at + MARK_LEN, value.len - MARK_LEN };
+    }
+    return flow;
+}
+
+
+static ngx_uint_t
+is_suffix(cookie_text_t suffix)
+{
+    return suffix.len == FLOW_NAME_LEN
+           || (suffix.len == 1 && *suffix.at >= '0' && *suffix.at < '0' + FLOW_PLACES);
 }
 
 
@@ -33,11 +67,15 @@ list_line(flows_t *flows, const ngx_str_t *text)
 {
     cookie_text_t  line = { (char *) text->data, text->len }, name, value;
 
-    while (cookies_next(&line, &name, &value)) {
-        if (is_flow(name) && flows->n < LISTED_MAX) {
-            flows->names[flows->n] = name;
-            flows->values[flows->n++] = value;
-            flows->bytes += name.len + value.len;
+    while (flows->n < LISTED_MAX && cookies_next(&line, &name, &value)) {
+        if (name.len <= NAME_LEN || ngx_memcmp(name.at, NAME, NAME_LEN) != 0) {
+            continue;
+        }
+        name.at += NAME_LEN;
+        name.len -= NAME_LEN;
+        if (is_suffix(name)) {
+            flows->each[flows->n++] = read_flow(name, value);
+            flows->bytes += NAME_LEN + name.len + value.len;
         }
     }
 }
@@ -65,82 +103,193 @@ list_flows(flows_t *flows, ngx_http_request_t *r)
 }
 
 
-/* What stands behind the dot of a state. NULL: nothing that names a flow. */
-static const char *
-flow_of(const char *state, size_t len)
+/* The flow that a state names: what stands behind its dot. NULL: there is none, or several are. */
+static const flow_t *
+find_flow(const flows_t *flows, const char *state, size_t len)
 {
-    const char  *dot = len ? memchr(state, '.', len) : NULL;
+    ngx_uint_t     i;
+    const char    *dot = len ? memchr(state, '.', len) : NULL;
+    const flow_t  *found = NULL;
 
-    return dot && (size_t) (state + len - dot) > FLOW_NAME_LEN ? dot + 1 : NULL;
+    if (dot == NULL || (size_t) (state + len - dot) <= FLOW_NAME_LEN) {
+        return NULL;
+    }
+    for (i = 0; i < flows->n; i++) {
+        if (flows->each[i].flow.len == FLOW_NAME_LEN
+            && ngx_memcmp(flows->each[i].flow.at, dot + 1, FLOW_NAME_LEN) == 0)
+        {
+            if (found) {
+                return NULL;
+            }
+            found = &flows->each[i];
+        }
+    }
+    return found;
 }
 
 
 ngx_str_t
 edge_flow_cookie(ngx_http_request_t *r, const char *state, size_t len)
 {
-    flows_t      flows;
-    ngx_str_t    found = ngx_null_string;
-    ngx_uint_t   i, n = 0;
-    const char  *flow = flow_of(state, len);
+    flows_t        flows;
+    ngx_str_t      none = ngx_null_string;
+    const flow_t  *flow;
 
     list_flows(&flows, r);
-    for (i = 0; flow && i < flows.n; i++) {
-        if (ngx_memcmp(flows.names[i].at + NAME_LEN, flow, FLOW_NAME_LEN) == 0) {
-            found.data = (u_char *) flows.values[i].at;
-            found.len = flows.values[i].len;
-            n++;
-        }
+    flow = find_flow(&flows, state, len);
+    if (flow == NULL || flow->sealed.len > EDGE_SIGN_IN_COOKIE_MAX) {
+        return none;
     }
-    if (n != 1 || found.len > EDGE_SIGN_IN_COOKIE_MAX) {
-        ngx_str_null(&found);
-    }
-    return found;
+    return (ngx_str_t) { flow->sealed.len, (u_char *) flow->sealed.at };
 }
 
 
 /* SameSite=None: some providers send browsers back with a form. */
 static ngx_int_t
-set_flow(ngx_http_request_t *r, const char *flow, const ngx_str_t *value)
+set_flow(ngx_http_request_t *r, cookie_text_t suffix, const ngx_str_t *value)
 {
     u_char     text[NAME_LEN + FLOW_NAME_LEN];
-    ngx_str_t  name = { sizeof(text), text };
+    ngx_str_t  name = { NAME_LEN + suffix.len, text };
 
     ngx_memcpy(text, NAME, NAME_LEN);
-    ngx_memcpy(text + NAME_LEN, flow, FLOW_NAME_LEN);
+    ngx_memcpy(text + NAME_LEN, suffix.at, suffix.len);
     return edge_sign_in_set_cookie(r, &name, value, value->len ? "; SameSite=None; Max-Age=900"
                                                                : "; SameSite=None");
 }
 
 
-ngx_int_t
-edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, const ngx_str_t *value,
-    ngx_uint_t may_take)
+static ngx_int_t
+forget_flow(ngx_http_request_t *r, cookie_text_t suffix)
 {
-    flows_t     flows;
-    ngx_str_t   none = ngx_null_string;
-    ngx_uint_t  i;
-    size_t      bytes;
+    ngx_str_t  none = ngx_null_string;
 
-    list_flows(&flows, r);
-    bytes = flows.bytes + NAME_LEN + FLOW_NAME_LEN + value->len;
-    for (i = 0; i < flows.n && (flows.n - i >= FLOWS_MAX || bytes > FLOWS_BYTES); i++) {
-        if (!may_take) {
+    return set_flow(r, suffix, &none);
+}
+
+
+/* Those of versions before this one, the oldest first (RFC 6265 5.4), until there is room. */
+static ngx_int_t
+drop_former(ngx_http_request_t *r, const flows_t *flows, size_t more, ngx_uint_t is_framed)
+{
+    size_t         bytes = flows->bytes + more;
+    ngx_uint_t     i;
+    const flow_t  *flow;
+
+    for (i = 0; i < flows->n && bytes > FORMER_BYTES; i++) {
+        flow = &flows->each[i];
+        if (flow->place >= 0) {
+            continue;
+        }
+        if (is_framed) {
             return NGX_DECLINED;
         }
-        if (set_flow(r, flows.names[i].at + NAME_LEN, &none) != NGX_OK) {
+        if (forget_flow(r, flow->suffix) != NGX_OK) {
             return NGX_ERROR;
         }
-        bytes -= flows.names[i].len + flows.values[i].len;
+        bytes -= NAME_LEN + flow->suffix.len + flow->sealed.len;
     }
-    return set_flow(r, (char *) flow->data, value);
+    return NGX_OK;
+}
+
+
+/* Requests that a browser sends at once have numbers one behind the other: their streams on its
+ * connection, and where each has a connection what all workers count. */
+static uint64_t
+turn_of(const ngx_http_request_t *r)
+{
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        return r->stream->node->id / 2;
+    }
+#endif
+    return edge_vitals_turn();
+}
+
+
+static int
+choose_place(const ngx_http_request_t *r, const flows_t *flows, size_t len, ngx_uint_t is_framed)
+{
+    ngx_uint_t     i;
+    flow_place_t   places[FLOW_PLACES];
+    const flow_t  *flow;
+
+    ngx_memzero(places, sizeof(places));
+    for (i = 0; i < flows->n; i++) {
+        flow = &flows->each[i];
+        if (flow->place >= 0) {
+            places[flow->place] = (flow_place_t) { true, flow->since_s };
+        }
+    }
+    return flow_place(places, len > FLOW_NARROW_MAX, is_framed, ngx_time(), turn_of(r));
+}
+
+
+ngx_int_t
+edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, const ngx_str_t *value,
+    ngx_uint_t is_framed)
+{
+    int        place;
+    char       digit;
+    flows_t    flows;
+    ngx_int_t  rc;
+    ngx_str_t  text;
+
+    list_flows(&flows, r);
+    place = choose_place(r, &flows, value->len, is_framed);
+    if (place < 0) {
+        return NGX_DECLINED;
+    }
+    text.len = MARK_LEN + value->len;
+    rc = drop_former(r, &flows, NAME_LEN + 1 + text.len, is_framed);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+    text.data = ngx_pnalloc(r->pool, text.len);
+    if (text.data == NULL) {
+        return NGX_ERROR;
+    }
+    (void) ngx_snprintf(text.data, text.len, "%V%08xL%V", flow, (int64_t) ngx_time(), value);
+    digit = (char) ('0' + place);
+    return set_flow(r, (cookie_text_t) { &digit, 1 }, &text);
 }
 
 
 ngx_int_t
 edge_flow_cookie_end(ngx_http_request_t *r, const char *state, size_t len)
 {
-    ngx_str_t    none = ngx_null_string;
-    const char  *flow = flow_of(state, len);
+    flows_t        flows;
+    const flow_t  *flow;
 
-    return flow && edge_flow_cookie(r, state, len).len ? set_flow(r, flow, &none) : NGX_OK;
+    list_flows(&flows, r);
+    flow = find_flow(&flows, state, len);
+    return flow ? forget_flow(r, flow->suffix) : NGX_OK;
+}
+
+
+/* A line of the head that is too long has not been read: the names are known all the same. */
+ngx_int_t
+edge_flow_cookies_clear(ngx_http_request_t *r)
+{
+    char              digit;
+    flows_t           flows;
+    ngx_uint_t        i;
+    const ngx_str_t  *host = &edge_conf()->sign_in_host, *asked = &r->headers_in.server;
+
+    if (host->len == 0 || asked->len != host->len
+        || ngx_memcmp(asked->data, host->data, host->len) != 0)
+    {
+        return NGX_OK;
+    }
+    for (digit = '0'; digit < '0' + FLOW_PLACES; digit++) {
+        if (forget_flow(r, (cookie_text_t) { &digit, 1 }) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    list_flows(&flows, r);
+    for (i = 0; i < flows.n; i++) {
+        if (flows.each[i].place < 0 && forget_flow(r, flows.each[i].suffix) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
 }

@@ -1,5 +1,7 @@
 /* Cookies at the sign-in host: one for each sign-in that a browser has under way, sealed by
- * identity, which says how it is called (STATE_NAME_LEN characters of the flow's state). */
+ * identity, in one of the places of flow_places.h. Before the sealed text a cookie says which flow
+ * it is (STATE_NAME_LEN characters of its state) and when it began. Versions before this one named
+ * cookies by the flow: theirs are good until they are over. */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
@@ -10,11 +12,14 @@ enum { FLOW_NAME_LEN = 6 };
  * are. */
 ngx_str_t edge_flow_cookie(ngx_http_request_t *r, const char *state, size_t len);
 
-/* Add the cookie of another flow to the answer, and take the oldest ones away that leave no room
- * for it. NGX_OK | NGX_DECLINED: there is none, and the request may not take any away | NGX_ERROR.
- */
+/* Add the cookie of another flow to the answer. NGX_OK | NGX_DECLINED: there is no room for what is
+ * framed | NGX_ERROR. */
 ngx_int_t edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, const ngx_str_t *value,
-                               ngx_uint_t may_take);
+                               ngx_uint_t is_framed);
 
 /* Take the cookie of the flow of that state away: it has ended. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_flow_cookie_end(ngx_http_request_t *r, const char *state, size_t len);
+
+/* Take all of them away, where a head was too long for the sign-in host: each request of this
+ * browser would be, until they are over. NGX_OK: nothing, at another host | NGX_ERROR. */
+ngx_int_t edge_flow_cookies_clear(ngx_http_request_t *r);

@@ -7,6 +7,7 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
+#include "services/edge/http/edge_flow_cookies.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
@@ -318,7 +319,8 @@ edge_error_handler(ngx_http_request_t *r)
         || add_header(r, "Cache-Control", "no-store") != NGX_OK
         || add_error_code(r, ctx) != NGX_OK
         || add_status_headers(r, status) != NGX_OK
-        || add_sign_in_headers(r, ctx->error) != NGX_OK)
+        || add_sign_in_headers(r, ctx->error) != NGX_OK
+        || (ctx->error == ERR_EDGE_HEADER_TOO_LARGE && edge_flow_cookies_clear(r) != NGX_OK))
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -73,6 +73,7 @@ on_late(ngx_event_t *ev)
 static ngx_int_t
 join_body(ngx_http_request_t *r, ngx_str_t *text)
 {
+    size_t        len;
     u_char       *last;
     ngx_chain_t  *all = r->request_body ? r->request_body->bufs : NULL, *body;
 
@@ -96,7 +97,10 @@ join_body(ngx_http_request_t *r, ngx_str_t *text)
     }
     last = text->data;
     for (body = all; body; body = body->next) {
-        last = ngx_cpymem(last, body->buf->pos, body->buf->last - body->buf->pos);
+        len = body->buf->last - body->buf->pos;
+        if (len) {   /* the last one may have no memory */
+            last = ngx_cpymem(last, body->buf->pos, len);
+        }
     }
     return NGX_OK;
 }

@@ -302,7 +302,7 @@ keep_flow(visit_t *visit, const ask_answer_t *answer)
     if (cookie.len == 0 || flow.len != FLOW_NAME_LEN) {
         return NGX_DECLINED;
     }
-    return edge_flow_cookie_add(r, &flow, &cookie, visit->is_document);
+    return edge_flow_cookie_add(r, &flow, &cookie, !visit->is_document);
 }
 
 

@@ -152,6 +152,12 @@ intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
 /* To the route's own path: there was no good code, and the session is good. */
 intptr_t edge_sign_in_go_back(edge_sign_in_state_t *state);
 
+/* ---- edge_sign_in_target.c ---- */
+
+/* Does a target lead to one of the edge's own paths, of whatever route of the host, or nowhere? It
+ * would end the session, or begin another sign-in. */
+ngx_uint_t edge_sign_in_is_own(const edge_sign_in_state_t *state, const ngx_str_t *target);
+
 /* ---- edge_sign_in_leave.c: signing out; what run is to return ---- */
 
 /* .../auth/logout, and when it is answered. */

@@ -299,7 +299,9 @@ edge_sign_in_finish(edge_sign_in_state_t *state)
     if (state->outcome != 0 || state->value.len != TOKEN_LEN) {
         return edge_sign_in_deny_unanswered(state);
     }
-    if (!sign_in_is_target((char *) state->target.data, state->target.len)) {
+    if (!sign_in_is_target((char *) state->target.data, state->target.len)
+        || edge_sign_in_is_own(state, &state->target))
+    {
         ngx_str_set(&state->target, "/");
     }
     state->location.data = ngx_pnalloc(r->pool, sizeof("https://") + state->target.len

@@ -178,27 +178,50 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state)
 }
 
 
-/* A module's own name, as versions before set it, or that and a nonce's digits behind it. */
-static ngx_uint_t
-is_nonce(const sign_in_t *config, cookie_text_t name)
+/* The digits behind the name of a nonce's cookie: the first of its hash. NGX_OK | NGX_ERROR. */
+static ngx_int_t
+nonce_digits(const u_char *nonce, size_t len, u_char out[COOKIE_NONCE_DIGITS])
 {
-    size_t  len = config->nonce_cookie_len;
+    u_char  sum[EVP_MAX_MD_SIZE];
 
-    return name.len >= len && ngx_memcmp(name.at, config->nonce_cookie, len) == 0
-           && (name.len == len
-               || (name.len == len + 1 + COOKIE_NONCE_DIGITS && name.at[len] == '.'));
+    if (!EVP_Digest(nonce, len, sum, NULL, EVP_sha256(), NULL)) {
+        return NGX_ERROR;
+    }
+    ngx_hex_dump(out, sum, COOKIE_NONCE_DIGITS / 2);
+    return NGX_OK;
 }
 
 
-static void
-read_nonces(edge_sign_in_state_t *state, cookie_text_t line)
+/* A nonce whose name has digits has its own: what somebody else has given a browser by a name that
+ * he made up counts for nothing. */
+static ngx_uint_t
+is_named(const char *digits, cookie_text_t nonce)
 {
-    cookie_text_t  name, value;
+    u_char  own[COOKIE_NONCE_DIGITS];
 
-    while (cookies_next(&line, &name, &value)) {
-        if (state->nonces_n < SIGN_IN_NONCES_MAX && is_nonce(state->config, name)
-            && cookies_is_token(value))
+    return digits == NULL
+           || (nonce_digits((u_char *) nonce.at, nonce.len, own) == NGX_OK
+               && ngx_memcmp(digits, own, sizeof(own)) == 0);
+}
+
+
+/* left: how many more of such a name are looked at. */
+static void
+read_nonces(edge_sign_in_state_t *state, cookie_text_t line, unsigned *left)
+{
+    const char       *digits;
+    cookie_text_t     name, value;
+    const sign_in_t  *config = state->config;
+
+    while (*left && cookies_next(&line, &name, &value)) {
+        if (!cookie_name_is_nonce(name.at, name.len, config->nonce_cookie,
+                                  config->nonce_cookie_len, &digits)
+            || !cookies_is_token(value))
         {
+            continue;
+        }
+        (*left)--;
+        if (is_named(digits, value)) {
             state->nonces[state->nonces_n++] = counted(1, value);
         }
     }
@@ -208,6 +231,7 @@ read_nonces(edge_sign_in_state_t *state, cookie_text_t line)
 ngx_int_t
 edge_sign_in_read_nonces(edge_sign_in_state_t *state)
 {
+    unsigned             left = SIGN_IN_NONCES_MAX;
     ngx_uint_t           i;
     ngx_list_part_t     *part;
     ngx_table_elt_t     *header;
@@ -222,7 +246,7 @@ edge_sign_in_read_nonces(edge_sign_in_state_t *state)
         header = part->elts;
         for (i = 0; i < part->nelts; i++) {
             if (is_cookie(&header[i])) {
-                read_nonces(state, text_of(&header[i].value));
+                read_nonces(state, text_of(&header[i].value), &left);
             }
         }
     }
@@ -233,11 +257,11 @@ edge_sign_in_read_nonces(edge_sign_in_state_t *state)
 ngx_str_t
 edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce)
 {
-    u_char            sum[EVP_MAX_MD_SIZE];
+    u_char            digits[COOKIE_NONCE_DIGITS];
     ngx_str_t         name = ngx_null_string;
     const sign_in_t  *config = state->config;
 
-    if (!EVP_Digest(nonce->data, nonce->len, sum, NULL, EVP_sha256(), NULL)) {
+    if (nonce_digits(nonce->data, nonce->len, digits) != NGX_OK) {
         return name;
     }
     name.data = ngx_pnalloc(state->r->pool, config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS);
@@ -245,7 +269,7 @@ edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonc
         name.len = config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS;
         ngx_memcpy(name.data, config->nonce_cookie, config->nonce_cookie_len);
         name.data[config->nonce_cookie_len] = '.';
-        ngx_hex_dump(name.data + config->nonce_cookie_len + 1, sum, COOKIE_NONCE_DIGITS / 2);
+        ngx_memcpy(name.data + config->nonce_cookie_len + 1, digits, COOKIE_NONCE_DIGITS);
     }
     return name;
 }

@@ -104,17 +104,27 @@ void cookie_names_destroy(strmap_t **self)
     strmap_destroy(self);
 }
 
-/* The length of a folded name without the digits behind that of a nonce. */
-static size_t without_digits(const char *folded, size_t len)
+/* The length of a name without the digits behind that of a nonce, for who reads one and for who
+ * keeps it back. */
+static size_t without_digits(const char *name, size_t len)
 {
     const size_t digits = COOKIE_NONCE_DIGITS;
 
-    if (len <= digits + 1 || folded[len - digits - 1] != '.')
+    if (len <= digits + 1 || name[len - digits - 1] != '.')
         return len;
     for (size_t i = len - digits; i < len; i++)
-        if (digit_of(folded[i]) < 0)
+        if (digit_of(name[i]) < 0)
             return len;
     return len - digits - 1;
+}
+
+bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t own_len,
+                          const char **ret_digits)
+{
+    if (without_digits(name, len) != own_len || memcmp(name, own, own_len) != 0)
+        return false;
+    *ret_digits = len > own_len ? name + own_len + 1 : NULL;
+    return true;
 }
 
 bool cookie_names_have(const strmap_t *self, const char *folded, size_t len)

@@ -26,6 +26,12 @@ void cookie_names_drop(strmap_t **self, const char *prefix);
 /* Free what nobody dropped. */
 void cookie_names_destroy(strmap_t **self);
 
+/* Is it, byte for byte, a name that nonces of a module have which calls them own: that itself, as
+ * versions before set it (*ret_digits NULL), or that, a dot and digits? cookie_names_have is true
+ * for each of them, so no upstream can set a cookie that is taken for a nonce. */
+bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t own_len,
+                          const char **ret_digits);
+
 /* Is the folded name one of the edge's (self may be NULL), or one that sign-in has by default, on
  * whatever edge? */
 bool cookie_names_have(const strmap_t *self, const char *folded, size_t len);

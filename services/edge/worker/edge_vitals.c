@@ -34,12 +34,13 @@ static slot_t     *slots;
 static slot_t     *own;
 static slot_t      nobody;      /* used until edge_vitals_make */
 static ngx_atomic_t *known;     /* shared: count of suspects in all slots; nearly always 0 */
+static ngx_atomic_t *turns;     /* shared */
 
 
 ngx_int_t
 edge_vitals_make(ngx_log_t *log)
 {
-    slots = mmap(NULL, (WORKERS_MAX + 2) * sizeof(slot_t),
+    slots = mmap(NULL, (WORKERS_MAX + 3) * sizeof(slot_t),
                  PROT_READ|PROT_WRITE, MAP_SHARED|MAP_ANONYMOUS, -1, 0);
     if (slots == MAP_FAILED) {
         slots = NULL;
@@ -48,6 +49,7 @@ edge_vitals_make(ngx_log_t *log)
         return NGX_ERROR;
     }
     known = &slots[WORKERS_MAX + 1].next;
+    turns = &slots[WORKERS_MAX + 2].next;
     own = &slots[MASTER];
     return NGX_OK;
 }
@@ -58,6 +60,13 @@ edge_vitals(ngx_uint_t worker)
 {
     return slots && worker < WORKERS_MAX ? &slots[worker].vitals
                                          : &nobody.vitals;
+}
+
+
+uint64_t
+edge_vitals_turn(void)
+{
+    return turns ? ngx_atomic_fetch_add(turns, 1) : 0;
 }
 
 

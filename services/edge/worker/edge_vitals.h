@@ -44,6 +44,8 @@ ngx_int_t edge_vitals_make(ngx_log_t *log);
 void edge_vitals_open(ngx_uint_t worker, ngx_log_t *log);
 /* The record of a worker. */
 edge_vitals_t *edge_vitals(ngx_uint_t worker);
+/* How often any worker has asked this before: no two get the same number. */
+uint64_t edge_vitals_turn(void);
 /* The master's trial process ended early: was it applying an entry? Then its death is counted
  * against that entry. */
 ngx_uint_t edge_vitals_trial_died(ngx_log_t *log);
