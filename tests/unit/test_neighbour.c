@@ -439,10 +439,10 @@ Test(neighbour, what_copies_are_only_slow_with_is_asked_twice_for_a_few_question
 
     bench_start(&bench, (manner_t[]){SLOW, SLOW}, 2);
     for (size_t i = 0; i < 40; i++)
-        neighbour_ask(bench.neighbour, "saml.verify", "ac_1", json_pack("{s:i}", "number", (int)i),
-                      until_ms, (void *)(i + 1));
+        neighbour_ask(bench.neighbour, REQUEST ".1", "saml.verify", "ac_1",
+                      json_pack("{s:i}", "number", (int)i), until_ms, (void *)(i + 1));
     for (size_t i = 40; i < 44; i++) /* each of them is heard */
-        neighbour_ask(bench.neighbour, "saml.verify", "ac_1",
+        neighbour_ask(bench.neighbour, REQUEST ".1", "saml.verify", "ac_1",
                       json_pack("{s:i}", "number", QUESTIONS - 1), until_ms, (void *)(i + 1));
     bench_run(&bench, 44);
     for (size_t i = 0; i < 40; i++)
