@@ -48,6 +48,7 @@ struct outbound_call {
     char *received;
     size_t received_bytes, received_room, max_bytes, head_bytes;
     bool is_too_large;
+    bool *reached;     /* the request's */
     bool is_permitted; /* at least one address of the host is */
     bool is_head;      /* the method is HEAD */
     bool has_head;     /* the head of the last response is complete */
@@ -124,8 +125,8 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
     return fd;
 }
 
-/* CURLOPT_PREREQFUNCTION: connected. libcurl tells the local port, not the socket, so the socket is
- * found by its port. */
+/* CURLOPT_PREREQFUNCTION: connected, with TLS, and nothing is sent yet. libcurl tells the local
+ * port, not the socket, so the socket is found by its port. */
 static int note_connection(void *context, char *to, char *from, int to_port, int from_port)
 {
     outbound_call_t *self = context;
@@ -133,6 +134,8 @@ static int note_connection(void *context, char *to, char *from, int to_port, int
     (void)to;
     (void)from;
     (void)to_port;
+    if (self->reached)
+        *self->reached = true;
     for (unsigned i = 0; i < SOCKETS && i < self->opened; i++)
         if (tcp_local_port(self->sockets[i]) == from_port)
             self->connected = self->sockets[i];
@@ -439,6 +442,7 @@ static int prepare_call(outbound_call_t *self, const outbound_request_t *request
     if (!self->easy || !self->owner || (request->body && !self->body))
         return -ENOMEM;
     self->max_bytes = request->max_bytes;
+    self->reached = request->reached;
     self->connected = CURL_SOCKET_BAD;
     self->is_resolved = request_is_numeric(self->url);
     r = set_bounds(self, request, is_plain);

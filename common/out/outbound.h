@@ -65,6 +65,8 @@ typedef struct outbound_request {
         redirects; /* followed at most; only for GET without headers, which would leak to others */
     unsigned timeout_ms; /* of the whole request; 1 to 60,000 */
     size_t max_bytes;    /* of the answer's body; at most 16 MiB */
+    bool *reached; /* set when there is a connection, TLS included, and the request goes out on it;
+                    * it stays until the request has ended. NULL: nobody wants to know */
 } outbound_request_t;
 
 typedef struct outbound_answer {

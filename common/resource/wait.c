@@ -78,7 +78,7 @@ static int begin_anew(wait_t *self, const char *owner)
     json_decref(take(self->question));
     self->verb[0] = '\0';
     clear_answer(&self->answer);
-    self->answered = false;
+    self->answered = self->reached = false;
     self->pause_ms = 0;
     self->least_ms = 0;
     snprintf(self->owner, sizeof(self->owner), "%s", owner);
@@ -109,6 +109,7 @@ int wait_fetch(wait_t *self, const outbound_request_t *request)
         return r;
     self->fetch = *request;
     self->fetch.owner = self->owner;
+    self->fetch.reached = &self->reached;
     self->fetch.url = memory_copy(request->url, "the URL of a request");
     self->fetch.headers = copy_headers(request->headers);
     if (request->body) {

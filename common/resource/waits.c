@@ -5,6 +5,7 @@
 #include "common/bus/shares.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ waits_t *waits_new(unsigned calls, unsigned calls_of_one)
     waits_t *self = memory_new(sizeof(*self), "the requests that wait");
 
     self->silences =
-        memory_need(calloc(1, sizeof(*self->silences)), "the servers that do not answer");
+        memory_need(calloc(1, sizeof(*self->silences)), "the places that do not answer");
     make_lane(&self->lanes[WAIT_FETCHES], calls, calls_of_one, (3 * calls_of_one + 3) / 4);
     make_lane(&self->lanes[WAIT_ASKS], WAITS_ASKING, WAITS_ASKING_OWN, WAITS_ASKING_PLACE);
     return self;
@@ -145,11 +146,25 @@ static size_t origin_bytes(const char *url)
     return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : strcspn(url, "/?#");
 }
 
+/* URLs may have kilobytes, and what differs is at their ends. */
+static void set_target(wait_t *wait, const char *url)
+{
+    unsigned char hash[crypto_generichash_BYTES];
+    char hex[2 * sizeof(hash) + 1];
+
+    crypto_generichash(hash, sizeof(hash), (const unsigned char *)url, strlen(url), NULL, 0);
+    sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+    snprintf(wait->target, sizeof(wait->target), "%s #%.32s", wait->owner, hex);
+}
+
 /* What it waits for now. */
 static void set_place(wait_t *wait)
 {
     const char *url = wait->fetch.url;
 
+    wait->target[0] = '\0';
+    if (url)
+        set_target(wait, url);
     wait->kind = *wait->verb ? WAIT_ASKS : WAIT_FETCHES;
     if (*wait->verb)
         snprintf(wait->place, sizeof(wait->place), "%s %s", wait->owner, wait->verb);
@@ -221,19 +236,45 @@ wait_t *waits_next(waits_t *self)
     return wait ? wait : next_of(self, &self->lanes[WAIT_FETCHES]);
 }
 
+/* Has a request that is under way found its server? Then that is not what keeps it waiting. */
+static bool is_reached(const waits_t *self, const char *place)
+{
+    for (const wait_t *wait = self->first; wait; wait = wait->next)
+        if (wait->flying && wait->reached && !strcmp(wait->place, place))
+            return true;
+    return false;
+}
+
 bool waits_is_silent(waits_t *self, const wait_t *wait, int64_t now_ms)
 {
-    return silences_has(self->silences, wait->place, now_ms, wait->fetch.timeout_ms);
+    unsigned timeout_ms = wait->fetch.timeout_ms;
+
+    if (silences_has(self->silences, wait->place, now_ms, timeout_ms)) {
+        if (!is_reached(self, wait->place))
+            return true;
+        silences_clear(self->silences, wait->place);
+    }
+    if (!silences_has(self->silences, wait->target, now_ms, timeout_ms))
+        return false;
+    silences_unasked(self->silences, wait->place, now_ms);
+    return true;
 }
 
 void waits_note_end(waits_t *self, const wait_t *wait, const outbound_end_t *end, int64_t now_ms)
 {
-    if (!end)
+    if (!end) {
         silences_unasked(self->silences, wait->place, now_ms);
-    else if (*end != OUTBOUND_TIMEOUT)
+        silences_unasked(self->silences, wait->target, now_ms);
+    } else if (*end != OUTBOUND_TIMEOUT) {
         silences_clear(self->silences, wait->place);
-    else
+        silences_clear(self->silences, wait->target);
+    } else if (wait->reached) {
+        silences_clear(self->silences, wait->place);
+        silences_note(self->silences, wait->target, now_ms, wait->fetch.timeout_ms);
+    } else {
         silences_note(self->silences, wait->place, now_ms, wait->fetch.timeout_ms);
+        silences_unasked(self->silences, wait->target, now_ms);
+    }
 }
 
 static bool same_headers(const char *const *one, const char *const *other)

@@ -58,6 +58,7 @@ enum {
     WAIT_OWNER_SIZE = 64,
     WAIT_TURN_SIZE = 256,
     WAIT_PLACE_SIZE = SILENCE_PLACE_SIZE,
+    WAIT_TARGET_SIZE = 128,
     WAIT_WHY_SIZE = 416
 };
 
@@ -111,14 +112,16 @@ struct wait {
     char key[FLIGHT_KEY_SIZE], holder[FLIGHT_ACCOUNT_SIZE], turn[WAIT_TURN_SIZE];
     int lane;
     bool admitted;
-    wait_kind_t kind;            /* what it counts as */
-    char place[WAIT_PLACE_SIZE]; /* the owner, a space, and origin or verb; the owner alone */
-    bool flying;                 /* its request is made, or its question asked */
-    const wait_t *leader;        /* whose request is the same, and is made for both; NULL: none */
-    size_t counted;              /* bytes that it counts for */
-    size_t answer_counted;       /* the same of an answer that no worker has taken */
-    int64_t until_ms;            /* pause_ms, while the reactor has it; 0: it does not pause */
-    void *service;               /* for the callback of its request */
+    wait_kind_t kind;              /* what it counts as */
+    char place[WAIT_PLACE_SIZE];   /* the owner, a space, and origin or verb; the owner alone */
+    char target[WAIT_TARGET_SIZE]; /* the owner, a space, and a hash of the URL; "": it has none */
+    bool flying;                   /* its request is made, or its question asked */
+    bool reached;                  /* its server could be connected to */
+    const wait_t *leader;          /* whose request is the same, and is made for both; NULL: none */
+    size_t counted;                /* bytes that it counts for */
+    size_t answer_counted;         /* the same of an answer that no worker has taken */
+    int64_t until_ms;              /* pause_ms, while the reactor has it; 0: it does not pause */
+    void *service;                 /* for the callback of its request */
     outbound_call_t *call;
     wait_t *previous, *next; /* of all that are admitted */
 };
@@ -175,9 +178,10 @@ void waits_queue(waits_t *self, wait_t *wait);
  * waits_fetched. */
 wait_t *waits_next(waits_t *self);
 void waits_fetched(waits_t *self, wait_t *wait);
-/* Its server did not answer a moment ago, and is not asked now. */
+/* It is not asked now: a moment ago its server could not be connected to, or did not answer at this
+ * very URL. Other URLs of a server are not silent by that: one server may be many providers. */
 bool waits_is_silent(waits_t *self, const wait_t *wait, int64_t now_ms);
-/* What is known of its server, by what came of its request; NULL: that was not made. */
+/* What is known of its server and URL, by what came of its request; NULL: that was not made. */
 void waits_note_end(waits_t *self, const wait_t *wait, const outbound_end_t *end, int64_t now_ms);
 
 /* Is the same under way already, a GET of the same account with the same headers? Then it gives its

@@ -30,6 +30,10 @@ bool session_is_over(const session_t *self, int64_t now_ms);
 /* As edges get it (proto/WIRE.md). A new reference; NULL: no memory. */
 json_t *session_json(const session_t *self);
 
+/* The source of what was idle and made room. Nobody revoked that: a user who goes as this takes no
+ * sign-in with him that is not a session yet. No caller of the API has it. */
+#define SESSION_IDLE "IDLE"
+
 /* While it lasts crud's request is one of the account, with who does this, for crud_add and
  * crud_remove. */
 typedef struct session_act {

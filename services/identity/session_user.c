@@ -4,6 +4,7 @@
 #include "services/identity/session.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The id of a session stands for its user, as clients of this interface were told. */
 static int user_named(crud_t *crud, const char *id, char out[ID_MAX])
@@ -23,17 +24,28 @@ static int user_named(crud_t *crud, const char *id, char out[ID_MAX])
     return 0;
 }
 
-/* With the user go his sessions, and sign-ins that are not sessions yet. */
+/* Does he only make room? Nobody has revoked him, and who signs in meanwhile is a new user. */
+static bool makes_room(const crud_t *crud)
+{
+    const char *source = json_string_value(json_object_get(crud->request->actor, "source"));
+
+    return source && !strcmp(source, SESSION_IDLE);
+}
+
+/* With the user go his sessions, and where he is revoked, sign-ins that are not sessions yet. */
 static int end_sign_ins(crud_t *crud, const json_t *row, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
     char hash[WORDS_HEX_SIZE];
-    int r = pg_exec(crud->pg, &res,
-                    "SELECT account_id, identity_provider->>'name', provider_url, provider_user_id "
-                    "FROM application_user WHERE id = $1 AND provider_url IS NOT NULL",
-                    1, json_string_value(json_object_get(row, "id")));
+    int r;
 
     (void)problem;
+    if (makes_room(crud))
+        return 0;
+    r = pg_exec(crud->pg, &res,
+                "SELECT account_id, identity_provider->>'name', provider_url, provider_user_id "
+                "FROM application_user WHERE id = $1 AND provider_url IS NOT NULL",
+                1, json_string_value(json_object_get(row, "id")));
     if (r || !PQntuples(res))
         return r;
     session_person_hash(PQgetvalue(res, 0, 0),

@@ -63,7 +63,7 @@ static int delete_user(crud_t *crud, const char *account, const char *id, proble
 
     if (r || PQntuples(res))
         return r ? r : ERR_NOT_FOUND;
-    session_act_as(&act, crud, account, id, NULL, "IDLE");
+    session_act_as(&act, crud, account, id, NULL, SESSION_IDLE);
     r = crud_remove(crud, kind_find("application_user"), id, problem);
     session_act_done(&act);
     return r;

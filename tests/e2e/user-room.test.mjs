@@ -12,7 +12,7 @@ import { caller, edgeKey } from '../support/peer.mjs';
 import { edge as traffic, elsewhere, env, listening, until } from '../support/postern.mjs';
 import { seal } from '../support/sealed.mjs';
 
-const options = { skip: elsewhere }, LIMIT = 4, OK = 0, PORT = traffic.port - 43 + 152;
+const options = { skip: elsewhere }, LIMIT = 4, OK = 0, SIGN_IN_CODE = 234, PORT = traffic.port - 43 + 152;
 const sql = (text) => execFileSync('psql', [env.DATABASE_URL, '-qAtc', `SET search_path = identity; ${text}`], { encoding: 'utf8' }).trim();
 let count = 0;
 const ksuid = () => `${Date.now().toString(36)}${process.pid.toString(36)}${(count++).toString(36)}`.replace(/[^0-9a-z]/g, '').padStart(27, '0');
@@ -37,7 +37,8 @@ const metric = (name) => new Promise((resolve) => {
     answer.setEncoding('utf8').on('data', (more) => { text += more; }).on('end', () => resolve(Number(new RegExp(`^postern_identity_${name}_total (\\d+)`, 'm').exec(text)?.[1] ?? -1)));
   }).on('error', () => resolve(-1));
 });
-async function signIn(sub) {
+// Signs in up to the code; redeem() makes the session of it.
+async function prove(sub) {
   const host = `app-${ksuid()}.example.test`, route = `edghtsrt_${ksuid()}`;
   provider.users[sub] ??= { nickname: sub, name: sub, email: `${sub}@example.test`, email_verified: true };
   const sealed = seal({ route, account: mine.id, edge: `edghts_${ksuid()}`, module: 'oauth', config: { enabled: true, cookie_prefix: 'postern.', provider: { gitlab: { client_id: 'a client', client_secret: 'a secret', scopes: [], email_addresses: [], email_domains: [] } } } });
@@ -46,9 +47,13 @@ async function signIn(sub) {
   const params = provider.code(sub, login.body.location);
   const back = await ask('sign_in.callback', { sealed, state: params.state[0], params, cookie: login.body.cookie, ip: '192.0.2.9', user_agent: 'x' });
   assert.equal(back.code, OK, back.msg);
-  const { code, body, msg } = await ask('sign_in.redeem', { sealed, code: new URL(back.body.location).searchParams.get('code'), nonce: begin.body.nonce, host, ip: '192.0.2.9', user_agent: 'x' });
+  return { route, words: { sealed, code: new URL(back.body.location).searchParams.get('code'), nonce: begin.body.nonce, host, ip: '192.0.2.9', user_agent: 'x' } };
+}
+async function redeem({ route, words }) {
+  const { code, body, msg } = await ask('sign_in.redeem', words);
   return { code, msg, route, session: body?.session, hash: body && crypto.createHash('sha256').update(body.token).digest('hex') };
 }
+const signIn = async (sub) => redeem(await prove(sub));
 const end = ({ hash, route }) => ask('session.end', { hash, route });
 const users = async () => (await mine.must('GET', '/app/users?limit=100')).application_users.map(({ provider_user_id: id }) => id).sort();
 const ago = (sub, days) => sql(`UPDATE application_user SET last_login = now() - interval '${days} days', last_active = now() - interval '${days} days' WHERE account_id = '${mine.id}' AND provider_user_id = '${sub}'`);
@@ -86,6 +91,24 @@ test('near the limit users who have been idle for the time of the setting are de
   copy = start({ POSTERN_SIGN_IN_TIDY_SECONDS: '1', POSTERN_USER_IDLE_SECONDS: String(90 * 86400) });
   await until(async () => await metric('users_idle_deleted') >= 1, 'somebody is deleted', 60000);
   assert.deepEqual(await users(), ['five', 'four', 'one']);
+});
+
+test('who made room has not been revoked: a sign-in that began before is good; one of somebody whom the API deleted is not', options, async () => {
+  await copy.stop();
+  copy = start({ POSTERN_OBJECT_LIMIT: '3' });
+  assert.deepEqual(await users(), ['five', 'four', 'one']);
+  const back = await prove('four');
+  for (const { id } of (await mine.must('GET', '/app/sessions?limit=100')).application_sessions) await mine.must('DELETE', `/app/sessions/${id}`);
+  ago('four', 500);
+  assert.equal((await signIn('six')).code, OK);
+  assert.deepEqual(await users(), ['five', 'one', 'six'], 'four made room');
+  const again = await redeem(back);
+  assert.equal(again.code, OK, again.msg);
+  assert.deepEqual(await users(), ['five', 'four', 'six']);
+  const revoked = await prove('four');
+  await mine.must('DELETE', `/app/users/${again.session.user}`);
+  assert.equal((await redeem(revoked)).code, SIGN_IN_CODE);
+  assert.deepEqual(await users(), ['five', 'six']);
 });
 
 test('at the limit of sessions whoever has most of them loses the one that was idle for longest, and nobody else one', options, async () => {

@@ -44,7 +44,7 @@ const CHANGES = {
   between_tags: (r, xml) => put(xml, placeIn(r, xml), r.of(LETTERS)),
   word_changed: (r, xml) => { const [from, to] = r.of(OTHERS); return r.chance(0.5) ? xml.replace(from, () => to) : xml.replaceAll(from, () => to); },
   element_copied: (r, xml) => { const text = textOf(xml, r.of(elementsOf(xml))); return put(xml, placeIn(r, xml), text); },
-  element_moved: (r, xml) => { const one = r.of(elementsOf(xml)), text = textOf(xml, one), rest = put(xml, one.start, '', text.length); return rest ? put(rest, placeIn(r, rest), text) : rest; },
+  element_moved: (r, xml) => { const one = r.of(elementsOf(xml)), text = textOf(xml, one), rest = put(xml, one.start, '', text.length); return elementsOf(rest).length ? put(rest, placeIn(r, rest), text) : rest; },
   element_removed: (r, xml) => { const one = r.of(elementsOf(xml)); return put(xml, one.start, '', one.end - one.start); },
   element_emptied: (r, xml) => { const one = r.of(elementsOf(xml)), closing = xml.lastIndexOf('</', one.end); return closing > one.head ? put(xml, one.head, '', closing - one.head) : xml; },
   element_wrapped: (r, xml) => { const one = r.of(elementsOf(xml)), by = r.of(['x', 'saml:Advice', 'samlp:Extensions', 'ds:Object', 'saml:Assertion xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion"']); return put(put(xml, one.end, `</${by.split(' ')[0]}>`), one.start, `<${by}>`); },

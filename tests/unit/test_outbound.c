@@ -592,6 +592,29 @@ Test(outbound, who_does_not_answer_is_not_waited_for)
     stop_server(&server);
 }
 
+Test(outbound, whoever_is_not_answered_knows_whether_there_was_a_connection)
+{
+    server_t server = {.stays_silent = true};
+    client_t client = start_client(&tame);
+    bool reached = false;
+    char url[64];
+
+    start_server(&server, "");
+    snprintf(url, sizeof(url), "https://127.0.0.1:%u/", server.port);
+    cr_assert_eq(
+        ask(&client, (outbound_request_t){.url = url, .timeout_ms = 50, .reached = &reached}),
+        OUTBOUND_TIMEOUT);
+    cr_assert_not(reached, "it says nothing of TLS");
+    cr_assert_eq(ask(&client, (outbound_request_t){.url = url_of(&server, "127.0.0.1"),
+                                                   .may_be_plain = true,
+                                                   .timeout_ms = 2000,
+                                                   .reached = &reached}),
+                 OUTBOUND_TIMEOUT);
+    cr_assert(reached);
+    stop_client(&client);
+    stop_server(&server);
+}
+
 Test(outbound, an_owner_has_a_share)
 {
     server_t server = {.stays_silent = true};

@@ -426,6 +426,112 @@ Test(waits, a_server_that_did_not_answer_is_not_asked_for_a_moment)
     waits_destroy(&waits);
 }
 
+#define REALM "https://issuer.test/realms/two/keys"
+
+/* Its request is under way, over a connection. */
+static wait_t *asking(waits_t *waits, wait_t *wait)
+{
+    put(waits, wait);
+    cr_assert_eq(waits_next(waits), wait);
+    *wait->fetch.reached = true;
+    return wait;
+}
+
+static void end_asking(waits_t *waits, wait_t *wait, const outbound_end_t *end, int64_t now_ms)
+{
+    waits_fetched(waits, wait);
+    waits_note_end(waits, wait, end, now_ms);
+}
+
+Test(waits, a_provider_that_is_connected_to_and_hangs_silences_no_other_one_of_its_server)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *dead = asking(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+    wait_t *post = asking(waits, a_post("ac_1", "https://issuer.test/token"));
+    wait_t *healthy = put(waits, a_get("ac_1", REALM, "Accept: a", 9000));
+    wait_t *again = put(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+
+    post->fetch.timeout_ms = 9000;
+    end_asking(waits, dead, &timed_out, 1000);
+    end_asking(waits, post, &timed_out, 1000);
+    cr_assert_not(waits_is_silent(waits, healthy, 1001), "another provider at the same server");
+    cr_assert(waits_is_silent(waits, again, 1001));
+    cr_assert(waits_is_silent(waits, post, 1001));
+    cr_assert_not(waits_is_silent(waits, again, 1000 + SILENCE_MS), "one finds out");
+    cr_assert(waits_is_silent(waits, again, 1001 + SILENCE_MS), "and no other of that URL");
+    cr_assert_not(waits_is_silent(waits, healthy, 1001 + SILENCE_MS), "and holds up no other URL");
+    cr_assert_not(waits_is_silent(waits, post, 1001 + SILENCE_MS), "which are found out apart");
+    cr_assert_eq(waits_next(waits), healthy);
+    end_asking(waits, healthy, &answered, 4000);
+    cr_assert(waits_is_silent(waits, again, 4001), "the other one's answer says nothing of it");
+    waits_destroy(&waits);
+}
+
+Test(waits, a_server_that_can_be_connected_to_again_is_asked_before_the_one_who_finds_out_ends)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *lost = put(waits, a_get("ac_1", KEYS, "Accept: a", 9000)), *probe;
+    wait_t *other = put(waits, a_get("ac_1", REALM, "Accept: a", 9000));
+
+    cr_assert_eq(waits_next(waits), lost);
+    end_asking(waits, lost, &timed_out, 1000);
+    cr_assert(waits_is_silent(waits, other, 1001), "nobody can be connected to there");
+    cr_assert_eq(waits_next(waits), other);
+    waits_fetched(waits, other);
+    probe = put(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+    cr_assert_eq(waits_next(waits), probe);
+    cr_assert_not(waits_is_silent(waits, probe, 1000 + SILENCE_MS));
+    cr_assert(waits_is_silent(waits, other, 1001 + SILENCE_MS), "it is not connected yet");
+    *probe->fetch.reached = true;
+    cr_assert_not(waits_is_silent(waits, other, 1002 + SILENCE_MS));
+    end_asking(waits, probe, &timed_out, 13000);
+    cr_assert_not(waits_is_silent(waits, other, 13001));
+    cr_assert(waits_is_silent(waits, lost, 13001), "only the URL was not answered");
+    waits_destroy(&waits);
+}
+
+Test(waits, who_may_not_ask_its_url_is_not_the_one_who_finds_out_about_its_server)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *dead = asking(waits, a_get("ac_1", KEYS, "Accept: a", 9000));
+    wait_t *lost = put(waits, a_get("ac_1", REALM, "Accept: a", 9000));
+
+    waits_note_end(waits, lost, &timed_out, 1000);
+    waits_fetched(waits, dead);
+    cr_assert(waits_is_silent(waits, lost, 1001));
+    waits_note_end(waits, dead, &timed_out, 1500);
+    waits_note_end(waits, lost, &timed_out, 1500);
+    cr_assert_not(waits_is_silent(waits, dead, 1500 + SILENCE_MS), "it finds out about both");
+    waits_note_end(waits, dead, &timed_out, 4000);
+    waits_note_end(waits, lost, &timed_out, 3900);
+    cr_assert(waits_is_silent(waits, dead, 5950), "not its URL, yet");
+    cr_assert_not(waits_is_silent(waits, lost, 5950), "the server is left to the next");
+    waits_destroy(&waits);
+}
+
+Test(waits, who_signs_out_and_does_not_wait_long_keeps_nobody_from_signing_in)
+{
+    waits_t *waits = waits_new(8, 8);
+    wait_t *leaves = asking(waits, a_get("ac_1", KEYS, "Accept: a", 3000));
+    wait_t *comes = put(waits, a_get("ac_1", KEYS, "Accept: a", 10000));
+
+    end_asking(waits, leaves, &timed_out, 1000);
+    cr_assert_not(waits_is_silent(waits, comes, 1001));
+    waits_destroy(&waits);
+}
+
+Test(waits, a_request_begins_without_a_connection_each_time)
+{
+    wait_t *wait = a_get("ac_1", KEYS, "Accept: a", 9000);
+
+    *wait->fetch.reached = true;
+    cr_assert(wait->reached);
+    cr_assert_eq(wait_fetch(wait, &(outbound_request_t){.owner = "ac_1", .url = REALM}), 0);
+    cr_assert_not(wait->reached);
+    cr_assert_eq(wait->fetch.reached, &wait->reached);
+    wait_free(&wait);
+}
+
 Test(waits, whoever_was_to_find_out_and_did_not_ask_leaves_that_to_the_next)
 {
     waits_t *waits = waits_new(8, 8);
