@@ -9,7 +9,7 @@
 static asks_t asks = {.client_percent = 100};
 static ask_waits_t waits = {.client_percent = 100, .account_percent = 400};
 static int askers[1024];
-static char big[ASK_WAITS_BYTES_MAX / 4];
+static char big[ASK_WAITS_BYTES_MAX / 4], twice[2 * sizeof(big)];
 
 static bool add(int asker, const char *account, uint32_t client)
 {
@@ -213,13 +213,13 @@ Test(ask_waits, nor_do_few_long_ones_of_many_accounts_take_all_bytes)
 Test(ask_waits, what_many_share_is_in_memory_once_and_counts_once)
 {
     enum { MANY = 256 };
-    shared_text_t *module = shared_text_new(big, 2 * sizeof(big) - 8 * MANY);
+    shared_text_t *module = shared_text_new(twice, sizeof(twice) - 8 * MANY);
     shared_text_t *other = shared_text_new(big, sizeof(big));
     ask_wait_t *wait;
 
     for (int i = 0; i < MANY; i++)
         cr_assert(add_bytes("ac_one", 0, 4, module), "%d", i);
-    cr_assert_eq(waits.bytes, 2 * sizeof(big) - 4 * MANY);
+    cr_assert_eq(waits.bytes, sizeof(twice) - 4 * MANY);
     cr_assert((wait = ask_waits_take(&waits, &asks)));
     cr_assert_eq(wait->shared, module);
     cr_assert_not(add_bytes("ac_one", 0, 4, other), "another one has no room beside it");

@@ -34,7 +34,7 @@ bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, 
 
 static bool has_few(const share_t *self, uint32_t alone)
 {
-    return self->alone[alone % SHARE_CLIENTS] < SHARE_FEW;
+    return alone && self->alone[alone % SHARE_CLIENTS] < SHARE_FEW;
 }
 
 void share_enter(share_t *self, uint32_t alone)
