@@ -4,7 +4,8 @@
  *   X-Pad    so many bytes behind that, which its last value says that it has
  *   X-Ms     the timeout
  *   X-Leave  so many milliseconds, after which it does not wait any more
- * The answer has X-Asked: the code, "declined", or "left", and X-Fields: how many the body has. */
+ * The answer has X-Asked: the code, "busy" (too many wait), "declined", or "left", and X-Fields: how
+ * many the body has. */
 #include "services/edge/control/edge_ask.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/modules/module.h"
@@ -129,6 +130,7 @@ static intptr_t
 run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
 {
     state_t    *state = edge_module_state(r, ctx, ME);
+    ngx_int_t   rc;
     ngx_str_t   fields;
 
     (void) config;
@@ -138,7 +140,8 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     if (!state->begun) {
         state->begun = 1;
         edge_module_count(ME, ASKS);
-        if (ask(r, ctx, state) == NGX_OK) {
+        rc = ask(r, ctx, state);
+        if (rc == NGX_OK) {
             if (number(r, "x-leave")) {
                 state->timer.handler = on_timer;
                 state->timer.data = state;
@@ -147,7 +150,11 @@ run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
             }
             return edge_module_suspend(r, ctx, ME, 0);
         }
-        ngx_str_set(&state->said, "declined");
+        if (rc == NGX_BUSY) {
+            ngx_str_set(&state->said, "busy");
+        } else {
+            ngx_str_set(&state->said, "declined");
+        }
     }
     if (state->said.len == 0) {
         return edge_module_suspend(r, ctx, ME, 0);
