@@ -1,5 +1,6 @@
-/* Sixteen bytes at once, in the compiler's own vectors (GCC and clang have them for every machine): for
- * checks of each character of what a request brings. A comparison is 0xff where it holds, else 0. */
+/* Sixteen bytes at once, in the compiler's own vectors (GCC and clang have them for every machine):
+ * for checks of each character of what a request brings. A comparison is 0xff where it holds, else
+ * 0. */
 #pragma once
 
 #include <stdbool.h>

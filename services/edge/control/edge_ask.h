@@ -37,8 +37,8 @@ struct asker {
  * own. */
 void edge_ask_for(asker_t *asker, const char *request_id);
 
-/* Ask, a question of any kind of asks.h; the asker is set to zero but for answered and
- * request, or was called, or left. body: a map in msgpack, copied, which may end with a text that others have,
+/* Ask, a question of any kind of asks.h; the asker is set to zero but for answered and request, or
+ * was called, or left. body: a map in msgpack, copied, which may end with a text that others have,
  * too, as that of a module: it is not copied, however many wait with it. NGX_OK: answered is
  * called once, never before this returns, and about when the timeout is over at the latest.
  * NGX_DECLINED: nobody can be asked now, or the body is larger than ASK_BODY_MAX. Where too many
