@@ -185,7 +185,7 @@ FUZZED_OBJ += $(OIDC_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(SAML_SRC:%=build/fuzz/lib/obj/%.o)
 FUZZED_OBJ += $(patsubst %,build/fuzz/lib/obj/%.o,services/identity/sign_in_state.c services/identity/sign_in_words.c)
 # The edge's table needs what only its own fuzzer has: the modules.
-FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c))
+FUZZED_TABLE := $(patsubst %,build/fuzz/lib/obj/%.o,$(wildcard services/edge/table/*.c) services/edge/http/portion.c)
 FUZZED_AGENTS := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/modules/agents.c $(addprefix services/edge/table/,document.c slab.c strmap.c))
 FUZZED_COOKIES := $(patsubst %,build/fuzz/lib/obj/%.o,services/edge/http/cookies.c $(addprefix services/edge/table/,cookie_names.c slab.c strmap.c))
 FUZZED_XML := $(patsubst %,build/fuzz/lib/obj/%.o,$(XML_SRC))

@@ -1,7 +1,7 @@
 // Where a backend may lead: never to Postern's own sockets, nor to link-local addresses, whatever they are called.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import https from 'node:https';
+import http2 from 'node:http2';
 import net from 'node:net';
 import os from 'node:os';
 import test from 'node:test';
@@ -68,11 +68,11 @@ test('what an upstream has not taken when the client goes is thrown away, and a 
     .map(({ 3: state, 4: queues }) => ({ open: state === '01', unsent: parseInt(queues.split(':')[0], 16), unread: parseInt(queues.split(':')[1], 16) }));
   // How the connection of a request with such a body ends for an upstream that begins to read when its client has gone.
   const endOf = async (size, arrived) => {
-    const request = https.request({ host: edge.host, port: edge.port, servername: to.host, ca: fs.readFileSync(env.POSTERN_EDGE_CA), method: 'POST', path: '/', headers: { Host: to.host, 'Content-Length': size }, agent: false });
-    request.on('error', () => {});
-    request.write(Buffer.alloc(size));
+    const session = http2.connect(`https://${edge.host}:${edge.port}`, { servername: to.host, ca: fs.readFileSync(env.POSTERN_EDGE_CA) }).on('error', () => {});
+    const request = session.request({ ':method': 'POST', ':path': '/', ':authority': to.host, 'content-length': size }).on('error', () => {});
+    request.end(Buffer.alloc(size));
     await until(() => held.length === 1 && arrived(), 'its body on its way', 60000);
-    request.destroy();
+    request.close(http2.constants.NGHTTP2_CANCEL);
     await until(() => !sockets(2).some(({ open }) => open), 'the edge has closed it', 60000);
     const socket = held.pop();
     let bytes = 0;
@@ -81,6 +81,7 @@ test('what an upstream has not taken when the client goes is thrown away, and a 
       socket.resume();
     });
     socket.destroy();
+    session.destroy();
     return { ended, bytes };
   };
   try {

@@ -395,16 +395,18 @@ edge_upstream_reset(ngx_connection_t *c)
 }
 
 
-/* What the upstream has not taken would stay in the kernel for minutes, at nobody's expense, when
- * the client has gone already: one client could have any number of such sockets. A few bytes may
- * still arrive, as of a call whose client never waits for the answer. */
+/* What the upstream has not taken of a request that is given up, because its client has gone or it
+ * will never be whole, would stay in the kernel for minutes, at nobody's expense: one client could
+ * have any number of such sockets. A few bytes may still arrive, as of a call whose client never
+ * waits for the answer. */
 static void
-drop_unsent(ngx_connection_t *c, const ngx_connection_t *client)
+drop_unsent(ngx_connection_t *c, const ngx_http_request_t *r)
 {
-    int  unsent = 0;
+    int                      unsent = 0;
+    const ngx_connection_t  *client = r->connection;
 
-    if ((client->error || client->timedout) && ioctl(c->fd, SIOCOUTQ, &unsent) == 0
-        && unsent > UNSENT_MAX)
+    if ((client->error || client->timedout || !r->upstream->request_body_sent)
+        && ioctl(c->fd, SIOCOUTQ, &unsent) == 0 && unsent > UNSENT_MAX)
     {
         edge_upstream_reset(c);
     }
@@ -419,7 +421,7 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     ngx_http_upstream_t  *u = peer->request->upstream;
 
     if (pc->connection) {
-        drop_unsent(pc->connection, peer->request->connection);
+        drop_unsent(pc->connection, peer->request);
     }
 
     if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
