@@ -1,8 +1,6 @@
 // Where a backend may lead: never to Postern's own sockets, nor to link-local addresses, whatever they are called.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import http2 from 'node:http2';
-import net from 'node:net';
 import os from 'node:os';
 import test from 'node:test';
 import { api, edge, elsewhere, endpoint, env, must, through, until, upstream } from '../support/postern.mjs';
@@ -57,41 +55,4 @@ test('a name does not go around it: what it leads to is checked before the edge 
     await until(async () => (await metric()) >= before + 3, 'they are counted');
   }
   assert.match(fs.readFileSync(log, 'utf8'), /is denied: what localhost:\d+ leads to is a socket of Postern's own/);
-});
-
-test('what an upstream has not taken when the client goes is thrown away, and a small body that came whole is not', { skip: elsewhere, timeout: 300000 }, async () => {
-  const held = [], server = net.createServer({ pauseOnConnect: true }, (socket) => { held.push(socket); });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address(), to = await endpoint(`127.0.0.1:${port}`);
-  // The kernel's lines of connections with that port on this side (1) or the other one (2): {open, unsent, unread}.
-  const sockets = (side) => fs.readFileSync('/proc/net/tcp', 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[side]?.endsWith(`:${port.toString(16).toUpperCase().padStart(4, '0')}`) && words[3] !== '0A')
-    .map(({ 3: state, 4: queues }) => ({ open: state === '01', unsent: parseInt(queues.split(':')[0], 16), unread: parseInt(queues.split(':')[1], 16) }));
-  // How the connection of a request with such a body ends for an upstream that begins to read when its client has gone.
-  const endOf = async (size, arrived) => {
-    const session = http2.connect(`https://${edge.host}:${edge.port}`, { servername: to.host, ca: fs.readFileSync(env.POSTERN_EDGE_CA) }).on('error', () => {});
-    const request = session.request({ ':method': 'POST', ':path': '/', ':authority': to.host, 'content-length': size }).on('error', () => {});
-    request.end(Buffer.alloc(size));
-    await until(() => held.length === 1 && arrived(), 'its body on its way', 60000);
-    request.close(http2.constants.NGHTTP2_CANCEL);
-    await until(() => !sockets(2).some(({ open }) => open), 'the edge has closed it', 60000);
-    const socket = held.pop();
-    let bytes = 0;
-    const ended = await new Promise((resolve) => {
-      socket.on('data', (part) => { bytes += part.length; }).on('error', ({ code }) => resolve(code)).on('end', () => resolve('end'));
-      socket.resume();
-    });
-    socket.destroy();
-    session.destroy();
-    return { ended, bytes };
-  };
-  try {
-    assert.equal((await endOf(32 << 20, () => sockets(2).some(({ unsent }) => unsent > 1 << 17))).ended, 'ECONNRESET');
-    await until(() => sockets(1).length === 0, 'nothing of it is left', 60000);
-    const small = await endOf(1000, () => sockets(1).some(({ unread }) => unread > 1000));
-    assert.equal(small.ended, 'end');
-    assert.ok(small.bytes > 1000, `${small.bytes}`);
-  } finally {
-    for (const socket of held) socket.destroy();
-    server.close();
-  }
 });

@@ -24,11 +24,6 @@
 #include "services/edge/table/table.h"
 #include "common/base/err.h"
 
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-
-enum { UNSENT_MAX = 16 << 10 };   /* bytes that an upstream may take after the client has gone */
-
 typedef struct {
     union {
         struct sockaddr_storage  storage;
@@ -383,46 +378,12 @@ keep_from_again(ngx_peer_connection_t *pc, const ngx_http_request_t *r, edge_ctx
 }
 
 
-void
-edge_upstream_reset(ngx_connection_t *c)
-{
-    struct linger  linger = { 1, 0 };
-
-    if (setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == -1) {
-        ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
-                      "postern: setsockopt(SO_LINGER) failed");
-    }
-}
-
-
-/* What the upstream has not taken of a request that is given up, because its client has gone or it
- * will never be whole, would stay in the kernel for minutes, at nobody's expense: one client could
- * have any number of such sockets. A few bytes may still arrive, as of a call whose client never
- * waits for the answer. */
-static void
-drop_unsent(ngx_connection_t *c, const ngx_http_request_t *r)
-{
-    int                      unsent = 0;
-    const ngx_connection_t  *client = r->connection;
-
-    if ((client->error || client->timedout || !r->upstream->request_body_sent)
-        && ioctl(c->fd, SIOCOUTQ, &unsent) == 0 && unsent > UNSENT_MAX)
-    {
-        edge_upstream_reset(c);
-    }
-}
-
-
 static void
 free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
     peer_t               *peer = data;
     const char           *bad_tls = NULL;
     ngx_http_upstream_t  *u = peer->request->upstream;
-
-    if (pc->connection) {
-        drop_unsent(pc->connection, peer->request);
-    }
 
     if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
         bad_tls = handshake_fault(pc->connection, u);

@@ -13,10 +13,6 @@
 socklen_t edge_upstream_address(ngx_http_request_t *r, const backend_t *backend,
                                 struct sockaddr_storage *ret_address);
 
-/* When the connection is closed its peer learns at once that it is over, and nothing of it stays in
- * the kernel. */
-void edge_upstream_reset(ngx_connection_t *c);
-
 /* Directive inside upstream{}: peers come from the request's backend, not from server lines. */
 char *edge_upstream_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* Directive behind keepalive in there: idle connections that are kept may be given up when the
