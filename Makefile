@@ -369,9 +369,8 @@ growth: all node-packages
 	tests/support/crashes $(E2E_HOME) || r=1; \
 	exit $$r
 
-# Its warnings are of what is written: code that nobody runs is not made fast.
 clang:
-	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++ CFLAGS=-O0 CXXFLAGS=-O0
+	@$(MAKE) --no-print-directory programs BUILD=build/clang CC=clang CXX=clang++
 
 # What runs when is in tests/gate; ALSO names parts beyond those. The hostile bytes and the changed SAML responses are the
 # same each time: what they find is what a change broke. make hostile and make lasso draw others, and make fuzz goes on for longer.

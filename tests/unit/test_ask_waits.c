@@ -9,7 +9,7 @@
 static asks_t asks = {.client_percent = 100};
 static ask_waits_t waits = {.client_percent = 100, .account_percent = 400};
 static int askers[1024];
-static char big[ASK_WAITS_BYTES_MAX / 4], twice[2 * sizeof(big)];
+static char big[ASK_WAITS_BYTES_MAX / 4];
 
 static bool add(int asker, const char *account, uint32_t client)
 {
@@ -94,12 +94,17 @@ static int add_all(const char *account, uint32_t client, unsigned kind)
 
 Test(ask_waits, how_many_wait_is_bounded)
 {
-    int client = add_all("ac_one", 7, 0), own;
+    int client = 0, own = 0, others = 0;
 
-    cr_assert(client > ASK_WAITS_MAX / 3 && client < ASK_WAITS_MAX * 2 / 5, "%d", client);
-    own = client + add_all("ac_one", 0, 0);
-    cr_assert(own > ASK_WAITS_MAX / 2 && own < ASK_WAITS_MAX * 2 / 3, "%d", own);
-    cr_assert_gt(add_all("ac_two", 0, 0), ASK_WAITS_MAX / 8);
+    while (add(client, "ac_one", 7))
+        client++;
+    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX);
+    while (add(client + own, "ac_one", 0))
+        own++;
+    cr_assert_eq(client + own, ASK_WAITS_ACCOUNT_MAX);
+    while (add(ASK_WAITS_ACCOUNT_MAX + others, "ac_two", 0))
+        others++;
+    cr_assert_eq(others, ASK_WAITS_ACCOUNT_FEW, "more than half of all are taken");
     cr_assert(add(1000, "ac_three", 0));
 }
 
@@ -144,13 +149,16 @@ Test(ask_waits, machines_wait_as_people_do_and_take_half_of_the_room_at_most)
     int client = add_all("ac_one", 7, ASK_MACHINE), all = client;
     char account[16];
 
-    cr_assert(client > HALF / 3 && client < HALF * 2 / 5, "%d", client);
+    cr_assert_eq(client, ASK_WAITS_CLIENT_MAX / ASK_WAITS_MACHINES);
+    all += add_all("ac_one", 8, ASK_MACHINE);
+    cr_assert_eq(all, ASK_WAITS_ACCOUNT_MAX / ASK_WAITS_MACHINES);
     for (int i = 0; i < 600; i++) {
         snprintf(account, sizeof(account), "ac_%d", i);
         all += add_all(account, 0, ASK_MACHINE);
     }
     cr_assert_eq(all, HALF);
-    cr_assert_gt(add_all("ac_one", 7, 0), HALF / 4, "people of the account, and of the client");
+    cr_assert_eq(add_all("ac_one", 7, 0), ASK_WAITS_ACCOUNT_FEW,
+                 "people of the account, and of the client");
     cr_assert(add(1000, "ac_four", 0));
 }
 
@@ -174,13 +182,12 @@ static bool add_bytes(const char *account, unsigned kind, size_t len, shared_tex
 
 Test(ask_waits, so_are_their_bytes)
 {
-    cr_assert(add_bytes("ac_one", 0, sizeof(big), NULL));
-    cr_assert(add_bytes("ac_one", 0, sizeof(big), NULL));
-    cr_assert_not(add_bytes("ac_one", 0, sizeof(big), NULL));
-    cr_assert_not(add_bytes("ac_one", 0, sizeof(big) / 2, NULL), "it has half of all");
-    cr_assert(add_bytes("ac_two", 0, sizeof(big) / 2, NULL));
-    cr_assert(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / 2, NULL));
-    cr_assert_not(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / 2, NULL));
+    cr_assert(add_bytes("ac_one", 0, sizeof(big) - 1, NULL));
+    cr_assert(add_bytes("ac_one", 0, 1, NULL));
+    cr_assert_not(add_bytes("ac_one", 0, 1, NULL));
+    cr_assert(add_bytes("ac_two", 0, sizeof(big), NULL));
+    cr_assert(add_bytes("ac_one", ASK_MACHINE, sizeof(big) / ASK_WAITS_MACHINES, NULL));
+    cr_assert_not(add_bytes("ac_one", ASK_MACHINE, 1, NULL));
     memset(big, 'a', ASK_ACCOUNT_SIZE);
     cr_assert_not(add_bytes(big, 0, 1, NULL), "an account that is too long");
 }
@@ -212,14 +219,13 @@ Test(ask_waits, nor_do_few_long_ones_of_many_accounts_take_all_bytes)
 
 Test(ask_waits, what_many_share_is_in_memory_once_and_counts_once)
 {
-    enum { MANY = 256 };
-    shared_text_t *module = shared_text_new(twice, sizeof(twice) - 8 * MANY);
+    shared_text_t *module = shared_text_new(big, sizeof(big) - 8 * ASK_WAITS_ACCOUNT_MAX);
     shared_text_t *other = shared_text_new(big, sizeof(big));
     ask_wait_t *wait;
 
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < ASK_WAITS_ACCOUNT_MAX; i++)
         cr_assert(add_bytes("ac_one", 0, 4, module), "%d", i);
-    cr_assert_eq(waits.bytes, sizeof(twice) - 4 * MANY);
+    cr_assert_eq(waits.bytes, sizeof(big) - 4 * ASK_WAITS_ACCOUNT_MAX);
     cr_assert((wait = ask_waits_take(&waits, &asks)));
     cr_assert_eq(wait->shared, module);
     cr_assert_not(add_bytes("ac_one", 0, 4, other), "another one has no room beside it");

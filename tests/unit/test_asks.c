@@ -214,7 +214,7 @@ Test(asks, an_account_has_less_when_less_than_half_is_free)
         cr_assert(begin(account));
     }
     count = begin_all("ac_one", 0, 0);
-    cr_assert(count > ASKS_MAX / 16 && count < ASKS_MAX / 6, "%d", count);
+    cr_assert(count > ASKS_MAX / 16 && count <= ASKS_MAX / 8, "%d", count);
 }
 
 Test(asks, a_client_has_no_more_than_half_of_the_slow_ones_of_its_account)

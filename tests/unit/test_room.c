@@ -71,9 +71,9 @@ Test(room, clients_of_an_account_leave_some_of_it_to_the_next_one)
             *next = (room_part_t){.account = 7, .client = client, .percent = 100};
             room_take(room, next, EACH);
         }
-        cr_assert_lt(room->client_shares[client], ROOM_SHARE / 100 * 39);
+        cr_assert_leq(room->client_shares[client], ROOM_CLIENT_SHARE);
     }
-    cr_assert_gt(room->client_shares[1], ROOM_SHARE / 4);
+    cr_assert_eq(room->client_shares[1], ROOM_CLIENT_SHARE);
     cr_assert(room_take(room, &signed_one, 1 << 20), "of %zu are taken", room->taken);
     room_give(room, &signed_one);
     while (next > greedy)

@@ -90,7 +90,10 @@ bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const as
         smaller(rest_of(all.count, waiting.all.count), rest_of(ASK_WAITS_MAX, self->count)),
         smaller(rest_of(all.bytes, waiting.all.bytes), rest_of(ASK_WAITS_BYTES_MAX, self->bytes))};
 
-    return who->account_len < ASK_ACCOUNT_SIZE
+    return who->account_len < ASK_ACCOUNT_SIZE && waiting.own.count < ASK_WAITS_ACCOUNT_MAX / part
+           && (self->count <= ASK_WAITS_MAX / 2 || waiting.own.count < ASK_WAITS_ACCOUNT_FEW / part)
+           && waiting.own.bytes + bytes <= ASK_WAITS_ACCOUNT_BYTES / part
+           && waiting.client.count < ASK_WAITS_CLIENT_MAX / part
            && has_portion(&waiting.own, bytes, &all, &left, self->account_percent)
            && (!who->client
                || has_portion(&waiting.client, bytes, &all, &left, self->client_percent));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* While half of the places are free an account's portion is a fourth of them, as its bound is. */
-enum { ACCOUNT_PERCENT = 100 };
+enum { ACCOUNT_PERCENT = 100, SHARE = 8 /* an account has one in so many when less is free */ };
 
 static bool is_of_account(const char *account, const char *text, size_t len)
 {
@@ -57,7 +57,8 @@ static bool has_share(const asks_t *self, const part_t *taken, size_t all, size_
 {
     size_t left = taken->all < all ? all - taken->all : 0;
 
-    return taken->own < own_max && portion_allows_one(taken->own, all, left, ACCOUNT_PERCENT)
+    return taken->own < own_max && (taken->all <= all / 2 || taken->own < all / SHARE)
+           && portion_allows_one(taken->own, all, left, ACCOUNT_PERCENT)
            && portion_allows_one(taken->client, all, left, self->client_percent);
 }
 

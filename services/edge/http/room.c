@@ -2,13 +2,15 @@
 #include "services/edge/http/portion.h"
 #include "common/base/invariant.h"
 
-/* One alone has more than the largest body takes in its smallest pieces. */
 static bool client_has(const room_t *self, const room_part_t *part, size_t bytes)
 {
+    size_t has = self->client_shares[part->client % ROOM_CLIENTS];
+
     return !part->client
-           || portion_allows(self->client_shares[part->client % ROOM_CLIENTS], bytes, ROOM_SHARE,
-                             ROOM_SHARE - self->shares[part->account % ROOM_ACCOUNTS],
-                             part->percent);
+           || (bytes <= ROOM_CLIENT_SHARE - has
+               && portion_allows(has, bytes, ROOM_SHARE,
+                                 ROOM_SHARE - self->shares[part->account % ROOM_ACCOUNTS],
+                                 part->percent));
 }
 
 static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)

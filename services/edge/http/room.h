@@ -1,7 +1,7 @@
 /* Room in a worker's memory for bodies that route modules read before their request goes on.
  * Whoever sends requests decides how many such bodies there are and how long they take: so all
  * of them have a bound, those of one account a fourth of it, and those that one client sends to
- * an account its portion (portion.h) of that: who sends signatures that are none cannot keep out
+ * an account its portion (portion.h) of that, and never more than a fourth: who sends signatures that are none cannot keep out
  * those who sign. A client that sends to many accounts has at most its portion of all of it. No
  * nginx in here. */
 #pragma once
@@ -10,7 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROOM_MAX = 256 << 20, ROOM_SHARE = ROOM_MAX / 4, ROOM_ACCOUNTS = 1024, ROOM_CLIENTS = 8192 };
+enum {
+    ROOM_MAX = 256 << 20,
+    ROOM_SHARE = ROOM_MAX / 4,
+    ROOM_ACCOUNTS = 1024,
+    ROOM_CLIENT_SHARE = ROOM_SHARE / 4,
+    /* more than the largest body takes in its smallest pieces */ ROOM_CLIENTS = 8192
+};
 
 /* All zero: nothing is taken. Accounts whose hashes fall together have one share; so have
  * clients. */

@@ -29,12 +29,7 @@ size_t share_reserve(size_t all)
 
 bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    return !alone || portion_allows_one(self->alone[alone % SHARE_CLIENTS], all, free, percent);
-}
-
-static bool has_few(const share_t *self, uint32_t alone)
-{
-    return alone && self->alone[alone % SHARE_CLIENTS] < SHARE_FEW;
+    return !alone || portion_allows(self->alone[alone % SHARE_CLIENTS], 1, all, free, percent);
 }
 
 void share_enter(share_t *self, uint32_t alone)
@@ -53,7 +48,8 @@ void share_leave(share_t *self, uint32_t alone)
 
 bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent)
 {
-    return has_few(self, alone) || share_allows(self, alone, all, free, percent);
+    return self->alone[alone % SHARE_CLIENTS] < SHARE_FEW
+           || share_allows(self, alone, all, free, percent);
 }
 
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size_t percent)
@@ -64,8 +60,7 @@ bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size
     if (part->taken)
         return true;
     if ((free < all / SHARE_CLIENT_FREE && *client >= all / SHARE_CLIENT)
-        || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT
-            && !(has_few(self, part->alone) && free >= all / SHARE_FEW_FREE))
+        || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT)
         || !share_may_ask(self, part->alone, all, free, percent))
         return false;
     share_enter(self, part->alone);

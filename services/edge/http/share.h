@@ -2,10 +2,8 @@
  * and how long each lasts: a request that announces a body and never sends it holds one until it is
  * given up, and 128 of them fit into one connection of HTTP/2. When less than half of all are free
  * a client of an account gets none beyond a thirty-second of all, and when less than a fourth is
- * free an account none beyond a fourth, but a client that has few while a sixteenth is free: other
- * accounts' clients decide when a busy account has only a fourth left, and not that it has no new
- * visitors. So one client leaves half of them to others, of the same account, too, and one account
- * a fourth to other accounts, or of ever so many clients a sixteenth.
+ * free an account none beyond a fourth. So one client leaves half of them to others, of the same
+ * account, too, and one account a fourth to other accounts.
  *
  * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
  * what a client has of all connections, those that it made and those that were made for it, is at
@@ -24,8 +22,7 @@ enum {
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
     SHARE_RESERVE = 64,
-    SHARE_FEW = 4,       /* a client that has fewer has no portion to keep to for its requests */
-    SHARE_FEW_FREE = 16, /* nor its account, where so much is free */
+    SHARE_FEW = 4, /* a client that has fewer has no portion to keep to for its requests */
     SHARE_ACCOUNTS = 1024,
     SHARE_CLIENTS = 8192,
     SHARE_KEY_BYTES = 16,
