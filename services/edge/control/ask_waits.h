@@ -2,7 +2,8 @@
  * change of a route makes all its people be asked for within a moment, and each is a question of
  * milliseconds. The oldest that has room goes first. How many may wait is bounded, and how many
  * bytes they have; of both an account and a client, whosever hosts it asks for, has a portion at
- * most (http/portion.h), beside numbers of their own. Those about machines' tokens have half of each bound, so that people find
+ * most (http/portion.h), and numbers of
+ * their own. Those about machines' tokens have half of each bound, so that people find
  * room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
 #pragma once
 

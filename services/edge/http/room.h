@@ -1,7 +1,8 @@
 /* Room in a worker's memory for bodies that route modules read before their request goes on.
  * Whoever sends requests decides how many such bodies there are and how long they take: so all
  * of them have a bound, those of one account a fourth of it, and those that one client sends to
- * an account its portion (portion.h) of that, and never more than a fourth: who sends signatures that are none cannot keep out
+ * an account its portion (portion.h) of that,
+ * never more than a fourth: who sends signatures that are none cannot keep out
  * those who sign. A client that sends to many accounts has at most its portion of all of it. No
  * nginx in here. */
 #pragma once
