@@ -38,6 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "awake.h"
+
 enum { PATHS_MAX = 16, PEERS_MAX = 1024, READ = 256 << 10, TURN_US = 100000 };
 enum { SAMPLES_MAX = 4 << 20 };
 #define EACH_US_MAX (3600ull * 1000000)
@@ -291,7 +293,7 @@ static void ask_all(question_t *question, uint64_t us)
         if (!peer_ask(&self.peers[i]))
             peer_serve(&self.peers[i], EPOLLIN);
     while (self.asking) {
-        int n = epoll_wait(self.epoll, events, 256, 5000);
+        int n = awake_wait(self.epoll, events, 256, 5000);
 
         if (n == 0)
             die("no answer in 5 s");
@@ -517,6 +519,7 @@ int main(int argc, char **argv)
     if (!self.peer_count || self.peer_count > PEERS_MAX)
         die("connections: 1 to 1024");
     self.epoll = epoll_create1(0);
+    awake_start();
     self.tls = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_mode(self.tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     for (size_t i = 0; i < self.peer_count; i++)

@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "awake.h"
+
 enum { HEAD = 16384, BODY = 1024, PIECE = 1 << 20, ASKED_MAX = 1 << 30, READ = 256 << 10 };
 enum { EVENTS = 256, FDS = 65536 };
 
@@ -223,10 +225,11 @@ int main(int argc, char **argv)
     int listener = listen_on(argc > 1 ? atoi(argv[1]) : 8080), fd;
 
     epoll = epoll_create1(0);
+    awake_start();
     fill_body(argc > 2 ? argv[2] : NULL);
     watch(listener, EPOLL_CTL_ADD, false);
     for (;;) {
-        int n = epoll_wait(epoll, events, EVENTS, -1);
+        int n = awake_wait(epoll, events, EVENTS, -1);
 
         for (int i = 0; i < n; i++) {
             fd = events[i].data.fd;

@@ -41,7 +41,7 @@ typedef struct {
 
 /* For each hook, the set of modules that have it: bit i is module i. */
 static struct {
-    uint32_t  run, entries, response_header, response_body, describe;
+    uint32_t  prepare, run, entries, response_header, response_body, describe;
 } having;
 
 static ngx_uint_t    entries_max;   /* of all modules together */
@@ -70,6 +70,19 @@ keeps_contract(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t module,
                   module_names[module], rc);
     edge_suspend_abort(ctx);
     return 0;
+}
+
+
+void
+edge_modules_prepare(ngx_http_request_t *r, edge_ctx_t *ctx)
+{
+    uint32_t    left;
+    ngx_uint_t  i;
+
+    for (left = ctx->route->enabled & having.prepare; left; left &= left - 1) {
+        i = __builtin_ctz(left);
+        edge_modules[i]->prepare(r, ctx, ctx->route->configs[i]);
+    }
 }
 
 
@@ -395,6 +408,7 @@ install_module(ngx_conf_t *cf, ngx_uint_t i)
                            module_names[i], ZONE_MIN);
         return NGX_ERROR;
     }
+    having.prepare |= module->prepare ? bit : 0;
     having.run |= module->run ? bit : 0;
     having.entries |= module->entries ? bit : 0;
     entries_max += module->entries_max;

@@ -9,6 +9,8 @@
 ngx_int_t edge_modules_install(ngx_conf_t *cf);
 /* Call start of all modules; in a worker, before it has requests. */
 void edge_modules_start(ngx_cycle_t *cycle);
+/* Call prepare of the route's enabled modules. */
+void edge_modules_prepare(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* Call run of the route's enabled modules, beginning with module first. Returns the result that
  * ended the walk; NGX_DECLINED when no module ended it. */
 ngx_int_t edge_modules_run(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t first);

@@ -270,6 +270,7 @@ run_modules(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (rc == NGX_DECLINED) {
         return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
+    edge_modules_prepare(r, ctx);
     if (rc != NGX_OK || edge_forwarded_set(r, ctx) != NGX_OK
         || edge_trace_set(r, ctx) != NGX_OK)
     {
@@ -429,6 +430,7 @@ route_at(ngx_http_request_t *r, edge_ctx_t *ctx, edge_t *edge)
         edge_sign_in_conceal(r, ctx);
         return edge_page(r, ctx, ERR_EDGE_SIGN_IN_FAILED);
     }
+    edge_modules_prepare(r, ctx);
     edge_streams_add(r, ctx);
     return run_modules(r, ctx);
 }

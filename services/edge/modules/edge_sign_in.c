@@ -372,7 +372,7 @@ run_first(edge_sign_in_state_t *state)
     {
         return pass_without_session(state);
     }
-    if (edge_sign_in_read(r, state) != NGX_OK) {
+    if (!state->prepared && edge_sign_in_read(r, state, state->config) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     switch (path) {
@@ -405,6 +405,34 @@ has_own_paths(const route_t *route)
     uint32_t  on = route->enabled & SIGN_IN_MODULES;
 
     return route->match && !route->exact && (on & (on - 1)) == 0;
+}
+
+
+/* Whose the cookie is the memory of sessions says, which is larger than any cache: what is read of
+ * it comes while the request's head is looked at. */
+void
+edge_sign_in_prepare(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
+{
+    edge_sign_in_state_t  *state;
+
+    state = edge_module_state(r, ctx, edge_sign_in_module_of(ctx->route));
+    if (state == NULL) {
+        return;
+    }
+    if (state->prepared) {
+        if (state->token.len) {
+            sessions_expect_more(edge_sign_in_sessions(), state->hash);
+        }
+        return;
+    }
+    if (edge_sign_in_read(r, state, config) != NGX_OK) {
+        return;   /* run tries again, and fails */
+    }
+    state->prepared = 1;
+    if (state->token.len) {
+        sessions_expect(edge_sign_in_sessions(), state->hash);
+        edge_sign_in_live_expect(state);
+    }
 }
 
 

@@ -35,6 +35,7 @@ typedef struct edge_sign_in_state {
     u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
     u_char               named[SESSION_HASH_BYTES];  /* of token: its name at identity */
     session_t           *session;        /* NULL: none was found, or given by identity */
+    unsigned             prepared:1;     /* token is read */
     unsigned             found:1;        /* session was in the cache */
     unsigned             sealed:1;       /* identity is to look at the rules anew */
     unsigned             tries:3;
@@ -84,6 +85,7 @@ enum {   /* counters of each module */
 extern const char *const  edge_sign_in_counters[];
 
 /* Hooks of module.h. */
+void edge_sign_in_prepare(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config);
 intptr_t edge_sign_in_run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config);
 uintptr_t edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config);
 void edge_sign_in_abort(ngx_http_request_t *r, edge_ctx_t *ctx);
@@ -242,6 +244,8 @@ void edge_sign_in_live_start(ngx_cycle_t *cycle);
 sign_in_t *edge_sign_in_rules(const edge_sign_in_state_t *state);
 /* What is live is to be looked at soon: rules have changed. */
 void edge_sign_in_live_soon(void);
+/* The state's request is soon to be added: memory that takes is fetched meanwhile. */
+void edge_sign_in_live_expect(const edge_sign_in_state_t *state);
 /* The state's request was admitted by its session. */
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
@@ -271,5 +275,7 @@ ngx_int_t edge_sign_in_read_nonces(edge_sign_in_state_t *state);
 /* Name of the cookie of a nonce: behind the module's the first digits of the nonce's hash. Sign-ins
  * that a browser begins at once do not replace each other's. data NULL: no memory. */
 ngx_str_t edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce);
-/* Values of the session's cookies into the state, and the hash of it. NGX_OK | NGX_ERROR. */
-ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state);
+/* Values of the session's cookies by the rules into the state, which may not know them yet, and the
+ * hash of it. NGX_OK | NGX_ERROR. */
+ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state,
+    const sign_in_t *config);

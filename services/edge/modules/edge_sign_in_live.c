@@ -44,6 +44,13 @@ bucket_of(const u_char *hash)
 
 
 void
+edge_sign_in_live_expect(const edge_sign_in_state_t *state)
+{
+    __builtin_prefetch(bucket_of(state->hash), 1);
+}
+
+
+void
 edge_sign_in_live_add(edge_sign_in_state_t *state)
 {
     ngx_queue_insert_tail(bucket_of(state->hash), &state->bucket);

@@ -24,6 +24,7 @@
         .parse = parse_##name,                                                                    \
         .free = sign_in_free,                                                                     \
         .state_size = sizeof(edge_sign_in_state_t),                                               \
+        .prepare = edge_sign_in_prepare,                                                          \
         .run = edge_sign_in_run,                                                                  \
         .abort = edge_sign_in_abort,                                                              \
         .judge = edge_sign_in_judge,                                                              \

@@ -11,7 +11,7 @@
  *   a change   parse makes a configuration of the module's document, once for each version of a
  *              route; then beyond checks the configuration. free is called when the route has been
  *              replaced and the last request that refers to it has ended.
- *   a request  run, module after module, until one denies; one that waits runs again later, or gets
+ *   a request  prepare. run, module after module, until one denies; one that waits runs again later, or gets
  *              abort. judge, after each change while the request lasts. response_header and
  *              response_body. describe, for the event. clean, when the request's memory is freed.
  *
@@ -84,6 +84,11 @@ typedef struct edge_module {
     /* Once, when the request's memory is freed; only for a request that has a state. */
     void (*clean)(void *state);
 
+    /* As soon as the request has its route, and again when a part of its head has been looked at for
+     * the upstream: what run is going to read in memory can be on its way to the processor
+     * meanwhile. Decides nothing; what it keeps in the module's state means nothing where run is
+     * not called. */
+    void (*prepare)(struct ngx_http_request_s *r, struct edge_ctx *ctx, const void *config);
     /* Before the request goes to the upstream: NGX_DECLINED to go on with the next module; what
      * edge_deny returned; NGX_AGAIN when the module waits, as edge_module_suspend or
      * edge_module_read_body returned; NGX_OK when it has set the content handler, and no later

@@ -18,6 +18,7 @@ enum {
     SETS_A_SESSION = 2,
     MEMORY_MIN = 64 * 1024,
     PAGE_BYTES = 4096,
+    LINE_BYTES = 64,
     TAG_BITS = 16 /* of the hash in the word that says when it was active last */
 };
 
@@ -244,7 +245,6 @@ static bool is_of(uint64_t word, const where_t *where)
 static int64_t find_place(const sessions_t *self, const where_t *where, const unsigned char *hash,
                           sealed_t *sealed)
 {
-    __builtin_prefetch(tags_of(self, where->sets[1])); /* while the first set comes from memory */
     for (int s = 0; s < SETS_A_SESSION; s++) {
         word_t *tags = tags_of(self, where->sets[s]);
 
@@ -256,6 +256,32 @@ static int64_t find_place(const sessions_t *self, const where_t *where, const un
                 return (int64_t)(where->sets[s] * WAYS + way);
     }
     return -1;
+}
+
+/* The set where most are: another page would be one more walk of the page table for nothing. */
+void sessions_expect(const sessions_t *self, const unsigned char *hash)
+{
+    where_t where = where_is(self, hash);
+    word_t *tags = tags_of(self, where.sets[0]);
+
+    __builtin_prefetch(tags);
+    __builtin_prefetch(tags + WAYS / 2);
+    __builtin_prefetch(generation_of(self, &where));
+}
+
+void sessions_expect_more(const sessions_t *self, const unsigned char *hash)
+{
+    where_t where = where_is(self, hash);
+    word_t *tags = tags_of(self, where.sets[0]);
+
+    for (size_t way = 0; way < WAYS; way++)
+        if (atomic_load_explicit(&tags[way], memory_order_relaxed) == where.tag) {
+            const char *cell = (const char *)cell_of(self, where.sets[0] * WAYS + way);
+
+            for (size_t at = 0; at < SESSION_CELL_BYTES; at += LINE_BYTES)
+                __builtin_prefetch(cell + at);
+            return;
+        }
 }
 
 bool sessions_find(const sessions_t *self, const unsigned char *hash, session_t *out)
@@ -328,7 +354,8 @@ static size_t count_free(const sessions_t *self, size_t set)
     return count;
 }
 
-/* Of both sets: where nobody loses a place, where more are free. */
+/* Of both sets: where nobody loses a place; the first as long as half of it is free, since that is
+ * where a session is looked for first; else where more are free. */
 static void choose_place(const sessions_t *self, const where_t *where, size_t cells, size_t *set,
                          size_t *way)
 {
@@ -338,7 +365,7 @@ static void choose_place(const sessions_t *self, const where_t *where, size_t ce
     *set = where->sets[0];
     *way = choose_cells(self, *set, cells, &worth);
     if (other_worth < worth
-        || (other_worth == worth
+        || (other_worth == worth && count_free(self, where->sets[0]) < WAYS / 2
             && count_free(self, where->sets[1]) > count_free(self, where->sets[0]))) {
         *set = where->sets[1];
         *way = other_way;

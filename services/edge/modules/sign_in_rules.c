@@ -160,14 +160,18 @@ static bool is_plain_block(block_t c)
 bool sign_in_is_plain(const char *text, size_t len)
 {
     char rest[BLOCK_BYTES];
+    const char *end = text + len;
 
-    if (len && (text[0] == ' ' || text[len - 1] == ' '))
-        return false;
-    for (; len >= BLOCK_BYTES; text += BLOCK_BYTES, len -= BLOCK_BYTES)
-        if (!is_plain_block(block_load(text)))
-            return false;
     if (!len)
         return true;
+    if (text[0] == ' ' || end[-1] == ' ')
+        return false;
+    if (len >= BLOCK_BYTES) { /* the last block may have bytes of the one before it */
+        for (; end - text > BLOCK_BYTES; text += BLOCK_BYTES)
+            if (!is_plain_block(block_load(text)))
+                return false;
+        return is_plain_block(block_load(end - BLOCK_BYTES));
+    }
     memset(rest, ' ', BLOCK_BYTES);
     memcpy(rest, text, len);
     return is_plain_block(block_load(rest));
