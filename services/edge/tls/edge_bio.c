@@ -1,11 +1,18 @@
-/* The read side of a client's socket for OpenSSL (a BIO), and the server name and TLS settings of
- * its handshake.
+/* A client's socket for OpenSSL (a BIO), and the server name and TLS settings of its handshake.
  *
  * A read that returns fewer bytes than asked for has emptied the socket, and later bytes raise an
  * event (epoll(7), "Questions and answers" 9). OpenSSL's own BIO reads again all the same: a
- * wasted system call for each request. */
+ * wasted system call for each request.
+ *
+ * OpenSSL writes one record at a time, of 16 KiB at most. Behind a full one mostly comes another:
+ * the kernel is told so (MSG_MORE), and makes packets of several. What it keeps back for that is
+ * pushed when the worker has done what it was at. */
 #include "services/edge/tls/edge_bio.h"
 #include "common/base/invariant.h"
+
+#include <netinet/tcp.h>
+
+enum { RECORD_FULL = 16384 };   /* bytes of text; a record has more (RFC 8446 5.1) */
 
 static int            type;
 static BIO_METHOD    *method;
@@ -41,6 +48,52 @@ bio_read(BIO *bio, char *out, int size)
 }
 
 
+static void
+on_push(ngx_event_t *event)
+{
+    int             on = 1;
+    edge_client_t  *client = event->data;
+
+    if (client->held) {
+        client->held = 0;
+        (void) setsockopt(client->connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+}
+
+
+static int
+bio_write(BIO *bio, const char *in, int size)
+{
+    ssize_t         n;
+    edge_client_t  *client = BIO_get_data(bio);
+    unsigned        is_full = size >= RECORD_FULL;
+
+    BIO_clear_retry_flags(bio);
+    n = send(client->connection->fd, in, size, is_full ? MSG_MORE : 0);
+    if (n > 0) {
+        client->held = is_full;
+        if (is_full) {
+            ngx_post_event(&client->push, &ngx_posted_events);
+        }
+    } else if (n < 0 && BIO_sock_should_retry((int) n)) {
+        BIO_set_retry_write(bio);
+    }
+    return (int) n;
+}
+
+
+static int
+bio_destroy(BIO *bio)
+{
+    edge_client_t  *client = BIO_get_data(bio);
+
+    if (client && client->push.posted) {
+        ngx_delete_posted_event(&client->push);
+    }
+    return 1;
+}
+
+
 static long
 bio_ctrl(BIO *bio, int cmd, long number, void *out)
 {
@@ -48,6 +101,8 @@ bio_ctrl(BIO *bio, int cmd, long number, void *out)
 
     (void) number;
     switch (cmd) {
+    case BIO_CTRL_FLUSH:
+        return 1;
     case BIO_CTRL_EOF:
         return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
     case BIO_C_GET_FD:
@@ -69,7 +124,9 @@ edge_bio_install(void)
         method = BIO_meth_new(type, "client");
     }
     return method && BIO_meth_set_read(method, bio_read)
+           && BIO_meth_set_write(method, bio_write)
            && BIO_meth_set_ctrl(method, bio_ctrl)
+           && BIO_meth_set_destroy(method, bio_destroy)
            ? NGX_OK : NGX_ERROR;
 }
 
@@ -92,12 +149,18 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     if (client) {
         bio = BIO_new(method);
     }
-    if (bio == NULL) {
+    if (bio == NULL || !BIO_up_ref(bio)) {
+        BIO_free(bio);
         return NULL;
     }
     INVARIANT(len < 256);   /* the caller's buffer for a folded name (RFC 1035) */
     client->connection = c;
     client->on_read = event_of ? event_of(c) : NULL;
+    client->held = 0;
+    ngx_memzero(&client->push, sizeof(client->push));
+    client->push.handler = on_push;
+    client->push.data = client;
+    client->push.log = c->log;
     client->name_len = len;
     ngx_memzero(client->profile, sizeof(client->profile));
     client->certificate = 0;
@@ -108,6 +171,7 @@ edge_bio_attach(SSL *ssl, const char *name, size_t len)
     BIO_set_data(bio, client);
     BIO_set_init(bio, 1);
     SSL_set0_rbio(ssl, bio);
+    SSL_set0_wbio(ssl, bio);
     return client;
 }
 

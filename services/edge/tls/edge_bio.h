@@ -1,4 +1,4 @@
-/* The read side of a client's socket for OpenSSL. */
+/* A client's socket for OpenSSL. */
 #pragma once
 
 #include <ngx_config.h>
@@ -11,6 +11,8 @@
 typedef struct {
     ngx_connection_t *connection;
     ngx_event_t *on_read;      /* posted when something has come; NULL: nobody asks for it */
+    ngx_event_t push;          /* posted when the kernel keeps bytes back */
+    unsigned held : 1;         /* it does: the last that was written was to be followed by more */
     unsigned char profile[32]; /* of the edge at that time (table.h); zeros: the name had no edge */
     uint64_t certificate;      /* of the name at that time: edge_tls_certificate */
     unsigned had_edge : 1;
@@ -27,7 +29,7 @@ ngx_int_t edge_bio_install(void);
  * its socket. of may return NULL; its event lives as long as the connection. */
 void edge_bio_on_read(ngx_event_t *(*of)(ngx_connection_t *c));
 
-/* In the client hello's callback: replace the connection's read BIO. name is folded, len bytes, and
+/* In the client hello's callback: replace the connection's BIO. name is folded, len bytes, and
  * copied. The result lives as long as the connection. NULL: no memory. */
 edge_client_t *edge_bio_attach(SSL *ssl, const char *name, size_t len);
 
