@@ -271,3 +271,22 @@ Test(asks, machines_have_a_share_of_their_own_and_each_client_half_of_it)
     asks_end(&asks, last);
     cr_assert(begin_machine("ac_one", 7, 0));
 }
+
+Test(asks, a_network_of_many_clients_leaves_some_to_others)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE};
+    char account[16];
+
+    for (int kind = 0; kind < 3; kind++) {
+        int count = 0;
+
+        asks = (asks_t){.client_percent = 100};
+        for (uint32_t client = 1; client <= 200; client++) {
+            snprintf(account, sizeof(account), "ac_%u", client);
+            count += begin_all(account, 1 << 16 | client, kinds[kind]);
+        }
+        cr_assert_leq(count, (kinds[kind] ? ASKS_SLOW_MAX : ASKS_MAX) * 62 / 100, "%d", count);
+        cr_assert_not(asks_have_room(&asks, "ac_x", 4, 1 << 16 | 999, kinds[kind]));
+        cr_assert(asks_have_room(&asks, "ac_x", 4, 2 << 16 | 999, kinds[kind]));
+    }
+}

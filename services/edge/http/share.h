@@ -7,12 +7,14 @@
  *
  * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
  * what a client has of all connections, those that it made and those that were made for it, is at
- * most its portion (portion.h), or few where next to nothing is left. No nginx in here. */
+ * most its portion (portion.h), or few where next to nothing is left, and what the network above it
+ * has, that one's. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 enum {
     /* parts of all: what a client may have, when less than that is free; the same of an account;
@@ -33,7 +35,8 @@ enum {
 typedef struct {
     uint32_t accounts[SHARE_ACCOUNTS];
     uint32_t clients[SHARE_CLIENTS];
-    uint32_t alone[SHARE_CLIENTS]; /* of a client, to it and for it, whatever the accounts */
+    uint32_t alone[SHARE_CLIENTS];    /* of a client, to it and for it, whatever the accounts */
+    uint32_t networks[SHARE_CLIENTS]; /* the same of the network above a client */
 } share_t;
 
 /* What a request has of it; zero: nothing. */
@@ -44,10 +47,17 @@ typedef struct {
     bool taken;
 } share_part_t;
 
-/* Hash of an account's id, or of a client's address below the account's hash, never 0; who does not
- * know the key cannot choose an address whose hash falls together with somebody else's. */
+/* Hash of an account's id, never 0; who does not know the key cannot choose one that falls together
+ * with somebody else's. */
 uint32_t share_hash(const unsigned char key[SHARE_KEY_BYTES], const void *bytes, size_t len,
                     uint32_t account);
+/* The same of a client's address, below an account's hash or of none (0): half of it is of its own
+ * address, and the other half of the network above that (portion_network of portion.h). Of IPv6 a
+ * client is a /64, and its network a /48, of IPv4 an address and a /24; an address of IPv6 that
+ * stands for one of IPv4 (address_v4_of) is that one. An address of another family, or none, is one
+ * client of no network. */
+uint32_t share_client(const unsigned char key[SHARE_KEY_BYTES], const struct sockaddr *address,
+                      uint32_t account);
 
 /* How many of `all` connections are kept free for the status port. */
 size_t share_reserve(size_t all);
@@ -55,7 +65,12 @@ size_t share_reserve(size_t all);
 /* May the client whose hash alone is have one connection more? `free` of `all` are free, and it has
  * percent of a portion of them. */
 bool share_allows(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
-/* The same of one to an upstream for its request: who was let in may ask. */
+/* Is it refused, though it has none, because so few are free that no client is let in? These are
+ * for the requests of clients that are. */
+bool share_lets_nobody_in(const share_t *self, uint32_t alone, size_t all, size_t free,
+                          size_t percent);
+/* May it have one more to an upstream, for its request? Who was let in may ask, as long as the
+ * network above has something left. */
 bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free, size_t percent);
 /* A connection that the client made is counted, until it has left. */
 void share_enter(share_t *self, uint32_t alone);
