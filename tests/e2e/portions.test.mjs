@@ -429,6 +429,25 @@ test('an address of NAT64 is the client of IPv4 that it stands for, and no other
   await allFree();
 });
 
+test('an account that is busy serves new visitors, whoever else opens connections', { skip, timeout: 300000 }, async () => {
+  const { held } = await ready, VISITORS = 19, EACH = 8, of = (i) => `127.1.${1 + i}.1`, some = [];
+  await allFree();
+  const answers = Array.from({ length: VISITORS * EACH }, (_, i) => ask({ path: '/held', localAddress: of(i % VISITORS) }));
+  await until(() => held.length === VISITORS * EACH, 'many requests at a time', WAIT);
+  try {
+    for (const localAddress of ['127.2.1.1', '127.2.2.1', '127.2.3.1']) some.push(await connections(CONNECTIONS, '\x16', { localAddress }));
+    await until(async () => await free() < CONNECTIONS / 4, 'less than a fourth is free', WAIT);
+    for (let i = 1; i <= 12; i++) assert.equal((await ask({ localAddress: `127.3.${i}.1` })).status, 200, 'a new visitor');
+    const { status: code, headers } = await ask({ localAddress: of(0) });
+    assert.deepEqual([code, headers['postern-error-code']], [503, 'ERR_POSTERN_927'], 'who has many already gets no more');
+  } finally {
+    for (const one of some) one.end();
+    for (const response of held.splice(0)) response.end('x');
+  }
+  for (const answer of answers) assert.equal((await answer).status, 200, 'what was under way');
+  await allFree();
+});
+
 test('many clients leave something to the next one, and connections to upstreams that are idle are given up for them', { skip, timeout: 300000 }, async () => {
   const { held } = await ready, KEPT = 60, before = await metric('upstreams_given_up_total{worker="0"}'), some = [];
   const answers = Array.from({ length: KEPT }, (_, i) => ask({ path: '/held', localAddress: `127.0.0.${30 + i}` }));

@@ -176,13 +176,14 @@ Test(share, some_connections_are_nobodys)
     cr_assert_eq(share_reserve(0), 0);
 }
 
-/* ---- requests and connections of many ---- */
+/* ---- connections that no request holds ---- */
 
 /* Requests over HTTP/1.1: each on a connection of its own, and with one to an upstream. */
 typedef struct {
     share_t share;
     size_t used, count;
     share_part_t parts[ALL];
+    uint32_t requests[ALL];
 } crowd_t;
 
 /* False: the client's connection was closed again. */
@@ -194,7 +195,8 @@ static bool visit(crowd_t *self, uint32_t account, uint32_t client)
         return false;
     *part = (share_part_t){.account = account,
                            .client = client, /* at one account only */
-                           .alone = client};
+                           .alone = client,
+                           .requests = &self->requests[self->count]};
     share_enter(&self->share, client);
     if (!share_take(&self->share, part, ALL, ALL - self->used - 1, 100)) {
         share_leave(&self->share, client);
@@ -212,6 +214,88 @@ static void connect_only(crowd_t *self, uint32_t client, size_t most)
         share_enter(&self->share, client);
         self->used++;
     }
+}
+
+/* 2,400 people, each with one request, at one account. */
+static crowd_t *busy_account(void)
+{
+    crowd_t *crowd = calloc(1, sizeof(*crowd));
+
+    for (uint32_t client = 1; client <= 2400; client++)
+        cr_assert(visit(crowd, 1, client), "%u", client);
+    return crowd;
+}
+
+Test(share, connections_without_a_request_deny_no_busy_account_to_new_clients)
+{
+    crowd_t *crowd = busy_account();
+    share_part_t many = {.account = 1}, more = {.account = 1, .client = 8000, .alone = 8000};
+    size_t served = 0;
+
+    for (uint32_t client = 5001; client <= 5003; client++)
+        connect_only(crowd, client, ALL);
+    cr_assert_lt(ALL - crowd->used, ALL / SHARE_ACCOUNT_FREE, "less than a fourth is free");
+    for (uint32_t client = 6000; visit(crowd, 1, client); client++)
+        served++;
+    cr_assert_gt(served, 100, "%zu", served);
+    cr_assert_geq(ALL - crowd->used, ALL / SHARE_LAST, "%zu are used", crowd->used);
+    cr_assert_leq(2 * crowd->count, ALL - ALL / SHARE_ACCOUNT_FREE + 2);
+    cr_assert(visit(crowd, 2, 5100), "another account");
+    crowd->used -= 400;
+    cr_assert_not(share_take(&crowd->share, &many, ALL, ALL - crowd->used, 100), "of many");
+    for (int i = 0; i < SHARE_FEW; i++) {
+        more.taken = false;
+        cr_assert(share_take(&crowd->share, &more, ALL, ALL - crowd->used, 100));
+    }
+    more.taken = false;
+    cr_assert_not(share_take(&crowd->share, &more, ALL, ALL - crowd->used, 100), "few at a time");
+    free(crowd);
+}
+
+Test(share, what_accounts_have_together_leaves_a_fourth_whoever_comes_first)
+{
+    crowd_t *crowd = busy_account();
+    uint32_t client = 3000;
+
+    while (ALL - crowd->used > ALL / SHARE_ACCOUNT_FREE)
+        cr_assert(visit(crowd, 2, client++));
+    cr_assert_not(visit(crowd, 1, client), "of an account that others stand beside");
+    cr_assert(visit(crowd, 3, client));
+    for (size_t i = 0; i < crowd->count; i++)
+        share_give(&crowd->share, &crowd->parts[i]);
+    cr_assert_eq(crowd->share.held, 0);
+    free(crowd);
+}
+
+Test(share, requests_of_one_connection_hold_it_once)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+    uint32_t requests = 0;
+    share_part_t parts[3];
+
+    for (int i = 0; i < 3; i++) {
+        parts[i] = (share_part_t){.account = 1, .client = 11, .requests = &requests};
+        cr_assert(share_take(&worker->share, &parts[i], ALL, ALL, 100));
+    }
+    cr_assert_eq(requests, 3);
+    cr_assert_eq(worker->share.held, 4);
+    for (int i = 0; i < 3; i++)
+        share_give(&worker->share, &parts[i]);
+    cr_assert_eq(requests + worker->share.held, 0);
+    free(worker);
+}
+
+Test(share, clients_of_an_account_leave_some_of_it_to_the_next_one)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+
+    for (uint32_t client = 1; client <= 40; client++)
+        while (take_for(worker, 1, 100 + client, client))
+            ;
+    cr_assert_lt(ALL - worker->taken, ALL / 3, "%zu are taken", worker->taken);
+    cr_assert(take_for(worker, 1, 999, 999));
+    cr_assert(take_for(worker, 2, 998, 998), "and to another account");
+    free(worker);
 }
 
 /* ---- networks ---- */

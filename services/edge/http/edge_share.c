@@ -79,6 +79,42 @@ note_over_share(ngx_http_request_t *r)
 }
 
 
+/* A cleanup of the client's connection that does nothing: it finds what stands there. */
+static void
+keep_requests(void *data)
+{
+    (void) data;
+}
+
+
+/* How many requests of the client's connection have a connection to an upstream. NULL: no
+ * memory. */
+static uint32_t *
+requests_of(ngx_http_request_t *r)
+{
+    ngx_connection_t    *c = r->connection;
+    ngx_pool_cleanup_t  *cln;
+
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        c = r->stream->connection->connection;
+    }
+#endif
+    for (cln = c->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == keep_requests) {
+            return cln->data;
+        }
+    }
+    cln = ngx_pool_cleanup_add(c->pool, sizeof(uint32_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+    cln->handler = keep_requests;
+    *(uint32_t *) cln->data = 0;
+    return cln->data;
+}
+
+
 ngx_uint_t
 edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
@@ -86,8 +122,12 @@ edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 
     if (!part->taken) {
         part->account = edge_share_account_of(ctx);
-        part->client = edge_share_client(ctx->client, part->account);
+        part->client = edge_share_theirs(r, ctx->client, part->account);
         part->alone = edge_share_alone(r, ctx->client);
+        part->requests = requests_of(r);
+        if (part->requests == NULL) {
+            return 0;
+        }
     }
     if (!share_may_ask(&connections, part->alone, ngx_cycle->connection_n,
                        ngx_cycle->free_connection_n, edge_conf()->client_portion))

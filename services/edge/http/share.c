@@ -112,20 +112,73 @@ bool share_may_ask(const share_t *self, uint32_t alone, size_t all, size_t free,
     return share_allows(self, alone, all, free, percent);
 }
 
+static size_t rest_of(size_t all, size_t part)
+{
+    return all > part ? all - part : 0;
+}
+
+/* How many more an account that has `own` may have. Connections that no request holds are left to
+ * it as those are that are free, but of the free ones the last are not: they are for accounts that
+ * have not had their fourth. */
+static size_t left_of_account(const share_t *self, size_t own, size_t all, size_t free)
+{
+    size_t kept = all / SHARE_ACCOUNT_FREE, first = rest_of(all / SHARE_ACCOUNT, own), left;
+
+    left = rest_of(all, self->held);
+    left = left > free ? left : free; /* a request may have ended with its upstream's connection */
+    left = rest_of(left, kept);
+    if (free >= kept)
+        left++;
+    else if (left > rest_of(free, all / SHARE_LAST))
+        left = rest_of(free, all / SHARE_LAST);
+    return left > first ? left : first;
+}
+
+/* May an account, and its client, have one more? */
+static bool account_allows(const share_t *self, const share_part_t *part, size_t all, size_t free,
+                           size_t percent)
+{
+    size_t own = self->accounts[part->account % SHARE_ACCOUNTS];
+    size_t has = self->clients[part->client % SHARE_CLIENTS];
+    size_t left = left_of_account(self, own, all, free), within = percent * SHARE_WITHIN;
+
+    if (free < all / SHARE_ACCOUNT_FREE && own >= all / SHARE_ACCOUNT
+        && (!part->client || has >= SHARE_FEW || !left))
+        return false;
+    if (!part->client)
+        return true;
+    return (free >= all / SHARE_CLIENT_FREE || has < all / SHARE_CLIENT)
+           && (within > PORTION_PERCENT_MAX || portion_allows_one(has, own + left, left, within));
+}
+
+/* The first of those that came on a connection holds that, too. */
+static void count_held(share_t *self, share_part_t *part)
+{
+    self->held += 1 + (part->requests && !*part->requests);
+    if (part->requests)
+        (*part->requests)++;
+}
+
+static void uncount_held(share_t *self, share_part_t *part)
+{
+    INVARIANT(!part->requests || *part->requests > 0);
+    if (part->requests)
+        (*part->requests)--;
+    self->held -= 1 + (part->requests && !*part->requests);
+}
+
 bool share_take(share_t *self, share_part_t *part, size_t all, size_t free, size_t percent)
 {
-    uint32_t *account = &self->accounts[part->account % SHARE_ACCOUNTS];
-    uint32_t *client = &self->clients[part->client % SHARE_CLIENTS];
-
     if (part->taken)
         return true;
-    if ((free < all / SHARE_CLIENT_FREE && *client >= all / SHARE_CLIENT)
-        || (free < all / SHARE_ACCOUNT_FREE && *account >= all / SHARE_ACCOUNT)
+    if (!account_allows(self, part, all, free, percent)
         || !share_may_ask(self, part->alone, all, free, percent))
         return false;
     share_enter(self, part->alone);
-    (*account)++;
-    (*client)++;
+    self->accounts[part->account % SHARE_ACCOUNTS]++;
+    if (part->client)
+        self->clients[part->client % SHARE_CLIENTS]++;
+    count_held(self, part);
     part->taken = true;
     return true;
 }
@@ -137,9 +190,11 @@ void share_give(share_t *self, share_part_t *part)
 
     if (!part->taken)
         return;
-    INVARIANT(*account > 0 && *client > 0); /* each is given back once */
+    INVARIANT(*account > 0 && (!part->client || *client > 0)); /* each is given back once */
     (*account)--;
-    (*client)--;
+    if (part->client)
+        (*client)--;
+    uncount_held(self, part);
     share_leave(self, part->alone);
     part->taken = false;
 }

@@ -5,6 +5,15 @@
  * free an account none beyond a fourth. So one client leaves half of them to others, of the same
  * account, too, and one account a fourth to other accounts.
  *
+ * That fourth is what accounts leave, together, whoever comes first: of connections that no request
+ * holds (idle ones, handshakes, heads that are not whole) nobody knows the account, and they make
+ * no account's part smaller, or two clients with nothing but such connections would deny an account
+ * that is busy to all of its visitors. There, while more than a sixteenth is free, a client of such
+ * an account may have what is left of three fourths for what accounts have.
+ *
+ * What an account may have its clients share in turn (portion.h): who has some of it may have more
+ * while enough is left, and who has none may have the last one.
+ *
  * A client that asks for the hosts of many accounts is a client of each. So whatever the accounts,
  * what a client has of all connections, those that it made and those that were made for it, is at
  * most its portion (portion.h), or few where next to nothing is left, and what the network above it
@@ -23,6 +32,8 @@ enum {
     SHARE_CLIENT_FREE = 2,
     SHARE_ACCOUNT = 4,
     SHARE_ACCOUNT_FREE = 4,
+    SHARE_LAST = 16,  /* nor who comes for an account that has its part, whoever has the rest */
+    SHARE_WITHIN = 8, /* times a client's percent: its portion of what its account may have */
     SHARE_RESERVE = 64,
     SHARE_FEW = 4, /* a client that has fewer has no portion to keep to for its requests */
     SHARE_ACCOUNTS = 1024,
@@ -33,6 +44,7 @@ enum {
 
 /* All zero: nobody has any. Accounts whose hashes fall together have one share; so have clients. */
 typedef struct {
+    size_t held; /* by requests, of all accounts: to upstreams, and from clients for them */
     uint32_t accounts[SHARE_ACCOUNTS];
     uint32_t clients[SHARE_CLIENTS];
     uint32_t alone[SHARE_CLIENTS];    /* of a client, to it and for it, whatever the accounts */
@@ -42,8 +54,10 @@ typedef struct {
 /* What a request has of it; zero: nothing. */
 typedef struct {
     uint32_t account;
-    uint32_t client; /* hash of account and client */
+    uint32_t client; /* hash of account and client; 0: somebody who speaks for many */
     uint32_t alone;  /* hash of the client; 0: somebody who speaks for many, and has no portion */
+    uint32_t *requests; /* how many have taken one of those that came on the same connection, which
+                           outlives the part; NULL: this one alone, on none */
     bool taken;
 } share_part_t;
 
