@@ -421,6 +421,22 @@ edge_share_let_go(portion_t *part)
 }
 
 
+ngx_uint_t
+edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *part, size_t bytes)
+{
+    portion_account_t  to = edge_share_same(&ctx->portion);
+
+    if (!portion_take(of, part, all, edge_conf()->client_portion, ctx->portion.client, bytes)) {
+        return 0;
+    }
+    if (to.account && !portion_charge_account(of, part, all, &to)) {
+        portion_give(of, part);
+        return 0;
+    }
+    return 1;
+}
+
+
 /* ---- answers to those that are refused ---- */
 
 ngx_uint_t

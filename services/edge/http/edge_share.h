@@ -57,6 +57,11 @@ void edge_share_give_head(portion_t *portion);
  * as it has no more than a fourth of its percentage allows: the rest is for requests. */
 ngx_uint_t edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes);
 void edge_share_let_go(portion_t *part);
+/* Bytes of something else of which this worker has `all` and somebody `of` it, on behalf of the
+ * client and the account that have the request's portion of the memory for requests. 0: one of
+ * them has its portion, and *part is unchanged, which is zero. */
+ngx_uint_t edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *part,
+                           size_t bytes);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
  * socket that takes nothing or together with those of many others: it is closed. */
 ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);
