@@ -61,12 +61,27 @@ static taken_t count_taken(const asks_t *self, const char *account, size_t len, 
     return out;
 }
 
+/* May a client that has some of the account's have one more? At most as many as it leaves of what
+ * the account may have. */
+static bool leaves_half(const part_t *taken, size_t all, size_t left, size_t own_max)
+{
+    size_t most = portion_most(all, left + taken->own, ACCOUNT_PERCENT);
+    size_t others = taken->own - taken->same;
+
+    if (taken->all > all / 2 && own_max > all / SHARE)
+        own_max = all / SHARE;
+    if (own_max > most)
+        own_max = most;
+    return !taken->same || (taken->same + 1) * 2 + others <= own_max;
+}
+
 /* May one more of `all` be of the account, which has own_max at most, and of the client? */
 static bool has_share(const asks_t *self, const part_t *taken, size_t all, size_t own_max)
 {
     size_t left = taken->all < all ? all - taken->all : 0;
 
     return taken->own < own_max && (taken->all <= all / 2 || taken->own < all / SHARE)
+           && leaves_half(taken, all, left, own_max)
            && portion_allows_one(taken->own, all, left, ACCOUNT_PERCENT)
            && portion_allows_one(taken->client, all, left, self->client_percent)
            && portion_network_allows_one(taken->network, taken->client, all, left,
