@@ -375,6 +375,25 @@ const char *address_fault(const address_rules_t *self, const struct sockaddr *ad
     return why;
 }
 
+bool address_v4_of(const struct sockaddr *address, uint8_t ret_v4[4])
+{
+    uint8_t bytes[BYTES], inner[BYTES];
+
+    if (address->sa_family == AF_INET) {
+        memcpy(ret_v4, &((const struct sockaddr_in *)address)->sin_addr, 4);
+        return true;
+    }
+    if (address->sa_family != AF_INET6)
+        return false;
+    memcpy(bytes, &((const struct sockaddr_in6 *)address)->sin6_addr, BYTES);
+    if (!memcmp(bytes, mapped, V4_AT))
+        memcpy(inner, bytes, BYTES);
+    else if (!embedded_v4(bytes, inner))
+        return false;
+    memcpy(ret_v4, inner + V4_AT, 4);
+    return true;
+}
+
 bool address_parse(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};

@@ -25,6 +25,11 @@ void address_rules_destroy(address_rules_t **self_p);
 /* May this address be connected to? NULL: yes. Else the reason, to follow a name: "is ...". */
 const char *address_fault(const address_rules_t *self, const struct sockaddr *address);
 
+/* The IPv4 host that an address stands for: of AF_INET itself, of AF_INET6 the one that is mapped
+ * (::ffff:0:0/96), or inside an address of a translator or tunnel: RFC 6052 (64:ff9b::/96), 3056
+ * (2002::/16), 4291 2.5.5.1 (::/96), 2765 (::ffff:0:0:0/96). False: it stands for none. */
+bool address_v4_of(const struct sockaddr *address, uint8_t ret_v4[4]);
+
 /* Parse an address in any spelling that the system's resolver takes without a query: 127.1,
  * 0x7f000001, 017700000001, ::ffff:127.0.0.1, fe80::1%lo, with or without brackets. False: it is a
  * name. */

@@ -209,6 +209,37 @@ Test(address, a_network_forbids_all_of_its_addresses_and_no_others)
     }
 }
 
+Test(address, some_of_ipv6_stand_for_one_of_ipv4)
+{
+    static const struct {
+        const char *text;
+        bool want; /* 192.0.2.33 */
+    } cases[] = {
+        {"192.0.2.33", true},
+        {"::ffff:192.0.2.33", true},
+        {"64:ff9b::192.0.2.33", true},
+        {"2002:c000:221::1", true},
+        {"2002:c000:221:5::9", true},
+        {"::192.0.2.33", true},
+        {"::ffff:0:192.0.2.33", true},
+        {"64:ff9b:1::192.0.2.33", false},
+        {"64:ff9c::192.0.2.33", false},
+        {"2001:db8::192.0.2.33", false},
+        {"::1", false},
+    };
+    static const uint8_t want[4] = {192, 0, 2, 33};
+    struct sockaddr_storage address;
+    uint8_t v4[4];
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        cr_assert(address_parse(cases[i].text, 443, &address), "%s", cases[i].text);
+        cr_assert_eq(address_v4_of((struct sockaddr *)&address, v4), cases[i].want, "%s",
+                     cases[i].text);
+        cr_assert(!cases[i].want || memcmp(v4, want, 4) == 0, "%s", cases[i].text);
+    }
+    cr_assert_not(address_v4_of(&(struct sockaddr){.sa_family = AF_UNIX}, v4));
+}
+
 Test(address, names_are_not_addresses)
 {
     static const char *const names[] = {"localhost",         "a.example", "127.0.0.1.",

@@ -136,6 +136,21 @@ Test(ask_waits, a_client_or_an_account_of_many_leaves_some_to_others)
     }
 }
 
+Test(ask_waits, a_network_of_many_clients_leaves_some_to_others)
+{
+    int count = 0;
+
+    for (uint32_t client = 1; client <= 600; client++) {
+        char account[16];
+
+        snprintf(account, sizeof(account), "ac_%u", client);
+        count += add_all(account, 1 << 16 | client, 0);
+    }
+    cr_assert_gt(count, ASK_WAITS_MAX / 2, "%d", count);
+    cr_assert_leq(count, ASK_WAITS_MAX * 62 / 100, "%d", count);
+    cr_assert(add(1000, "ac_other", 2 << 16 | 1));
+}
+
 static bool add_machine(int asker, const char *account, uint32_t client)
 {
     ask_who_t who = {&askers[asker], account, strlen(account), client, ASK_MACHINE, 1000};

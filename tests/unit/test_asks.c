@@ -269,5 +269,64 @@ Test(asks, machines_have_a_share_of_their_own_and_each_client_half_of_it)
     cr_assert(begin_slow("ac_one", 9), "people sign in meanwhile");
     cr_assert(begin("ac_one"));
     asks_end(&asks, last);
-    cr_assert(begin_machine("ac_one", 7, 0));
+    cr_assert_eq(begin_machine("ac_one", 7, 0), 0, "its others have half of it");
+    cr_assert(begin_machine("ac_one", 200, 0), "who has none");
+}
+
+Test(asks, few_clients_leave_some_of_their_account_to_the_next_one)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE};
+
+    for (int kind = 0; kind < 3; kind++) {
+        uint32_t clients = kinds[kind] & ASK_MACHINE ? 3 : 4;
+
+        asks = (asks_t){.client_percent = 100};
+        for (uint32_t client = 1; client <= clients; client++)
+            cr_assert_gt(begin_all("ac_one", client, kinds[kind]), 0, "%u", client);
+        cr_assert(asks_have_room(&asks, "ac_one", 6, 9, kinds[kind]), "kind %d", kind);
+    }
+}
+
+/* Questions of another account until more than half of those of that kind are under way. */
+static void begin_half(unsigned kind)
+{
+    char account[16];
+
+    for (int i = 0; i <= (kind ? ASKS_SLOW_MAX : ASKS_MAX) / 2; i++) {
+        snprintf(account, sizeof(account), "ac_%d", i);
+        cr_assert(asks_begin(&asks, &someone, account, strlen(account), 0, kind, 1000));
+    }
+}
+
+Test(asks, few_clients_leave_some_of_their_account_to_the_next_one_when_it_may_have_less)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE};
+
+    for (int kind = 0; kind < 3; kind++) {
+        asks = (asks_t){.client_percent = 100};
+        begin_half(kinds[kind]);
+        for (uint32_t client = 1; client <= 3; client++)
+            cr_assert_gt(begin_all("ac_one", client, kinds[kind]), 0, "%u", client);
+        cr_assert(asks_have_room(&asks, "ac_one", 6, 4, kinds[kind]), "kind %d", kind);
+        cr_assert(asks_have_room(&asks, "ac_two", 6, 1, kinds[kind]));
+    }
+}
+
+Test(asks, a_network_of_many_clients_leaves_some_to_others)
+{
+    static const unsigned kinds[] = {0, ASK_SLOW, ASK_MACHINE};
+    char account[16];
+
+    for (int kind = 0; kind < 3; kind++) {
+        int count = 0;
+
+        asks = (asks_t){.client_percent = 100};
+        for (uint32_t client = 1; client <= 200; client++) {
+            snprintf(account, sizeof(account), "ac_%u", client);
+            count += begin_all(account, 1 << 16 | client, kinds[kind]);
+        }
+        cr_assert_leq(count, (kinds[kind] ? ASKS_SLOW_MAX : ASKS_MAX) * 62 / 100, "%d", count);
+        cr_assert_not(asks_have_room(&asks, "ac_x", 4, 1 << 16 | 999, kinds[kind]));
+        cr_assert(asks_have_room(&asks, "ac_x", 4, 2 << 16 | 999, kinds[kind]));
+    }
 }

@@ -133,6 +133,65 @@ Test(portion, clients_of_one_account_leave_some_of_it_to_the_next_one)
     free(self);
 }
 
+/* A client's hash in a network. */
+static uint32_t client_in(uint32_t network, uint32_t client)
+{
+    return network << 16 | (network * 100 + client);
+}
+
+Test(portion, clients_of_one_network_leave_some_to_others_and_to_the_next_one_of_it)
+{
+    portions_t *self = nobody();
+
+    cr_assert_eq(part_of(take_all(self, ORDINARY, client_in(1, 1))), 381, "one alone, as ever");
+    for (uint32_t client = 2; client <= 64; client++)
+        cr_assert_gt(take_all(self, ORDINARY, client_in(1, client)), 0, "%u", client);
+    cr_assert_leq(part_of(self->taken), 610);
+    cr_assert_gt(take_all(self, ORDINARY, client_in(1, 65)), 0, "the next one of it");
+    cr_assert_gt(part_of(take_all(self, ORDINARY, client_in(2, 1))), 80);
+    cr_assert_gt(part_of(take_all(self, ORDINARY, client_in(3, 1))), 50);
+    free(self);
+}
+
+Test(portion, many_networks_of_many_clients_leave_some_to_the_next_one)
+{
+    portions_t *self = nobody();
+
+    for (uint32_t network = 1; network <= 16; network++) {
+        for (uint32_t client = 1; client <= 16; client++)
+            take_all(self, ORDINARY, client_in(network, client));
+        cr_assert_gt(ALL - self->taken, ALL / (4 * network + 2), "%u", network);
+    }
+    cr_assert_gt(take_all(self, ORDINARY, client_in(100, 1)), 0);
+    free(self);
+}
+
+Test(portion, a_network_has_what_its_clients_have_and_gives_it_back)
+{
+    portions_t *self = nobody();
+    portion_t one = {0}, other = {0};
+
+    cr_assert(portion_take(self, &one, ALL, ORDINARY, client_in(5, 1), 100));
+    cr_assert(portion_take(self, &other, ALL, ORDINARY, client_in(5, 2), 50));
+    cr_assert_eq(self->networks[5], 150);
+    portion_keep(self, &one, 30);
+    cr_assert_eq(self->networks[5], 80);
+    portion_give(self, &one);
+    portion_give(self, &other);
+    cr_assert_eq(self->networks[5] + self->taken, 0);
+    cr_assert_eq(portion_network(0), 0);
+    cr_assert_not(portion_same_network(1, 1), "none is none's");
+    free(self);
+}
+
+Test(portion, of_portions_that_are_as_large_as_can_be_one_client_has_all_of_it)
+{
+    portions_t *self = nobody();
+
+    cr_assert_geq(part_of(take_all(self, PORTION_PERCENT_MAX, client_in(1, 1))), 900);
+    free(self);
+}
+
 Test(portion, most_is_where_one_stops_who_takes_all)
 {
     static const size_t percents[] = {1, 50, ORDINARY, LARGE, 10000};

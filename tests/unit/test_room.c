@@ -115,6 +115,34 @@ Test(room, one_client_of_many_accounts_has_its_portion_of_all)
     free(room);
 }
 
+Test(room, one_network_of_many_clients_leaves_some_to_others)
+{
+    enum { ACCOUNTS = 4, CLIENTS = 64, PARTS = 64, EACH = 1 << 20 };
+    room_t *room = empty();
+    room_part_t *parts = calloc(CLIENTS * PARTS, sizeof(*parts)), *next = parts;
+    room_part_t signed_one = {.account = 9, .client = 999, .alone = 2 << 16 | 999, .percent = 100};
+
+    cr_assert(parts);
+    for (uint32_t client = 1; client <= CLIENTS; client++)
+        for (uint32_t i = 0; i < PARTS; i++, next++) {
+            *next = (room_part_t){.account = i % ACCOUNTS,
+                                  .client = client * ACCOUNTS + i % ACCOUNTS,
+                                  .alone = 1 << 16 | client,
+                                  .percent = 100};
+            room_take(room, next, EACH);
+        }
+    cr_assert_gt(room->taken, ROOM_MAX / 2, "%zu", room->taken);
+    cr_assert_lt(room->taken, ROOM_MAX / 100 * 61);
+    cr_assert_eq(room->networks[1], room->taken);
+    cr_assert(room_take(room, &signed_one, EACH), "of another network");
+    room_give(room, &signed_one);
+    while (next > parts)
+        room_give(room, --next);
+    cr_assert_eq(room->networks[1] + room->networks[2] + room->taken, 0);
+    free(parts);
+    free(room);
+}
+
 Test(room, nothing_can_be_more_than_all)
 {
     room_t *room = empty();

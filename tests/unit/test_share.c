@@ -1,7 +1,10 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/address.h"
+#include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
 
 enum { ALL = 8192 };
@@ -171,4 +174,229 @@ Test(share, some_connections_are_nobodys)
     cr_assert_eq(share_reserve(ALL), 128);
     cr_assert_eq(share_reserve(512), 8, "of the fewest that a worker may have");
     cr_assert_eq(share_reserve(0), 0);
+}
+
+/* ---- connections that no request holds ---- */
+
+/* Requests over HTTP/1.1: each on a connection of its own, and with one to an upstream. */
+typedef struct {
+    share_t share;
+    size_t used, count;
+    share_part_t parts[ALL];
+    uint32_t requests[ALL];
+} crowd_t;
+
+/* False: the client's connection was closed again. */
+static bool visit(crowd_t *self, uint32_t account, uint32_t client)
+{
+    share_part_t *part = &self->parts[self->count];
+
+    if (ALL - self->used <= share_reserve(ALL))
+        return false;
+    *part = (share_part_t){.account = account,
+                           .client = client, /* at one account only */
+                           .alone = client,
+                           .requests = &self->requests[self->count]};
+    share_enter(&self->share, client);
+    if (!share_take(&self->share, part, ALL, ALL - self->used - 1, 100)) {
+        share_leave(&self->share, client);
+        return false;
+    }
+    self->used += 2;
+    self->count++;
+    return true;
+}
+
+/* Connections of one client with half a head on each, or nothing. */
+static void connect_only(crowd_t *self, uint32_t client, size_t most)
+{
+    while (most-- && share_allows(&self->share, client, ALL, ALL - self->used, 100)) {
+        share_enter(&self->share, client);
+        self->used++;
+    }
+}
+
+/* 2,400 people, each with one request, at one account. */
+static crowd_t *busy_account(void)
+{
+    crowd_t *crowd = calloc(1, sizeof(*crowd));
+
+    for (uint32_t client = 1; client <= 2400; client++)
+        cr_assert(visit(crowd, 1, client), "%u", client);
+    return crowd;
+}
+
+Test(share, connections_without_a_request_deny_no_busy_account_to_new_clients)
+{
+    crowd_t *crowd = busy_account();
+    share_part_t many = {.account = 1}, more = {.account = 1, .client = 8000, .alone = 8000};
+    size_t served = 0;
+
+    for (uint32_t client = 5001; client <= 5003; client++)
+        connect_only(crowd, client, ALL);
+    cr_assert_lt(ALL - crowd->used, ALL / SHARE_ACCOUNT_FREE, "less than a fourth is free");
+    for (uint32_t client = 6000; visit(crowd, 1, client); client++)
+        served++;
+    cr_assert_gt(served, 100, "%zu", served);
+    cr_assert_geq(ALL - crowd->used, ALL / SHARE_LAST, "%zu are used", crowd->used);
+    cr_assert_leq(2 * crowd->count, ALL - ALL / SHARE_ACCOUNT_FREE + 2);
+    cr_assert(visit(crowd, 2, 5100), "another account");
+    crowd->used -= 400;
+    cr_assert_not(share_take(&crowd->share, &many, ALL, ALL - crowd->used, 100), "of many");
+    for (int i = 0; i < SHARE_FEW; i++) {
+        more.taken = false;
+        cr_assert(share_take(&crowd->share, &more, ALL, ALL - crowd->used, 100));
+    }
+    more.taken = false;
+    cr_assert_not(share_take(&crowd->share, &more, ALL, ALL - crowd->used, 100), "few at a time");
+    free(crowd);
+}
+
+Test(share, what_accounts_have_together_leaves_a_fourth_whoever_comes_first)
+{
+    crowd_t *crowd = busy_account();
+    uint32_t client = 3000;
+
+    while (ALL - crowd->used > ALL / SHARE_ACCOUNT_FREE)
+        cr_assert(visit(crowd, 2, client++));
+    cr_assert_not(visit(crowd, 1, client), "of an account that others stand beside");
+    cr_assert(visit(crowd, 3, client));
+    for (size_t i = 0; i < crowd->count; i++)
+        share_give(&crowd->share, &crowd->parts[i]);
+    cr_assert_eq(crowd->share.held, 0);
+    free(crowd);
+}
+
+Test(share, requests_of_one_connection_hold_it_once)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+    uint32_t requests = 0;
+    share_part_t parts[3];
+
+    for (int i = 0; i < 3; i++) {
+        parts[i] = (share_part_t){.account = 1, .client = 11, .requests = &requests};
+        cr_assert(share_take(&worker->share, &parts[i], ALL, ALL, 100));
+    }
+    cr_assert_eq(requests, 3);
+    cr_assert_eq(worker->share.held, 4);
+    for (int i = 0; i < 3; i++)
+        share_give(&worker->share, &parts[i]);
+    cr_assert_eq(requests + worker->share.held, 0);
+    free(worker);
+}
+
+Test(share, clients_of_an_account_leave_some_of_it_to_the_next_one)
+{
+    worker_t *worker = calloc(1, sizeof(*worker));
+
+    for (uint32_t client = 1; client <= 40; client++)
+        while (take_for(worker, 1, 100 + client, client))
+            ;
+    cr_assert_lt(ALL - worker->taken, ALL / 3, "%zu are taken", worker->taken);
+    cr_assert(take_for(worker, 1, 999, 999));
+    cr_assert(take_for(worker, 2, 998, 998), "and to another account");
+    free(worker);
+}
+
+/* ---- networks ---- */
+
+static const unsigned char KEY[SHARE_KEY_BYTES] = "a key";
+
+static uint32_t client_of(const char *text, uint32_t account)
+{
+    struct sockaddr_storage address;
+
+    cr_assert(address_parse(text, 443, &address), "%s", text);
+    return share_client(KEY, (struct sockaddr *)&address, account);
+}
+
+Test(share, a_client_is_an_address_or_a_customers_network_in_a_larger_one)
+{
+    static const struct {
+        const char *one, *other;
+        bool client, network; /* the same? */
+    } cases[] = {
+        {"192.0.2.1", "192.0.2.1", true, true},
+        {"192.0.2.1", "192.0.2.2", false, true},
+        {"192.0.2.1", "192.0.3.1", false, false},
+        {"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true, true},
+        {"2001:db8:0:1::1", "2001:db8:0:2::1", false, true},
+        {"2001:db8:0:1::1", "2001:db8:1:1::1", false, false},
+        {"::ffff:192.0.2.1", "192.0.2.1", true, true},
+        {"64:ff9b::192.0.2.1", "192.0.2.1", true, true},
+        {"64:ff9b::192.0.2.1", "64:ff9b::198.51.100.1", false, false},
+        {"2002:c000:201::1", "192.0.2.1", true, true},
+        {"2002:c000:201:ffff::1", "192.0.2.1", true, true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t one = client_of(cases[i].one, 0), other = client_of(cases[i].other, 0);
+
+        cr_assert_eq(one == other, cases[i].client, "%s %s", cases[i].one, cases[i].other);
+        cr_assert_eq(portion_same_network(one, other), cases[i].network, "%s %s", cases[i].one,
+                     cases[i].other);
+        cr_assert_neq(portion_network(one), 0);
+    }
+    cr_assert_neq(client_of("192.0.2.1", 0), client_of("192.0.2.1", 5));
+    cr_assert_neq(share_client(KEY, &(struct sockaddr){.sa_family = AF_UNIX}, 0), 0);
+    cr_assert_eq(portion_network(share_client(KEY, &(struct sockaddr){.sa_family = AF_UNIX}, 0)),
+                 0);
+}
+
+Test(share, one_customers_many_networks_leave_connections_to_others_and_to_one_more_of_its_own)
+{
+    crowd_t *crowd = calloc(1, sizeof(*crowd));
+    char text[32];
+
+    for (int i = 0; i < 64; i++) {
+        snprintf(text, sizeof(text), "2001:db8:0:%x::1", i);
+        connect_only(crowd, client_of(text, 0), ALL);
+    }
+    cr_assert_lt(crowd->used, ALL * 61 / 100, "%zu", crowd->used);
+    cr_assert_gt(crowd->used, ALL / 2, "%zu", crowd->used);
+    cr_assert(share_allows(&crowd->share, client_of("2001:db8:0:ffff::1", 0), ALL,
+                           ALL - crowd->used, 100),
+              "a neighbour");
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "198.51.%d.7", i);
+        cr_assert(visit(crowd, 1, client_of(text, 0)), "%s", text);
+    }
+    free(crowd);
+}
+
+Test(share, who_was_let_in_may_ask_as_long_as_the_network_above_has_something_left)
+{
+    share_t *share = calloc(1, sizeof(*share));
+    uint32_t mine = client_of("192.0.2.1", 0), other = client_of("192.0.2.2", 0);
+    size_t used = 0;
+
+    share_enter(share, mine);
+    cr_assert(share_may_ask(share, mine, 512, 9, 100), "of a network that has few");
+    for (; used < 200; used++)
+        share_enter(share, other);
+    cr_assert(share_may_ask(share, mine, 512, 512 - used, 100));
+    cr_assert_not(share_may_ask(share, mine, 512, 100, 100));
+    for (; used; used--)
+        share_leave(share, other);
+    share_leave(share, mine);
+    for (size_t i = 0; i < SHARE_CLIENTS; i++)
+        cr_assert_eq(share->alone[i] + share->networks[i], 0);
+    free(share);
+}
+
+Test(share, the_last_ones_are_for_requests_of_clients_that_are_let_in_and_nobody_is_blamed)
+{
+    share_t *share = calloc(1, sizeof(*share));
+    uint32_t mine = client_of("192.0.2.1", 0), other = client_of("192.0.3.1", 0);
+    share_part_t part = {.account = 1, .client = 9, .alone = other};
+
+    share_enter(share, other);
+    cr_assert_not(share_allows(share, mine, 1024, 31, 100));
+    cr_assert(share_lets_nobody_in(share, mine, 1024, 31, 100));
+    cr_assert_not(share_lets_nobody_in(share, other, 1024, 31, 100), "it has some");
+    cr_assert_not(share_lets_nobody_in(share, mine, 1024, 40, 100));
+    cr_assert(share_allows(share, mine, 1024, 40, 100));
+    cr_assert(share_take(share, &part, 1024, 17, 100), "of one that is let in");
+    cr_assert_not(share_lets_nobody_in(share, 0, 1024, 0, 100), "one of many");
+    free(share);
 }

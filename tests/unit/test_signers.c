@@ -197,6 +197,25 @@ Test(signers, a_client_of_many_accounts_leaves_fetches_to_others)
     end(&world);
 }
 
+Test(signers, a_network_of_many_clients_leaves_fetches_to_others)
+{
+    world_t world;
+    unsigned waits = 0;
+
+    begin(&world);
+    for (unsigned n = 0; n < SIGNERS_FETCHES_MAX; n++) {
+        char account[8];
+
+        snprintf(account, sizeof(account), "c%u", n);
+        waits += look_for(&world, &(signers_who_t){account, 1 << 16 | n, 100}, url_of(n), NULL)
+                 == SIGNERS_WAIT;
+    }
+    cr_assert_eq(waits, SIGNERS_FETCHES_MAX / 2);
+    cr_assert_eq(look_for(&world, &(signers_who_t){"d", 2 << 16 | 1, 100}, url_of(99), NULL),
+                 SIGNERS_WAIT);
+    end(&world);
+}
+
 Test(signers, a_client_leaves_fetches_to_others_of_its_account)
 {
     world_t world;

@@ -119,3 +119,17 @@ Test(visits, that_have_no_place_leave_none)
     visits_leave(&visits, &places[0]);
     cr_assert_null(visits.first);
 }
+
+Test(visits, a_network_of_many_clients_leaves_places_to_others)
+{
+    static char names[300][8];
+    int count = 0;
+
+    for (uint32_t i = 0; i < 300; i++) {
+        snprintf(names[i], sizeof(names[i]), "of_%u", i);
+        count += enter_of((int)i, names[i], 1 << 16 | (i + 1), false);
+    }
+    cr_assert_leq(count, VISITS_MAX * 61 / 100, "%d", count);
+    cr_assert_gt(count, VISITS_MAX / 2, "%d", count);
+    cr_assert(enter_of(300, "ac_1", 2 << 16 | 1, false));
+}

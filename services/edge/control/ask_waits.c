@@ -41,9 +41,9 @@ static void amount_add(amount_t *self, bool is_one, size_t bytes)
 }
 
 /* Those that are about machines' tokens as this one is, or are not as this one is not: of all, of
- * its account, and of its client. */
+ * its account, of its client, and of the network above it. */
 typedef struct waiting {
-    amount_t all, own, client;
+    amount_t all, own, client, network;
 } waiting_t;
 
 static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
@@ -58,6 +58,7 @@ static waiting_t count_waiting(const ask_waits_t *self, const ask_who_t *who)
         amount_add(&out.all, true, bytes);
         amount_add(&out.own, is_of(wait, who), bytes);
         amount_add(&out.client, who->client && wait->client == who->client, bytes);
+        amount_add(&out.network, portion_same_network(wait->client, who->client), bytes);
     }
     return out;
 }
@@ -68,6 +69,17 @@ static bool has_portion(const amount_t *has, size_t bytes, const amount_t *all,
 {
     return portion_allows_one(has->count, all->count, left->count, percent)
            && portion_allows(has->bytes, bytes, all->bytes, left->bytes, percent);
+}
+
+/* The same of the network above a client that has these. */
+static bool network_has_portion(const waiting_t *has, size_t bytes, const amount_t *all,
+                                const amount_t *left, uint32_t percent)
+{
+    return portion_network_allows_one(has->network.count, has->client.count, all->count,
+                                      left->count, percent)
+           && (!has->network.count
+               || portion_network_allows(has->network.bytes, has->client.bytes, bytes, all->bytes,
+                                         left->bytes, percent));
 }
 
 static size_t smaller(size_t one, size_t other)
@@ -96,7 +108,8 @@ bool ask_waits_have_room(const ask_waits_t *self, const ask_who_t *who, const as
            && waiting.client.count < ASK_WAITS_CLIENT_MAX / part
            && has_portion(&waiting.own, bytes, &all, &left, self->account_percent)
            && (!who->client
-               || has_portion(&waiting.client, bytes, &all, &left, self->client_percent));
+               || (has_portion(&waiting.client, bytes, &all, &left, self->client_percent)
+                   && network_has_portion(&waiting, bytes, &all, &left, self->client_percent)));
 }
 
 bool ask_waits_add(ask_waits_t *self, const ask_who_t *who, const char *verb,

@@ -1,10 +1,10 @@
 /* Questions of one worker that have no place among those under way (asks.h), and wait for one: a
  * change of a route makes all its people be asked for within a moment, and each is a question of
  * milliseconds. The oldest that has room goes first. How many may wait is bounded, and how many
- * bytes they have; of both an account and a client, whosever hosts it asks for, has a portion at
- * most (http/portion.h), and numbers of
- * their own. Those about machines' tokens have half of each bound, so that people find
- * room whoever makes up tokens. Single-threaded; without sockets, clock and nginx. */
+ * bytes they have; of both an account, a client, whosever hosts it asks for, and the network above
+ * it have a portion at most (http/portion.h), and the first two numbers of their own. Those about
+ * machines' tokens have half of each bound, so that people find room whoever makes up tokens.
+ * Single-threaded; without sockets, clock and nginx. */
 #pragma once
 
 #include "services/edge/control/asks.h"

@@ -87,9 +87,14 @@ has_unsent(void)
 }
 
 
-/* Bytes in the list: *own of the account's, *client of the client's. */
+/* Bytes that wait to be sent: an account's, a client's, and its network's. */
+typedef struct {
+    size_t  own, client, network;
+} bytes_of_t;
+
+
 static void
-add_bytes(const ngx_queue_t *list, const ask_who_t *who, size_t *own, size_t *client)
+add_bytes(const ngx_queue_t *list, const ask_who_t *who, bytes_of_t *sum)
 {
     size_t        bytes;
     unsent_t     *question;
@@ -101,9 +106,10 @@ add_bytes(const ngx_queue_t *list, const ask_who_t *who, size_t *own, size_t *cl
         if (ngx_strlen(question->head.account) == who->account_len
             && ngx_memcmp(question->head.account, who->account, who->account_len) == 0)
         {
-            *own += bytes;
+            sum->own += bytes;
         }
-        *client += question->client == who->client ? bytes : 0;
+        sum->client += question->client == who->client ? bytes : 0;
+        sum->network += portion_same_network(question->client, who->client) ? bytes : 0;
     }
 }
 
@@ -283,15 +289,19 @@ has_bytes(const ask_who_t *who, const ask_body_t *body)
 {
     size_t  len = body->len + shared_text_cost(body->shared, SHARED_UNSENT);
     size_t  left = UNSENT_BYTES_MAX - ngx_min(unsent_bytes, UNSENT_BYTES_MAX);
-    size_t  own = 0, client = 0;
+    size_t  percent = edge_conf()->client_portion;
 
-    add_bytes(&small, who, &own, &client);
-    add_bytes(&large, who, &own, &client);
+    bytes_of_t  has = { 0, 0, 0 };
+
+    add_bytes(&small, who, &has);
+    add_bytes(&large, who, &has);
     return unsent_bytes == 0
-           || (portion_allows(own, len, UNSENT_BYTES_MAX, left, edge_conf()->account_portion)
+           || (portion_allows(has.own, len, UNSENT_BYTES_MAX, left, edge_conf()->account_portion)
                && (who->client == 0
-                   || portion_allows(client, len, UNSENT_BYTES_MAX, left,
-                                     edge_conf()->client_portion)));
+                   || (portion_allows(has.client, len, UNSENT_BYTES_MAX, left, percent)
+                       && (has.network == 0
+                           || portion_network_allows(has.network, has.client, len,
+                                                     UNSENT_BYTES_MAX, left, percent)))));
 }
 
 

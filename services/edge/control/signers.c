@@ -1,6 +1,7 @@
 #include "services/edge/control/signers.h"
 
 #include "common/base/invariant.h"
+#include "services/edge/http/portion.h"
 
 #include <openssl/x509.h>
 #include <stdlib.h>
@@ -173,6 +174,7 @@ static bool leaves_enough(size_t has, size_t all, size_t percent)
 static bool has_share(const signers_t *self, const signers_who_t *who)
 {
     size_t all = 0, own = 0, same = 0, theirs = 0; /* theirs: the client's of the account */
+    size_t network = 0;
 
     for (size_t i = 0; i < SIGNERS_REMEMBERED_MAX; i++) {
         const signers_fetch_t *fetch = &self->fetches[i];
@@ -185,9 +187,11 @@ static bool has_share(const signers_t *self, const signers_who_t *who)
         own += is_own;
         same += is_same;
         theirs += is_own && is_same;
+        network += portion_same_network(fetch->client, who->client);
     }
     return all < SIGNERS_FETCHES_MAX && own < SIGNERS_ACCOUNT_MAX && leaves_enough(own, all, 100)
            && leaves_enough(same, all, who->percent)
+           && leaves_enough(network, all, (size_t)who->percent * SIGNERS_NETWORK)
            && (!theirs || (theirs + 1) * SIGNERS_LEFT <= SIGNERS_ACCOUNT_MAX - (own - theirs));
 }
 

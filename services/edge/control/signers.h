@@ -1,10 +1,10 @@
 /* Keys of webhook signers, by the URL of their certificates: those that a worker has, those that
  * are being fetched, and, for a short time, those that could not be had. A URL is fetched once
  * however many requests wait for it. An account has few fetches under way at once, and it and a
- * client, whatever the accounts, more than one only while twice as many as it then has are left.
- * All that is kept is bounded: strangers write the URLs. A URL that brought no key takes no place
- * of one that did. Single-threaded; without sockets, clock and nginx: now_ms is any clock that
- * never goes back, now_s the time of day. */
+ * client, whatever the accounts, more than one only while twice as many as it then has are left,
+ * and the network above the client while as many are. All that is kept is bounded: strangers write
+ * the URLs. A URL that brought no key takes no place of one that did. Single-threaded; without
+ * sockets, clock and nginx: now_ms is any clock that never goes back, now_s the time of day. */
 #pragma once
 
 #include "common/codec/signer.h"
@@ -16,6 +16,7 @@ enum {
     SIGNERS_FETCHES_MAX = 16,    /* under way at once, of all accounts */
     SIGNERS_ACCOUNT_MAX = 4,     /* and of one */
     SIGNERS_LEFT = 2,            /* times what one has are left to others, when it has several */
+    SIGNERS_NETWORK = 2,         /* times a client's percent: that of the network above it */
     SIGNERS_REMEMBERED_MAX = 64, /* URLs that are being fetched, or brought no key lately */
     SIGNERS_REFUSED_MS = 30000,  /* a URL whose certificate is not good is not fetched again */
     SIGNERS_LATER_MS = 3000,     /* and one that could not be fetched is not tried again */

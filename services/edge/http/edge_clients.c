@@ -21,13 +21,13 @@ enum {
 typedef struct {
     ngx_queue_t  open;    /* what is looked at next is first; next NULL: never used */
     size_t       count;   /* in open */
-    uint32_t     hash;    /* of one of them */
 } client_t;
 
 /* In the connection's pool. */
 typedef struct {
     ngx_queue_t        link;
     client_t          *client;
+    uint32_t           hash;
     ngx_connection_t  *connection;
 } place_t;
 
@@ -60,17 +60,24 @@ note_connections(void)
 }
 
 
-ngx_uint_t
-edge_clients_has_room(ngx_connection_t *c)
+/* Whoever it is. */
+static void
+refuse_new(ngx_connection_t *c, const char *why)
 {
     static time_t  said;
 
+    refuse_connection(c, &edge_vitals(ngx_worker)->clients_out_of_room, &said, why);
+}
+
+
+ngx_uint_t
+edge_clients_has_room(ngx_connection_t *c)
+{
     note_connections();
     if (ngx_cycle->free_connection_n >= share_reserve(ngx_cycle->connection_n)) {
         return 1;
     }
-    refuse_connection(c, &edge_vitals(ngx_worker)->clients_out_of_room, &said,
-           "the others are kept for the status port");
+    refuse_new(c, "the others are kept for the status port");
     return 0;
 }
 
@@ -129,14 +136,14 @@ leave_client(void *data)
 
     INVARIANT(place->client->count > 0);
     place->client->count--;
-    edge_share_leave(place->client->hash);
+    edge_share_leave(place->hash);
     ngx_queue_remove(&place->link);
     note_connections();
 }
 
 
 static ngx_uint_t
-enter_client(client_t *client, ngx_connection_t *c)
+enter_client(client_t *client, uint32_t hash, ngx_connection_t *c)
 {
     place_t             *place;
     ngx_pool_cleanup_t  *cln = ngx_pool_cleanup_add(c->pool, sizeof(place_t));
@@ -147,10 +154,11 @@ enter_client(client_t *client, ngx_connection_t *c)
     }
     place = cln->data;
     place->client = client;
+    place->hash = hash;
     place->connection = c;
     ngx_queue_insert_tail(&client->open, &place->link);
     client->count++;
-    edge_share_enter(client->hash);
+    edge_share_enter(hash);
     cln->handler = leave_client;
     return 1;
 }
@@ -172,18 +180,21 @@ edge_clients_admit(ngx_connection_t *c)
     hash = edge_share_client(c->sockaddr, 0);
     client = &clients[hash % SHARE_CLIENTS];
     if (client->open.next == NULL) {
-        client->hash = hash;
         ngx_queue_init(&client->open);
     }
-    if (!edge_share_may_enter(client->hash)) {
+    if (!edge_share_may_enter(hash)) {
         give_up_idle(client);
     }
-    if (!edge_share_may_enter(client->hash)) {
-        refuse_connection(c, &edge_vitals(ngx_worker)->clients_refused, &said,
-               "its client has its portion of them");
-        return 0;
+    if (edge_share_may_enter(hash)) {
+        return enter_client(client, hash, c);
     }
-    return enter_client(client, c);
+    if (edge_share_lets_nobody_in(hash)) {
+        refuse_new(c, "the others are kept for requests of clients that are connected");
+    } else {
+        refuse_connection(c, &edge_vitals(ngx_worker)->clients_refused, &said,
+                          "its client, or the network above, has its portion of them");
+    }
+    return 0;
 }
 
 

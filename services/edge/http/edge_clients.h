@@ -13,9 +13,9 @@ ngx_int_t edge_clients_exempt(ngx_conf_t *cf);
 /* In the master, when the listening sockets are known, and behind edge_proxy_install. */
 void edge_clients_install(ngx_cycle_t *cycle);
 
-/* A connection of c->sockaddr was accepted: count it until its pool is destroyed. 0: its client has
- * its portion of the worker's connections, and none of them is idle, or there are none but those of
- * the reserve: it is counted as refused, and closed. */
+/* A connection of c->sockaddr was accepted: count it until its pool is destroyed. 0: its client, or
+ * the network above, has its portion of the worker's connections, and none of the client's is idle,
+ * or there are none but the last ones: it is counted as refused, and closed. */
 ngx_uint_t edge_clients_admit(ngx_connection_t *c);
 /* A client, by its hash for no account, has its portion of the worker's connections, and needs one
  * to an upstream: one of its own that is idle, if there is one, is closed. */

@@ -77,35 +77,16 @@ note_lent(void)
 }
 
 
-/* Slow readers keep what they were lent: so each client, and each account, has its portion. Whose a
- * request is stands in its portion of the memory for requests. */
-static ngx_uint_t
-take_share(const edge_ctx_t *ctx, portion_t *portion)
-{
-    edge_conf_t        *conf = edge_conf();
-    size_t              all = conf->request_memory / PART;
-    portion_account_t   to = edge_share_same(&ctx->portion);
-
-    if (!portion_take(&shares, portion, all, conf->client_portion,
-                      ctx->portion.client, LARGE))
-    {
-        return 0;
-    }
-    if (to.account && !portion_charge_account(&shares, portion, all, &to)) {
-        portion_give(&shares, portion);
-        return 0;
-    }
-    return 1;
-}
-
-
 /* There is nothing in the buffer. */
 static void
 lend(ngx_http_request_t *r, edge_loan_t *loan, ngx_buf_t *b)
 {
     u_char  *large;
 
-    if (!take_share(edge_ctx(r), &loan->portion)) {
+    /* slow readers keep what they were lent: so each client, and each account, has its portion */
+    if (!edge_share_lend(&shares, edge_conf()->request_memory / PART, edge_ctx(r),
+                         &loan->portion, LARGE))
+    {
         return;
     }
     large = take_large(r->connection->log);

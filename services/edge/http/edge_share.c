@@ -4,8 +4,6 @@
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 
-#include <sodium.h>
-
 enum {
     REQUEST_BYTES = 20 << 10,   /* of a request without its head: its pool, and buffers */
     HELD_PART = 4,              /* of an account's percentage, for answers that stalled */
@@ -19,91 +17,6 @@ static portions_t  memory;
 static ngx_uint_t  answers;
 
 
-static const unsigned char *
-worker_key(void)
-{
-    static ngx_uint_t     is_made;
-    static unsigned char  key[SHARE_KEY_BYTES];
-
-    if (!is_made) {
-        randombytes_buf(key, sizeof(key));
-        is_made = 1;
-    }
-    return key;
-}
-
-
-uint32_t
-edge_share_account(const ngx_str_t *account)
-{
-    return share_hash(worker_key(), account->data, account->len, 0);
-}
-
-
-uint32_t
-edge_share_account_of(edge_ctx_t *ctx)
-{
-    if (ctx->account == 0) {
-        ctx->account = edge_share_account(&ctx->account_id);
-    }
-    return ctx->account;
-}
-
-
-uint32_t
-edge_share_client(const struct sockaddr *client, uint32_t account)
-{
-    const void  *address = client->sa_data;
-    size_t       len = 1;   /* no address: all of these are one */
-
-    if (client->sa_family == AF_INET) {
-        address = &((const struct sockaddr_in *) client)->sin_addr;
-        len = 4;
-#if (NGX_HAVE_INET6)
-    } else if (client->sa_family == AF_INET6) {
-        address = &((const struct sockaddr_in6 *) client)->sin6_addr;
-        len = 8;
-        if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *) address)) {
-            address = (const u_char *) address + 12;   /* the same client over IPv4 */
-            len = 4;
-        }
-#endif
-    }
-    return share_hash(worker_key(), address, len, account);
-}
-
-
-ngx_uint_t
-edge_share_is_of_many(const struct sockaddr *address)
-{
-    ngx_array_t  *trusted = edge_conf()->trusted;
-
-    return trusted
-           && ngx_cidr_match((struct sockaddr *) address, trusted) == NGX_OK;
-}
-
-
-uint32_t
-edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client)
-{
-    if (client == r->connection->sockaddr && edge_share_is_of_many(client)) {
-        return 0;
-    }
-    return edge_share_client(client, 0);
-}
-
-
-uint32_t
-edge_share_asker(ngx_http_request_t *r, const struct sockaddr *client, const char *account,
-    size_t account_len)
-{
-    uint32_t   alone = edge_share_alone(r, client);
-    ngx_str_t  text = { account_len, (u_char *) account };
-
-    return alone ? alone : edge_share_client(client, edge_share_account(&text));
-}
-
-
 /* ---- connections ---- */
 
 ngx_uint_t
@@ -111,6 +24,14 @@ edge_share_may_enter(uint32_t client)
 {
     return share_allows(&connections, client, ngx_cycle->connection_n,
                         ngx_cycle->free_connection_n + 1, edge_conf()->client_portion);
+}
+
+
+ngx_uint_t
+edge_share_lets_nobody_in(uint32_t client)
+{
+    return share_lets_nobody_in(&connections, client, ngx_cycle->connection_n,
+                                ngx_cycle->free_connection_n + 1, edge_conf()->client_portion);
 }
 
 
@@ -151,9 +72,46 @@ note_over_share(ngx_http_request_t *r)
     }
     said = ngx_time();
     ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                  "postern: a request is refused: its client or account has its portion of the "
-                  "connections, of which %ui are free (number %uL; at most one line a minute)",
+                  "postern: a request is refused: its client, its network or account has its "
+                  "portion of the connections, of which %ui are free (number %uL; at most one "
+                  "line a minute)",
                   ngx_cycle->free_connection_n, *refused);
+}
+
+
+/* A cleanup of the client's connection that does nothing: it finds what stands there. */
+static void
+keep_requests(void *data)
+{
+    (void) data;
+}
+
+
+/* How many requests of the client's connection have a connection to an upstream. NULL: no
+ * memory. */
+static uint32_t *
+requests_of(ngx_http_request_t *r)
+{
+    ngx_connection_t    *c = r->connection;
+    ngx_pool_cleanup_t  *cln;
+
+#if (NGX_HTTP_V2)
+    if (r->stream) {
+        c = r->stream->connection->connection;
+    }
+#endif
+    for (cln = c->pool->cleanup; cln; cln = cln->next) {
+        if (cln->handler == keep_requests) {
+            return cln->data;
+        }
+    }
+    cln = ngx_pool_cleanup_add(c->pool, sizeof(uint32_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+    cln->handler = keep_requests;
+    *(uint32_t *) cln->data = 0;
+    return cln->data;
 }
 
 
@@ -164,8 +122,12 @@ edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 
     if (!part->taken) {
         part->account = edge_share_account_of(ctx);
-        part->client = edge_share_client(ctx->client, part->account);
+        part->client = edge_share_theirs(r, ctx->client, part->account);
         part->alone = edge_share_alone(r, ctx->client);
+        part->requests = requests_of(r);
+        if (part->requests == NULL) {
+            return 0;
+        }
     }
     if (!share_may_ask(&connections, part->alone, ngx_cycle->connection_n,
                        ngx_cycle->free_connection_n, edge_conf()->client_portion))
@@ -291,7 +253,7 @@ charge_client(ngx_http_request_t *r, portion_t *part, const struct sockaddr *cli
         note_taken();
         return 1;
     }
-    note_crowded(r, "client");
+    note_crowded(r, "client, or the network above,");
     return 0;
 }
 
@@ -339,10 +301,9 @@ edge_share_same(const portion_t *part)
 static ngx_uint_t
 charge_account(ngx_http_request_t *r, edge_ctx_t *ctx, portion_t *part, uint32_t account)
 {
-    const struct sockaddr  *client = client_of(r, ctx);
-    portion_account_t       to;
+    portion_account_t  to;
 
-    to = account_of(account, edge_share_alone(r, client) ? edge_share_client(client, account) : 0);
+    to = account_of(account, edge_share_theirs(r, client_of(r, ctx), account));
     return portion_charge_account(&memory, part, edge_conf()->request_memory, &to);
 }
 
@@ -457,6 +418,22 @@ edge_share_let_go(portion_t *part)
 {
     portion_give(&memory, part);
     note_taken();
+}
+
+
+ngx_uint_t
+edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *part, size_t bytes)
+{
+    portion_account_t  to = edge_share_same(&ctx->portion);
+
+    if (!portion_take(of, part, all, edge_conf()->client_portion, ctx->portion.client, bytes)) {
+        return 0;
+    }
+    if (to.account && !portion_charge_account(of, part, all, &to)) {
+        portion_give(of, part);
+        return 0;
+    }
+    return 1;
 }
 
 

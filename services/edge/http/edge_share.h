@@ -7,13 +7,15 @@
 uint32_t edge_share_account(const ngx_str_t *account);
 /* The same of the request's account, made once. */
 uint32_t edge_share_account_of(edge_ctx_t *ctx);
-/* Hash of a client of that account: its address, of IPv6 the network of a customer (/64). Never
- * 0. */
+/* Hash of a client of that account, or of none (0): share_client of share.h. Never 0. */
 uint32_t edge_share_client(const struct sockaddr *client, uint32_t account);
 
 /* The same, whatever the account, of a request's client; 0: it is a proxy that speaks for many, and
  * has no portion. */
 uint32_t edge_share_alone(ngx_http_request_t *r, const struct sockaddr *client);
+/* Hash of a request's client at an account; 0: it is a proxy that speaks for many. */
+uint32_t edge_share_theirs(ngx_http_request_t *r, const struct sockaddr *client,
+                           uint32_t account);
 /* The account of what a request has of the memory for requests, and its client there. */
 portion_account_t edge_share_same(const portion_t *part);
 /* The same of a request's client that has something asked for at an account's host. It is the same
@@ -28,6 +30,8 @@ ngx_uint_t edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx);
 /* May a client, by its hash for no account, have one connection more, which is none of the free
  * ones any more? */
 ngx_uint_t edge_share_may_enter(uint32_t client);
+/* It may not: is that so because so few are free that no client is let in, and it has none? */
+ngx_uint_t edge_share_lets_nobody_in(uint32_t client);
 /* A connection of that client was accepted, or is closed. */
 void edge_share_enter(uint32_t client);
 void edge_share_leave(uint32_t client);
@@ -53,6 +57,11 @@ void edge_share_give_head(portion_t *portion);
  * as it has no more than a fourth of its percentage allows: the rest is for requests. */
 ngx_uint_t edge_share_hold(const edge_ctx_t *ctx, portion_t *part, size_t bytes);
 void edge_share_let_go(portion_t *part);
+/* Bytes of something else of which this worker has `all` and somebody `of` it, on behalf of the
+ * client and the account that have the request's portion of the memory for requests. 0: one of
+ * them has its portion, and *part is unchanged, which is zero. */
+ngx_uint_t edge_share_lend(portions_t *of, size_t all, const edge_ctx_t *ctx, portion_t *part,
+                           size_t bytes);
 /* May a request that was refused so have a head for its answer? 0: that would have to wait, for a
  * socket that takes nothing or together with those of many others: it is closed. */
 ngx_uint_t edge_share_may_answer(ngx_http_request_t *r, edge_ctx_t *ctx);

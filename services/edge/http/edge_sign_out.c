@@ -194,12 +194,13 @@ find_route(const u_char *id, size_t len)
 
 
 /* Whoever posts what has no signature of a provider keeps others from posting for no longer than
- * identity needs to see that. An account has its portion (portion.h) at most. */
+ * identity needs to see that. An account, and the network above a client, has its portion
+ * (portion.h) at most. */
 static ngx_uint_t
 has_room(const logout_t *logout)
 {
     logout_t     *other;
-    ngx_uint_t    all = 0, account = 0, client = 0;
+    ngx_uint_t    all = 0, account = 0, client = 0, network = 0;
     ngx_queue_t  *q;
 
     for (q = ngx_queue_head(&logouts); q != ngx_queue_sentinel(&logouts);
@@ -209,9 +210,11 @@ has_room(const logout_t *logout)
         all++;
         account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
         client += other->client == logout->client;
+        network += portion_same_network(other->client, logout->client);
     }
     return account < LOGOUTS_ACCOUNT_MAX && client < LOGOUTS_CLIENT_MAX
-           && portion_allows_one(account, LOGOUTS_MAX, LOGOUTS_MAX - all, 100);
+           && portion_allows_one(account, LOGOUTS_MAX, LOGOUTS_MAX - all, 100)
+           && portion_network_allows_one(network, client, LOGOUTS_MAX, LOGOUTS_MAX - all, 100);
 }
 
 

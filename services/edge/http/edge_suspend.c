@@ -369,7 +369,7 @@ start_body(ngx_http_request_t *r, edge_suspension_t *s, size_t max)
         return NGX_OK;
     }
     s->room.account = edge_share_account_of(s->ctx);
-    s->room.client = edge_share_client(s->ctx->client, s->room.account);
+    s->room.client = edge_share_theirs(r, s->ctx->client, s->room.account);
     s->room.alone = edge_share_alone(r, s->ctx->client);
     s->room.percent = (uint32_t) edge_conf()->client_portion;
     if (!room_take(&bodies, &s->room, BYTES_A_BODY)) {

@@ -6,14 +6,25 @@
  * all is left for the next one. percent makes portions larger or smaller.
  *
  * What an account may have is what its clients share in turn, by the same rule: so of any number of
- * clients of one account one more has something there, too. No nginx in here. */
+ * clients of one account one more has something there, too.
+ *
+ * One customer of IPv6 has as many networks (/64) as it likes, of which each is a client, and a
+ * hoster's tenant many addresses of IPv4. So the network above a client has a portion, too, as
+ * large as an account's, and its clients share that: so large that one alone has what it has of
+ * all, and so that any number of them leave something to the next one. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PORTION_ACCOUNTS = 1024, PORTION_CLIENTS = 8192 };
+enum {
+    PORTION_ACCOUNTS = 1024,
+    PORTION_CLIENTS = 8192,
+    PORTION_NETWORK = 4, /* times a client's percent: its network's, of all, */
+    PORTION_WITHIN = 5,  /* and a client's of what its network may have */
+    PORTION_PERCENT_MAX = 10000
+};
 
 /* All zero: nobody has any. Accounts whose hashes (share_hash) fall together have one portion; so
  * have clients: a table that is full of takers makes portions smaller, never larger. */
@@ -21,13 +32,14 @@ typedef struct {
     size_t taken;
     size_t accounts[PORTION_ACCOUNTS];
     size_t clients[PORTION_CLIENTS];
+    size_t networks[PORTION_CLIENTS];
     size_t theirs[PORTION_CLIENTS]; /* of a client at one account */
 } portions_t;
 
 /* What a request has of it; zero: nothing. */
 typedef struct {
     size_t amount;
-    uint32_t client;  /* hash; 0: it is charged to no client */
+    uint32_t client;  /* hash (share_client); 0: it is charged to no client */
     uint32_t account; /* hash; 0: it is charged to no account yet */
     uint32_t theirs;  /* hash of account and client; 0: somebody who speaks for many */
 } portion_t;
@@ -44,9 +56,30 @@ bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t per
 /* The same of one more where there are few of them: who has none may have the last one. */
 bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent);
 
+/* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
+static inline uint32_t portion_network(uint32_t client)
+{
+    return client >> 16;
+}
+
+static inline bool portion_same_network(uint32_t client, uint32_t other)
+{
+    return portion_network(client) && portion_network(client) == portion_network(other);
+}
+
+/* May a network that has `network` have more, of which its client has `client`? percent is a
+ * client's. */
+bool portion_network_allows(size_t network, size_t client, size_t more, size_t all, size_t left,
+                            size_t percent);
+
+/* The same of one more where there are few: a network that has none may have the last one, and a
+ * client that has none what its network has left. */
+bool portion_network_allows_one(size_t network, size_t client, size_t all, size_t left,
+                                size_t percent);
+
 /* Take amount of `all` on behalf of client, which has percent of a portion, or of nobody (0).
- * False: the client has its portion, or too little is left; *part is unchanged. A part that has
- * some already takes no more. */
+ * False: the client or its network has its portion, or too little is left; *part is unchanged. A
+ * part that has some already takes no more. */
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
                   size_t amount);
 /* What one may have who takes all it can get, where `left` of `all` are left to it. */

@@ -15,9 +15,14 @@ static bool client_has(const room_t *self, const room_part_t *part, size_t bytes
 
 static bool has_portion(const room_t *self, const room_part_t *part, size_t bytes)
 {
+    size_t has = self->alone[part->alone % ROOM_CLIENTS], left = ROOM_MAX - self->taken;
+    uint32_t network = portion_network(part->alone);
+
     return !part->alone
-           || portion_allows(self->alone[part->alone % ROOM_CLIENTS], bytes, ROOM_MAX,
-                             ROOM_MAX - self->taken, part->percent);
+           || (portion_allows(has, bytes, ROOM_MAX, left, part->percent)
+               && (!network
+                   || portion_network_allows(self->networks[network % ROOM_CLIENTS], has, bytes,
+                                             ROOM_MAX, left, part->percent)));
 }
 
 bool room_take(room_t *self, room_part_t *part, size_t bytes)
@@ -33,6 +38,8 @@ bool room_take(room_t *self, room_part_t *part, size_t bytes)
         self->client_shares[part->client % ROOM_CLIENTS] += bytes;
     if (part->alone)
         self->alone[part->alone % ROOM_CLIENTS] += bytes;
+    if (portion_network(part->alone))
+        self->networks[portion_network(part->alone) % ROOM_CLIENTS] += bytes;
     part->bytes += bytes;
     return true;
 }
@@ -42,15 +49,19 @@ void room_give(room_t *self, room_part_t *part)
     size_t *share = &self->shares[part->account % ROOM_ACCOUNTS];
     size_t *client = &self->client_shares[part->client % ROOM_CLIENTS];
     size_t *alone = &self->alone[part->alone % ROOM_CLIENTS];
+    size_t *network = &self->networks[portion_network(part->alone) % ROOM_CLIENTS];
 
     INVARIANT(part->bytes <= *share && *share <= self->taken); /* each part is given back once */
     INVARIANT(!part->client || part->bytes <= *client);
     INVARIANT(!part->alone || part->bytes <= *alone);
+    INVARIANT(!portion_network(part->alone) || part->bytes <= *network);
     self->taken -= part->bytes;
     *share -= part->bytes;
     if (part->client)
         *client -= part->bytes;
     if (part->alone)
         *alone -= part->bytes;
+    if (portion_network(part->alone))
+        *network -= part->bytes;
     part->bytes = 0;
 }

@@ -3,8 +3,8 @@
  * of them have a bound, those of one account a fourth of it, and those that one client sends to
  * an account its portion (portion.h) of that,
  * never more than a fourth: who sends signatures that are none cannot keep out
- * those who sign. A client that sends to many accounts has at most its portion of all of it. No
- * nginx in here. */
+ * those who sign. A client that sends to many accounts has at most its portion of all of it, and
+ * so has the network above it. No nginx in here. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,8 @@ typedef struct {
     size_t taken;
     size_t shares[ROOM_ACCOUNTS];
     size_t client_shares[ROOM_CLIENTS];
-    size_t alone[ROOM_CLIENTS]; /* of a client, whatever the accounts */
+    size_t alone[ROOM_CLIENTS];    /* of a client, whatever the accounts */
+    size_t networks[ROOM_CLIENTS]; /* of the network above it */
 } room_t;
 
 /* What a body has of it; bytes 0: nothing. One account and client as long as it has any. */

@@ -8,9 +8,9 @@
  * is while none, or half of them, are taken. */
 enum { ACCOUNT_PERCENT = 400, SHORT_ACCOUNT_PERCENT = 100 };
 
-/* Visits of one sort: all, an account's, and a client's. */
+/* Visits of one sort: all, an account's, a client's, and its network's. */
 typedef struct {
-    size_t all, own, client;
+    size_t all, own, client, network;
 } part_t;
 
 static void count_one(part_t *part, const visit_place_t *place, const visit_who_t *who)
@@ -19,6 +19,7 @@ static void count_one(part_t *part, const visit_place_t *place, const visit_who_
     part->own += place->account_len == who->account_len
                  && memcmp(place->account, who->account, who->account_len) == 0;
     part->client += place->client == who->client;
+    part->network += portion_same_network(place->client, who->client);
 }
 
 static bool has_share(const visits_t *self, const part_t *part, size_t all, size_t own_max,
@@ -27,7 +28,9 @@ static bool has_share(const visits_t *self, const part_t *part, size_t all, size
     size_t left = part->all < all ? all - part->all : 0;
 
     return part->own < own_max && portion_allows_one(part->own, all, left, account_percent)
-           && portion_allows_one(part->client, all, left, self->client_percent);
+           && portion_allows_one(part->client, all, left, self->client_percent)
+           && portion_network_allows_one(part->network, part->client, all, left,
+                                         self->client_percent);
 }
 
 bool visits_enter(visits_t *self, visit_place_t *place, const visit_who_t *who)

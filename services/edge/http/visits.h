@@ -3,8 +3,8 @@
  * visits do not fill the queue that its account's sessions are asked for in (ask_waits.h), nor,
  * since those of SAML are counted by themselves and wait for nobody but postern-saml, do they keep
  * these out: some of them are not slow. Of all places, and of the short ones, an account has a
- * portion at most (portion.h), and so has a client, whosever hosts it asks for. Single-threaded;
- * without sockets, clock and nginx. */
+ * portion at most (portion.h), and so have a client, whosever hosts it asks for, and the network
+ * above it. Single-threaded; without sockets, clock and nginx. */
 #pragma once
 
 #include <stdbool.h>

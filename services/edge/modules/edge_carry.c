@@ -143,7 +143,7 @@ read_upstream(ngx_http_request_t *r, edge_converter_t *self)
     if (!c->read->ready) {
         return NGX_AGAIN;
     }
-    n = c->recv(c, shared + HEAD, edge_held_room(SHARED - HEAD));
+    n = c->recv(c, shared + HEAD, edge_held_room(edge_ctx(r), SHARED - HEAD));
     if (n == NGX_AGAIN) {
         return NGX_AGAIN;
     }
@@ -161,7 +161,7 @@ read_upstream(ngx_http_request_t *r, edge_converter_t *self)
     head = websocket_write_head(start, WEBSOCKET_BINARY, n);
     frame = shared + HEAD - head;
     ngx_memcpy(frame, start, head);
-    rc = edge_held_send(&self->to_client, r->connection, frame, head + n);
+    rc = edge_held_send(&self->to_client, edge_ctx(r), r->connection, frame, head + n);
     self->unsent = rc == NGX_ERROR ? 0 : n;
     count_sent(r, self);
     return rc;
@@ -203,7 +203,7 @@ recv_client(ngx_http_request_t *r)
         b->pos += len;
         return len;
     }
-    return c->read->ready ? c->recv(c, shared, edge_held_room(SHARED))
+    return c->read->ready ? c->recv(c, shared, edge_held_room(edge_ctx(r), SHARED))
                           : NGX_AGAIN;
 }
 
@@ -226,7 +226,7 @@ give_upstream(ngx_http_request_t *r, edge_converter_t *self, u_char *bytes,
 
     ctx->body.received += len;
     if (len && !self->upstream_deaf
-        && edge_held_send(&self->to_upstream, r->upstream->peer.connection, bytes, len)
+        && edge_held_send(&self->to_upstream, ctx, r->upstream->peer.connection, bytes, len)
            == NGX_ERROR)
     {
         edge_parting_fail_upstream(r, self);

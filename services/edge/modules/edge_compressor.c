@@ -352,14 +352,14 @@ on_pass(ngx_event_t *ev)
 
 /* NGX_OK | NGX_BUSY | NGX_DECLINED, as compressor_begin. */
 static ngx_int_t
-take_room(compressor_t *self, edge_ctx_t *ctx, size_t bytes)
+take_room(compressor_t *self, ngx_http_request_t *r, edge_ctx_t *ctx, size_t bytes)
 {
     const edge_conf_t  *conf = edge_conf();
     portion_account_t   to = edge_share_same(&ctx->portion);
 
     to.account = edge_share_account_of(ctx);
     self->account = to.account;
-    self->client = edge_share_client(ctx->client, self->account);
+    self->client = to.theirs ? to.theirs : (uint32_t) r->connection->number;
     if (bytes > ENCODERS_BYTES - encoders.taken) {
         return NGX_DECLINED;
     }
@@ -385,7 +385,7 @@ compressor_begin(compressor_t *self, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_memzero(self, sizeof(*self));
     self->coding = coding;
     self->size = length < 0 ? OUT_SIZE : ngx_min(OUT_SIZE, length + 2 * ROOM_MIN);
-    rc = take_room(self, ctx, encoder_memory_max(coding) + OUT_MAX * self->size);
+    rc = take_room(self, r, ctx, encoder_memory_max(coding) + OUT_MAX * self->size);
     note_taken();
     if (rc != NGX_OK) {
         return rc;

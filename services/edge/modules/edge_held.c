@@ -1,17 +1,25 @@
 #include "services/edge/modules/edge_held.h"
+#include "services/edge/http/edge_share.h"
 
 enum {
-    HELD_MAX = 64 << 20,   /* of one worker: from then on connections read little at once */
-    LITTLE = 4 << 10
+    HELD_MAX = 64 << 20,   /* of one worker */
+    LITTLE = 4 << 10,      /* what is read at once by who has its portion of that */
+    FRAME = 16             /* more than what is read comes to, at most: a frame's head */
 };
 
-static size_t  held;   /* bytes, in this worker */
+static portions_t  held;   /* in this worker */
 
 
 size_t
-edge_held_room(size_t max)
+edge_held_room(const edge_ctx_t *ctx, size_t max)
 {
-    return held < HELD_MAX ? max : ngx_min(max, LITTLE);
+    portion_t  part = {0};
+
+    if (!edge_share_lend(&held, HELD_MAX, ctx, &part, max + FRAME)) {
+        return ngx_min(max, LITTLE);
+    }
+    portion_give(&held, &part);
+    return max;
 }
 
 
@@ -40,7 +48,7 @@ send_from(edge_held_t *self, ngx_connection_t *c, u_char **pos, u_char *last)
 
 
 ngx_int_t
-edge_held_send(edge_held_t *self, ngx_connection_t *c, u_char *bytes,
+edge_held_send(edge_held_t *self, const edge_ctx_t *ctx, ngx_connection_t *c, u_char *bytes,
     size_t len)
 {
     size_t      left;
@@ -57,7 +65,7 @@ edge_held_send(edge_held_t *self, ngx_connection_t *c, u_char *bytes,
     }
     self->pos = self->start;
     self->last = ngx_cpymem(self->start, pos, left);
-    held += left;
+    (void) edge_share_lend(&held, HELD_MAX, ctx, &self->portion, left);
     return NGX_AGAIN;
 }
 
@@ -89,7 +97,7 @@ void
 edge_held_drop(edge_held_t *self)
 {
     if (self->start) {
-        held -= self->last - self->start;
+        portion_give(&held, &self->portion);
         ngx_free(self->start);
         self->start = NULL;
     }
