@@ -198,5 +198,5 @@ edge_ctx_t *edge_ctx(ngx_http_request_t *r);
 /* Make the request's context; it is freed with the request's pool. NULL: no memory. */
 edge_ctx_t *edge_ctx_new(ngx_http_request_t *r);
 
-/* Are requests of this server routed, and do they leave events? In ngx_http_postern_module.c. */
+/* Are requests of this server routed, and do they leave events? In edge_directives.c. */
 ngx_uint_t edge_is_on(ngx_http_request_t *r);
