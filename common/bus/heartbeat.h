@@ -2,7 +2,7 @@
  * drops the flow, an address moves, a machine loses power. TCP takes a quarter of an hour to
  * notice, and never does while something still acknowledges the bytes. So both ends send heartbeats
  * (PING), and the end that connected reconnects. Used by the services (bus.c) and the edge
- * (edge_helper.c).
+ * (edge_socket.c).
  *
  * But libzmq (4.3.4 and 4.3.5) aborts the process if it sends heartbeats on a connection that it
  * has stopped reading because of the receive high-water mark: when the connection ends

@@ -37,6 +37,19 @@ int crud_add_children(crud_t *self, const kind_t *kind, json_t *list);
  * *ret_rendered is without them | fault. */
 int crud_render_row(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered);
 
+/* The same of an object after a change, for its audit event: *ret_whole is whether CHILDREN are in
+ * it. */
+int crud_render_changed(crud_t *self, const kind_t *kind, const json_t *row, json_t **ret_rendered,
+                        bool *ret_whole);
+
+/* Does the row fulfil the request's If-Match, if it has one? 0 | ERR_PRECONDITION_FAILED |
+ * fault. */
+int crud_check_row(crud_t *self, const kind_t *kind, const json_t *row, problem_t *problem);
+
+/* Note that an object was "created", "updated" or "deleted", as rendered, in the outbox. 0 |
+ * fault. */
+int crud_add_audit(crud_t *self, const kind_t *kind, const char *action, const json_t *rendered);
+
 /* Load and lock a row that is to be deleted: also one that has ended (FIELD_ENDS), which is shown
  * to nobody, but which an edge whose clock is behind may still serve. As crud_load. */
 int crud_load_last(crud_t *self, const kind_t *kind, const char *account, const char *id,

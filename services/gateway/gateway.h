@@ -156,7 +156,13 @@ void call_destroy(call_t **self_p);
 const char *call_token(call_t *call);
 /* Answer with an outcome; field may be NULL. msg NULL: the outcome's own text. */
 void call_refuse(call_t *call, int code, const char *field, const char *msg);
+/* The same of a path, which the answer's details repeat. */
+void call_refuse_path(call_t *call, int code, const char *msg);
 void call_answer(call_t *call, unsigned status, json_t *body);
+
+/* call_check.c: the checks that need no service, in the order in which their answers help a client
+ * most. 0: it passes, or is answered | the code to refuse with. */
+int call_check(call_t *call);
 
 /* Answer that a service's reply could not be read: waiting for another one would not help. */
 void call_refuse_reply(call_t *call);

@@ -203,8 +203,9 @@ static provider_step_t judge_end(oauth_flow_t *flow, const fetched_t *answer)
         return oauth_fail(flow, PROVIDER_INVALID, "the answer is %s",
                           answer->end == OUTBOUND_TOO_LARGE ? "too large" : "a redirect");
     if (answer->end != OUTBOUND_ANSWERED)
-        return oauth_fail(flow, PROVIDER_UNAVAILABLE, "cannot be reached: %s",
-                          outbound_end_name((outbound_end_t)answer->end));
+        return oauth_fail(flow, PROVIDER_UNAVAILABLE, "cannot be reached: %s: %s",
+                          outbound_end_name((outbound_end_t)answer->end),
+                          answer->reason ? answer->reason : "");
     if (answer->status == 408 || answer->status == 429 || answer->status >= 500)
         return oauth_fail(flow, PROVIDER_UNAVAILABLE, "answers with status %u", answer->status);
     return PROVIDER_DONE;

@@ -39,8 +39,9 @@ provider_step_t oidc_judge(oidc_flow_t *self, const char *what, const fetched_t 
     if (answer->end == OUTBOUND_TOO_LARGE)
         return oidc_fail(self, PROVIDER_INVALID, "%s of the provider is too large", what);
     if (answer->end)
-        return oidc_fail(self, PROVIDER_UNAVAILABLE, "%s of the provider cannot be reached: %s",
-                         what, outbound_end_name((outbound_end_t)answer->end));
+        return oidc_fail(self, PROVIDER_UNAVAILABLE, "%s of the provider cannot be reached: %s: %s",
+                         what, outbound_end_name((outbound_end_t)answer->end),
+                         answer->reason ? answer->reason : "");
     if (answer->status == 429 || answer->status >= 500)
         return oidc_fail(self, PROVIDER_UNAVAILABLE, "%s of the provider answers with status %u",
                          what, answer->status);

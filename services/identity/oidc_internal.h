@@ -192,7 +192,7 @@ const char *oidc_logout_fault(const oidc_token_t *token, const oidc_expected_t *
 const char *oidc_bearer_fault(const oidc_token_t *token, const char *issuer,
                               const json_t *audiences, int64_t now_s, int64_t *ret_expires_s);
 
-/* ---- oidc.c: the flow ---- */
+/* ---- oidc.c and oidc_flow.c: the flow ---- */
 
 typedef enum oidc_stage {
     OIDC_STAGE_METADATA,
@@ -270,3 +270,12 @@ bool oidc_ask_userinfo(oidc_flow_t *self);
 
 /* Replace a text by a copy; the old one is wiped. NULL: none. */
 void oidc_set(char **text_p, const char *value);
+
+/* oidc_flow.c: start, weight and free of provider_t. */
+int oidc_flow_start(void **ret_flow, int operation, const provider_ask_t *ask);
+size_t oidc_flow_weight(void *flow);
+void oidc_flow_free(void **flow_p);
+
+/* oidc_person.c: person and tokens of provider_t. */
+void oidc_flow_person(void *flow, person_t *out);
+bool oidc_flow_tokens(void *flow, person_t *out);

@@ -40,7 +40,7 @@ typedef struct fetched {
     size_t body_len;
     const char *retry_after, *link, *cache_control, *content_type;
     int code;           /* of a question: 0, or a code of proto/errors.def */
-    const char *reason; /* of a code */
+    const char *reason; /* of a code or an end, for logs; may hold the peer's bytes; NULL: none */
     const json_t *said; /* of a question: the answer; NULL: none */
 } fetched_t;
 

@@ -1,14 +1,10 @@
-/* The engine of the module saml. Its questions go to postern-saml: where the provider takes
- * requests (saml.metadata), and whether a message is the provider's, for this route and in time
- * (saml.verify). What is expected of a message comes from the flow that began and from the route
- * alone. */
+/* The engine of the module saml: what begins, and what becomes of the answers of postern-saml
+ * (saml_question.c). */
 #include "services/identity/saml.h"
 #include "common/base/cleanup.h"
-#include "common/base/err.h"
 #include "common/base/memory.h"
 #include "common/base/quote.h"
 #include "common/base/secret.h"
-#include "services/identity/person.h"
 #include "services/identity/provider_cache.h"
 #include "services/identity/saml_internal.h"
 #include "services/identity/sign_in_words.h"
@@ -17,34 +13,8 @@
 #include <string.h>
 
 static const char metadata_kind[] = "saml metadata";
-static const char ask_metadata_verb[] = "saml.metadata", ask_verdict_verb[] = "saml.verify";
 
-enum { WHY_SIZE = 448 /* the reasons of postern-saml, and a few words before them */ };
-
-typedef struct saml_flow {
-    provider_operation_t operation;
-    json_t *config, *question;
-    const char *verb; /* of the question that was asked last */
-    char *acs, *entity_id, *relay_state, *request_id, *message, *account;
-    char metadata_hash[WORDS_HEX_SIZE];
-    json_t *delivery; /* of begin and leave: how the browser brings a request (saml_deliver) */
-    char *place;      /* of ended: where the provider takes answers; NULL: nowhere */
-    bool is_post;     /* by POST, and not by redirect */
-    person_t person;  /* of refresh and leave who was signed in, of callback who is */
-    json_t *logout;   /* of ended: the message that came (saml_message_read) */
-    json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
-    saml_logout_t ended;
-    int64_t now_s;
-    int64_t asked_s; /* of callback: since when the person must have signed in at the provider */
-    bool is_forced, is_decrypting;
-    struct provider_cache *cache;
-    char why[WHY_SIZE];
-} saml_flow_t;
-
-static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
+provider_step_t saml_fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
 {
     va_list args;
 
@@ -55,7 +25,7 @@ static provider_step_t fail(saml_flow_t *self, provider_step_t step, const char 
     return step;
 }
 
-static const char *config_text(const saml_flow_t *self, const char *name)
+const char *saml_config(const saml_flow_t *self, const char *name)
 {
     const char *text = json_string_value(json_object_get(self->config, name));
 
@@ -121,16 +91,8 @@ static int saml_start(void **ret_flow, int operation, const provider_ask_t *ask)
     self->asked_s = ask->asked_s ? ask->asked_s : ask->now_s;
     self->cache = ask->cache;
     take_known(self, ask->known);
-    words_hex(config_text(self, "idp_metadata"), self->metadata_hash);
+    words_hex(saml_config(self, "idp_metadata"), self->metadata_hash);
     return 0;
-}
-
-/* One with the key of an assertion is wiped where nobody else has it still. */
-static void drop_question(saml_flow_t *self)
-{
-    if (self->question && self->question->refcount == 1)
-        secret_wipe_json(self->question);
-    json_decref(take(self->question));
 }
 
 static void saml_free(void **flow_p)
@@ -146,109 +108,12 @@ static void saml_free(void **flow_p)
             secret_free(texts[i], strlen(*texts[i]));
     secret_wipe_json(self->config);
     json_decref(self->config);
-    drop_question(self);
+    saml_drop_question(self);
     json_decref(self->logout);
     json_decref(self->said);
     json_decref(self->delivery);
     person_done(&self->person);
     free(self);
-}
-
-/* ---- questions ---- */
-
-static provider_step_t ask_for(saml_flow_t *self, const char *verb, json_t *question)
-{
-    drop_question(self);
-    self->verb = verb;
-    self->question = memory_need(question, "a question to postern-saml");
-    return PROVIDER_FETCH;
-}
-
-static provider_step_t ask_metadata(saml_flow_t *self)
-{
-    return ask_for(self, ask_metadata_verb,
-                   json_pack("{s:s}", "metadata", config_text(self, "idp_metadata")));
-}
-
-/* "" where nothing was asked: the response may answer no request then. */
-static provider_step_t ask_verdict(saml_flow_t *self)
-{
-    const char *format = config_text(self, "nameid_format");
-
-    if (!self->message)
-        return fail(self, PROVIDER_INVALID, "there is no SAMLResponse of at most %d bytes",
-                    SAML_MESSAGE_MAX);
-    return ask_for(
-        self, ask_verdict_verb,
-        json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:i, s:s, s:b}}",
-                  "metadata", config_text(self, "idp_metadata"), "message", self->message,
-                  "binding", "post", "expect", "kind", "response", "destination", self->acs,
-                  "recipient", self->acs, "audience", self->entity_id, "in_response_to",
-                  self->request_id ? self->request_id : "", "allow_unsolicited", !self->request_id,
-                  "now_ms", (json_int_t)1000 * self->now_s, "skew_ms", SAML_SKEW_MS,
-                  "nameid_format", format, "require_authn_statement", true));
-}
-
-/* A LogoutResponse answers the request that this flow's state stands for; a LogoutRequest, which
- * the provider begins with, none. */
-static provider_step_t ask_logout_verdict(saml_flow_t *self)
-{
-    const json_t *message = self->logout;
-    const char *kind = json_string_value(json_object_get(message, "kind"));
-    bool is_request = kind && !strcmp(kind, "logout_request");
-
-    if (!kind || (!is_request && !self->request_id))
-        return fail(self, PROVIDER_INVALID, "it is not known what this message answers");
-    return ask_for(
-        self, ask_verdict_verb,
-        json_pack("{s:s, s:O, s:O, s:O*, s:{s:s, s:s, s:s, s:I, s:i}}", "metadata",
-                  config_text(self, "idp_metadata"), "message", json_object_get(message, "message"),
-                  "binding", json_object_get(message, "binding"), "relay",
-                  json_object_get(message, "relay"), "expect", "kind", kind, "destination",
-                  self->acs, "in_response_to", is_request ? "" : self->request_id, "now_ms",
-                  (json_int_t)1000 * self->now_s, "skew_ms", SAML_SKEW_MS));
-}
-
-/* The assertion is encrypted: the same question again, with the key of its content. Whether that
- * could be opened shows in nothing that happens from here on. */
-static provider_step_t ask_decrypted(saml_flow_t *self, const json_t *encrypted)
-{
-    provider_step_t step;
-    char *key;
-
-    if (self->is_decrypting)
-        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict, with the key");
-    key = saml_content_key(config_text(self, "encryption_key_pem"),
-                           config_text(self, "other_encryption_key_pem"), encrypted);
-    if (!key)
-        return fail(self, PROVIDER_INVALID,
-                    "the response is not good: its assertion is encrypted, and the route has no "
-                    "key for that");
-    self->is_decrypting = true;
-    step = ask_verdict(self);
-    if (step == PROVIDER_FETCH)
-        json_object_set_new(self->question, "content_key", json_string(key));
-    secret_free(&key, strlen(key));
-    return step;
-}
-
-/* What an answer that is no answer means. */
-static provider_step_t judge_code(saml_flow_t *self, const fetched_t *answer)
-{
-    const char *reason = answer->reason ? answer->reason : "";
-
-    switch (answer->code) {
-    case 0:
-        return answer->said ? PROVIDER_DONE
-                            : fail(self, PROVIDER_UNAVAILABLE, "postern-saml says nothing");
-    case ERR_SAML_MESSAGE:
-        return fail(self, PROVIDER_INVALID, "the message is not good: %s", reason);
-    case ERR_SAML_METADATA:
-        return fail(self, PROVIDER_INVALID, "idp_metadata of the route is not good: %s", reason);
-    default:
-        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml gives no verdict (%d): %s",
-                    answer->code, reason);
-    }
 }
 
 /* ---- the steps ---- */
@@ -281,8 +146,8 @@ static saml_sending_t sending_to(const saml_flow_t *self, const char *destinatio
         .is_post = is_post,
         .destination = destination,
         .relay_state = self->relay_state,
-        .key_pem = config_text(self, "request_signing_key_pem"),
-        .certificate_pem = config_text(self, "request_signing_certificate_pem"),
+        .key_pem = saml_config(self, "request_signing_key_pem"),
+        .certificate_pem = saml_config(self, "request_signing_certificate_pem"),
         .id = self->request_id,
     };
 }
@@ -296,7 +161,7 @@ static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
         .destination = destination,
         .acs = self->acs,
         .entity_id = self->entity_id,
-        .nameid_format = config_text(self, "nameid_format"),
+        .nameid_format = saml_config(self, "nameid_format"),
         .force = self->is_forced,
         .now_s = self->now_s,
     };
@@ -305,15 +170,16 @@ static provider_step_t make_location(saml_flow_t *self, const json_t *metadata)
     size_t len = 0;
 
     if (!destination)
-        return fail(self, PROVIDER_INVALID,
-                    "the provider's metadata have no SingleSignOnService of the redirect binding, "
-                    "and none of POST");
+        return saml_fail(
+            self, PROVIDER_INVALID,
+            "the provider's metadata have no SingleSignOnService of the redirect binding, "
+            "and none of POST");
     if (!request.id || !self->relay_state || !request.acs || !request.entity_id)
-        return fail(self, PROVIDER_INVALID, "the flow has no state");
+        return saml_fail(self, PROVIDER_INVALID, "the flow has no state");
     xml = saml_request_xml(&request, &len);
     self->delivery = saml_deliver(&sending, xml, len);
     return self->delivery ? PROVIDER_DONE
-                          : fail(self, PROVIDER_INVALID, "the request cannot be signed");
+                          : saml_fail(self, PROVIDER_INVALID, "the request cannot be signed");
 }
 
 /* Is who was signed in still somebody of this provider, by a key that it still has? Whose key is
@@ -325,15 +191,15 @@ static provider_step_t judge_known(saml_flow_t *self, const json_t *metadata)
     bool is_known;
 
     if (!self->person.id || !self->person.provider_url)
-        return fail(self, PROVIDER_INVALID, "it is not known whom to renew");
+        return saml_fail(self, PROVIDER_INVALID, "it is not known whom to renew");
     if (!issuer || strcmp(issuer, self->person.provider_url) != 0)
-        return fail(self, PROVIDER_DENIED, "the session is of another provider");
+        return saml_fail(self, PROVIDER_DENIED, "the session is of another provider");
     if (!saml_key_is_known(metadata, &is_known, self->person.session_at_provider))
-        return fail(self, PROVIDER_UNAVAILABLE, "postern-saml is of an older version");
+        return saml_fail(self, PROVIDER_UNAVAILABLE, "postern-saml is of an older version");
     return is_known ? PROVIDER_DONE
-                    : fail(self, PROVIDER_DENIED,
-                           "the provider's metadata have not the key any more that signed the "
-                           "sign-in");
+                    : saml_fail(self, PROVIDER_DENIED,
+                                "the provider's metadata have not the key any more that signed the "
+                                "sign-in");
 }
 
 /* ---- logout ---- */
@@ -395,7 +261,7 @@ static provider_step_t go_to_metadata(saml_flow_t *self)
                             self->metadata_hash, self->now_s, &text, &len)
         == PROVIDER_CACHE_FRESH)
         metadata = json_loadb(text, len, 0, NULL);
-    return metadata ? use_metadata(self, metadata) : ask_metadata(self);
+    return metadata ? use_metadata(self, metadata) : saml_ask_metadata(self);
 }
 
 static provider_step_t on_metadata(saml_flow_t *self, const json_t *said)
@@ -423,13 +289,14 @@ static provider_step_t on_person(saml_flow_t *self, const json_t *said)
     const char *fault;
 
     if (encrypted)
-        return ask_decrypted(self, encrypted);
+        return saml_ask_decrypted(self, encrypted);
     if (!is_asked_anew(self, said))
-        return fail(self, PROVIDER_INVALID,
-                    "the response is not good: the person signed in at the provider before they "
-                    "were to sign in anew (force_authn): see AuthnInstant");
+        return saml_fail(
+            self, PROVIDER_INVALID,
+            "the response is not good: the person signed in at the provider before they "
+            "were to sign in anew (force_authn): see AuthnInstant");
     fault = saml_person(said, self->account, self->entity_id, self->now_s, &self->person);
-    return fault ? fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
+    return fault ? saml_fail(self, PROVIDER_INVALID, "the response is not good: %s", fault)
                  : PROVIDER_DONE;
 }
 
@@ -442,17 +309,17 @@ static provider_step_t on_logout(saml_flow_t *self, const json_t *said)
     self->said = json_deep_copy(said);
     fault = saml_logout_read(self->said, self->entity_id, is_request, self->now_s, &self->ended);
     if (fault)
-        return fail(self, PROVIDER_INVALID, "the message is not good: %s", fault);
+        return saml_fail(self, PROVIDER_INVALID, "the message is not good: %s", fault);
     return is_request ? go_to_metadata(self) : PROVIDER_DONE;
 }
 
 static provider_step_t take_answer(saml_flow_t *self, const fetched_t *answer)
 {
-    provider_step_t step = judge_code(self, answer);
+    provider_step_t step = saml_judge_code(self, answer);
 
     if (step != PROVIDER_DONE)
         return step;
-    if (self->verb == ask_metadata_verb)
+    if (saml_asked_metadata(self))
         return on_metadata(self, answer->said);
     return self->operation == PROVIDER_ENDED ? on_logout(self, answer->said)
                                              : on_person(self, answer->said);
@@ -466,9 +333,10 @@ static provider_step_t saml_next(void *flow, const fetched_t *answer, fetch_t *o
     if (answer)
         step = take_answer(self, answer);
     else if (self->operation == PROVIDER_CALLBACK)
-        step = ask_verdict(self);
+        step = saml_ask_verdict(self);
     else
-        step = self->operation == PROVIDER_ENDED ? ask_logout_verdict(self) : go_to_metadata(self);
+        step = self->operation == PROVIDER_ENDED ? saml_ask_logout_verdict(self)
+                                                 : go_to_metadata(self);
     if (step == PROVIDER_FETCH)
         *out = (fetch_t){.verb = self->verb, .question = self->question, .timeout_ms = SAML_ASK_MS};
     return step;

@@ -1,7 +1,9 @@
 /* What the files of the saml engine share. */
 #pragma once
 
+#include "services/identity/person.h"
 #include "services/identity/saml.h"
+#include "services/identity/sign_in_words.h"
 
 #include <stdio.h>
 
@@ -141,3 +143,50 @@ char *saml_logout_response(const saml_leaving_t *self, size_t *ret_len);
  * which rule it breaks. */
 const char *saml_logout_read(const json_t *said, const char *entity_id, bool is_request,
                              int64_t now_s, saml_logout_t *out);
+
+/* ---- saml.c: the flow ---- */
+
+enum { SAML_WHY_SIZE = 448 /* the reasons of postern-saml, and a few words before them */ };
+
+typedef struct saml_flow {
+    provider_operation_t operation;
+    json_t *config, *question;
+    const char *verb; /* of the question that was asked last */
+    char *acs, *entity_id, *relay_state, *request_id, *message, *account;
+    char metadata_hash[WORDS_HEX_SIZE];
+    json_t *delivery; /* of begin and leave: how the browser brings a request (saml_deliver) */
+    char *place;      /* of ended: where the provider takes answers; NULL: nowhere */
+    bool is_post;     /* by POST, and not by redirect */
+    person_t person;  /* of refresh and leave who was signed in, of callback who is */
+    json_t *logout;   /* of ended: the message that came (saml_message_read) */
+    json_t *said;     /* and what postern-saml says of it, from which ended is borrowed */
+    saml_logout_t ended;
+    int64_t now_s;
+    int64_t asked_s; /* of callback: since when the person must have signed in at the provider */
+    bool is_forced, is_decrypting;
+    struct provider_cache *cache;
+    char why[SAML_WHY_SIZE];
+} saml_flow_t;
+
+/* End the flow with this step; why is made printable. Returns step. */
+provider_step_t saml_fail(saml_flow_t *self, provider_step_t step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A text of the module's document, "" where it has none; borrowed. */
+const char *saml_config(const saml_flow_t *self, const char *name);
+
+/* ---- saml_question.c ---- */
+
+/* Ask where the provider takes messages; whether the response is good; the same of a message of
+ * logout; and of a response again, whose assertion is encrypted as encrypted says. PROVIDER_FETCH,
+ * or the outcome. */
+provider_step_t saml_ask_metadata(saml_flow_t *self);
+provider_step_t saml_ask_verdict(saml_flow_t *self);
+provider_step_t saml_ask_logout_verdict(saml_flow_t *self);
+provider_step_t saml_ask_decrypted(saml_flow_t *self, const json_t *encrypted);
+/* Was the last question one for metadata? */
+bool saml_asked_metadata(const saml_flow_t *self);
+/* What an answer that is none means; PROVIDER_DONE: it is one. */
+provider_step_t saml_judge_code(saml_flow_t *self, const fetched_t *answer);
+/* Free the last question; it is wiped where nobody else has it still. */
+void saml_drop_question(saml_flow_t *self);

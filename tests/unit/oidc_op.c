@@ -1,5 +1,6 @@
 #include "tests/unit/oidc_op.h"
 #include "common/base/cleanup.h"
+#include "common/out/outbound.h"
 #include "services/identity/person.h"
 
 #include <criterion/criterion.h>
@@ -256,7 +257,8 @@ static provider_step_t drive(op_t *self, void *flow)
     for (int i = 0; step == PROVIDER_FETCH; i++) {
         op_place_t place = place_of(want.url);
         _cleanup_(free_mem) char *body = answer_of(self, &want, place);
-        const fetched_t answer = {.end = body ? 0 : 3,
+        const fetched_t answer = {.end = body ? OUTBOUND_ANSWERED : OUTBOUND_CONNECT,
+                                  .reason = body ? "" : "nobody\nis there",
                                   .status = body ? self->status[place] : 0,
                                   .body = body,
                                   .body_len = body ? strlen(body) : 0,

@@ -158,7 +158,9 @@ Test(oidc, discovery_tells_a_provider_that_is_down_from_one_that_is_wrong)
     json_decref(op->documents[OP_METADATA]);
     op->documents[OP_METADATA] = NULL;
     cr_assert_eq(op_run(op, PROVIDER_BEGIN, NULL), PROVIDER_UNAVAILABLE);
-    have(op->why, "cannot be reached");
+    have(op->why, "cannot be reached: connect: nobody");
+    have(op->why, "is there");
+    cr_assert_null(strchr(op->why, '\n'), "it is one line");
 }
 
 /* ---- callback ---- */

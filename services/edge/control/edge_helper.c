@@ -6,85 +6,30 @@
  * keys of session tickets, and beside worker 0 it keeps the configuration on disk. It ends when
  * its worker does, and the worker starts another one when it dies. */
 #include "services/edge/control/edge_helper.h"
-#include "common/base/invariant.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/control/edge_helper_ask.h"
+#include "services/edge/control/edge_helper_logs.h"
 #include "services/edge/control/edge_helper_names.h"
 #include "services/edge/control/edge_helper_signers.h"
 #include "services/edge/control/edge_link.h"
 #include "services/edge/control/edge_socket.h"
 #include "services/edge/control/edge_store.h"
 #include "services/edge/tls/edge_tickets.h"
-#include "services/edge/control/merge.h"
-#include "services/edge/control/parts.h"
 
 #include <sched.h>
 #include <sodium.h>
 #include <sys/prctl.h>
 
-enum {
-    BURST = 64,
-    KEEP_MAX = 8,
-    BETWEEN = 5   /* the frame with the revisions between: of use to the state file only */
-};
-
-/* One of the logs that the worker follows, as the copies of its service tell it. */
-typedef struct {
-    const char     *peer;            /* the service: its key */
-    link_kind_t     kind;            /* of its messages in the link to the worker */
-    edge_socket_t   copies[MERGE_COPIES_MAX];
-    parts_t         parts[MERGE_COPIES_MAX];
-    merge_t         merge;           /* what the copies say, for one worker */
-    ngx_int_t       passed;          /* NGX_OK, while the worker takes what is passed to it */
-} told_t;
-
-enum { CONFIG, SESSIONS, LOGS };
+enum { KEEP_MAX = 8 };
 
 static void          *contexts[2];   /* of the logs, of events */
-static told_t         logs[LOGS] = {
-    { .peer = "routes", .kind = LINK_CONFIG },
-    { .peer = "identity", .kind = LINK_SESSIONS }
-};
 static edge_socket_t  events = { .kind = LINK_EVENTS };
 static link_t         worker = LINK_CLOSED;
 static int            names = -1;    /* the helper's end of the names' link */
 
 
-static const merge_ports_t  ports;   /* below */
-
-/* frames of the one are copied into frames of the other */
-_Static_assert((int) MERGE_FRAMES_MAX == (int) LINK_FRAMES_MAX, "frames of a message");
-
-
 /* ---- sockets ---- */
-
-/* endpoints: of the service's copies, with commas between; see edge_helper_copies. */
-static ngx_int_t
-open_log(told_t *log, const ngx_str_t *endpoints)
-{
-    u_char     *at = endpoints->data, *end = at + endpoints->len, *comma;
-    ngx_str_t   endpoint;
-    ngx_int_t   n = 0, rc = NGX_OK;
-
-    for ( ; at < end && rc == NGX_OK; at = comma + 1) {
-        comma = ngx_strlchr(at, end, ',');
-        comma = comma ? comma : end;
-        endpoint.data = at;
-        endpoint.len = comma - at;
-        INVARIANT(n < MERGE_COPIES_MAX);   /* see edge_helper_copies */
-        log->copies[n].kind = log->kind;
-        rc = edge_socket_open(&log->copies[n], &contexts[0], &endpoint, log->peer);
-        if (rc == NGX_OK) {
-            n++;
-        } else if (log->copies[n].socket) {
-            zmq_close(log->copies[n].socket);
-        }
-    }
-    merge_init(&log->merge, n, &ports, log);
-    return rc;
-}
-
 
 ngx_int_t
 edge_helper_copies(const ngx_str_t *endpoints)
@@ -113,152 +58,16 @@ open_sockets(void)
     ngx_int_t           rc;
     struct sched_param  none = { 0 };
 
-    if (open_log(&logs[CONFIG], &edge_conf()->config_log) != NGX_OK) {
+    if (edge_helper_logs_open(&contexts[0], &worker) != NGX_OK) {
         return NGX_ERROR;
     }
     /* logged: without them everything else is served, and nobody signs in */
-    (void) open_log(&logs[SESSIONS], &edge_conf()->session_log);
     (void) edge_helper_ask_open(&contexts[0]);
     sched_setscheduler(0, SCHED_BATCH, &none);
     rc = edge_socket_open(&events, &contexts[1], &edge_conf()->events,
                      "events");
     sched_setscheduler(0, SCHED_OTHER, &none);
     return rc;
-}
-
-
-/* ---- from the worker ---- */
-
-/* A change is written to disk before the worker hears of it, so what the worker acknowledges is
- * there. Where it could not be written, the worker is told so before it hears of the change. */
-static void
-keep_message(const ngx_str_t *frames, ngx_uint_t n)
-{
-    store_standing_t         now;
-    static store_standing_t  told = STORE_UNKNOWN;
-
-    edge_store_message(frames, n);
-    now = edge_store_standing();
-    if (now != told) {
-        link_send(&worker, now == STORE_BEHIND ? LINK_UNKEPT : LINK_KEPT, NULL,
-                  0, 0);
-        told = now;
-    }
-    if (edge_store_wants_snapshot()) {
-        link_send(&worker, LINK_SNAPSHOT, NULL, 0, 0);
-    }
-}
-
-
-/* ---- the copies of the logs ---- */
-
-static int64_t
-now_ms(void)
-{
-    struct timespec  now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-
-static bool
-copy_is_there(void *context, int copy)
-{
-    const told_t  *log = context;
-
-    return edge_socket_is_ready(&log->copies[copy], ZMQ_POLLOUT);
-}
-
-
-static bool
-to_copy(void *context, int copy, const merge_frame_t *frames, size_t n)
-{
-    size_t           i;
-    told_t          *log = context;
-    link_message_t   message;
-
-    INVARIANT(copy >= 0 && copy < log->merge.count && n <= LINK_FRAMES_MAX);
-    message.n = n;
-    for (i = 0; i < n; i++) {
-        message.frames[i].data = (u_char *) frames[i].data;
-        message.frames[i].len = frames[i].len;
-    }
-    if (n == 5 && frames[0].len == 5
-        && ngx_strncmp(frames[0].data, "hello", 5) == 0)
-    {
-        ngx_str_set(&message.frames[n], "parts");   /* it may send large bodies so: parts.h */
-        message.n++;
-    }
-    return edge_socket_send(&log->copies[copy], message.frames, message.n) == NGX_OK;
-}
-
-
-static void
-pass_to_worker(void *context, const merge_frame_t *frames, size_t n)
-{
-    size_t      i;
-    told_t     *log = context;
-    ngx_str_t   texts[LINK_FRAMES_MAX];
-
-    for (i = 0; i < n; i++) {
-        texts[i].data = (u_char *) frames[i].data;
-        texts[i].len = frames[i].len;
-    }
-    if (ngx_worker == 0 && log->kind == LINK_CONFIG) {
-        keep_message(texts, n);
-    }
-    log->passed = link_send(&worker, log->kind, texts, ngx_min(n, BETWEEN), 0);
-}
-
-
-static const merge_ports_t  ports = { copy_is_there, to_copy, pass_to_worker };
-
-
-static size_t
-frames_of(const ngx_str_t *texts, size_t n, merge_frame_t *frames)
-{
-    size_t  i;
-
-    for (i = 0; i < n; i++) {
-        frames[i].data = (const char *) texts[i].data;
-        frames[i].len = texts[i].len;
-    }
-    return n;
-}
-
-
-static void
-log_from_worker(told_t *log, const link_message_t *message)
-{
-    merge_frame_t  frames[LINK_FRAMES_MAX];
-
-    merge_from_worker(&log->merge, frames,
-                      frames_of(message->frames, message->n, frames), now_ms());
-}
-
-
-static ngx_int_t
-log_from_copy(told_t *log, int copy, const ngx_str_t *texts, ngx_uint_t n)
-{
-    size_t         count;
-    ngx_str_t      word;
-    merge_frame_t  frames[LINK_FRAMES_MAX];
-
-    count = frames_of(texts, n, frames);
-    switch (parts_take(&log->parts[copy], frames, &count)) {
-    case PARTS_WAIT:
-        ngx_str_set(&word, "part");   /* the log is not silent */
-        return link_send(&worker, log->kind, &word, 1, 0);
-    case PARTS_LOST:
-        /* its next beat names another revision than what passed, and it is greeted */
-        return NGX_OK;
-    default:
-        break;
-    }
-    log->passed = NGX_OK;
-    merge_from_copy(&log->merge, copy, frames, count, now_ms());
-    return log->passed;
 }
 
 
@@ -310,6 +119,8 @@ bring_tickets(void)
 }
 
 
+/* ---- from the worker ---- */
+
 /* NGX_AGAIN: nothing more now | NGX_ERROR: the worker is gone. */
 static ngx_int_t
 from_worker(void)
@@ -320,10 +131,8 @@ from_worker(void)
     while ((rc = link_receive(&worker, &message, MSG_DONTWAIT)) == NGX_OK) {
         switch (message.kind) {
         case LINK_CONFIG:
-            log_from_worker(&logs[CONFIG], &message);
-            break;
         case LINK_SESSIONS:
-            log_from_worker(&logs[SESSIONS], &message);
+            edge_helper_logs_take(&message);
             break;
         case LINK_EVENTS:
             (void) edge_socket_send(&events, message.frames, message.n);
@@ -355,48 +164,15 @@ from_worker(void)
 
 /* ---- to the worker ---- */
 
-/* Messages of one socket to the worker, BURST at most: the other sockets have some, too. log: whose
- * copy the socket leads to; NULL: of events. */
 static ngx_int_t
-to_worker(edge_socket_t *bus, told_t *log)
+take_event(void *context, edge_socket_t *bus, const ngx_str_t *frames, ngx_uint_t n)
 {
-    ngx_int_t   rc = NGX_OK;
-    zmq_msg_t   parts[LINK_FRAMES_MAX];
-    ngx_str_t   frames[LINK_FRAMES_MAX];
-    ngx_uint_t  burst, n;
-
-    for (burst = 0; burst < BURST && rc == NGX_OK
-                    && edge_socket_is_ready(bus, ZMQ_POLLIN); burst++)
-    {
-        n = edge_socket_receive(bus, parts, frames);
-        INVARIANT(n <= LINK_FRAMES_MAX);
-        rc = log ? log_from_copy(log, bus - log->copies, frames, n)
-                 : link_send(&worker, bus->kind, frames, n, 0);
-        while (n > 0) {
-            zmq_msg_close(&parts[--n]);
-        }
-    }
-    return rc;
+    (void) context;
+    return link_send(&worker, bus->kind, frames, n, 0);
 }
 
 
 /* ---- the process ---- */
-
-/* What the copies of both logs have for the worker. */
-static ngx_int_t
-logs_to_worker(void)
-{
-    int         i, k;
-    ngx_int_t   rc = NGX_OK;
-
-    for (i = 0; i < LOGS; i++) {
-        for (k = 0; k < logs[i].merge.count && rc == NGX_OK; k++) {
-            rc = to_worker(&logs[i].copies[k], &logs[i]);
-        }
-    }
-    return rc;
-}
-
 
 /* Milliseconds for which nothing is to be looked after; -1: for good. */
 static int
@@ -414,19 +190,14 @@ patience(void)
 static void
 run_loop(void)
 {
-    int             i, k, n = 2;
+    int             n = 2;
     ngx_int_t       rc;
-    zmq_pollitem_t  items[2 + LOGS * MERGE_COPIES_MAX + EDGE_HELPER_ASK_ITEMS + 1] = {
+    zmq_pollitem_t  items[2 + EDGE_HELPER_LOGS_ITEMS + EDGE_HELPER_ASK_ITEMS + 1] = {
         { NULL, worker.fd, ZMQ_POLLIN, 0 },
         { events.socket, 0, ZMQ_POLLIN, 0 },
     };
 
-    for (i = 0; i < LOGS; i++) {
-        for (k = 0; k < logs[i].merge.count; k++, n++) {
-            items[n].socket = logs[i].copies[k].socket;
-            items[n].events = ZMQ_POLLIN;
-        }
-    }
+    n += edge_helper_logs_poll(items + n);
     n += edge_helper_ask_poll(items + n);
     do {
         items[n].fd = edge_helper_signers_fd();
@@ -434,9 +205,9 @@ run_loop(void)
         zmq_poll(items, items[n].fd < 0 ? n : n + 1, patience());
         rc = from_worker() == NGX_AGAIN ? edge_helper_signers_take(&worker) : NGX_ERROR;
         rc = rc == NGX_OK ? edge_helper_signers_watch(&worker) : rc;
-        rc = rc == NGX_OK ? logs_to_worker() : rc;
+        rc = rc == NGX_OK ? edge_helper_logs_turn() : rc;
         rc = rc == NGX_OK ? edge_helper_ask_turn(&worker) : rc;
-    } while (rc == NGX_OK && to_worker(&events, NULL) == NGX_OK);
+    } while (rc == NGX_OK && edge_socket_drain(&events, take_event, NULL) == NGX_OK);
 }
 
 
@@ -506,7 +277,6 @@ end_with(pid_t parent)
 static void __attribute__((noreturn))
 run_helper(int link, int names_fd)
 {
-    int    i, k;
     pid_t  parent = ngx_pid;
 
     ngx_pid = ngx_getpid();
@@ -528,11 +298,7 @@ run_helper(int link, int names_fd)
     /* before any news of the config log: a worker has them when it begins to serve */
     bring_tickets();
     run_loop();
-    for (i = 0; i < LOGS; i++) {
-        for (k = 0; k < logs[i].merge.count; k++) {
-            zmq_close(logs[i].copies[k].socket);
-        }
-    }
+    edge_helper_logs_close();
     edge_helper_ask_close();
     zmq_close(events.socket);
     zmq_ctx_term(contexts[0]);

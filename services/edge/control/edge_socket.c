@@ -1,12 +1,14 @@
 #include "services/edge/control/edge_socket.h"
 #include "services/edge/control/edge_helper.h"
 #include "services/edge/worker/edge_conf.h"
+#include "common/base/invariant.h"
 #include "common/bus/heartbeat.h"
 #include "common/codec/pack.h"
 
 enum {
     HWM = 10000,
-    RECONNECT_MS = 50
+    RECONNECT_MS = 50,
+    BURST = 64
 };
 
 
@@ -240,4 +242,26 @@ edge_socket_receive(edge_socket_t *bus, zmq_msg_t *parts, ngx_str_t *frames)
         frames[n++].len = zmq_msg_size(part);
     }
     return n;
+}
+
+
+ngx_int_t
+edge_socket_drain(edge_socket_t *bus, edge_socket_take_t take, void *context)
+{
+    ngx_int_t   rc = NGX_OK;
+    zmq_msg_t   parts[LINK_FRAMES_MAX];
+    ngx_str_t   frames[LINK_FRAMES_MAX];
+    ngx_uint_t  burst, n;
+
+    for (burst = 0; burst < BURST && rc == NGX_OK
+                    && edge_socket_is_ready(bus, ZMQ_POLLIN); burst++)
+    {
+        n = edge_socket_receive(bus, parts, frames);
+        INVARIANT(n <= LINK_FRAMES_MAX);
+        rc = take(context, bus, frames, n);
+        while (n > 0) {
+            zmq_msg_close(&parts[--n]);
+        }
+    }
+    return rc;
 }

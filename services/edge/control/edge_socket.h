@@ -37,3 +37,11 @@ ngx_int_t edge_socket_send(edge_socket_t *bus, const ngx_str_t *frames, ngx_uint
 /* Receive one message: how many frames it has, LINK_FRAMES_MAX at most; further ones are left
  * out. 0: there is none. frames point into parts, which the caller closes. */
 ngx_uint_t edge_socket_receive(edge_socket_t *bus, zmq_msg_t *parts, ngx_str_t *frames);
+
+/* What is done with a message that was received; the frames are borrowed. NGX_OK: go on. */
+typedef ngx_int_t (*edge_socket_take_t)(void *context, edge_socket_t *bus, const ngx_str_t *frames,
+    ngx_uint_t n);
+
+/* Receive what there is, 64 messages at most: the other sockets have some, too. NGX_OK, or what
+ * take returned that is not. */
+ngx_int_t edge_socket_drain(edge_socket_t *bus, edge_socket_take_t take, void *context);

@@ -8,6 +8,7 @@
 
 #include "services/edge/http/failover.h"
 #include "services/edge/http/head.h"
+#include "services/edge/http/looks.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/http/share.h"
 #include "services/edge/http/trace.h"
@@ -78,7 +79,8 @@ typedef struct edge_grpc edge_grpc_t;
 
 /* An answer that waits for its client: edge_stall.c. */
 typedef struct {
-    ngx_queue_t link; /* next NULL: it does not wait */
+    look_t look;      /* watched: it waits, and has not stalled yet */
+    ngx_queue_t link; /* in the line of its client, once it has stalled */
     ngx_queue_t over; /* among those for which their client has no portion left; next NULL: no */
     ngx_msec_t since; /* of the last time that it was seen to flow */
     off_t sent;       /* bytes of the body that the client had by then */
@@ -89,18 +91,16 @@ typedef struct {
 
 /* How a client takes its answer: edge_pace.c. */
 typedef struct {
-    ngx_queue_t link; /* next NULL: it is not watched */
+    look_t look;
     ngx_http_request_t *request;
-    ngx_msec_t check_at;
-    off_t sent;          /* bytes of the body that the client had at the last check */
+    off_t sent;          /* bytes of the body that the client had at the last look */
     unsigned waited : 1; /* more have waited for it since then, all the time */
 } edge_pace_t;
 
 /* How a client sends its body: edge_upload.c. */
 typedef struct {
-    ngx_queue_t link; /* next NULL: it is not watched */
-    ngx_msec_t check_at;
-    off_t received;      /* bytes of the body that had come at the last check */
+    look_t look;
+    off_t received;      /* bytes of the body that had come at the last look */
     unsigned waited : 1; /* the upstream has waited for more since then, all the time */
 } edge_upload_t;
 
@@ -198,5 +198,5 @@ edge_ctx_t *edge_ctx(ngx_http_request_t *r);
 /* Make the request's context; it is freed with the request's pool. NULL: no memory. */
 edge_ctx_t *edge_ctx_new(ngx_http_request_t *r);
 
-/* Are requests of this server routed, and do they leave events? In ngx_http_postern_module.c. */
+/* Are requests of this server routed, and do they leave events? In edge_directives.c. */
 ngx_uint_t edge_is_on(ngx_http_request_t *r);

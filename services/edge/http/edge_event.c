@@ -1,13 +1,11 @@
 /* http_request_complete.v0: the log phase writes a request's raw values into the event ring. Names
  * of fields, capitals of headers, texts of times and valid UTF-8 are made by postern-events: done
- * here, they took two thirds of an event's time. Credentials are redacted here: they never leave
- * the edge. */
-#include "services/edge/http/edge_event.h"
+ * here, they took two thirds of an event's time. Headers are in edge_event_headers.c. */
+#include "services/edge/http/edge_event_put.h"
 #include "services/edge/http/edge_log.h"
 #include "services/edge/events/edge_ring.h"
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_header.h"
 #include "services/edge/http/edge_modules.h"
 #include "services/edge/http/edge_page.h"
 #include "services/edge/http/edge_share.h"
@@ -17,8 +15,11 @@
 #include "services/edge/table/table.h"
 #include "common/base/id.h"
 
-enum { EVENT_MAX = 58000, HEADERS_MAX = 100, HEADERS_BYTES = 24000, VALUE_MAX = 8192, NAME_MAX_BYTES = 256, METHOD_MAX = 32,
-       FIXED_MAX = 314 /* what every event has: numbers of fields, ids, times */ };
+enum {
+    EVENT_MAX = 58000,
+    METHOD_MAX = 32,
+    FIXED_MAX = 314 /* what every event has: numbers of fields, ids, times */
+};
 
 /* In place of a topic's length (proto/WIRE.md, "Events"). */
 enum { LAYOUT = 0, VALUES = 255, RECORD_HEAD = 5 };
@@ -35,15 +36,9 @@ static const char  layout[] = "http_request_complete.v0"
     ;
 
 
-static void
-put_text(pack_t *pk, const void *data, size_t len)
-{
-    pack_str(pk, data, ngx_min(len, VALUE_MAX));
-}
-
-
 /* Room for the field's number is part of FIXED_MAX, which pack_event sets aside. */
-#define TEXT(field, value, n)  do { EVENT_FIELD(field); put_text(pk, value, n); } while (0)
+#define TEXT(field, value, n)                                                  \
+    do { EVENT_FIELD(field); edge_event_put_text(pk, value, n); } while (0)
 #define NUMBER(field, value)  do { EVENT_FIELD(field); pack_int64(pk, value); } while (0)
 
 
@@ -54,271 +49,6 @@ put_time(pack_t *pk, uint64_t ms)
     ms = htobe64(ms);
     pack_fixed_byte(pk, 0xcf);
     pack_fixed(pk, &ms, sizeof(ms));
-}
-
-
-/* ---- headers: a list of name, value, name, value ---- */
-
-/* Must the value be redacted? By length first: few names have the length of one of these. */
-static ngx_uint_t
-secret(const ngx_str_t *name)
-{
-    switch (name->len) {
-    case sizeof("cookie") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "cookie", name->len) == 0;
-    case sizeof("x-api-key") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "x-api-key", name->len) == 0;
-    case sizeof("set-cookie") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "set-cookie", name->len) == 0;
-    case sizeof("authorization") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "authorization", name->len) == 0;
-    case sizeof("x-gitlab-token") - 1:   /* the secret of a webhook, as it is */
-        return ngx_strncasecmp(name->data, (u_char *) "x-gitlab-token", name->len) == 0;
-    case sizeof("x-buildkite-token") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "x-buildkite-token", name->len) == 0;
-    case sizeof("proxy-authorization") - 1:
-        return ngx_strncasecmp(name->data, (u_char *) "proxy-authorization", name->len) == 0;
-    default:
-        return 0;
-    }
-}
-
-
-/* How the value says a host or a URL, which may have a password. By length first, as above. */
-typedef enum { IS_OTHER, IS_HOST, IS_URL } header_form_t;
-
-
-static header_form_t
-form_of(const ngx_str_t *name)
-{
-#define IS(text)  (ngx_strncasecmp(name->data, (u_char *) text, name->len) == 0)
-    switch (name->len) {
-    case sizeof("host") - 1:
-        return IS("host") ? IS_HOST : IS_OTHER;
-    case sizeof("origin") - 1:
-        return IS("origin") ? IS_URL : IS_OTHER;
-    case sizeof("referer") - 1:
-        return IS("referer") ? IS_URL : IS_OTHER;
-    case sizeof("location") - 1:
-        return IS("location") ? IS_URL : IS_OTHER;
-    case sizeof("content-location") - 1:
-        return IS("content-location") ? IS_URL
-               : IS("x-forwarded-host") ? IS_HOST : IS_OTHER;
-    default:
-        return IS_OTHER;
-    }
-#undef IS
-}
-
-
-/* A text without its user information: a password never leaves the edge. all: userinfo.h. */
-static void
-put_public(pack_t *pk, const ngx_str_t *text, ngx_uint_t all)
-{
-    size_t  begin, end, rest;
-
-    if (!userinfo_find((char *) text->data, text->len, all, &begin, &end)) {
-        put_text(pk, text->data, text->len);
-        return;
-    }
-    begin = ngx_min(begin, VALUE_MAX);
-    rest = ngx_min(text->len - end, VALUE_MAX - begin);
-    pack_str_head(pk, begin + rest);
-    pack_append(pk, text->data, begin);
-    pack_append(pk, text->data + end, rest);
-}
-
-
-/* A list of headers being packed: its count is written when the list ends. Beyond max items or
- * HEADERS_BYTES, headers are only counted (left_out). */
-typedef struct {
-    u_char      *count;
-    size_t       bytes;
-    ngx_uint_t   n, left_out;
-    ngx_uint_t   max;
-} header_list_t;
-
-
-static void
-begin_list(header_list_t *list, pack_t *pk, ngx_uint_t max)
-{
-    ngx_memzero(list, sizeof(*list));
-    list->max = max;
-    pack_fixed_byte(pk, 0xdc);
-    list->count = pk->at;
-    pk->at += 2;
-}
-
-
-static void
-end_list(const header_list_t *list)
-{
-    list->count[0] = (u_char) (2 * list->n >> 8);
-    list->count[1] = (u_char) (2 * list->n);
-}
-
-
-/* Adds a header, or counts it in left_out where the list is full. */
-static void
-put_header(pack_t *pk, header_list_t *list, const ngx_str_t *name,
-    const ngx_str_t *value)
-{
-    size_t         bytes = ngx_min(name->len, NAME_MAX_BYTES)
-                           + ngx_min(value->len, VALUE_MAX);
-    header_form_t  form;
-
-    if (list->n >= list->max || list->bytes + bytes > HEADERS_BYTES) {
-        list->left_out++;
-        return;
-    }
-    list->n++;
-    list->bytes += bytes;
-    pack_str(pk, name->data, ngx_min(name->len, NAME_MAX_BYTES));
-    form = form_of(name);
-    if (secret(name)) {
-        pack_str(pk, "[redacted]", 10);
-    } else if (form == IS_OTHER) {
-        put_text(pk, value->data, value->len);
-    } else {
-        put_public(pk, value, form == IS_HOST);
-    }
-}
-
-
-static void
-put_known(pack_t *pk, header_list_t *list, const char *name, const void *value,
-    size_t len)
-{
-    ngx_str_t  key = { ngx_strlen(name), (u_char *) name };
-    ngx_str_t  text = { len, (u_char *) value };
-
-    put_header(pk, list, &key, &text);
-}
-
-
-static void
-put_request_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
-    header_list_t *list)
-{
-    ngx_uint_t        i, end;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        end = part == ctx->own_part ? ctx->own_index : part->nelts;
-        for (i = 0; i < end; i++) {
-            if (!edge_header_hidden(&header[i])) {
-                put_header(pk, list, &header[i].key, &header[i].value);
-            }
-        }
-        if (part == ctx->own_part) {
-            break;   /* from here on headers were added by the edge */
-        }
-    }
-    header = ctx->hidden ? ctx->hidden->elts : NULL;
-    for (i = 0; header && i < ctx->hidden->nelts; i++) {
-        put_header(pk, list, &header[i].key, &header[i].value);
-    }
-}
-
-
-/* Adds a constant pair, packed at compile time: nearly every response has some. These come first in
- * their list, so HEADERS_BYTES is not checked. */
-static void
-put_packed(pack_t *pk, header_list_t *list, const char *pair, size_t len)
-{
-    if (list->max == 0) {
-        list->left_out++;
-        return;
-    }
-    list->n++;
-    list->bytes += len;
-    pack_append(pk, pair, len);
-}
-
-
-#define PAIR(pair)  put_packed(pk, list, pair, sizeof(pair) - 1)
-
-
-/* An HTTP date (RFC 9110 5.6.7); the last one is cached. */
-static const u_char *
-http_time(time_t when)
-{
-    static time_t  kept;
-    static u_char  text[sizeof("Mon, 28 Sep 1970 06:00:00 GMT")];
-
-    if (kept != when) {
-        ngx_http_time(text, when);
-        kept = when;
-    }
-    return text;
-}
-
-
-/* Headers that are in no list because nginx's header filter writes them itself: this repeats its
- * rules (ngx_http_header_filter). */
-static void
-put_own_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
-    header_list_t *list)
-{
-    u_char                    *end, length[NGX_OFF_T_LEN];
-    ngx_http_headers_out_t    *out = &r->headers_out;
-
-    if (out->server == NULL) {
-        PAIR("\xa6" "server" "\xa5" "nginx");
-    }
-    if (out->date == NULL) {
-        put_known(pk, list, "date", http_time(ctx->sent.time),
-                  sizeof("Mon, 28 Sep 1970 06:00:00 GMT") - 1);
-    }
-    if (out->content_type.len) {
-        put_known(pk, list, "content-type", out->content_type.data,
-                  out->content_type.len);
-    }
-    if (out->content_length == NULL && out->content_length_n >= 0) {
-        end = ngx_sprintf(length, "%O", out->content_length_n);
-        put_known(pk, list, "content-length", length, end - length);
-    }
-    if (r->http_version >= NGX_HTTP_VERSION_20) {
-        return;
-    }
-    if (r->chunked) {
-        PAIR("\xb1" "transfer-encoding" "\xa7" "chunked");
-    }
-    if (out->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
-        PAIR("\xaa" "connection" "\xa7" "upgrade");
-    } else if (ctx->sent.keepalive) {
-        PAIR("\xaa" "connection" "\xaa" "keep-alive");
-    } else {
-        PAIR("\xaa" "connection" "\xa5" "close");
-    }
-}
-
-
-static void
-put_response_headers(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
-    header_list_t *list)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-    static const ngx_str_t  redacted = ngx_string("[redacted]");
-
-    if (!r->header_sent) {
-        return;
-    }
-    put_own_headers(pk, r, ctx, list);
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (header[i].hash) {
-                put_header(pk, list, &header[i].key,
-                           ctx->concealed && &header[i] == r->headers_out.location
-                           ? &redacted : &header[i].value);
-            }
-        }
-    }
 }
 
 
@@ -442,10 +172,10 @@ put_url(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx)
     if (end) {
         path.len = end - path.data;
     }
-    host_len = ngx_min(host.len, VALUE_MAX - scheme.len);
-    uri_len = ngx_min(uri.len, VALUE_MAX - scheme.len - host_len);
+    host_len = ngx_min(host.len, EVENT_VALUE_MAX - scheme.len);
+    uri_len = ngx_min(uri.len, EVENT_VALUE_MAX - scheme.len - host_len);
     EVENT_FIELD(EVENT_HTTP_REQUEST_URL_HOST);
-    put_public(pk, &ctx->host, 1);
+    edge_event_put_public(pk, &ctx->host, 1);
     TEXT(EVENT_HTTP_REQUEST_URL_PATH, path.data, path.len);
     TEXT(EVENT_HTTP_REQUEST_URL_QUERY, args.data, args.len);
     EVENT_FIELD(EVENT_HTTP_REQUEST_URL_RAW);
@@ -463,8 +193,7 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     ngx_table_elt_t  *agent = r->headers_in.user_agent;
     off_t             body = edge_body_received(r, ctx);
     off_t             sent = edge_body_sent(r, ctx);
-    ngx_uint_t        max = with_headers ? HEADERS_MAX : 0;
-    header_list_t     list;
+    ngx_uint_t        left_out;
     char              error[EDGE_ERROR_BYTES];
 
     if (body > 0) {
@@ -490,18 +219,14 @@ put_http(pack_t *pk, ngx_http_request_t *r, edge_ctx_t *ctx,
     NUMBER(EVENT_HTTP_RESPONSE_STATUS_CODE,
            (int64_t) (r->err_status ? r->err_status : r->headers_out.status));
     EVENT_FIELD(EVENT_HTTP_REQUEST_HEADERS);
-    begin_list(&list, pk, max);
-    put_request_headers(pk, r, ctx, &list);
-    end_list(&list);
-    if (list.left_out) {
-        NUMBER(EVENT_HTTP_REQUEST_HEADERS_LEFT_OUT, list.left_out);
+    left_out = edge_event_put_request_headers(pk, r, ctx, with_headers);
+    if (left_out) {
+        NUMBER(EVENT_HTTP_REQUEST_HEADERS_LEFT_OUT, left_out);
     }
     EVENT_FIELD(EVENT_HTTP_RESPONSE_HEADERS);
-    begin_list(&list, pk, max);
-    put_response_headers(pk, r, ctx, &list);
-    end_list(&list);
-    if (list.left_out) {
-        NUMBER(EVENT_HTTP_RESPONSE_HEADERS_LEFT_OUT, list.left_out);
+    left_out = edge_event_put_response_headers(pk, r, ctx, with_headers);
+    if (left_out) {
+        NUMBER(EVENT_HTTP_RESPONSE_HEADERS_LEFT_OUT, left_out);
     }
 }
 

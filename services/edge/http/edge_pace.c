@@ -4,22 +4,14 @@
  * wait for the client now, waited at the last look, and did so all the time between, and it took
  * fewer than postern_client_take_min of them, the request ends. Who has all that there is, as
  * between two events of a stream, is not waited for. WebSockets and other tunnels are left alone:
- * both of their ends may be slow by nature, and their memory is small and bounded.
- *
- * The looks of all requests stand in one queue in the order of time, with one timer. */
+ * both of their ends may be slow by nature, and their memory is small and bounded. */
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_stall.h"
 #include "services/edge/worker/edge_vitals.h"
 
-enum {
-    PAUSE_MS = 1000,   /* between two passes over the queue */
-    LOG_EVERY_S = 60
-};
-
-static ngx_queue_t       watched;
-static ngx_event_t       timer;
-static ngx_connection_t  timer_dummy;
+enum { LOG_EVERY_S = 60 };
 
 
 void
@@ -85,8 +77,9 @@ edge_pace_cut(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_msec_t ms)
 
 
 static void
-look_at(edge_ctx_t *ctx)
+look_at(look_t *look)
 {
+    edge_ctx_t          *ctx = (edge_ctx_t *) ((char *) look - offsetof(edge_ctx_t, pace.look));
     edge_pace_t         *pace = &ctx->pace;
     ngx_http_request_t  *r = pace->request;
     off_t                sent = edge_pace_body_sent(r), took = sent - pace->sent;
@@ -104,43 +97,14 @@ look_at(edge_ctx_t *ctx)
 }
 
 
-static void
-watch_pace(edge_pace_t *pace)
-{
-    pace->check_at = ngx_current_msec + edge_conf()->send_timeout;
-    ngx_queue_insert_tail(&watched, &pace->link);
-}
-
-
-/* Each look may end its request, and others. */
-static void
-on_timer(ngx_event_t *ev)
-{
-    edge_ctx_t      *ctx;
-    ngx_msec_int_t   left;
-
-    while (!ngx_queue_empty(&watched)) {
-        ctx = ngx_queue_data(ngx_queue_head(&watched), edge_ctx_t, pace.link);
-        left = (ngx_msec_int_t) (ctx->pace.check_at - ngx_current_msec);
-        if (left > 0) {
-            ngx_add_timer(ev, ngx_max((ngx_msec_t) left, PAUSE_MS));
-            return;
-        }
-        ngx_queue_remove(&ctx->pace.link);
-        watch_pace(&ctx->pace);
-        look_at(ctx);
-    }
-}
+static edge_looks_t  looks = { .look_at = look_at };
 
 
 void
 edge_pace_begin(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     ctx->pace.request = r;
-    watch_pace(&ctx->pace);
-    if (!timer.timer_set) {
-        ngx_add_timer(&timer, edge_conf()->send_timeout);
-    }
+    edge_looks_watch(&looks, &ctx->pace.look);
 }
 
 
@@ -148,10 +112,7 @@ void
 edge_pace_end(edge_ctx_t *ctx)
 {
     edge_stall_end(ctx);
-    if (ctx->pace.link.next) {
-        ngx_queue_remove(&ctx->pace.link);
-        ctx->pace.link.next = NULL;
-    }
+    looks_forget(&ctx->pace.look);
 }
 
 
@@ -169,10 +130,5 @@ void
 edge_pace_start(ngx_cycle_t *cycle)
 {
     edge_stall_start(cycle);
-    ngx_queue_init(&watched);
-    timer_dummy.fd = -1;
-    timer.handler = on_timer;
-    timer.log = cycle->log;
-    timer.data = &timer_dummy;
-    timer.cancelable = 1;
+    edge_looks_start(&looks, cycle, edge_conf()->send_timeout);
 }

@@ -5,16 +5,13 @@
 #include "services/edge/http/edge_body.h"
 #include "services/edge/http/edge_cookies.h"
 #include "services/edge/http/edge_ctx.h"
-#include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_forwarded.h"
 #include "services/edge/http/edge_grpc.h"
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/http/edge_hop.h"
 #include "services/edge/http/edge_host.h"
 #include "services/edge/http/edge_modules.h"
-#include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_page.h"
-#include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_restriction.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
@@ -24,7 +21,6 @@
 #include "services/edge/http/edge_handshake.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_trace.h"
-#include "services/edge/http/edge_upload.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_worker.h"
 #include "services/edge/table/table.h"
@@ -47,8 +43,8 @@ named(const ngx_table_elt_t *header, const header_t *name)
 
 
 /* Normalises the path alone, up to '?'; path_normalize refuses a '#'. */
-static ngx_int_t
-normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
+ngx_int_t
+edge_route_normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
 {
     u_char  *end, *out, *path;
     size_t   path_len, args_len, size, len;
@@ -87,68 +83,6 @@ normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
     r->unparsed_uri.len = len + args_len;
     r->valid_unparsed_uri = 1;
     return NGX_OK;
-}
-
-
-static void
-cleanup(void *data)
-{
-    edge_ctx_t  *ctx = data;
-
-    edge_streams_remove(ctx);
-    edge_grpc_end(ctx);   /* before the reset is sent */
-    edge_body_end(ctx);
-    edge_reader_end(ctx);
-    edge_modules_clean(ctx);
-    edge_failover_end(ctx);
-    edge_pace_end(ctx);
-    edge_upload_end(ctx);
-    edge_share_give(ctx);
-    route_release(ctx->route);
-    backend_release(ctx->backend);
-}
-
-
-edge_ctx_t *
-edge_ctx(ngx_http_request_t *r)
-{
-    edge_ctx_t          *ctx;
-    ngx_pool_cleanup_t  *cln;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_postern_module);
-    if (ctx || (!r->internal && !r->filter_finalize)) {
-        return ctx;
-    }
-    /* an internal redirect clears r->ctx, not the pool */
-    for (cln = r->pool->cleanup; cln; cln = cln->next) {
-        if (cln->handler == cleanup) {
-            ngx_http_set_ctx(r, cln->data, ngx_http_postern_module);
-            return cln->data;
-        }
-    }
-    return NULL;
-}
-
-
-edge_ctx_t *
-edge_ctx_new(ngx_http_request_t *r)
-{
-    edge_ctx_t          *ctx;
-    ngx_pool_cleanup_t  *cln;
-
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(edge_ctx_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-    ctx = cln->data;
-    ngx_memzero(ctx, offsetof(edge_ctx_t, stream.links));
-    ctx->blocked_by = -1;
-    edge_trace_id(r, ctx);
-    edge_body_begin(r, ctx);
-    edge_pace_begin(r, ctx);
-    cln->handler = cleanup;
-    ngx_http_set_ctx(r, ctx, ngx_http_postern_module);
-    return ctx;
 }
 
 
@@ -354,8 +288,8 @@ refuse_route(ngx_http_request_t *r, edge_ctx_t *ctx, const edge_t *edge)
 
 /* HTTP/0.9 has no headers, and nginx has not initialised the list of them. The response is sent
  * with a status line all the same. */
-static ngx_uint_t
-is_http_09(ngx_http_request_t *r)
+ngx_uint_t
+edge_route_is_http_09(ngx_http_request_t *r)
 {
     if (r->http_version >= NGX_HTTP_VERSION_10) {
         return 0;
@@ -377,7 +311,7 @@ go_to_sign_in_host(ngx_http_request_t *r, edge_ctx_t *ctx)
     if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
         return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
-    rc = normalize(r, ctx);
+    rc = edge_route_normalize(r, ctx);
     if (rc == NGX_DECLINED) {
         return edge_page(r, ctx, ERR_EDGE_BAD_REQUEST);
     }
@@ -405,7 +339,7 @@ route_at(ngx_http_request_t *r, edge_ctx_t *ctx, edge_t *edge)
     if (r->http_version == NGX_HTTP_VERSION_20 && has_connection_fields(r)) {
         return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
     }
-    rc = normalize(r, ctx);
+    rc = edge_route_normalize(r, ctx);
     if (rc == NGX_DECLINED) {
         return refuse(r, ctx, edge, ERR_EDGE_BAD_REQUEST);
     }
@@ -451,7 +385,7 @@ route_request(ngx_http_request_t *r)
     if (edge_forwarded_read(r, ctx) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    if (is_http_09(r)) {
+    if (edge_route_is_http_09(r)) {
         return edge_page(r, ctx, ERR_EDGE_HTTP_VERSION);
     }
     if (!edge_share_charge(r, ctx)) {
@@ -500,98 +434,4 @@ edge_route_handler(ngx_http_request_t *r)
     edge_worker_refresh();
     ctx = ngx_http_get_module_ctx(r, ngx_http_postern_module);
     return ctx && ctx->suspension ? resume(r, ctx) : route_request(r);
-}
-
-
-/* The same URL, by HTTPS. */
-static ngx_int_t
-set_location(ngx_http_request_t *r, const ngx_str_t *host)
-{
-    char              port[16] = "";
-    ngx_table_elt_t  *location;
-
-    if (edge_conf()->https_port != 443) {
-        snprintf(port, sizeof(port), ":%u",
-                 (unsigned) edge_conf()->https_port);
-    }
-    ngx_http_clear_location(r);
-    location = ngx_list_push(&r->headers_out.headers);
-    if (location == NULL) {
-        return NGX_ERROR;
-    }
-    location->hash = 0;   /* not sent as long as it has no value */
-    ngx_str_set(&location->key, "Location");
-#if (nginx_version >= 1023000)
-    location->next = NULL;
-#endif
-    location->value.data = ngx_pnalloc(r->pool, host->len + r->unparsed_uri.len
-                                                + 32);
-    if (location->value.data == NULL) {
-        return NGX_ERROR;
-    }
-    location->value.len = ngx_sprintf(location->value.data, "https://%V%s%V",
-                                      host, port, &r->unparsed_uri)
-                          - location->value.data;
-    location->hash = 1;
-    r->headers_out.location = location;
-    return NGX_OK;
-}
-
-
-/* 0: the host has an edge that the client may use | the code to refuse with. */
-static ngx_uint_t
-check_redirected(ngx_http_request_t *r, edge_ctx_t *ctx)
-{
-    ngx_str_t  *host = &ctx->host;
-    edge_t     *edge = host->len ? table_edge(edge_worker_table(), (char *) host->data, host->len)
-                                 : NULL;
-
-    return edge && edge->present ? edge_restriction_begin(r, ctx, edge) : ERR_EDGE_NO_HOST;
-}
-
-
-/* Content handler of the plain HTTP server: redirects hosts that have an edge, and the sign-in
- * host, to HTTPS. */
-ngx_int_t
-edge_redirect_handler(ngx_http_request_t *r)
-{
-    ngx_int_t    rc;
-    edge_ctx_t  *ctx;
-
-    edge_worker_refresh();
-    ctx = edge_ctx_new(r);
-    if (ctx == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    ctx->redirect = 1;
-    edge_body_discard(r, ctx);
-    if (is_http_09(r)) {
-        ctx->error = ERR_EDGE_HTTP_VERSION;
-        return edge_error_handler(r);
-    }
-    rc = edge_host(r, ctx);
-    if (rc == NGX_ERROR) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (rc == NGX_DECLINED) {
-        ctx->error = ERR_EDGE_BAD_HOST;
-        return edge_error_handler(r);
-    }
-    ctx->error = edge_sign_in_url_is(ctx) ? 0 : check_redirected(r, ctx);
-    if (ctx->error) {
-        return edge_error_handler(r);
-    }
-    if (normalize(r, ctx) != NGX_OK) {
-        ctx->error = ERR_EDGE_BAD_REQUEST;
-        return edge_error_handler(r);
-    }
-    if (set_location(r, &ctx->host) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    r->headers_out.status = r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)
-                            ? NGX_HTTP_MOVED_PERMANENTLY
-                            : NGX_HTTP_PERMANENT_REDIRECT;
-    r->headers_out.content_length_n = 0;
-    r->header_only = 1;
-    return ngx_http_send_header(r);
 }

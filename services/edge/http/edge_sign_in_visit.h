@@ -1,5 +1,4 @@
-/* A request at the sign-in host, while identity is asked: what edge_sign_in_host.c and
- * edge_sign_in_saml.c share. */
+/* A request at the sign-in host, while identity is asked. */
 #pragma once
 
 #include "services/edge/http/edge_sign_in_answer.h"
@@ -16,8 +15,7 @@ struct visit {
     size_t              form_len;  /* bytes that params came in */
     ngx_str_t           state;   /* of a callback */
     visit_place_t       place;
-    ngx_str_t           at;  /* behind /oauth2/callback/; empty: nothing */
-    /* What answers in place of redirects; NULL: they do. */
+    /* What answers in place of edge_visit_send; NULL: that does. */
     ngx_int_t         (*finish)(visit_t *visit, const ask_answer_t *answer);
     unsigned            asking:1;
     unsigned            callback:1;
@@ -48,6 +46,10 @@ void edge_visit_put_params(pack_t *pk, const params_t *params);
  * has it. The request waits: it is finalized when the answer comes, or when its client leaves. */
 ngx_int_t edge_visit_ask(visit_t *visit, const char *verb, const u_char *start, pack_t *pk,
                          shared_text_t *sealed, ngx_msec_t ms);
+
+/* edge_sign_in_next.c: send the browser where the answer says, or give it the page of what is
+ * wrong. */
+ngx_int_t edge_visit_send(visit_t *visit, const ask_answer_t *answer);
 
 /* One of the edge's pages. */
 ngx_int_t edge_visit_fail(ngx_http_request_t *r, ngx_uint_t code);

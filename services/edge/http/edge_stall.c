@@ -11,9 +11,10 @@
  * that little for EARLY_MS, but never the last FEW: one slow download is not hurt by others of the
  * same address.
  *
- * An answer that waits stands among the young until it has stalled, in the order of time, and then
- * in the line of its client. */
+ * An answer that waits is looked at once in STALLED_MS until it has stalled, and stands in the line
+ * of its client from then on. */
 #include "services/edge/http/edge_stall.h"
+#include "services/edge/http/edge_looks.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/worker/edge_conf.h"
@@ -22,8 +23,7 @@ enum {
     STALLED_MS = 1000,
     EARLY_MS = 5000,
     HELD_BYTES = 512 << 10,
-    FEW = 8,
-    TICK_MS = 1000
+    FEW = 8
 };
 
 /* Stalled answers of a client, the oldest first; clients whose hashes fall together have one. */
@@ -32,11 +32,9 @@ typedef struct {
     ngx_uint_t   count;
 } line_t;
 
-static line_t            lines[PORTION_CLIENTS];
-static ngx_queue_t       young, over;
-static ngx_uint_t        over_count;
-static ngx_event_t       timer;
-static ngx_connection_t  timer_dummy;
+static line_t       lines[PORTION_CLIENTS];
+static ngx_queue_t  over;
+static ngx_uint_t   over_count;
 
 
 static line_t *
@@ -51,13 +49,6 @@ line_of(const edge_stall_t *self)
 }
 
 
-static edge_ctx_t *
-ctx_of(ngx_queue_t *link)
-{
-    return ngx_queue_data(link, edge_ctx_t, stall.link);
-}
-
-
 static void
 leave_over(edge_stall_t *self)
 {
@@ -69,15 +60,20 @@ leave_over(edge_stall_t *self)
 }
 
 
+/* Does an answer wait for its client? */
+static ngx_uint_t
+is_waiting(const edge_stall_t *self)
+{
+    return self->stalled || look_is_watched(&self->look);
+}
+
+
+/* The next look goes by what the client has of it by now. */
 static void
-join_young(edge_ctx_t *ctx, off_t sent)
+begin_look(edge_ctx_t *ctx, off_t sent)
 {
     ctx->stall.since = ngx_current_msec;
     ctx->stall.sent = sent;
-    ngx_queue_insert_tail(&young, &ctx->stall.link);
-    if (!timer.timer_set) {
-        ngx_add_timer(&timer, TICK_MS);
-    }
 }
 
 
@@ -86,12 +82,12 @@ edge_stall_end(edge_ctx_t *ctx)
 {
     edge_stall_t  *self = &ctx->stall;
 
-    if (self->link.next == NULL) {
+    if (!is_waiting(self)) {
         return;
     }
-    ngx_queue_remove(&self->link);
-    self->link.next = NULL;
+    looks_forget(&self->look);
     if (self->stalled) {
+        ngx_queue_remove(&self->link);
         line_of(self)->count--;
         self->stalled = 0;
     }
@@ -125,18 +121,6 @@ is_older(const edge_ctx_t *ctx, ngx_msec_t ms)
 }
 
 
-void
-edge_stall_sent(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t waits)
-{
-    if (!waits || (ctx->stall.stalled && flows(ctx))) {
-        edge_stall_end(ctx);
-    }
-    if (waits && ctx->stall.link.next == NULL && ctx->portion.amount) {
-        join_young(ctx, edge_pace_body_sent(r));
-    }
-}
-
-
 /* A proxy that speaks for many is no client, and has no portion. */
 static void
 charge_answer(edge_ctx_t *ctx)
@@ -160,7 +144,7 @@ stall(edge_ctx_t *ctx)
     line_t        *line;
     edge_stall_t  *self = &ctx->stall;
 
-    ngx_queue_remove(&self->link);
+    looks_forget(&self->look);
     self->client = ctx->portion.client;
     self->stalled = 1;
     line = line_of(self);
@@ -173,21 +157,14 @@ stall(edge_ctx_t *ctx)
 
 
 static void
-look_at_young(void)
+look_at(look_t *look)
 {
-    edge_ctx_t  *ctx;
+    edge_ctx_t  *ctx = (edge_ctx_t *) ((char *) look - offsetof(edge_ctx_t, stall.look));
 
-    while (!ngx_queue_empty(&young)) {
-        ctx = ctx_of(ngx_queue_head(&young));
-        if (!is_older(ctx, STALLED_MS)) {
-            return;
-        }
-        if (!flows(ctx) && has_more(ctx->pace.request)) {
-            stall(ctx);
-        } else {
-            ngx_queue_remove(&ctx->stall.link);
-            join_young(ctx, edge_pace_body_sent(ctx->pace.request));
-        }
+    if (!flows(ctx) && has_more(ctx->pace.request)) {
+        stall(ctx);
+    } else {
+        begin_look(ctx, edge_pace_body_sent(ctx->pace.request));
     }
 }
 
@@ -202,7 +179,7 @@ end_oldest(line_t *line)
     if (line->count <= FEW) {
         return;
     }
-    ctx = ctx_of(ngx_queue_head(&line->answers));
+    ctx = ngx_queue_data(ngx_queue_head(&line->answers), edge_ctx_t, stall.link);
     if (is_older(ctx, EARLY_MS)) {
         edge_stall_end(ctx);
         edge_pace_cut(ctx->pace.request, ctx, EARLY_MS);
@@ -210,8 +187,9 @@ end_oldest(line_t *line)
 }
 
 
-/* Each is charged as soon as there is room for it; until then another of its client may end. */
-static void
+/* Each is charged as soon as there is room for it; until then another of its client may end. Are
+ * there any left? */
+static ngx_uint_t
 look_at_over(void)
 {
     edge_ctx_t   *ctx;
@@ -228,16 +206,22 @@ look_at_over(void)
             end_oldest(line_of(&ctx->stall));
         }
     }
+    return !ngx_queue_empty(&over);
 }
 
 
-static void
-on_tick(ngx_event_t *ev)
+static edge_looks_t  looks = { .look_at = look_at, .rest = look_at_over };
+
+
+void
+edge_stall_sent(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_uint_t waits)
 {
-    look_at_young();
-    look_at_over();
-    if (!ev->timer_set && !(ngx_queue_empty(&young) && ngx_queue_empty(&over))) {
-        ngx_add_timer(ev, TICK_MS);
+    if (!waits || (ctx->stall.stalled && flows(ctx))) {
+        edge_stall_end(ctx);
+    }
+    if (waits && !is_waiting(&ctx->stall) && ctx->portion.amount) {
+        begin_look(ctx, edge_pace_body_sent(r));
+        edge_looks_watch(&looks, &ctx->stall.look);
     }
 }
 
@@ -245,11 +229,6 @@ on_tick(ngx_event_t *ev)
 void
 edge_stall_start(ngx_cycle_t *cycle)
 {
-    ngx_queue_init(&young);
     ngx_queue_init(&over);
-    timer_dummy.fd = -1;
-    timer.handler = on_tick;
-    timer.log = cycle->log;
-    timer.data = &timer_dummy;
-    timer.cancelable = 1;
+    edge_looks_start(&looks, cycle, STALLED_MS);
 }

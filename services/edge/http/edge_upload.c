@@ -7,23 +7,15 @@
  *
  * Left alone are calls of gRPC and tunnels, whose silence has a time of its own; conversations, in
  * which the answer has begun to a body whose end nobody has announced; and bodies that the edge
- * reads itself, which have a time to come in whole.
- *
- * The looks stand in one queue in the order of time, with one timer. */
+ * reads itself, which have a time to come in whole. */
 #include "services/edge/http/edge_upload.h"
 #include "services/edge/http/edge_end.h"
+#include "services/edge/http/edge_looks.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
 #include "common/base/err.h"
 
-enum {
-    PAUSE_MS = 1000,   /* between two passes over the queue */
-    LOG_EVERY_S = 60
-};
-
-static ngx_queue_t       watched;
-static ngx_event_t       timer;
-static ngx_connection_t  timer_dummy;
+enum { LOG_EVERY_S = 60 };
 
 
 static ngx_uint_t
@@ -70,16 +62,9 @@ end_slow(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 
 static void
-watch_upload(edge_upload_t *self)
+look_at(look_t *look)
 {
-    self->check_at = ngx_current_msec + edge_conf()->body_timeout;
-    ngx_queue_insert_tail(&watched, &self->link);
-}
-
-
-static void
-look_at(edge_ctx_t *ctx)
-{
+    edge_ctx_t          *ctx = (edge_ctx_t *) ((char *) look - offsetof(edge_ctx_t, upload.look));
     off_t                came = ctx->body.received - ctx->upload.received;
     edge_upload_t       *self = &ctx->upload;
     ngx_http_request_t  *r = ctx->pace.request;
@@ -97,37 +82,16 @@ look_at(edge_ctx_t *ctx)
 }
 
 
-/* Each look may end its request, and others. */
-static void
-on_timer(ngx_event_t *ev)
-{
-    edge_ctx_t      *ctx;
-    ngx_msec_int_t   left;
-
-    while (!ngx_queue_empty(&watched)) {
-        ctx = ngx_queue_data(ngx_queue_head(&watched), edge_ctx_t, upload.link);
-        left = (ngx_msec_int_t) (ctx->upload.check_at - ngx_current_msec);
-        if (left > 0) {
-            ngx_add_timer(ev, ngx_max((ngx_msec_t) left, PAUSE_MS));
-            return;
-        }
-        ngx_queue_remove(&ctx->upload.link);
-        watch_upload(&ctx->upload);
-        look_at(ctx);
-    }
-}
+static edge_looks_t  looks = { .look_at = look_at };
 
 
 void
 edge_upload_received(edge_ctx_t *ctx)
 {
-    if (ctx->upload.link.next || ctx->request == NULL) {
+    if (look_is_watched(&ctx->upload.look) || ctx->request == NULL) {
         return;   /* what goes to no route has no upstream */
     }
-    watch_upload(&ctx->upload);
-    if (!timer.timer_set) {
-        ngx_add_timer(&timer, edge_conf()->body_timeout);
-    }
+    edge_looks_watch(&looks, &ctx->upload.look);
 }
 
 
@@ -141,20 +105,12 @@ edge_upload_blocked(edge_ctx_t *ctx)
 void
 edge_upload_end(edge_ctx_t *ctx)
 {
-    if (ctx->upload.link.next) {
-        ngx_queue_remove(&ctx->upload.link);
-        ctx->upload.link.next = NULL;
-    }
+    looks_forget(&ctx->upload.look);
 }
 
 
 void
 edge_upload_start(ngx_cycle_t *cycle)
 {
-    ngx_queue_init(&watched);
-    timer_dummy.fd = -1;
-    timer.handler = on_timer;
-    timer.log = cycle->log;
-    timer.data = &timer_dummy;
-    timer.cancelable = 1;
+    edge_looks_start(&looks, cycle, edge_conf()->body_timeout);
 }

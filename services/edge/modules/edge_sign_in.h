@@ -96,12 +96,23 @@ void *edge_sign_in_zone(void *slab_pool);
 void edge_sign_in_start(ngx_cycle_t *cycle);
 u_char *edge_sign_in_metrics(u_char *p, u_char *end);
 
-/* ---- edge_sign_in.c ---- */
+/* ---- edge_sign_in_admit.c: by a session, or not at all ---- */
 
 /* What sessions of the state's route are bound to, by the rules that the request came under. */
 const u_char *edge_sign_in_bound_of(const edge_sign_in_state_t *state);
 /* Go on by the state's session, or ask for it. What run is to return. */
 intptr_t edge_sign_in_admit(edge_sign_in_state_t *state);
+/* What the state's session was checked for, or vouched for, is answered. What run is to return. */
+intptr_t edge_sign_in_after_check(edge_sign_in_state_t *state);
+intptr_t edge_sign_in_after_vouch(edge_sign_in_state_t *state);
+/* Go on without a session: nobody is asked who it is. What run is to return. */
+intptr_t edge_sign_in_pass_without(edge_sign_in_state_t *state);
+/* One answer for all tokens that are not good here: who guesses learns nothing (RFC 6750 3). What
+ * run is to return. */
+intptr_t edge_sign_in_refuse_machine(edge_sign_in_state_t *state);
+/* The token is good, and the rules do not admit who has it: nobody is offered to sign in as
+ * somebody else. What run is to return. */
+intptr_t edge_sign_in_deny_machine(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_ask.c: what is asked for, and of identity ---- */
 
@@ -166,10 +177,10 @@ ngx_uint_t edge_sign_in_is_own(const edge_sign_in_state_t *state, const ngx_str_
 intptr_t edge_sign_in_sign_out(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_after_end(edge_sign_in_state_t *state);
 
-/* ---- edge_sign_in_check.c: the cache, and what identity says of a session ---- */
+/* ---- edge_sign_in_cache.c: sessions that are known, and clocks ---- */
 
 /* In a worker, before it has requests. */
-void edge_sign_in_check_start(void);
+void edge_sign_in_cache_start(void);
 /* The sessions that all workers share. */
 sessions_t *edge_sign_in_sessions(void);
 /* Milliseconds of a clock that all workers share, and since 1970. */
@@ -178,6 +189,19 @@ int64_t edge_sign_in_now(void);
 /* The moment from which on what identity said counts: before it sessions may have ended of which
  * this worker was not told. */
 int64_t edge_sign_in_doubted(void);
+/* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known, and
+ * one of identity's as this machine's has it (sign_in_local_time). */
+int64_t edge_sign_in_identity_time(int64_t now);
+int64_t edge_sign_in_local_time(int64_t identity_time);
+/* Identity says that it is this late, in milliseconds since 1970, in an answer that came now. */
+void edge_sign_in_set_identity_clock(int64_t identity_now);
+/* Is the session to be trusted, where identity cannot be asked? */
+ngx_uint_t edge_sign_in_is_trusted(const session_t *session, const u_char *bound);
+
+/* ---- edge_sign_in_check.c: what identity says of a session ---- */
+
+/* In a worker, before it has requests. */
+void edge_sign_in_check_start(void);
 /* Ask identity about the state's session; others that ask the same wait for the same answer.
  * Afterwards its outcome is set, session too where that is 0, and it is resumed. NGX_OK |
  * NGX_DECLINED: nobody can be asked. */
@@ -185,15 +209,11 @@ ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
 /* The same on behalf of a request that goes on meanwhile: what comes of it is told to those that
  * are live. NGX_OK | NGX_DECLINED: it was not asked. */
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
-/* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
-int64_t edge_sign_in_identity_time(int64_t now);
 /* Who has identity asked (edge_ask_kind); nobody for a request that goes on: the worker looks after
  * that. */
 uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);
 /* The state does not wait any more. */
 void edge_sign_in_check_leave(edge_sign_in_state_t *state);
-/* Is the session to be trusted, where identity cannot be asked? */
-ngx_uint_t edge_sign_in_is_trusted(const session_t *session, const u_char *bound);
 
 /* ---- edge_sign_in_jwt.c: what upstreams are told of a session, signed ---- */
 

@@ -1,17 +1,12 @@
-/* The cache of sessions, and what identity says of one: session.check. Requests of a worker that
- * ask the same at the same time ask once. */
+/* What identity says of a session: session.check. Requests of a worker that ask the same at the
+ * same time ask once. */
 #include "services/edge/modules/edge_sign_in.h"
-#include "services/edge/control/edge_session_log.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/modules/session_texts.h"
 #include "services/edge/modules/sign_in_rules.h"
 #include "services/edge/table/document.h"
-#include "services/edge/worker/edge_conf.h"
 #include "common/base/err.h"
-
-#include <sodium.h>
-#include <time.h>
 
 enum {
     BUCKETS = 256,
@@ -34,137 +29,6 @@ typedef struct {
 
 static ngx_queue_t  pending[BUCKETS];
 static ngx_uint_t   count;
-static int64_t      doubted;
-static int64_t      ahead;   /* identity's clock of this machine's, in milliseconds */
-
-
-/* ---- clocks ---- */
-
-int64_t
-edge_sign_in_clock(void)
-{
-    struct timespec  now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-
-int64_t
-edge_sign_in_now(void)
-{
-    ngx_time_t  *now = ngx_timeofday();
-
-    return (int64_t) now->sec * 1000 + now->msec;
-}
-
-
-int64_t
-edge_sign_in_identity_time(int64_t now)
-{
-    return now + ahead;
-}
-
-
-int64_t
-edge_sign_in_doubted(void)
-{
-    return doubted;
-}
-
-
-/* ---- the cache ---- */
-
-sessions_t *
-edge_sign_in_sessions(void)
-{
-    return edge_module_zone(MODULE_OAUTH);
-}
-
-
-/* nginx divides the memory into pages, and needs some of it for that. */
-size_t
-edge_sign_in_zone_size(void)
-{
-    size_t  size = edge_conf()->sessions_size + SESSIONS_HEAD_BYTES;
-
-    return size + size / 32 + 64 * 1024;
-}
-
-
-/* nginx has just mapped the memory: it is all zero, and no page of it is touched before it is
- * used. */
-void *
-edge_sign_in_zone(void *slab_pool)
-{
-    void    *memory = ngx_slab_alloc(slab_pool,
-                                      edge_conf()->sessions_size + SESSIONS_HEAD_BYTES);
-    u_char   secret[SESSION_SECRET_BYTES];
-
-    if (memory == NULL || sodium_init() < 0) {
-        return NULL;
-    }
-    randombytes_buf(secret, sizeof(secret));
-    return sessions_init(memory, edge_conf()->sessions_size, secret);
-}
-
-
-u_char *
-edge_sign_in_metrics(u_char *p, u_char *end)
-{
-    const sessions_t  *sessions = edge_sign_in_sessions();
-
-    return ngx_slprintf(p, end, "postern_edge_sessions %uz\n"
-                        "postern_edge_sessions_max %uz\n",
-                        sessions_count(sessions), sessions_places(sessions));
-}
-
-
-static void
-on_ended(const u_char hash[32])
-{
-    sessions_end(edge_sign_in_sessions(), hash);
-    edge_sign_in_jwt_drop(hash);
-    edge_sign_in_live_end(hash, NULL, 0);   /* the log asks for the sweep, and waits for it */
-}
-
-
-/* What identity was asked in this millisecond may have been said before the log began anew. */
-static void
-on_doubt(void)
-{
-    doubted = edge_sign_in_clock() + 1;
-}
-
-
-void
-edge_sign_in_check_start(void)
-{
-    ngx_uint_t                                 i;
-    static const edge_session_log_handlers_t  handlers = { on_ended, on_doubt };
-
-    for (i = 0; i < BUCKETS; i++) {
-        ngx_queue_init(&pending[i]);
-    }
-    on_doubt();
-    edge_session_log_set(&handlers);
-}
-
-
-/* A worker that was in touch later than the session was asked for knows that it has not ended
- * until then. */
-ngx_uint_t
-edge_sign_in_is_trusted(const session_t *session, const u_char *bound)
-{
-    int64_t  last = session->asked_ms;
-
-    if (session->asked_ms >= doubted) {
-        last = ngx_max(last, (int64_t) edge_session_log_touched());
-    }
-    return sign_in_is_trusted(session, bound, edge_sign_in_now(), last,
-                              edge_sign_in_clock(),
-                              (int64_t) edge_conf()->session_trust);
-}
 
 
 /* ---- what identity answers ---- */
@@ -208,7 +72,7 @@ set_clock(const msgpack_object *body, ngx_uint_t *bad)
     int64_t  now = number_of(body, "now_ms", bad);
 
     if (now) {
-        ahead = now - edge_sign_in_now();
+        edge_sign_in_set_identity_clock(now);
     }
 }
 
@@ -230,9 +94,9 @@ read_session(const check_t *check, const ask_answer_t *answer, session_t *out)
     ngx_memcpy(out->hash, check->hash, sizeof(out->hash));
     ngx_memcpy(out->bound, check->bound, sizeof(out->bound));
     set_clock(answer->body, &bad);
-    out->expires_ms = sign_in_local_time(number_of(map, "expires_ms", &bad), ahead);
-    out->due_ms = sign_in_local_time(number_of(map, "due_ms", &bad), ahead);
-    out->last_active_ms = sign_in_local_time(number_of(map, "last_active_ms", &bad), ahead);
+    out->expires_ms = edge_sign_in_local_time(number_of(map, "expires_ms", &bad));
+    out->due_ms = edge_sign_in_local_time(number_of(map, "due_ms", &bad));
+    out->last_active_ms = edge_sign_in_local_time(number_of(map, "last_active_ms", &bad));
     out->inactivity_s = (uint32_t) ((number_of(map, "inactivity_ms", &bad) + 999) / 1000);
     out->asked_ms = check->asked_ms;
     out->generation = check->generation;
@@ -363,7 +227,8 @@ find_check(const edge_sign_in_state_t *state, const u_char *bound)
         check = ngx_queue_data(q, check_t, link);
         if (ngx_memcmp(check->hash, state->hash, SESSION_HASH_BYTES) == 0
             && ngx_memcmp(check->bound, bound, SESSION_BOUND_BYTES) == 0
-            && check->sealed == state->sealed && check->asked_ms >= doubted
+            && check->sealed == state->sealed
+            && check->asked_ms >= edge_sign_in_doubted()
             && check->generation == sessions_generation(edge_sign_in_sessions(),
                                                         state->hash))
         {
@@ -534,5 +399,16 @@ edge_sign_in_check_leave(edge_sign_in_state_t *state)
     if (state->waiting) {
         ngx_queue_remove(&state->waiter);
         state->waiting = 0;
+    }
+}
+
+
+void
+edge_sign_in_check_start(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < BUCKETS; i++) {
+        ngx_queue_init(&pending[i]);
     }
 }

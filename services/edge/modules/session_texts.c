@@ -63,3 +63,29 @@ bool session_read_texts(const msgpack_object *map, session_t *out)
     lens[SESSION_GROUPS] = read_groups(map, groups, left);
     return lens[SESSION_USER] && session_set_texts(out, texts, lens);
 }
+
+/* ---- of a session that is there ---- */
+
+const char *session_text(const session_t *session, session_text_t which, size_t *len)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < (int)which; i++)
+        at += session->lens[i];
+    *len = session->lens[which];
+    return session->text + at;
+}
+
+bool session_set_texts(session_t *session, const char *const *texts, const size_t *lens)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < SESSION_TEXTS; i++) {
+        if (lens[i] > SESSION_TEXT_MAX - at)
+            return false;
+        memcpy(session->text + at, lens[i] ? texts[i] : "", lens[i]);
+        session->lens[i] = (uint16_t)lens[i];
+        at += lens[i];
+    }
+    return true;
+}

@@ -522,29 +522,3 @@ bool sessions_touch(sessions_t *self, const session_t *session, int64_t now_ms, 
         return false;
     return raise_time(&cell[2], &where, now_ms, tell_ms);
 }
-
-/* ---- texts ---- */
-
-const char *session_text(const session_t *session, session_text_t which, size_t *len)
-{
-    size_t at = 0;
-
-    for (int i = 0; i < (int)which; i++)
-        at += session->lens[i];
-    *len = session->lens[which];
-    return session->text + at;
-}
-
-bool session_set_texts(session_t *session, const char *const *texts, const size_t *lens)
-{
-    size_t at = 0;
-
-    for (int i = 0; i < SESSION_TEXTS; i++) {
-        if (lens[i] > SESSION_TEXT_MAX - at)
-            return false;
-        memcpy(session->text + at, lens[i] ? texts[i] : "", lens[i]);
-        session->lens[i] = (uint16_t)lens[i];
-        at += lens[i];
-    }
-    return true;
-}
