@@ -401,53 +401,6 @@ test('behind a load balancer a client is who it names, and the load balancer its
   await allFree();
 });
 
-// What a load balancer says of whom each connection is.
-const named = (client) => Buffer.from(`PROXY TCP${client.includes(':') ? `6 ${client} 2001:db8::1` : `4 ${client} 192.0.2.1`} 50000 443\r\n\x16`, 'latin1'), balancer = { localAddress: BALANCER, to: port + 1 };
-
-test('a customer of IPv6 with many networks is no crowd of clients: what is above them has a portion, too', { skip, timeout: 300000 }, async () => {
-  const NETWORKS = 64, some = [], open = () => some.reduce((sum, one) => sum + one.open(), 0);
-  try {
-    for (let i = 1; i <= NETWORKS; i++) some.push(await connections(20, named(`2001:db8:0:${i.toString(16)}::1`), balancer));
-    await until(() => open() <= CONNECTIONS * 0.61, 'the others are closed', WAIT);
-    assert.ok(open() >= CONNECTIONS * 0.5, `${open()} are open`);
-    await servesOthers();
-    some.push(await connections(20, named('2001:db8:1:1::1'), balancer));
-    await servesOthers();
-    assert.equal(some.at(-1).open(), 20, 'another customer');
-  } finally { for (const one of some) one.end(); }
-  await allFree();
-});
-
-test('an address of NAT64 is the client of IPv4 that it stands for, and no other', { skip, timeout: 300000 }, async () => {
-  const some = [await connections(CONNECTIONS, named('64:ff9b::c000:201'), balancer)];
-  try {
-    await until(() => some[0].open() <= CONNECTIONS * ALONE, 'one of its clients has its portion', WAIT);
-    some.push(await connections(10, named('64:ff9b::c633:6401'), balancer), await connections(10, named('192.0.2.1'), balancer));
-    await until(() => some[2].open() === 0, 'the same one over IPv4', WAIT);
-    assert.equal(some[1].open(), 10, 'another one');
-  } finally { for (const one of some) one.end(); }
-  await allFree();
-});
-
-test('an account that is busy serves new visitors, whoever else opens connections', { skip, timeout: 300000 }, async () => {
-  const { held } = await ready, VISITORS = 19, EACH = 8, of = (i) => `127.1.${1 + i}.1`, some = [];
-  await allFree();
-  const answers = Array.from({ length: VISITORS * EACH }, (_, i) => ask({ path: '/held', localAddress: of(i % VISITORS) }));
-  await until(() => held.length === VISITORS * EACH, 'many requests at a time', WAIT);
-  try {
-    for (const localAddress of ['127.2.1.1', '127.2.2.1', '127.2.3.1']) some.push(await connections(CONNECTIONS, '\x16', { localAddress }));
-    await until(async () => await free() < CONNECTIONS / 4, 'less than a fourth is free', WAIT);
-    for (let i = 1; i <= 12; i++) assert.equal((await ask({ localAddress: `127.3.${i}.1` })).status, 200, 'a new visitor');
-    const { status: code, headers } = await ask({ localAddress: of(0) });
-    assert.deepEqual([code, headers['postern-error-code']], [503, 'ERR_POSTERN_927'], 'who has many already gets no more');
-  } finally {
-    for (const one of some) one.end();
-    for (const response of held.splice(0)) response.end('x');
-  }
-  for (const answer of answers) assert.equal((await answer).status, 200, 'what was under way');
-  await allFree();
-});
-
 test('many clients leave something to the next one, and connections to upstreams that are idle are given up for them', { skip, timeout: 300000 }, async () => {
   const { held } = await ready, KEPT = 60, before = await metric('upstreams_given_up_total{worker="0"}'), some = [];
   const answers = Array.from({ length: KEPT }, (_, i) => ask({ path: '/held', localAddress: `127.0.0.${30 + i}` }));
