@@ -125,7 +125,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
                 "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
                 "THEN '' ELSE s.source END, "
-                "coalesce(s.place, format('%s %s ', a.route_id, s.module)), "
+                "coalesce(s.counts_at, s.place, format('%s %s ', a.route_id, s.module)), "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -156,6 +156,34 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
+}
+
+/* Behind "__Host-", of the names that the module's cookies have. */
+static const char *prefix_of(const sealed_t *sealed)
+{
+    const char *prefix = json_string_value(json_object_get(sealed->config, "cookie_prefix"));
+
+    return prefix && *prefix ? prefix : SIGN_IN_PREFIX;
+}
+
+void session_place(const sealed_t *sealed, char out[SESSION_PLACE_SIZE])
+{
+    char module[SEALED_PLACE_SIZE];
+
+    sealed_place(sealed, module);
+    snprintf(out, SESSION_PLACE_SIZE, "%s %s", module, prefix_of(sealed));
+}
+
+bool session_is_of_module(const session_t *self, const sealed_t *sealed)
+{
+    char module[SEALED_PLACE_SIZE];
+    const char *rest;
+
+    sealed_place(sealed, module);
+    if (strncmp(self->place, module, strlen(module)) != 0)
+        return false;
+    rest = self->place + strlen(module);
+    return !*rest || (*rest == ' ' && !strcmp(rest + 1, prefix_of(sealed)));
 }
 
 bool session_is_beside(const session_t *self, const sealed_t *sealed)

@@ -6,11 +6,13 @@
 #include "services/identity/sign_in_sealed.h"
 #include "services/identity/sign_in_words.h"
 
+enum { SESSION_PLACE_SIZE = SEALED_PLACE_SIZE + 80 };
+
 typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], edge[ID_MAX], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
     char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
-    char place[SEALED_PLACE_SIZE];    /* sealed_place of who vouched */
+    char place[SESSION_PLACE_SIZE];   /* session_place of who vouched */
     char client[WORDS_HEX_SIZE];      /* session_client_hash of who vouched; "": it has none */
     char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
     person_t person; /* as the provider described it to this session last, with its tokens */
@@ -84,6 +86,14 @@ int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed)
  * lists of who may enter, times, and secrets. What was said under one is as good under the other
  * where these are equal. -ENOMEM or 0. */
 int session_source(const sealed_t *sealed, char out[WORDS_HEX_SIZE]);
+
+/* Where a session counts that is made by that module, as sign_in_module.gone takes it: "route module
+ * made_id prefix" (sealed_place), where the prefix is that of its cookie's name. Under another one
+ * browsers have no cookie of it any more. */
+void session_place(const sealed_t *sealed, char out[SESSION_PLACE_SIZE]);
+/* Is it of that module, and was its cookie set under the name that the module's have now? Of which
+ * prefix one is that a version before made is not known, so any will do. */
+bool session_is_of_module(const session_t *self, const sealed_t *sealed);
 
 /* Sealed tokens of a person, "" where there are none; NULL: no memory. */
 char *session_seal_tokens(crud_t *crud, const person_t *person);

@@ -284,6 +284,18 @@ test('rules that changed are applied to sessions: who is not admitted any more i
   await sub2.stop();
 });
 
+test('a session is of the name that its cookie was set under: by another prefix it is none, and an edge that is behind ends it not', options, async () => {
+  const at = module(), session = await signedIn(at, person()), other = at.with({}, { cookie_prefix: 'x.' }), place = () => sql(`SELECT counts_at FROM sign_in_session WHERE session_id = '${session.session.id}'`);
+  assert.equal(place(), `${at.route} oauth  postern.`);
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: other })).code, CODE.GONE);
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: at.with({}, { cookie_prefix: '' }) })).code, 0, 'the same name');
+  sql(`UPDATE sign_in_session SET counts_at = NULL WHERE session_id = '${session.session.id}'`); // as a version before noted it
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: other })).code, 0, 'nobody can say by which name it was');
+  assert.equal(place(), `${at.route} oauth  x.`, 'that is known from now on');
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: at.sealed })).code, CODE.GONE);
+  assert.equal((await api('GET', `/app/sessions/${session.session.id}`)).status, 200);
+});
+
 test('a grant that the provider took back ends the session; a provider that is down ends none, and is left alone for a while', options, async () => {
   const at = module({}, { auth_check_interval: 3600 }), one = await signedIn(at, person()), other = await signedIn(at, person());
   due(one);
