@@ -45,6 +45,7 @@ static int load_active(crud_t *crud, const request_t *request, session_t *out)
     if (active > out->last_active_ms)
         out->last_active_ms = active;
     return strcmp(out->route, text_of(request, "route")) || session_is_over(out, now)
+                   || !session_is_at_its_host(out, text_of(request, "host"))
                ? ERR_SESSION_GONE
                : 0;
 }

@@ -57,8 +57,9 @@ static void sweep_free(void **state_p)
 
 /* ---- places ---- */
 
-/* Sessions of versions that did not note behind what prefix their cookies were set, or where they
- * were made: then their modules had no made_id. */
+/* Sessions of versions that did not note at which host and behind what prefix their cookies were
+ * set, or where they were made: then their modules had no made_id. The host is known, the prefix is
+ * not. */
 static int fill_places(crud_t *crud)
 {
     char step[16];
@@ -70,7 +71,8 @@ static int fill_places(crud_t *crud)
 
         r = pg_exec(crud->pg, &res,
                     "UPDATE sign_in_session s SET counts_at = "
-                    "     coalesce(s.place, format('%s %s ', a.route_id, s.module)) "
+                    "     coalesce(s.place, format('%s %s ', a.route_id, s.module)) || '  ' "
+                    "     || split_part(split_part(a.public_url, '://', 2), ':', 1) "
                     "FROM application_session a WHERE a.id = s.session_id AND s.session_id IN "
                     "(SELECT session_id FROM sign_in_session WHERE counts_at IS NULL "
                     "ORDER BY session_id LIMIT $1::int FOR UPDATE SKIP LOCKED) RETURNING 1",
@@ -246,7 +248,8 @@ int session_gone_tidy(crud_t *crud, reply_t *reply, int64_t *ret_count)
         r = ask_next(crud, fresh ? &fresh : &sweep);
     *ret_count = sweep && r != VERB_WAITS ? sweep->ended : 0;
     if (*ret_count)
-        log_info("%" PRId64 " sessions have ended, whose routes, modules or cookies are gone",
+        log_info("%" PRId64
+                 " sessions have ended, whose routes, modules, cookies or hosts are gone",
                  *ret_count);
     sweep_free((void *)&fresh);
     return r;

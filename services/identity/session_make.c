@@ -224,18 +224,19 @@ static int add_object(crud_t *crud, const sealed_t *sealed, const char *user,
 }
 
 /* What is beside it. */
-static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const person_t *person,
-                     int64_t now_ms, int64_t expires_ms)
+static int add_state(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *id,
+                     const person_t *person, int64_t now_ms, int64_t expires_ms)
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
     char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
-    char place[SESSION_PLACE_SIZE];
+    char place[SESSION_PLACE_SIZE], host[SESSION_HOST_SIZE];
 
     session_provider_hashes(sealed, person, client, provider);
-    session_place(sealed, place);
+    session_host(text_of(request, "host"), host);
+    session_place(sealed, host, place);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -307,8 +308,8 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */
     return r ? r
-             : add_state(crud, sealed, json_string_value(json_object_get(row, "id")), person, now,
-                         expires);
+             : add_state(crud, sealed, request, json_string_value(json_object_get(row, "id")),
+                         person, now, expires);
 }
 
 int session_end(crud_t *crud, const session_t *session, problem_t *problem)
@@ -367,7 +368,7 @@ static int note_place(crud_t *crud, const session_t *session, const sealed_t *se
 {
     char place[SESSION_PLACE_SIZE];
 
-    session_place(sealed, place);
+    session_place(sealed, session->host, place);
     if (!strcmp(session->place, place))
         return 0;
     return pg_exec(crud->pg, NULL,

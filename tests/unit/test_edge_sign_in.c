@@ -672,6 +672,28 @@ Test(edge_sign_in, reads_what_a_route_says)
     sign_in_free(prefixed);
 }
 
+Test(edge_sign_in, binds_sessions_to_route_rules_and_host)
+{
+    bool bad;
+    sign_in_t *one = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    sign_in_t *same = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    sign_in_t *third = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    const sign_in_bound_t at = sign_in_bind_at(one, "r", "x.test", 6),
+                          twin = sign_in_bind_at(same, "r", "x.test and more", 6),
+                          others[] = {sign_in_bind_at(one, "r", "y.test", 6),
+                                      sign_in_bind_at(one, "r", "x.tes", 5),
+                                      sign_in_bind_at(one, "r", "", 0),
+                                      sign_in_bind_at(third, "q", "x.test", 6)};
+
+    cr_assert_arr_eq(at.bytes, twin.bytes, sizeof(at.bytes), "in all workers");
+    cr_assert_arr_neq(at.bytes, sign_in_bind(one, "r"), sizeof(at.bytes), "a machine's");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        cr_assert_arr_neq(at.bytes, others[i].bytes, sizeof(at.bytes), "%zu", i);
+    sign_in_free(one);
+    sign_in_free(same);
+    sign_in_free(third);
+}
+
 typedef struct {
     char text[512];
 } document_case_t;
