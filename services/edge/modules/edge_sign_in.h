@@ -247,8 +247,8 @@ void edge_sign_in_live_soon(void);
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
 /* The session is over: requests that it admitted may not go on; bound: those alone that have to
- * keep to that route, host and rules now (edge_sign_in_bind), NULL: all. sweep: judge them soon. Returns
- * how many they are. */
+ * keep to that route, host and rules now (edge_sign_in_bind), NULL: all. sweep: judge them soon.
+ * Returns how many they are. */
 ngx_uint_t edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep);
 /* Identity vouches for the session. */
 void edge_sign_in_live_good(const session_t *session);

@@ -42,9 +42,12 @@ void sign_in_free(void *config);
 
 /* What machines' tokens at the route under these rules are bound to. */
 const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id);
-/* What sessions are bound to: the same, and the host at which their cookies are shown. */
+
 typedef struct sign_in_bound {
     unsigned char bytes[SIGN_IN_BOUND_BYTES];
 } sign_in_bound_t;
+
+/* What sessions are bound to: the same, and the host (host_len bytes, without port) at which their
+ * cookies are shown. */
 sign_in_bound_t sign_in_bind_at(sign_in_t *self, const char *route_id, const char *host,
                                 size_t host_len);
