@@ -10,6 +10,10 @@ enum { SIGN_IN_DIGEST_SIZE = 65 };
  * seal under the same key opens as one. */
 #define SIGN_IN_SEALED "module of a sign-in"
 
+/* What names of cookies have behind "__Host-" where a module's cookie_prefix is empty; edges have
+ * it in table/sign_in.c. */
+#define SIGN_IN_PREFIX "postern."
+
 /* HMAC, in hexadecimal, of the module's name ("oauth", "oidc", "saml") and its whole document.
  * 0 | -ENOMEM. */
 int sign_in_digest(const secret_key_t *key, const char *module, const json_t *config,

@@ -75,6 +75,7 @@ enum {
     AT_CLIENT,
     AT_SOURCE,
     AT_PLACE,
+    AT_PUBLIC_URL,
     AT_NOW
 };
 
@@ -125,7 +126,8 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.expires_ms, s.due_ms, s.inactivity_ms, s.last_active_ms, s.checked_ms, "
                 "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
                 "THEN '' ELSE s.source END, "
-                "coalesce(s.place, format('%s %s ', a.route_id, s.module)), "
+                "coalesce(s.counts_at, s.place, format('%s %s ', a.route_id, s.module)), "
+                "a.public_url, "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -153,9 +155,64 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     copy_at(res, AT_CLIENT, out->client, sizeof(out->client));
     copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
     copy_at(res, AT_PLACE, out->place, sizeof(out->place));
+    session_host(PQgetvalue(res, 0, AT_PUBLIC_URL), out->host);
     words_hex(PQgetvalue(res, 0, AT_TOKENS), out->tokens_hash);
     read_person(res, &out->person);
     return open_tokens(crud, PQgetvalue(res, 0, AT_TOKENS), &out->person);
+}
+
+/* Behind "__Host-", of the names that the module's cookies have. */
+static const char *prefix_of(const sealed_t *sealed)
+{
+    const char *prefix = json_string_value(json_object_get(sealed->config, "cookie_prefix"));
+
+    return prefix && *prefix ? prefix : SIGN_IN_PREFIX;
+}
+
+void session_place(const sealed_t *sealed, const char *host, char out[SESSION_PLACE_SIZE])
+{
+    char module[SEALED_PLACE_SIZE];
+
+    sealed_place(sealed, module);
+    snprintf(out, SESSION_PLACE_SIZE, "%s %s %s", module, prefix_of(sealed), host);
+}
+
+void session_host(const char *host, char out[SESSION_HOST_SIZE])
+{
+    static const char scheme[] = "https://";
+    size_t len;
+
+    if (host && !strncmp(host, scheme, strlen(scheme)))
+        host += strlen(scheme);
+    len = host ? strcspn(host, ":/ ") : 0;
+    if (len >= SESSION_HOST_SIZE)
+        len = 0;
+    memcpy(out, host ? host : "", len);
+    out[len] = '\0';
+}
+
+bool session_is_at_its_host(const session_t *self, const char *host)
+{
+    char name[SESSION_HOST_SIZE];
+
+    session_host(host, name);
+    return !host || !*self->host || !strcmp(self->host, name);
+}
+
+bool session_is_of_module(const session_t *self, const sealed_t *sealed)
+{
+    char module[SEALED_PLACE_SIZE];
+    const char *rest, *prefix = prefix_of(sealed);
+    size_t len;
+
+    sealed_place(sealed, module);
+    if (strncmp(self->place, module, strlen(module)) != 0)
+        return false;
+    rest = self->place + strlen(module);
+    if (*rest != ' ')
+        return !*rest;
+    len = strcspn(++rest, " ");
+    return !len || (len == strlen(prefix) && !memcmp(rest, prefix, len));
 }
 
 bool session_is_beside(const session_t *self, const sealed_t *sealed)

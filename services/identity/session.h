@@ -6,11 +6,14 @@
 #include "services/identity/sign_in_sealed.h"
 #include "services/identity/sign_in_words.h"
 
+enum { SESSION_HOST_SIZE = 256, SESSION_PLACE_SIZE = SEALED_PLACE_SIZE + 80 + SESSION_HOST_SIZE };
+
 typedef struct session {
     char id[ID_MAX], user[ID_MAX], account[64], edge[ID_MAX], route[ID_MAX];
     char hash[WORDS_HEX_SIZE], digest[SIGN_IN_DIGEST_SIZE];
     char source[WORDS_HEX_SIZE];      /* session_source of who vouched; "": it is not known */
-    char place[SEALED_PLACE_SIZE];    /* sealed_place of who vouched */
+    char place[SESSION_PLACE_SIZE];   /* session_place of who vouched */
+    char host[SESSION_HOST_SIZE];     /* name of where it was made; "": it is not known */
     char client[WORDS_HEX_SIZE];      /* session_client_hash of who vouched; "": it has none */
     char tokens_hash[WORDS_HEX_SIZE]; /* SHA-256 of its tokens as they are stored */
     person_t person; /* as the provider described it to this session last, with its tokens */
@@ -85,6 +88,21 @@ int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed)
  * where these are equal. -ENOMEM or 0. */
 int session_source(const sealed_t *sealed, char out[WORDS_HEX_SIZE]);
 
+/* Where a session counts that is made by that module at that host (session_host), as
+ * sign_in_module.gone takes it: "route module made_id prefix host" (sealed_place), where the prefix
+ * is that of its cookie's name. Under another one, and at other hosts, browsers have no cookie of
+ * it. */
+void session_place(const sealed_t *sealed, const char *host, char out[SESSION_PLACE_SIZE]);
+/* The name of a host that may have a port, and "https://" before it; "" of NULL, and where it is
+ * too long. Cookies know no ports (RFC 6265, 8.5). */
+void session_host(const char *host, char out[SESSION_HOST_SIZE]);
+/* Was its cookie shown at the host where the session was made? host: as an edge says it; NULL: that
+ * is of a version which does not. */
+bool session_is_at_its_host(const session_t *self, const char *host);
+/* Is it of that module, and was its cookie set under the name that the module's have now? Of which
+ * prefix one is that a version before made is not known, so any will do. */
+bool session_is_of_module(const session_t *self, const sealed_t *sealed);
+
 /* Sealed tokens of a person, "" where there are none; NULL: no memory. */
 char *session_seal_tokens(crud_t *crud, const person_t *person);
 
@@ -132,8 +150,8 @@ int session_check_person(crud_t *crud, const char *person_hash, const char *prov
 /* When the provider that vouched then must vouch again, by the module; 0: never. */
 int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 
-/* The verbs, for edges. session.check {hash, route, digest, last_active_ms?, sealed?} -> {session}.
- * 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended |
+/* The verbs, for edges. session.check {hash, route, host?, digest, last_active_ms?, sealed?} ->
+ * {session}. 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended |
  * ERR_SIGN_IN_UNAVAILABLE | fault. */
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */

@@ -45,6 +45,7 @@ static int load_active(crud_t *crud, const request_t *request, session_t *out)
     if (active > out->last_active_ms)
         out->last_active_ms = active;
     return strcmp(out->route, text_of(request, "route")) || session_is_over(out, now)
+                   || !session_is_at_its_host(out, text_of(request, "host"))
                ? ERR_SESSION_GONE
                : 0;
 }
@@ -250,19 +251,6 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
     return r ? r : answer_admitted(crud, session, reply);
 }
 
-/* ---- a module that has taken the place of another ---- */
-
-/* Was it made by a module that the route had before? Then the one that it has now knows nothing of
- * it, even if both say the same. It is not ended here: the edge may be behind, and the module the
- * newer one; sessions of a module that is gone are ended by session_gone.c. */
-static bool is_of_another_module(const session_t *session, const sealed_t *sealed)
-{
-    char place[SEALED_PLACE_SIZE];
-
-    sealed_place(sealed, place);
-    return !words_equal(session->place, place);
-}
-
 /* ---- rules that have changed ---- */
 
 /* Can other rules be applied to what the provider said last, without asking it again? It is the
@@ -334,7 +322,10 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
     }
     if (r)
         return r;
-    if (is_of_another_module(&session, &run->sealed))
+    /* One of a module that the route had before is none of this one, even if both say the same, nor
+     * is one whose cookie has another name. It is not ended here: the edge may be behind, and the
+     * module the newer one; sessions of what is gone are ended by session_gone.c. */
+    if (!session_is_of_module(&session, &run->sealed))
         return ERR_SESSION_GONE;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
         return answer_session(&session, reply);

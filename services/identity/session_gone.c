@@ -30,7 +30,7 @@ static int64_t period_ms;
  * what another has ended is ended. */
 static _Atomic int64_t next_ms;
 /* Where the next sweep begins: the worker that runs one alone writes it. */
-static char next_place[SEALED_PLACE_SIZE];
+static char next_place[SESSION_PLACE_SIZE];
 
 void session_gone_setup(const config_t *config)
 {
@@ -57,7 +57,9 @@ static void sweep_free(void **state_p)
 
 /* ---- places ---- */
 
-/* Sessions of a version that did not note where they were made: their modules had no made_id. */
+/* Sessions of versions that did not note at which host and behind what prefix their cookies were
+ * set, or where they were made: then their modules had no made_id. The host is known, the prefix is
+ * not. */
 static int fill_places(crud_t *crud)
 {
     char step[16];
@@ -68,9 +70,11 @@ static int fill_places(crud_t *crud)
         _cleanup_(pgresult_clear) PGresult *res = NULL;
 
         r = pg_exec(crud->pg, &res,
-                    "UPDATE sign_in_session s SET place = format('%s %s ', a.route_id, s.module) "
+                    "UPDATE sign_in_session s SET counts_at = "
+                    "     coalesce(s.place, format('%s %s ', a.route_id, s.module)) || '  ' "
+                    "     || split_part(split_part(a.public_url, '://', 2), ':', 1) "
                     "FROM application_session a WHERE a.id = s.session_id AND s.session_id IN "
-                    "(SELECT session_id FROM sign_in_session WHERE place IS NULL "
+                    "(SELECT session_id FROM sign_in_session WHERE counts_at IS NULL "
                     "ORDER BY session_id LIMIT $1::int FOR UPDATE SKIP LOCKED) RETURNING 1",
                     1, step);
         if (!r && PQntuples(res) < FILLED_STEP)
@@ -88,10 +92,11 @@ static int load_places(crud_t *crud, const char *after, json_t **ret_places)
 
     snprintf(most, sizeof(most), "%d", PLACES_STEP);
     r = pg_exec(crud->pg, &res,
-                "WITH RECURSIVE p AS ((SELECT place FROM sign_in_session WHERE place > $1 "
-                "     ORDER BY place LIMIT 1) "
-                "UNION ALL SELECT (SELECT s.place FROM sign_in_session s WHERE s.place > p.place "
-                "     ORDER BY s.place LIMIT 1) FROM p WHERE p.place IS NOT NULL) "
+                "WITH RECURSIVE p AS ((SELECT counts_at AS place FROM sign_in_session "
+                "     WHERE counts_at > $1 ORDER BY counts_at LIMIT 1) "
+                "UNION ALL SELECT (SELECT s.counts_at FROM sign_in_session s "
+                "     WHERE s.counts_at > p.place ORDER BY s.counts_at LIMIT 1) "
+                "     FROM p WHERE p.place IS NOT NULL) "
                 "SELECT place FROM p WHERE place IS NOT NULL LIMIT $2::int",
                 2, after, most);
     if (r)
@@ -114,7 +119,7 @@ static int find_sessions(crud_t *crud, const char *place, PGresult **ret_res)
                    "FROM sign_in_session s "
                    "JOIN application_session a ON a.id = s.session_id "
                    "JOIN application_user u ON u.id = a.application_user_id "
-                   "WHERE s.place = $1 ORDER BY 1 LIMIT $2::int",
+                   "WHERE s.counts_at = $1 ORDER BY 1 LIMIT $2::int",
                    2, place, most);
 }
 
@@ -243,7 +248,8 @@ int session_gone_tidy(crud_t *crud, reply_t *reply, int64_t *ret_count)
         r = ask_next(crud, fresh ? &fresh : &sweep);
     *ret_count = sweep && r != VERB_WAITS ? sweep->ended : 0;
     if (*ret_count)
-        log_info("%" PRId64 " sessions have ended, whose routes or modules were deleted",
+        log_info("%" PRId64
+                 " sessions have ended, whose routes, modules, cookies or hosts are gone",
                  *ret_count);
     sweep_free((void *)&fresh);
     return r;

@@ -224,17 +224,19 @@ static int add_object(crud_t *crud, const sealed_t *sealed, const char *user,
 }
 
 /* What is beside it. */
-static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const person_t *person,
-                     int64_t now_ms, int64_t expires_ms)
+static int add_state(crud_t *crud, const sealed_t *sealed, const request_t *request, const char *id,
+                     const person_t *person, int64_t now_ms, int64_t expires_ms)
 {
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
     char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
-    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE], place[SEALED_PLACE_SIZE];
+    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+    char place[SESSION_PLACE_SIZE], host[SESSION_HOST_SIZE];
 
     session_provider_hashes(sealed, person, client, provider);
-    sealed_place(sealed, place);
+    session_host(text_of(request, "host"), host);
+    session_place(sealed, host, place);
     if (!tokens || !groups || !claims || session_source(sealed, source))
         return -ENOMEM;
     snprintf(now, sizeof(now), "%" PRId64, now_ms);
@@ -247,9 +249,10 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const char *id, const
                    "INSERT INTO sign_in_session (session_id, module, digest, groups, "
                    "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
                    "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
-                   "provider_hash, until_ms, place) VALUES ($1, $2, $3, "
+                   "provider_hash, until_ms, counts_at, place) VALUES ($1, $2, $3, "
                    "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16)",
+                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16, "
+                   "array_to_string((string_to_array($16, ' '))[1:3], ' '))",
                    16, id, sealed->module, sealed->digest, groups,
                    person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
                    claims, source, client, provider, until, place);
@@ -305,8 +308,8 @@ int session_make(crud_t *crud, const sealed_t *sealed, const person_t *person,
     if (r == ERR_NOT_FOUND)
         return PG_AGAIN; /* the user was deleted meanwhile: a new one comes */
     return r ? r
-             : add_state(crud, sealed, json_string_value(json_object_get(row, "id")), person, now,
-                         expires);
+             : add_state(crud, sealed, request, json_string_value(json_object_get(row, "id")),
+                         person, now, expires);
 }
 
 int session_end(crud_t *crud, const session_t *session, problem_t *problem)
@@ -360,9 +363,24 @@ static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
     return r || PQntuples(res) ? r : ERR_SESSION_GONE;
 }
 
+/* One that a version before made is of the cookie's name that is in force now. 0 | fault. */
+static int note_place(crud_t *crud, const session_t *session, const sealed_t *sealed)
+{
+    char place[SESSION_PLACE_SIZE];
+
+    session_place(sealed, session->host, place);
+    if (!strcmp(session->place, place))
+        return 0;
+    return pg_exec(crud->pg, NULL,
+                   "UPDATE sign_in_session SET counts_at = $2 WHERE session_id = $1", 2,
+                   session->id, place);
+}
+
 int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed)
 {
-    return set_limits(crud, session, sealed);
+    int r = note_place(crud, session, sealed);
+
+    return r ? r : set_limits(crud, session, sealed);
 }
 
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
@@ -390,7 +408,7 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
                 9, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
                 source, client, provider);
     if (!r)
-        r = set_limits(crud, session, sealed);
+        r = session_readmitted(crud, session, sealed);
     if (!r)
         r = update_user(crud, sealed->account, person, session->user, user);
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;

@@ -1,12 +1,14 @@
-/* sign_in_module.gone: which modules that signed somebody in are there no more. postern-identity
- * asks for the sake of its sessions, whenever it comes to it: no deletion has to be told. */
+/* sign_in_module.gone: which modules that signed somebody in are there no more, or have cookies of
+ * other names, or not the host of before. postern-identity asks for the sake of its sessions,
+ * whenever it comes to it: no deletion and no change has to be told. */
 #include "common/base/cleanup.h"
+#include "common/schema/sign_in_digest.h"
 #include "services/routes/rules.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { PLACES_MAX = 1000, PLACE_MAX = 200 };
+enum { PLACES_MAX = 1000, PLACE_MAX = 600 };
 
 static int check_places(const json_t *places, problem_t *problem)
 {
@@ -25,19 +27,27 @@ static int check_places(const json_t *places, problem_t *problem)
     return 0;
 }
 
-/* A module that is off is there; one that was deleted and put again is another one. */
+/* A module that is off is there; one that was deleted and put again is another one. A place without
+ * a prefix, or a host, is of a version that did not note it. Of an edge's wildcards one covers a
+ * host, as edges have it: that behind its first dot (table/names.h). */
 static int find_gone(crud_t *crud, const char *places, PGresult **ret_res)
 {
     return pg_exec(crud->pg, ret_res,
                    "SELECT p.at - 1 FROM (SELECT at, split_part(place, ' ', 1) AS route, "
-                   "     split_part(place, ' ', 2) AS module, split_part(place, ' ', 3) AS made "
+                   "     split_part(place, ' ', 2) AS module, split_part(place, ' ', 3) AS made, "
+                   "     split_part(place, ' ', 4) AS prefix, split_part(place, ' ', 5) AS host "
                    "     FROM jsonb_array_elements_text($1::jsonb) WITH ORDINALITY AS one "
                    "     (place, at)) p LEFT JOIN https_edge_route r ON r.id = p.route "
+                   "LEFT JOIN https_edge e ON e.id = r.edge_id "
                    "CROSS JOIN LATERAL (SELECT CASE p.module WHEN 'oauth' THEN r.oauth "
                    "     WHEN 'oidc' THEN r.oidc WHEN 'saml' THEN r.saml END AS document) m "
                    "WHERE jsonb_typeof(m.document) IS DISTINCT FROM 'object' "
-                   "OR coalesce(m.document->>'made_id', '') <> p.made ORDER BY 1",
-                   1, places);
+                   "OR coalesce(m.document->>'made_id', '') <> p.made OR (p.prefix > '' "
+                   "     AND p.prefix <> coalesce(nullif(m.document->>'cookie_prefix', ''), $2)) "
+                   "OR (p.host > '' AND NOT e.hostports ?| ARRAY[p.host || ':443', "
+                   "     regexp_replace(p.host, '^[^.]*', '*') || ':443']) "
+                   "ORDER BY 1",
+                   2, places, SIGN_IN_PREFIX);
 }
 
 int on_sign_in_module_gone(crud_t *crud, const request_t *request, reply_t *reply)

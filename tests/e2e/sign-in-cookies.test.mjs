@@ -95,6 +95,22 @@ test('a prefix of another host\'s routes means nothing here', { skip }, async ()
   await up.close();
 });
 
+// Of a module that has another prefix now, or of a host that was another edge's: the edge knows no such prefix.
+test('what looks like a cookie of sign-in is one, whatever its prefix: it goes to no upstream, and none sets it', { skip }, async () => {
+  const theirs = ['__Host-session', '__Host-former.csrf', 'former.session', '__Secure-former.session'], ours = ['__Host-former.session', '__Host-former.nonce', '__Host-former.nonce.0123abcd', '__host-FORMER_Session'];
+  const set = [...ours, ...theirs].map((name) => `${name}=${VALUE}; Path=/; Secure`);
+  const up = await upstream((request, response) => { response.writeHead(200, { 'Set-Cookie': [...set, '__Host-former.session=of another form; Path=/'] }); response.end('x'); });
+  const { host } = await endpoint(up.address), other = `__Host-former.session=${VALUE}x`;
+  for (const [name, client] of Object.entries(kept)) {
+    const connection = client(host);
+    const { headers } = await connection.ask({ path: '/', headers: { cookie: `a=1; ${[...ours, ...theirs].map((one) => `${one}=${VALUE}`).join('; ')}; __Host-former.session="${VALUE}"; ${other}; b=2` } });
+    assert.equal(last(up).cookie, `a=1; ${theirs.map((one) => `${one}=${VALUE}`).join('; ')}; ${other}; b=2`, name);
+    assert.deepEqual([headers['set-cookie']].flat(), [...set.slice(ours.length), '__Host-former.session=of another form; Path=/'], name);
+    connection.close();
+  }
+  await up.close();
+});
+
 test('a code, a state or a ticket is in no event, also where something denies before anybody signs in', { skip }, async () => {
   const sub = await listening('http_request_complete');
   const policy = await must('POST', '/ip_policies', {});

@@ -284,6 +284,30 @@ test('rules that changed are applied to sessions: who is not admitted any more i
   await sub2.stop();
 });
 
+test('a session is of the name that its cookie was set under: by another prefix it is none, and an edge that is behind ends it not', options, async () => {
+  const at = module(), session = await signedIn(at, person()), other = at.with({}, { cookie_prefix: 'x.' }), place = () => sql(`SELECT counts_at FROM sign_in_session WHERE session_id = '${session.session.id}'`);
+  assert.equal(place(), `${at.route} oauth  postern. ${at.host}`);
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: other })).code, CODE.GONE);
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: at.with({}, { cookie_prefix: '' }) })).code, 0, 'the same name');
+  sql(`UPDATE sign_in_session SET counts_at = NULL WHERE session_id = '${session.session.id}'`); // as a version before noted it
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: other })).code, 0, 'nobody can say by which name it was');
+  assert.equal(place(), `${at.route} oauth  x. ${at.host}`, 'that is known from now on');
+  assert.equal((await check(session, { digest: hex('other rules'), sealed: at.sealed })).code, CODE.GONE);
+  assert.equal((await api('GET', `/app/sessions/${session.session.id}`)).status, 200);
+});
+
+test('a session is of the host where it was made: shown at another one it is none, and goes on', options, async () => {
+  const at = module({}, { auth_check_interval: 3600 }), session = await signedIn(at, person()), asked = provider.asked.length;
+  due(session);
+  for (const host of [`other-${at.host}`, at.host.slice(1), 'x', '']) for (const more of [{}, { sealed: at.sealed }, { sealed: at.with({ email_domains: ['nobody.example.test'] }), digest: hex('other rules') }])
+    assert.equal((await check(session, { host, ...more })).code, CODE.GONE, host);
+  assert.equal(provider.asked.length, asked, 'nobody is asked for it');
+  for (const host of [at.host, `${at.host}:8443`]) assert.equal((await check(session, { host, sealed: at.sealed })).code, 0, host);
+  sql(`UPDATE sign_in_session SET counts_at = NULL, place = NULL WHERE session_id = '${session.session.id}'`); // of a version before: the API shows its host
+  assert.equal((await check(session, { host: `other-${at.host}` })).code, CODE.GONE);
+  assert.equal((await check(session, {})).code, 0, 'an edge of a version before');
+});
+
 test('a grant that the provider took back ends the session; a provider that is down ends none, and is left alone for a while', options, async () => {
   const at = module({}, { auth_check_interval: 3600 }), one = await signedIn(at, person()), other = await signedIn(at, person());
   due(one);

@@ -1,6 +1,7 @@
 /* Sign-in at the edge, without nginx: cookies of browsers and of others, which requests are sent
  * away, whose a path is, which session is let in, and what an upstream is told. */
 #include "common/codec/pack.h"
+#include "common/schema/sign_in_digest.h"
 #include "services/edge/http/params.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/table/cookie_names.h"
@@ -95,7 +96,7 @@ Test(cookies, looks_at_each_byte_of_a_token)
 }
 
 /* An edge of two routes with sign-in. */
-static bool is_ours(const void *names, const char *folded, size_t len)
+static bool is_ours(const void *names, const char *folded, size_t len, bool has_token)
 {
     strmap_t *map = NULL;
     bool ours;
@@ -103,7 +104,7 @@ static bool is_ours(const void *names, const char *folded, size_t len)
     (void)names;
     cookie_names_add(&map, "");
     cookie_names_add(&map, "My_app.");
-    ours = cookie_names_have(map, folded, len);
+    ours = cookie_names_have(map, folded, len, has_token);
     cookie_names_destroy(&map);
     return ours;
 }
@@ -152,6 +153,22 @@ ParameterizedTestParameters(cookies, cut)
         {"postern.session=x; postern_nonce=y; a=1", "a=1"},
         {"My_app.x=1; myapp.session=2", "My_app.x=1; myapp.session=2"},
         {"a=1; My%5fapp.session=x; %", "a=1; %"},
+        /* whose prefix no module has: the value decides */
+        {"a=1; __Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
+        {"a=1; __Host-old.nonce=" TOKEN "; b=2", "a=1; b=2"},
+        {"a=1; __Host-oldnonce.0123abcd=" TOKEN "; b=2", "a=1; b=2"},
+        {"a=1; %5f_host-OLD_Session = \"" TOKEN "\" ; b=2", "a=1; b=2"},
+        {"a=1; =__Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
+        {"a=1; $__Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
+        {"__Host-old.session=" TOKEN "A", "__Host-old.session=" TOKEN "A"},
+        {"__Host-old.session=x" TOKEN, "__Host-old.session=x" TOKEN},
+        {"__Host-old.session=\"" TOKEN, "__Host-old.session=\"" TOKEN},
+        {"__Host-old.session=.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+         "__Host-old.session=.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+        {"__Host-session=" TOKEN, "__Host-session=" TOKEN},
+        {"__Host-old.csrf=" TOKEN, "__Host-old.csrf=" TOKEN},
+        {"old.session=" TOKEN, "old.session=" TOKEN},
+        {"session=" TOKEN "; nonce=" TOKEN, "session=" TOKEN "; nonce=" TOKEN},
         {"", ""},
     };
 
@@ -187,8 +204,9 @@ Test(cookies, each_name_that_is_read_as_a_nonce_is_kept_back)
                 if (!cookie_name_is_nonce(name, len, own, own_len, &digits))
                     continue;
                 read++;
-                cr_assert(cookie_names_have(NULL, folded, cookie_name_fold(folded, name, len)),
-                          "%.*s", (int)len, name);
+                cr_assert(
+                    cookie_names_have(NULL, folded, cookie_name_fold(folded, name, len), false),
+                    "%.*s", (int)len, name);
                 cr_assert_eq(digits, len == own_len ? NULL : name + own_len + 1);
             }
     cr_assert_gt(read, 8 * 22);
@@ -641,6 +659,7 @@ Test(edge_sign_in, reads_what_a_route_says)
 
     cr_assert_not(bad);
     cr_assert_str_eq(self->session_cookie, "__Host-postern.session");
+    cr_assert_str_eq(self->session_cookie, "__Host-" SIGN_IN_PREFIX "session", "as services say");
     cr_assert_str_eq(self->nonce_cookie, "__Host-postern.nonce");
     cr_assert(self->options_passthrough);
     cr_assert_eq(self->inactivity_s, 60);
@@ -651,6 +670,28 @@ Test(edge_sign_in, reads_what_a_route_says)
     cr_assert_arr_neq(kept, sign_in_bind(prefixed, "route_2"), sizeof(kept));
     sign_in_free(self);
     sign_in_free(prefixed);
+}
+
+Test(edge_sign_in, binds_sessions_to_route_rules_and_host)
+{
+    bool bad;
+    sign_in_t *one = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    sign_in_t *same = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    sign_in_t *third = parse(DOCUMENT("true", "oidc", "", DIGEST, "s", ""), &bad);
+    const sign_in_bound_t at = sign_in_bind_at(one, "r", "x.test", 6),
+                          twin = sign_in_bind_at(same, "r", "x.test and more", 6),
+                          others[] = {sign_in_bind_at(one, "r", "y.test", 6),
+                                      sign_in_bind_at(one, "r", "x.tes", 5),
+                                      sign_in_bind_at(one, "r", "", 0),
+                                      sign_in_bind_at(third, "q", "x.test", 6)};
+
+    cr_assert_arr_eq(at.bytes, twin.bytes, sizeof(at.bytes), "in all workers");
+    cr_assert_arr_neq(at.bytes, sign_in_bind(one, "r"), sizeof(at.bytes), "a machine's");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        cr_assert_arr_neq(at.bytes, others[i].bytes, sizeof(at.bytes), "%zu", i);
+    sign_in_free(one);
+    sign_in_free(same);
+    sign_in_free(third);
 }
 
 typedef struct {

@@ -216,7 +216,7 @@ static bool hides(table_t *table, const char *cookie)
     char folded[COOKIE_NAME_MAX];
     size_t len = cookie_name_fold(folded, cookie, strlen(cookie));
 
-    return cookie_names_have(table_edge(table, "a.test", 6)->cookies, folded, len);
+    return cookie_names_have(table_edge(table, "a.test", 6)->cookies, folded, len, false);
 }
 
 Test(table, an_edge_knows_the_cookies_of_all_its_sign_in_modules_on_or_off)

@@ -85,8 +85,18 @@ bool cookies_is_token(cookie_text_t value)
            && is_base64url(value.at + COOKIE_TOKEN_LEN - BLOCK_BYTES);
 }
 
-/* Is the pair's name, as whoever reads it may take it, one that is ours? A cookie without a name is
- * sent as its value alone, which is then taken for a pair (RFC 6265bis, 5.8.3). */
+/* Is the value one of a session or a nonce, be it in quotes (RFC 6265, 4.1.1)? */
+static bool has_token(const char *value, const char *end)
+{
+    cookie_text_t text = trimmed(value, end);
+
+    if (text.len == COOKIE_TOKEN_LEN + 2 && *text.at == '"' && text.at[text.len - 1] == '"')
+        text = (cookie_text_t){text.at + 1, COOKIE_TOKEN_LEN};
+    return cookies_is_token(text);
+}
+
+/* Is the pair, as whoever reads it may take it, one that is ours? A cookie without a name is sent
+ * as its value alone, which is then taken for a pair (RFC 6265bis, 5.8.3). */
 static bool is_ours(cookie_text_t pair, cookies_ours_t *ours, const void *names)
 {
     char folded[COOKIE_NAME_MAX];
@@ -101,7 +111,7 @@ static bool is_ours(cookie_text_t pair, cookies_ours_t *ours, const void *names)
         name.len--;
     }
     len = cookie_name_fold(folded, name.at, name.len);
-    return len && ours(names, folded, len);
+    return len && ours(names, folded, len, has_token(value, end));
 }
 
 bool cookies_have(cookie_text_t line, cookies_ours_t *ours, const void *names)

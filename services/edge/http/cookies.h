@@ -23,11 +23,13 @@ bool cookies_next(cookie_text_t *line, cookie_text_t *name, cookie_text_t *value
 /* Is it a value as identity makes them: COOKIE_TOKEN_LEN characters of base64url? */
 bool cookies_is_token(cookie_text_t value);
 
-/* Is a name ours, folded by cookie_name_fold (table/cookie_names.h)? */
-typedef bool cookies_ours_t(const void *names, const char *folded, size_t len);
+/* Is a cookie ours, by its name, folded by cookie_name_fold (table/cookie_names.h), and by whether
+ * its value is a token? */
+typedef bool cookies_ours_t(const void *names, const char *folded, size_t len, bool has_token);
 
-/* Has the line a cookie whose name is ours, as whoever reads it may take it: whatever the case,
- * with space around, and with '_' or a space for '.', as PHP has it? */
+/* Has the line a cookie that is ours, as whoever reads it may take it: whatever the case of its
+ * name, with space around, with '_' or a space for '.', as PHP has it, and with the value in
+ * quotes? */
 bool cookies_have(cookie_text_t line, cookies_ours_t *ours, const void *names);
 
 /* Write the line without those. All other bytes stay as they are. out has line.len bytes; returns

@@ -25,9 +25,9 @@ has_cookies(const ngx_http_request_t *r)
 
 
 static bool
-is_ours(const void *names, const char *folded, size_t len)
+is_ours(const void *names, const char *folded, size_t len, bool has_token)
 {
-    return cookie_names_have(names, folded, len);
+    return cookie_names_have(names, folded, len, has_token);
 }
 
 
@@ -117,8 +117,8 @@ edge_cookies_refuse(ngx_http_request_t *r, const edge_ctx_t *ctx)
             {
                 field[i].hash = 0;
                 ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                              "postern: an upstream of route %s sets a cookie of sign-in, which "
-                              "is left out", ctx->route->id);
+                              "postern: an upstream of route %s sets a cookie that is, or looks "
+                              "like, one of sign-in, which is left out", ctx->route->id);
             }
         }
     }

@@ -4,7 +4,8 @@
 #include "services/edge/http/edge_ctx.h"
 
 /* Before the request goes upstream, and after its modules have read them: cut those of every route
- * of its edge (table/cookie_names.h) out of its headers. NGX_OK | NGX_ERROR. */
+ * of its edge, and whatever looks like one (table/cookie_names.h), out of its headers. NGX_OK |
+ * NGX_ERROR. */
 ngx_int_t edge_cookies_hide(ngx_http_request_t *r, edge_ctx_t *ctx);
 
 /* Would the value of a Set-Cookie field set one of those? An upstream that did would sign browsers

@@ -140,7 +140,7 @@ edge_sign_in_judge(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
     }
     state = edge_module_state_if_any(ctx, edge_sign_in_module_of(began));
     if (state && state->admitted) {
-        if (ngx_memcmp(state->session->bound, sign_in_bind((sign_in_t *) now, began->id),
+        if (ngx_memcmp(state->session->bound, edge_sign_in_bind(state, (sign_in_t *) now).bytes,
                        SESSION_BOUND_BYTES) != 0)
         {
             edge_sign_in_live_soon();

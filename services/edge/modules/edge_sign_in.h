@@ -98,8 +98,9 @@ u_char *edge_sign_in_metrics(u_char *p, u_char *end);
 
 /* ---- edge_sign_in_admit.c: by a session, or not at all ---- */
 
-/* What sessions of the state's route are bound to, by the rules that the request came under. */
-const u_char *edge_sign_in_bound_of(const edge_sign_in_state_t *state);
+/* What the state's session has to be bound to by these rules of its route: to the request's host,
+ * too, but where it is a machine's. */
+sign_in_bound_t edge_sign_in_bind(const edge_sign_in_state_t *state, sign_in_t *rules);
 /* Go on by the state's session, or ask for it. What run is to return. */
 intptr_t edge_sign_in_admit(edge_sign_in_state_t *state);
 /* What the state's session was checked for, or vouched for, is answered. What run is to return. */
@@ -270,8 +271,8 @@ void edge_sign_in_live_expect(const edge_sign_in_state_t *state);
 void edge_sign_in_live_add(edge_sign_in_state_t *state);
 void edge_sign_in_live_remove(edge_sign_in_state_t *state);
 /* The session is over: requests that it admitted may not go on; bound: those alone that have to
- * keep to that route and those rules now (sign_in_bind), NULL: all. sweep: judge them soon. Returns
- * how many they are. */
+ * keep to that route, host and rules now (edge_sign_in_bind), NULL: all. sweep: judge them soon.
+ * Returns how many they are. */
 ngx_uint_t edge_sign_in_live_end(const u_char *hash, const u_char *bound, ngx_uint_t sweep);
 /* Identity vouches for the session. */
 void edge_sign_in_live_good(const session_t *session);

@@ -14,10 +14,25 @@ enum {
 };
 
 
-const u_char *
-edge_sign_in_bound_of(const edge_sign_in_state_t *state)
+sign_in_bound_t
+edge_sign_in_bind(const edge_sign_in_state_t *state, sign_in_t *rules)
 {
-    return sign_in_bind(state->config, state->ctx->route->id);
+    const char       *route = state->ctx->route->id;
+    const ngx_str_t  *host = &state->ctx->host;
+    sign_in_bound_t   out;
+
+    if (!state->machine) {
+        return sign_in_bind_at(rules, route, (char *) host->data, host->len);
+    }
+    ngx_memcpy(out.bytes, sign_in_bind(rules, route), sizeof(out.bytes));
+    return out;
+}
+
+
+static sign_in_bound_t
+bound_of(const edge_sign_in_state_t *state)
+{
+    return edge_sign_in_bind(state, state->config);
 }
 
 
@@ -170,7 +185,7 @@ admit_unasked(edge_sign_in_state_t *state)
     if (state->session
         && state->session->generation
            == sessions_generation(edge_sign_in_sessions(), state->hash)
-        && edge_sign_in_is_trusted(state->session, edge_sign_in_bound_of(state)))
+        && edge_sign_in_is_trusted(state->session, bound_of(state).bytes))
     {
         return pass_by_session(state, SIGN_IN_ADMITTED_TRUSTED);
     }
@@ -204,7 +219,7 @@ admit_checked(edge_sign_in_state_t *state)
     {
         return check_session(state);
     }
-    switch (sign_in_judge(session, edge_sign_in_bound_of(state), edge_sign_in_now(), true, 0)) {
+    switch (sign_in_judge(session, bound_of(state).bytes, edge_sign_in_now(), true, 0)) {
     case SIGN_IN_ADMIT:
         return pass_by_session(state, SIGN_IN_ADMITTED_ASKED);
     case SIGN_IN_ASK_RULES:
@@ -243,7 +258,7 @@ is_still_good(const edge_sign_in_state_t *state)
            && session->asked_ms >= edge_sign_in_doubted()
            && (state->how != SIGN_IN_ADMITTED_CACHED
                || !is_out_of_touch(state, session->asked_ms))
-           && sign_in_judge(session, edge_sign_in_bound_of(state), edge_sign_in_now(), true, 0)
+           && sign_in_judge(session, bound_of(state).bytes, edge_sign_in_now(), true, 0)
               == SIGN_IN_ADMIT;
 }
 
@@ -335,7 +350,7 @@ edge_sign_in_admit(edge_sign_in_state_t *state)
     if (take_found(state, &found) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-    verdict = sign_in_judge(&found, edge_sign_in_bound_of(state), edge_sign_in_now(),
+    verdict = sign_in_judge(&found, bound_of(state).bytes, edge_sign_in_now(),
                             edge_session_log_is_current(),
                             edge_sign_in_doubted());
     switch (verdict) {

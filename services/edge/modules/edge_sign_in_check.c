@@ -294,11 +294,12 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     if (state->jwt_brought) {
         return send_jwt(check, state, pool);
     }
-    if (edge_sign_in_body(pool, &pk, &start, BODY_BYTES, 4u + check->sealed) != NGX_OK) {
+    if (edge_sign_in_body(pool, &pk, &start, BODY_BYTES, 5u + check->sealed) != NGX_OK) {
         return NGX_DECLINED;
     }
     edge_sign_in_put_hash(&pk, state);
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
+    edge_sign_in_put(&pk, "host", state->ctx->host.data, state->ctx->host.len);
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);
     pack_int64(&pk, state->session && state->session->last_active_ms
@@ -359,14 +360,14 @@ begin_check(edge_sign_in_state_t *state, const u_char *bound)
 static check_t *
 join_check(edge_sign_in_state_t *state)
 {
-    check_t       *check;
-    ngx_str_t      account = { state->ctx->route->account_id_len,
-                               (u_char *) state->ctx->route->account_id };
-    const u_char  *bound = sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
+    check_t               *check;
+    ngx_str_t              account = { state->ctx->route->account_id_len,
+                                       (u_char *) state->ctx->route->account_id };
+    const sign_in_bound_t  bound = edge_sign_in_bind(state, edge_sign_in_rules(state));
 
-    check = find_check(state, bound);
+    check = find_check(state, bound.bytes);
     if (check == NULL && edge_ask_has_room(&account, edge_sign_in_client(state), kind_of(state))) {
-        check = begin_check(state, bound);
+        check = begin_check(state, bound.bytes);
     }
     return check;
 }

@@ -202,18 +202,18 @@ edge_sign_in_sign_out(edge_sign_in_state_t *state)
 static void
 forget_ended(edge_sign_in_state_t *state)
 {
-    session_t      known;
-    const u_char  *bound = edge_sign_in_bound_of(state);
+    session_t              known;
+    const sign_in_bound_t  bound = edge_sign_in_bind(state, state->config);
 
     if (state->over) {
         sessions_end(edge_sign_in_sessions(), state->hash);
         edge_sign_in_jwt_drop(state->hash);
         edge_sign_in_live_end(state->hash, NULL, 1);
     } else if (sessions_find(edge_sign_in_sessions(), state->hash, &known)
-               && ngx_memcmp(known.bound, bound, SESSION_BOUND_BYTES) == 0)
+               && ngx_memcmp(known.bound, bound.bytes, SESSION_BOUND_BYTES) == 0)
     {
         sessions_end(edge_sign_in_sessions(), state->hash);
-        edge_sign_in_live_end(state->hash, bound, 1);
+        edge_sign_in_live_end(state->hash, bound.bytes, 1);
     }
 }
 

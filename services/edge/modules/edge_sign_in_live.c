@@ -84,10 +84,10 @@ edge_sign_in_rules(const edge_sign_in_state_t *state)
 }
 
 
-static const u_char *
+static sign_in_bound_t
 bound_now(const edge_sign_in_state_t *state)
 {
-    return sign_in_bind(edge_sign_in_rules(state), state->ctx->route->id);
+    return edge_sign_in_bind(state, edge_sign_in_rules(state));
 }
 
 
@@ -96,7 +96,8 @@ static ngx_uint_t
 is_by(const edge_sign_in_state_t *state, const u_char *hash, const u_char *bound)
 {
     return edge_sign_in_is_of(state, hash)
-           && (bound == NULL || ngx_memcmp(bound_now(state), bound, SESSION_BOUND_BYTES) == 0);
+           && (bound == NULL
+               || ngx_memcmp(bound_now(state).bytes, bound, SESSION_BOUND_BYTES) == 0);
 }
 
 
@@ -162,7 +163,7 @@ edge_sign_in_live_good(const session_t *session)
 static int64_t
 trust_ms(const edge_sign_in_state_t *state)
 {
-    return sign_in_trust_ms(ngx_memcmp(state->session->bound, bound_now(state),
+    return sign_in_trust_ms(ngx_memcmp(state->session->bound, bound_now(state).bytes,
                                        SESSION_BOUND_BYTES) == 0,
                             edge_ask_is_there(), (int64_t) edge_conf()->session_trust);
 }
@@ -309,7 +310,7 @@ refresh(edge_sign_in_state_t *state)
 
     if (sessions_find(edge_sign_in_sessions(), session->hash, &known)
         && known.asked_ms >= session->asked_ms
-        && ngx_memcmp(known.bound, bound_now(state), SESSION_BOUND_BYTES) == 0)
+        && ngx_memcmp(known.bound, bound_now(state).bytes, SESSION_BOUND_BYTES) == 0)
     {
         take_times(session, &known);
     }
@@ -334,7 +335,7 @@ judge_live(const edge_sign_in_state_t *state)
     const session_t    *session = state->session;
     sign_in_verdict_t   verdict;
 
-    verdict = sign_in_judge(session, bound_now(state), edge_sign_in_now(),
+    verdict = sign_in_judge(session, bound_now(state).bytes, edge_sign_in_now(),
                             edge_session_log_is_current(), edge_sign_in_doubted());
     return verdict == SIGN_IN_ADMIT
            && session->generation != sessions_generation(edge_sign_in_sessions(), session->hash)
@@ -351,7 +352,7 @@ ask_again(edge_sign_in_state_t *state, sign_in_verdict_t verdict)
     }
     state->sealed = verdict == SIGN_IN_ASK_RULES || state->machine;
     if (edge_sign_in_check_again(state) != NGX_OK) {
-        edge_sign_in_live_unasked(state->hash, bound_now(state));
+        edge_sign_in_live_unasked(state->hash, bound_now(state).bytes);
     }
 }
 
@@ -380,7 +381,7 @@ look_at(edge_sign_in_state_t *state)
         state->doubted_ms = 0;
         return 0;
     case SIGN_IN_OVER:
-        edge_sign_in_live_end(state->hash, bound_now(state), 1);
+        edge_sign_in_live_end(state->hash, bound_now(state).bytes, 1);
         return 0;
     default:
         ask_again(state, verdict);

@@ -18,7 +18,7 @@
 enum {
     SESSION_HASH_BYTES = 32, /* SHA-256 of the cookie's value */
     SESSION_BOUND_BYTES =
-        16, /* of what it is bound to: its route, and the rules that admitted it */
+        16, /* of what it is bound to: its route and host, and the rules that admitted it */
     SESSION_SECRET_BYTES = 16,
     SESSIONS_HEAD_BYTES = 4096, /* of a table's memory, beside its places */
     SESSION_CELLS_MAX = 8,      /* of one session */

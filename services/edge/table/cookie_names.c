@@ -127,7 +127,7 @@ bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t 
     return true;
 }
 
-bool cookie_names_have(const strmap_t *self, const char *folded, size_t len)
+bool cookie_names_have(const strmap_t *self, const char *folded, size_t len, bool has_token)
 {
     static const char *const ends[] = {"session", "nonce"};
     size_t skip = host_len(folded, len);
@@ -138,7 +138,8 @@ bool cookie_names_have(const strmap_t *self, const char *folded, size_t len)
         size_t end = strlen(ends[i]);
 
         if (len > end && !memcmp(folded + len - end, ends[i], end))
-            return is_default(folded, len - end) || (self && strmap_get(self, folded, len - end));
+            return (skip && has_token) || is_default(folded, len - end)
+                   || (self && strmap_get(self, folded, len - end));
     }
     return false;
 }

@@ -1,7 +1,8 @@
-/* Which cookies are between browsers and an edge alone: session and nonce of the sign-in modules of
- * all its routes, whatever prefix they have. A browser sends them to every path of the host, and
- * whoever has a session's value can act as its person, so no upstream of any route gets one. No
- * nginx in here. */
+/* Which cookies are between browsers and an edge alone: session and nonce of sign-in modules,
+ * whatever prefix they have, or had. A browser sends them to every path of the host, and whoever
+ * has a session's value can act as its person, so no upstream of any route gets one. What browsers
+ * have is older than any configuration: a module had another prefix before, or the host was another
+ * edge's. So a cookie that looks like one of ours is one, whoever set it. No nginx in here. */
 #pragma once
 
 #include "services/edge/table/strmap.h"
@@ -33,5 +34,6 @@ bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t 
                           const char **ret_digits);
 
 /* Is the folded name one of the edge's (self may be NULL), or one that sign-in has by default, on
- * whatever edge? */
-bool cookie_names_have(const strmap_t *self, const char *folded, size_t len);
+ * whatever edge? Or, where the cookie's value has the form of a token, one that a module can have
+ * had: "__Host-", any prefix, and what sessions and nonces are called? */
+bool cookie_names_have(const strmap_t *self, const char *folded, size_t len, bool has_token);

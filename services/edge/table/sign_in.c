@@ -125,3 +125,18 @@ const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id)
     }
     return self->bound;
 }
+
+/* A host may be any below a wildcard, so it is hashed with each request: by SipHash, which takes a
+ * tenth of a microsecond. */
+sign_in_bound_t sign_in_bind_at(sign_in_t *self, const char *route_id, const char *host,
+                                size_t host_len)
+{
+    sign_in_bound_t out;
+
+    _Static_assert(sizeof(out.bytes) == crypto_shorthash_siphashx24_BYTES
+                       && sizeof(self->bound) == crypto_shorthash_siphashx24_KEYBYTES,
+                   "one is the other's key");
+    crypto_shorthash_siphashx24(out.bytes, (const unsigned char *)host, host_len,
+                                sign_in_bind(self, route_id));
+    return out;
+}

@@ -40,5 +40,14 @@ typedef struct sign_in {
 sign_in_t *sign_in_parse(const msgpack_object *document, const char *module, bool *bad);
 void sign_in_free(void *config);
 
-/* What sessions of the route under these rules are bound to. */
+/* What machines' tokens at the route under these rules are bound to. */
 const unsigned char *sign_in_bind(sign_in_t *self, const char *route_id);
+
+typedef struct sign_in_bound {
+    unsigned char bytes[SIGN_IN_BOUND_BYTES];
+} sign_in_bound_t;
+
+/* What sessions are bound to: the same, and the host (host_len bytes, without port) at which their
+ * cookies are shown. */
+sign_in_bound_t sign_in_bind_at(sign_in_t *self, const char *route_id, const char *host,
+                                size_t host_len);
