@@ -3,30 +3,12 @@
 
 #include <math.h>
 
-enum { FRACTION = 4096 }; /* what is left of all, in parts of this */
-
-bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent)
-{
-    size_t then, most;
-
-    if (more > left || left > all)
-        return false;
-    then = left - more;
-    most = all ? then * (then * FRACTION / all) * percent / 100 / FRACTION : 0;
-    return has <= most && more <= most - has;
-}
-
 /* The smaller x of x = p * (left - x)^2 / all. */
 size_t portion_most(size_t all, size_t left, size_t percent)
 {
     double p = (double)percent / 100, a = (double)all, l = (double)left;
 
     return all && percent ? (size_t)((2 * p * l + a - sqrt(a * a + 4 * p * l * a)) / (2 * p)) : 0;
-}
-
-bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent)
-{
-    return left && (!has || portion_allows(has, 1, all, left, percent));
 }
 
 bool portion_take(portions_t *self, portion_t *part, size_t all, size_t percent, uint32_t client,
