@@ -183,8 +183,9 @@ ngx_int_t edge_sign_in_check(edge_sign_in_state_t *state);
 /* The same on behalf of a request that goes on meanwhile: what comes of it is told to those that
  * are live. NGX_OK | NGX_DECLINED: it was not asked. */
 ngx_int_t edge_sign_in_check_again(edge_sign_in_state_t *state);
-/* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known. */
-int64_t edge_sign_in_identity_time(int64_t now);
+/* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known; 0,
+ * which is never, stays so. */
+int64_t edge_sign_in_identity_time(int64_t time);
 /* Who has identity asked (edge_ask_kind); nobody for a request that goes on: the worker looks after
  * that. */
 uint32_t edge_sign_in_client(const edge_sign_in_state_t *state);

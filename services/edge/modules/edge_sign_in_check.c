@@ -60,9 +60,9 @@ edge_sign_in_now(void)
 
 
 int64_t
-edge_sign_in_identity_time(int64_t now)
+edge_sign_in_identity_time(int64_t time)
 {
-    return now + ahead;
+    return sign_in_identity_time(time, ahead);
 }
 
 
@@ -436,7 +436,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);
-    pack_int64(&pk, state->session && state->session->last_active_ms
+    pack_int64(&pk, state->session
                     ? edge_sign_in_identity_time(state->session->last_active_ms) : 0);
     if (check->sealed) {
         edge_sign_in_put_head(&pk, "sealed", config->sealed_len);
