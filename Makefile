@@ -113,7 +113,7 @@ $(BUILD)/obj/common/schema/format.c.o $(BUILD)/obj/common/codec/webhook.c.o: $(w
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # ---- the edge: nginx's own build, with Debian's flags ----
-EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/authorities.c common/base/id.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/signer.c common/codec/token.c common/codec/webhook.c deploy/build-edge
+EDGE_SRC := $(wildcard services/edge/*.[ch] services/edge/*/*.[ch] common/*/*.h proto/*.def) services/edge/config common/base/address.c common/base/authorities.c common/base/id.c common/base/portion_rule.c common/base/private_key.c common/codec/path.c common/codec/pack_check.c common/codec/regex.cc common/codec/signer.c common/codec/token.c common/codec/webhook.c deploy/build-edge
 EDGE_SO  := $(BUILD)/edge/ngx_http_postern_module.so
 
 edge: $(EDGE_SO)

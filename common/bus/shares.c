@@ -1,5 +1,6 @@
 #include "common/bus/shares.h"
 #include "common/base/invariant.h"
+#include "common/base/portion_rule.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -13,7 +14,7 @@ typedef struct item {
 
 /* Exists only while an item of this owner waits. */
 typedef struct owner {
-    char *name;
+    char *name, *group; /* group "": it is of none */
     item_t *first, *last;
     size_t count, bytes;
 } owner_t;
@@ -23,10 +24,11 @@ struct shares {
     zlistx_t *turns; /* the same owners in the order of their turns */
     size_t count, bytes;
     void (*destroy)(void **item);
-    zhashx_t *held;  /* holder -> how many of its items are worked on; only those that have any */
-    size_t held_max; /* 0: no bound, and held is empty */
-    zhashx_t *owned; /* owner -> the same, whether more of its items wait or not */
-    size_t owned_max;
+    zhashx_t *held;    /* holder -> how many of its items are worked on; only those that have any */
+    size_t held_max;   /* 0: no bound, and held is empty */
+    zhashx_t *grouped; /* group -> the same, whether more of its items wait or not */
+    zhashx_t *owned;   /* owner of a group -> the same */
+    size_t group_max, group_percent;
 };
 
 shares_t *shares_new(void (*destroy)(void **item))
@@ -39,8 +41,9 @@ shares_t *shares_new(void (*destroy)(void **item))
     self->owners = zhashx_new();
     self->turns = zlistx_new();
     self->held = zhashx_new();
+    self->grouped = zhashx_new();
     self->owned = zhashx_new();
-    if (!self->owners || !self->turns || !self->held || !self->owned) {
+    if (!self->owners || !self->turns || !self->held || !self->grouped || !self->owned) {
         shares_destroy(&self);
         return NULL;
     }
@@ -56,7 +59,7 @@ void shares_destroy(shares_t **self_p)
 
     if (!self)
         return;
-    self->held_max = self->owned_max = 0; /* what waits for others of its holder or owner, too */
+    self->held_max = self->group_max = 0; /* what waits for others of its holder or group, too */
     while (self->turns && (what = shares_take(self)))
         if (self->destroy)
             self->destroy(&what);
@@ -64,6 +67,7 @@ void shares_destroy(shares_t **self_p)
     zhashx_destroy(&self->owners);
     zlistx_destroy(&self->turns);
     zhashx_destroy(&self->held);
+    zhashx_destroy(&self->grouped);
     zhashx_destroy(&self->owned);
     free(self);
     *self_p = NULL;
@@ -79,18 +83,20 @@ static int check_room(const shares_t *self, const owner_t *owner, const shares_b
 static void free_owner(owner_t **self_p)
 {
     free((*self_p)->name);
+    free((*self_p)->group);
     free(*self_p);
     *self_p = NULL;
 }
 
 /* Append an owner to the turns. NULL: no memory. */
-static owner_t *add_owner(shares_t *self, const char *name)
+static owner_t *add_owner(shares_t *self, const char *name, const char *group)
 {
     owner_t *owner = calloc(1, sizeof(*owner));
     void *place = NULL;
 
-    if (!owner || !(owner->name = strdup(name))) {
-        free(owner);
+    if (!owner || !(owner->name = strdup(name)) || !(owner->group = strdup(group))) {
+        if (owner)
+            free_owner(&owner);
         return NULL;
     }
     place = zlistx_add_end(self->turns, owner);
@@ -111,15 +117,22 @@ int shares_put(shares_t *self, const char *name, const shares_bounds_t *bounds, 
 int shares_put_held(shares_t *self, const char *name, const char *holder,
                     const shares_bounds_t *bounds, size_t bytes, void *what)
 {
+    return shares_put_grouped(self, name, "", holder, bounds, bytes, what);
+}
+
+int shares_put_grouped(shares_t *self, const char *name, const char *group, const char *holder,
+                       const shares_bounds_t *bounds, size_t bytes, void *what)
+{
     owner_t *owner = zhashx_lookup(self->owners, name);
     int r = check_room(self, owner, bounds);
     item_t *item;
 
     INVARIANT(!owner || (owner->first && owner->count)); /* it exists only while an item waits */
+    INVARIANT(!owner || !strcmp(owner->group, group));   /* else the bounds of groups were wrong */
     if (r)
         return r;
     item = malloc(sizeof(*item) + strlen(holder) + 1);
-    if (!item || (!owner && !(owner = add_owner(self, name)))) {
+    if (!item || (!owner && !(owner = add_owner(self, name, group)))) {
         free(item);
         return -ENOMEM;
     }
@@ -142,9 +155,10 @@ void shares_bound_held(shares_t *self, size_t max)
     self->held_max = max;
 }
 
-void shares_bound_owned(shares_t *self, size_t max)
+void shares_bound_groups(shares_t *self, size_t max, size_t percent)
 {
-    self->owned_max = max;
+    self->group_max = max;
+    self->group_percent = percent;
 }
 
 /* The values of these tables are numbers, not addresses. */
@@ -170,12 +184,27 @@ void shares_release(shares_t *self, const char *holder)
     set_held(self->held, holder, held_by(self->held, holder) - 1);
 }
 
-void shares_release_owned(shares_t *self, const char *owner)
+void shares_release_grouped(shares_t *self, const char *owner, const char *group)
 {
-    if (!self->owned_max)
+    if (!*group || !self->group_max)
         return;
-    INVARIANT(held_by(self->owned, owner) > 0);
+    INVARIANT(held_by(self->grouped, group) > 0 && held_by(self->owned, owner) > 0);
+    set_held(self->grouped, group, held_by(self->grouped, group) - 1);
     set_held(self->owned, owner, held_by(self->owned, owner) - 1);
+}
+
+/* Have the others of its group, or itself, as many as they may? */
+static bool is_group_at_bound(const shares_t *self, const owner_t *owner)
+{
+    size_t all;
+
+    if (!*owner->group || !self->group_max)
+        return false;
+    all = held_by(self->grouped, owner->group);
+    return all >= self->group_max
+           || (self->group_percent
+               && !portion_allows_one(held_by(self->owned, owner->name), self->group_max,
+                                      self->group_max - all, self->group_percent));
 }
 
 static bool is_at_bound(const shares_t *self, const owner_t *owner)
@@ -183,7 +212,7 @@ static bool is_at_bound(const shares_t *self, const owner_t *owner)
     const char *holder = owner->first->holder;
 
     return (self->held_max && *holder && held_by(self->held, holder) >= self->held_max)
-           || (self->owned_max && held_by(self->owned, owner->name) >= self->owned_max);
+           || is_group_at_bound(self, owner);
 }
 
 /* The owner whose turn it is; the list's cursor is on it. As many are passed over as are at their
@@ -214,8 +243,10 @@ void *shares_take(shares_t *self)
         return NULL;
     if (self->held_max && *item->holder)
         set_held(self->held, item->holder, held_by(self->held, item->holder) + 1);
-    if (self->owned_max)
+    if (self->group_max && *owner->group) {
+        set_held(self->grouped, owner->group, held_by(self->grouped, owner->group) + 1);
         set_held(self->owned, owner->name, held_by(self->owned, owner->name) + 1);
+    }
     INVARIANT(owner->count && self->count);
     INVARIANT(item->bytes <= owner->bytes && item->bytes <= self->bytes);
     what = item->what;

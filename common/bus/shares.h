@@ -32,18 +32,23 @@ int shares_put(shares_t *self, const char *owner, const shares_bounds_t *bounds,
  * turn. 0: as many as there are, which holds until this is called. */
 void shares_bound_held(shares_t *self, size_t max);
 
-/* Likewise so many of one owner's items at most are worked on at a time. 0: as many as there
- * are. */
-void shares_bound_owned(shares_t *self, size_t max);
+/* Owners may be of a group: so many items of one group at most are worked on at a time, and of
+ * these its owners have portions (common/base/portion_rule.h) of that many percent; percent 0: no
+ * portions. Until this is called there are as many as there are. */
+void shares_bound_groups(shares_t *self, size_t max, size_t percent);
 
 /* As shares_put, for an item of a holder, whose name is copied; "": it is nobody's. */
 int shares_put_held(shares_t *self, const char *owner, const char *holder,
                     const shares_bounds_t *bounds, size_t bytes, void *item);
 
+/* The same, of an owner that is of a group, which is the same for all of its items; "": of none. */
+int shares_put_grouped(shares_t *self, const char *owner, const char *group, const char *holder,
+                       const shares_bounds_t *bounds, size_t bytes, void *item);
+
 /* An item of that holder is worked on no more. */
 void shares_release(shares_t *self, const char *holder);
-/* The same for an item of that owner. */
-void shares_release_owned(shares_t *self, const char *owner);
+/* The same for an item of that owner, which is of that group. */
+void shares_release_grouped(shares_t *self, const char *owner, const char *group);
 
 /* Take the next item, which is the caller's then. NULL: nothing waits that may be taken. */
 void *shares_take(shares_t *self);

@@ -37,22 +37,25 @@ struct waits {
     silences_t *silences;
 };
 
-static void make_lane(lane_t *self, unsigned calls, unsigned of_one, unsigned of_place)
+static void make_lane(lane_t *self, unsigned calls, unsigned of_one, unsigned of_place,
+                      unsigned percent)
 {
     self->queue = memory_need(shares_new(NULL), "the queue of requests");
     self->calls = calls;
     shares_bound_held(self->queue, of_one);
-    shares_bound_owned(self->queue, of_place);
+    shares_bound_groups(self->queue, of_place, percent);
 }
 
 waits_t *waits_new(unsigned calls, unsigned calls_of_one)
 {
     waits_t *self = memory_new(sizeof(*self), "the requests that wait");
+    unsigned of_server = (3 * calls_of_one + 3) / 4;
 
     self->silences =
         memory_need(calloc(1, sizeof(*self->silences)), "the places that do not answer");
-    make_lane(&self->lanes[WAIT_FETCHES], calls, calls_of_one, (3 * calls_of_one + 3) / 4);
-    make_lane(&self->lanes[WAIT_ASKS], WAITS_ASKING, WAITS_ASKING_OWN, WAITS_ASKING_PLACE);
+    make_lane(&self->lanes[WAIT_FETCHES], calls, calls_of_one, of_server,
+              of_server < WAITS_URL_LEAST ? 0 : WAITS_URL_PERCENT);
+    make_lane(&self->lanes[WAIT_ASKS], WAITS_ASKING, WAITS_ASKING_OWN, WAITS_ASKING_PLACE, 0);
     return self;
 }
 
@@ -147,14 +150,14 @@ static size_t origin_bytes(const char *url)
 }
 
 /* URLs may have kilobytes, and what differs is at their ends. */
-static void set_target(wait_t *wait, const char *url)
+static void hash_url(const wait_t *wait, const char *url, size_t len, char out[WAIT_TARGET_SIZE])
 {
     unsigned char hash[crypto_generichash_BYTES];
     char hex[2 * sizeof(hash) + 1];
 
-    crypto_generichash(hash, sizeof(hash), (const unsigned char *)url, strlen(url), NULL, 0);
+    crypto_generichash(hash, sizeof(hash), (const unsigned char *)url, len, NULL, 0);
     sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
-    snprintf(wait->target, sizeof(wait->target), "%s #%.32s", wait->owner, hex);
+    snprintf(out, WAIT_TARGET_SIZE, "%s #%.32s", wait->owner, hex);
 }
 
 /* What it waits for now. */
@@ -162,9 +165,11 @@ static void set_place(wait_t *wait)
 {
     const char *url = wait->fetch.url;
 
-    wait->target[0] = '\0';
-    if (url)
-        set_target(wait, url);
+    wait->target[0] = wait->path[0] = '\0';
+    if (url) {
+        hash_url(wait, url, strlen(url), wait->target);
+        hash_url(wait, url, strcspn(url, "?#"), wait->path);
+    }
     wait->kind = *wait->verb ? WAIT_ASKS : WAIT_FETCHES;
     if (*wait->verb)
         snprintf(wait->place, sizeof(wait->place), "%s %s", wait->owner, wait->verb);
@@ -210,10 +215,16 @@ int waits_admit(waits_t *self, wait_t *wait)
     return 0;
 }
 
+/* Whose turns it has: those of its URL, or of all its place. */
+static const char *turn_of(const wait_t *wait)
+{
+    return *wait->path ? wait->path : wait->place;
+}
+
 void waits_queue(waits_t *self, wait_t *wait)
 {
-    int r = shares_put_held(self->lanes[wait->kind].queue, wait->place, wait->owner, &boundless, 0,
-                            wait);
+    int r = shares_put_grouped(self->lanes[wait->kind].queue, turn_of(wait), wait->place,
+                               wait->owner, &boundless, 0, wait);
 
     INVARIANT(!r); /* no bounds apply, so only memory can be missing */
 }
@@ -349,7 +360,7 @@ void waits_fetched(waits_t *self, wait_t *wait)
     wait->flying = false;
     lane->flying--;
     shares_release(lane->queue, wait->owner);
-    shares_release_owned(lane->queue, wait->place);
+    shares_release_grouped(lane->queue, turn_of(wait), wait->place);
 }
 
 wait_t *waits_due(waits_t *self, int64_t now_ms)

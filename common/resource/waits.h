@@ -8,6 +8,8 @@
  * waits, and of a place of the owner's. HTTP requests and questions are two kinds with bounds of
  * their own, so a server that hangs costs no question; a place is an account's server (origin of
  * the URL), or the verb of its questions, so it costs the account's other servers nothing either.
+ * Of the requests that are made at once at a server each URL has a portion: one that hangs leaves
+ * some for the others, which may be other providers.
  * No sockets and no clock in here; used by the reactor's thread, but for a wait that a worker
  * has. */
 #pragma once
@@ -46,7 +48,9 @@ enum {
     WAITS_ASKED_PLACE_BYTES = 16 << 20,
     WAITS_ASKING = 256, /* questions under way, of all, of an owner, and of a place */
     WAITS_ASKING_OWN = 64,
-    WAITS_ASKING_PLACE = 48
+    WAITS_ASKING_PLACE = 48,
+    WAITS_URL_PERCENT = 400, /* of a portion: of the 12 requests at a server one URL alone has 7 */
+    WAITS_URL_LEAST = 4      /* of fewer requests there are no portions */
 };
 
 typedef enum wait_kind { WAIT_FETCHES, WAIT_ASKS, WAIT_KINDS } wait_kind_t;
@@ -115,6 +119,7 @@ struct wait {
     wait_kind_t kind;              /* what it counts as */
     char place[WAIT_PLACE_SIZE];   /* the owner, a space, and origin or verb; the owner alone */
     char target[WAIT_TARGET_SIZE]; /* the owner, a space, and a hash of the URL; "": it has none */
+    char path[WAIT_TARGET_SIZE];   /* the same of the URL up to its query */
     bool flying;                   /* its request is made, or its question asked */
     bool reached;                  /* its server could be connected to */
     const wait_t *leader;          /* whose request is the same, and is made for both; NULL: none */
@@ -162,7 +167,7 @@ void wait_take_end(wait_t *self, outbound_end_t end, const char *why);
 typedef struct waits waits_t;
 
 /* At most so many requests are made at once, in all and of one owner; three quarters of the latter
- * at one server. */
+ * at one server, of which its URLs, up to their queries, have portions. */
 waits_t *waits_new(unsigned calls, unsigned calls_of_one);
 /* Free also all waits that are admitted. */
 void waits_destroy(waits_t **self_p);
@@ -172,7 +177,7 @@ void waits_destroy(waits_t **self_p);
  * as it may have, or as many bytes | -EAGAIN: everybody together has. */
 int waits_admit(waits_t *self, wait_t *wait);
 
-/* Put it into the queue of its kind; places take turns. */
+/* Put it into the queue of its kind; URLs and verbs take turns. */
 void waits_queue(waits_t *self, wait_t *wait);
 /* The next one whose request may be made now; NULL: none. Its place is taken until
  * waits_fetched. */

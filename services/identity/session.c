@@ -76,6 +76,7 @@ enum {
     AT_SOURCE,
     AT_PLACE,
     AT_PUBLIC_URL,
+    AT_REVISION,
     AT_NOW
 };
 
@@ -127,7 +128,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
                 "s.retry_ms, s.until_ms, coalesce(s.client_hash, ''), CASE WHEN s.claims IS NULL "
                 "THEN '' ELSE s.source END, "
                 "coalesce(s.counts_at, s.place, format('%s %s ', a.route_id, s.module)), "
-                "a.public_url, "
+                "a.public_url, s.rules_revision, "
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint "
                 "FROM sign_in_session s "
                 "JOIN application_session a ON a.id = s.session_id "
@@ -151,6 +152,7 @@ int session_load(crud_t *crud, const char *hash, session_t *out)
     out->checked_ms = number_at(res, AT_CHECKED);
     out->retry_ms = number_at(res, AT_RETRY);
     out->until_ms = number_at(res, AT_UNTIL);
+    out->revision = number_at(res, AT_REVISION);
     out->now_ms = number_at(res, AT_NOW);
     copy_at(res, AT_CLIENT, out->client, sizeof(out->client));
     copy_at(res, AT_SOURCE, out->source, sizeof(out->source));
@@ -224,6 +226,29 @@ bool session_is_over(const session_t *self, int64_t now_ms)
 {
     return self->expires_ms <= now_ms
            || (self->inactivity_ms && self->last_active_ms + self->inactivity_ms <= now_ms);
+}
+
+bool session_is_beyond(const session_t *self, const sealed_t *sealed)
+{
+    return sealed->revision < self->revision;
+}
+
+int session_lock_rules(crud_t *crud, const session_t *session, const sealed_t *sealed, bool ends)
+{
+    _cleanup_(pgresult_clear) PGresult *res = NULL;
+    int r = ends ? pg_defer(crud->pg, "SELECT 1 FROM application_session WHERE id = $1 FOR UPDATE",
+                            1, session->id)
+                 : 0;
+
+    if (!r)
+        r = pg_exec(crud->pg, &res,
+                    ends ? "SELECT rules_revision FROM sign_in_session WHERE session_id = $1"
+                         : "SELECT rules_revision FROM sign_in_session WHERE session_id = $1 "
+                           "FOR UPDATE",
+                    1, session->id);
+    if (r || !PQntuples(res))
+        return r ? r : ERR_SESSION_GONE;
+    return number_at(res, 0) > sealed->revision ? ERR_SESSION_STALE : 0;
 }
 
 json_t *session_json(const session_t *self)

@@ -20,6 +20,7 @@ typedef struct session {
     int64_t created_ms, expires_ms, due_ms, inactivity_ms, last_active_ms, checked_ms;
     int64_t until_ms; /* the provider wants it to end then at the latest; 0: it does not say */
     int64_t retry_ms; /* the provider is not asked before */
+    int64_t revision; /* of the newest module by which it was judged */
     int64_t now_ms;   /* PostgreSQL's clock, which all copies share, when it was loaded */
 } session_t;
 
@@ -30,6 +31,13 @@ void session_done(session_t *self);
 int session_load(crud_t *crud, const char *hash, session_t *out);
 /* Is it over by itself? */
 bool session_is_over(const session_t *self, int64_t now_ms);
+/* Are these rules older than those by which it was judged last? Then an edge has them that is
+ * behind, and they neither end it nor set its times. */
+bool session_is_beyond(const session_t *self, const sealed_t *sealed);
+/* In a transaction, before rules end it (ends) or set its times: no others do until that is over.
+ * Locks its rows in the order in which all do that delete sessions, or that change them. 0 |
+ * ERR_SESSION_GONE | ERR_SESSION_STALE: it is beyond these rules by now | fault. */
+int session_lock_rules(crud_t *crud, const session_t *session, const sealed_t *sealed, bool ends);
 /* As edges get it (proto/WIRE.md). A new reference; NULL: no memory. */
 json_t *session_json(const session_t *self);
 
@@ -77,11 +85,15 @@ int session_end_found(crud_t *crud, const char *account, const char *source, con
                       problem_t *problem);
 
 /* In a transaction: what a person is called now, and that its provider was asked; and how long the
- * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE | fault. */
+ * session lasts by the module as it is now, also in *session. 0 | ERR_SESSION_GONE |
+ * ERR_SESSION_STALE: it is beyond that module | fault. */
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
                     const person_t *person);
 /* The same of one that these rules admit by what its provider has said before. */
 int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed);
+/* What an edge is told that has older rules: they admit it, for no longer than they and the newer
+ * ones say. Nothing is stored. */
+void session_narrow(session_t *session, const sealed_t *sealed);
 
 /* What of a module's document decides whom the provider can speak of and what it says: all but the
  * lists of who may enter, times, and secrets. What was said under one is as good under the other
@@ -151,8 +163,8 @@ int session_check_person(crud_t *crud, const char *person_hash, const char *prov
 int64_t session_due_ms(const sealed_t *sealed, int64_t checked_ms);
 
 /* The verbs, for edges. session.check {hash, route, host?, digest, last_active_ms?, sealed?} ->
- * {session}. 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended |
- * ERR_SIGN_IN_UNAVAILABLE | fault. */
+ * {session}. 0 | ERR_SESSION_GONE | ERR_SESSION_STALE | ERR_SIGN_IN_DENIED: and it is ended, unless
+ * it is beyond the sealed rules | ERR_SIGN_IN_UNAVAILABLE | fault. */
 int on_session_check(crud_t *crud, const request_t *request, reply_t *reply);
 /* session.touch {sessions: [{hash, last_active_ms}]} -> {}. 0 | ERR_INVALID_FIELD | fault. */
 int on_session_touch(crud_t *crud, const request_t *request, reply_t *reply);

@@ -104,8 +104,9 @@ static int put_off(crud_t *crud, const char *id)
                    2, id, wait);
 }
 
-/* The rules end the session. 0 | fault. */
-static int end_by_rules(crud_t *crud, const session_t *session, reply_t *reply)
+/* The rules end the session. 0 | ERR_SESSION_STALE: it is beyond them by now | fault. */
+static int end_by_rules(crud_t *crud, const session_t *session, const sealed_t *sealed,
+                        reply_t *reply)
 {
     session_act_t act;
     int r = crud_begin(crud);
@@ -114,6 +115,8 @@ static int end_by_rules(crud_t *crud, const session_t *session, reply_t *reply)
     session_act_as(&act, crud, session->account, session->user,
                    person_vouched_email(&session->person), "RULES");
     if (!r)
+        r = session_lock_rules(crud, session, sealed, true);
+    if (!r)
         r = session_end(crud, session, &reply->problem);
     r = crud_end(crud, r, &reply->revision);
     session_act_done(&act);
@@ -121,21 +124,22 @@ static int end_by_rules(crud_t *crud, const session_t *session, reply_t *reply)
 }
 
 /* The rules do not admit, or the provider vouches no more: the session ends. */
-static int deny(crud_t *crud, const session_t *session, const char *why, reply_t *reply)
+static int deny(crud_t *crud, const session_t *session, const sealed_t *sealed, const char *why,
+                reply_t *reply)
 {
-    int r = end_by_rules(crud, session, reply);
+    int r = end_by_rules(crud, session, sealed, reply);
 
     return r ? r : problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
 }
 
 /* It is admitted: unless it is over by the times of the rules as they are now. */
-static int answer_admitted(crud_t *crud, session_t *session, reply_t *reply)
+static int answer_admitted(crud_t *crud, session_t *session, const sealed_t *sealed, reply_t *reply)
 {
     _cleanup_(session_done) session_t after = {0};
     int r;
 
     if (session_is_over(session, bus_now_ms())) {
-        r = end_by_rules(crud, session, reply);
+        r = end_by_rules(crud, session, sealed, reply);
         return r ? r : ERR_SESSION_GONE;
     }
     r = session_load(crud, session->hash, &after);
@@ -196,7 +200,7 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
     int r;
 
     if (run->step == PROVIDER_DENIED)
-        return deny(crud, session, run->sealed.engine->why(run->engine_flow), reply);
+        return deny(crud, session, &run->sealed, run->sealed.engine->why(run->engine_flow), reply);
     if (run->step != PROVIDER_DONE) {
         r = put_off(crud, session->id);
         return r ? r
@@ -205,9 +209,10 @@ static int judge_person(crud_t *crud, const run_t *run, session_t *session, repl
     }
     run->sealed.engine->person(run->engine_flow, &now);
     if (!now.id || strcmp(now.id, session->person.id))
-        return deny(crud, session, "the identity provider speaks of somebody else", reply);
+        return deny(crud, session, &run->sealed, "the identity provider speaks of somebody else",
+                    reply);
     if (!sign_in_admits(run->sealed.module, run->sealed.config, &now, why, sizeof(why)))
-        return deny(crud, session, why, reply);
+        return deny(crud, session, &run->sealed, why, reply);
     old = person_tokens(&session->person);
     person_add_tokens(&now, old);
     r = crud_begin(crud);
@@ -248,7 +253,7 @@ static int recheck(crud_t *crud, session_t *session, run_t *run, run_t **run_p, 
         r = run_ask(crud, run, run_p);
     if (!r)
         r = judge_person(crud, run, session, reply);
-    return r ? r : answer_admitted(crud, session, reply);
+    return r ? r : answer_admitted(crud, session, &run->sealed, reply);
 }
 
 /* ---- rules that have changed ---- */
@@ -271,13 +276,32 @@ static int judge_anew(crud_t *crud, session_t *session, const sealed_t *sealed, 
     int r;
 
     if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
-        return deny(crud, session, why, reply);
+        return deny(crud, session, sealed, why, reply);
     r = crud_begin(crud);
     crud->request_key[0] = '\0';
     if (!r)
         r = session_readmitted(crud, session, sealed);
     r = crud_end(crud, r, &reply->revision);
-    return r ? r : answer_admitted(crud, session, reply);
+    return r ? r : answer_admitted(crud, session, sealed, reply);
+}
+
+/* ---- rules of before ---- */
+
+/* Rules that are older than those by which it was judged last: of an edge that is behind, perhaps
+ * because it cannot reach postern-routes. They may admit or refuse it, at that edge; nothing of
+ * what they say is kept, and the provider is not asked for them. */
+static int judge_by_older(session_t *session, const sealed_t *sealed, reply_t *reply)
+{
+    char why[WHY_SIZE] = "";
+
+    if (is_due(session->due_ms) || !session_is_of_client(session, sealed)
+        || !is_known_enough(session, sealed))
+        return ERR_SESSION_STALE;
+    if (!sign_in_admits(sealed->module, sealed->config, &session->person, why, sizeof(why)))
+        return problem_add(&reply->problem, ERR_SIGN_IN_DENIED, NULL, "%s", why);
+    session_narrow(session, sealed);
+    return session_is_over(session, bus_now_ms()) ? ERR_SESSION_GONE
+                                                  : answer_session(session, reply);
 }
 
 /* The sealed module must be that of the session. */
@@ -329,8 +353,11 @@ int on_session_check(crud_t *crud, const request_t *request, reply_t *reply)
         return ERR_SESSION_GONE;
     if (!run->engine_flow && is_good(&session, run->sealed.digest))
         return answer_session(&session, reply);
+    if (!run->engine_flow && session_is_beyond(&session, &run->sealed))
+        return judge_by_older(&session, &run->sealed, reply);
     if (!run->engine_flow && !session_is_of_client(&session, &run->sealed))
-        return deny(crud, &session, "the route asks its provider as another client now", reply);
+        return deny(crud, &session, &run->sealed,
+                    "the route asks its provider as another client now", reply);
     if (!run->engine_flow && is_known_enough(&session, &run->sealed))
         return judge_anew(crud, &session, &run->sealed, reply);
     return recheck(crud, &session, run, fresh ? &fresh : &run, reply);

@@ -139,6 +139,7 @@ static void drop_rules(json_t *config)
                                          "groups",
                                          "authorized_groups",
                                          "made_id",
+                                         "revision",
                                          "service_tokens",
                                          "bearer_tokens",
                                          "bearer_audiences",
@@ -230,9 +231,10 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const request_t *requ
     _cleanup_(free_mem) char *tokens = session_seal_tokens(crud, person);
     _cleanup_(free_mem) char *groups = json_dumps(person->groups, JSON_COMPACT);
     _cleanup_(free_mem) char *claims = claims_text(person);
-    char now[24], expires[24], inactivity[24], due[24], until[24], source[WORDS_HEX_SIZE];
-    char client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
+    char now[24], expires[24], inactivity[24], due[24], until[24], revision[24];
+    char source[WORDS_HEX_SIZE], client[WORDS_HEX_SIZE], provider[WORDS_HEX_SIZE];
     char place[SESSION_PLACE_SIZE], host[SESSION_HOST_SIZE];
+    int r;
 
     session_provider_hashes(sealed, person, client, provider);
     session_host(text_of(request, "host"), host);
@@ -245,17 +247,24 @@ static int add_state(crud_t *crud, const sealed_t *sealed, const request_t *requ
              1000 * sealed_number(sealed, "inactivity_timeout"));
     snprintf(due, sizeof(due), "%" PRId64, session_due_ms(sealed, now_ms));
     snprintf(until, sizeof(until), "%" PRId64, 1000 * person->session_until_s);
-    return pg_exec(crud->pg, NULL,
-                   "INSERT INTO sign_in_session (session_id, module, digest, groups, "
-                   "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
-                   "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
-                   "provider_hash, until_ms, counts_at, place) VALUES ($1, $2, $3, "
-                   "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
-                   "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16, "
-                   "array_to_string((string_to_array($16, ' '))[1:3], ' '))",
-                   16, id, sealed->module, sealed->digest, groups,
-                   person->email_verified ? "t" : "f", tokens, now, expires, inactivity, due,
-                   claims, source, client, provider, until, place);
+    snprintf(revision, sizeof(revision), "%" PRId64, sealed->revision);
+    r = pg_exec(crud->pg, NULL,
+                "INSERT INTO sign_in_session (session_id, module, digest, groups, "
+                "email_verified, tokens, created_ms, expires_ms, inactivity_ms, "
+                "last_active_ms, checked_ms, due_ms, claims, source, client_hash, "
+                "provider_hash, until_ms, counts_at, place) VALUES ($1, $2, $3, "
+                "$4::jsonb, $5::boolean, $6, $7::bigint, $8::bigint, $9::bigint, $7::bigint, "
+                "$7::bigint, $10::bigint, $11::jsonb, $12, $13, $14, $15::bigint, $16, "
+                "array_to_string((string_to_array($16, ' '))[1:3], ' '))",
+                16, id, sealed->module, sealed->digest, groups, person->email_verified ? "t" : "f",
+                tokens, now, expires, inactivity, due, claims, source, client, provider, until,
+                place);
+    /* a statement has PG_PARAMS_MAX parameters at most */
+    return r ? r
+             : pg_defer(crud->pg,
+                        "UPDATE sign_in_session SET rules_revision = $2::bigint "
+                        "WHERE session_id = $1",
+                        2, id, revision);
 }
 
 /* Make room for another session of the user: the oldest beyond the bound end, some of them where
@@ -343,7 +352,7 @@ int session_end_found(crud_t *crud, const char *account, const char *source, con
 static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
-    char inactivity[24], expires[24], due[24], until[24];
+    char inactivity[24], expires[24], due[24], until[24], revision[24];
     int r;
 
     session->inactivity_ms = 1000 * sealed_number(sealed, "inactivity_timeout");
@@ -353,13 +362,14 @@ static int set_limits(crud_t *crud, session_t *session, const sealed_t *sealed)
     snprintf(expires, sizeof(expires), "%" PRId64, session->expires_ms);
     snprintf(due, sizeof(due), "%" PRId64, session->due_ms);
     snprintf(until, sizeof(until), "%" PRId64, session->until_ms);
+    snprintf(revision, sizeof(revision), "%" PRId64, sealed->revision);
     r = pg_exec(crud->pg, &res,
                 "WITH shown AS (UPDATE application_session SET expires_at = "
                 "date_trunc('second', to_timestamp($4::bigint / 1000.0)) WHERE id = $1) "
                 "UPDATE sign_in_session SET digest = $2, inactivity_ms = $3::bigint, "
-                "expires_ms = $4::bigint, due_ms = $5::bigint, until_ms = $6::bigint "
-                "WHERE session_id = $1 RETURNING 1",
-                6, session->id, sealed->digest, inactivity, expires, due, until);
+                "expires_ms = $4::bigint, due_ms = $5::bigint, until_ms = $6::bigint, "
+                "rules_revision = $7::bigint WHERE session_id = $1 RETURNING 1",
+                7, session->id, sealed->digest, inactivity, expires, due, until, revision);
     return r || PQntuples(res) ? r : ERR_SESSION_GONE;
 }
 
@@ -378,9 +388,27 @@ static int note_place(crud_t *crud, const session_t *session, const sealed_t *se
 
 int session_readmitted(crud_t *crud, session_t *session, const sealed_t *sealed)
 {
-    int r = note_place(crud, session, sealed);
+    int r = session_lock_rules(crud, session, sealed, false);
 
+    r = r ? r : note_place(crud, session, sealed);
     return r ? r : set_limits(crud, session, sealed);
+}
+
+/* Of two times or spans, of which 0 is never. */
+static int64_t sooner(int64_t one, int64_t other)
+{
+    return one && (one < other || !other) ? one : other;
+}
+
+void session_narrow(session_t *session, const sealed_t *sealed)
+{
+    int64_t expires_ms = expires_ms_of(sealed, session->created_ms, session->until_ms);
+
+    session->expires_ms = sooner(session->expires_ms, expires_ms);
+    session->inactivity_ms =
+        sooner(session->inactivity_ms, 1000 * sealed_number(sealed, "inactivity_timeout"));
+    session->due_ms = sooner(session->due_ms, session_due_ms(sealed, session->checked_ms));
+    snprintf(session->digest, sizeof(session->digest), "%s", sealed->digest);
 }
 
 int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
@@ -400,15 +428,19 @@ int session_checked(crud_t *crud, session_t *session, const sealed_t *sealed,
     if (person->session_until_s)
         session->until_ms = 1000 * person->session_until_s;
     snprintf(now, sizeof(now), "%" PRId64, session->checked_ms);
-    r = pg_exec(crud->pg, NULL,
-                "UPDATE sign_in_session SET groups = $2::jsonb, email_verified = $3::boolean, "
-                "tokens = $4, checked_ms = $5::bigint, claims = $6::jsonb, source = $7, "
-                "checking_until_ms = 0, retry_ms = 0, client_hash = $8, provider_hash = $9 "
-                "WHERE session_id = $1",
-                9, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
-                source, client, provider);
+    r = session_lock_rules(crud, session, sealed, false);
     if (!r)
-        r = session_readmitted(crud, session, sealed);
+        r = pg_exec(crud->pg, NULL,
+                    "UPDATE sign_in_session SET groups = $2::jsonb, email_verified = $3::boolean, "
+                    "tokens = $4, checked_ms = $5::bigint, claims = $6::jsonb, source = $7, "
+                    "checking_until_ms = 0, retry_ms = 0, client_hash = $8, provider_hash = $9 "
+                    "WHERE session_id = $1",
+                    9, session->id, groups, person->email_verified ? "t" : "f", tokens, now, claims,
+                    source, client, provider);
+    if (!r)
+        r = note_place(crud, session, sealed);
+    if (!r)
+        r = set_limits(crud, session, sealed);
     if (!r)
         r = update_user(crud, sealed->account, person, session->user, user);
     return r == ERR_NOT_FOUND ? ERR_SESSION_GONE : r;

@@ -60,6 +60,7 @@ int sealed_open_any(sealed_t *self, const secret_key_t *key, const json_t *body,
     if (!json_is_object(self->config))
         return problem_add(problem, ERR_INVALID_FIELD, "sealed",
                            "is not a module that postern-routes sealed under this master key");
+    self->revision = sealed_number(self, "revision");
     return sign_in_digest(key, self->module, self->config, self->digest);
 }
 

@@ -12,6 +12,8 @@ typedef struct sealed {
     json_t *all; /* {route, account, edge, module, config}; the others are borrowed from it */
     const char *route, *account, *edge, *module;
     const json_t *config;
+    int64_t revision; /* higher with each change of the module; 0: a version sealed it that did not
+                       * know of that */
     char digest[SIGN_IN_DIGEST_SIZE];
     const provider_t *engine; /* of the module; NULL: this version has none */
 } sealed_t;

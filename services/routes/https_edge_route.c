@@ -224,6 +224,17 @@ static void complete_made(json_t *document, const json_t *old)
     }
 }
 
+/* The rest of the document is complete. */
+static void complete_revisions(json_t *document, const json_t *old)
+{
+    for (const char *const *name = sign_in_modules; *name; name++) {
+        json_t *module = json_object_get(document, *name);
+
+        if (json_is_object(module))
+            sign_in_module_set_revision(module, old ? module_of(old, *name) : NULL, bus_now_ms());
+    }
+}
+
 static int check_count(crud_t *crud, const json_t *document, problem_t *problem)
 {
     _cleanup_(pgresult_clear) PGresult *res = NULL;
@@ -257,7 +268,10 @@ static int https_edge_route_check(crud_t *crud, json_t *document, const json_t *
     if (r < 0 || problem->code)
         return r < 0 ? r : problem->code;
     complete_made(document, old);
-    return complete_saml(crud, document, old, problem);
+    r = complete_saml(crud, document, old, problem);
+    if (!r)
+        complete_revisions(document, old);
+    return r;
 }
 
 /* ---- what edges get ---- */

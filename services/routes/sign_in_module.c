@@ -15,6 +15,19 @@ bool sign_in_module_is(const char *name)
     return *one;
 }
 
+void sign_in_module_set_revision(json_t *module, const json_t *before, int64_t now_ms)
+{
+    json_t *last = json_object_get(before, "revision");
+    int64_t last_ms = json_integer_value(last);
+
+    json_object_del(module, "revision");
+    if (last)
+        json_object_set(module, "revision", last);
+    if (!last || !json_equal(module, before))
+        json_object_set_new(module, "revision",
+                            json_integer(now_ms > last_ms ? now_ms : last_ms + 1));
+}
+
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *value = json_string_value(json_object_get(object, key));

@@ -5,12 +5,18 @@
 #include "common/base/secret.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Their names, ended by NULL. */
 extern const char *const sign_in_modules[];
 
 /* Is it one of these modules? */
 bool sign_in_module_is(const char *name);
+
+/* Note when the module was changed last, later than each time before: its revision, of which an
+ * unchanged module keeps the one that it had. before: as the route has it, NULL: it has none;
+ * now_ms: Unix time. */
+void sign_in_module_set_revision(json_t *module, const json_t *before, int64_t now_ms);
 
 /* The document for edges: {enabled, module, cookie_prefix, options_passthrough, inactivity_timeout,
  * maximum_duration, auth_check_interval, allow_idp_initiated, service_tokens, bearer_tokens,

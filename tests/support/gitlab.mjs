@@ -7,13 +7,13 @@ import os from 'node:os';
 import path from 'node:path';
 
 // {port, url, ca: path of its authority, users: sub -> claims, asked: [paths], down, gone, hold: promise that answers wait for, holdUser: the same for those behind the token's,
-//  user: [status, body] in place of the user, token: fields over those of a token's answer, metadata(realm, answer): what issuers below /realms/ say, refused: refresh tokens that were no good, code(sub, authorization URL), stop()}
+//  user: [status, body] in place of the user, token: fields over those of a token's answer, metadata(realm, answer): what issuers below /realms/ say, other(request, response): true where it sees to the request itself, refused: refresh tokens that were no good, code(sub, authorization URL), stop()}
 export async function gitlab() {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-provider-'));
   fs.chmodSync(dir, 0o755);
   execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '9', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost',
     '-keyout', `${dir}/key.pem`, '-out', `${dir}/ca.pem`], { stdio: 'ignore' });
-  const self = { users: {}, asked: [], ca: `${dir}/ca.pem`, down: false, gone: false, hold: null, holdUser: null, user: null, token: {}, metadata: null, refused: 0 };
+  const self = { users: {}, asked: [], ca: `${dir}/ca.pem`, down: false, gone: false, hold: null, holdUser: null, user: null, token: {}, metadata: null, other: null, refused: 0 };
   const codes = new Map(), access = new Map(), refresh = new Map();
   const tokens = (sub) => {
     const made = { access_token: `canary-access-${crypto.randomUUID()}`, refresh_token: `canary-refresh-${crypto.randomUUID()}`, token_type: 'Bearer', expires_in: 7200, scope: 'openid profile email' };
@@ -46,6 +46,7 @@ export async function gitlab() {
     await self.hold;
     const say = (status, value) => response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
     if (self.down) return say(503, {});
+    if (self.other?.(request, response)) return undefined;
     const realm = /^\/realms\/([^/]+)\/\.well-known\/openid-configuration$/.exec(request.url);
     if (realm && self.metadata) return self.metadata(realm[1], (value) => say(200, value));
     if (request.url.startsWith('/oauth/token')) {

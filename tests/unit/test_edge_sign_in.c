@@ -620,6 +620,9 @@ Test(edge_sign_in, clocks_that_differ_do_no_harm)
     cr_assert_eq(sign_in_local_time(10000, -2000), 12000);
     cr_assert_eq(sign_in_local_time(0, 2000), 0, "never stays never");
     cr_assert_eq(sign_in_local_time(10, 2000), 1, "and what is over does not become it");
+    for (int64_t ahead = -2000; ahead <= 2000; ahead += 1000)
+        cr_assert_eq(sign_in_identity_time(sign_in_local_time(10000, ahead), ahead), 10000);
+    cr_assert_eq(sign_in_identity_time(0, 2000), 0, "an activity that nobody has seen");
 }
 
 /* ---- the document ---- */

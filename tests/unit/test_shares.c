@@ -151,21 +151,70 @@ Test(shares, of_one_holder_are_worked_on_up_to_a_bound)
     shares_destroy(&shares); /* one waits still */
 }
 
-Test(shares, an_owner_at_its_bound_has_no_turn_until_one_of_its_items_is_done)
+static const shares_bounds_t none = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+
+static int put_grouped(shares_t *shares, const char *owner, const char *group, char *what)
 {
-    static const shares_bounds_t none = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    return shares_put_grouped(shares, owner, group, "", &none, 0, what);
+}
+
+Test(shares, owners_of_a_group_at_its_bound_have_no_turn_until_one_of_its_items_is_done)
+{
     shares_t *shares = shares_new(NULL);
 
-    shares_bound_owned(shares, 1);
-    for (int i = 0; i < 2; i++)
-        cr_assert_eq(shares_put_held(shares, "a", "", &none, 0, i ? "a2" : "a1"), 0);
-    cr_assert_eq(shares_put_held(shares, "b", "", &none, 0, "b1"), 0);
+    shares_bound_groups(shares, 1, 0);
+    cr_assert_eq(put_grouped(shares, "a", "one", "a1"), 0);
+    cr_assert_eq(put_grouped(shares, "a", "one", "a2"), 0);
+    cr_assert_eq(put_grouped(shares, "b", "one", "b"), 0);
+    cr_assert_eq(put_grouped(shares, "c", "other", "c"), 0);
+    cr_assert_eq(put_grouped(shares, "d", "", "d1"), 0);
+    cr_assert_eq(put_grouped(shares, "d", "", "d2"), 0);
     takes(shares, "a1");
-    takes(shares, "b1");
+    takes(shares, "c");
+    takes(shares, "d1");
+    takes(shares, "d2");
     cr_assert_null(shares_take(shares));
-    shares_release_owned(shares, "b");
+    shares_release_grouped(shares, "c", "other");
+    shares_release_grouped(shares, "d", "");
     cr_assert_null(shares_take(shares), "that was another's");
-    shares_release_owned(shares, "a");
+    shares_release_grouped(shares, "a", "one");
+    takes(shares, "b");
+    shares_release_grouped(shares, "b", "one");
     takes(shares, "a2");
+    shares_destroy(&shares);
+}
+
+/* How many of that owner's items may be worked on now; they are. */
+static int take_all(shares_t *shares, const char *owner)
+{
+    const char *what;
+    int count = 0;
+
+    while ((what = shares_take(shares))) {
+        cr_assert_str_eq(what, owner);
+        count++;
+    }
+    return count;
+}
+
+Test(shares, one_owner_of_a_group_has_a_portion_of_it_and_leaves_some_for_the_others)
+{
+    shares_t *shares = shares_new(NULL);
+
+    shares_bound_groups(shares, 12, 400);
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(put_grouped(shares, "a", "one", "a"), 0);
+    cr_assert_eq(take_all(shares, "a"), 7);
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(put_grouped(shares, "b", "one", "b"), 0);
+    cr_assert_eq(take_all(shares, "b"), 2);
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(put_grouped(shares, "c", "one", "c"), 0);
+    cr_assert_eq(take_all(shares, "c"), 1, "who has none may have one");
+    shares_release_grouped(shares, "a", "one");
+    cr_assert_null(shares_take(shares), "the others have too many for that");
+    for (int i = 0; i < 6; i++)
+        shares_release_grouped(shares, "a", "one");
+    cr_assert_not_null(shares_take(shares));
     shares_destroy(&shares);
 }

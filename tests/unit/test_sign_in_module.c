@@ -123,6 +123,53 @@ Test(sign_in_module, what_is_sealed_opens_to_the_whole_module)
     secret_key_destroy(&key);
 }
 
+/* ---- the order of changes ---- */
+
+static json_int_t revision_of(const json_t *module)
+{
+    return json_integer_value(json_object_get(module, "revision"));
+}
+
+/* The module that takes the place of before at that time. */
+static json_t *change(const char *config, const json_t *before, int64_t now_ms)
+{
+    json_t *module = json_loads(config, 0, NULL);
+
+    cr_assert(module);
+    sign_in_module_set_revision(module, before, now_ms);
+    return module;
+}
+
+Test(sign_in_module, has_a_higher_revision_after_each_change_whatever_the_clock_says)
+{
+    json_t *one = change("{\"enabled\": true}", NULL, 5000);
+    json_t *same = change("{\"enabled\": true}", one, 6000);
+    json_t *other = change("{\"enabled\": false}", same, 7000);
+    json_t *back = change("{\"enabled\": true}", other, 4000);
+    json_t *given = change("{\"enabled\": true, \"revision\": 9000}", back, 8000);
+
+    cr_assert_eq(revision_of(one), 5000);
+    cr_assert_eq(revision_of(same), 5000, "nothing has changed");
+    cr_assert_eq(revision_of(other), 7000);
+    cr_assert_eq(revision_of(back), 7001, "the clock was put back");
+    cr_assert_eq(revision_of(given), 7001, "nobody else says what it is");
+    json_decref(one);
+    json_decref(same);
+    json_decref(other);
+    json_decref(back);
+    json_decref(given);
+}
+
+Test(sign_in_module, that_a_version_without_revisions_stored_has_one_from_its_next_update_on)
+{
+    json_t *former = json_loads("{\"enabled\": true}", 0, NULL);
+    json_t *now = change("{\"enabled\": true}", former, 5000);
+
+    cr_assert_eq(revision_of(now), 5000);
+    json_decref(former);
+    json_decref(now);
+}
+
 static void digest_of(const secret_key_t *key, const char *name, const char *config,
                       char out[SIGN_IN_DIGEST_SIZE])
 {
@@ -164,6 +211,7 @@ Test(sign_in_module, a_digest_does_not_depend_on_the_order_of_fields_and_on_all_
         "{\"enabled\": true, \"client_secret\": \"b\", \"scopes\": [], \"issuer\": \"\"}",
         "{\"enabled\": true, \"client_secret\": \"b\"}",
         "{\"enabled\": false, \"client_secret\": \"b\", \"scopes\": []}",
+        "{\"enabled\": true, \"client_secret\": \"b\", \"scopes\": [], \"revision\": 1}",
     };
     const char *one = "{\"enabled\": true, \"client_secret\": \"b\", \"scopes\": []}";
     secret_key_t *key = make_key(), *second = make_key();

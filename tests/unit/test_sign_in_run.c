@@ -3,6 +3,7 @@
 #include "common/base/cleanup.h"
 #include "common/resource/crud.h"
 #include "services/identity/engines.h"
+#include "services/identity/session.h"
 #include "services/identity/sign_in_run.h"
 
 #include <criterion/criterion.h>
@@ -242,6 +243,40 @@ Test(sign_in_run, what_postern_routes_did_not_seal_is_refused)
                          "sealed for something else");
             problem_done(&problem);
         }
+    }
+}
+
+Test(sign_in_run, a_session_is_beyond_the_rules_that_are_older_than_those_that_judged_it)
+{
+    static const struct {
+        const char *revision;
+        int64_t judged;
+        bool is_beyond;
+    } cases[] = {
+        {"", 0, false},
+        {"", 1, true}, /* of a version that knew no revisions: the oldest */
+        {", \"revision\": 1795000000000", 0, false},
+        {", \"revision\": 1795000000000", 1795000000000, false},
+        {", \"revision\": 1795000000000", 1795000000001, true},
+        {", \"revision\": \"1795000000000\"", 1, true},
+    };
+    _cleanup_(secret_key_destroy) secret_key_t *key = a_key();
+
+    for (size_t i = 0; i < LEN(cases); i++) {
+        _cleanup_(json_clear_ref) json_t *body = NULL;
+        problem_t problem = {0};
+        sealed_t sealed;
+        char text[256];
+
+        snprintf(text, sizeof(text),
+                 "{\"route\": \"r\", \"account\": \"a\", \"edge\": \"e\", \"module\": \"toy\", "
+                 "\"config\": {\"enabled\": true%s}}",
+                 cases[i].revision);
+        body = body_of(key, text);
+        cr_assert_eq(sealed_open(&sealed, key, body, &problem), 0);
+        cr_assert_eq(session_is_beyond(&(session_t){.revision = cases[i].judged}, &sealed),
+                     cases[i].is_beyond, "case %zu", i);
+        sealed_done(&sealed);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static int freed;
@@ -240,8 +241,12 @@ Test(waits, a_server_that_hangs_costs_neither_questions_nor_another_server_of_it
     wait_t *question, *other, *stranger;
     int hanging = 0;
 
-    for (int i = 0; i < 100; i++)
-        queued(waits, "ac_1");
+    for (int i = 0; i < 100; i++) {
+        char url[48];
+
+        snprintf(url, sizeof(url), "https://issuer.test/token/%d", i);
+        put(waits, a_post("ac_1", url));
+    }
     while (waits_next(waits))
         hanging++;
     cr_assert_eq(hanging, 12, "three quarters of what an account has");
@@ -255,6 +260,35 @@ Test(waits, a_server_that_hangs_costs_neither_questions_nor_another_server_of_it
     waits_destroy(&waits);
 }
 
+Test(waits, a_url_that_hangs_leaves_requests_for_the_others_of_its_server)
+{
+    waits_t *waits = waits_new(64, 16);
+    wait_t *two, *three, *hangs, *ended = NULL;
+    int hanging = 0;
+    char url[64];
+
+    for (int i = 0; i < 100; i++) { /* what stands behind ? makes it no other one */
+        snprintf(url, sizeof(url), "https://issuer.test/one/token?n=%d", i);
+        put(waits, a_post("ac_1", url));
+    }
+    while ((hangs = waits_next(waits))) {
+        ended = hangs;
+        hanging++;
+    }
+    cr_assert_eq(hanging, 7, "a portion of the server's 12");
+    two = put(waits, a_post("ac_1", "https://issuer.test/two/token"));
+    cr_assert_eq(waits_next(waits), two);
+    three = put(waits, a_get("ac_1", "https://issuer.test/three/metadata", "A: b", 1000));
+    cr_assert_eq(waits_next(waits), three);
+    waits_fetched(waits, two);
+    waits_fetched(waits, three);
+    cr_assert_null(waits_next(waits), "what others give back is not for this one");
+    waits_fetched(waits, ended);
+    cr_assert_not_null(waits_next(waits), "but its own is");
+    cr_assert_null(waits_next(waits));
+    waits_destroy(&waits);
+}
+
 Test(waits, questions_are_asked_while_every_call_hangs)
 {
     waits_t *waits = waits_new(64, 16);
@@ -263,7 +297,7 @@ Test(waits, questions_are_asked_while_every_call_hangs)
     int hanging = 0;
 
     for (int i = 0; i < 200; i++) {
-        snprintf(owner, sizeof(owner), "ac_%d", i % 8);
+        snprintf(owner, sizeof(owner), "ac_%d", i % 10);
         queued(waits, owner);
     }
     while (waits_next(waits))

@@ -64,12 +64,14 @@ size_t relay_count(const relay_t *self)
 }
 
 /* A provider takes a code once, and may end what it gave for one that comes twice; what is made for
- * a code of ours goes to who asked first; and a LogoutRequest is taken once. So these go to another
+ * a code of ours goes to who asked first; and a LogoutRequest or a logout token is taken once: who
+ * asks again while the first copy waits for edges hears that it was used. So these go to another
  * copy only where the connection to the one that has them is gone. */
 static bool is_for_one(const relay_question_t *question)
 {
     return !strcmp(question->verb, "sign_in.callback") || !strcmp(question->verb, "sign_in.redeem")
-           || !strcmp(question->verb, "sign_in.saml_logout");
+           || !strcmp(question->verb, "sign_in.saml_logout")
+           || !strcmp(question->verb, "sign_in.logout");
 }
 
 /* ---- the end of a question ---- */

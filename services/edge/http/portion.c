@@ -3,19 +3,6 @@
 
 #include <math.h>
 
-enum { FRACTION = 4096 }; /* what is left of all, in parts of this */
-
-bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent)
-{
-    size_t then, most;
-
-    if (more > left || left > all)
-        return false;
-    then = left - more;
-    most = all ? then * (then * FRACTION / all) * percent / 100 / FRACTION : 0;
-    return has <= most && more <= most - has;
-}
-
 /* The smaller x of x = p * (left - x)^2 / all. */
 size_t portion_most(size_t all, size_t left, size_t percent)
 {

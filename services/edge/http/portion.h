@@ -1,9 +1,7 @@
-/* Who has how much of something of which a worker has only so much, be it memory or connections.
- * The less is left, the less may anybody have: of what is left when it has taken the same part as
- * that is of all. With half left a fourth of all, with a tenth left a hundredth. So one alone may
- * have 38 percent, which may be a thousand people behind one address; nobody has a portion
- * beforehand; and of any number of clients that take all they can get, n, more than one in n + 2 of
- * all is left for the next one. percent makes portions larger or smaller.
+/* Who has how much of something of which a worker has only so much, be it memory or connections, by
+ * the rule of common/base/portion_rule.h: one alone may have 38 percent, which may be a thousand
+ * people behind one address; nobody has a portion beforehand; and of any number of clients that
+ * take all they can get, n, more than one in n + 2 of all is left for the next one.
  *
  * What an account may have is what its clients share in turn, by the same rule: so of any number of
  * clients of one account one more has something there, too.
@@ -13,6 +11,8 @@
  * large as an account's, and its clients share that: so large that one alone has what it has of
  * all, and so that any number of them leave something to the next one. No nginx in here. */
 #pragma once
+
+#include "common/base/portion_rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,9 +50,6 @@ typedef struct {
     size_t percent, client_percent; /* of a portion, of all and of what the account may have */
 } portion_account_t;
 
-/* May who has `has` take `more`, where `left` of `all`, which is at most 2^36, are left? percent is
- * at most 10,000. */
-bool portion_allows(size_t has, size_t more, size_t all, size_t left, size_t percent);
 /* The same of one more where there are few of them: who has none may have the last one. */
 bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent);
 

@@ -34,9 +34,9 @@ edge_sign_in_now(void)
 
 
 int64_t
-edge_sign_in_identity_time(int64_t now)
+edge_sign_in_identity_time(int64_t time)
 {
-    return now + ahead;
+    return sign_in_identity_time(time, ahead);
 }
 
 

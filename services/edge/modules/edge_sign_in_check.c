@@ -302,7 +302,7 @@ send_check(check_t *check, const edge_sign_in_state_t *state, ngx_pool_t *pool)
     edge_sign_in_put(&pk, "host", state->ctx->host.data, state->ctx->host.len);
     edge_sign_in_put(&pk, "digest", config->digest, SIGN_IN_DIGEST_LEN);
     pack_str(&pk, "last_active_ms", 14);
-    pack_int64(&pk, state->session && state->session->last_active_ms
+    pack_int64(&pk, state->session
                     ? edge_sign_in_identity_time(state->session->last_active_ms) : 0);
     if (check->sealed) {
         edge_sign_in_put_head(&pk, "sealed", config->sealed_len);

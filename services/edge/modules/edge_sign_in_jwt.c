@@ -225,7 +225,7 @@ send_ask(vouch_ask_t *ask, const edge_sign_in_state_t *state)
     } else {
         edge_sign_in_put(&pk, "route", route->id, ngx_strlen(route->id));
         pack_str(&pk, "last_active_ms", 14);
-        pack_int64(&pk, state->session->last_active_ms);
+        pack_int64(&pk, edge_sign_in_identity_time(state->session->last_active_ms));
     }
     if (pk.full) {
         return NGX_DECLINED;

@@ -151,6 +151,11 @@ int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms)
     return time_ms > ahead_ms ? time_ms - ahead_ms : 1;
 }
 
+int64_t sign_in_identity_time(int64_t time_ms, int64_t ahead_ms)
+{
+    return sign_in_local_time(time_ms, -ahead_ms);
+}
+
 /* Sixteen characters that a header says as they are. */
 static bool is_plain_block(block_t c)
 {

@@ -91,6 +91,9 @@ int64_t sign_in_trust_ms(bool is_same, bool is_there, int64_t trust_ms);
  * clock; 0, which is never, stays so. */
 int64_t sign_in_local_time(int64_t time_ms, int64_t ahead_ms);
 
+/* The other way round: a time of this machine's by identity's clock. */
+int64_t sign_in_identity_time(int64_t time_ms, int64_t ahead_ms);
+
 /* Is a text the value of a header as it is? Most names and addresses are. A list never is. */
 bool sign_in_is_plain(const char *text, size_t len);
 
