@@ -21,6 +21,7 @@
 #include "services/edge/http/edge_proxy.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_refused.h"
+#include "services/edge/http/edge_resets.h"
 #include "services/edge/http/edge_route.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_sign_in_url.h"
@@ -107,6 +108,7 @@ log_handler(ngx_http_request_t *r)
 {
     edge_ctx_t  *ctx = edge_ctx(r);
 
+    edge_resets_note(r);
     if (ctx == NULL && r == r->main && edge_is_on(r)) {
         ctx = edge_refused(r);
         if (r->headers_out.status == 0 && r->err_status == 0) {

@@ -285,6 +285,43 @@ test('a range is asked of the upstream, and its part goes on as it is', async ()
   await ranges.close();
 });
 
+test('a range on the condition of a date is not asked of the upstream by who may have the beginning encoded', async () => {
+  const DATE = 'Sat, 01 Aug 2026 10:00:00 GMT', ranges = await upstream((request, response) => {
+    const part = request.headers.range && request.headers['if-range'] === DATE;
+    response.writeHead(part ? 206 : 200, { 'Content-Type': 'text/plain', 'Last-Modified': DATE, ...(part ? { 'Content-Range': `bytes 10-1009/${TEXT.length}` } : {}) });
+    response.end(part ? TEXT.subarray(10, 1010) : TEXT);
+  });
+  const there = await endpoint(ranges.address, { compression: {} }), asked = { range: 'bytes=10-1009', 'if-range': DATE };
+  for (const protocol of protocols) {
+    const all = await get(there, { protocol, headers: { ...gzip, ...asked } });
+    assert.deepEqual([all.status, all.headers['content-encoding'], all.headers['last-modified'], all.body.equals(TEXT)], [200, 'gzip', DATE, true]);
+    assert.deepEqual([ranges.seen.at(-1).headers.range, ranges.seen.at(-1).headers['if-range']], [undefined, undefined]);
+    for (const headers of [{}, { 'accept-encoding': 'identity' }, { ...gzip, 'cache-control': 'no-transform' }]) {
+      const part = await get(there, { protocol, headers: { ...headers, ...asked } });
+      assert.deepEqual([part.status, part.body.equals(TEXT.subarray(10, 1010))], [206, true], `whoever gets bytes as they are: ${JSON.stringify(headers)}`);
+    }
+    const unconditional = await get(there, { protocol, headers: { ...gzip, range: asked.range } });
+    assert.deepEqual([unconditional.status, ranges.seen.at(-1).headers.range], [200, asked.range]);
+  }
+  await ranges.close();
+});
+
+test('what an upstream says twice is changed twice', async () => {
+  const { address, close } = await tcpUpstream((socket) => socket.on('data', (head) => {
+    const same = /\r\nif-none-match:/i.test(head), tags = 'ETag: "x"\r\nETag: W/"y"\r\nETag: "z"\r\n';
+    socket.write(same ? `HTTP/1.1 304 Not Modified\r\n${tags}\r\n`
+      : `HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: ${TEXT.length}\r\nContent-Encoding: identity\r\nAccept-Ranges: bytes\r\n${tags}Content-Encoding: Identity\r\nAccept-Ranges: bytes\r\n\r\n${TEXT}`);
+  }));
+  const there = await endpoint(address, { compression: {} }), fieldOf = (text, name) => [...text.matchAll(new RegExp(`^${name}: (.*)\r$`, 'gim'))].map(([, value]) => value);
+  const all = await raw(there.host, `GET / HTTP/1.1\r\nHost: ${there.host}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n`);
+  assert.match(all, /^HTTP\/1.1 200 /);
+  assert.deepEqual(['etag', 'content-encoding', 'accept-ranges'].map((name) => fieldOf(all, name)), [['W/"x"', 'W/"y"', 'W/"z"'], ['gzip'], []]);
+  const same = await raw(there.host, `GET / HTTP/1.1\r\nHost: ${there.host}\r\nAccept-Encoding: gzip\r\nIf-None-Match: W/"x"\r\nConnection: close\r\n\r\n`);
+  assert.match(same, /^HTTP\/1.1 304 /);
+  assert.deepEqual(fieldOf(same, 'etag'), ['W/"x"', 'W/"y"', 'W/"z"']);
+  await close();
+});
+
 test('HTTP/1.0 gets the body as it is, with its length', async () => {
   answers = {};
   const got = await raw(to.host, `GET / HTTP/1.0\r\nHost: ${to.host}\r\nAccept-Encoding: gzip\r\n\r\n`);

@@ -26,13 +26,14 @@ const text = (value) => {
 // Literals without indexing and without Huffman: bytes go as they are.
 export const headers = (pairs) => Buffer.concat(pairs.map(([name, value]) => Buffer.concat([Buffer.from([0]), text(name), text(value)])));
 
-// Sends the frames on a new connection. -> {statuses by stream, resets by stream, goaway, closed}
+// Sends the frames on a new connection, which ends when until(what it has got, socket) says so. -> {status by stream, reset by stream, goaway: its code, last: its stream, closed: by the edge}
 export function exchange(servername, frames, { wait = 1500, until } = {}) {
   return new Promise((resolve, reject) => {
     const socket = tls.connect({ host: edge.host, port: edge.port, servername, ca, ALPNProtocols: ['h2'] });
     const got = { status: {}, reset: {}, goaway: undefined, bytes: 0 };
     let rest = Buffer.alloc(0);
-    const end = () => { clearTimeout(timer); socket.destroy(); resolve(got); };
+    let ended = false;
+    const end = () => { ended = true; clearTimeout(timer); socket.destroy(); resolve(got); };
     const timer = setTimeout(end, wait);
     socket.on('secureConnect', () => {
       got.connected = true;
@@ -47,12 +48,12 @@ export function exchange(servername, frames, { wait = 1500, until } = {}) {
         rest = rest.subarray(9 + len);
         if (type === HEADERS) got.status[stream] = statusOf(payload);
         if (type === RST_STREAM) got.reset[stream] = payload.readUInt32BE(0);
-        if (type === GOAWAY) got.goaway = payload.readUInt32BE(4);
+        if (type === GOAWAY) { got.last ??= payload.readUInt32BE(0); got.goaway = payload.readUInt32BE(4); }
       }
-      if (until?.(got)) end();
+      if (until?.(got, socket)) end();
     });
     socket.on('error', (error) => (got.connected ? end() : reject(error))); // a flood may be cut off before any answer
-    socket.on('close', end);
+    socket.on('close', () => { got.closed = !ended; end(); });
   });
 }
 

@@ -121,13 +121,14 @@ is_older(const edge_ctx_t *ctx, ngx_msec_t ms)
 }
 
 
-/* A proxy that speaks for many is no client, and has no portion. */
+/* A proxy that speaks for many is no client, and has no portion: held on behalf of nobody its
+ * answers would take all that there is. */
 static void
 charge_answer(edge_ctx_t *ctx)
 {
     edge_stall_t  *self = &ctx->stall;
 
-    if (edge_share_hold(ctx, &self->held, HELD_BYTES) || ctx->portion.client == 0) {
+    if (ctx->portion.client == 0 || edge_share_hold(ctx, &self->held, HELD_BYTES)) {
         leave_over(self);
         return;
     }

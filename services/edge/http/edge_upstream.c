@@ -18,6 +18,7 @@
 #include "services/edge/http/edge_head.h"
 #include "services/edge/http/edge_reader.h"
 #include "services/edge/http/edge_share.h"
+#include "services/edge/http/edge_unsent.h"
 #include "services/edge/http/edge_writer.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -58,6 +59,7 @@ on_kept_closed(void *data)
 {
     ngx_connection_t  *c = data;
 
+    edge_unsent_leave(c);
     if (c->close && !ngx_exiting && !ngx_terminate) {
         edge_vitals(ngx_worker)->kept_given_up++;
     }
@@ -135,7 +137,6 @@ edge_upstream_kept_directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 /* ---- connections that a request leaves ---- */
-
 
 /* A connection with bytes behind the end of its response must not serve another request, whose
  * response they would be taken for. nginx looks for them in the socket alone; those that came in
@@ -385,6 +386,7 @@ free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     const char           *bad_tls = NULL;
     ngx_http_upstream_t  *u = peer->request->upstream;
 
+    edge_unsent_end(peer->request, peer->ctx, pc->connection);
     if (state & NGX_PEER_FAILED && is_dial(pc, u)) {
         bad_tls = handshake_fault(pc->connection, u);
         peer->ctx->bad_tls = bad_tls != NULL;

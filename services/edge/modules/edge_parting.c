@@ -1,22 +1,9 @@
 #include "services/edge/modules/edge_parting.h"
+#include "services/edge/http/edge_unsent.h"
 #include "services/edge/modules/module.h"
 
 
 /* ---- ends ---- */
-
-/* A FIN says that the client said close, and all that it had sent before has come. Whatever else
- * ends the connection is a reset, so that the upstream does not take what it has for the whole. */
-static void
-reset_upstream(ngx_connection_t *c)
-{
-    struct linger  linger = { 1, 0 };
-
-    if (setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == -1) {
-        ngx_log_error(NGX_LOG_ALERT, c->log, ngx_socket_errno,
-                      "postern: setsockopt(SO_LINGER) failed");
-    }
-}
-
 
 /* The configuration or the worker's end takes the stream away: a close frame, where it goes out
  * at once. */
@@ -41,7 +28,9 @@ say_goodbye(ngx_http_request_t *r, edge_converter_t *self)
 }
 
 
-/* nginx's upstream module is about to close the upstream's connection, for whatever reason. */
+/* nginx's upstream module is about to close the upstream's connection, for whatever reason. A FIN
+ * says that the client said close, and all that it had sent before has come. Whatever else ends the
+ * connection is a reset, so that the upstream does not take what it has for the whole. */
 void
 edge_parting_on_upstream_end(ngx_http_request_t *r, ngx_int_t rc)
 {
@@ -59,7 +48,7 @@ edge_parting_on_upstream_end(ngx_http_request_t *r, ngx_int_t rc)
     say_goodbye(r, self);
     self->over = 1;
     if (self->opened && c && !self->upstream_told) {
-        reset_upstream(c);
+        edge_unsent_reset(c);
     }
 }
 

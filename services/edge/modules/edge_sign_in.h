@@ -192,7 +192,7 @@ int64_t edge_sign_in_now(void);
 int64_t edge_sign_in_doubted(void);
 /* A time of this machine (edge_sign_in_now) as identity's clock has it, as far as it is known, and
  * one of identity's as this machine's has it (sign_in_local_time). */
-int64_t edge_sign_in_identity_time(int64_t now);
+int64_t edge_sign_in_identity_time(int64_t time);
 int64_t edge_sign_in_local_time(int64_t identity_time);
 /* Identity says that it is this late, in milliseconds since 1970, in an answer that came now. */
 void edge_sign_in_set_identity_clock(int64_t identity_now);

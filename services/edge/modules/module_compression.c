@@ -3,6 +3,7 @@
  * encoded in edge_compressor.c. */
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
+#include "services/edge/http/edge_header.h"
 #include "services/edge/modules/codings.h"
 #include "services/edge/modules/edge_compressor.h"
 #include "services/edge/modules/module.h"
@@ -24,7 +25,8 @@ _Static_assert((int) COUNT_FULL == (int) CODING_COUNT, "a counter for each codin
 
 /* What the fields of a response and its request say. */
 typedef struct {
-    ngx_table_elt_t  *etag, *vary, *ranges, *identity;
+    ngx_table_elt_t  *etag, *vary;
+    ngx_uint_t        etags;
     accepted_t        accepted;
     unsigned  encoded:1;
     unsigned  kept:1;          /* no-transform, or a digest that holds for these bytes only */
@@ -47,18 +49,11 @@ static void
 read_response_field(fields_t *fields, ngx_table_elt_t *header)
 {
     switch (coding_field((char *) header->key.data, header->key.len)) {
-    case FIELD_ACCEPT_RANGES:
-        fields->ranges = header;
-        break;
     case FIELD_CACHE_CONTROL:
         fields->kept |= has_member(header, "no-transform");
         break;
     case FIELD_CONTENT_ENCODING:
-        if (header->value.len == 8 && has_member(header, "identity")) {
-            fields->identity = header;
-        } else {
-            fields->encoded = 1;
-        }
+        fields->encoded |= header->value.len != 8 || !has_member(header, "identity");
         break;
     case FIELD_CONTENT_RANGE:
         fields->part = 1;
@@ -68,6 +63,7 @@ read_response_field(fields_t *fields, ngx_table_elt_t *header)
         break;
     case FIELD_ETAG:
         fields->etag = header;
+        fields->etags++;
         break;
     case FIELD_SET_COOKIE:
         fields->credentials = 1;
@@ -77,6 +73,7 @@ read_response_field(fields_t *fields, ngx_table_elt_t *header)
         fields->varied |= coding_is_varied((char *) header->value.data,
                                            header->value.len);
         break;
+    case FIELD_ACCEPT_RANGES:
     case FIELD_OTHER:
         break;
     }
@@ -237,13 +234,9 @@ add_vary(ngx_http_request_t *r, const fields_t *fields)
 
 /* A strong entity tag names these bytes, and what is sent has others (RFC 9110 8.8.3.3). */
 static ngx_int_t
-weaken(ngx_http_request_t *r, const fields_t *fields)
+weaken(ngx_http_request_t *r, ngx_table_elt_t *etag)
 {
-    ngx_table_elt_t  *etag = fields->etag;
-
-    if (etag == NULL || (etag->value.len >= 2
-                         && ngx_strncmp(etag->value.data, "W/", 2) == 0))
-    {
+    if (etag->value.len >= 2 && ngx_strncmp(etag->value.data, "W/", 2) == 0) {
         return NGX_OK;
     }
     if (etag->value.len < 2 || etag->value.data[0] != '"') {
@@ -254,24 +247,58 @@ weaken(ngx_http_request_t *r, const fields_t *fields)
 }
 
 
+/* A field of an answer that has another body for this client: a tag may be there twice, and so may
+ * "identity" where no other coding is. */
+static ngx_int_t
+change_field(ngx_http_request_t *r, ngx_table_elt_t *header, coding_field_t field)
+{
+    switch (field) {
+    case FIELD_ETAG:
+        return weaken(r, header);
+    case FIELD_ACCEPT_RANGES:
+    case FIELD_CONTENT_ENCODING:
+        header->hash = 0;
+        return NGX_OK;
+    default:
+        return NGX_OK;
+    }
+}
+
+
+/* only: FIELD_OTHER means each of them. */
+static ngx_int_t
+change_each(ngx_http_request_t *r, coding_field_t only)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+    coding_field_t    field;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            field = coding_field((char *) header[i].key.data, header[i].key.len);
+            if (header[i].hash && (only == FIELD_OTHER || only == field)
+                && change_field(r, &header[i], field) != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+    return NGX_OK;
+}
+
+
 /* The fields of a response whose body is encoded, and of the response to HEAD in its place. */
 static ngx_int_t
-change_fields(ngx_http_request_t *r, const fields_t *fields, coding_t coding)
+change_fields(ngx_http_request_t *r, coding_t coding)
 {
-    if (weaken(r, fields) != NGX_OK
-        || add_field(r, "Content-Encoding", coding_names[coding]) != NGX_OK)
-    {
+    if (change_each(r, FIELD_OTHER) != NGX_OK) {
         return NGX_ERROR;
-    }
-    if (fields->identity) {
-        fields->identity->hash = 0;
     }
     ngx_http_clear_content_length(r);
     ngx_http_clear_accept_ranges(r);
-    if (fields->ranges) {
-        fields->ranges->hash = 0;
-    }
-    return NGX_OK;
+    return add_field(r, "Content-Encoding", coding_names[coding]);
 }
 
 
@@ -305,14 +332,15 @@ forget_head(edge_ctx_t *ctx)
 }
 
 
-/* A client that has the encoded body has its weak tag. */
+/* A client that has the encoded body has its weak tag. Which of several tags it has is not looked
+ * for: weak is right for each. */
 static ngx_int_t
 change_not_modified(ngx_http_request_t *r, const fields_t *fields)
 {
     if (fields->encoded || fields->kept) {
         return NGX_OK;
     }
-    if (fields->has_weak && weaken(r, fields) != NGX_OK) {
+    if ((fields->has_weak || fields->etags > 1) && change_each(r, FIELD_ETAG) != NGX_OK) {
         return NGX_ERROR;
     }
     return add_vary(r, fields);
@@ -351,7 +379,61 @@ response_header(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
             return rc == NGX_ERROR ? NGX_ERROR : NGX_OK;
         }
     }
-    return change_fields(r, &fields, coding);
+    return change_fields(r, coding);
+}
+
+
+/* ---- the request ---- */
+
+static ngx_int_t
+hide_each(ngx_http_request_t *r, edge_ctx_t *ctx, const char *lower)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        header = part->elts;
+        for (i = 0; i < part->nelts; i++) {
+            if (is_named(&header[i], lower) && edge_header_hide(r, ctx, &header[i]) != NGX_OK) {
+                return NGX_ERROR;
+            }
+        }
+    }
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+is_date(const ngx_str_t *if_range)
+{
+    return if_range->len == 0
+           || (if_range->data[if_range->len - 1] != '"' && if_range->data[0] != '"');
+}
+
+
+/* A client that has a part of an encoded body, and its Last-Modified, may ask for the rest if it is
+ * still of that date: the upstream's bytes of that range are no rest of what it has. Without the
+ * range it gets all, encoded. Tags are no such matter, for an encoded body's is weak. */
+static intptr_t
+run(ngx_http_request_t *r, edge_ctx_t *ctx, const void *config)
+{
+    fields_t  fields;
+
+    (void) config;
+    if (r->headers_in.if_range == NULL || !is_date(&r->headers_in.if_range->value)) {
+        return NGX_DECLINED;
+    }
+    ngx_memzero(&fields, sizeof(fields));
+    accepted_init(&fields.accepted);
+    read_request(r, ctx, &fields);
+    if (fields.kept || choose(r, &fields) == CODING_NONE) {
+        return NGX_DECLINED;
+    }
+    if (hide_each(r, ctx, "if-range") != NGX_OK || hide_each(r, ctx, "range") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return NGX_DECLINED;
 }
 
 
@@ -400,6 +482,7 @@ clean(void *state)
 const edge_module_t  module_compression = {
     .state_size = sizeof(compressor_t),
     .clean = clean,
+    .run = run,
     .response_header = response_header,
     .response_body = response_body,
     .describe = describe_compression,

@@ -1,0 +1,90 @@
+// What an upstream does not take of a request goes with the request (services/edge/http/edge_unsent.c): else it would stay in the kernel for
+// minutes, at nobody's expense, as often as a client likes. What the kernel has of a connection is read from /proc/net/tcp: Node takes a reset
+// behind bytes that it has not read yet for an end, so an upstream in Node cannot tell the two apart.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http2 from 'node:http2';
+import net from 'node:net';
+import test from 'node:test';
+import tls from 'node:tls';
+import { ca, edge, elsewhere, endpoint, through, until } from '../support/postern.mjs';
+
+const skip = elsewhere, WAIT = 120000, ANNOUNCED = 32 << 20, MANY = 1 << 20, ESTABLISHED = '01', FIN_WAIT_1 = '04', CLOSE_WAIT = '08', LISTEN = '0A';
+
+// An upstream that reads nothing: {host, upstreamSide, edgeSide, inKernel, end} of an endpoint that leads to it. The two sides are
+// [{state, unsent, unread}] of what the kernel has of its connections, inKernel the bytes of requests there.
+async function deaf(onSocket = () => {}) {
+  const held = [], server = net.createServer({ pauseOnConnect: true }, (socket) => { held.push(socket.on('error', () => {})); onSocket(socket); });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address(), { host } = await endpoint(`127.0.0.1:${port}`), suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const rows = (column) => fs.readFileSync('/proc/net/tcp', 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[column]?.endsWith(suffix) && words[3] !== LISTEN)
+    .map(({ 3: state, 4: queues }) => ({ state, unsent: parseInt(queues.split(':')[0], 16), unread: parseInt(queues.split(':')[1], 16) }));
+  const upstreamSide = () => rows(1), edgeSide = () => rows(2), inKernel = () => edgeSide().reduce((sum, { unsent }) => sum + unsent, 0) + upstreamSide().reduce((sum, { unread }) => sum + unread, 0);
+  return { host, upstreamSide, edgeSide, inKernel, end: () => { for (const socket of held) socket.destroy(); server.close(); } };
+}
+
+const open = (host) => http2.connect(`https://${host}`, { host: edge.host, port: edge.port, servername: host, ca }).on('error', () => {});
+const post = (session, host, size) => session.request({ ':method': 'POST', ':path': '/', ':authority': host, 'content-length': size }).on('error', () => {});
+const isStuck = (to) => to.inKernel() > MANY && to.edgeSide().some(({ unsent }) => unsent > MANY / 4);
+
+test('what an upstream has not taken of a request that its client resets is thrown away at once', { skip, timeout: 300000 }, async () => {
+  const to = await deaf(), session = open(to.host);
+  try {
+    const request = post(session, to.host, ANNOUNCED);
+    request.write(Buffer.alloc(MANY));
+    await until(() => isStuck(to), 'more of its body than the upstream has room for', WAIT);
+    request.close(http2.constants.NGHTTP2_CANCEL);
+    await until(() => to.edgeSide().length === 0, 'the kernel has nothing of it on the side of the edge', WAIT);
+    await until(() => !to.upstreamSide().some(({ state }) => state === ESTABLISHED), 'and the upstream knows', WAIT);
+  } finally { session.destroy(); to.end(); }
+});
+
+test('so it is when the client of HTTP/1.1 goes away', { skip, timeout: 300000 }, async () => {
+  const to = await deaf(), socket = tls.connect({ host: edge.host, port: edge.port, servername: to.host, ca }).on('error', () => {});
+  try {
+    socket.write(`POST / HTTP/1.1\r\nHost: ${to.host}\r\nContent-Length: ${ANNOUNCED}\r\n\r\n`);
+    socket.write(Buffer.alloc(MANY));
+    await until(() => isStuck(to), 'more of its body than the upstream has room for', WAIT);
+    socket.destroy();
+    await until(() => to.edgeSide().length === 0, 'the kernel has nothing of it on the side of the edge', WAIT);
+  } finally { socket.destroy(); to.end(); }
+});
+
+test('a few bytes that are unsent wait for some seconds, not for minutes', { skip, timeout: 400000 }, async () => {
+  const STEP = 4096, to = await deaf(), session = open(to.host);
+  try {
+    const request = post(session, to.host, ANNOUNCED);
+    let written = 0, stuck = false;
+    while (!stuck) {
+      request.write(Buffer.alloc(STEP));
+      written += STEP;
+      await until(() => to.inKernel() >= written, `${written} bytes in the kernel`, WAIT);
+      stuck = !await until(() => to.edgeSide()[0]?.unsent === 0, 'taken', 1000).catch(() => false);
+    }
+    request.close(http2.constants.NGHTTP2_CANCEL);
+    await until(() => to.edgeSide()[0]?.state !== ESTABLISHED, 'the edge has closed it', WAIT);
+    await until(() => !to.edgeSide().some(({ state }) => state === FIN_WAIT_1), 'and the kernel has given it up', 60000);
+  } finally { session.destroy(); to.end(); }
+});
+
+test('an upstream that has all of a small request gets an end, not a reset, when its client goes', { skip, timeout: 300000 }, async () => {
+  const to = await deaf(), session = open(to.host);
+  try {
+    const request = post(session, to.host, 1000);
+    request.end(Buffer.alloc(1000));
+    await until(() => to.upstreamSide().some(({ unread }) => unread > 1000) && to.edgeSide().every(({ unsent }) => unsent === 0), 'its body with the upstream', WAIT);
+    request.close(http2.constants.NGHTTP2_CANCEL);
+    await until(() => to.upstreamSide().some(({ state }) => state === CLOSE_WAIT), 'the upstream has an end', WAIT);
+    assert.ok(to.upstreamSide().some(({ unread }) => unread > 1000), 'and still all of the request');
+  } finally { session.destroy(); to.end(); }
+});
+
+test('so does one whose answer was whole, and that says close', { skip, timeout: 300000 }, async () => {
+  const to = await deaf((socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok'));
+  try {
+    const answer = await through(to.host, '/');
+    assert.equal(answer.status, 200);
+    assert.equal(String(answer.body), 'ok');
+    await until(() => to.upstreamSide().some(({ state }) => state === CLOSE_WAIT), 'the upstream has an end', WAIT);
+  } finally { to.end(); }
+});
