@@ -2,6 +2,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/log.h"
 #include "common/base/memory.h"
+#include "services/identity/gone_turns.h"
 #include "services/identity/session.h"
 
 #include <errno.h>
@@ -11,12 +12,11 @@
 #include <string.h>
 
 enum {
-    PLACES_STEP = 500,  /* in one question */
-    QUESTIONS_MAX = 40, /* of one sweep: what is left has its turn with the next one */
-    BATCH = 100,        /* sessions that one transaction ends */
-    ENDED_MAX = 10000,  /* of one sweep */
-    FILLED_STEP = 1000, /* rows of a version that did not note places */
-    FILLED_STEPS = 20,  /* of one sweep */
+    PLACES_STEP = GONE_PLACES_MAX, /* in one question */
+    QUESTIONS_MAX = 40,            /* of one sweep: what is left has its turn with the next one */
+    ENDED_MAX = 10000,             /* of one sweep, about: each place that is gone has a turn */
+    FILLED_STEP = 1000,            /* rows of a version that did not note places */
+    FILLED_STEPS = 20,             /* of one sweep */
     ASK_MS = 5000,
     LEFT_MS = 15000 /* of the deadline: with less, the sweep goes on next time */
 };
@@ -41,6 +41,7 @@ void session_gone_setup(const config_t *config)
 /* A sweep, while postern-routes is asked. */
 typedef struct sweep {
     json_t *places; /* that the question is about, in their order */
+    bool is_last;   /* there are none behind them */
     int questions;
     int64_t ended;
 } sweep_t;
@@ -109,22 +110,22 @@ static int load_places(crud_t *crud, const char *after, json_t **ret_places)
 
 /* ---- the end ---- */
 
-static int find_sessions(crud_t *crud, const char *place, PGresult **ret_res)
+static int find_sessions(crud_t *crud, const char *place, int most, PGresult **ret_res)
 {
-    char most[12];
+    char limit[12];
 
-    snprintf(most, sizeof(most), "%d", BATCH);
+    snprintf(limit, sizeof(limit), "%d", most);
     return pg_exec(crud->pg, ret_res,
                    "SELECT s.session_id, u.id, " SESSION_SUBJECT ", a.account_id "
                    "FROM sign_in_session s "
                    "JOIN application_session a ON a.id = s.session_id "
                    "JOIN application_user u ON u.id = a.application_user_id "
                    "WHERE s.counts_at = $1 ORDER BY 1 LIMIT $2::int",
-                   2, place, most);
+                   2, place, limit);
 }
 
-/* End up to BATCH of them. */
-static int end_batch(crud_t *crud, const char *place, reply_t *reply, int *ret_count)
+/* End up to so many of them. */
+static int end_batch(crud_t *crud, const char *place, int most, reply_t *reply, int *ret_count)
 {
     _cleanup_(pgresult_clear) PGresult *found = NULL;
     int64_t revision = 0;
@@ -132,33 +133,45 @@ static int end_batch(crud_t *crud, const char *place, reply_t *reply, int *ret_c
 
     crud->request_key[0] = '\0';
     if (!r)
-        r = find_sessions(crud, place, &found);
+        r = find_sessions(crud, place, most, &found);
     if (!r && PQntuples(found))
         r = session_end_found(crud, PQgetvalue(found, 0, 3), "ROUTE", found, &reply->problem);
     *ret_count = r ? 0 : PQntuples(found);
     r = crud_end(crud, r, &revision);
+    if (r)
+        *ret_count = 0;
     if (revision)
         reply->revision = revision;
     return r;
 }
 
-static int end_place(crud_t *crud, const char *place, sweep_t *sweep, reply_t *reply)
-{
-    int count = BATCH, r = 0;
+/* Those of the places that the question was about which postern-routes says are gone. */
+typedef struct gone {
+    crud_t *crud;
+    reply_t *reply;
+    const char *places[PLACES_STEP];
+    size_t count;
+} gone_t;
 
-    while (!r && count == BATCH && sweep->ended < ENDED_MAX) {
-        r = end_batch(crud, place, reply, &count);
-        sweep->ended += count;
-    }
-    return r;
+/* A turn of one. What is wrong with it is no reason to leave out the others. */
+static int end_some(void *context, size_t number, int most, int *ret_count)
+{
+    const gone_t *self = context;
+    int r = end_batch(self->crud, self->places[number], most, self->reply, ret_count);
+
+    if (!r || r == PG_DOWN)
+        return r;
+    log_warn("sessions of %s, which is gone, cannot be ended now: %s", self->places[number],
+             r == PG_AGAIN || r > 0 ? outcome_name(r) : fault_text());
+    problem_done(&self->reply->problem);
+    self->reply->problem = (problem_t){0};
+    return 0;
 }
 
-/* What postern-routes says is gone of the places that it was asked about. */
-static int end_gone(crud_t *crud, sweep_t *sweep, const json_t *said, reply_t *reply)
+static void set_gone(gone_t *self, const sweep_t *sweep, const json_t *said)
 {
     const json_t *number;
     size_t i;
-    int r = 0;
 
     json_array_foreach(json_object_get(said, "gone"), i, number)
     {
@@ -166,17 +179,16 @@ static int end_gone(crud_t *crud, sweep_t *sweep, const json_t *said, reply_t *r
                                 json_array_get(sweep->places, (size_t)json_integer_value(number)))
                                                     : NULL;
 
-        if (place && !r)
-            r = end_place(crud, place, sweep, reply);
+        if (place && self->count < LEN(self->places))
+            self->places[self->count++] = place;
     }
-    return r;
 }
 
 /* ---- the sweep ---- */
 
 static bool is_to_go_on(const crud_t *crud, const sweep_t *sweep)
 {
-    return sweep->questions < QUESTIONS_MAX && sweep->ended < ENDED_MAX
+    return !sweep->is_last && sweep->questions < QUESTIONS_MAX && sweep->ended < ENDED_MAX
            && crud->request->deadline_ms - bus_mono_ms() > LEFT_MS;
 }
 
@@ -204,10 +216,12 @@ static int ask_next(crud_t *crud, sweep_t **sweep_p)
     return r;
 }
 
-/* After an answer: the sessions end, and the next sweep begins behind these places. */
+/* After an answer: the sessions end, and the next sweep begins behind these places, also where one
+ * of them has more: its turn comes again. */
 static int take_answer(crud_t *crud, sweep_t *sweep, const wait_answer_t *came, reply_t *reply)
 {
     const json_t *last = json_array_get(sweep->places, json_array_size(sweep->places) - 1);
+    gone_t gone = {.crud = crud, .reply = reply};
     int r;
 
     if (came->code || !json_is_array(json_object_get(came->said, "gone"))) {
@@ -216,9 +230,12 @@ static int take_answer(crud_t *crud, sweep_t *sweep, const wait_answer_t *came, 
         sweep->questions = QUESTIONS_MAX;
         return 0;
     }
-    r = end_gone(crud, sweep, came->said, reply);
-    if (!r && sweep->ended < ENDED_MAX)
-        snprintf(next_place, sizeof(next_place), "%s", json_string_value(last));
+    set_gone(&gone, sweep, came->said);
+    r = gone_take_turns(gone.count, ENDED_MAX, end_some, &gone, &sweep->ended);
+    sweep->is_last = json_array_size(sweep->places) < PLACES_STEP;
+    if (!r)
+        snprintf(next_place, sizeof(next_place), "%s",
+                 sweep->is_last ? "" : json_string_value(last));
     return r;
 }
 

@@ -261,12 +261,21 @@ static int tidy_account(crud_t *crud, const char *account, reply_t *reply)
     return r;
 }
 
+/* What is wrong with one account is no reason to leave out the others, and what comes after. */
 int user_room_tidy(crud_t *crud, reply_t *reply)
 {
     _cleanup_(pgresult_clear) PGresult *accounts = NULL;
     int r = crud->object_limit ? find_accounts(crud, &accounts) : 0;
 
-    for (int i = 0; !r && accounts && i < PQntuples(accounts); i++)
+    for (int i = 0; !r && accounts && i < PQntuples(accounts); i++) {
         r = tidy_account(crud, PQgetvalue(accounts, i, 0), reply);
+        if (!r || r == PG_DOWN)
+            continue;
+        log_warn("account=%s its idle users cannot be deleted now: %s", PQgetvalue(accounts, i, 0),
+                 r == PG_AGAIN || r > 0 ? outcome_name(r) : fault_text());
+        problem_done(&reply->problem);
+        reply->problem = (problem_t){0};
+        r = 0;
+    }
     return r;
 }

@@ -20,7 +20,7 @@ int user_room_make(crud_t *crud, const char *account, problem_t *problem);
 int user_room_end_session(crud_t *crud, const char *account, problem_t *problem);
 
 /* Delete some of the users who have been idle for the setting's time, of accounts that are near
- * their limit. 0 | fault. */
+ * their limit. What goes wrong with one account is logged. 0 | fault. */
 int user_room_tidy(crud_t *crud, reply_t *reply);
 
 /* Prometheus text; returns bytes written. */

@@ -167,7 +167,8 @@ static bool names_audience(const xmlNode *restriction, const char *audience)
 static int refuse_audience(const xmlNode *restriction, const char *audience, problem_t *problem)
 {
     xmlNodePtr first = element_first(restriction);
-    _cleanup_(free_mem) char *text = first ? element_text(first, AUDIENCE_MAX) : NULL;
+    /* of a message that has its bound: the log quotes the beginning */
+    _cleanup_(free_mem) char *text = first ? element_text(first, SIZE_MAX) : NULL;
 
     return message_refuse_other(problem, "is for another audience:", text, audience);
 }

@@ -8,8 +8,6 @@
 
 #define FORMAT_ENTITY "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
 
-enum { ISSUER_MAX = 1024 };
-
 int message_refuse(problem_t *problem, const char *why)
 {
     return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message %s", why);
@@ -18,7 +16,7 @@ int message_refuse(problem_t *problem, const char *why)
 int message_refuse_other(problem_t *problem, const char *why, const char *came, const char *want)
 {
     return problem_add(problem, ERR_SAML_MESSAGE, NULL, "the message %s %s, not %s", why,
-                       quote(came).text, quote(want).text);
+                       came ? quote(came).text : "(none, or no plain text)", quote(want).text);
 }
 
 int message_refuse_time(problem_t *problem, const char *why, const char *attribute, int64_t ms,
@@ -184,7 +182,7 @@ int message_check_issuer(const xmlNode *parent, const char *entity_id, bool is_r
     if (count != 1)
         return message_refuse(problem, "has no Issuer, or several");
     format = element_attribute(issuer, "Format");
-    text = element_text(issuer, ISSUER_MAX);
+    text = element_text(issuer, SIZE_MAX); /* of a message that has its bound */
     if (text && !strcmp(text, entity_id) && (!format || !strcmp(format, FORMAT_ENTITY)))
         return 0;
     return message_refuse_other(problem, "is of the issuer", text, entity_id);

@@ -37,7 +37,7 @@ bool message_answers(const xmlNode *element, const expect_t *expect);
 int message_refuse(problem_t *problem, const char *why);
 
 /* The same, of a text that came and the one that was expected: "the message ... 'came', not
- * 'want'". */
+ * 'want'". came NULL: there is no such text. */
 int message_refuse_other(problem_t *problem, const char *why, const char *came, const char *want);
 
 /* The same, of a time (an attribute, and of what) that is over or has not come: how far the clock
