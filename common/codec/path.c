@@ -122,6 +122,16 @@ static int copy_canonical(const char *path, size_t len, char *out, size_t size, 
     return tail ? -1 : 0;
 }
 
+size_t path_room(const char *path, size_t len)
+{
+    size_t room = len + 3; /* copy_canonical asks for room for an escape before each byte */
+
+    for (size_t i = 0; i < len; i++)
+        if (!kinds[(unsigned char)path[i]] && path[i] != '%')
+            room += 2;
+    return room;
+}
+
 int path_normalize(const char *path, size_t len, char *out, size_t size, size_t *ret_len)
 {
     size_t n = 0, at = 0, total;

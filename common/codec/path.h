@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
-/* Normalise the path in [path, path+len) into out, without a NUL at its end. Needs at most 3 * len
- * bytes. 0 | -1: it is refused, or does not fit. */
+/* Bytes that path_normalize needs for this path, refused or not: at most 3 * len + 3. */
+size_t path_room(const char *path, size_t len);
+/* Normalise the path in [path, path+len) into out, without a NUL at its end. 0 | -1: it is refused,
+ * or does not fit. */
 int path_normalize(const char *path, size_t len, char *out, size_t size, size_t *ret_len);

@@ -62,7 +62,8 @@ ParameterizedTest(struct path_case *one, path, one_spelling)
 {
     char out[200];
     size_t len;
-    int r = path_normalize(one->in, strlen(one->in), out, sizeof(out), &len);
+    int r =
+        path_normalize(one->in, strlen(one->in), out, path_room(one->in, strlen(one->in)), &len);
 
     if (!*one->want) {
         cr_assert_eq(r, -1, "'%s' was accepted", one->in);
@@ -97,6 +98,18 @@ Test(path, is_stable_and_safe_for_100000_generated_variants)
         cr_assert_eq(path_normalize(out, len, again, sizeof(again), &len2), 0, "%s", in);
         cr_assert(len == len2 && !memcmp(out, again, len), "'%s' is not stable", in);
     }
+}
+
+Test(path, has_room_for_what_is_escaped_and_no_more)
+{
+    char out[64];
+    size_t len;
+
+    cr_assert_eq(path_room("/abc", 4), 4 + 3);
+    cr_assert_eq(path_room("/%41%41", 7), 7 + 3);
+    cr_assert_eq(path_room("/\xc3\xa9", 3), 7 + 3);
+    cr_assert_eq(path_normalize("/\xc3\xa9", 3, out, 7 + 3, &len), 0);
+    cr_assert_eq(len, 7);
 }
 
 Test(path, refuses_what_does_not_fit)

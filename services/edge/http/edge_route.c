@@ -64,7 +64,7 @@ edge_route_normalize(ngx_http_request_t *r, edge_ctx_t *ctx)
         path = (u_char *) "/";   /* RFC 9112 3.2.1: the empty path of https://host?query */
         path_len = 1;
     }
-    size = 3 * path_len + 3;
+    size = path_room((char *) path, path_len);
     out = ngx_pnalloc(r->pool, size + args_len);
     if (out == NULL) {
         return NGX_ERROR;

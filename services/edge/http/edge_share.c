@@ -1,5 +1,6 @@
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_clients.h"
+#include "services/edge/http/edge_head_memory.h"
 #include "services/edge/http/edge_heads.h"
 #include "services/edge/worker/edge_conf.h"
 #include "services/edge/worker/edge_vitals.h"
@@ -144,78 +145,6 @@ edge_share_take(ngx_http_request_t *r, edge_ctx_t *ctx)
 
 /* ---- memory of requests ---- */
 
-static size_t
-names_and_values(ngx_http_request_t *r)
-{
-    size_t            bytes = 0;
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            bytes += header[i].key.len + header[i].value.len + 2;
-        }
-    }
-    return bytes;
-}
-
-
-#if (NGX_HTTP_V2)
-
-/* Fields of HTTP/2 have copies of their own, whatever they took on the wire: a reference of one
- * byte may stand for 4 KB. nginx counts their bytes while it reads the head, those of fields that
- * it leaves out, too. The buffer of what comes in Huffman's code is 8/5 of that, and as little as
- * 2/7 may come out of it (RFC 7541 B: 30 bits for a byte). */
-static size_t
-copied_bytes(ngx_http_request_t *r)
-{
-    size_t                     bytes, cookies = 0;
-    ngx_http_v2_connection_t  *h2c = r->stream->connection;
-    ngx_http_core_srv_conf_t  *cscf;
-
-    if (h2c->state.stream == r->stream) {
-        cscf = ngx_http_get_module_srv_conf(h2c->http_connection->conf_ctx,
-                                            ngx_http_core_module);
-        bytes = cscf->large_client_header_buffers.num * cscf->large_client_header_buffers.size
-                - h2c->state.header_limit;
-    } else {
-        bytes = names_and_values(r);
-    }
-    if (r->stream->cookies) {
-        cookies = 2 * r->stream->cookies->nalloc * r->stream->cookies->size;
-    }
-    return bytes + cookies + r->request_length * 4 / 3;
-}
-
-#endif
-
-
-/* Bytes of a head in memory, as much of it as has come. */
-static size_t
-head_bytes(ngx_http_request_t *r)
-{
-    size_t                     bytes = 0;
-    ngx_list_part_t           *part;
-    ngx_http_core_srv_conf_t  *cscf;
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        bytes += part->nelts * sizeof(ngx_table_elt_t);
-    }
-#if (NGX_HTTP_V2)
-    if (r->stream) {
-        return bytes + copied_bytes(r);
-    }
-#endif
-    if (r->http_connection) {
-        cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
-        bytes += r->http_connection->nbusy * cscf->large_client_header_buffers.size;
-    }
-    return bytes;
-}
-
-
 static void
 note_taken(void)
 {
@@ -272,7 +201,7 @@ edge_share_charge(ngx_http_request_t *r, edge_ctx_t *ctx)
         edge_heads_give(r);
         ctx->charged = 1;
         ctx->crowded = !charge_client(r, &ctx->portion, client_of(r, ctx),
-                                      REQUEST_BYTES + head_bytes(r));
+                                      REQUEST_BYTES + edge_head_memory(r));
     }
     return !ctx->crowded;
 }
@@ -371,7 +300,7 @@ edge_share_charge_plain(ngx_http_request_t *r)
     part = cln->data;
     ngx_memzero(part, sizeof(*part));
     cln->handler = give_plain;
-    return charge_client(r, part, r->connection->sockaddr, REQUEST_BYTES + head_bytes(r));
+    return charge_client(r, part, r->connection->sockaddr, REQUEST_BYTES + edge_head_memory(r));
 }
 
 
@@ -379,7 +308,8 @@ ngx_uint_t
 edge_share_charge_head(ngx_http_request_t *r, portion_t *portion)
 {
     portion_give(&memory, portion);
-    return charge_client(r, portion, r->connection->sockaddr, REQUEST_BYTES + head_bytes(r));
+    return charge_client(r, portion, r->connection->sockaddr,
+                         REQUEST_BYTES + edge_head_memory_so_far(r));
 }
 
 
