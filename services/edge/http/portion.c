@@ -11,11 +11,6 @@ size_t portion_most(size_t all, size_t left, size_t percent)
     return all && percent ? (size_t)((2 * p * l + a - sqrt(a * a + 4 * p * l * a)) / (2 * p)) : 0;
 }
 
-bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent)
-{
-    return left && (!has || portion_allows(has, 1, all, left, percent));
-}
-
 static size_t network_percent(size_t percent)
 {
     return percent < PORTION_PERCENT_MAX / PORTION_NETWORK ? percent * PORTION_NETWORK

@@ -50,8 +50,6 @@ typedef struct {
     size_t percent, client_percent; /* of a portion, of all and of what the account may have */
 } portion_account_t;
 
-/* The same of one more where there are few of them: who has none may have the last one. */
-bool portion_allows_one(size_t has, size_t all, size_t left, size_t percent);
 
 /* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
 static inline uint32_t portion_network(uint32_t client)

@@ -11,8 +11,8 @@
  *   a change   parse makes a configuration of the module's document, once for each version of a
  *              route; then beyond checks the configuration. free is called when the route has been
  *              replaced and the last request that refers to it has ended.
- *   a request  prepare. run, module after module, until one denies; one that waits runs again later, or gets
- *              abort. judge, after each change while the request lasts. response_header and
+ *   a request  prepare; run, module after module, until one denies. One that waits runs again later,
+ *              or gets abort. judge, after each change while the request lasts. response_header and
  *              response_body. describe, for the event. clean, when the request's memory is freed.
  *
  * All hooks of a request run in the event loop of one worker: none may block or allocate without a
@@ -84,7 +84,7 @@ typedef struct edge_module {
     /* Once, when the request's memory is freed; only for a request that has a state. */
     void (*clean)(void *state);
 
-    /* As soon as the request has its route, and again when a part of its head has been looked at for
+    /* As soon as the request has its route, and again when part of its head has been looked at for
      * the upstream: what run is going to read in memory can be on its way to the processor
      * meanwhile. Decides nothing; what it keeps in the module's state means nothing where run is
      * not called. */
