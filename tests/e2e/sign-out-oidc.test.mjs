@@ -199,6 +199,13 @@ test('no other token ends a session, and each is answered with 400', { skip }, a
   assert.equal(await stays(person), false);
 });
 
+test('a provider that signs out many people at once is heard for each of them', { skip }, async () => {
+  const person = await signedIn(places.one), people = [...Array.from({ length: 23 }, (_, i) => `nobody ${i}`), 'alice'];
+  const answers = await Promise.all(people.map((sub) => logout(places.one, provider.sign(claims({ sub })))));
+  assert.deepEqual(answers.map(({ status, body }) => [status, body]), people.map(() => [200, '']));
+  assert.equal(await stays(person), false);
+});
+
 test('hundreds who post what is no token keep nobody from signing out, and leave nothing behind', { skip }, async () => {
   const person = await signedIn(places.one), forged = () => provider.sign(claims(), { kid: provider.kid() }, stranger), stranger = signingKey('RS256');
   const flood = Promise.all(Array.from({ length: 20 }, async () => { for (let i = 0; i < 15; i++) assert.equal((await logout(places.one, forged())).status, 400); }));

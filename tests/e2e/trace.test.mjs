@@ -5,7 +5,7 @@ import http2 from 'node:http2';
 import test from 'node:test';
 import { ca, edge, elsewhere, endpoint, env, listening, raw, tcpUpstream, through, until, upstream } from '../support/postern.mjs';
 
-const up = await upstream((request, response) => response.writeHead(200, { 'Postern-Request-Id': 'req_forged', 'X-Own': 'kept' }).end('ok'));
+const up = await upstream((request, response) => response.writeHead(200, { 'Postern-Request-Id': 'req_forged', 'Postern-Error-Code': 'ERR_POSTERN_928', 'X-Own': 'kept' }).end('ok'));
 const sub = await listening('http_request_complete');
 test.after(() => up.close());
 const to = await endpoint(up.address);
@@ -21,6 +21,7 @@ const followed = async (lines = []) => {
   up.seen.length = 0;
   const text = await raw(to.host, [`GET ${path} HTTP/1.1`, `Host: ${to.host}`, ...lines, 'Connection: close', '', ''].join('\r\n'));
   assert.match(text, /^HTTP\/1\.1 200/);
+  assert.doesNotMatch(text, /^postern-error-code:/im, 'which an upstream does not set');
   const [{ rawHeaders }] = up.seen;
   return { answer: [...text.matchAll(/^postern-request-id: (.*)\r$/gim)].map(([, id]) => id), rawHeaders, event: await eventOf(to.host, path) };
 };

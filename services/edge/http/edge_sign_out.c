@@ -17,6 +17,8 @@ enum {
     LOGOUTS_MAX = 32,        /* under way in this worker: anybody can post one */
     LOGOUTS_ACCOUNT_MAX = 8, /* of one account's routes, while half of all are free; see below */
     LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
+    WAITING_MAX = 256,       /* that wait until one of these has its answer */
+    WAIT_MS = 10000,
     ROUTE_ID_MAX = 64,
     REASON_MAX = 300
 };
@@ -24,29 +26,49 @@ enum {
 #define BACKCHANNEL      "/backchannel/"
 #define BACKCHANNEL_LEN  (sizeof(BACKCHANNEL) - 1)
 
-/* A logout token, while identity is asked. */
+/* A logout token, while identity is asked, or before it is: a provider is one client, and signs out
+ * many people at once. */
 typedef struct {
     asker_t              asker;
-    ngx_queue_t          link;      /* in logouts */
+    ngx_queue_t          link;      /* in logouts, or in waiting */
     ngx_http_request_t  *request;
     route_t             *route;
+    ngx_str_t            token;
     uint32_t             client;    /* of edge_share_asker */
-    unsigned             listed:1;
+    ngx_event_t          timer;     /* while it waits */
     unsigned             asking:1;
+    unsigned             waits:1;
 } logout_t;
 
 static ngx_queue_t  logouts;        /* of this worker; next NULL: not begun */
+static ngx_queue_t  waiting;        /* who came first is first */
+static ngx_event_t  next_turn;
 
 
 /* Its place is free, however long its client takes to read the answer. */
 static void
 end_asking(logout_t *logout)
 {
-    if (logout->listed) {
+    if (logout->asking) {
         ngx_queue_remove(&logout->link);
+        logout->asking = 0;
+        if (!ngx_queue_empty(&waiting)) {
+            ngx_post_event(&next_turn, &ngx_posted_events);
+        }
     }
-    logout->asking = 0;
-    logout->listed = 0;
+}
+
+
+static void
+end_waiting(logout_t *logout)
+{
+    if (logout->waits) {
+        ngx_queue_remove(&logout->link);
+        logout->waits = 0;
+    }
+    if (logout->timer.timer_set) {
+        ngx_del_timer(&logout->timer);
+    }
 }
 
 
@@ -59,6 +81,7 @@ forget_logout(void *data)
         edge_ask_leave(&logout->asker);
     }
     end_asking(logout);
+    end_waiting(logout);
     route_release(logout->route);
     logout->route = NULL;
 }
@@ -193,28 +216,54 @@ find_route(const u_char *id, size_t len)
 }
 
 
+/* How many of a list there are, and of them of the same account, client and network. */
+typedef struct {
+    ngx_uint_t  all, account, client, network;
+} counted_t;
+
+
+static counted_t
+count_in(ngx_queue_t *list, const logout_t *logout)
+{
+    logout_t     *other;
+    counted_t     out = { 0, 0, 0, 0 };
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = ngx_queue_next(q)) {
+        other = ngx_queue_data(q, logout_t, link);
+        out.all++;
+        out.account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
+        out.client += other->client == logout->client;
+        out.network += portion_same_network(other->client, logout->client);
+    }
+    return out;
+}
+
+
 /* Whoever posts what has no signature of a provider keeps others from posting for no longer than
  * identity needs to see that. An account, and the network above a client, has its portion
  * (portion.h) at most. */
 static ngx_uint_t
 has_room(const logout_t *logout)
 {
-    logout_t     *other;
-    ngx_uint_t    all = 0, account = 0, client = 0, network = 0;
-    ngx_queue_t  *q;
+    const counted_t  n = count_in(&logouts, logout);
 
-    for (q = ngx_queue_head(&logouts); q != ngx_queue_sentinel(&logouts);
-         q = ngx_queue_next(q))
-    {
-        other = ngx_queue_data(q, logout_t, link);
-        all++;
-        account += ngx_strcmp(other->route->account_id, logout->route->account_id) == 0;
-        client += other->client == logout->client;
-        network += portion_same_network(other->client, logout->client);
-    }
-    return account < LOGOUTS_ACCOUNT_MAX && client < LOGOUTS_CLIENT_MAX
-           && portion_allows_one(account, LOGOUTS_MAX, LOGOUTS_MAX - all, 100)
-           && portion_network_allows_one(network, client, LOGOUTS_MAX, LOGOUTS_MAX - all, 100);
+    return n.account < LOGOUTS_ACCOUNT_MAX && n.client < LOGOUTS_CLIENT_MAX
+           && portion_allows_one(n.account, LOGOUTS_MAX, LOGOUTS_MAX - n.all, 100)
+           && portion_network_allows_one(n.network, n.client, LOGOUTS_MAX, LOGOUTS_MAX - n.all,
+                                         100);
+}
+
+
+static ngx_uint_t
+may_wait(const logout_t *logout)
+{
+    const counted_t   n = count_in(&waiting, logout);
+    const ngx_uint_t  left = WAITING_MAX - n.all;
+
+    return portion_allows_one(n.account, WAITING_MAX, left, 400)
+           && portion_allows_one(n.client, WAITING_MAX, left, 100)
+           && portion_network_allows_one(n.network, n.client, WAITING_MAX, left, 100);
 }
 
 
@@ -229,6 +278,7 @@ logout_new(ngx_http_request_t *r, route_t *route)
     }
     if (logouts.next == NULL) {
         ngx_queue_init(&logouts);
+        ngx_queue_init(&waiting);
     }
     logout = cln->data;
     ngx_memzero(logout, sizeof(*logout));
@@ -242,9 +292,9 @@ logout_new(ngx_http_request_t *r, route_t *route)
 }
 
 
-/* The request waits: it is finalized by on_answer, or when its client leaves. */
+/* NGX_OK | NGX_DECLINED: nobody can be asked now | NGX_ERROR: no memory. */
 static ngx_int_t
-ask_identity(logout_t *logout, const param_t *token)
+send_ask(logout_t *logout)
 {
     pack_t               pk;
     u_char              *start;
@@ -254,23 +304,101 @@ ask_identity(logout_t *logout, const param_t *token)
     shared_text_t       *sealed = route_sign_out(route, MODULE_OIDC);
     ngx_http_request_t  *r = logout->request;
 
-    if (edge_sign_in_body(r->pool, &pk, &start, token->value_len, 2) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (edge_sign_in_body(r->pool, &pk, &start, logout->token.len, 2) != NGX_OK) {
+        return NGX_ERROR;
     }
-    edge_sign_in_put(&pk, "token", token->value, token->value_len);
+    edge_sign_in_put(&pk, "token", logout->token.data, logout->token.len);
     edge_sign_in_put_head(&pk, "sealed", sealed->len);
     body = (ask_body_t) { start, pk.at - start, sealed };
     logout->asker.answered = on_answer;
     edge_ask_for(&logout->asker, edge_ctx(r)->request_id);
-    if (!has_room(logout) || pk.full
+    if (pk.full
         || edge_ask_kind(&logout->asker, ASK_SLOW, "sign_in.logout", &account, logout->client,
                          &body, LOGOUT_MS) != NGX_OK)
     {
-        return refuse_for_now(r);
+        return NGX_DECLINED;
     }
     logout->asking = 1;
-    logout->listed = 1;
     ngx_queue_insert_tail(&logouts, &logout->link);
+    return NGX_OK;
+}
+
+
+/* What had to wait is answered now, or identity is asked. */
+static void
+end_wait(logout_t *logout, ngx_uint_t is_late)
+{
+    ngx_int_t            rc;
+    ngx_connection_t    *c = logout->request->connection;
+    ngx_http_request_t  *r = logout->request;
+
+    end_waiting(logout);
+    rc = is_late ? NGX_DECLINED : send_ask(logout);
+    if (rc == NGX_OK) {
+        return;
+    }
+    ngx_http_set_log_request(c->log, r);
+    ngx_http_finalize_request(r, rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR
+                                                 : refuse_for_now(r));
+    ngx_http_run_posted_requests(c);   /* r may have been freed */
+}
+
+
+static void
+on_late(ngx_event_t *event)
+{
+    end_wait(event->data, 1);
+}
+
+
+/* A place is free: it is of the first for whom there is room. Who ends may free others, so the walk
+ * begins anew with each. */
+static void
+on_next_turn(ngx_event_t *event)
+{
+    logout_t     *logout;
+    ngx_queue_t  *q;
+
+    for (q = ngx_queue_head(&waiting); q != ngx_queue_sentinel(&waiting);
+         q = ngx_queue_next(q))
+    {
+        logout = ngx_queue_data(q, logout_t, link);
+        if (has_room(logout)) {
+            end_wait(logout, 0);
+            ngx_post_event(event, &ngx_posted_events);
+            return;
+        }
+    }
+}
+
+
+/* The request waits: it is finalized by on_answer or end_wait, or when its client leaves. */
+static ngx_int_t
+ask_identity(logout_t *logout)
+{
+    ngx_int_t            rc;
+    ngx_http_request_t  *r = logout->request;
+
+    if (has_room(logout)) {
+        rc = send_ask(logout);
+        if (rc != NGX_OK) {
+            return rc == NGX_ERROR ? NGX_HTTP_INTERNAL_SERVER_ERROR : refuse_for_now(r);
+        }
+    } else if (may_wait(logout)) {
+        next_turn.handler = on_next_turn;
+        next_turn.log = ngx_cycle->log;
+        logout->waits = 1;
+        ngx_queue_insert_tail(&waiting, &logout->link);
+        logout->timer.handler = on_late;
+        logout->timer.data = logout;
+        logout->timer.log = r->connection->log;
+        ngx_add_timer(&logout->timer, WAIT_MS);
+    } else {
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "postern: a logout token of route %s is refused: too many wait",
+                      logout->route->id);
+        return refuse_for_now(r);
+    }
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_request_empty_handler;
@@ -311,7 +439,11 @@ take_form(ngx_http_request_t *r, ngx_str_t *text)
         return refuse_request(r, "there is no such route with OpenID Connect");
     }
     logout = logout_new(r, route);
-    return logout ? ask_identity(logout, token) : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (logout == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    logout->token = (ngx_str_t) { token->value_len, (u_char *) token->value };
+    return ask_identity(logout);
 }
 
 

@@ -50,7 +50,6 @@ typedef struct {
     size_t percent, client_percent; /* of a portion, of all and of what the account may have */
 } portion_account_t;
 
-
 /* Hash of the network above a client, which its hash (share_client) has in it; 0: of none. */
 static inline uint32_t portion_network(uint32_t client)
 {
