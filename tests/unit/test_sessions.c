@@ -106,6 +106,8 @@ static bool find(const sessions_t *self, unsigned number, session_t *out)
     unsigned char hash[SESSION_HASH_BYTES];
 
     hash_of(number, hash);
+    sessions_expect(self, hash);
+    sessions_expect_more(self, hash);
     return sessions_find(self, hash, out);
 }
 
