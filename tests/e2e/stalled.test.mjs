@@ -12,7 +12,7 @@ import { own } from '../support/own.mjs';
 import { edge, elsewhere, env, storyHost, tail, unique, until } from '../support/postern.mjs';
 
 const skip = elsewhere || (env.POSTERN_RUN_DIR ? false : 'the story needs a system that deploy/stack started on this machine');
-const port = edge.port + 1000, status = port - 28, MEMORY = 16 << 20, ALONE = 0.39, HELD = 512 << 10, FEW = 8, WAIT = 120000;
+const port = edge.port + 1000, status = port - 28, MEMORY = 16 << 20, ALONE = 0.39, HELD = 512 << 10, FEW = 8, WAIT = 120000, PROXY = '127.0.0.30';
 const BODY = Buffer.alloc(24 << 20, 'x'), PIECE = Buffer.alloc(60000, 'x');
 
 async function metric(name) {
@@ -29,7 +29,7 @@ const finished = new Promise((resolve) => { finish = resolve; });
 test.before(async () => {
   if (skip) return;
   stack = own(async ({ state, run }) => {
-    const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '1h', POSTERN_CLIENT_BODY_TIMEOUT: '15s', POSTERN_SEND_TIMEOUT: '1h' } });
+    const up = run('up', { settings: { POSTERN_EDGE_WORKERS: '1', POSTERN_REQUEST_MEMORY: '16m', POSTERN_CLIENT_SEND_TIMEOUT: '1h', POSTERN_CLIENT_BODY_TIMEOUT: '15s', POSTERN_SEND_TIMEOUT: '1h', POSTERN_TRUSTED_PROXIES: PROXY } });
     assert.equal(up.status, 0, up.stderr);
     const vars = Object.fromEntries(fs.readFileSync(`${state}/postern.env`, 'utf8').split('\n').filter((line) => line.includes('=')).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
     const held = [], uploads = [], deaf = [], events = tail('http_request_complete', { POSTERN_HOME: state });
@@ -122,6 +122,21 @@ test('answers that flow again cost nothing of that any more', { skip, timeout: 3
     await until(async () => answers.every((one) => one.bytes > PIECE.length) && await charged() < HELD, 'and no more when they flow', WAIT);
   } finally { end(); }
   await until(async () => await charged() < HELD / 2, 'nothing of them is left', WAIT);
+});
+
+test('answers of a proxy that speaks for many and names nobody are held on behalf of nobody', { skip, timeout: 300000 }, async () => {
+  const MANY = 60, REQUEST = 64 << 10;
+  await until(async () => await charged() < HELD, 'nothing is under way', WAIT);
+  const proxy = await stalled(MANY, PROXY), before = await charged();
+  let other;
+  try {
+    other = await stalled(FEW + 2, '127.0.0.31');
+    await until(async () => await charged() > before + 2 * HELD, 'those that began later are charged', WAIT);
+    assert.ok(await charged() < MANY * REQUEST + 4 * HELD, `${await charged()} bytes`);
+    assert.equal((await ask()).status, 200, 'another client');
+    for (const answer of proxy.answers) assert.deepEqual([answer.status, answer.ended], [200, false]);
+  } finally { proxy.end(); other?.end(); }
+  await until(async () => await charged() < HELD / 2, 'all of it comes back', WAIT);
 });
 
 // ---- who was refused ----
