@@ -293,19 +293,6 @@ test("what the edge's README shows of user_agent_filter, circuit_breaker, webhoo
   assert.deepEqual([sizes.length, sizes[0], sizes.slice(1).every((size) => size > 10 && size < 100)], [7, 2000, true], said);
 });
 
-// The issuer of the example is this machine's: with the certificate that identity trusts here, at a port that no other story has an issuer at,
-// since identity remembers an issuer's documents. Its key is for the services' user to read.
-test("a JWT of an issuer of one's own is let in as the edge's README shows, and one for somebody else is not", { skip: skip || !process.env.STORY_UPSTREAM_TLS }, () => {
-  const text = fs.readFileSync(path.join(root, 'services/edge/README.md'), 'utf8').match(/```sh\n(# the issuer: [^]*?)```/)[1], folder = fs.mkdtempSync(path.join(os.tmpdir(), 'postern-issuer-')), key = path.join(folder, 'key');
-  try {
-    fs.chmodSync(folder, 0o755);
-    fs.copyFileSync(`${process.env.STORY_UPSTREAM_TLS}.key`, key);
-    fs.chmodSync(key, 0o644);
-    const said = paste(`tour-${process.pid}-jwt.localhost`, root, { POSTERN_HOME: fs.realpathSync(home), ISSUER_PORT: String(base + 97), ISSUER_CERT: `${process.env.STORY_UPSTREAM_TLS}.pem`, ISSUER_KEY: key }, text);
-    assert.deepEqual([...said.matchAll(/^jwt (\d+)$/gm)].map(([, status]) => Number(status)), [200, 401], said);
-  } finally { fs.rmSync(folder, { recursive: true, force: true }); }
-});
-
 test("the README's tour works when pasted: with POSTERN_HOME set", { skip }, () => {
   const state = fs.realpathSync(home); // as the services' user sees it
   paste(`tour-${process.pid}.localhost`, root, { POSTERN_HOME: state });
