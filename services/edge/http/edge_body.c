@@ -5,6 +5,7 @@
 #include "services/edge/http/edge_gather.h"
 #include "services/edge/http/edge_pace.h"
 #include "services/edge/http/edge_reader.h"
+#include "services/edge/http/edge_slivers.h"
 #include "services/edge/http/edge_suspend.h"
 #include "services/edge/http/edge_upload.h"
 
@@ -81,6 +82,7 @@ static ngx_int_t
 count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
 {
     ngx_int_t    rc;
+    off_t        open = edge_slivers_window(r);
     ngx_uint_t   pieces;
     edge_ctx_t  *ctx = r == r->main ? edge_ctx(r) : NULL;
 
@@ -90,6 +92,7 @@ count_and_pass(ngx_http_request_t *r, ngx_chain_t *in)
     edge_gather_begin(r);
     rc = next_body_filter(r, in);
     edge_gather_end();
+    edge_slivers_sent(r, open);
     if (ctx) {
         edge_pace_sent(r, ctx);
     }
