@@ -6,6 +6,8 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_flow_cookies.h"
+#include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_nonce_cookies.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_suspend.h"
@@ -272,6 +274,16 @@ note_refused(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* A head that is too long may be so because of what the edge had the browser keep. */
+static ngx_int_t
+clear_cookies(ngx_http_request_t *r)
+{
+    ngx_str_t  host = edge_host_asked(r);
+
+    return edge_flow_cookies_clear(r, &host) == NGX_OK ? edge_nonces_clear(r, &host) : NGX_ERROR;
+}
+
+
 /* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
  * request. */
 ngx_int_t
@@ -312,7 +324,7 @@ edge_error_handler(ngx_http_request_t *r)
         || add_error_code(r, ctx) != NGX_OK
         || add_status_headers(r, status) != NGX_OK
         || add_sign_in_headers(r, ctx->error) != NGX_OK
-        || (ctx->error == ERR_EDGE_HEADER_TOO_LARGE && edge_flow_cookies_clear(r) != NGX_OK))
+        || (ctx->error == ERR_EDGE_HEADER_TOO_LARGE && clear_cookies(r) != NGX_OK))
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -81,12 +81,11 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
     ngx_str_t    host = edge_sign_in_authority(state);
     sign_in_t   *config = state->config;
 
-    if (edge_sign_in_read_nonces(state) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          config->place_len + host.len + target->len + TOKEN_LEN,
-                          3 + (state->nonces_n ? 1 : 0) + other) != NGX_OK)
+    state->nonces = edge_nonces_read(state->r, config);
+    if (state->nonces == NULL
+        || edge_sign_in_body(state->r->pool, &pk, &start,
+                             config->place_len + host.len + target->len + TOKEN_LEN,
+                             3 + (state->nonces->n ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -95,8 +94,8 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
     }
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
-    if (state->nonces_n) {   /* the newest: it lasts for longest */
-        edge_sign_in_put(&pk, "nonce", state->nonces[state->nonces_n - 1].data, TOKEN_LEN);
+    if (state->nonces->n) {
+        edge_sign_in_put(&pk, "nonce", state->nonces->each[0].data, TOKEN_LEN);
     }
     if (other) {
         pack_str(&pk, "force", 5);
@@ -122,24 +121,22 @@ edge_sign_in_redirects(ngx_http_request_t *r)
 intptr_t
 edge_sign_in_send_away(edge_sign_in_state_t *state)
 {
-    ngx_str_t  name;
+    ngx_http_request_t  *r = state->r;
 
     if (state->outcome != 0 || state->location.len == 0
         || state->value.len != TOKEN_LEN)
     {
         return edge_sign_in_deny_unanswered(state);
     }
-    name = edge_sign_in_nonce_name(state, &state->value);
-    if (name.data == NULL
-        || edge_sign_in_set_cookie(state->r, &name, &state->value,
-                                "; SameSite=Lax; Max-Age=900") != NGX_OK)
+    if (edge_nonce_set(r, state->config, state->nonces, &state->value,
+                       edge_sign_in_is_framed(r, state->ctx)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_module_count(state->me, SIGN_IN_SENT_AWAY);
     state->refused = 1;
-    edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ticket */
-    state->r->content_handler = edge_sign_in_redirects;
+    edge_sign_in_conceal(r, state->ctx);   /* where it is sent has the ticket */
+    r->content_handler = edge_sign_in_redirects;
     return NGX_OK;
 }
 
@@ -169,7 +166,7 @@ edge_sign_in_begin_asked(edge_sign_in_state_t *state)
     const param_t       *to;
     ngx_http_request_t  *r = state->r;
 
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+    if (!edge_sign_in_may_begin(r, state->ctx)) {
         return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_NEEDED);
     }
     read_query(r, &params);
@@ -254,11 +251,12 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     edge_sign_in_conceal(r, ctx);
     read_query(r, &params);
     code = params_one(&params, "code");
-    if (edge_sign_in_read_nonces(state) != NGX_OK) {
+    state->nonces = edge_nonces_read(r, state->config);
+    if (state->nonces == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
-        || (state->nonces_n == 0 && state->me != MODULE_SAML))
+        || (state->nonces->n == 0 && state->me != MODULE_SAML))
     {
         return go_on(state);
     }
@@ -267,14 +265,14 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
                           code->value_len
-                          + (SIGN_IN_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
+                          + (EDGE_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
                           + ctx->client_ip.len + AGENT_MAX,
                           6 + (state->token.len || state->others_n ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_sign_in_put(&pk, "code", code->value, code->value_len);
-    put_list(&pk, "nonce", state->nonces, state->nonces_n);
+    put_list(&pk, "nonce", state->nonces->each, state->nonces->n);
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);
