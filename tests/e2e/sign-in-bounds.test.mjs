@@ -161,7 +161,7 @@ test('a head that is too long for a route\'s host takes the nonces\' cookies awa
     socket.on('data', (part) => { text += part; }).on('end', () => resolve(text)).on('close', () => resolve(text)).on('error', (error) => (text ? resolve(text) : reject(error)));
   });
   const cleared = (text) => [...text.matchAll(/^Set-Cookie: ([^=]+)=; Path=\/; Secure; HttpOnly; Max-Age=0/gim)].map(([, name]) => name);
-  const places = (prefix) => [...'0123456789abcde'].map((digit) => `__Host-${prefix}nonce.${digit}`), flows = [...'0123456789'].map((digit) => FLOW + digit);
+  const places = (prefix) => [...'0123456789abcdef'].map((digit) => `__Host-${prefix}nonce.${digit}`), flows = [...'0123456789'].map((digit) => FLOW + digit);
   const cases = [
     [to.host, '/', places('My.')], [to.host, usual, places('postern.')], [hostname, '/login', flows], [plain.host, '/', []],
   ];

@@ -11,7 +11,11 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-enum { FORMER_MAX = EDGE_NONCES_MAX - NONCE_PLACES };
+enum {
+    FORMER_MAX = EDGE_NONCES_MAX - NONCE_PLACES,
+    RETRIES_MAX = 5,
+    RETRIES_PLACE = NONCE_PLACES
+};
 
 #define SIGN_IN_BITS  (1u << MODULE_OAUTH | 1u << MODULE_OIDC | 1u << MODULE_SAML)
 
@@ -23,6 +27,7 @@ typedef struct {
     cookie_text_t  placed[NONCE_PLACES];   /* len 0: none */
     ngx_uint_t     formers;
     cookie_text_t  former[FORMER_MAX];     /* values of versions before this one */
+    unsigned       retries;
 } found_t;
 
 /* What becomes of a cookie, whose name has that behind the module's and a dot; len 0: nothing. */
@@ -103,10 +108,14 @@ take_placed(found_t *found, char digit, cookie_text_t value)
 {
     const char  *at = strchr(digits, digit);
 
-    if (at == NULL || at - digits >= NONCE_PLACES) {
-        return;   /* no edge wrote it */
+    if (at == NULL) {
+        return;   /* upper case: no edge wrote it */
     }
-    if (cookies_is_token(value) && found->placed[at - digits].len == 0) {
+    if (at - digits == RETRIES_PLACE) {
+        if (value.len == 1 && *value.at > '0' && *value.at <= '9') {
+            found->retries = ngx_max(found->retries, (unsigned) (*value.at - '0'));
+        }
+    } else if (cookies_is_token(value) && found->placed[at - digits].len == 0) {
         found->placed[at - digits] = value;
     }
 }
@@ -151,6 +160,7 @@ edge_nonces_read(ngx_http_request_t *r, const sign_in_t *config)
     (void) each_nonce(r, &own, take_nonce, &found);   /* it always goes on */
     nonces->n = 0;
     nonces->place = -1;
+    nonces->retries = found.retries;
     for (i = 0; i < NONCE_PLACES; i++) {
         if (found.placed[i].len) {
             nonces->place = nonces->n ? nonces->place : i;
@@ -190,6 +200,26 @@ edge_nonce_set(ngx_http_request_t *r, const sign_in_t *config, const edge_nonces
                                           : nonce_place(is_framed, edge_flow_turn(r));
 
     return set_behind(r, &own, digits[place], value, "; SameSite=Lax; Max-Age=900");
+}
+
+
+ngx_int_t
+edge_nonces_count_retry(ngx_http_request_t *r, const sign_in_t *config,
+    const edge_nonces_t *nonces)
+{
+    u_char     *text;
+    ngx_str_t   own = name_of(config), value;
+
+    if (nonces->n == 0 || nonces->retries >= RETRIES_MAX) {
+        return NGX_DECLINED;
+    }
+    text = ngx_pnalloc(r->pool, 1);
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+    *text = '1' + nonces->retries;
+    value = (ngx_str_t) { 1, text };
+    return set_behind(r, &own, digits[RETRIES_PLACE], &value, "; SameSite=Lax; Max-Age=60");
 }
 
 
@@ -253,7 +283,7 @@ edge_nonces_clear(ngx_http_request_t *r, const ngx_str_t *host)
     if (config) {
         own = name_of(config);
     }
-    for (i = 0; i < NONCE_PLACES; i++) {
+    for (i = 0; i <= RETRIES_PLACE; i++) {
         if (set_behind(r, &own, digits[i], &none, "; SameSite=Lax") != NGX_OK) {
             return NGX_ERROR;
         }

@@ -167,6 +167,8 @@ intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
 /* To the route's own path: there was no good code, and the session is good. */
 intptr_t edge_sign_in_go_back(edge_sign_in_state_t *state);
+/* The page of a sign-in that leads to nothing, and to no session yet. */
+intptr_t edge_sign_in_fail(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_target.c ---- */
 

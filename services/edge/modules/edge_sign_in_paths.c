@@ -211,7 +211,44 @@ go_on(edge_sign_in_state_t *state)
 {
     state->back = 1;
     return state->r->method == NGX_HTTP_GET && state->token.len
-           ? edge_sign_in_admit(state) : edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+           ? edge_sign_in_admit(state) : edge_sign_in_fail(state);
+}
+
+
+/* Does the page of a sign-in that failed go on by itself? NGX_OK | NGX_DECLINED | NGX_ERROR. */
+static ngx_int_t
+go_round(edge_sign_in_state_t *state)
+{
+    ngx_str_t            host = edge_sign_in_authority(state);
+    ngx_http_request_t  *r = state->r;
+
+    if (r->method != NGX_HTTP_GET || !edge_sign_in_navigates(r, state->ctx)
+        || edge_sign_in_is_framed(r, state->ctx))
+    {
+        return NGX_DECLINED;
+    }
+    edge_sign_in_go_round(r, state->ctx, state->ctx->route, &host);
+    return state->ctx->onward.len
+           ? edge_nonces_count_retry(r, state->config, state->nonces) : NGX_DECLINED;
+}
+
+
+/* Of many tabs that sign in side by side a browser keeps some flows only: those without one wait a
+ * moment for another's session. Where none comes, for one is still asked for a password, and it was
+ * this one's that was given, the provider knows who it is, and a sign-in anew asks nobody. */
+intptr_t
+edge_sign_in_fail(edge_sign_in_state_t *state)
+{
+    switch (go_round(state)) {
+    case NGX_OK:
+        break;
+    case NGX_DECLINED:
+        ngx_str_null(&state->ctx->onward);
+        break;
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
 }
 
 
