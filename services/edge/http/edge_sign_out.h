@@ -1,5 +1,5 @@
-/* /backchannel/<route id> of the sign-in host, where providers say that somebody has signed out there
- * (OpenID Connect Back-Channel Logout 1.0). */
+/* /backchannel/<route id> of the sign-in host, where providers say that somebody has signed out
+ * there (OpenID Connect Back-Channel Logout 1.0). */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"
