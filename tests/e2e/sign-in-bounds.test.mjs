@@ -1,6 +1,7 @@
 // What browsers carry of a sign-in: a few cookies whatever begins at once, which are taken for nothing but what the edge has set; and where
 // a sign-in may lead to.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import http2 from 'node:http2';
 import tls from 'node:tls';
 import test from 'node:test';
@@ -109,10 +110,76 @@ test('a head that is too long for the sign-in host takes the flows\' cookies awa
   await close();
 });
 
+const noncesOf = (browser, to) => [...browser.cookies.get(hostOf(to)) ?? []].map(([name]) => name).filter((name) => name.startsWith(NONCE));
+
+test('what begins at a route\'s host at once leaves a few nonces, and an image or a script none', { skip }, async () => {
+  const { to, close } = await guarded(), urls = [...Array(60)].map((_, i) => at(to, `/auth/authn?n=${i}`)), browser = new Browser();
+  for (const dest of ['image', 'script', 'style', 'empty', 'video']) {
+    const [{ status, headers }] = await beginAtOnce(browser, [urls[0]], { Accept: '*/*', 'Sec-Fetch-Dest': dest, 'Sec-Fetch-Mode': 'no-cors', 'Sec-Fetch-Site': 'same-site' });
+    assert.deepEqual([status, headers['set-cookie'], headers.location], [401, undefined, undefined], dest);
+  }
+  for (const all of [urls, [...Array(60)].map((_, i) => at(to, `/page${i}`))]) {
+    const framed = new Browser(), opened = new Browser();
+    await beginAtOnce(framed, all, FRAME);
+    assert.ok(noncesOf(framed, to).length <= 3 && noncesOf(framed, to).every((name) => /\.[cde]$/.test(name)), noncesOf(framed, to).join());
+    await beginAtOnce(opened, all, PAGE);
+    await beginAtOnce(opened, all, FRAME);
+    assert.ok(noncesOf(opened, to).length <= 12 && noncesOf(opened, to).every((name) => /\.[0-9ab]$/.test(name)), noncesOf(opened, to).join());
+    for (const each of [framed, opened]) await signsIn(each, to);
+  }
+  await close();
+});
+
+test('a browser begins further sign-ins with the nonce that it has', { skip }, async () => {
+  const { to, close } = await guarded(), browser = new Browser();
+  const set = async () => (await browser.open(at(to))).headers['set-cookie'].map((line) => line.split(';')[0]);
+  const first = await set();
+  for (let i = 0; i < 3; i++) assert.deepEqual(await set(), first);
+  assert.equal(noncesOf(browser, to).length, 1);
+  await close();
+});
+
+test('a nonce that a version before this one has set comes to its end', { skip }, async () => {
+  const { to, close } = await guarded();
+  provider.who = ada;
+  for (const former of [(value) => `${NONCE}.${crypto.createHash('sha256').update(value).digest('hex').slice(0, 8)}`, () => NONCE]) {
+    const browser = new Browser(), began = await browser.go(at(to, '/x'), { stop: (location) => location.includes('/auth/done') }), [[, value]] = browser.cookies.get(hostOf(to));
+    browser.cookies.set(hostOf(to), new Map([[former(value), value]]));
+    assert.equal((await browser.go(began.headers.location)).url, at(to, '/x'), former(value));
+  }
+  await close();
+});
+
+test('a head that is too long for a route\'s host takes the nonces\' cookies away, also where its host stands behind the long line', { skip }, async () => {
+  const { to, close } = await guarded({ oauth: { ...oauth, cookie_prefix: 'My.' } }), up = await upstream(), plain = await endpoint(up.address);
+  const usual = await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/usual', backend: { backend_id: to.backend.id }, oauth }).then(() => '/usual/x?y=1');
+  const { hostname } = new URL(await ticket(to, '/')), big = `Cookie: a=${'x'.repeat(20000)}`;
+  // written as it is: the host of the handshake, and whatever head
+  const refused = (host, path, ...lines) => new Promise((resolve, reject) => {
+    let text = '';
+    const socket = tls.connect({ host: edge.host, port: edge.port, servername: host, ca }, () => socket.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`));
+    socket.on('data', (part) => { text += part; }).on('end', () => resolve(text)).on('close', () => resolve(text)).on('error', (error) => (text ? resolve(text) : reject(error)));
+  });
+  const cleared = (text) => [...text.matchAll(/^Set-Cookie: ([^=]+)=; Path=\/; Secure; HttpOnly; Max-Age=0/gim)].map(([, name]) => name);
+  const places = (prefix) => [...'0123456789abcdef'].map((digit) => `__Host-${prefix}nonce.${digit}`), flows = [...'0123456789'].map((digit) => FLOW + digit);
+  const cases = [
+    [to.host, '/', places('My.')], [to.host, usual, places('postern.')], [hostname, '/login', flows], [plain.host, '/', []],
+  ];
+  for (const [host, path, names] of cases) for (const lines of [[`Host: ${host}`, big], [big, `Host: ${host}`]]) {
+    const text = await refused(host, path, ...lines);
+    assert.match(text, /^HTTP\/1\.1 431 /, `${host}${path}`);
+    assert.deepEqual(cleared(text), names, `${host}${path} ${lines[0].slice(0, 5)}`);
+  }
+  // those of versions before stand in lines that were read
+  const former = `__Host-My.nonce.0123abcd=${'A'.repeat(43)}; __Host-My.nonce=1; __Host-other.nonce.0123abcd=1`;
+  assert.deepEqual(cleared(await refused(to.host, '/', `Host: ${to.host}`, `Cookie: ${former}`, big)), [...places('My.'), '__Host-My.nonce.0123abcd', '__Host-My.nonce']);
+  await close(), await up.close();
+});
+
 test('no name but the one that a nonce has by its own value is taken for it', { skip }, async () => {
-  const names = ['.zzzzzzzz', '.0123456g', '.--------', '.01234567', '', '.0123456', '.012345678'].map((end) => NONCE + end);
+  const names = ['.zzzzzzzz', '.0123456g', '.--------', '.01234567', '', '.0123456', '.012345678'].map((end) => NONCE + end), places = [...'0123456789abcdefAF'].map((digit) => `${NONCE}.${digit}`); // such as the edge reads, which no upstream sets
   let nonce;
-  const up = await upstream((request, response) => { if (nonce) response.setHeader('Set-Cookie', names.map((name) => `${name}=${nonce}; Path=/; Secure; HttpOnly`)); response.end(request.url); });
+  const up = await upstream((request, response) => { if (nonce) response.setHeader('Set-Cookie', [...names, ...places].map((name) => `${name}=${nonce}; Path=/; Secure; HttpOnly`)); response.end(request.url); });
   const to = await endpoint(up.address, { oauth });
   await must('POST', `/edges/https/${to.edge.id}/routes`, { match_type: 'path_prefix', match: '/public', backend: { backend_id: to.backend.id } });
   provider.who = { id: 1002, login: 'mallory', name: 'Mallory', email: 'mallory@example.test' };

@@ -167,8 +167,9 @@ test('an answer is of one browser, one flow and one route, and is taken once', {
   const { up, to, saml, close } = await guarded({ allow_idp_initiated: true });
   const strange = await guarded();
   const begun = await begin(to), thief = await begin(to), good = answered(saml, begun);
-  refusedHere(await bring(thief.browser, saml, good, begun.relay), 'another browser has another flow');
-  refusedHere(await bring(new Browser(), saml, good, begun.relay), 'a browser that began nothing: login CSRF');
+  const refusedThere = async (browser, xml, relay, what) => { const answer = await bring(browser, saml, xml, relay); assert.equal(answer.headers.location, at(to, '/auth/done'), what); refusedHere(await finish(browser, answer), what); };
+  await refusedThere(thief.browser, good, begun.relay, 'another browser has another flow');
+  await refusedThere(new Browser(), good, begun.relay, 'a browser that began nothing: login CSRF');
   refusedHere(await bring(thief.browser, saml, good, thief.relay), 'in the flow of another browser');
   refusedHere(await bring(new Browser(), saml, good), 'an answer without its RelayState is not unsolicited');
   refusedHere(await bring(begun.browser, saml, good, 'https://evil.test/'), 'RelayState to another host');
@@ -178,7 +179,7 @@ test('an answer is of one browser, one flow and one route, and is taken once', {
   const first = await bring(begun.browser, saml, good, begun.relay);
   assert.equal(first.status, 302, first.body);
   assert.match(first.headers.location, new RegExp(`^https://${to.host}:${edge.port}/auth/done\\?code=postern-[A-Za-z0-9_-]{43}$`));
-  refusedHere(await bring(begun.browser, saml, good, begun.relay), 'the flow is over');
+  await refusedThere(begun.browser, good, begun.relay, 'the flow is over');
   const stolen = await new Browser().open(first.headers.location);
   refusedHere(stolen, 'its code is of the browser that began');
   assert.equal(up.seen.length, 0);

@@ -131,6 +131,9 @@ ParameterizedTestParameters(cookies, cut)
         {"a=1; " NONCE "=x; b=2", "a=1; b=2"},
         {"a=1; " NONCE ".0123abcd=x; b=2", "a=1; b=2"},
         {"a=1; postern_nonce_0123ABCD=x; my.app.nonce.0123abcd=y; b=2", "a=1; b=2"},
+        {"a=1; " NONCE ".0=x; " NONCE ".f=1; b=2", "a=1; b=2"},
+        {"a=1; postern_nonce_F=x; my.app.nonce.3=y; My%5fapp%2Enonce.b=z; b=2", "a=1; b=2"},
+        {NONCE ".g=x; " NONCE ".=x; " NAME ".0=x", NONCE ".g=x; " NONCE ".=x; " NAME ".0=x"},
         {NONCE ".0123abcg=x", NONCE ".0123abcg=x"},
         {NONCE ".0123abc=x", NONCE ".0123abc=x"},
         {"postern.session.0123abcde=x", "postern.session.0123abcde=x"},
@@ -157,6 +160,9 @@ ParameterizedTestParameters(cookies, cut)
         {"a=1; __Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
         {"a=1; __Host-old.nonce=" TOKEN "; b=2", "a=1; b=2"},
         {"a=1; __Host-oldnonce.0123abcd=" TOKEN "; b=2", "a=1; b=2"},
+        {"a=1; __Host-old.nonce.3=" TOKEN "; b=2", "a=1; b=2"},
+        {"__Host-old.nonce.3=x; __Host-old.session.3=" TOKEN,
+         "__Host-old.nonce.3=x; __Host-old.session.3=" TOKEN},
         {"a=1; %5f_host-OLD_Session = \"" TOKEN "\" ; b=2", "a=1; b=2"},
         {"a=1; =__Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
         {"a=1; $__Host-old.session=" TOKEN "; b=2", "a=1; b=2"},
@@ -367,6 +373,36 @@ ParameterizedTest(asked_case_t *one, edge_sign_in, sends_people_away_and_nobody_
 
     cr_assert_eq(sign_in_navigates(&asked), one->navigates, "%s %s %s", one->mode, one->dest,
                  one->accept);
+}
+
+typedef struct {
+    bool get, upgrade;
+    char dest[16];
+    bool begins, framed;
+} begin_case_t;
+
+ParameterizedTestParameters(edge_sign_in, begins_where_it_is_asked_to_for_pages_and_frames_alone)
+{
+    static begin_case_t cases[] = {
+        {true, false, "-", true, false},          {true, false, "document", true, false},
+        {true, false, "Document", true, false},   {true, false, "iframe", true, true},
+        {true, false, "frame", true, true},       {true, false, "image", false, true},
+        {true, false, "script", false, true},     {true, false, "style", false, true},
+        {true, false, "empty", false, true},      {true, false, "", false, true},
+        {false, false, "document", false, false}, {true, true, "-", false, false},
+    };
+
+    return cr_make_param_array(begin_case_t, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(begin_case_t *one, edge_sign_in,
+                  begins_where_it_is_asked_to_for_pages_and_frames_alone)
+{
+    const sign_in_asked_t asked = {
+        .get = one->get, .upgrade = one->upgrade, .fetch_dest = text_or_none(one->dest)};
+
+    cr_assert_eq(sign_in_may_begin(&asked), one->begins, "%s", one->dest);
+    cr_assert_eq(sign_in_is_framed(&asked), one->framed, "%s", one->dest);
 }
 
 typedef struct {

@@ -124,3 +124,17 @@ Test(flow_places, a_clock_that_is_behind_another_edges_and_a_time_that_is_none_d
         cr_assert(flow_place(places, false, false, NOW, turn) >= 0
                   && flow_place(places, false, false, NOW, turn) < 8);
 }
+
+Test(flow_places, nonces_of_frames_take_no_page_s_place_and_those_one_after_the_other_differ)
+{
+    for (uint64_t turn = UINT64_MAX - 60; turn != 60; turn++) {
+        int page = nonce_place(false, turn), framed = nonce_place(true, turn);
+
+        cr_assert(page >= 0 && page < NONCE_PAGES, "%d", page);
+        cr_assert(framed >= NONCE_PAGES && framed < NONCE_PLACES, "%d", framed);
+        if (turn + 1 == 0)
+            continue; /* the count begins anew, and two may be the same */
+        cr_assert_neq(page, nonce_place(false, turn + 1));
+        cr_assert_neq(framed, nonce_place(true, turn + 1));
+    }
+}

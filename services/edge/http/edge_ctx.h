@@ -133,6 +133,7 @@ typedef struct edge_ctx {
     ngx_str_t forwarded_for;   /* X-Forwarded-For of a trusted proxy, all lines joined */
     const u_char *session;     /* hash of the session that admitted it, 32 bytes; NULL: none */
     ngx_str_t again;           /* URL to sign in with as somebody else, for pages; may be empty */
+    ngx_str_t onward;          /* URL to which the page of a failed sign-in goes; may be empty */
     ngx_uint_t error;          /* code of proto/errors.def; 0: none */
     int blocked_by;            /* module_id_t, or -1 */
     ngx_str_t restriction_id;  /* of the account, where that denied the request; else empty */

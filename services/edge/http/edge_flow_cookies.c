@@ -194,8 +194,8 @@ drop_former(ngx_http_request_t *r, const flows_t *flows, size_t more, ngx_uint_t
 
 /* Requests that a browser sends at once have numbers one behind the other: their streams on its
  * connection, and where each has a connection what all workers count. */
-static uint64_t
-turn_of(const ngx_http_request_t *r)
+uint64_t
+edge_flow_turn(const ngx_http_request_t *r)
 {
 #if (NGX_HTTP_V2)
     if (r->stream) {
@@ -220,7 +220,8 @@ choose_place(const ngx_http_request_t *r, const flows_t *flows, size_t len, ngx_
             places[flow->place] = (flow_place_t) { true, flow->since_s };
         }
     }
-    return flow_place(places, len > FLOW_NARROW_MAX, is_framed, ngx_time(), turn_of(r));
+    return flow_place(places, len > FLOW_NARROW_MAX, is_framed, ngx_time(),
+                      edge_flow_turn(r));
 }
 
 
@@ -268,15 +269,15 @@ edge_flow_cookie_end(ngx_http_request_t *r, const char *state, size_t len)
 
 /* A line of the head that is too long has not been read: the names are known all the same. */
 ngx_int_t
-edge_flow_cookies_clear(ngx_http_request_t *r)
+edge_flow_cookies_clear(ngx_http_request_t *r, const ngx_str_t *host)
 {
     char              digit;
     flows_t           flows;
     ngx_uint_t        i;
-    const ngx_str_t  *host = &edge_conf()->sign_in_host, *asked = &r->headers_in.server;
+    const ngx_str_t  *own = &edge_conf()->sign_in_host;
 
-    if (host->len == 0 || asked->len != host->len
-        || ngx_memcmp(asked->data, host->data, host->len) != 0)
+    if (own->len == 0 || host->len != own->len
+        || ngx_memcmp(host->data, own->data, own->len) != 0)
     {
         return NGX_OK;
     }

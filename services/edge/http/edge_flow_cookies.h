@@ -20,6 +20,9 @@ ngx_int_t edge_flow_cookie_add(ngx_http_request_t *r, const ngx_str_t *flow, con
 /* Take the cookie of the flow of that state away: it has ended. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_flow_cookie_end(ngx_http_request_t *r, const char *state, size_t len);
 
-/* Take all of them away, where a head was too long for the sign-in host: each request of this
- * browser would be, until they are over. NGX_OK: nothing, at another host | NGX_ERROR. */
-ngx_int_t edge_flow_cookies_clear(ngx_http_request_t *r);
+/* Take all of them away, where a head was too long and host is the sign-in host: each request of
+ * this browser would be, until they are over. NGX_OK: nothing, at another host | NGX_ERROR. */
+ngx_int_t edge_flow_cookies_clear(ngx_http_request_t *r, const ngx_str_t *host);
+
+/* The turn of a request, for flow_places.h. */
+uint64_t edge_flow_turn(const ngx_http_request_t *r);

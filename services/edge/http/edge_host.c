@@ -70,3 +70,24 @@ edge_host(ngx_http_request_t *r, edge_ctx_t *ctx)
     }
     return NGX_OK;
 }
+
+
+/* Browsers send Host first; whoever sends it behind a line that is too long has it in the
+ * handshake. */
+ngx_str_t
+edge_host_asked(ngx_http_request_t *r)
+{
+    ngx_str_t    host = r->headers_in.server;
+    const char  *name;
+
+    if (host.len || r->connection->ssl == NULL) {
+        return host;
+    }
+    name = SSL_get_servername(r->connection->ssl->connection, TLSEXT_NAMETYPE_host_name);
+    host.data = name ? ngx_pnalloc(r->pool, ngx_strlen(name)) : NULL;
+    if (host.data) {
+        host.len = ngx_strlen(name);
+        ngx_strlow(host.data, (u_char *) name, host.len);
+    }
+    return host;
+}

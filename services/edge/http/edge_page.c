@@ -6,6 +6,8 @@
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_failover.h"
 #include "services/edge/http/edge_flow_cookies.h"
+#include "services/edge/http/edge_host.h"
+#include "services/edge/http/edge_nonce_cookies.h"
 #include "services/edge/http/edge_refused.h"
 #include "services/edge/http/edge_share.h"
 #include "services/edge/http/edge_suspend.h"
@@ -195,12 +197,27 @@ add_sign_in_headers(ngx_http_request_t *r, ngx_uint_t code)
 }
 
 
-/* A page that tries again by itself, where a browser asked for it and may ask again. */
-static const char *
-refresh_of(ngx_http_request_t *r, ngx_uint_t code)
+static ngx_uint_t
+goes_on(const edge_ctx_t *ctx)
 {
-    return code == ERR_EDGE_SIGN_IN_UNAVAILABLE && r->method == NGX_HTTP_GET
-           ? "<meta http-equiv=\"refresh\" content=\"5\">" : "";
+    return ctx->onward.len && ctx->error == ERR_EDGE_SIGN_IN_FAILED;
+}
+
+
+/* A page that tries again, or goes on, by itself, where a browser asked for it and may ask again;
+ * ctx->onward has nothing that HTML knows. */
+static u_char *
+write_refresh(u_char *p, u_char *end, ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    if (r->method != NGX_HTTP_GET) {
+        return p;
+    }
+    if (goes_on(ctx)) {
+        return ngx_slprintf(p, end, "<meta http-equiv=\"refresh\" content=\"2;url=%V\">",
+                            &ctx->onward);
+    }
+    return ctx->error == ERR_EDGE_SIGN_IN_UNAVAILABLE
+           ? ngx_slprintf(p, end, "<meta http-equiv=\"refresh\" content=\"5\">") : p;
 }
 
 
@@ -210,6 +227,10 @@ write_offer(u_char *p, u_char *end, const edge_ctx_t *ctx)
 {
     const char  *what = "Sign in again";
 
+    if (goes_on(ctx)) {
+        p = ngx_slprintf(p, end, "<p>If you are signing in in another tab, this one goes on by "
+                                 "itself in a moment.</p>");
+    }
     if (ctx->again.len == 0 || !is_sign_in(ctx->error)) {
         return p;
     }
@@ -272,6 +293,34 @@ note_refused(ngx_http_request_t *r, edge_ctx_t *ctx)
 }
 
 
+/* A head that is too long may be so because of what the edge had the browser keep. */
+static ngx_int_t
+clear_cookies(ngx_http_request_t *r)
+{
+    ngx_str_t  host = edge_host_asked(r);
+
+    return edge_flow_cookies_clear(r, &host) == NGX_OK ? edge_nonces_clear(r, &host) : NGX_ERROR;
+}
+
+
+static u_char *
+write_html(u_char *p, u_char *end, ngx_http_request_t *r, const edge_ctx_t *ctx,
+    const outcome_t *row, ngx_uint_t status)
+{
+    p = ngx_slprintf(p, end, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+                             "<meta name=\"viewport\" content=\"width=device-width\">");
+    p = write_refresh(p, end, r, ctx);
+    p = ngx_slprintf(p, end,
+        "<title>%ui</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
+        "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
+        "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
+        "<p><code>%s</code></p>",
+        status, row->text, row->code, ctx->request_id);
+    p = write_offer(p, end, ctx);
+    return ngx_slprintf(p, end, "</html>\n");
+}
+
+
 /* Content handler, and error_page target for failures of the proxy. The page repeats nothing of the
  * request. */
 ngx_int_t
@@ -312,23 +361,13 @@ edge_error_handler(ngx_http_request_t *r)
         || add_error_code(r, ctx) != NGX_OK
         || add_status_headers(r, status) != NGX_OK
         || add_sign_in_headers(r, ctx->error) != NGX_OK
-        || (ctx->error == ERR_EDGE_HEADER_TOO_LARGE && edge_flow_cookies_clear(r) != NGX_OK))
+        || (ctx->error == ERR_EDGE_HEADER_TOO_LARGE && clear_cookies(r) != NGX_OK))
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     r->err_status = 0;
     if (wants_html(r)) {
-        last = ngx_snprintf(text, PAGE_BYTES,
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-            "<meta name=\"viewport\" content=\"width=device-width\">%s"
-            "<title>%ui</title><style>body{font:16px/1.5 sans-serif;margin:15vh "
-            "auto;max-width:34em;padding:0 1em}code{color:#666}</style>"
-            "<h1>%s</h1><p><code>ERR_POSTERN_%d</code></p>"
-            "<p><code>%s</code></p>",
-            refresh_of(r, ctx->error), status, row->text, row->code,
-            ctx->request_id);
-        last = write_offer(last, text + PAGE_BYTES, ctx);
-        last = ngx_slprintf(last, text + PAGE_BYTES, "</html>\n");
+        last = write_html(text, text + PAGE_BYTES, r, ctx, row, status);
         return edge_page_send_text(r, status, "text/html; charset=utf-8", text,
                          last - text);
     }

@@ -213,11 +213,14 @@ is_plain(const char *text, size_t len)
 }
 
 
-void
-edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
-    const ngx_str_t *authority, const char *path)
+/* A URL of the route: its own path without a slash at its end, and more. Empty: no memory, or it
+ * would have to be written otherwise in HTML. */
+static ngx_str_t
+plain_url(ngx_pool_t *pool, const route_t *route, const ngx_str_t *authority, const char *more,
+    const char *rest)
 {
     size_t       len;
+    ngx_str_t    out = ngx_null_string;
     const char  *prefix = route->match ? route->match + route->host_len : "";
 
     len = ngx_strlen(prefix);
@@ -228,14 +231,35 @@ edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
         || !is_plain((char *) authority->data, authority->len)
         || !is_plain(prefix, len))
     {
-        return;
+        return out;
     }
-    ctx->again.data = ngx_pnalloc(r->pool, authority->len + len + 64);
-    if (ctx->again.data) {
-        ctx->again.len = ngx_sprintf(ctx->again.data, "https://%V%*s/auth/%s",
-                                     authority, len, prefix, path)
-                         - ctx->again.data;
+    out.data = ngx_pnalloc(pool, authority->len + len + 64);
+    if (out.data) {
+        out.len = ngx_sprintf(out.data, "https://%V%*s%s%s", authority, len, prefix, more, rest)
+                  - out.data;
     }
+    return out;
+}
+
+
+void
+edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+    const ngx_str_t *authority, const char *path)
+{
+    ctx->again = plain_url(r->pool, route, authority, "/auth/", path);
+}
+
+
+void
+edge_sign_in_go_round(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+    const ngx_str_t *authority)
+{
+    size_t       len;
+    const char  *prefix = route->match ? route->match + route->host_len : "";
+
+    len = ngx_strlen(prefix);
+    ctx->onward = plain_url(r->pool, route, authority,
+                            len == 0 || prefix[len - 1] == '/' ? "/" : "", "");
 }
 
 

@@ -43,6 +43,10 @@ ngx_int_t edge_sign_in_document(ngx_http_request_t *r, edge_ctx_t *ctx, ngx_str_
 void edge_sign_in_offer(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
                         const ngx_str_t *authority, const char *path);
 
+/* The same for the route's own path, to which the page goes by itself after a moment. */
+void edge_sign_in_go_round(ngx_http_request_t *r, edge_ctx_t *ctx, const route_t *route,
+                           const ngx_str_t *authority);
+
 /* The edge's page for what identity answered, or for that nobody did. */
 ngx_uint_t edge_sign_in_error(int code);
 

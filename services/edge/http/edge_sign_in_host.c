@@ -9,6 +9,7 @@
 #include "services/edge/http/edge_sign_in_saml.h"
 #include "services/edge/http/edge_sign_in_visit.h"
 #include "services/edge/http/edge_sign_out.h"
+#include "services/edge/http/edge_signed_out.h"
 #include "services/edge/http/params.h"
 #include "services/edge/table/sign_in.h"
 #include "common/base/err.h"
@@ -273,6 +274,9 @@ edge_sign_in_host_handler(ngx_http_request_t *r)
     if (edge_sign_in_saml_is(r)) {
         return edge_sign_in_saml_handler(r);
     }
-    rc = edge_sign_out_handler(r);
+    rc = edge_signed_out_handler(r);
+    if (rc == NGX_DECLINED) {
+        rc = edge_sign_out_handler(r);
+    }
     return rc == NGX_DECLINED ? edge_visit_fail(r, ERR_EDGE_SIGN_IN_PATH) : rc;
 }

@@ -38,17 +38,30 @@ place_done(ngx_pool_t *pool, const ngx_str_t *location, const route_t *route)
 }
 
 
+/* Is the state one of a flow of the route? A RelayState may be anything. */
+static ngx_uint_t
+names_flow(const visit_t *visit)
+{
+    const size_t  len = ngx_strlen(visit->route->id);
+
+    return visit->state.len > len + 1 + FLOW_NAME_LEN
+           && ngx_memcmp(visit->state.data, visit->route->id, len) == 0
+           && visit->state.data[len] == '.';
+}
+
+
 /* Of a flow that this browser has not, or has no more: it may have signed in at the route by now,
- * in another tab, and goes on there. Else the route's host has the page that says so. NGX_DECLINED:
- * nobody is sent. */
+ * in another tab, and goes on there; or it does so in a moment, as when more tabs sign in at once
+ * than flows have places. Else the route's host has the page that says so. NGX_DECLINED: nobody is
+ * sent. */
 static ngx_int_t
 send_on(visit_t *visit)
 {
     ngx_str_t            host, location;
     ngx_http_request_t  *r = visit->request;
 
-    if (!visit->callback || r->method != NGX_HTTP_GET
-        || (visit->route->enabled & 1u << MODULE_SAML))
+    if (!visit->callback || !names_flow(visit)
+        || !visit->saml != !(visit->route->enabled & 1u << MODULE_SAML))
     {
         return NGX_DECLINED;
     }

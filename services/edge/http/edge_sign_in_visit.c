@@ -66,9 +66,8 @@ edge_visit_config(const route_t *route)
 }
 
 
-/* NULL: there is none, or it cannot be used. */
-static route_t *
-route_of(const char *id, size_t len)
+route_t *
+edge_visit_find(const char *id, size_t len)
 {
     route_t  *route;
 
@@ -91,7 +90,7 @@ keep_route(visit_t *visit, route_t *route)
 ngx_int_t
 edge_visit_route(visit_t *visit, const char *id, size_t len)
 {
-    route_t  *route = route_of(id, len);
+    route_t  *route = edge_visit_find(id, len);
 
     if (route == NULL || (route->enabled & SIGN_IN_BITS) == 0) {
         return NGX_DECLINED;
@@ -104,7 +103,7 @@ edge_visit_route(visit_t *visit, const char *id, size_t len)
 ngx_int_t
 edge_visit_saml(visit_t *visit, const char *id, size_t len)
 {
-    route_t  *route = route_of(id, len);
+    route_t  *route = edge_visit_find(id, len);
 
     if (route == NULL || route_sign_out(route, MODULE_SAML) == NULL) {
         return NGX_DECLINED;

@@ -26,6 +26,8 @@ struct visit {
 /* One for the request, which ends with it. NULL: no memory. */
 visit_t *edge_visit_new(ngx_http_request_t *r);
 
+/* The route of that id. NULL: there is none, or it cannot be used. Borrowed: for this turn. */
+route_t *edge_visit_find(const char *id, size_t len);
 /* Keep the route of that id. NGX_DECLINED: there is none that anybody signs in to. */
 ngx_int_t edge_visit_route(visit_t *visit, const char *id, size_t len);
 /* The same of a route with a module saml, which may be off: for its provider's sign-outs. */

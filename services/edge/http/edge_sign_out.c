@@ -8,8 +8,6 @@
 #include "services/edge/http/params.h"
 #include "services/edge/http/portion.h"
 #include "services/edge/modules/module.h"
-#include "services/edge/table/sign_in.h"
-#include "services/edge/worker/edge_worker.h"
 #include "common/base/err.h"
 
 enum {
@@ -19,7 +17,6 @@ enum {
     LOGOUTS_CLIENT_MAX = 2,  /* of one client, whatever the accounts */
     WAITING_MAX = 256,       /* that wait until one of these has its answer */
     WAIT_MS = 10000,
-    ROUTE_ID_MAX = 64,
     REASON_MAX = 300
 };
 
@@ -200,21 +197,6 @@ on_answer(asker_t *asker, const ask_answer_t *answer)
 
 
 /* ---- questions ---- */
-
-/* NULL: there is none of that id, or it cannot be used. */
-static route_t *
-find_route(const u_char *id, size_t len)
-{
-    route_t  *route;
-
-    if (len == 0 || len > ROUTE_ID_MAX) {
-        return NULL;
-    }
-    route = strmap_get(edge_worker_table()->routes, (const char *) id, len);
-    return route == NULL || route->refused || route->beyond || route->match == NULL
-           ? NULL : route;
-}
-
 
 /* How many of a list there are, and of them of the same account, client and network. */
 typedef struct {
@@ -411,7 +393,8 @@ ask_identity(logout_t *logout)
 static route_t *
 route_named(const ngx_http_request_t *r)
 {
-    route_t  *route = find_route(r->uri.data + BACKCHANNEL_LEN, r->uri.len - BACKCHANNEL_LEN);
+    route_t  *route = edge_visit_find((char *) r->uri.data + BACKCHANNEL_LEN,
+                                      r->uri.len - BACKCHANNEL_LEN);
 
     return route && route_sign_out(route, MODULE_OIDC) ? route : NULL;
 }
@@ -464,96 +447,9 @@ refuse_form(ngx_http_request_t *r, ngx_uint_t code)
 static const edge_posted_to_t  logout_form = { PARAMS_BYTES, take_form, refuse_form };
 
 
-/* ---- coming back ---- */
-
-/* Where to sign in again: state begins with the id of the route that was left. */
-static void
-offer_route(ngx_http_request_t *r, const param_t *state)
-{
-    u_char     *dot;
-    route_t    *route = NULL;
-    ngx_str_t   host;
-
-    dot = ngx_strlchr((u_char *) state->value, (u_char *) state->value + state->value_len, '.');
-    if (dot) {
-        route = find_route((u_char *) state->value, dot - (u_char *) state->value);
-    }
-    if (route && (route->enabled & (1u << MODULE_OIDC|1u << MODULE_SAML))) {
-        host = edge_visit_host(r->pool, route);
-        edge_sign_in_offer(r, edge_ctx(r), route, &host, "authn");
-    }
-}
-
-
-/* What the query says; nothing where it cannot be read. */
-static ngx_int_t
-read_query(ngx_http_request_t *r, params_t *params)
-{
-    char  *memory = ngx_pnalloc(r->pool, r->args.len + 1);
-
-    params->count = 0;
-    if (memory == NULL) {
-        return NGX_ERROR;
-    }
-    if (params_parse(params, (char *) r->args.data, r->args.len, memory)) {
-        params->count = 0;
-    }
-    return NGX_OK;
-}
-
-
-#define PAGE_BEGIN                                                            \
-    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"                \
-    "<meta name=\"viewport\" content=\"width=device-width\">"                 \
-    "<title>Signed out</title><style>body{font:16px/1.5 sans-serif;margin:15vh " \
-    "auto;max-width:34em;padding:0 1em}</style><h1>You are signed out.</h1>"
-#define PARTLY                                                                \
-    "<p>Your identity provider has not signed you out everywhere: close the browser to be sure.</p>"
-#define PAGE_END  "</html>\n"
-
-static ngx_int_t
-send_signed_out(ngx_http_request_t *r)
-{
-    u_char         *p;
-    params_t        params;
-    ngx_str_t       html;
-    edge_ctx_t     *ctx = edge_ctx(r);
-    const param_t  *state;
-
-    if (read_query(r, &params) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    state = params_one(&params, "state");
-    if (state) {
-        offer_route(r, state);
-    }
-    html.data = ngx_pnalloc(r->pool, sizeof(PAGE_BEGIN PARTLY PAGE_END) + ctx->again.len + 64);
-    if (html.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    p = ngx_cpymem(html.data, PAGE_BEGIN, sizeof(PAGE_BEGIN) - 1);
-    if (params_one(&params, "partly")) {
-        p = ngx_cpymem(p, PARTLY, sizeof(PARTLY) - 1);
-    }
-    if (ctx->again.len) {
-        p = ngx_sprintf(p, "<p><a href=\"%V\">Sign in again</a></p>", &ctx->again);
-    }
-    p = ngx_cpymem(p, PAGE_END, sizeof(PAGE_END) - 1);
-    html.len = p - html.data;
-    return edge_sign_in_page(r, ctx, &html);
-}
-
-
 ngx_int_t
 edge_sign_out_handler(ngx_http_request_t *r)
 {
-    ngx_str_t  back = ngx_string("/signed-out");
-
-    if (r->uri.len == back.len && ngx_memcmp(r->uri.data, back.data, back.len) == 0
-        && r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
-    {
-        return send_signed_out(r);
-    }
     if (r->method == NGX_HTTP_POST && r->uri.len > BACKCHANNEL_LEN
         && ngx_memcmp(r->uri.data, BACKCHANNEL, BACKCHANNEL_LEN) == 0)
     {

@@ -1,6 +1,5 @@
-/* What the sign-in host has beside signing in: /backchannel/<route id>, where providers say that
- * somebody has signed out there (OpenID Connect Back-Channel Logout 1.0), and /signed-out, where
- * they send browsers back to that signed out here first (RP-Initiated Logout 1.0). */
+/* /backchannel/<route id> of the sign-in host, where providers say that somebody has signed out
+ * there (OpenID Connect Back-Channel Logout 1.0). */
 #pragma once
 
 #include "services/edge/http/edge_ctx.h"

@@ -64,3 +64,8 @@ int flow_place(const flow_place_t places[FLOW_PLACES], bool is_long, bool is_fra
     }
     return is_framed || !ring.n ? -1 : ring.each[turn % ring.n];
 }
+
+int nonce_place(bool is_framed, uint64_t turn)
+{
+    return is_framed ? NONCE_PAGES + (int)(turn % NONCE_FRAMES) : (int)(turn % NONCE_PAGES);
+}

@@ -5,6 +5,7 @@
 #include "services/edge/control/edge_ask.h"
 #include "services/edge/http/edge_ctx.h"
 #include "services/edge/http/edge_event.h"
+#include "services/edge/http/edge_nonce_cookies.h"
 #include "services/edge/modules/module.h"
 #include "services/edge/modules/sessions.h"
 #include "services/edge/modules/sign_in_rules.h"
@@ -28,8 +29,7 @@ typedef struct edge_sign_in_state {
     module_id_t          me;
     sign_in_step_t       step;
     ngx_str_t            token;          /* value of its cookie; empty: none that counts */
-    ngx_str_t           *nonces;         /* of its sign-ins, where it has to do with one */
-    unsigned             nonces_n;
+    edge_nonces_t       *nonces;         /* of its sign-ins, where it has to do with one */
     ngx_str_t           *others;         /* of several cookies of a session: what can be one */
     unsigned             others_n;
     u_char               hash[SESSION_HASH_BYTES];   /* of token; a machine's: its key here */
@@ -72,8 +72,7 @@ enum {
 };
 
 enum {
-    SIGN_IN_COOKIES_MAX = 4,   /* of one name that a request may have */
-    SIGN_IN_NONCES_MAX = 32    /* of sign-ins that its browser has begun */
+    SIGN_IN_COOKIES_MAX = 4    /* of one name that a request may have */
 };
 
 enum {   /* counters of each module */
@@ -124,8 +123,11 @@ module_id_t edge_sign_in_module_of(const route_t *route);
 intptr_t edge_sign_in_deny(edge_sign_in_state_t *state, ngx_uint_t code);
 /* The edge's page for what identity did not grant. What run is to return. */
 intptr_t edge_sign_in_deny_unanswered(edge_sign_in_state_t *state);
-/* Does a person wait for a page? */
+/* Does a person wait for a page? Is it framed? May such a request begin a sign-in where it asks for
+ * one? */
 ngx_uint_t edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx);
+ngx_uint_t edge_sign_in_is_framed(ngx_http_request_t *r, const edge_ctx_t *ctx);
+ngx_uint_t edge_sign_in_may_begin(ngx_http_request_t *r, const edge_ctx_t *ctx);
 /* Does somebody ask for a sign-out by this request (sign_out_is_asked), and may no cookie have come
  * with it because of where it comes from (sign_out_is_blind)? */
 ngx_uint_t edge_sign_in_may_end(const edge_sign_in_state_t *state);
@@ -165,6 +167,8 @@ intptr_t edge_sign_in_redeem(edge_sign_in_state_t *state);
 intptr_t edge_sign_in_finish(edge_sign_in_state_t *state);
 /* To the route's own path: there was no good code, and the session is good. */
 intptr_t edge_sign_in_go_back(edge_sign_in_state_t *state);
+/* The page of a sign-in that leads to nothing, and to no session yet. */
+intptr_t edge_sign_in_fail(edge_sign_in_state_t *state);
 
 /* ---- edge_sign_in_target.c ---- */
 
@@ -291,11 +295,6 @@ ngx_int_t edge_sign_in_tell(ngx_http_request_t *r, edge_ctx_t *ctx, const sessio
 ngx_int_t edge_sign_in_hash(edge_sign_in_state_t *state);
 /* The token's hash, as identity names it, into the body of a question. */
 void edge_sign_in_put_hash(pack_t *pk, const edge_sign_in_state_t *state);
-/* Values of nonce cookies into the state. NGX_OK | NGX_ERROR. */
-ngx_int_t edge_sign_in_read_nonces(edge_sign_in_state_t *state);
-/* Name of the cookie of a nonce: behind the module's the first digits of the nonce's hash. Sign-ins
- * that a browser begins at once do not replace each other's. data NULL: no memory. */
-ngx_str_t edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce);
 /* Values of the session's cookies by the rules into the state, which may not know them yet, and the
  * hash of it. NGX_OK | NGX_ERROR. */
 ngx_int_t edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state,

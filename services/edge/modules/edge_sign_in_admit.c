@@ -84,7 +84,7 @@ refuse_stranger(edge_sign_in_state_t *state)
         return edge_sign_in_refuse_machine(state);
     }
     if (state->back) {
-        return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+        return edge_sign_in_fail(state);
     }
     if (edge_sign_in_navigates(r, state->ctx)) {
         target = edge_sign_in_target(r, &r->unparsed_uri);

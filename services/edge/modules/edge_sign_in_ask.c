@@ -80,6 +80,24 @@ edge_sign_in_navigates(ngx_http_request_t *r, const edge_ctx_t *ctx)
 
 
 ngx_uint_t
+edge_sign_in_is_framed(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    const sign_in_asked_t  asked = asked_of(r, ctx);
+
+    return sign_in_is_framed(&asked);
+}
+
+
+ngx_uint_t
+edge_sign_in_may_begin(ngx_http_request_t *r, const edge_ctx_t *ctx)
+{
+    const sign_in_asked_t  asked = asked_of(r, ctx);
+
+    return sign_in_may_begin(&asked);
+}
+
+
+ngx_uint_t
 edge_sign_in_may_leave(ngx_http_request_t *r, const edge_ctx_t *ctx)
 {
     const sign_in_asked_t  asked = asked_of(r, ctx);

@@ -81,12 +81,11 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
     ngx_str_t    host = edge_sign_in_authority(state);
     sign_in_t   *config = state->config;
 
-    if (edge_sign_in_read_nonces(state) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    if (edge_sign_in_body(state->r->pool, &pk, &start,
-                          config->place_len + host.len + target->len + TOKEN_LEN,
-                          3 + (state->nonces_n ? 1 : 0) + other) != NGX_OK)
+    state->nonces = edge_nonces_read(state->r, config);
+    if (state->nonces == NULL
+        || edge_sign_in_body(state->r->pool, &pk, &start,
+                             config->place_len + host.len + target->len + TOKEN_LEN,
+                             3 + (state->nonces->n ? 1 : 0) + other) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -95,8 +94,8 @@ edge_sign_in_begin(edge_sign_in_state_t *state, const ngx_str_t *target,
     }
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "target", target->data, target->len);
-    if (state->nonces_n) {   /* the newest: it lasts for longest */
-        edge_sign_in_put(&pk, "nonce", state->nonces[state->nonces_n - 1].data, TOKEN_LEN);
+    if (state->nonces->n) {
+        edge_sign_in_put(&pk, "nonce", state->nonces->each[0].data, TOKEN_LEN);
     }
     if (other) {
         pack_str(&pk, "force", 5);
@@ -122,24 +121,22 @@ edge_sign_in_redirects(ngx_http_request_t *r)
 intptr_t
 edge_sign_in_send_away(edge_sign_in_state_t *state)
 {
-    ngx_str_t  name;
+    ngx_http_request_t  *r = state->r;
 
     if (state->outcome != 0 || state->location.len == 0
         || state->value.len != TOKEN_LEN)
     {
         return edge_sign_in_deny_unanswered(state);
     }
-    name = edge_sign_in_nonce_name(state, &state->value);
-    if (name.data == NULL
-        || edge_sign_in_set_cookie(state->r, &name, &state->value,
-                                "; SameSite=Lax; Max-Age=900") != NGX_OK)
+    if (edge_nonce_set(r, state->config, state->nonces, &state->value,
+                       edge_sign_in_is_framed(r, state->ctx)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_module_count(state->me, SIGN_IN_SENT_AWAY);
     state->refused = 1;
-    edge_sign_in_conceal(state->r, state->ctx);   /* where it is sent has the ticket */
-    state->r->content_handler = edge_sign_in_redirects;
+    edge_sign_in_conceal(r, state->ctx);   /* where it is sent has the ticket */
+    r->content_handler = edge_sign_in_redirects;
     return NGX_OK;
 }
 
@@ -169,7 +166,7 @@ edge_sign_in_begin_asked(edge_sign_in_state_t *state)
     const param_t       *to;
     ngx_http_request_t  *r = state->r;
 
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+    if (!edge_sign_in_may_begin(r, state->ctx)) {
         return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_NEEDED);
     }
     read_query(r, &params);
@@ -214,7 +211,44 @@ go_on(edge_sign_in_state_t *state)
 {
     state->back = 1;
     return state->r->method == NGX_HTTP_GET && state->token.len
-           ? edge_sign_in_admit(state) : edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
+           ? edge_sign_in_admit(state) : edge_sign_in_fail(state);
+}
+
+
+/* Does the page of a sign-in that failed go on by itself? NGX_OK | NGX_DECLINED | NGX_ERROR. */
+static ngx_int_t
+go_round(edge_sign_in_state_t *state)
+{
+    ngx_str_t            host = edge_sign_in_authority(state);
+    ngx_http_request_t  *r = state->r;
+
+    if (r->method != NGX_HTTP_GET || !edge_sign_in_navigates(r, state->ctx)
+        || edge_sign_in_is_framed(r, state->ctx))
+    {
+        return NGX_DECLINED;
+    }
+    edge_sign_in_go_round(r, state->ctx, state->ctx->route, &host);
+    return state->ctx->onward.len
+           ? edge_nonces_count_retry(r, state->config, state->nonces) : NGX_DECLINED;
+}
+
+
+/* Of many tabs that sign in side by side a browser keeps some flows only: those without one wait a
+ * moment for another's session. Where none comes, for one is still asked for a password, and it was
+ * this one's that was given, the provider knows who it is, and a sign-in anew asks nobody. */
+intptr_t
+edge_sign_in_fail(edge_sign_in_state_t *state)
+{
+    switch (go_round(state)) {
+    case NGX_OK:
+        break;
+    case NGX_DECLINED:
+        ngx_str_null(&state->ctx->onward);
+        break;
+    default:
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+    return edge_sign_in_deny(state, ERR_EDGE_SIGN_IN_FAILED);
 }
 
 
@@ -254,11 +288,12 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     edge_sign_in_conceal(r, ctx);
     read_query(r, &params);
     code = params_one(&params, "code");
-    if (edge_sign_in_read_nonces(state) != NGX_OK) {
+    state->nonces = edge_nonces_read(r, state->config);
+    if (state->nonces == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     if (!(r->method & NGX_HTTP_GET) || code == NULL || code->value_len > 128
-        || (state->nonces_n == 0 && state->me != MODULE_SAML))
+        || (state->nonces->n == 0 && state->me != MODULE_SAML))
     {
         return go_on(state);
     }
@@ -267,14 +302,14 @@ edge_sign_in_redeem(edge_sign_in_state_t *state)
     }
     if (edge_sign_in_body(r->pool, &pk, &start,
                           code->value_len
-                          + (SIGN_IN_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
+                          + (EDGE_NONCES_MAX + SIGN_IN_COOKIES_MAX) * (TOKEN_LEN + 2) + host.len
                           + ctx->client_ip.len + AGENT_MAX,
                           6 + (state->token.len || state->others_n ? 1 : 0)) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     edge_sign_in_put(&pk, "code", code->value, code->value_len);
-    put_list(&pk, "nonce", state->nonces, state->nonces_n);
+    put_list(&pk, "nonce", state->nonces->each, state->nonces->n);
     edge_sign_in_put(&pk, "host", host.data, host.len);
     edge_sign_in_put(&pk, "ip", ctx->client_ip.data, ctx->client_ip.len);
     edge_sign_in_put_clean(&pk, "user_agent", &agent, AGENT_MAX);

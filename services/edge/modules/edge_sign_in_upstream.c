@@ -6,14 +6,12 @@
 #include "services/edge/http/edge_sign_in_answer.h"
 #include "services/edge/http/cookies.h"
 #include "services/edge/modules/sign_in_rules.h"
-#include "services/edge/table/cookie_names.h"
 #include "services/edge/worker/edge_conf.h"
 
 /* What is deprecated is SHA-256 without a provider to look up and memory to allocate, which for one
  * block takes several times as long as the sum: each request with a session has one. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/sha.h>
 
 enum { HOSTED, OURS, FAMILIES };
@@ -168,103 +166,6 @@ edge_sign_in_read(ngx_http_request_t *r, edge_sign_in_state_t *state, const sign
     }
     state->token = counted(sessions.n, sessions.each[0]);
     return state->token.len ? edge_sign_in_hash(state) : NGX_OK;
-}
-
-
-/* The digits behind the name of a nonce's cookie: the first of its hash. NGX_OK | NGX_ERROR. */
-static ngx_int_t
-nonce_digits(const u_char *nonce, size_t len, u_char out[COOKIE_NONCE_DIGITS])
-{
-    u_char  sum[EVP_MAX_MD_SIZE];
-
-    if (!EVP_Digest(nonce, len, sum, NULL, EVP_sha256(), NULL)) {
-        return NGX_ERROR;
-    }
-    ngx_hex_dump(out, sum, COOKIE_NONCE_DIGITS / 2);
-    return NGX_OK;
-}
-
-
-/* A nonce whose name has digits has its own: what somebody else has given a browser by a name that
- * he made up counts for nothing. */
-static ngx_uint_t
-is_named(const char *digits, cookie_text_t nonce)
-{
-    u_char  own[COOKIE_NONCE_DIGITS];
-
-    return digits == NULL
-           || (nonce_digits((u_char *) nonce.at, nonce.len, own) == NGX_OK
-               && ngx_memcmp(digits, own, sizeof(own)) == 0);
-}
-
-
-/* left: how many more of such a name are looked at. */
-static void
-read_nonces(edge_sign_in_state_t *state, cookie_text_t line, unsigned *left)
-{
-    const char       *digits;
-    cookie_text_t     name, value;
-    const sign_in_t  *config = state->config;
-
-    while (*left && cookies_next(&line, &name, &value)) {
-        if (!cookie_name_is_nonce(name.at, name.len, config->nonce_cookie,
-                                  config->nonce_cookie_len, &digits)
-            || !cookies_is_token(value))
-        {
-            continue;
-        }
-        (*left)--;
-        if (is_named(digits, value)) {
-            state->nonces[state->nonces_n++] = counted(1, value);
-        }
-    }
-}
-
-
-ngx_int_t
-edge_sign_in_read_nonces(edge_sign_in_state_t *state)
-{
-    unsigned             left = SIGN_IN_NONCES_MAX;
-    ngx_uint_t           i;
-    ngx_list_part_t     *part;
-    ngx_table_elt_t     *header;
-    ngx_http_request_t  *r = state->r;
-
-    state->nonces = ngx_palloc(r->pool, SIGN_IN_NONCES_MAX * sizeof(ngx_str_t));
-    if (state->nonces == NULL) {
-        return NGX_ERROR;
-    }
-    state->nonces_n = 0;
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        header = part->elts;
-        for (i = 0; i < part->nelts; i++) {
-            if (is_cookie(&header[i])) {
-                read_nonces(state, text_of(&header[i].value), &left);
-            }
-        }
-    }
-    return NGX_OK;
-}
-
-
-ngx_str_t
-edge_sign_in_nonce_name(const edge_sign_in_state_t *state, const ngx_str_t *nonce)
-{
-    u_char            digits[COOKIE_NONCE_DIGITS];
-    ngx_str_t         name = ngx_null_string;
-    const sign_in_t  *config = state->config;
-
-    if (nonce_digits(nonce->data, nonce->len, digits) != NGX_OK) {
-        return name;
-    }
-    name.data = ngx_pnalloc(state->r->pool, config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS);
-    if (name.data) {
-        name.len = config->nonce_cookie_len + 1 + COOKIE_NONCE_DIGITS;
-        ngx_memcpy(name.data, config->nonce_cookie, config->nonce_cookie_len);
-        name.data[config->nonce_cookie_len] = '.';
-        ngx_memcpy(name.data + config->nonce_cookie_len + 1, digits, COOKIE_NONCE_DIGITS);
-    }
-    return name;
 }
 
 

@@ -38,6 +38,18 @@ bool sign_in_navigates(const sign_in_asked_t *asked)
     return is_opened(asked, false);
 }
 
+bool sign_in_is_framed(const sign_in_asked_t *asked)
+{
+    return asked->fetch_dest.at && !is_word(asked->fetch_dest, "document");
+}
+
+bool sign_in_may_begin(const sign_in_asked_t *asked)
+{
+    return asked->get && !asked->upgrade
+           && (!asked->fetch_dest.at || is_word(asked->fetch_dest, "document")
+               || is_word(asked->fetch_dest, "iframe") || is_word(asked->fetch_dest, "frame"));
+}
+
 bool sign_in_may_leave(const sign_in_asked_t *asked, sign_in_text_t site)
 {
     return is_opened(asked, true)

@@ -27,6 +27,13 @@ typedef struct sign_in_asked {
  * it would take the provider's page for the answer. */
 bool sign_in_navigates(const sign_in_asked_t *asked);
 
+/* Is it of a frame, as far as the browser says? */
+bool sign_in_is_framed(const sign_in_asked_t *asked);
+
+/* May it begin a sign-in, where its path asks for one? Not an image, a script or a style, where the
+ * browser says so: any page can have those fetched, as many as it likes. */
+bool sign_in_may_begin(const sign_in_asked_t *asked);
+
 /* May a sign-out at the route end the session at the provider too? Only a navigation that another
  * site did not begin (site: Sec-Fetch-Site, also of another host below the same domain): whoever
  * links here would else sign people out of all that they use. */

@@ -104,12 +104,9 @@ void cookie_names_destroy(strmap_t **self)
     strmap_destroy(self);
 }
 
-/* The length of a name without the digits behind that of a nonce, for who reads one and for who
- * keeps it back. */
-static size_t without_digits(const char *name, size_t len)
+/* The length of a name without a dot and so many digits at its end. */
+static size_t without_digits(const char *name, size_t len, size_t digits)
 {
-    const size_t digits = COOKIE_NONCE_DIGITS;
-
     if (len <= digits + 1 || name[len - digits - 1] != '.')
         return len;
     for (size_t i = len - digits; i < len; i++)
@@ -118,13 +115,30 @@ static size_t without_digits(const char *name, size_t len)
     return len - digits - 1;
 }
 
+static bool ends_with(const char *name, size_t len, const char *end, size_t end_len)
+{
+    return len > end_len && !memcmp(name + len - end_len, end, end_len);
+}
+
 bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t own_len,
                           const char **ret_digits)
 {
-    if (without_digits(name, len) != own_len || memcmp(name, own, own_len) != 0)
+    if (len < own_len || memcmp(name, own, own_len) != 0
+        || (len > own_len && without_digits(name, len, 1) != own_len
+            && without_digits(name, len, COOKIE_NONCE_DIGITS) != own_len))
         return false;
     *ret_digits = len > own_len ? name + own_len + 1 : NULL;
     return true;
+}
+
+/* The length of a folded name without the digits of a nonce. */
+static size_t bare_len(const char *folded, size_t len)
+{
+    size_t bare = without_digits(folded, len, 1);
+
+    return bare < len && ends_with(folded, bare, "nonce", 5)
+               ? bare
+               : without_digits(folded, len, COOKIE_NONCE_DIGITS);
 }
 
 bool cookie_names_have(const strmap_t *self, const char *folded, size_t len, bool has_token)
@@ -133,11 +147,11 @@ bool cookie_names_have(const strmap_t *self, const char *folded, size_t len, boo
     size_t skip = host_len(folded, len);
 
     folded += skip;
-    len = without_digits(folded, len - skip);
+    len = bare_len(folded, len - skip);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         size_t end = strlen(ends[i]);
 
-        if (len > end && !memcmp(folded + len - end, ends[i], end))
+        if (ends_with(folded, len, ends[i], end))
             return (skip && has_token) || is_default(folded, len - end)
                    || (self && strmap_get(self, folded, len - end));
     }

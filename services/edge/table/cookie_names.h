@@ -12,7 +12,7 @@
 
 enum {
     COOKIE_NAME_MAX = 192,  /* longer names are of no cookie of ours */
-    COOKIE_NONCE_DIGITS = 8 /* hexadecimal, behind a nonce's name and a dot */
+    COOKIE_NONCE_DIGITS = 8 /* hexadecimal, behind a nonce's name and a dot, of versions before */
 };
 
 /* Write a cookie's name as whoever reads it may take it: without case, %5F decoded, and with '.'
@@ -27,9 +27,10 @@ void cookie_names_drop(strmap_t **self, const char *prefix);
 /* Free what nobody dropped. */
 void cookie_names_destroy(strmap_t **self);
 
-/* Is it, byte for byte, a name that nonces of a module have which calls them own: that itself, as
- * versions before set it (*ret_digits NULL), or that, a dot and digits? cookie_names_have is true
- * for each of them, so no upstream can set a cookie that is taken for a nonce. */
+/* Is it, byte for byte, a name that nonces of a module have which calls them own: that, a dot and
+ * one hexadecimal digit, or as versions before set it that and COOKIE_NONCE_DIGITS, or that itself?
+ * *ret_digits: up to the name's end, NULL: none. cookie_names_have is true for each of them, so no
+ * upstream can set a cookie that is taken for a nonce. */
 bool cookie_name_is_nonce(const char *name, size_t len, const char *own, size_t own_len,
                           const char **ret_digits);
 
